@@ -1,0 +1,65 @@
+"""gradlab: the gradient of a sentence-embedding loss as dissipation, weight and ratio.
+
+``∂L/∂h_i = GD_i Σ_j W_ij (h_j' - R_i h_i')`` (Li et al., ACL 2024). Names are loaded on first use, so
+importing gradlab stays cheap.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from gradlab._version import __version__
+
+if TYPE_CHECKING:
+    from gradlab.blocks import BlockwiseLoss, blockwise
+    from gradlab.decomposition import Decomposition, decompose
+    from gradlab.errors import GradlabError
+    from gradlab.gradient import Components
+    from gradlab.integrations.watching import watch
+    from gradlab.losses.base import BatchLoss, Loss, PairLoss
+    from gradlab.losses.registry import get_loss, loss_names, register
+    from gradlab.paradigm import autograd_gradient, autograd_split, components
+    from gradlab.recombination import recombine
+    from gradlab.similarity import Negatives, PairSimilarity
+    from gradlab.simulation import SimulationResult, simulate
+    from gradlab.verification import verify
+
+_HOMES = {
+    "BatchLoss": "gradlab.losses.base",
+    "BlockwiseLoss": "gradlab.blocks",
+    "Components": "gradlab.gradient",
+    "Decomposition": "gradlab.decomposition",
+    "GradlabError": "gradlab.errors",
+    "Loss": "gradlab.losses.base",
+    "Negatives": "gradlab.similarity",
+    "PairLoss": "gradlab.losses.base",
+    "PairSimilarity": "gradlab.similarity",
+    "SimulationResult": "gradlab.simulation",
+    "autograd_gradient": "gradlab.paradigm",
+    "autograd_split": "gradlab.paradigm",
+    "blockwise": "gradlab.blocks",
+    "components": "gradlab.paradigm",
+    "decompose": "gradlab.decomposition",
+    "get_loss": "gradlab.losses.registry",
+    "loss_names": "gradlab.losses.registry",
+    "recombine": "gradlab.recombination",
+    "register": "gradlab.losses.registry",
+    "simulate": "gradlab.simulation",
+    "verify": "gradlab.verification",
+    "watch": "gradlab.integrations.watching",
+}
+
+__all__ = ["__version__", *sorted(_HOMES)]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'gradlab' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,103 @@
+"""``gradlab evaluate``."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+
+from gradlab.errors import GradlabError
+
+EPILOG = """\b
+Examples:
+  gradlab evaluate --model bert-base-uncased --pooler first_last --data SentEval/data/downstream
+  gradlab evaluate --model runs/arccon/encoder --data SentEval/data/downstream --tasks STS-B SICK-R --split dev
+  gradlab evaluate --model runs/arccon/encoder --data SentEval/data/downstream --tasks transfer \\
+      --classifier adam --output arccon.json
+
+Tasks: sts (STS12 to STS16, STS-B, SICK-R), transfer (MR, CR, SUBJ, MPQA, SST-2, TREC, MRPC), all, or any of their
+names. Tasks whose files are not in the folder are left out, and listed below the table.
+
+Nothing but text files is read from the data folder; the field gets them with SentEval's download script.
+"""
+
+
+@click.command(epilog=EPILOG)
+@click.option("--model", required=True, metavar="PATH_OR_NAME",
+              help="A model folder (of gradlab, sentence-transformers or transformers) or a hub name.")  # fmt: skip
+@click.option("--data", required=True, type=click.Path(path_type=Path), metavar="SENTEVAL_DIR",
+              help="SentEval's data/downstream folder, or a SentEval checkout.")  # fmt: skip
+@click.option(
+    "--tasks", multiple=True, metavar="sts|transfer|all|NAME...", help="What to evaluate.  [default: sts]"
+)
+@click.argument("more_tasks", nargs=-1, metavar="")
+@click.option("--pooler", help="cls, mean or first_last.  [default: the one saved with the model, else cls]")
+@click.option(
+    "--max-length", type=click.IntRange(2), help="Tokens read of a sentence.  [default: the model's limit]"
+)
+@click.option("--split", type=click.Choice(["test", "dev"]), default="test", show_default=True,
+              help="dev uses no test data: dev sets of STS-B and SICK-R, choosing folds of the transfer tasks.")  # fmt: skip
+@click.option("--aggregation", type=click.Choice(["all", "mean", "wmean"]), default="all", show_default=True,
+              help="Sub-sets of STS12 to STS16: all pairs together, mean, or mean weighted by pairs.")  # fmt: skip
+@click.option("--classifier", type=click.Choice(["logistic", "adam"]), default="logistic", show_default=True,
+              help="Transfer tasks: scikit-learn's logistic regression, or the linear classifier trained by Adam "
+              "that most papers report.")  # fmt: skip
+@click.option(
+    "--folds", type=click.IntRange(2), default=10, show_default=True, help="Folds of the transfer tasks."
+)
+@click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=1111, show_default=True,
+              help="Seed of folds and classifier.")  # fmt: skip
+@click.option(
+    "--jobs", default=-1, show_default=True, help="Processes for the transfer tasks; -1: one a core."
+)
+@click.option(
+    "--batch-size", type=click.IntRange(1), default=128, show_default=True, help="Sentences a forward pass."
+)
+@click.option("--device", default="auto", show_default=True,
+              help="auto (CUDA if there is one), cpu, cuda or cuda:N.")  # fmt: skip
+@click.option("--format", "style", type=click.Choice(["text", "markdown", "latex"]), default="text",
+              show_default=True, help="Format of the table.")  # fmt: skip
+@click.option("--output", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE.json",
+              help="Also write every score, with settings and versions, as JSON; kept up to date after each task.")  # fmt: skip
+def command(model: str, data: Path, output: Path | None, style: str, **options: Any) -> None:
+    """Evaluate a sentence encoder on STS and transfer tasks, as the field does.
+
+    Prints Spearman's correlation and accuracy times 100 with their averages, and names pooler and split.
+    """
+    from gradlab.evaluate import evaluate, task_names
+    from gradlab.evaluate.folder import downstream
+
+    # What can be wrong at no cost comes before a model is loaded.
+    tasks = task_names([*options.pop("tasks"), *options.pop("more_tasks")] or "sts")
+    downstream(data)
+    if output is not None:
+        _check_writable(output)
+
+    from gradlab.encoder import Encoder
+    from gradlab.train.distributed import find_device
+
+    device, batch_size = find_device(options.pop("device")), options.pop("batch_size")
+    encoder = Encoder.load(model, options.pop("pooler"), max_length=options.pop("max_length"), device=device)
+    result = evaluate(
+        lambda sentences: encoder.encode(sentences, batch_size),
+        data,
+        tasks,
+        name=model,
+        pooler=encoder.pooler,
+        output=output,
+        **options,
+    )
+    click.echo(result.table(style))
+    if output is not None:
+        click.echo(f"\nWrote {output}")
+
+
+def _check_writable(output: Path) -> None:
+    """Say before minutes of work, not after, that its result could not be written."""
+    existing = next(folder for folder in output.absolute().parents if folder.exists())
+    if not existing.is_dir() or not os.access(existing, os.W_OK):
+        raise GradlabError(
+            f"cannot write {str(output)!r}: {str(existing)!r} is no folder that can be written to"
+        )

@@ -1,0 +1,31 @@
+"""``gradlab losses``."""
+
+from __future__ import annotations
+
+import click
+
+from gradlab.cli.options import loss_option
+
+EPILOG = """\b
+Examples:
+  gradlab losses
+  gradlab losses --loss arccon
+  gradlab losses --format markdown > components.md
+  gradlab losses --format latex
+"""
+
+
+@click.command(epilog=EPILOG)
+@loss_option()
+@click.option("--format", "style", type=click.Choice(["text", "markdown", "latex"]), default="text",
+              show_default=True, help="text for reading; the papers' component tables for the others.")  # fmt: skip
+def command(loss_name: str | None, style: str) -> None:
+    """List the losses: formula, hyper-parameters with units and defaults, paper."""
+    from gradlab.losses.registry import loss_class, loss_names
+    from gradlab.losses.tables import latex_table, markdown_table, text_entry
+
+    classes = [loss_class(name) for name in ([loss_name] if loss_name else loss_names())]
+    if style == "text":
+        click.echo("\n\n".join(text_entry(cls) for cls in classes))
+    else:
+        click.echo(markdown_table(classes) if style == "markdown" else latex_table(classes))

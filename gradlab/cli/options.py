@@ -1,0 +1,81 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from gradlab.errors import GradlabError
+
+
+def loss_option(**settings: Any) -> Callable[[Any], Any]:
+    """``--loss NAME``."""
+    return click.option("--loss", "loss_name", metavar="NAME", help="A loss of `gradlab losses`.", **settings)
+
+
+def set_option(function: Any) -> Any:
+    """``--set NAME=VALUE``, repeatable: hyper-parameters of the loss."""
+    return click.option(
+        "--set",
+        "assignments",
+        metavar="NAME=VALUE",
+        multiple=True,
+        help="A hyper-parameter, e.g. temperature=0.1, or preset=NAME; repeatable. Angles are in radians.",
+    )(function)
+
+
+def parse_assignments(assignments: Iterable[str]) -> dict[str, str]:
+    """``("a=1", "b=2")`` -> ``{"a": "1", "b": "2"}``.
+
+    Raises:
+        GradlabError: a text without ``=``.
+    """
+    values: dict[str, str] = {}
+    for text in assignments:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise GradlabError(f"--set takes NAME=VALUE such as temperature=0.1, not {text!r}")
+        values[name.strip()] = value.strip()
+    return values
+
+
+def build_loss(name: str, assignments: Iterable[str]) -> Any:
+    """The loss of ``--loss`` and ``--set``."""
+    from gradlab.losses.registry import get_loss, loss_class
+    from gradlab.parameters import parse_parameters
+
+    texts = parse_assignments(assignments)
+    preset = texts.pop("preset", None)
+    return get_loss(name, preset=preset, **parse_parameters(loss_class(name), texts))
+
+
+def check_existing(base: Path, suffixes: Iterable[str], manifest: dict[str, Any], overwrite: bool) -> bool:
+    """Whether files of this name exist; refuse to replace those that other settings made.
+
+    Args:
+        base: the files' path without suffix; ``base.json`` holds the manifest that an earlier run wrote.
+        suffixes: of the files about to be written.
+        manifest: the one about to be written; its versions and results need not be the same.
+        overwrite: replace anything.
+
+    Raises:
+        GradlabError: files exist that were not made with these settings.
+    """
+    existing = [path for suffix in suffixes if (path := Path(f"{base}{suffix}")).exists()]
+    if not existing or overwrite:
+        return bool(existing)
+    try:
+        before = json.loads(Path(f"{base}.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        before = None
+    same = json.loads(json.dumps(manifest))
+    free = {"versions": 0, "results": 0}
+    if not isinstance(before, dict) or {**before, **free} != {**same, **free}:
+        raise GradlabError(
+            f"{existing[0]} exists and was not made with these settings; pass --overwrite or another --output"
+        )
+    return True

@@ -1,0 +1,146 @@
+"""``gradlab train``."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from gradlab.cli.options import parse_assignments, set_option
+from gradlab.errors import GradlabError
+from gradlab.train.config import TrainConfig, value_type
+
+EPILOG = """\b
+Examples:
+  gradlab train --model bert-base-uncased --train-file wiki1m_for_simcse.txt \\
+      --output runs/simcse --pooler cls_mlp --sts SentEval/data/downstream
+  gradlab train --model bert-base-uncased --train-file sentences.csv --column text \\
+      --loss arccon --set temperature=0.05 --output runs/arccon --held-out 0.1
+  gradlab train --config runs/simcse/manifest.json --seed 1 --output runs/simcse-seed1
+  gradlab train --resume --output runs/simcse
+  accelerate launch --multi_gpu --num_processes 4 -m gradlab train ... (the same options)
+
+The run folder gets manifest.json (configuration, versions, data hash, results), metrics.csv
+(step, group, name, value), checkpoints/, encoder/ (at the end) and, with --sts, best/.
+Both encoders load with AutoModel.from_pretrained, SentenceTransformer and gradlab evaluate.
+"""
+
+# Settings that have an option of another shape.
+_SPECIAL = {"loss_settings": "--set", "trackers": "--tracker"}
+
+
+def config_options(function: Any) -> Any:
+    """One option for each setting of `TrainConfig`, with its default and explanation."""
+    for item in reversed(dataclasses.fields(TrainConfig)):
+        if item.name not in _SPECIAL:
+            function = _option(item)(function)
+    return function
+
+
+def _option(item: dataclasses.Field[Any]) -> Callable[[Any], Any]:
+    kind, _ = value_type(item)
+    text = item.metadata["text"]
+    shown = item.default not in (None, dataclasses.MISSING)
+    if kind is bool:
+        return click.option(f"--{item.name.replace('_', '-')}", is_flag=True, default=None, help=text)
+    # Nothing is a default here: what is given must be told from what is not, for --resume and --config.
+    default = f"  [default: {item.default}]" if shown else ""
+    return click.option(
+        f"--{item.name.replace('_', '-')}",
+        type=kind,
+        metavar=_metavar(kind),
+        help=text + default,
+        default=None,
+    )
+
+
+def _metavar(kind: type) -> str:
+    return {str: "TEXT", int: "N", float: "X"}[kind]
+
+
+@click.command(epilog=EPILOG)
+@config_options
+@set_option
+@click.option(
+    "--tracker",
+    "trackers",
+    metavar="NAME",
+    multiple=True,
+    help="tensorboard or wandb: log there too; repeatable.",
+)
+@click.option("--config", "config_file", type=click.Path(path_type=Path),
+              help="JSON file of settings, or a run's manifest; options given here come before it.")  # fmt: skip
+@click.option("--resume", is_flag=True, help="Continue the run in --output from its newest whole checkpoint.")
+def command(
+    assignments: tuple[str, ...],
+    trackers: tuple[str, ...],
+    config_file: Path | None,
+    resume: bool,
+    **options: Any,
+) -> None:
+    """Fine-tune an encoder on sentences with any loss, measuring its gradient on the way.
+
+    The two views of a sentence are the sentence itself under independent dropout (unsupervised SimCSE).
+    """
+    given = {name: value for name, value in options.items() if value is not None}
+    if trackers:
+        given["trackers"] = trackers
+    if resume and config_file is not None:
+        raise GradlabError("--resume takes the configuration of the run itself; leave --config out")
+    base = _resumed(given) if resume else _read(config_file)
+    if assignments or "loss" in given:
+        given["loss_settings"] = _loss_settings(given.get("loss", base.get("loss", "infonce")), assignments)
+    missing = [name for name in ("model", "train_file", "output") if name not in {**base, **given}]
+    if missing:
+        raise GradlabError(
+            f"--{missing[0].replace('_', '-')} is missing; see the examples of gradlab train --help"
+        )
+    config = TrainConfig.from_dict({**base, **given})
+
+    from gradlab.train import train
+
+    result = train(config, resume=resume)
+    click.echo(f"Trained {result.steps} steps; encoder in {result.output / 'encoder'}")
+    if result.best_step is not None:
+        before = f" (before training {result.scores[0]:.4f})" if 0 in result.scores else ""
+        click.echo(
+            f"Best STS-B dev {result.best_score:.4f} at step {result.best_step}{before}; in {result.output / 'best'}"
+        )
+
+
+def _resumed(given: dict[str, Any]) -> dict[str, Any]:
+    if "output" not in given:
+        raise GradlabError("--resume needs --output, the folder of the run to continue")
+    from gradlab.train.run_folder import resumable_config
+
+    return resumable_config(given["output"]).to_dict()
+
+
+def _read(file: Path | None) -> dict[str, Any]:
+    if file is None:
+        return {}
+    import json
+
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise GradlabError(f"cannot read the configuration {str(file)!r}: {error}") from error
+    if not isinstance(content, dict):
+        raise GradlabError(f"{str(file)!r} is no JSON object of settings")
+    settings: dict[str, Any] = dict(content.get("config", content))
+    # A manifest's run has its folder; the new one needs its own.
+    if "config" in content:
+        settings.pop("output", None)
+    return settings
+
+
+def _loss_settings(loss: str, assignments: tuple[str, ...]) -> dict[str, Any]:
+    from gradlab.losses.registry import loss_class
+    from gradlab.parameters import parse_parameters
+
+    texts = parse_assignments(assignments)
+    preset = {"preset": texts.pop("preset")} if "preset" in texts else {}
+    return {**preset, **parse_parameters(loss_class(loss), texts)}

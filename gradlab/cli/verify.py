@@ -1,0 +1,78 @@
+"""``gradlab verify``."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from gradlab.cli.options import build_loss, loss_option, set_option
+from gradlab.errors import GradlabError
+
+if TYPE_CHECKING:
+    from gradlab.verification import Check
+
+EPILOG = """\b
+Examples:
+  gradlab verify
+  gradlab verify --loss arccon --set temperature=0.01
+  gradlab verify --batch-size 128 --dim 768
+
+Each number is the largest difference between the closed form and autograd over the batches named below,
+relative to max(1, largest entry). '=' marks a convention in which the loss declares to be exact
+(to 1e-11), '!' one in which it should be and is not. Exit code 1 if there is any '!'.
+"""
+
+
+@click.command(epilog=EPILOG)
+@loss_option()
+@set_option
+@click.option(
+    "--batch-size", default=32, show_default=True, type=click.IntRange(2), help="Sentences a batch."
+)
+@click.option("--dim", default=64, show_default=True, type=click.IntRange(2), help="Dimensions.")
+@click.option("--seed", default=0, show_default=True, help="Seed of the batches.")
+@click.option("--per-batch", is_flag=True, help="A line for each kind of batch.")
+def command(
+    loss_name: str | None, assignments: tuple[str, ...], batch_size: int, dim: int, seed: int, per_batch: bool
+) -> None:
+    """Compare every closed form with autograd, in float64."""
+    from tqdm import tqdm
+
+    from gradlab.losses.registry import loss_names
+    from gradlab.verification import BATCHES, CONVENTIONS, verify
+
+    if loss_name is None and assignments:
+        raise GradlabError("--set needs --loss: hyper-parameters belong to one loss")
+    losses = [build_loss(loss_name, assignments)] if loss_name else loss_names()
+    click.echo(f"{'loss':40}" + "".join(f"{name:>14}" for name in CONVENTIONS))
+    failed = False
+    for loss in tqdm(losses, delay=2, leave=False, disable=None):
+        checks = verify(loss, batch_size=batch_size, dim=dim, seed=seed)
+        failed |= not all(check.passed for check in checks)
+        for form in dict.fromkeys(check.form for check in checks):
+            for batches in [[name] for name in BATCHES] if per_batch else [list(BATCHES)]:
+                kept = [check for check in checks if check.form == form and check.batch in batches]
+                click.echo(_row(kept, batches[0] if per_batch else ""))
+        paper = [c for c in checks if (c.form, c.convention) == ("components", "tangent") and not c.declared]
+        if paper:
+            off = ", ".join(f"{check.batch} {check.relative:.2g}" for check in paper)
+            click.echo(
+                f"  the paper's form of {checks[0].loss.name} is off, relative to the gradient, by: {off}"
+            )
+    click.echo(f"\nBatches of {batch_size} x {dim}: {', '.join(BATCHES)}.")
+    if failed:
+        click.echo("Some closed form misses its declared exactness ('!').", err=True)
+        sys.exit(1)
+
+
+def _row(checks: list[Check], batch: str) -> str:
+    """One line: the loss, and in each convention the largest error and how it stands to the declaration."""
+    label = checks[0].loss.name + ("" if checks[0].form == "components" else " + extra terms")
+    row = f"{f'{label}, {batch}' if batch else label:40}"
+    for convention in dict.fromkeys(check.convention for check in checks):
+        cell = [check for check in checks if check.convention == convention]
+        mark = "!" if not all(c.passed for c in cell) else "=" if cell[0].declared else " "
+        row += f"{max(c.error for c in cell):12.1e} {mark}"
+    return row

@@ -1,0 +1,7 @@
+"""The components of any loss on two views, from its gradients alone."""
+
+from gradlab.decomposition.adapters import two_views
+from gradlab.decomposition.core import decompose
+from gradlab.decomposition.result import Decomposition
+
+__all__ = ["Decomposition", "decompose", "two_views"]

@@ -1,0 +1,275 @@
+"""`decompose`: check a loss, read its coefficients, and say plainly where they do not exist."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from array_api_compat import array_namespace, is_numpy_array
+
+from gradlab._arrays import Array, detach
+from gradlab.decomposition.adapters import held_parameters, two_views
+from gradlab.decomposition.coefficients import Reading, lift, project, read_lifted, read_span
+from gradlab.decomposition.evaluation import ROUNDING, Batch, CheckedLoss, Evaluation
+from gradlab.decomposition.result import Decomposition
+from gradlab.errors import GradlabError
+from gradlab.views import Views, check_views, unit_rows
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+TOLERANCE = 1e-4
+# Two calls on the same batch may differ by this much relative (threads adding in another order), not more.
+REPEAT_TOLERANCE = 1e-9
+# Dimensions of the subspace that is rotated to see whether a loss depends on more than dot products.
+TURNED = 256
+# Two readings of an anchor's coefficients that differ by more than this, relatively, are not of one derivative.
+UNRELIABLE = 0.01
+
+
+def decompose(
+    loss_fn: Callable[..., Any] | str,
+    anchors: Array,
+    positives: Array,
+    extra_negatives: Array | None = None,
+    *,
+    normalize: bool = False,
+    tolerance: float = TOLERANCE,
+    allow_residual: bool = False,
+) -> Decomposition:
+    """Gradient dissipation, weights and ratio of any differentiable loss on two views, from gradients alone.
+
+    The paradigm is the gradient with respect to the anchors, the other view held fixed, in the tangent space of the
+    unit sphere; what a loss does to the other view is not part of it. Any loss that depends on its input through dot
+    products (cosines, Euclidean distances, angles) is decomposed exactly, also for more sentences than dimensions: every
+    vector is given a tiny coordinate of its own, in which the anchor's gradient is the wanted coefficient. Gates keep
+    their state, stop-gradient surrogates are read as they are, and at a tie for the hardest negative the result is
+    the subgradient that the loss itself takes.
+
+    The coefficients are those of the number that ``loss_fn`` returns: if it averages over N anchors they are 1/N of
+    one anchor's. A gradlab loss is the exception, taken as the sum over anchors that ``gradlab.components`` describes.
+
+    Args:
+        loss_fn: ``loss_fn(anchors, positives) -> scalar`` on torch tensors, called in float64 with unit rows; also the name
+            of a gradlab loss, a gradlab loss, or a loss object of sentence-transformers or
+            pytorch-metric-learning, called by the conventions of `two_views`. It may normalise its input.
+            With ``extra_negatives`` it is called with them as a third argument.
+        anchors: (N, D) unit rows ``h_i``, numpy or torch, N >= 2.
+        positives: (N, D) unit rows ``h_i'``.
+        extra_negatives: (M, D) unit rows or None, such as a queue's or explicit hard negatives.
+        normalize: divide all rows by their norms first.
+        tolerance: largest relative change under rotation of a function of dot products, and largest residual, relative
+            to its gradient, of an anchor that counts as explained.
+        allow_residual: for a loss that is no function of dot products, return the least-squares projection of its
+            gradient on the batch's vectors, with the rest as ``residual``, instead of refusing (needs 2N + M < D).
+
+    Returns:
+        `Decomposition`, float64, numpy or torch as the input.
+
+    Raises:
+        GradlabError: bad input; a loss that raises, is not a differentiable scalar, changes its input, differs from
+            call to call, ignores a view, or whose gradient is not finite here; and, unless ``allow_residual``, a loss that is
+            no function of dot products.
+
+    Example:
+        >>> import torch, gradlab
+        >>> from torch.nn.functional import normalize
+        >>> generator = torch.Generator().manual_seed(0)
+        >>> h, other = normalize(torch.randn(2, 8, 4, dtype=torch.float64, generator=generator), dim=-1)
+        >>> def triplet(anchors, positives):
+        ...     s = anchors @ positives.T
+        ...     hardest = s.masked_fill(torch.eye(len(s), dtype=torch.bool), -2).amax(1)
+        ...     return (hardest - s.diagonal() + 0.2).relu().sum()
+        >>> found = gradlab.decompose(triplet, h, other)
+        >>> found.ratio.nanmean().item()
+        1.0
+    """
+    views = _prepare(anchors, positives, extra_negatives, normalize)
+    batch = _torch_batch(views)
+    function, name = two_views(loss_fn)
+    loss = CheckedLoss(function, name)
+    with loss.progress:
+        here = loss(batch)
+        _check_repeats(loss, batch, here)
+        _check_uses_positives(loss, batch, here)
+        turned_batch, turned = _turn(loss, batch)
+        tangent = project(batch.anchors, here.gradient)
+        obstacle = ""
+        if not here.agrees_with(turned, tolerance):
+            obstacle = (
+                "is not a function of dot products: rotating both views together, which changes no dot product, "
+                f"changes its value or gradient by {here.difference(turned):.2g} relative"
+                + held_parameters(loss_fn, batch.dimension)
+            )
+            if not allow_residual:
+                raise GradlabError(
+                    f"{name} {obstacle}; allow_residual=True gives its projection on the paradigm"
+                )
+        else:
+            obstacle = _obstacle_to_lifting(loss, batch, here, tolerance)
+        if obstacle:
+            reading, method = _span(name, obstacle, batch, tangent), "span"
+        else:
+            reading, method = read_lifted(loss, batch, turned_batch, tangent), "lifted"
+    unexplained = _unexplained(reading, tangent, tolerance)
+    if not allow_residual and _majority(unexplained, reading):
+        raise GradlabError(
+            f"{name} {obstacle or 'has a gradient that is no combination of the vectors of its batch'} "
+            f"(what the paradigm cannot express is {_relative(reading.residual, tangent):.2g} of the tangent gradient); "
+            "allow_residual=True gives the part that it can"
+        )
+    if _majority(reading.diverges, reading):
+        raise GradlabError(
+            f"{name} has infinite coefficients on this batch, as distances have between vectors that coincide; "
+            "give a batch without identical rows, and two views that differ"
+        )
+    unreliable = unexplained | (reading.error > UNRELIABLE * reading.scale)
+    return _assemble(views, name, here, tangent, reading, unreliable, method, here.difference(turned))
+
+
+def _prepare(anchors: Array, positives: Array, extra_negatives: Array | None, normalize: bool) -> Views:
+    """Checked views in float64, rows unit to the last digit."""
+    views = check_views(anchors, positives, extra_negatives, normalize=normalize)
+    xp = array_namespace(views.anchors)
+
+    def double(rows: Array) -> Array:
+        return unit_rows(xp.astype(detach(rows), xp.float64))
+
+    extra = None if views.extra_negatives is None else double(views.extra_negatives)
+    return Views(double(views.anchors), double(views.positives), extra)
+
+
+def _torch_batch(views: Views) -> Batch:
+    import torch
+
+    anchors, positives = torch.as_tensor(views.anchors), torch.as_tensor(views.positives)
+    extra = anchors[:0] if views.extra_negatives is None else torch.as_tensor(views.extra_negatives)
+    return Batch(anchors, positives, extra)
+
+
+def _check_repeats(loss: CheckedLoss, batch: Batch, here: Evaluation) -> None:
+    change = here.difference(loss(batch))
+    if change > REPEAT_TOLERANCE:
+        raise GradlabError(
+            f"{loss.name} differs by {change:.2g} relative between two calls on the same batch: it is random or keeps "
+            "a state; switch dropout off (.eval()), fix its seed inside, or rebuild its state in every call"
+        )
+
+
+def _check_uses_positives(loss: CheckedLoss, batch: Batch, here: Evaluation) -> None:
+    """A loss whose gates are all closed may well not notice other positives; any other loss must."""
+    other = _random_rows(batch.positives, seed=1)
+    there = loss(Batch(batch.anchors, other, batch.extra_negatives))
+    if here.difference(there) == 0 and bool(here.gradient.any()):
+        raise GradlabError(
+            f"{loss.name} does not depend on the positives, its second argument: other positives give the same "
+            "value and gradient; give a loss of two views, the alignment term included"
+        )
+
+
+def _turn(loss: CheckedLoss, batch: Batch) -> tuple[Batch, Evaluation]:
+    """Both views rotated together, and the loss there, its gradient rotated back.
+
+    The rotation turns a random subspace of at most `TURNED` dimensions: it changes every coordinate, and
+    costs two thin matrix products where a rotation of all dimensions would take an orthogonal D x D matrix.
+    """
+    import torch
+
+    d, k = batch.dimension, min(batch.dimension, TURNED)
+    basis = torch.linalg.qr(_random_rows(batch.anchors.new_empty(d, k), seed=2)).Q
+    rotation = torch.linalg.qr(_random_rows(batch.anchors.new_empty(k, k), seed=3)).Q
+    change = (rotation - torch.eye(k, dtype=rotation.dtype, device=rotation.device)) @ basis.T
+
+    def turn(rows: Tensor) -> Tensor:
+        turned = rows + rows @ basis @ change
+        return turned / turned.norm(dim=1, keepdim=True)
+
+    turned = batch.map(turn)
+    there = loss(turned)
+    back = there.gradient + there.gradient @ change.T @ basis.T
+    return turned, Evaluation(there.value, back)
+
+
+def _random_rows(like: Tensor, seed: int) -> Tensor:
+    """Random unit rows from a generator of their own: the caller's random state stays."""
+    import torch
+
+    generator = torch.Generator().manual_seed(seed)
+    rows = torch.randn(like.shape, generator=generator, dtype=like.dtype).to(like.device)
+    return rows / rows.norm(dim=1, keepdim=True)
+
+
+def _obstacle_to_lifting(loss: CheckedLoss, batch: Batch, here: Evaluation, tolerance: float) -> str:
+    """Why the loss cannot be read in more coordinates than its batch has, or an empty string."""
+    try:
+        padded = loss(lift(batch, 0.0))
+    except GradlabError as error:
+        return f"works in {batch.dimension} dimensions only ({error})"
+    padded = Evaluation(padded.value, padded.gradient[:, : batch.dimension])
+    if here.agrees_with(padded, tolerance):
+        return ""
+    return (
+        "depends on the number of dimensions (an average over coordinates?): appending zeros to every vector "
+        f"changes its value or gradient by {here.difference(padded):.2g} relative"
+    )
+
+
+def _span(name: str, obstacle: str, batch: Batch, tangent: Tensor) -> Reading:
+    try:
+        return read_span(batch, tangent)
+    except GradlabError as error:
+        raise GradlabError(
+            f"{name} {obstacle}; it can only be decomposed by least squares, and {error}"
+        ) from error
+
+
+def _unexplained(reading: Reading, tangent: Tensor, tolerance: float) -> Tensor:
+    """Anchors whose residual is more than ``tolerance`` of their gradient, and more than rounding makes, (N,)."""
+    size = tangent.norm(dim=1)
+    residual = reading.residual.norm(dim=1)
+    beyond_rounding = residual > ROUNDING * reading.scale
+    return beyond_rounding & (residual > tolerance * size.clamp(min=tolerance * float(size.max())))
+
+
+def _majority(flags: Tensor, reading: Reading) -> bool:
+    """Whether more than half of the anchors on which anything acts are flagged."""
+    active = (reading.scale > 0) | (reading.residual.norm(dim=1) > 0)
+    return bool(2 * (flags & active).sum() > active.sum())
+
+
+def _relative(part: Tensor, whole: Tensor) -> float:
+    return float(part.norm() / whole.norm())
+
+
+def _assemble(
+    views: Views,
+    name: str,
+    here: Evaluation,
+    tangent: Tensor,
+    reading: Reading,
+    unreliable: Tensor,
+    method: str,
+    rotation_change: float,
+) -> Decomposition:
+    n = len(tangent)
+    same, other = reading.coefficients[:, :n], reading.coefficients[:, n:].clone()
+    positive = 0 - other.diagonal()  # not -x, which would make zeros negative
+    other.diagonal().zero_()
+
+    def as_given(array: Tensor) -> Array:
+        return array.numpy() if is_numpy_array(views.anchors) else array
+
+    return Decomposition(
+        loss=name,
+        value=here.value,
+        other_view_gradient=as_given(other),
+        same_view_gradient=as_given(same.clone()),
+        positive=as_given(positive),
+        tangent_gradient=as_given(tangent),
+        residual=as_given(reading.residual),
+        error=as_given(reading.error),
+        unreliable=as_given(unreliable),
+        method=method,
+        rotation_change=rotation_change,
+        views=views,
+    )

@@ -1,0 +1,37 @@
+"""A batch of embeddings from a file."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+
+from gradlab.errors import GradlabError
+
+
+def load_batch(path: str | os.PathLike[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """``anchors``, ``positives`` and, if there, ``extra_negatives`` of an .npz file, in float64 (not yet unit rows).
+
+    Raises:
+        GradlabError: no such file, not an .npz file, or without those arrays.
+    """
+    try:
+        with np.load(path, allow_pickle=False) as arrays:
+            found = {name: arrays[name] for name in arrays.files}
+    except (OSError, ValueError, AttributeError, TypeError) as error:
+        raise GradlabError(
+            f"cannot read embeddings from {os.fspath(path)!r}: it must be an .npz file"
+        ) from error
+    for name in ("anchors", "positives"):
+        if name not in found:
+            raise GradlabError(
+                f"{os.fspath(path)!r} has no array {name!r}; save it with numpy.savez(path, anchors=..., positives=...)"
+            )
+    rows = []
+    for name in ("anchors", "positives", "extra_negatives"):
+        if name not in found:
+            continue
+        if found[name].ndim != 2 or not np.issubdtype(found[name].dtype, np.number):
+            raise GradlabError(f"{name} must have shape (sentences, dimensions), not {found[name].shape}")
+        rows.append(found[name].astype(np.float64))
+    return rows[0], rows[1], rows[2] if len(rows) == 3 else None

@@ -1,0 +1,252 @@
+"""Which registered loss has these components? Hyper-parameters are fitted, up to a common factor."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from gradlab.decomposition.result import Decomposition, to_numpy
+from gradlab.errors import GradlabError
+from gradlab.losses.base import Loss
+from gradlab.losses.registry import get_loss, loss_names
+from gradlab.views import Views
+
+# Relative difference of all coefficients below which two losses are called the same.
+SAME = 1e-6
+# No difference of two cosines, chords or angles is wider than this: a margin that wide opens every gate.
+WIDEST = 4.0
+_BISECTIONS = 60
+
+
+@dataclasses.dataclass(frozen=True)
+class Match:
+    """A registered loss and how well its closed-form components agree with those found.
+
+    Attributes:
+        loss: the loss, with fitted hyper-parameters.
+        factor: found coefficients are ``factor`` times those of the loss (1/N where the found loss averages).
+        mismatch: norm of what is left, relative to the norm of the found coefficients, of the negatives and of the
+            positive, whichever is larger.
+        undetermined: hyper-parameters of gates, which a batch fixes only to an interval: name -> (low, high).
+    """
+
+    loss: Loss
+    factor: float
+    mismatch: float
+    undetermined: Mapping[str, tuple[float, float]] = dataclasses.field(default_factory=dict)
+
+    @property
+    def same(self) -> bool:
+        """Whether the components agree to `SAME`."""
+        return self.mismatch <= SAME
+
+    def describe(self, sentences: int) -> str:
+        """Such as ``infonce(temperature=0.05), divided by N = 64``."""
+        fields = ", ".join(f"{name}={value:.6g}" for name, value in _hyperparameters(self.loss).items())
+        text = f"{self.loss.name}({fields})"
+        if abs(self.factor * sentences - 1) < SAME:
+            text += f", divided by N = {sentences}"
+        elif abs(self.factor - 1) >= SAME:
+            text += f", times {self.factor:.6g}"
+        for name, (low, high) in self.undetermined.items():
+            within = f"between {low:.4g} and {high:.4g}" if high < WIDEST else f"above {low:.4g}"
+            text += f" (any {name} {within} opens the same gates)"
+        return text
+
+
+def nearest_losses(found: Decomposition) -> list[Match]:
+    """Registered losses by how well their components agree with ``found``, the simplest of equals first.
+
+    Empty where no negative acts on the anchors (every gate closed).
+    """
+    target = np.concatenate(
+        [_flat(found.other_view_gradient), _flat(found.same_view_gradient), _flat(found.positive)]
+    )
+    if not np.any(target[: -len(found.positive)]):
+        return []
+    extra = found.views.extra_negatives
+    views = Views(
+        to_numpy(found.views.anchors),
+        to_numpy(found.views.positives),
+        None if extra is None else to_numpy(extra),
+    )
+    active = to_numpy(found.positive) != 0
+    matches = []
+    for name in loss_names():
+        match = _fit(name, views, target, active)
+        if match is not None:
+            matches.append(match)
+    return sorted(
+        matches, key=lambda match: (not match.same, 0 if match.same else match.mismatch, _cost(match))
+    )
+
+
+def _cost(match: Match) -> tuple[int, int]:
+    return len(dataclasses.fields(match.loss)), match.loss.table_order
+
+
+def _flat(array: Any) -> np.ndarray:
+    return to_numpy(array).reshape(-1)
+
+
+def _hyperparameters(loss: Loss) -> dict[str, float]:
+    """Numeric hyper-parameters of a loss by name."""
+    values = {field.name: getattr(loss, field.name) for field in dataclasses.fields(loss)}
+    return {n: v for n, v in values.items() if isinstance(v, (int, float)) and not isinstance(v, bool)}
+
+
+def _coefficients(loss: Loss, views: Views) -> np.ndarray | None:
+    """All coefficients of the closed form in the order of the target, or None where it has none here."""
+    try:
+        with np.errstate(all="ignore"):
+            components = loss.components_of(views)
+            dissipation = components.gradient_dissipation
+            negatives = dissipation[:, None] * components.weight
+            positive = dissipation * components.positive_weight
+    except (GradlabError, ValueError):
+        return None
+    if positive.ndim != 1 or not (np.isfinite(negatives).all() and np.isfinite(positive).all()):
+        return None
+    n, m = len(views.anchors), 0 if views.extra_negatives is None else len(views.extra_negatives)
+    other, same = np.zeros((n, n + m)), np.zeros((n, n))
+    (other if components.negative_view == "other" else same)[...] = negatives
+    return np.concatenate([other.reshape(-1), same.reshape(-1), positive])
+
+
+def _fit(name: str, views: Views, target: np.ndarray, active: np.ndarray) -> Match | None:
+    """The named loss with the hyper-parameters that agree best, or None where it has no components here."""
+    try:
+        loss = get_loss(name)
+    except (GradlabError, TypeError):
+        return None
+    at_default = _coefficients(loss, views)
+    if at_default is None or at_default.shape != target.shape:
+        return None
+    if not np.any((at_default != 0) & (target != 0)) and np.any(at_default):
+        return Match(loss, 0.0, 1.0)  # nothing in common: the other kind of negatives
+    undetermined = {}
+    for field in _gates(loss, views):
+        interval = _open_gates(loss, field, views, active)
+        if interval is not None:
+            loss = dataclasses.replace(loss, **{field: _inside(getattr(loss, field), interval)})
+            undetermined[field] = interval
+    smooth = [field for field in _hyperparameters(loss) if field not in undetermined]
+    best = _compare(loss, views, target)
+    if best[1] > SAME and smooth:
+        loss, best = _least_squares(loss, smooth, views, target, best)
+    return Match(loss, best[0], best[1], undetermined)
+
+
+def _compare(loss: Loss, views: Views, target: np.ndarray) -> tuple[float, float]:
+    """Best common factor, and the relative mismatch that it leaves."""
+    closed = _coefficients(loss, views)
+    if closed is None or not np.any(closed):
+        return 0.0, 1.0
+    factor = float(closed @ target / (closed @ closed))
+    whole = float(np.linalg.norm(target))
+    mismatch = 0.0
+    for part in (slice(0, -len(views.anchors)), slice(-len(views.anchors), None)):
+        size = float(np.linalg.norm(target[part]))
+        left = float(np.linalg.norm(target[part] - factor * closed[part]))
+        mismatch = max(mismatch, left / (size or whole))
+    return factor, mismatch
+
+
+def _gates(loss: Loss, views: Views) -> list[str]:
+    """Hyper-parameters whose small change moves no coefficient, as margins of hard gates."""
+    here = _coefficients(loss, views)
+    found = []
+    for field, value in _hyperparameters(loss).items():
+        there = _coefficients(_with(loss, {field: value * (1 + 1e-9) + 1e-12}), views)
+        if here is not None and there is not None and np.array_equal(here, there):
+            found.append(field)
+    return found
+
+
+def _open_gates(loss: Loss, field: str, views: Views, active: np.ndarray) -> tuple[float, float] | None:
+    """Interval of a gate's margin that opens as many gates as were found open; None where it opens none at all.
+
+    Wider margins open more.
+    """
+
+    def opened(margin: float) -> int:
+        coefficients = _coefficients(_with(loss, {field: margin}), views)
+        return 0 if coefficients is None else int(np.count_nonzero(coefficients[-len(active) :]))
+
+    if opened(-WIDEST) == opened(WIDEST):
+        return None
+    wanted = int(active.sum())
+    low = _boundary(lambda margin: opened(margin) >= wanted)
+    high = _boundary(lambda margin: opened(margin) > wanted)
+    return (low, high) if low < high else None
+
+
+def _boundary(holds: Callable[[float], bool]) -> float:
+    """Smallest margin up to `WIDEST` at which a monotone condition holds."""
+    low, high = -WIDEST, WIDEST
+    if not holds(high):
+        return high
+    for _ in range(_BISECTIONS):
+        middle = (low + high) / 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high
+
+
+def _inside(value: float, interval: tuple[float, float]) -> float:
+    """``value`` if it lies inside, else the number of fewest digits that does."""
+    low, high = interval
+    if low <= value <= high:
+        return value
+    middle = (low + high) / 2
+    for digits in range(1, 17):
+        rounded = float(f"{middle:.{digits}g}")
+        if low < rounded < high:
+            return rounded
+    return middle
+
+
+def _with(loss: Loss, values: Mapping[str, float]) -> Loss:
+    try:
+        return dataclasses.replace(loss, **values)
+    except GradlabError:
+        return loss
+
+
+def _least_squares(
+    loss: Loss, fields: list[str], views: Views, target: np.ndarray, best: tuple[float, float]
+) -> tuple[Loss, tuple[float, float]]:
+    """Fit smooth hyper-parameters by Gauss-Newton from a few starting points; positive ones in the logarithm."""
+    from scipy.optimize import least_squares
+
+    rules = {field.name: field.metadata.get("rule", "any") for field in dataclasses.fields(loss)}
+    logarithmic = np.array([rules[field] == "positive" for field in fields])
+    size = float(np.linalg.norm(target))
+
+    def at(x: np.ndarray) -> Loss:
+        values = np.where(logarithmic, np.exp(np.where(logarithmic, np.clip(x, -12, 12), 0)), x)
+        return _with(loss, dict(zip(fields, values.tolist(), strict=True)))
+
+    def residual(x: np.ndarray) -> np.ndarray:
+        closed = _coefficients(at(x), views)
+        if closed is None or not np.any(closed):
+            return target / size
+        return (target - closed * (closed @ target / (closed @ closed))) / size
+
+    start = np.array([getattr(loss, field) for field in fields], dtype=float)
+    start = np.where(logarithmic, np.log(np.where(logarithmic, np.maximum(start, 1e-300), 1)), start)
+    chosen = loss
+    for shift in (0.0, math.log(4), -math.log(4)):
+        begin = start + np.where(logarithmic, shift, 0)
+        with np.errstate(all="ignore"):
+            solution = least_squares(residual, begin, xtol=1e-12, ftol=1e-14, gtol=1e-14, max_nfev=50)
+        candidate = at(solution.x)
+        agreement = _compare(candidate, views, target)
+        if agreement[1] < best[1]:
+            chosen, best = candidate, agreement
+        if best[1] <= SAME:
+            break
+    return chosen, best

@@ -1,0 +1,152 @@
+"""A decomposition as text, and as files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gradlab.decomposition.matching import Match, nearest_losses
+from gradlab.decomposition.result import Decomposition, to_numpy
+from gradlab.files import atomic_path, versions, write_csv, write_json
+
+# A registered loss whose components differ by more than this, relatively, is not worth naming.
+FAR = 0.5
+
+
+def describe(found: Decomposition, matches: Sequence[Match] | None = None) -> str:
+    """Components of a loss in a few lines of text.
+
+    Args:
+        found: the decomposition.
+        matches: registered losses by nearness; found anew if None.
+    """
+    matches = nearest_losses(found) if matches is None else matches
+    n, d = found.residual.shape
+    negatives = found.other_view_gradient.shape[1] - n
+    lines = [
+        f"{found.loss} on {n} sentences in {d} dimensions"
+        + (f", {negatives} extra negatives" if negatives else ""),
+        "",
+        f"  {'per anchor':<28}{'mean':>11}{'sd':>11}{'min':>11}{'median':>11}{'max':>11}",
+        _row("gradient dissipation GD", found.gradient_dissipation),
+        _row("ratio R", found.ratio),
+        _row("hardest share max W/ΣW", found.hardest_share),
+    ]
+    same = to_numpy(found.same_view_share)
+    if np.nansum(same) > 0:
+        lines.append(_row("share of same-view negatives", same))
+    return "\n".join([*lines, "", *_facts(found, matches)])
+
+
+def _facts(found: Decomposition, matches: Sequence[Match]) -> list[str]:
+    n = len(found.residual)
+    dissipation = to_numpy(found.gradient_dissipation)
+    closed = int(np.count_nonzero(~np.any(to_numpy(found.weight), axis=1)))
+    how = (
+        "exact, in extra coordinates" if found.method == "lifted" else "least squares on the batch's vectors"
+    )
+    lines = [f"  {'value':<28}{found.value:.8g}"]
+    if closed:
+        lines.append(f"  {'not pushed':<28}{closed} of {n} anchors: no negative acts on them (a closed gate)")
+    if np.any(dissipation < 0):
+        lines.append(
+            f"  {'negative GD':<28}{int((dissipation < 0).sum())} of {n} anchors are pulled by their negatives on balance: "
+            "read the coefficients"
+        )
+    if closed < n and not np.any(to_numpy(found.same_view_gradient)):
+        lines.append(f"  {'negatives':<28}other view only")
+    lines += [
+        f"  {'method':<28}{how}; estimated relative error {found.relative_error:.1g}",
+        f"  {'outside the paradigm':<28}{found.relative_residual:.2g} of the tangent gradient"
+        + _chance(found),
+    ]
+    unreliable = int(to_numpy(found.unreliable).sum())
+    if unreliable:
+        why = "ties, or gates at their threshold" if found.method == "lifted" else "their residual is large"
+        lines.append(f"  {'unreliable anchors':<28}{unreliable} of {n} ({why})")
+    return [*lines, *_nearest(found, matches)]
+
+
+def _nearest(found: Decomposition, matches: Sequence[Match]) -> list[str]:
+    n = len(found.residual)
+    if not matches:
+        return [f"  {'nearest registered loss':<28}none: no negative acts on the anchors of this batch"]
+    same = [match for match in matches if match.same]
+    if not same and matches[0].mismatch > FAR:
+        return [f"  {'nearest registered loss':<28}none is near: all differ by more than {FAR:.0%}"]
+    if not same:
+        best = matches[0]
+        return [
+            f"  {'nearest registered loss':<28}{best.describe(n)}",
+            f"  {'':<28}differs by {best.mismatch:.2g} relative: none has these components",
+        ]
+    lines = [
+        f"  {'these are the components of':<28}{same[0].describe(n)}",
+        f"  {'':<28}(they agree to {same[0].mismatch:.1g})",
+    ]
+    others = ", ".join(match.loss.name for match in same[1:])
+    return [*lines, f"  {'on this batch also of':<28}{others}"] if others else lines
+
+
+def _chance(found: Decomposition) -> str:
+    """What least squares would leave of a random gradient, without which its residual says little."""
+    if found.method == "lifted":
+        return ""
+    d = found.residual.shape[1]
+    vectors = found.weight.shape[1]
+    return f" (of a random one {max(0, 1 - vectors / d) ** 0.5:.2g}: {vectors} vectors in {d} dimensions)"
+
+
+def _row(label: str, values: Any) -> str:
+    array = to_numpy(values)
+    finite = array[np.isfinite(array)]
+    if not len(finite):
+        return f"  {label:<28}   undefined: no negative acts"
+    numbers = (finite.mean(), finite.std(), finite.min(), np.median(finite), finite.max())
+    note = "" if len(finite) == len(array) else f"   ({len(finite)} of {len(array)} anchors)"
+    return f"  {label:<28}" + "".join(f"{number:>11.4g}" for number in numbers) + note
+
+
+SUFFIXES = {".png": "picture", ".csv": "one row an anchor", ".npz": "all coefficients", ".json": "settings"}
+
+
+def write(found: Decomposition, base: Path, manifest: Mapping[str, Any]) -> None:
+    """Write picture, table, coefficients and manifest as ``base`` with `SUFFIXES`, each whole or not at all."""
+    from gradlab.figures.style import save
+
+    figure, _ = found.plot()
+    save(figure, Path(f"{base}.png"))
+    write_csv(f"{base}.csv", found.columns())
+    names = ("other_view_gradient", "same_view_gradient", "positive", "residual")
+    with atomic_path(f"{base}.npz") as path:
+        np.savez_compressed(
+            path,
+            anchors=to_numpy(found.views.anchors),
+            positives=to_numpy(found.views.positives),
+            **{name: to_numpy(getattr(found, name)) for name in names},
+        )
+    write_json(f"{base}.json", manifest)
+
+
+def manifest(found: Decomposition, settings: Mapping[str, Any], matches: Sequence[Match]) -> dict[str, Any]:
+    """Settings, what was found in short, and versions, for a JSON file."""
+    return {
+        "settings": dict(settings),
+        "results": {
+            "loss": found.loss,
+            "value": found.value,
+            "method": found.method,
+            "relative_residual": found.relative_residual,
+            "relative_error": found.relative_error,
+            "rotation_change": found.rotation_change,
+            "unreliable_anchors": int(to_numpy(found.unreliable).sum()),
+            "nearest": [
+                {"loss": match.describe(len(found.residual)), "mismatch": match.mismatch}
+                for match in matches[:3]
+            ],
+        },
+        "versions": versions("torch", "numpy"),
+    }

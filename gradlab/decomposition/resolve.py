@@ -1,0 +1,152 @@
+"""From ``package.module:Name`` and settings to a loss."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from gradlab.errors import GradlabError, nearest
+
+
+def resolve_loss(target: str, settings: Mapping[str, str]) -> Any:
+    """The loss that ``target`` names, made with ``settings``.
+
+    Args:
+        target: the name of a gradlab loss; ``package.module:Name``; or ``path/to/file.py:Name``. A module of the
+            current folder is found too. ``Name`` is a loss function of two views, a loss object, a class, or a
+            factory; a class or factory is called with the settings, a function keeps them as keywords.
+            Classes of sentence-transformers get a placeholder for their model.
+        settings: texts, read as JSON where they are JSON, as an object where they have the form ``module:Name``
+            (a class is then made without arguments), and as text otherwise.
+
+    Raises:
+        GradlabError: it cannot be found, imported or made.
+    """
+    if ":" not in target:
+        return _registered(target, settings)
+    found = _import(target)
+    values = {name: _value(text) for name, text in settings.items()}
+    if inspect.isclass(found):
+        return _make(found, values, target)
+    if not callable(found):
+        raise GradlabError(f"{target} is {type(found).__name__}, not a loss: it cannot be called")
+    if inspect.isfunction(found):
+        if _open_parameters(found, values) < 2:
+            return _make(found, values, target)
+        return _with_keywords(found, values, target)
+    if values:
+        raise GradlabError(
+            f"{target} is a finished loss object; settings can only be given to a class or function"
+        )
+    return found
+
+
+def _registered(name: str, settings: Mapping[str, str]) -> Any:
+    from gradlab.losses.registry import get_loss, loss_class
+    from gradlab.parameters import parse_parameters
+
+    try:
+        cls = loss_class(name)
+    except GradlabError as error:
+        raise GradlabError(f"{error} Any other loss is given as package.module:Name") from None
+    return get_loss(name, **parse_parameters(cls, settings))
+
+
+def _import(target: str) -> Any:
+    module_name, _, attribute = target.rpartition(":")
+    try:
+        module = _load_file(Path(module_name)) if module_name.endswith(".py") else _load_module(module_name)
+    except GradlabError:
+        raise
+    except Exception as error:
+        raise GradlabError(f"cannot import {module_name!r}: {type(error).__name__}: {error}") from error
+    found: Any = module
+    for part in attribute.split("."):
+        if not hasattr(found, part):
+            raise GradlabError(f"{module_name} has no {attribute!r}.{nearest(part, dir(found))}")
+        found = getattr(found, part)
+    return found
+
+
+def _load_module(name: str) -> Any:
+    # A console script, unlike `python -m`, does not look in the current folder.
+    if "" not in sys.path:
+        sys.path.insert(0, "")
+    return importlib.import_module(name)
+
+
+def _load_file(path: Path) -> Any:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None or not path.is_file():
+        raise GradlabError(f"there is no file {str(path)!r}")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        pass
+    if ":" not in text:
+        return text
+    found = _import(text)
+    return found() if inspect.isclass(found) else found
+
+
+def _open_parameters(function: Any, values: Mapping[str, Any]) -> int:
+    """How many positional arguments a function still wants; 2 where it takes any number."""
+    count = 0
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            return 2
+        positional = parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+        count += positional and parameter.default is parameter.empty and parameter.name not in values
+    return count
+
+
+def _make(factory: Any, values: dict[str, Any], target: str) -> Any:
+    wants_model = factory.__module__.startswith("sentence_transformers.") and (
+        "model" in inspect.signature(factory).parameters
+    )
+    if wants_model:
+        values = {"model": _placeholder_model(), **values}
+    try:
+        return factory(**values)
+    except Exception as error:
+        text = str(error).splitlines()[0] if str(error) else ""
+        raise GradlabError(f"{target}({', '.join(values)}) raised {type(error).__name__}: {text}") from error
+
+
+def _with_keywords(function: Any, values: dict[str, Any], target: str) -> Any:
+    if not values:
+        return function
+    parameters = inspect.signature(function).parameters
+    for name in values:
+        takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+        if name not in parameters and not takes_any:
+            raise GradlabError(f"{target} has no argument {name!r}.{nearest(name, parameters)}")
+
+    def loss(*views: Any) -> Any:
+        return function(*views, **values)
+
+    loss.__name__ = f"{function.__name__}({', '.join(f'{n}={v}' for n, v in values.items())})"
+    return loss
+
+
+def _placeholder_model() -> Any:
+    """What sentence-transformers' losses hold as their model: decompose calls them on embeddings only."""
+    import torch
+
+    class Placeholder(torch.nn.Module):
+        def __getitem__(self, index: int) -> torch.nn.Module:
+            return self
+
+    return Placeholder()

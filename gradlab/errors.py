@@ -1,0 +1,19 @@
+"""The one exception that means 'your input is wrong', and helpers to phrase it."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class GradlabError(ValueError):
+    """Bad input. The message is one line: what is wrong, and what would be right.
+
+    The command line prints it without a traceback and exits with code 2.
+    """
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return ``" Did you mean 'x'?"`` for the closest known name, or an empty string."""
+    match = difflib.get_close_matches(name.lower(), list(known), n=1, cutoff=0.5)
+    return f" Did you mean {match[0]!r}?" if match else ""

@@ -1,0 +1,9 @@
+"""Evaluation as the field does it: STS and transfer tasks from local files in SentEval's layout."""
+
+from __future__ import annotations
+
+from gradlab.evaluate.report import STS_TASKS, TRANSFER_TASKS, EvaluationResult
+from gradlab.evaluate.run import evaluate, task_names
+from gradlab.evaluate.sts import stsb_dev
+
+__all__ = ["STS_TASKS", "TRANSFER_TASKS", "EvaluationResult", "evaluate", "stsb_dev", "task_names"]

@@ -1,0 +1,87 @@
+"""Calling a user's ``encode``: each distinct sentence once, and a check of what comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gradlab.errors import GradlabError
+
+Encode = Callable[[list[str]], Any]
+"""Sentences in, one row each out: a numpy array, a torch tensor or a list of rows, shape (n, D)."""
+
+
+def as_encode(model: Encode | Any) -> Encode:
+    """``model.encode`` if there is one (such as a SentenceTransformer's), else ``model`` itself.
+
+    Raises:
+        GradlabError: if neither can be called.
+    """
+    # A string has a method encode, which is not the one meant.
+    encode = getattr(model, "encode", model)
+    if isinstance(model, str) or not callable(encode):
+        raise GradlabError(
+            f"{model!r:.60} cannot encode; load it with gradlab.encoder.Encoder.load, for example"
+        )
+    return encode
+
+
+@dataclass
+class Embedder:
+    """Embeds each distinct sentence once, however often and wherever it is asked for.
+
+    Args:
+        encode: any callable from a list of sentences to an (n, D) array.
+        chunk: how many sentences one call of ``encode`` gets. They come sorted by length, so that an
+            ``encode`` that batches in order pads little; longest first, to show a lack of memory at once.
+        advance: called with the number of sentences after each chunk, for a progress bar.
+    """
+
+    encode: Encode
+    chunk: int = 1024
+    advance: Callable[[int], object] = lambda count: None
+    _rows: dict[str, NDArray[np.floating]] = field(default_factory=dict, init=False, repr=False)
+
+    def __call__(self, sentences: Sequence[str]) -> NDArray[np.floating]:
+        """Embeddings (n, D) in the order given.
+
+        Raises:
+            GradlabError: if ``encode`` returns another shape, or values that are not finite.
+        """
+        self.prepare(sentences)
+        return np.stack([self._rows[s] for s in sentences])
+
+    def prepare(self, sentences: Iterable[str]) -> None:
+        """Embed those of the sentences that have not been embedded yet."""
+        new = dict.fromkeys(s for s in sentences if s not in self._rows)
+        todo = sorted(new, key=len, reverse=True)
+        for start in range(0, len(todo), self.chunk):
+            part = todo[start : start + self.chunk]
+            self._rows.update(zip(part, _checked(self.encode(part), part), strict=True))
+            self.advance(len(part))
+
+
+def _checked(result: Any, sentences: list[str]) -> NDArray[np.floating]:
+    if hasattr(result, "detach"):  # a torch tensor, perhaps on an accelerator, perhaps bfloat16
+        result = result.detach().cpu()
+        result = result if result.element_size() > 2 else result.float()
+    rows = np.asarray(result)
+    if rows.ndim != 2 or len(rows) != len(sentences) or not rows.size:
+        raise GradlabError(
+            f"encode returned shape {rows.shape} for {len(sentences)} sentences, not ({len(sentences)}, D)"
+        )
+    if rows.dtype.kind not in "fiu":
+        raise GradlabError(f"encode returned values of type {rows.dtype}; expected real numbers")
+    rows = rows.astype(np.float64 if rows.dtype == np.float64 else np.float32, copy=False)
+    finite = np.isfinite(rows).all(axis=1)
+    if not finite.all():
+        bad = sentences[int(np.argmin(finite))]
+        raise GradlabError(
+            f"encode returned a value that is not finite for {int((~finite).sum())} of {len(rows)} sentences "
+            f"(such as {bad[:60]!r})"
+        )
+    return rows

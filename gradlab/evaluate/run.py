@@ -1,0 +1,208 @@
+"""Evaluating an encoder on any of the tasks in one call."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from gradlab.errors import GradlabError, nearest
+from gradlab.evaluate.classifiers import get_classifier
+from gradlab.evaluate.embed import Embedder, Encode, as_encode
+from gradlab.evaluate.folder import MissingFile, downstream
+from gradlab.evaluate.protocol import Protocol, fits
+from gradlab.evaluate.report import STS_TASKS, TRANSFER_TASKS, EvaluationResult
+from gradlab.evaluate.sts import AGGREGATIONS, Pairs, load_sts, sts_scores
+from gradlab.evaluate.transfer import TransferTask, check_classes, load_transfer
+from gradlab.files import versions
+
+SPLITS = ("test", "dev")
+GROUPS = {"sts": STS_TASKS, "transfer": TRANSFER_TASKS, "all": STS_TASKS + TRANSFER_TASKS}
+# Other spellings in use, among them SentEval's own; compared without case and punctuation.
+_SPELLINGS = {"stsbenchmark": "STS-B", "sickrelatedness": "SICK-R", "sick": "SICK-R", "sst": "SST-2"}
+
+
+def task_names(tasks: str | Iterable[str]) -> list[str]:
+    """Canonical names, in the order of the papers' tables, of tasks or groups ("sts", "transfer", "all").
+
+    Names may be separated by commas or white space; case and punctuation do not matter ("stsb" is STS-B).
+
+    Raises:
+        GradlabError: for an unknown name, or none.
+    """
+    words = (tasks if isinstance(tasks, str) else " ".join(tasks)).replace(",", " ").split()
+    known = {_plain(task): task for task in GROUPS["all"]} | _SPELLINGS
+    wanted: set[str] = set()
+    for word in words:
+        if word.lower() in GROUPS:
+            wanted.update(GROUPS[word.lower()])
+        elif _plain(word) in known:
+            wanted.add(known[_plain(word)])
+        else:
+            names = (*GROUPS, *GROUPS["all"])
+            near = nearest(word, [name.lower() for name in names])
+            raise GradlabError(f"unknown task {word!r}; one of {', '.join(names)}.{near}")
+    if not wanted:
+        raise GradlabError(f"no task named; choose from {', '.join((*GROUPS, *GROUPS['all']))}")
+    return [task for task in GROUPS["all"] if task in wanted]
+
+
+def evaluate(
+    model: Encode | Any,
+    data: str | os.PathLike[str],
+    tasks: str | Iterable[str] = "sts",
+    *,
+    split: str = "test",
+    aggregation: str = "all",
+    classifier: str = "logistic",
+    folds: int = 10,
+    seed: int = 1111,
+    jobs: int = -1,
+    name: str | None = None,
+    pooler: str | None = None,
+    output: str | os.PathLike[str] | None = None,
+    progress: bool = True,
+) -> EvaluationResult:
+    """Evaluate sentence embeddings as the field does (SentEval's protocol, SimCSE's settings).
+
+    Every file is read, and checked, before anything is embedded. Tasks whose files are absent are left out and listed
+    in the result.
+
+    Args:
+        model: any callable from a list of sentences to an (n, D) array, or an object with such a method ``encode``
+            (a ``SentenceTransformer``, a :class:`gradlab.encoder.Encoder`).
+        data: SentEval's ``data/downstream`` folder, or a SentEval checkout.
+        tasks: names, "sts", "transfer" or "all".
+        split: "test", or "dev": STS-B and SICK-R on their development sets (STS12–16 have none), transfer tasks by
+            the score of the folds that choose; no test data are used.
+        aggregation: how the sub-sets of STS12–16 become one number: "all" (pairs concatenated), "mean", or "wmean"
+            (weighted by the number of pairs).
+        classifier: for the transfer tasks, "logistic" (scikit-learn's logistic regression) or "adam" (the linear
+            classifier trained by Adam that most papers report).
+        folds: folds of the transfer tasks; papers use 10.
+        seed: seed of folds and classifier.
+        jobs: processes for the transfer tasks; -1 for one a core.
+        name: what the result calls the model; its ``name_or_path`` or class name by default.
+        pooler: what the result calls the pooler; ``model.pooler`` by default.
+        output: a JSON file to save the result to, anew after each transfer task, so that an interruption loses no
+            task that was finished.
+        progress: whether to show progress bars.
+
+    Returns:
+        The scores; ``print(result)`` shows the table, ``result.save("result.json")`` keeps everything.
+
+    Raises:
+        GradlabError: if a name is unknown, a file is malformed, no task can be evaluated, or an embedding is bad.
+
+    Example:
+        >>> result = evaluate(encoder.encode, "SentEval/data/downstream", "sts")  # doctest: +SKIP
+        >>> print(result.table("latex"))  # doctest: +SKIP
+    """
+    encode = as_encode(model)
+    wanted = task_names(tasks)
+    _check("split", split, SPLITS)
+    _check("aggregation", aggregation, AGGREGATIONS)
+    if folds < 2:
+        raise GradlabError(f"folds is {folds}; cross-validation needs at least 2")
+    if jobs == 0:
+        raise GradlabError("jobs is 0; give a number of processes, or -1 for one a core")
+    loaded, absent = _load(downstream(data), wanted, split, folds)
+    if not loaded:
+        reasons = "; ".join(f"{task}: {reason}" for task, reason in absent.items())
+        raise GradlabError(f"nothing to evaluate in {str(data)!r} ({reasons})")
+    transfer = [task for task in loaded.values() if isinstance(task, TransferTask)]
+    chosen = get_classifier(classifier, seed) if transfer or classifier != "logistic" else None
+
+    sts = {task: subsets for task, subsets in loaded.items() if not isinstance(subsets, TransferTask)}
+    result = EvaluationResult(
+        {},
+        model=name or str(getattr(model, "name_or_path", None) or _describe(model)),
+        pooler=pooler or _pooler(model),
+        split=split,
+        aggregation=aggregation,
+        classifier=chosen.title if chosen and transfer else "",
+        folds=folds,
+        seed=seed,
+        not_evaluated=absent,
+        versions=versions("numpy", "scipy", "scikit-learn", "torch", "transformers"),
+    )
+    if sts:
+        # One embedder for all of them: their sentences overlap.
+        embed = _embed(
+            encode, [s for subsets in sts.values() for p in subsets for s in p.sentences], "STS", progress
+        )
+        scores = {task: sts_scores(embed, subsets) for task, subsets in sts.items()}
+        result = _with(result, scores, output)
+    for task in transfer:
+        assert chosen is not None
+        embed = _embed(encode, task.sentences, task.name, progress)
+        test = split == "test"
+        with _bar(fits(task, folds, test), f"{task.name}: {classifier}", "fit", progress) as bar:
+            found = Protocol(chosen, folds, seed, jobs, test, bar.update).scores(task, embed)
+        result = _with(result, {task.name: found}, output)
+    return result
+
+
+def _load(
+    folder: Path, wanted: list[str], split: str, folds: int
+) -> tuple[dict[str, list[Pairs] | TransferTask], dict[str, str]]:
+    """Tasks that can be evaluated, and why the others cannot."""
+    loaded: dict[str, list[Pairs] | TransferTask] = {}
+    absent: dict[str, str] = {}
+    for task in wanted:
+        if split == "dev" and task in STS_TASKS[:5]:
+            absent[task] = "has no dev split"
+            continue
+        try:
+            if task in STS_TASKS:
+                loaded[task] = load_sts(folder, task, split)
+            else:
+                transfer = loaded[task] = load_transfer(folder, task, split)
+                check_classes(transfer, folds)
+        except MissingFile as error:
+            absent[task] = str(error)
+    return loaded, absent
+
+
+def _with(
+    result: EvaluationResult, scores: Mapping[str, Mapping[str, Any]], output: str | os.PathLike[str] | None
+) -> EvaluationResult:
+    """``result`` with further scores, saved if there is somewhere to save it to."""
+    result = replace(result, scores=result.scores | {task: dict(found) for task, found in scores.items()})
+    if output is not None:
+        result.save(output)
+    return result
+
+
+def _embed(encode: Encode, sentences: list[str], name: str, progress: bool) -> Embedder:
+    """An embedder that already holds ``sentences``."""
+    with _bar(len(set(sentences)), f"{name}: embedding", "sentence", progress) as bar:
+        embed = Embedder(encode, advance=bar.update)
+        embed.prepare(sentences)
+    return embed
+
+
+def _bar(total: int, description: str, unit: str, progress: bool) -> Any:
+    from tqdm.auto import tqdm
+
+    return tqdm(total=total, desc=description, unit=unit, leave=False, delay=1, disable=not progress)
+
+
+def _plain(name: str) -> str:
+    return "".join(character for character in name.lower() if character.isalnum())
+
+
+def _check(what: str, value: str, known: tuple[str, ...]) -> None:
+    if value not in known:
+        raise GradlabError(f"unknown {what} {value!r}; one of {', '.join(known)}.{nearest(value, known)}")
+
+
+def _pooler(model: Any) -> str:
+    found = getattr(model, "pooler", None)
+    return found if isinstance(found, str) else "unnamed"
+
+
+def _describe(model: Any) -> str:
+    return getattr(model, "__name__", type(model).__name__)

@@ -1,0 +1,1 @@
+"""Figures: every function takes an axis and returns ``(fig, ax)``; nothing draws on import."""

@@ -1,0 +1,44 @@
+"""The versions of other libraries that the integrations support, and a plain answer where they are absent."""
+
+from __future__ import annotations
+
+import re
+from importlib import metadata
+
+from gradlab.errors import GradlabError
+
+# package -> oldest supported version; tests/manual/oldest_versions.py runs the integrations with just these.
+OLDEST = {"sentence-transformers": "3.3.0", "transformers": "4.46.3", "accelerate": "1.0.0", "torch": "2.4.0"}
+
+
+class UnsupportedVersionError(GradlabError, ImportError):
+    """A library is missing or too old."""
+
+
+def require(*packages: str) -> None:
+    """Check that packages are installed and recent enough.
+
+    Args:
+        packages: names among :data:`OLDEST`.
+
+    Raises:
+        UnsupportedVersionError: the first that is not; the message says what to install.
+    """
+    for package in packages:
+        oldest = OLDEST[package]
+        hint = f'pip install "{package}>={oldest}"'
+        try:
+            version = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            raise UnsupportedVersionError(f"this needs {package}, which is not installed; {hint}") from None
+        if release(version) < release(oldest):
+            raise UnsupportedVersionError(
+                f"this supports {package} from {oldest} on, and {version} is installed; {hint}"
+            )
+
+
+def release(version: str) -> tuple[int, ...]:
+    """``"4.46.0rc1+cpu"`` -> ``(4, 46, 0)``: the numbers that a version begins with, padded to three."""
+    match = re.match(r"\d+(\.\d+)*", version)
+    numbers = [int(number) for number in match.group().split(".")] if match else []
+    return tuple([*numbers, 0, 0, 0][:3])

@@ -1,0 +1,251 @@
+"""Every loss of gradlab as a loss of sentence-transformers.
+
+    from gradlab.integrations.sentence_transformers import loss
+
+    trainer = SentenceTransformerTrainer(model=model, train_dataset=pairs, loss=loss(model, "arccon"))
+
+Each is also a class of its own, named after the loss: ``ArcConLoss(model, temperature=0.05)``. Supported versions
+are those of `gradlab.integrations.requirements`; importing this module checks them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Iterable
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from gradlab.blocks import BlockwiseLoss
+from gradlab.errors import GradlabError
+from gradlab.integrations.citations import citation
+from gradlab.integrations.requirements import require
+from gradlab.losses.base import Loss, PairLoss
+from gradlab.losses.registry import get_loss, loss_class, loss_names
+
+require("sentence-transformers", "transformers", "torch")
+
+
+def loss(
+    model: nn.Module,
+    name: str | Loss = "infonce",
+    *,
+    blockwise: bool = False,
+    block_size: int | None = None,
+    gather_across_devices: bool = False,
+    preset: str | None = None,
+    **hyperparameters: Any,
+) -> EmbeddingLoss:
+    """A loss for sentence-transformers' trainer.
+
+    Datasets have the columns of ``MultipleNegativesRankingLoss``: anchor and positive, and any further columns are hard
+    negatives, which join the negatives of every anchor. A dataset of one column is encoded twice, so that dropout makes
+    the two views (SimCSE). Labels are not looked at.
+
+    Args:
+        model: the ``SentenceTransformer`` to train.
+        name: one of `gradlab.loss_names`, a text such as ``"mpt(margin=0.3)"``, or a loss object, such as
+            `gradlab.recombine` makes.
+        blockwise: never hold all similarities of a batch: for batches of many thousands; same values and gradients.
+        block_size: anchors handled at a time with ``blockwise``; None chooses.
+        gather_across_devices: sentences of all processes are negatives, as in ``MultipleNegativesRankingLoss``.
+        preset: other published settings, see `gradlab.get_loss`.
+        **hyperparameters: of the loss, such as ``temperature=0.05``; angles in radians.
+
+    Raises:
+        GradlabError: an unknown loss, preset or hyper-parameter; a loss that cannot be computed blockwise.
+
+    Example:
+        >>> from gradlab.integrations.sentence_transformers import loss
+        >>> criterion = loss(model, "arccon", temperature=0.05)  # doctest: +SKIP
+        >>> trainer = SentenceTransformerTrainer(  # doctest: +SKIP
+        ...     model=model, train_dataset=dataset, loss=criterion
+        ... )
+    """
+    made = get_loss(name, preset=preset, **hyperparameters)
+    return _class(made.name)._of(
+        model,
+        made,
+        blockwise=blockwise,
+        block_size=block_size,
+        gather_across_devices=gather_across_devices,
+    )
+
+
+class EmbeddingLoss(nn.Module):
+    """A gradlab loss on the columns of a batch of sentences; base of ``ArcConLoss`` and the like.
+
+    Attributes:
+        model: the ``SentenceTransformer`` to train.
+        definition: the gradlab loss.
+        criterion: what is called on the embeddings: the definition, or its blockwise form.
+        gather_across_devices: whether sentences of all processes are negatives.
+    """
+
+    loss_name: ClassVar[str]
+    definition: Loss
+    criterion: Callable[..., Tensor]
+
+    def __init__(
+        self,
+        model: nn.Module,
+        *,
+        blockwise: bool = False,
+        block_size: int | None = None,
+        gather_across_devices: bool = False,
+        preset: str | None = None,
+        **hyperparameters: Any,
+    ) -> None:
+        """See `loss`."""
+        super().__init__()
+        self._set(
+            model,
+            get_loss(self.loss_name, preset=preset, **hyperparameters),
+            blockwise,
+            block_size,
+            gather_across_devices,
+        )
+
+    @classmethod
+    def _of(cls, model: nn.Module, definition: Loss, **options: Any) -> EmbeddingLoss:
+        """From a loss object."""
+        made = cls.__new__(cls)
+        nn.Module.__init__(made)
+        made._set(model, definition, **options)
+        return made
+
+    def _set(
+        self,
+        model: nn.Module,
+        definition: Loss,
+        blockwise: bool,
+        block_size: int | None,
+        gather_across_devices: bool,
+    ) -> None:
+        if block_size is not None and not blockwise:
+            raise GradlabError("block_size belongs to blockwise=True")
+        self.model = model
+        self.definition = definition
+        self.criterion = BlockwiseLoss(definition, block_size) if blockwise else definition
+        self.gather_across_devices = gather_across_devices
+
+    def forward(self, sentence_features: Iterable[dict[str, Tensor]], labels: Tensor | None = None) -> Tensor:
+        """The loss of a batch of tokenised sentences, one dictionary a column, as the trainer calls it."""
+        columns = [dict(features) for features in sentence_features]
+        if len(columns) == 1:
+            rows = [self.model(dict(columns[0]))["sentence_embedding"] for _ in range(2)]
+        else:
+            rows = _embed(self.model, columns)
+        return self.compute_loss_from_embeddings(rows, labels)
+
+    def compute_loss_from_embeddings(self, embeddings: list[Tensor], labels: Tensor | None = None) -> Tensor:
+        """The loss of embedded columns: anchors, positives and any hard negatives, each (N, D), of any length.
+
+        Embeddings in half precision are computed with in float32, also under autocast. A batch of one sentence
+        without hard negatives has nothing to be compared with: its loss is 0.
+
+        Raises:
+            GradlabError: fewer than two columns; hard negatives for a loss that takes none; see `gradlab.Loss`.
+        """
+        if len(embeddings) < 2:
+            raise GradlabError(f"the loss needs at least two columns of embeddings, not {len(embeddings)}")
+        anchors, positives, *hard = [_full_precision(rows) for rows in embeddings]
+        if self.gather_across_devices:
+            anchors, positives, hard = self._gather(anchors, positives, hard)
+        if not hard and len(anchors) == 1:
+            return (anchors * 0).sum()
+        negatives = torch.cat(hard) if hard else None
+        with torch.autocast(anchors.device.type, enabled=False):
+            return self.criterion(anchors, positives, negatives, normalize=True)
+
+    def _gather(
+        self, anchors: Tensor, positives: Tensor, hard: list[Tensor]
+    ) -> tuple[Tensor, Tensor, list[Tensor]]:
+        """The rows that this process's loss sees when all processes' sentences are negatives.
+
+        Of a loss of pairs this process computes its own anchors, against everyone's candidates. A loss of the
+        whole batch is computed whole by every process. Either way gradients averaged over processes are those of
+        the whole batch.
+        """
+        if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
+            return anchors, positives, hard
+        rank = torch.distributed.get_rank()
+        everyone = _all_gather(positives)
+        negatives = [torch.cat(_all_gather(rows)) for rows in hard]
+        if not isinstance(self.definition, PairLoss):
+            return torch.cat(_all_gather(anchors)), torch.cat(everyone), negatives
+        others = [rows for owner, rows in enumerate(everyone) if owner != rank]
+        return anchors, everyone[rank], [*others, *negatives]
+
+    def get_config_dict(self) -> dict[str, Any]:
+        """The settings, as the class takes them."""
+        blocks = self.criterion if isinstance(self.criterion, BlockwiseLoss) else None
+        fields = {f.name: getattr(self.definition, f.name) for f in dataclasses.fields(self.definition)}
+        plain = {name: str(value) if isinstance(value, str) else value for name, value in fields.items()}
+        return {
+            **plain,
+            "blockwise": blocks is not None,
+            "block_size": blocks.block_size if blocks else None,
+            "gather_across_devices": self.gather_across_devices,
+        }
+
+    @property
+    def citation(self) -> str:
+        """BibTeX of the paper that the loss comes from."""
+        return citation(self.definition)
+
+    def extra_repr(self) -> str:
+        """The loss."""
+        return repr(self.definition)
+
+
+@functools.cache
+def _class(name: str) -> type[EmbeddingLoss]:
+    """The class of a registered loss, such as ``ArcConLoss``; model cards show its name."""
+    definition = loss_class(name)
+    return type(
+        f"{definition.__name__}Loss",
+        (EmbeddingLoss,),
+        {
+            "__doc__": f"{definition.title} as a loss of sentence-transformers; see `loss`.",
+            "__module__": __name__,
+            "loss_name": name,
+        },
+    )
+
+
+def _class_names() -> dict[str, str]:
+    return {f"{loss_class(name).__name__}Loss": name for name in loss_names()}
+
+
+def __getattr__(name: str) -> Any:
+    known = {} if name.startswith("_") else _class_names()
+    if name not in known:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return _class(known[name])
+
+
+def __dir__() -> list[str]:
+    return ["EmbeddingLoss", "loss", *_class_names()]
+
+
+def _embed(model: nn.Module, columns: list[dict[str, Tensor]]) -> list[Tensor]:
+    """Embeddings of each column, in as many forward passes as the library's own losses take for them."""
+    try:
+        from sentence_transformers.base.losses.merged_forward import embed_columns
+    except ImportError:  # before 6.0 each column is a pass
+        return [model(features)["sentence_embedding"] for features in columns]
+    return embed_columns(model, columns)
+
+
+def _full_precision(rows: Tensor) -> Tensor:
+    return rows.float() if rows.dtype in (torch.float16, torch.bfloat16) else rows
+
+
+def _all_gather(rows: Tensor) -> list[Tensor]:
+    """Rows of every process, in the order of their ranks, with gradient flowing back to each."""
+    import torch.distributed.nn.functional
+
+    return list(torch.distributed.nn.functional.all_gather(rows.contiguous()))

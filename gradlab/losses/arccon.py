@@ -1,0 +1,47 @@
+"""ArcCon."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+
+from gradlab._arrays import Array
+from gradlab.losses.gates import SoftGate
+from gradlab.losses.registry import register
+from gradlab.losses.softmax_family import SoftmaxLoss
+from gradlab.parameters import parameter
+from gradlab.similarity import PairSimilarity
+
+
+@register("arccon")
+@dataclasses.dataclass(frozen=True)
+class ArcCon(SoftmaxLoss):
+    """ArcCon (Zhang et al. 2022): InfoNCE with an angular margin on the positive; Li et al. 2024, Eq. 2."""
+
+    margin: float = parameter(math.radians(10), "angle u added to the positive's", unit="radians")
+
+    title = "ArcCon"
+    paper = "Zhang et al. (2022)"
+    formula = "-log σ(cos(θ_ii' + u)/τ - log Σ_k exp(cos θ_ik'/τ))"
+    latex = {
+        "gradient_dissipation": r"\left(1 + \frac{e^{\cos(\theta_{ii'}+u)/\tau}}{\sum_{k\neq i} e^{\cos\theta_{ik'}/\tau}}\right)^{-1}",
+        "weight": r"\frac{e^{\cos\theta_{ij'}/\tau}}{\tau\sum_{k\neq i} e^{\cos\theta_{ik'}/\tau}}",
+        "ratio": r"\frac{\sin(\theta_{ii'}+u)}{\sin\theta_{ii'}}",
+    }
+    table_order = 2
+
+    def positive_logit(self, positive: PairSimilarity) -> Array:
+        """``cos(θ + u)/τ``, by the addition theorem: no inverse cosine near 0 or π."""
+        u = self.margin
+        return (positive.cosine * math.cos(u) - positive.sine * math.sin(u)) / self.temperature
+
+    def ratio(self, positive: PairSimilarity, summary: Array) -> Array:
+        """``sin(θ + u)/sin θ``: below 1 for θ > (π - u)/2, negative for θ > π - u, infinite at θ = 0."""
+        u = self.margin
+        return math.cos(u) + math.sin(u) * positive.cosine / positive.sine
+
+    def exact_gate(self) -> SoftGate:
+        """Soft, at the cosine of the positive's angle plus the margin."""
+        return SoftGate(self.temperature, lambda angle: np.cos(angle + self.margin))

@@ -1,0 +1,67 @@
+"""Barlow Twins."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from array_api_compat import array_namespace
+
+from gradlab._arrays import Array
+from gradlab.gradient import Components
+from gradlab.losses.base import BatchLoss
+from gradlab.losses.gates import ConstantGate
+from gradlab.losses.registry import register
+from gradlab.parameters import parameter
+from gradlab.views import Views
+
+
+@register("barlow_twins")
+@dataclasses.dataclass(frozen=True)
+class BarlowTwins(BatchLoss):
+    """Barlow Twins (Zbontar et al. 2021) on unit vectors; Li et al. 2024, Table 2.
+
+    ``C = HᵀH'/N``, without the batch normalisation of the original. The ratio is a diagonal matrix,
+    ``N A/(ν Σ_{k≠i} Q'_ik)`` with ``A = I - (1-ν) C_diag``: ``Components.ratio`` holds its diagonal, (N, D), and
+    ``Components.scalar_ratio`` sums it up as ``h_i'ᵀ R h_i'``, (N,), the pull along the positive.
+    Taken as dot products, without projection, the gradient has one more term, ``(2ν/N²) h_i``.
+    """
+
+    nu: float = parameter(30.0, "factor ν of the off-diagonal correlations", rule="positive")
+
+    title = "Barlow Twins"
+    paper = "Zbontar et al. (2021)"
+    formula = "Σ_c (1 - C_cc)² + ν Σ_c≠d C_cd²,  C = HᵀH'/N"
+    latex = {
+        "gradient_dissipation": "1",
+        "weight": r"\frac{2\nu\cos\theta_{i'j'}}{N^2}",
+        "ratio": r"\frac{N(I-(1-\nu)C_{\mathrm{diag}})}{\nu\sum_{k\neq i}\cos\theta_{i'k'}}",
+    }
+    exact_in = frozenset({"tangent", "raw"})
+    negative_view = "same"
+    table_order = 9
+
+    def value(self, views: Views) -> Array:
+        """The loss of the batch, a scalar."""
+        xp = array_namespace(views.anchors)
+        correlation = views.anchors.T @ views.positives / views.anchors.shape[0]
+        target = xp.eye(correlation.shape[0], dtype=correlation.dtype, device=correlation.device)
+        squares = (target - correlation) ** 2
+        return xp.sum(xp.where(target == 1, squares, self.nu * squares))
+
+    def components(self, views: Views) -> Components:
+        """Dissipation 1, ``2ν Q'_ij/N²`` and ``Σ_j W_ij R_i = 2A/N``, a diagonal."""
+        anchors, positives = views.anchors, views.positives
+        xp = array_namespace(anchors)
+        n = anchors.shape[0]
+        pull = (2 / n) * (1 - (1 - self.nu) * xp.mean(anchors * positives, axis=0))
+        return Components(
+            xp.ones_like(views.positive.chord),
+            (2 * self.nu / n**2) * views.positive_view.finite_cosine,
+            xp.broadcast_to(pull, anchors.shape),
+            negative_view=self.negative_view,
+            extra_terms={"radial": (2 * self.nu / n**2) * anchors},
+        )
+
+    def exact_gate(self) -> ConstantGate:
+        """No dissipation."""
+        return ConstantGate()

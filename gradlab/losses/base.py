@@ -1,0 +1,236 @@
+"""What a loss is: a value, and the declared components of its gradient.
+
+A `PairLoss` sees similarities only: of each anchor to its positive and to its negatives, so angles can be fed to it
+as well as embeddings. A `BatchLoss` needs whole views (similarities within a view, or batch statistics).
+
+Everything a `PairLoss` takes from its K negatives, apart from the weights, goes through one `summary` a
+row (a log-sum-exp, the hardest negative). That is what makes simulation cheap: the summary depends on
+the negatives only, and the value, the dissipation and the ratio on the positive and the summary.
+"""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from array_api_compat import array_namespace
+
+from gradlab._arrays import Array
+from gradlab.errors import GradlabError
+from gradlab.gradient import Components
+from gradlab.parameters import check_parameters
+from gradlab.similarity import Negatives, PairSimilarity
+from gradlab.views import Views, check_views
+
+if TYPE_CHECKING:
+    from gradlab.losses.gates import ExactGate
+
+
+@dataclasses.dataclass(frozen=True)
+class Preset:
+    """A published setting of a loss, and of the training that it was published with.
+
+    Attributes:
+        hyperparameters: fields of the loss; the others keep their defaults.
+        source: where it was published.
+        batch_size, learning_rate: of the training, where stated.
+    """
+
+    hyperparameters: Mapping[str, Any]
+    source: str
+    batch_size: int | None = None
+    learning_rate: float | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Loss(abc.ABC):
+    """A loss on two views of N sentences; the fields of a subclass are its hyper-parameters.
+
+    Class attributes:
+        name: its registered name.
+        title, paper: for people.
+        formula: the value, in plain text.
+        latex: LaTeX of ``gradient_dissipation``, ``weight`` and ``ratio``, for the component tables.
+        exact_in: conventions in which the components equal autograd (see `gradlab.verify`).
+        exact_in_full: conventions in which they do once the `extra_terms` are added.
+        surrogate: whether the value is a stop-gradient surrogate, whose derivative restates the components.
+        negative_view: ``"other"`` or ``"same"``: which view the weights' columns stand for.
+        presets: published settings by name, beside the defaults.
+        table_order: place in the papers' tables.
+    """
+
+    name: ClassVar[str] = ""
+    title: ClassVar[str]
+    paper: ClassVar[str]
+    formula: ClassVar[str]
+    latex: ClassVar[Mapping[str, str]]
+    exact_in: ClassVar[frozenset[str]] = frozenset({"tangent", "raw", "similarity"})
+    exact_in_full: ClassVar[frozenset[str]] = frozenset({"tangent", "raw", "similarity"})
+    surrogate: ClassVar[bool] = False
+    negative_view: ClassVar[str] = "other"
+    presets: ClassVar[Mapping[str, Preset]] = {}
+    table_order: ClassVar[int] = 100
+
+    def __post_init__(self) -> None:
+        check_parameters(self)
+
+    @classmethod
+    def build(cls, **hyperparameters: Any) -> Loss:
+        """What `gradlab.get_loss` makes of hyper-parameters: an instance of this class."""
+        return cls(**hyperparameters)
+
+    @abc.abstractmethod
+    def value_of(self, views: Views) -> Array:
+        """The loss on two views: one value an anchor, (N,), or a scalar for a loss of the whole batch."""
+
+    @abc.abstractmethod
+    def components_of(self, views: Views) -> Components:
+        """The declared components on two views."""
+
+    def exact_gate(self) -> ExactGate | None:
+        """The gradient dissipation in the form that the exact simulator integrates, or None."""
+        return None
+
+    def __call__(
+        self,
+        anchors: Array,
+        positives: Array,
+        extra_negatives: Array | None = None,
+        reduction: str = "mean",
+        *,
+        normalize: bool = False,
+        in_batch_negatives: bool = True,
+    ) -> Array:
+        """The loss as a trainable scalar.
+
+        Args:
+            anchors: (N, D) unit rows, numpy or torch.
+            positives: (N, D) unit rows, row i the other view of sentence i.
+            extra_negatives: (M, D) unit rows, negatives of every anchor, or None.
+            reduction: ``"mean"``, ``"sum"`` (the paradigm's ``Σ_i L_i``) or ``"none"`` (one value an anchor).
+                A loss of the whole batch has one published value, which both ``"mean"`` and ``"sum"`` give.
+            normalize: divide rows by their norms first, instead of asking for unit rows.
+            in_batch_negatives: False takes negatives from ``extra_negatives`` only.
+
+        Raises:
+            GradlabError: see `gradlab.views.check_views`; an unknown or impossible reduction.
+        """
+        views = check_views(
+            anchors, positives, extra_negatives, normalize=normalize, in_batch_negatives=in_batch_negatives
+        )
+        return reduce(self.value_of(views), reduction, self.name)
+
+
+def check_reduction(reduction: str) -> None:
+    """Raise `GradlabError` unless ``reduction`` is one of those that exist."""
+    if reduction not in {"mean", "sum", "none"}:
+        raise GradlabError(f"reduction must be 'mean', 'sum' or 'none', not {reduction!r}")
+
+
+def reduce(value: Array, reduction: str, name: str) -> Array:
+    """Reduce values (N,) by ``"mean"``, ``"sum"`` or ``"none"``; a scalar stays what it is."""
+    check_reduction(reduction)
+    if value.ndim == 0:
+        if reduction == "none":
+            raise GradlabError(f"{name} is one loss of the whole batch; use reduction='mean' or 'sum'")
+        return value
+    if reduction == "none":
+        return value
+    xp = array_namespace(value)
+    return xp.mean(value) if reduction == "mean" else xp.sum(value)
+
+
+@dataclasses.dataclass(frozen=True)
+class PairLoss(Loss):
+    """A loss of each anchor's similarities to its positive and to its negatives.
+
+    Shapes: ``positive`` is a `PairSimilarity` of shape (...,), ``negatives`` a `Negatives` of shape
+    (..., K), a summary broadcasts against (...,).
+    """
+
+    one_hot_weight: ClassVar[bool] = False  # whether the hardest negative has all the weight
+
+    @property
+    def negatives_are_fixed(self) -> bool:
+        """Whether training moves no negative: then only the pull acts on both views, which makes 2r of r."""
+        return False
+
+    @abc.abstractmethod
+    def summary(self, negatives: Negatives) -> Any:
+        """All that dissipation and ratio need of the negatives: an array or `PairSimilarity` (...,)."""
+
+    @abc.abstractmethod
+    def dissipation(self, positive: PairSimilarity, summary: Any) -> Array:
+        """Gradient dissipation, (...,)."""
+
+    @abc.abstractmethod
+    def ratio(self, positive: PairSimilarity, summary: Any) -> Array:
+        """Ratio, (...,)."""
+
+    @abc.abstractmethod
+    def weight(self, negatives: Negatives) -> Array:
+        """Weight, (..., K)."""
+
+    def scaled_weight(self, negatives: Negatives) -> tuple[Array, float]:
+        """The weight as an array (..., K) and a number to multiply it by, where that spares a copy."""
+        return self.weight(negatives), 1.0
+
+    @abc.abstractmethod
+    def value(self, positive: PairSimilarity, negatives: Negatives) -> Array:
+        """The loss of each anchor, (...,)."""
+
+    def components(self, positive: PairSimilarity, negatives: Negatives) -> Components:
+        """Gradient dissipation (...,), weight (..., K) and ratio (...,) from similarities."""
+        summary = self.summary(negatives)
+        weight = self.weight(negatives)
+        ratio = self.ratio(positive, summary)
+        return Components(
+            self.dissipation(positive, summary),
+            weight,
+            array_namespace(weight).sum(weight, axis=-1) * ratio,
+        )
+
+    def value_of(self, views: Views) -> Array:
+        """The loss of each anchor, (N,)."""
+        negatives = views.with_fixed_positives() if self.negatives_are_fixed else views
+        return self.value(views.positive, negatives.other_view)
+
+    def components_of(self, views: Views) -> Components:
+        """The components on two views; weight (N, K)."""
+        return dataclasses.replace(self.components(views.positive, views.other_view), views=views)
+
+
+@dataclasses.dataclass(frozen=True)
+class BatchLoss(Loss):
+    """A loss that needs whole views: similarities within a view, or statistics of the batch."""
+
+    @abc.abstractmethod
+    def value(self, views: Views) -> Array:
+        """The loss: a scalar, or one value an anchor, (N,), where the published loss is one of each anchor."""
+
+    @abc.abstractmethod
+    def components(self, views: Views) -> Components:
+        """The declared components; weight (N, N)."""
+
+    def value_of(self, views: Views) -> Array:
+        """The checked `value`."""
+        self.check(views)
+        return self.value(views)
+
+    def components_of(self, views: Views) -> Components:
+        """The checked `components`, with their views."""
+        self.check(views)
+        return dataclasses.replace(self.components(views), views=views)
+
+    def check(self, views: Views) -> None:
+        """Refuse what a loss of the batch has no place for.
+
+        Raises:
+            GradlabError: extra negatives, or no negatives from the batch.
+        """
+        if views.extra_negatives is not None or not views.in_batch_negatives:
+            raise GradlabError(
+                f"{self.name} compares the sentences of one batch; it takes no extra_negatives"
+            )

@@ -1,0 +1,70 @@
+"""The baseline of the unified-gradient paper."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from array_api_compat import array_namespace
+
+from gradlab._arrays import Array
+from gradlab.losses.gates import HardGate
+from gradlab.losses.mpt import MPT
+from gradlab.losses.registry import register
+from gradlab.losses.surrogate_family import SurrogateLoss, effective_ratio_option
+from gradlab.parameters import parameter
+from gradlab.similarity import Negatives, PairSimilarity
+
+
+@register("baseline")
+@dataclasses.dataclass(frozen=True)
+class Baseline(SurrogateLoss):
+    """MPT's gate, a softmax weight without 1/τ and a constant ratio, set freely (Li et al. 2024, Eq. 5).
+
+    ``effective_ratio`` says what training does to the other view; components and the anchors' gradient are
+    the same. With ``"r"``, Eq. 5 as it stands, positives and negatives all move: the pull closes each
+    pair from both ends and the push opens it from both. With ``"2r"``, as in the published training,
+    no gradient reaches the negatives but the positive still moves towards its anchor: the pair closes as
+    under twice the ratio with fixed positives (exactly so to first order, for embeddings free to move).
+    """
+
+    margin: float = parameter(0.30, "margin m of the gate, between cosines")
+    temperature: float = parameter(0.05, "softmax temperature τ of the weight", rule="positive")
+    static_ratio: float = parameter(1.0, "ratio r")
+    effective_ratio: str = effective_ratio_option()
+
+    title = "baseline (Eq. 5)"
+    paper = "Li et al. (2024)"
+    formula = (
+        "sg(1{cos θ_ii' - max_k cos θ_ik' < m}) Σ_j sg(softmax_j(cos θ_ij'/τ)) (cos θ_ij' - r cos θ_ii')"
+    )
+    latex = {
+        "gradient_dissipation": r"\mathbb{1}\{\cos\theta_{ii'} - \max_{k\neq i}\cos\theta_{ik'} < m\}",
+        "weight": r"\frac{e^{\cos\theta_{ij'}/\tau}}{\sum_{k\neq i} e^{\cos\theta_{ik'}/\tau}}",
+        "ratio": "r",
+    }
+    table_order = 6
+
+    @property
+    def negatives_are_fixed(self) -> bool:
+        """With the effective ratio 2r."""
+        return self.effective_ratio == "2r"
+
+    def summary(self, negatives: Negatives) -> PairSimilarity:
+        """The hardest negative."""
+        return negatives.hardest
+
+    def dissipation(self, positive: PairSimilarity, summary: PairSimilarity) -> Array:
+        """MPT's gate."""
+        return MPT(self.margin).dissipation(positive, summary)
+
+    def weight(self, negatives: Negatives) -> Array:
+        """``softmax_j(S_ij/τ)``."""
+        return negatives.softmax(self.temperature)
+
+    def ratio(self, positive: PairSimilarity, summary: PairSimilarity) -> Array:
+        """``r``."""
+        return array_namespace(positive.chord).full_like(positive.chord, self.static_ratio)
+
+    def exact_gate(self) -> HardGate:
+        """MPT's."""
+        return MPT(self.margin).exact_gate()

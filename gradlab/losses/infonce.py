@@ -1,0 +1,42 @@
+"""InfoNCE."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+from array_api_compat import array_namespace
+
+from gradlab._arrays import Array
+from gradlab.losses.gates import SoftGate
+from gradlab.losses.registry import register
+from gradlab.losses.softmax_family import SoftmaxLoss
+from gradlab.similarity import PairSimilarity
+
+
+@register("infonce")
+@dataclasses.dataclass(frozen=True)
+class InfoNCE(SoftmaxLoss):
+    """InfoNCE (van den Oord et al. 2018), the loss of SimCSE; Li et al. 2024, Eq. 1 and Table 1."""
+
+    title = "InfoNCE"
+    paper = "van den Oord et al. (2018)"
+    formula = "-log σ(cos θ_ii'/τ - log Σ_k exp(cos θ_ik'/τ))"
+    latex = {
+        "gradient_dissipation": r"\left(1 + \frac{e^{\cos\theta_{ii'}/\tau}}{\sum_{k\neq i} e^{\cos\theta_{ik'}/\tau}}\right)^{-1}",
+        "weight": r"\frac{e^{\cos\theta_{ij'}/\tau}}{\tau\sum_{k\neq i} e^{\cos\theta_{ik'}/\tau}}",
+        "ratio": "1",
+    }
+    table_order = 1
+
+    def positive_logit(self, positive: PairSimilarity) -> Array:
+        """``cos θ/τ``."""
+        return positive.cosine / self.temperature
+
+    def ratio(self, positive: PairSimilarity, summary: Array) -> Array:
+        """1."""
+        return array_namespace(positive.chord).ones_like(positive.chord)
+
+    def exact_gate(self) -> SoftGate:
+        """Soft, at the cosine of the positive."""
+        return SoftGate(self.temperature, np.cos)

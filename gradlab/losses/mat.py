@@ -1,0 +1,56 @@
+"""MAT."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+
+from gradlab._arrays import Array
+from gradlab.losses.gates import HardGate
+from gradlab.losses.registry import register
+from gradlab.losses.triplet_family import TripletLoss
+from gradlab.parameters import parameter
+from gradlab.similarity import PairSimilarity
+
+
+@register("mat")
+@dataclasses.dataclass(frozen=True)
+class MAT(TripletLoss):
+    """Triplet loss on the angle: the third dynamic ratio, in the published code of Li et al. 2024 only."""
+
+    margin: float = parameter(0.15 * math.pi, "margin m between angles", unit="radians")
+
+    title = "MAT"
+    paper = "Li et al. (2024), published code"
+    formula = "max(0, θ_ii' - min_k θ_ik' + m)"
+    latex = {
+        "gradient_dissipation": r"\mathbb{1}\{\min_{k\neq i}\theta_{ik'} - \theta_{ii'} < m\}",
+        "weight": r"\frac{\mathbb{1}\{j = \arg\max_{k\neq i}\cos\theta_{ik'}\}}{\sin\theta_{ij'}}",
+        "ratio": r"\frac{\sin\theta_{ij'}}{\sin\theta_{ii'}}",
+    }
+    table_order = 5
+
+    @property
+    def margin_value(self) -> float:
+        """``m``, in radians."""
+        return self.margin
+
+    def distance(self, similarity: PairSimilarity) -> Array:
+        """``θ`` in radians."""
+        return similarity.angle
+
+    def slope(self, similarity: PairSimilarity) -> Array:
+        """``1/sin θ``."""
+        return 1 / similarity.sine
+
+    def exact_gate(self) -> HardGate:
+        """Open while the nearest angle is below ``θ + m``; always open once that reaches π."""
+
+        def threshold(angle: np.ndarray) -> np.ndarray:
+            reach = angle + self.margin
+            return np.where(reach >= np.pi, -np.inf, np.where(reach < 0, np.inf, np.cos(reach)))
+
+        kinks = tuple(k for k in (math.pi - self.margin, -self.margin) if 0 <= k <= math.pi)
+        return HardGate(threshold, kinks)

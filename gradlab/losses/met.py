@@ -1,0 +1,57 @@
+"""MET."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from gradlab._arrays import Array
+from gradlab.losses.gates import HardGate
+from gradlab.losses.registry import register
+from gradlab.losses.triplet_family import TripletLoss
+from gradlab.parameters import parameter
+from gradlab.similarity import PairSimilarity
+
+
+@register("met")
+@dataclasses.dataclass(frozen=True)
+class MET(TripletLoss):
+    """Triplet loss on the Euclidean distance (Nie et al. 2023); Li et al. 2024, Table 1."""
+
+    margin: float = parameter(0.45, "margin m between chords")
+
+    title = "MET"
+    paper = "Nie et al. (2023)"
+    formula = "max(0, |h_i - h_i'| - min_k |h_i - h_k'| + m)"
+    latex = {
+        "gradient_dissipation": r"\mathbb{1}\{\min_{k\neq i}\sqrt{2-2\cos\theta_{ik'}} - \sqrt{2-2\cos\theta_{ii'}} < m\}",
+        "weight": r"\frac{\mathbb{1}\{j = \arg\max_{k\neq i}\cos\theta_{ik'}\}}{\sqrt{2-2\cos\theta_{ij'}}}",
+        "ratio": r"\sqrt{\frac{1-\cos\theta_{ij'}}{1-\cos\theta_{ii'}}}",
+    }
+    table_order = 4
+
+    @property
+    def margin_value(self) -> float:
+        """``m``."""
+        return self.margin
+
+    def distance(self, similarity: PairSimilarity) -> Array:
+        """``|h - h'|``."""
+        return similarity.chord
+
+    def slope(self, similarity: PairSimilarity) -> Array:
+        """``1/|h - h'|``."""
+        return 1 / similarity.chord
+
+    def exact_gate(self) -> HardGate:
+        """Open while the nearest chord is below ``2 sin(θ/2) + m``; always open once that reaches 2."""
+        halves = (1 - self.margin / 2, -self.margin / 2)  # sin(θ/2) where the chord reaches 2, and 0
+        kinks = tuple(float(2 * np.arcsin(half)) for half in halves if 0 <= half <= 1)
+
+        def threshold(angle: np.ndarray) -> np.ndarray:
+            chord = 2 * np.sin(angle / 2) + self.margin
+            # A chord below 0 is passed by no negative (a cosine above 1), one beyond 2 by all.
+            return np.where(chord < 0, np.inf, 1 - chord**2 / 2)
+
+        return HardGate(threshold, kinks)

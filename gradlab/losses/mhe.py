@@ -1,0 +1,65 @@
+"""Alignment and minimum hyperspherical energy."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+from array_api_compat import array_namespace
+
+from gradlab._arrays import Array, logsumexp, softmax_of_all
+from gradlab.losses.base import Preset
+from gradlab.losses.registry import register
+from gradlab.losses.uniformity_family import UniformityLoss
+from gradlab.parameters import parameter
+from gradlab.views import Views
+
+
+@register("mhe")
+@dataclasses.dataclass(frozen=True)
+class MHE(UniformityLoss):
+    """Alignment plus minimum hyperspherical energy (Wang and Isola 2020; Li et al. 2024, Table 2).
+
+    The published results used ``e^{h_k·h_l}`` for the paper's ``e^{-|h_k - h_l|²}``: that is the temperature 1
+    instead of 0.5 (the values then differ by the constant ν), the preset ``"as_published"``.
+    """
+
+    nu: float = parameter(10.0, "factor ν of the uniformity", rule="positive")
+    temperature: float = parameter(
+        0.5,
+        "τ of the energy exp(-|h_k - h_l|²/(2τ)); 1 makes it exp(h_k·h_l) up to a factor",
+        rule="positive",
+    )
+
+    title = "Alignment + MHE"
+    paper = "Wang and Isola (2020)"
+    formula = "1/N Σ_i |h_i - h_i'|² + ν log(2/(N(N-1)) Σ_k<l exp(-|h_k - h_l|²/(2τ)))"
+    latex = {
+        "gradient_dissipation": "1",
+        "weight": r"\frac{\nu\, e^{\cos\theta_{ij}/\tau}}{\tau\sum_{k<l} e^{\cos\theta_{kl}/\tau}}",
+        "ratio": r"\frac{2\tau\sum_{k<l} e^{\cos\theta_{kl}/\tau}}{\nu N\sum_{k\neq i} e^{\cos\theta_{ik}/\tau}}",
+    }
+    negative_view = "same"
+    presets = {"as_published": Preset({"temperature": 1.0}, "results of Li et al. (2024)")}
+    table_order = 7
+
+    def uniformity(self, views: Views) -> Array:
+        """Log of the mean energy of all pairs."""
+        return log_mean_energy(views, self.temperature)
+
+    def uniformity_weight(self, views: Views) -> Array:
+        """``e^{Q_ij/τ} / (τ Σ_{k<l} e^{Q_kl/τ})``."""
+        return energy_weight(views, self.temperature)
+
+
+def log_mean_energy(views: Views, temperature: float) -> Array:
+    """``log(2/(N(N-1)) Σ_{k<l} e^{-|h_k - h_l|²/(2τ)})`` over the anchors, a scalar."""
+    cosine = views.same_view.cosine
+    n = cosine.shape[0]
+    total = logsumexp(array_namespace(cosine).reshape(cosine / temperature, (-1,)))
+    return total - 1 / temperature - math.log(n * (n - 1))
+
+
+def energy_weight(views: Views, temperature: float) -> Array:
+    """The derivative of `log_mean_energy` with respect to ``h_i·h_j``, (N, N); zero at j = i."""
+    return softmax_of_all(views.same_view.cosine / temperature) * (2 / temperature)

@@ -1,0 +1,90 @@
+"""Alignment and maximum hyperspherical separation."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+from array_api_compat import array_namespace
+
+from gradlab._arrays import Array, one_hot, reciprocal
+from gradlab.losses.base import Preset
+from gradlab.losses.registry import register
+from gradlab.losses.uniformity_family import UniformityLoss
+from gradlab.parameters import parameter
+from gradlab.similarity import Negatives, PairSimilarity
+from gradlab.views import Views
+
+
+@register("mhs")
+@dataclasses.dataclass(frozen=True)
+class MHS(UniformityLoss):
+    """Alignment plus maximum hyperspherical separation (Liu et al. 2021; Li et al. 2024, Table 2).
+
+    Each anchor moves away from its nearest neighbour, which is held fixed; the separation is a sum over the
+    anchors, not a mean. Of equally near neighbours the first one counts. An anchor whose neighbour is
+    the same vector has no direction away from it and gets the weight 0, autograd's subgradient.
+
+    The published results measured the neighbours in the other view (``neighbour_view="other"``) and did not let
+    ``|h_i - h_j|²`` fall below 1e-4 (``squared_distance_floor``; pairs below it get no gradient): the preset
+    ``"as_published"``.
+    """
+
+    nu: float = parameter(1.0, "factor ν of the separation", rule="positive")
+    neighbour_view: str = parameter(
+        "same",
+        "view in which an anchor's nearest neighbour is sought: same or other",
+        choices=("same", "other"),
+    )
+    squared_distance_floor: float = parameter(
+        0.0, "smallest squared distance to the neighbour", rule="non-negative"
+    )
+
+    title = "Alignment + MHS"
+    paper = "Liu et al. (2021)"
+    formula = "1/N Σ_i |h_i - h_i'|² - ν Σ_i min_j≠i |h_i - sg(h_j)|"
+    latex = {
+        "gradient_dissipation": "1",
+        "weight": r"\frac{\nu\,\mathbb{1}\{j = \arg\max_{k\neq i}\cos\theta_{ik}\}}{\|h_i-h_j\|_2}",
+        "ratio": r"\frac{2\|h_i-h_j\|_2}{\nu N}",
+    }
+    presets = {
+        "as_published": Preset(
+            {"neighbour_view": "other", "squared_distance_floor": 1e-4}, "results of Li et al. (2024)"
+        )
+    }
+    table_order = 8
+
+    @property
+    def negative_view(self) -> str:  # type: ignore[override]
+        """Where the neighbours are."""
+        return self.neighbour_view
+
+    def uniformity(self, views: Views) -> Array:
+        """Minus the sum of the distances to the nearest neighbours."""
+        distance = floored_distance(self._neighbours(views).hardest, self.squared_distance_floor)
+        return -array_namespace(distance).sum(distance)
+
+    def uniformity_weight(self, views: Views) -> Array:
+        """``1{j = q*}/|h_i - h_j|``."""
+        return separation_weight(self._neighbours(views), self.squared_distance_floor)
+
+    def _neighbours(self, views: Views) -> Negatives:
+        return (
+            views.with_fixed_positives().other_view
+            if self.neighbour_view == "other"
+            else views.same_view_fixed
+        )
+
+
+def floored_distance(neighbour: PairSimilarity, floor: float) -> Array:
+    """``max(|h_i - h_q|², floor)^½``, (N,), without gradient where the floor holds."""
+    least, chord = math.sqrt(floor), neighbour.chord
+    xp = array_namespace(chord)
+    return xp.where(chord > least, chord, xp.full_like(chord, least))
+
+
+def separation_weight(neighbours: Negatives, floor: float) -> Array:
+    """``1/|h_i - h_j|`` at the nearest neighbour, 0 elsewhere and where the floor holds, (N, N)."""
+    slope = reciprocal(neighbours.hardest.chord, above=math.sqrt(floor))
+    return one_hot(neighbours.hardest_index, neighbours.cosine.shape[-1], slope)

@@ -1,0 +1,46 @@
+"""The repaired Barlow Twins."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from gradlab._arrays import softmax_of_all
+from gradlab.gradient import Components
+from gradlab.losses.modified_family import ModifiedSurrogate, published_presets
+from gradlab.losses.registry import register
+from gradlab.parameters import parameter
+from gradlab.views import Views
+
+
+@register("modified_barlow_twins")
+@dataclasses.dataclass(frozen=True)
+class ModifiedBarlowTwins(ModifiedSurrogate):
+    """Barlow Twins with a gate, exponential weights and a constant ratio (Li et al. 2024, Eqs. 6 and 18).
+
+    The weights come from similarities within the other view, the negatives are the other anchors.
+    `ModifiedLoss` explains the options, `ModifiedSurrogate` the value and its scale.
+    """
+
+    static_ratio: float = parameter(1.50, "ratio r")
+    temperature: float = parameter(0.05, "temperature τ of the weight", rule="positive")
+
+    title = "modified Barlow Twins"
+    paper = "Li et al. (2024)"
+    formula = (
+        "d_i (Σ_j sg(W_ij) h_i·sg(h_j) - r sg(Σ_j W_ij) h_i·h_i'),"
+        "  W_ij = exp(h_i'·h_j'/τ)/Σ_k≠l exp(h_k'·h_l'/τ)"
+    )
+    latex = {
+        "gradient_dissipation": r"\mathbb{1}\{\cos\theta_{ii'} - \max_{k\neq i}\cos\theta_{ik'} < m\}",
+        "weight": r"\frac{e^{\cos\theta_{i'j'}/\tau}}{\sum_{k\neq l} e^{\cos\theta_{k'l'}/\tau}}",
+        "ratio": "r",
+    }
+    presets = published_presets(
+        {"margin": 0.30, "temperature": 0.05, "static_ratio": 1.50},
+        {"margin": 0.37, "temperature": 0.05, "static_ratio": 1.25},
+    )
+    table_order = 13
+
+    def components(self, views: Views) -> Components:
+        """The gate, ``e^{Q'_ij/τ}/Σ_{k≠l} e^{Q'_kl/τ}``, and r."""
+        return self.gated(views, softmax_of_all(views.positive_view.cosine / self.temperature))

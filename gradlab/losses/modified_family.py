@@ -1,0 +1,97 @@
+"""What the four repaired losses of the unified-gradient paper share: a gate and a constant ratio."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from array_api_compat import array_namespace
+
+from gradlab._arrays import Array, as_float
+from gradlab.gradient import Components
+from gradlab.losses.base import BatchLoss, Preset
+from gradlab.losses.gates import HardGate
+from gradlab.losses.mpt import MPT
+from gradlab.losses.surrogate_family import effective_ratio_option, surrogate_value
+from gradlab.parameters import parameter
+from gradlab.similarity import PairSimilarity
+from gradlab.views import Views
+
+
+@dataclasses.dataclass(frozen=True)
+class ModifiedLoss(BatchLoss):
+    """A loss of Section 4 of Li et al. 2024: gated, with a weight W over the same view and the ratio r.
+
+    ``gate="two_view"`` is the paper's: open while ``p_i - max_k S_ik < m``, both across views.
+    ``gate="one_view"`` is that of the published results: open while ``1 - max_k Q_ik < m``, within the anchors.
+
+    ``effective_ratio`` says what training does to the other view; components and the anchors' gradient are
+    the same. With ``"r"`` the positives are held fixed. With ``"2r"``, as in the published training, the
+    alignment is detached in neither direction: the positive moves towards its anchor as strongly as the
+    anchor towards it, and the pair closes as under the ratio 2r with fixed positives (exactly so to first
+    order, for embeddings free to move; an encoder moves them together).
+
+    The preset ``"as_published"`` is BERT's setting with both of these.
+    """
+
+    margin: float = parameter(0.30, "margin m of the gate, between cosines")
+    static_ratio: float = parameter(1.0, "ratio r")
+    gate: str = parameter(
+        "two_view",
+        "similarities that the gate compares: two_view (paper) or one_view (published results)",
+        choices=("two_view", "one_view"),
+    )
+    effective_ratio: str = effective_ratio_option()
+
+    negative_view = "same"
+
+    def dissipation(self, views: Views) -> Array:
+        """``d_i``, (N,)."""
+        if self.gate == "one_view":
+            nearest = views.same_view_fixed.hardest.one_minus_cosine
+            return as_float(nearest < self.margin, nearest)
+        return MPT(self.margin).dissipation(views.positive, views.other_view.hardest)
+
+    def pulled(self, views: Views) -> PairSimilarity:
+        """Anchors to positives, (N,), with the gradient to the positives that the options ask for."""
+        return (views if self.effective_ratio == "2r" else views.with_fixed_positives()).positive
+
+    def gated(self, views: Views, weight: Array) -> Components:
+        """``d_i``, a weight and the constant ratio."""
+        pull = self.static_ratio * array_namespace(weight).sum(weight, axis=-1)
+        return Components(self.dissipation(views), weight, pull, negative_view=self.negative_view)
+
+    def exact_gate(self) -> HardGate | None:
+        """MPT's; None for a gate within one view, of whose angles the simulator knows nothing."""
+        return MPT(self.margin).exact_gate() if self.gate == "two_view" else None
+
+
+@dataclasses.dataclass(frozen=True)
+class ModifiedSurrogate(ModifiedLoss):
+    """``L_i = d_i (Σ_j sg(W_ij) h_i·sg(h_j) - r sg(Σ_j W_ij) h_i·h_i')`` (Li et al. 2024, Eqs. 6 and 13).
+
+    Its derivative restates the components, so agreement with autograd says nothing about them. The weights
+    of all anchors sum to 1: ``reduction="sum"`` is the scale of a mean over anchors, ``"mean"`` divides by N again.
+    """
+
+    surrogate = True
+
+    def value(self, views: Views) -> Array:
+        """The loss of each anchor, (N,)."""
+        return surrogate_value(
+            self.components(views), views.same_view_fixed.finite_cosine, self.pulled(views).cosine
+        )
+
+
+def published_presets(
+    bert: Mapping[str, Any], roberta: Mapping[str, Any], **as_published: Any
+) -> dict[str, Preset]:
+    """The settings of Tables 4 and 5 of Li et al. 2024, and BERT's as the published results computed it."""
+    source = "Li et al. (2024), Table"
+    options = {"gate": "one_view", "effective_ratio": "2r", **as_published}
+    return {
+        "bert": Preset(bert, f"{source} 4 (BERT-base)", 128, 1e-5),
+        "roberta": Preset(roberta, f"{source} 5 (RoBERTa-base)", 512, 1e-5),
+        "as_published": Preset({**bert, **options}, f"{source} 4, as computed", 128, 1e-5),
+    }

@@ -1,0 +1,63 @@
+"""The repaired MHE."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from array_api_compat import array_namespace
+
+from gradlab._arrays import Array, detach
+from gradlab.gradient import Components
+from gradlab.losses.mhe import energy_weight, log_mean_energy
+from gradlab.losses.modified_family import ModifiedLoss, published_presets
+from gradlab.losses.registry import register
+from gradlab.parameters import parameter
+from gradlab.views import Views
+
+
+@register("modified_mhe")
+@dataclasses.dataclass(frozen=True)
+class ModifiedMHE(ModifiedLoss):
+    """MHE with a gate, a temperature and a constant ratio (Li et al. 2024, Eqs. 14 and 16).
+
+    One loss of the batch, in which anchors with a closed gate receive no gradient, from the energy neither;
+    the paper's ``Σ_i d_i (L_i + L^u)`` would count the energy once for each open gate. `ModifiedLoss`
+    explains the options.
+    """
+
+    static_ratio: float = parameter(1.75, "ratio r")
+    temperature: float = parameter(0.05, "temperature τ of the energy", rule="positive")
+
+    title = "modified MHE"
+    paper = "Li et al. (2024)"
+    formula = (
+        "log(2/(N(N-1)) Σ_k<l exp(-|h̃_k - h̃_l|²/(2τ))) + Σ_i sg(r/2 Σ_j W_ij) |h̃_i - sg(h_i')|²,"
+        "  h̃_i = h_i where the gate is open, else sg(h_i)"
+    )
+    latex = {
+        "gradient_dissipation": r"\mathbb{1}\{\cos\theta_{ii'} - \max_{k\neq i}\cos\theta_{ik'} < m\}",
+        "weight": r"\frac{e^{\cos\theta_{ij}/\tau}}{\tau\sum_{k<l} e^{\cos\theta_{kl}/\tau}}",
+        "ratio": "r",
+    }
+    presets = published_presets(
+        {"margin": 0.30, "temperature": 0.05, "static_ratio": 1.75},
+        {"margin": 0.30, "temperature": 0.05, "static_ratio": 1.25},
+    )
+    table_order = 11
+
+    def value(self, views: Views) -> Array:
+        """The loss of the batch, a scalar."""
+        xp = array_namespace(views.anchors)
+        is_open = self.dissipation(views)[:, None] > 0
+        trained = dataclasses.replace(
+            views,
+            anchors=xp.where(is_open, views.anchors, detach(views.anchors)),
+            positives=xp.where(is_open, views.positives, detach(views.positives)),
+        )
+        coefficient = self.static_ratio / 2 * xp.sum(energy_weight(trained, self.temperature), axis=-1)
+        squared_distance = 2 * self.pulled(trained).one_minus_cosine
+        return log_mean_energy(trained, self.temperature) + xp.sum(detach(coefficient) * squared_distance)
+
+    def components(self, views: Views) -> Components:
+        """The gate, MHE's weight for ν = 1, and r."""
+        return self.gated(views, energy_weight(views, self.temperature))

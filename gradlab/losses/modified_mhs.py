@@ -1,0 +1,59 @@
+"""The repaired MHS."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+from array_api_compat import array_namespace
+
+from gradlab._arrays import Array, detach, reciprocal
+from gradlab.gradient import Components
+from gradlab.losses.mhs import floored_distance, separation_weight
+from gradlab.losses.modified_family import ModifiedLoss, published_presets
+from gradlab.losses.registry import register
+from gradlab.parameters import parameter
+from gradlab.views import Views
+
+
+@register("modified_mhs")
+@dataclasses.dataclass(frozen=True)
+class ModifiedMHS(ModifiedLoss):
+    """MHS with a gate and a constant ratio (Li et al. 2024, Eqs. 15 and 17). `ModifiedLoss` explains the options.
+
+    The paper prints ``max_j`` in the coefficient of the alignment; only ``min_j`` gives its Eq. 17. As in `MHS` the
+    first of equally near neighbours counts, an anchor whose neighbour is the same vector gets the weight 0,
+    and ``squared_distance_floor`` is the published training's 1e-4.
+    """
+
+    static_ratio: float = parameter(1.75, "ratio r")
+    squared_distance_floor: float = parameter(
+        0.0, "smallest squared distance to the neighbour", rule="non-negative"
+    )
+
+    title = "modified MHS"
+    paper = "Li et al. (2024)"
+    formula = "d_i (sg(r/(2 min_j≠i |h_i - h_j|)) |h_i - h_i'|² - min_j≠i |h_i - sg(h_j)|)"
+    latex = {
+        "gradient_dissipation": r"\mathbb{1}\{\cos\theta_{ii'} - \max_{k\neq i}\cos\theta_{ik'} < m\}",
+        "weight": r"\frac{\mathbb{1}\{j = \arg\max_{k\neq i}\cos\theta_{ik}\}}{\|h_i-h_j\|_2}",
+        "ratio": "r",
+    }
+    presets = published_presets(
+        {"margin": 0.30, "static_ratio": 1.75},
+        {"margin": 0.27, "static_ratio": 1.00},
+        squared_distance_floor=1e-4,
+    )
+    table_order = 12
+
+    def value(self, views: Views) -> Array:
+        """The loss of each anchor, (N,); 0 where the gate is closed."""
+        neighbour = views.same_view_fixed.hardest
+        slope = reciprocal(neighbour.chord, above=math.sqrt(self.squared_distance_floor))
+        pull = detach(slope) * self.static_ratio * self.pulled(views).one_minus_cosine
+        value = pull - floored_distance(neighbour, self.squared_distance_floor)
+        return array_namespace(value).where(self.dissipation(views) > 0, value, 0 * detach(value))
+
+    def components(self, views: Views) -> Components:
+        """The gate, MHS's weight for ν = 1, and r."""
+        return self.gated(views, separation_weight(views.same_view_fixed, self.squared_distance_floor))

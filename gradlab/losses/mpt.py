@@ -1,0 +1,51 @@
+"""MPT."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+from array_api_compat import array_namespace
+
+from gradlab._arrays import Array
+from gradlab.losses.gates import HardGate
+from gradlab.losses.registry import register
+from gradlab.losses.triplet_family import TripletLoss
+from gradlab.parameters import parameter
+from gradlab.similarity import PairSimilarity
+
+
+@register("mpt")
+@dataclasses.dataclass(frozen=True)
+class MPT(TripletLoss):
+    """Triplet loss on the inner product (Nie et al. 2023); Li et al. 2024, Eq. 3 and Table 1."""
+
+    margin: float = parameter(0.23, "margin m between cosines")
+
+    title = "MPT"
+    paper = "Nie et al. (2023)"
+    formula = "max(0, max_k cos θ_ik' - cos θ_ii' + m)"
+    latex = {
+        "gradient_dissipation": r"\mathbb{1}\{\cos\theta_{ii'} - \max_{k\neq i}\cos\theta_{ik'} < m\}",
+        "weight": r"\mathbb{1}\{j = \arg\max_{k\neq i}\cos\theta_{ik'}\}",
+        "ratio": "1",
+    }
+    table_order = 3
+
+    @property
+    def margin_value(self) -> float:
+        """``m``."""
+        return self.margin
+
+    def distance(self, similarity: PairSimilarity) -> Array:
+        """``1 - cos θ``: the paper's ``-cos θ`` moved by a constant, to be accurate near θ = 0."""
+        return similarity.one_minus_cosine
+
+    def slope(self, similarity: PairSimilarity) -> Array:
+        """1."""
+        return array_namespace(similarity.chord).ones_like(similarity.chord)
+
+    def exact_gate(self) -> HardGate:
+        """Open while the hardest cosine exceeds ``cos θ - m``: always from ``cos θ = m - 1`` on, never from ``m + 1``."""
+        kinks = tuple(float(np.arccos(c)) for c in (self.margin - 1, self.margin + 1) if -1 <= c <= 1)
+        return HardGate(lambda angle: np.cos(angle) - self.margin, kinks)

@@ -1,0 +1,218 @@
+"""Parts of other losses: a gate, a weight and a ratio, each from a loss or constant.
+
+A part is a text, its source, so that it prints, compares, hashes and saves as one; and it can be called in
+place of the method of the loss that it comes from.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar
+
+from array_api_compat import array_namespace
+
+from gradlab._arrays import Array
+from gradlab.errors import GradlabError
+from gradlab.gradient import Components
+from gradlab.losses.base import Loss, PairLoss
+from gradlab.losses.gates import ConstantGate, ExactGate
+from gradlab.losses.registry import get_loss
+from gradlab.losses.specs import spec
+from gradlab.similarity import Negatives, PairSimilarity
+from gradlab.views import Views
+
+Summary = tuple[Any, Any]  # what the gate and what the ratio need of the negatives, each (...,) or None
+
+
+class Part(str):
+    """One component: taken from a loss, or the same number everywhere.
+
+    Args:
+        source: a loss, its name or a text such as ``"mpt(margin=0.3)"``, a finite number or its text, or another
+            part; of a recombined loss the part that it was itself given is taken.
+
+    Attributes:
+        source: the loss, or the number.
+
+    Raises:
+        GradlabError: none of these.
+    """
+
+    role: ClassVar[str]
+    source: Loss | float | str
+
+    def __new__(cls, source: Any) -> Part:
+        """From any source."""
+        source = read_source(source, cls.role)
+        return cls._create(source.source if isinstance(source, Part) else source)
+
+    @classmethod
+    def _create(cls, source: Loss | float | str, prefix: str = "") -> Any:
+        text = spec(source) if isinstance(source, Loss) else str(source)
+        part = super().__new__(cls, prefix + text)
+        part.source = source
+        return part
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.source,)
+
+    def __repr__(self) -> str:
+        return str(self) if isinstance(self.source, float) else super().__repr__()
+
+    @property
+    def needs_views(self) -> bool:
+        """Whether it takes more than the anchors' similarities to the other view."""
+        return isinstance(self.source, Loss) and not isinstance(self.source, PairLoss)
+
+    def summary(self, negatives: Negatives) -> Any:
+        """What it needs of the negatives, (...,); None if nothing."""
+        return self.source.summary(negatives) if isinstance(self.source, PairLoss) else None
+
+    def components(self, views: Views) -> Components | None:
+        """Those of its loss on whole views; None for a number."""
+        return self.source.components_of(views) if isinstance(self.source, Loss) else None
+
+
+def read_source(source: Any, role: str) -> Part | Loss | float:
+    """A loss or number from what a user may give; of a recombined loss its own part.
+
+    Raises:
+        GradlabError: not a loss, its name or a finite number.
+    """
+    if isinstance(source, Part):
+        return source
+    if isinstance(source, str):
+        try:
+            source = float(source)
+        except ValueError:
+            source = get_loss(source)
+    if isinstance(source, Loss):
+        own = getattr(source, role, None)
+        return own if isinstance(own, Part) else source
+    if isinstance(source, (int, float)) and not isinstance(source, bool) and math.isfinite(source):
+        return float(source)
+    raise GradlabError(f"{role} must be a loss, its name or a finite number, not {source!r}")
+
+
+class Gate(Part):
+    """Gradient dissipation; 1 is no dissipation."""
+
+    role = "gate"
+
+    def __call__(self, positive: PairSimilarity, summary: Summary) -> Array:
+        """Gradient dissipation, (...,)."""
+        if isinstance(self.source, PairLoss):
+            return self.source.dissipation(positive, summary[0])
+        return array_namespace(positive.chord).full_like(positive.chord, self.source)
+
+    def of(self, views: Views) -> Array:
+        """Gradient dissipation, (N,)."""
+        parts = self.components(views)
+        return self(views.positive, (None, None)) if parts is None else parts.gradient_dissipation
+
+    def exact(self) -> ExactGate | None:
+        """In the form that the exact simulator integrates, or None."""
+        return self.source.exact_gate() if isinstance(self.source, Loss) else ConstantGate(float(self.source))
+
+
+class Weight(Part):
+    """Weight times a factor; a number for every negative, or ``"uniform"``: 1/K for each of K negatives.
+
+    Args:
+        source: as `Part`; a text may begin with the factor, as ``"0.05 * infonce"``.
+        factor: a number greater than 0.
+
+    Attributes:
+        factor: the factor.
+    """
+
+    role = "weight"
+    factor: float
+
+    def __new__(cls, source: Any, factor: float = 1.0) -> Weight:
+        """From any source."""
+        if isinstance(source, str) and not isinstance(source, Part) and "*" in source:
+            number, _, source = source.partition("*")
+            factor, source = factor * float(read_number(number)), source.strip()
+        if source != "uniform" or isinstance(source, Part):
+            source = read_source(source, cls.role)
+        if isinstance(source, Part):
+            factor, source = factor * getattr(source, "factor", 1.0), source.source
+        if not (math.isfinite(factor) and factor > 0):
+            raise GradlabError(f"the factor on the weight must be greater than 0, not {factor!r}")
+        part = cls._create(source, "" if factor == 1 else f"{factor!r} * ")
+        part.factor = factor
+        return part
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.source, self.factor)
+
+    @property
+    def negative_view(self) -> str:
+        """The view that its columns stand for."""
+        return self.source.negative_view if isinstance(self.source, Loss) else "other"
+
+    @property
+    def is_one_hot(self) -> bool:
+        """Whether the hardest negative has all of it."""
+        return isinstance(self.source, PairLoss) and self.source.one_hot_weight
+
+    def __call__(self, negatives: Negatives) -> Array:
+        """Weight, (..., K); 0 in masked columns."""
+        if isinstance(self.source, PairLoss):
+            return self.factor * self.source.weight(negatives)
+        cosine = negatives.cosine
+        xp = array_namespace(cosine)
+        each = xp.where(xp.isinf(cosine), xp.zeros_like(cosine), xp.ones_like(cosine))
+        if self.source == "uniform":
+            return self.factor * each / xp.sum(each, axis=-1, keepdims=True)
+        return self.factor * float(self.source) * each  # type: ignore[arg-type]
+
+    def of(self, views: Views) -> Array:
+        """Weight, (N, K)."""
+        parts = self.components(views)
+        return self(views.other_view) if parts is None else self.factor * parts.weight
+
+
+class Ratio(Part):
+    """Ratio; a number is a static one."""
+
+    role = "ratio"
+
+    def __call__(self, positive: PairSimilarity, summary: Summary) -> Array:
+        """Ratio, (...,)."""
+        if isinstance(self.source, PairLoss):
+            return self.source.ratio(positive, summary[1])
+        return array_namespace(positive.chord).full_like(positive.chord, self.source)
+
+    def of(self, views: Views) -> Array:
+        """Ratio, (N,); (N, D), the diagonal, for Barlow Twins.
+
+        Raises:
+            GradlabError: an infinite or undefined ratio, as of a loss whose weights sum to 0.
+        """
+        if isinstance(self.source, PairLoss):
+            return self.source.ratio(views.positive, self.source.summary(views.other_view))
+        parts = self.components(views)
+        if parts is None:
+            return self(views.positive, (None, None))
+        xp = array_namespace(parts.weight)
+        if not bool(xp.all(parts.total_weight != 0)):
+            raise GradlabError(
+                f"the weights of {self} sum to 0 for some anchor, which leaves it without a ratio"
+            )
+        return parts.ratio
+
+
+def read_number(text: str) -> float:
+    """A number from its text.
+
+    Raises:
+        GradlabError: not a number.
+    """
+    try:
+        return float(text)
+    except ValueError:
+        raise GradlabError(
+            f"a weight is a loss or 'NUMBER * loss', such as '0.05 * infonce'; {text!r} is no number"
+        ) from None

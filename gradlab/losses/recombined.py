@@ -1,0 +1,137 @@
+"""Losses put together from the parts of others."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from array_api_compat import array_namespace
+
+from gradlab._arrays import Array
+from gradlab.errors import GradlabError
+from gradlab.gradient import Components
+from gradlab.losses.base import BatchLoss, Loss
+from gradlab.losses.gates import ExactGate
+from gradlab.losses.parts import Gate, Part, Ratio, Summary, Weight
+from gradlab.losses.registry import register
+from gradlab.losses.surrogate_family import SurrogateLoss, effective_ratio_option, surrogate_value
+from gradlab.parameters import parameter
+from gradlab.similarity import Negatives, PairSimilarity
+from gradlab.views import Views
+
+KINDS: tuple[type[Part], ...] = (Gate, Weight, Ratio)
+
+
+@dataclasses.dataclass(frozen=True)
+class RecombinedParts(Loss):
+    """The parts of a recombined loss; `gradlab.recombine` explains them. Not to be used by itself."""
+
+    gate: Any = parameter(
+        "mpt(margin=0.3)",
+        "gradient dissipation: of a loss, such as mpt(margin=0.3), or a number",
+        rule="text",
+    )
+    weight: Any = parameter(
+        "infonce", "weight: of a loss, also 0.05 * infonce, uniform (1/K), or a number", rule="text"
+    )
+    ratio: Any = parameter("1.0", "ratio: of a loss, such as arccon, or a number", rule="text")
+    effective_ratio: str = effective_ratio_option()
+
+    title = "recombined"
+    paper = "Li et al. (2024), Eq. 5"
+    formula = "sg(GD_i) Σ_j sg(W_ij) (cos θ_ij' - sg(R_i) cos θ_ii'), each part from a loss or constant"
+    latex = {
+        "gradient_dissipation": r"\mathrm{GD}_{\mathrm{gate}}",
+        "weight": r"\mathrm{W}_{\mathrm{weight}}",
+        "ratio": r"\mathrm{R}_{\mathrm{ratio}}",
+    }
+    surrogate = True
+    table_order = 50
+
+    def __post_init__(self) -> None:
+        for kind in KINDS:
+            object.__setattr__(self, kind.role, kind(getattr(self, kind.role)))
+        super().__post_init__()
+
+    @classmethod
+    def build(cls, **hyperparameters: Any) -> Loss:
+        """A loss of pair similarities if all parts are, else one of whole views."""
+        given = [kind(hyperparameters[kind.role]) for kind in KINDS if kind.role in hyperparameters]
+        family = RecombinedOnViews if any(part.needs_views for part in given) else Recombined
+        return family(**hyperparameters)
+
+    def exact_gate(self) -> ExactGate | None:
+        """The gate's."""
+        return self.gate.exact()
+
+
+@register("recombined")
+@dataclasses.dataclass(frozen=True)
+class Recombined(RecombinedParts, SurrogateLoss):
+    """Gate, weight and ratio from any losses or constant, trained through Eq. 5 of Li et al. 2024.
+
+    Made by `gradlab.recombine`, or by name: ``get_loss("recombined", gate="mpt", weight="infonce", ratio=1.25)``.
+    ``effective_ratio`` is that of the `Baseline`. With a part that needs whole views it becomes a
+    `RecombinedOnViews`.
+    """
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for part in (self.gate, self.weight, self.ratio):
+            if part.needs_views:
+                raise GradlabError(f"{part} needs whole views; use gradlab.recombine")
+
+    @property
+    def one_hot_weight(self) -> bool:  # type: ignore[override]
+        """The weight's."""
+        return self.weight.is_one_hot
+
+    @property
+    def negatives_are_fixed(self) -> bool:
+        """With the effective ratio 2r."""
+        return self.effective_ratio == "2r"
+
+    def summary(self, negatives: Negatives) -> Summary:
+        """What the gate and what the ratio need of the negatives."""
+        gate = self.gate.summary(negatives)
+        shared = self.ratio.source == self.gate.source
+        return gate, gate if shared else self.ratio.summary(negatives)
+
+    def dissipation(self, positive: PairSimilarity, summary: Summary) -> Array:
+        """The gate's; weight and ratio are called as they are."""
+        return self.gate(positive, summary)
+
+
+@dataclasses.dataclass(frozen=True)
+class RecombinedOnViews(RecombinedParts, BatchLoss):
+    """A `Recombined` loss with parts that need whole views.
+
+    Where its negatives are of the same view, ``effective_ratio`` is that of the `ModifiedLoss`: the other anchors
+    are fixed, and so are the positives unless it is ``"2r"``. Otherwise it is that of the `Baseline`.
+    """
+
+    name = "recombined"
+
+    @property
+    def negative_view(self) -> str:  # type: ignore[override]
+        """The weight's."""
+        return self.weight.negative_view
+
+    def value(self, views: Views) -> Array:
+        """The loss of each anchor, (N,)."""
+        fixed, both_ways = views.with_fixed_positives(), self.effective_ratio == "2r"
+        parts = self.components(views)
+        if self.negative_view == "same":
+            push, pulled = views.same_view_fixed, views if both_ways else fixed
+        else:
+            push, pulled = (fixed if both_ways else views).other_view, views
+        diagonal = parts.positive_weight.ndim > 1
+        pull = pulled.anchors * pulled.positives if diagonal else pulled.positive.cosine
+        return surrogate_value(parts, push.finite_cosine, pull)
+
+    def components(self, views: Views) -> Components:
+        """Each part as its loss declares it; weight (N, N)."""
+        weight, ratio = self.weight.of(views), self.ratio.of(views)
+        total = array_namespace(weight).sum(weight, axis=-1)
+        pull = (total if ratio.ndim == 1 else total[:, None]) * ratio
+        return Components(self.gate.of(views), weight, pull, negative_view=self.negative_view)

@@ -1,0 +1,118 @@
+"""Losses by name."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import importlib
+import pkgutil
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from gradlab.errors import GradlabError, nearest
+from gradlab.losses.specs import parse_spec
+from gradlab.parameters import parse_parameters
+
+if TYPE_CHECKING:
+    from gradlab.losses.base import Loss
+
+_registry: dict[str, type[Loss]] = {}
+L = TypeVar("L", bound="type[Loss]")
+
+
+def register(name: str) -> Callable[[L], L]:
+    """Class decorator: make a loss reachable as ``gradlab.get_loss(name)``, from every command and test.
+
+    Raises:
+        GradlabError: if another class already has the name.
+    """
+
+    def add(cls: L) -> L:
+        known = _registry.get(name)
+        if known is not None and known.__qualname__ != cls.__qualname__:
+            raise GradlabError(f"a loss named {name!r} is already registered ({known.__qualname__})")
+        cls.name = name
+        _registry[name] = cls
+        return cls
+
+    return add
+
+
+@functools.cache
+def _discover() -> None:
+    import gradlab.losses
+
+    for module in pkgutil.iter_modules(gradlab.losses.__path__):
+        importlib.import_module(f"gradlab.losses.{module.name}")
+
+
+def loss_names() -> list[str]:
+    """Names of all registered losses, in the order of the papers' tables."""
+    _discover()
+    return sorted(_registry, key=lambda name: (_registry[name].table_order, name))
+
+
+def loss_class(name: str) -> type[Loss]:
+    """The class registered under ``name``, which may be followed by settings in parentheses.
+
+    Raises:
+        GradlabError: unknown name; the message suggests the nearest one.
+    """
+    name, _ = parse_spec(name)
+    names = loss_names()
+    if name not in names:
+        raise GradlabError(f"unknown loss {name!r}; there are: {', '.join(names)}.{nearest(name, names)}")
+    return _registry[name]
+
+
+def get_loss(name: str | Loss, *, preset: str | None = None, **hyperparameters: Any) -> Loss:
+    """A loss by name, with the published settings unless told otherwise.
+
+    Args:
+        name: one of `loss_names`, or a text such as ``"mpt(margin=0.3)"``; a loss object is returned as it is,
+            or with other hyper-parameters.
+        preset: the name of other published settings, one of the loss's ``presets``, such as ``"roberta"``; in a
+            text ``"modified_mhe(preset=roberta)"``.
+        **hyperparameters: fields of the loss, such as ``temperature=0.1``; angles in radians. They come
+            before the preset.
+
+    Raises:
+        GradlabError: unknown loss, preset or hyper-parameter, or a value out of range.
+
+    Example:
+        >>> get_loss("arccon", temperature=0.1)
+        ArcCon(temperature=0.1, margin=0.17453292519943295)
+    """
+    if isinstance(name, str):
+        cls = loss_class(name)
+        texts = parse_spec(name)[1]
+        preset = texts.pop("preset", preset)
+        given = parse_parameters(cls, texts)
+    else:
+        cls = type(name)
+        given = {field.name: getattr(name, field.name) for field in dataclasses.fields(name)}
+    _check_names(cls, hyperparameters)
+    if preset is not None:
+        given = _preset(cls, preset) | given if isinstance(name, str) else given | _preset(cls, preset)
+    elif not isinstance(name, str) and not hyperparameters:
+        return name
+    return cls.build(**given | hyperparameters)
+
+
+def _check_names(cls: type[Loss], hyperparameters: Mapping[str, Any]) -> None:
+    fields = [field.name for field in dataclasses.fields(cls)]
+    for key in hyperparameters:
+        if key not in fields:
+            raise GradlabError(
+                f"{cls.name} has no hyper-parameter {key!r}; it has: {', '.join(fields) or 'none'}."
+                f"{nearest(key, fields)}"
+            )
+
+
+def _preset(cls: type[Loss], preset: str) -> dict[str, Any]:
+    if preset not in cls.presets:
+        known = ", ".join(cls.presets) or "none"
+        raise GradlabError(
+            f"{cls.name} has no preset {preset!r}; it has: {known}.{nearest(preset, cls.presets)}"
+        )
+    return dict(cls.presets[preset].hyperparameters)

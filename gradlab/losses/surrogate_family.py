@@ -1,0 +1,53 @@
+"""The stop-gradient surrogate of Eq. 5: any gate, weight and ratio as a loss that can be trained."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, ClassVar
+
+from array_api_compat import array_namespace
+
+from gradlab._arrays import Array, detach, finite
+from gradlab.gradient import Components
+from gradlab.losses.base import PairLoss
+from gradlab.parameters import parameter
+from gradlab.similarity import Negatives, PairSimilarity
+
+
+def effective_ratio_option() -> Any:
+    """The field ``effective_ratio``: what training does to the other view; the docstrings of its losses say more."""
+    return parameter(
+        "r",
+        "r, or 2r where the positive alone also moves, towards its anchor, as in the published training",
+        choices=("r", "2r"),
+    )
+
+
+def surrogate_value(parts: Components, push: Array, pull: Array) -> Array:
+    """``sg(GD_i) (Σ_j sg(W_ij) push_ij - sg(Σ_j W_ij R_ij) pull_i)``, (...,).
+
+    Args:
+        parts: components of shapes (...,), (..., K) and (...,), or (N, D) for a diagonal ratio. An infinite or undefined
+            pull, as of some ratios between vectors that coincide or are opposite, has no direction and counts as 0.
+        push: cosines to the negatives, (..., K); finite.
+        pull: cosines to the positives, (...,); with a diagonal ratio the products ``h_ic h_ic'``, (N, D).
+    """
+    xp = array_namespace(push)
+    pushed = xp.sum(detach(parts.weight) * push, axis=-1)
+    pulled = finite(detach(parts.positive_weight)) * pull
+    pulled = pulled if pulled.ndim == pushed.ndim else xp.sum(pulled, axis=-1)
+    return detach(parts.gradient_dissipation) * (pushed - pulled)
+
+
+@dataclasses.dataclass(frozen=True)
+class SurrogateLoss(PairLoss):
+    """``L_i = sg(GD_i) Σ_j sg(W_ij) (S_ij - sg(R_i) p_i)`` (Li et al. 2024, Eq. 5).
+
+    Its derivative restates the components, so agreement with autograd says nothing about them.
+    """
+
+    surrogate: ClassVar[bool] = True
+
+    def value(self, positive: PairSimilarity, negatives: Negatives) -> Array:
+        """Eq. 5."""
+        return surrogate_value(self.components(positive, negatives), negatives.finite_cosine, positive.cosine)

@@ -1,0 +1,56 @@
+"""The losses as people read them: an entry each, or the papers' tables of components."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+
+from gradlab.losses.base import Loss
+
+COLUMNS = {"gradient_dissipation": "Gradient dissipation", "weight": "Weight", "ratio": "Ratio"}
+
+
+def text_entry(cls: type[Loss]) -> str:
+    """Name, paper, formula and hyper-parameters, for a terminal."""
+    lines = [f"{cls.name}: {cls.title}, {cls.paper}", f"  L = {cls.formula}"]
+    for field in dataclasses.fields(cls):
+        text, unit = field.metadata.get("text", ""), field.metadata.get("unit", "")
+        default = f"{field.default:.12g}" if isinstance(field.default, float) else str(field.default)
+        degrees = f" ({math.degrees(float(default)):g}°)" if unit == "radians" else ""
+        lines.append(f"  {field.name} = {default}{f' {unit}' if unit else ''}{degrees}: {text}")
+    for name, preset in cls.presets.items():
+        settings = ", ".join(f"{key}={value}" for key, value in preset.hyperparameters.items())
+        lines.append(f"  preset={name}: {settings}; {preset.source}")
+    return "\n".join(lines)
+
+
+def markdown_table(classes: Sequence[type[Loss]]) -> str:
+    """Components as a Markdown table with TeX formulas."""
+    rows = ["| Loss | " + " | ".join(COLUMNS.values()) + " |", "|---|---|---|---|"]
+    for cls in classes:
+        cells = [f"${_in_markdown(cls.latex[key])}$" for key in COLUMNS]
+        rows.append(f"| {cls.title} | " + " | ".join(cells) + " |")
+    return "\n".join(rows)
+
+
+def _in_markdown(formula: str) -> str:
+    """Without a bar, which would end the cell, and without escaped punctuation, which Markdown would unescape."""
+    words = {r"\|": r"\Vert ", "|": r"\vert ", r"\{": r"\lbrace ", r"\}": r"\rbrace ", r"\,": r"\thinspace "}
+    for written, word in words.items():
+        formula = formula.replace(written, word)
+    return formula.strip()  # a $ after a space would not end the formula
+
+
+def latex_table(classes: Sequence[type[Loss]]) -> str:
+    """Components as a LaTeX tabular (needs amsmath, booktabs and a font with ``\\mathbb{1}``)."""
+    rows = [
+        r"\begin{tabular}{llll}",
+        r"\toprule",
+        "Loss & " + " & ".join(COLUMNS.values()) + r" \\",
+        r"\midrule",
+    ]
+    for cls in classes:
+        title = cls.title.replace("&", r"\&").replace("ν", r"$\nu$")
+        rows.append(f"{title} & " + " & ".join(f"${cls.latex[key]}$" for key in COLUMNS) + r" \\")
+    return "\n".join([*rows, r"\bottomrule", r"\end{tabular}"])

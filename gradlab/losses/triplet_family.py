@@ -1,0 +1,68 @@
+"""What MPT, MET and MAT share: a hinge on the distance to the hardest negative."""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+from typing import ClassVar
+
+from array_api_compat import array_namespace
+
+from gradlab._arrays import Array, as_float, finite, one_hot
+from gradlab.gradient import Components
+from gradlab.losses.base import PairLoss
+from gradlab.similarity import Negatives, PairSimilarity
+
+
+@dataclasses.dataclass(frozen=True)
+class TripletLoss(PairLoss):
+    """``L_i = max(0, d(h_i, h_i') - min_{j≠i} d(h_i, h_j') + m)`` for a distance ``d``.
+
+    The paper prints a maximum over j; it is the minimum. Of equally hard negatives the first one counts. A
+    negative that is the same vector as its anchor has no direction away from it where the slope of the
+    distance is infinite, and gets the weight 0, autograd's subgradient.
+    """
+
+    one_hot_weight: ClassVar[bool] = True
+
+    @property
+    @abc.abstractmethod
+    def margin_value(self) -> float:
+        """``m``, in the units of the distance."""
+
+    @abc.abstractmethod
+    def distance(self, similarity: PairSimilarity) -> Array:
+        """``d``, (...,)."""
+
+    @abc.abstractmethod
+    def slope(self, similarity: PairSimilarity) -> Array:
+        """``-∂d/∂cos θ``, (...,)."""
+
+    def summary(self, negatives: Negatives) -> PairSimilarity:
+        """The hardest negative."""
+        return negatives.hardest
+
+    def value(self, positive: PairSimilarity, negatives: Negatives) -> Array:
+        """``max(0, d_pos - d_neg + m)``."""
+        violation = self.distance(positive) - self.distance(negatives.hardest) + self.margin_value
+        xp = array_namespace(violation)
+        return xp.where(violation > 0, violation, xp.zeros_like(violation))
+
+    def dissipation(self, positive: PairSimilarity, summary: PairSimilarity) -> Array:
+        """``1{d_neg - d_pos < m}``; Appendix D of the paper prints MET's sign reversed, Table 1 is right."""
+        gap = self.distance(summary) - self.distance(positive)
+        return as_float(gap < self.margin_value, gap)
+
+    def weight(self, negatives: Negatives) -> Array:
+        """The slope of the distance at the hardest negative, zero elsewhere."""
+        slope = finite(self.slope(negatives.hardest))
+        return one_hot(negatives.hardest_index, negatives.cosine.shape[-1], slope)
+
+    def components(self, positive: PairSimilarity, negatives: Negatives) -> Components:
+        """The pull is the slope of the distance at the positive, also where the weight is 0 and the ratio is not defined."""
+        pull = self.slope(positive)
+        return Components(self.dissipation(positive, self.summary(negatives)), self.weight(negatives), pull)
+
+    def ratio(self, positive: PairSimilarity, summary: PairSimilarity) -> Array:
+        """Slope at the positive over slope at the hardest negative."""
+        return self.slope(positive) / self.slope(summary)

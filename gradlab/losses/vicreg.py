@@ -1,0 +1,138 @@
+"""VICReg."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from array_api_compat import array_namespace
+
+from gradlab._arrays import Array, detach, reciprocal
+from gradlab.errors import GradlabError
+from gradlab.gradient import Components
+from gradlab.losses.base import BatchLoss
+from gradlab.losses.gates import ConstantGate
+from gradlab.losses.registry import register
+from gradlab.parameters import parameter
+from gradlab.views import Views
+
+
+@register("vicreg")
+@dataclasses.dataclass(frozen=True)
+class VICReg(BatchLoss):
+    """VICReg (Bardes et al. 2022) on unit vectors; Li et al. 2024, Table 2.
+
+    Both views are regularised. ``cov`` sums the squared off-diagonal entries of the covariance, ``var`` is the
+    mean of ``max(0, γ - std)``, with N - 1 in both and no epsilon; on unit vectors the standard deviation
+    is about ``1/√D``, so γ = 1 keeps the hinge always on. A dimension that does not vary gets no gradient
+    from the hinge. The defaults are VICReg's own proportions; `published` sets the paper's coefficient.
+
+    The paper's components are not the whole gradient. The rest is in ``Components.extra_terms``:
+
+    - ``radial``, along the anchor, which a projection on the tangent space removes;
+    - ``centring``: the covariance is of centred embeddings;
+    - ``diagonal``: the squared diagonal entries, which the covariance term leaves out;
+    - ``hinge``, of the variance.
+
+    ``components(...).gradient(exact=True)`` is the gradient of the loss, with or without projection; the loss is
+    no function of cosines, so that autograd without projection takes all of it as it stands.
+    """
+
+    nu1: float = parameter(0.04, "factor ν₁ of the covariance", rule="positive")
+    nu2: float = parameter(1.0, "factor ν₂ of the variance hinge", rule="non-negative")
+    gamma: float = parameter(1.0, "standard deviation γ below which the hinge acts", rule="non-negative")
+
+    title = "VICReg"
+    paper = "Bardes et al. (2022)"
+    formula = "1/N Σ_i |h_i - h_i'|² + ν₁ (cov(H) + cov(H')) + ν₂ (var(H) + var(H'))"
+    latex = {
+        "gradient_dissipation": "1",
+        "weight": r"\frac{4\nu_1\cos\theta_{ij}}{D(N-1)^2}",
+        "ratio": r"\frac{D(N-1)^2}{2\nu_1 N\sum_{k\neq i}\cos\theta_{ik}}",
+    }
+    exact_in = frozenset()
+    negative_view = "same"
+    table_order = 10
+
+    @classmethod
+    def published(
+        cls, batch_size: int, dimensions: int, nu: float = 30.0, nu2: float = 1.0, gamma: float = 1.0
+    ) -> VICReg:
+        """The setting of Li et al. 2024, whose ν multiplies the covariance part of the gradient.
+
+        ``ν = 2 ν₁ N²/(D (N-1)²)``, so that ν₁ depends on the batch. Their form of the gradient has no
+        hinge; ``nu2=0`` leaves it out of the loss too.
+
+        Args:
+            batch_size: N.
+            dimensions: D.
+            nu: the paper's ν.
+            nu2: ν₂, which the paper does not state.
+            gamma: γ, likewise.
+
+        Raises:
+            GradlabError: fewer than 2 sentences or 1 dimension.
+        """
+        if batch_size < 2 or dimensions < 1:
+            raise GradlabError(
+                f"published needs batch_size >= 2 and dimensions >= 1, not {batch_size} and {dimensions}"
+            )
+        return cls(nu * dimensions * (batch_size - 1) ** 2 / (2 * batch_size**2), nu2, gamma)
+
+    def value(self, views: Views) -> Array:
+        """The loss of the batch, a scalar."""
+        xp = array_namespace(views.anchors)
+        alignment = xp.sum((views.anchors - views.positives) ** 2) / views.anchors.shape[0]
+        return alignment + self._regularisation(views.anchors) + self._regularisation(views.positives)
+
+    def _regularisation(self, rows: Array) -> Array:
+        """``ν₁ cov + ν₂ var`` of one view, a scalar."""
+        xp = array_namespace(rows)
+        centred = _centred(rows)
+        covariance = _covariance(centred)
+        diagonal = xp.eye(covariance.shape[0], dtype=covariance.dtype, device=covariance.device) == 1
+        cov = xp.sum(xp.where(diagonal, xp.zeros_like(covariance), covariance) ** 2) / rows.shape[1]
+        shortfall = self.gamma - _deviation(centred)
+        var = xp.mean(xp.where(shortfall > 0, shortfall, xp.zeros_like(shortfall)))
+        return self.nu1 * cov + self.nu2 * var
+
+    def components(self, views: Views) -> Components:
+        """The paper's form, with ``Σ_j W_ij R_i = 2/N``, and the terms that it leaves out."""
+        rows = views.anchors
+        xp = array_namespace(rows)
+        (n, d), chord = rows.shape, views.positive.chord
+        k = 4 * self.nu1 / (d * (n - 1))
+        centred = _centred(rows)
+        covariance, deviation = _covariance(centred), _deviation(centred)
+        hinge = xp.where(deviation < self.gamma, reciprocal(deviation), xp.zeros_like(deviation))
+        return Components(
+            xp.ones_like(chord),
+            (k / (n - 1)) * views.same_view.finite_cosine,
+            xp.full_like(chord, 2 / n),
+            negative_view=self.negative_view,
+            extra_terms={
+                "radial": (2 / n + k / (n - 1)) * rows,
+                "centring": k * (centred @ covariance) - (k / (n - 1)) * (rows @ (rows.T @ rows)),
+                "diagonal": -k * xp.linalg.diagonal(covariance) * centred,
+                "hinge": -(self.nu2 / (d * (n - 1))) * hinge * centred,
+            },
+        )
+
+    def exact_gate(self) -> ConstantGate:
+        """No dissipation."""
+        return ConstantGate()
+
+
+def _centred(rows: Array) -> Array:
+    """Rows minus their mean, (N, D); exactly zero for equal rows, accurate for nearly equal ones."""
+    shifted = rows - detach(rows[:1, :])
+    return shifted - array_namespace(rows).mean(shifted, axis=0, keepdims=True)
+
+
+def _covariance(centred: Array) -> Array:
+    """(D, D), with N - 1."""
+    return centred.T @ centred / (centred.shape[0] - 1)
+
+
+def _deviation(centred: Array) -> Array:
+    """Standard deviations, (D,), with N - 1; their gradient is 0 where they are."""
+    return array_namespace(centred).linalg.vector_norm(centred, axis=0) / (centred.shape[0] - 1) ** 0.5

@@ -1,0 +1,206 @@
+"""Line charts and histograms as SVG that takes its colours from the page."""
+
+from __future__ import annotations
+
+import html
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from gradlab.report.numbers import decades, labels, short, ticks
+
+Scale = Callable[[float], float]
+
+WIDTH, HEIGHT = 340, 190
+LEFT, RIGHT, TOP, BOTTOM = 40, 10, 8, 24
+MOST_POINTS = 240
+# A positive series that spans more than this is drawn on a logarithmic axis.
+LOGARITHMIC = 100
+
+
+@dataclass(frozen=True)
+class Series:
+    """One line.
+
+    Attributes:
+        label: for the legend.
+        steps, values: its points; values that are not finite are gaps.
+        reference: whether it is a line to compare with, drawn dashed.
+    """
+
+    label: str
+    steps: Sequence[int]
+    values: Sequence[float]
+    reference: bool = False
+
+
+def line_chart(
+    title: str, series: Sequence[Series], low: float | None = None, high: float | None = None
+) -> str:
+    """A chart over steps, with its legend, as HTML.
+
+    Args:
+        title: names it for those who do not see it.
+        series: at most three that are measured, and any references.
+        low, high: what the axis shows at least; None leaves it to the values.
+    """
+    series = [_thin(one) for one in series]
+    finite = [value for one in series for value in one.values if math.isfinite(value)]
+    if not finite:
+        return '<p class="empty">No finite values.</p>'
+    measured = [v for one in series if not one.reference for v in one.values if math.isfinite(v)] or finite
+    logarithmic = min(finite) > 0 and max(measured) > LOGARITHMIC * min(measured)
+    if logarithmic:
+        bottom, top = min(finite), max(max(finite), high or 0)
+        marks = decades(bottom, top)
+    else:
+        bottom, top = (
+            min([*finite, *([] if low is None else [low])]),
+            max([*finite, *([] if high is None else [high])]),
+        )
+        margin = 0.05 * (top - bottom) or 0.1 * abs(top) or 1.0
+        bottom -= margin if low is None or bottom < low else 0
+        top += margin if high is None or top > high else 0
+        marks = ticks(bottom, top, 4)
+    steps = [step for one in series for step in one.steps]
+    first, last = min(steps), max(max(steps), min(steps) + 1)
+
+    def x(step: float) -> float:
+        return LEFT + (step - first) / (last - first) * (WIDTH - LEFT - RIGHT)
+
+    def y(value: float) -> float:
+        share = (
+            math.log(value / bottom) / math.log(top / bottom)
+            if logarithmic
+            else (value - bottom) / (top - bottom)
+        )
+        return HEIGHT - BOTTOM - share * (HEIGHT - TOP - BOTTOM)
+
+    parts = [_grid(marks, y, ticks(first, last, 4), x)]
+    colour = 0
+    for one in series:
+        kind = "reference" if one.reference else f"line c{colour}"
+        colour += not one.reference
+        parts.append(f'<path class="{kind}" d="{_path(one, x, y)}"/>')
+        points = [(s, v) for s, v in zip(one.steps, one.values, strict=True) if math.isfinite(v)]
+        if len(points) == 1:
+            parts.append(
+                f'<circle class="dot c{colour - 1}" cx="{x(points[0][0]):.1f}" cy="{y(points[0][1]):.1f}" r="3"/>'
+            )
+    data = [
+        {"label": one.label, "points": [[step, round(x(step), 1), short(value)] for step, value in zip(one.steps, one.values, strict=True)]}
+        for one in series
+        if not one.reference
+    ]  # fmt: skip
+    note = "logarithmic axis" if logarithmic else ""
+    return _legend([(one.label, one.reference) for one in series], note) + _svg(
+        _spoken(title, series), "".join(parts), data
+    )
+
+
+def histogram_chart(
+    title: str, histograms: Mapping[str, Mapping[float, float]], low: float, high: float, bins: int
+) -> str:
+    """Histograms over the same bins, drawn as steps over each other, with their legend, as HTML.
+
+    Args:
+        title: names it for those who do not see it.
+        histograms: label -> {lower edge: share}.
+        low, high, bins: of the axis.
+    """
+    width = (high - low) / bins
+    used = [edge for shares in histograms.values() for edge, share in shares.items() if share > 0]
+    left, right = min(used), max(used) + width
+    margin = max(width, 0.05 * (right - left))
+    left, right = max(low, left - margin), min(high, right + margin)
+    top = 1.08 * max(share for shares in histograms.values() for share in shares.values())
+
+    def x(value: float) -> float:
+        return LEFT + (value - left) / (right - left) * (WIDTH - LEFT - RIGHT)
+
+    def y(share: float) -> float:
+        return HEIGHT - BOTTOM - share / top * (HEIGHT - TOP - BOTTOM)
+
+    parts = [_grid(ticks(0, top, 3), y, ticks(left, right, 5), x, as_percent=True)]
+    for number, shares in enumerate(histograms.values()):
+        outline = [f"M{x(left):.1f} {y(0):.1f}"]
+        for i in range(bins):
+            edge = low + i * width
+            if left - 1e-9 <= edge < right - 1e-9:
+                share = next((s for e, s in shares.items() if abs(e - edge) < width / 2), 0.0)
+                outline.append(f"L{x(edge):.1f} {y(share):.1f}L{x(edge + width):.1f} {y(share):.1f}")
+        outline.append(f"L{x(right):.1f} {y(0):.1f}Z")
+        parts.append(f'<path class="area c{number}" d="{"".join(outline)}"/>')
+    return _legend([(label, False) for label in histograms]) + _svg(
+        f"{title}: distribution over a batch", "".join(parts)
+    )
+
+
+def _svg(label: str, content: str, data: object = None) -> str:
+    points = f' data-series="{html.escape(json.dumps(data, ensure_ascii=False))}"' if data else ""
+    return f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{html.escape(label)}"{points}>{content}</svg>'
+
+
+def _grid(
+    marks: Sequence[float], y: Scale, steps: Sequence[float], x: Scale, as_percent: bool = False
+) -> str:
+    parts = []
+    texts = [f"{100 * mark:.3g}%" for mark in marks] if as_percent else labels(marks)
+    for mark, text in zip(marks, texts, strict=True):
+        parts.append(
+            f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y(mark):.1f}" y2="{y(mark):.1f}"/>'
+        )
+        parts.append(
+            f'<text class="tick" x="{LEFT - 5}" y="{y(mark) + 3.5:.1f}" text-anchor="end">{text}</text>'
+        )
+    for step in steps:
+        anchor = "end" if x(step) > WIDTH - RIGHT - 12 else "middle"
+        parts.append(
+            f'<text class="tick" x="{x(step):.1f}" y="{HEIGHT - 8}" text-anchor="{anchor}">{short(step)}</text>'
+        )
+    return "".join(parts)
+
+
+def _path(one: Series, x: Scale, y: Scale) -> str:
+    pen, parts = "M", []
+    for step, value in zip(one.steps, one.values, strict=True):
+        if math.isfinite(value):
+            parts.append(f"{pen}{x(step):.1f} {y(value):.1f}")
+        pen = "L" if math.isfinite(value) else "M"
+    return "".join(parts)
+
+
+def _legend(entries: Sequence[tuple[str, bool]], note: str = "") -> str:
+    if len(entries) == 1:
+        entries = []  # the title says it
+    colour, parts = 0, []
+    for label, reference in entries:
+        kind = "reference" if reference else f"c{colour}"
+        colour += not reference
+        parts.append(f'<li><i class="{kind}"></i>{html.escape(label)}</li>')
+    if note:
+        parts.append(f'<li class="note">{html.escape(note)}</li>')
+    return f'<ul class="legend">{"".join(parts)}</ul>' if parts else ""
+
+
+def _thin(one: Series) -> Series:
+    """At most `MOST_POINTS` points: means of equally many neighbours."""
+    size = math.ceil(len(one.steps) / MOST_POINTS)
+    if size < 2:
+        return one
+    steps, values = [], []
+    for start in range(0, len(one.steps), size):
+        part = [value for value in one.values[start : start + size] if math.isfinite(value)]
+        steps.append(one.steps[min(start + size, len(one.steps)) - 1])
+        values.append(sum(part) / len(part) if part else math.nan)
+    return Series(one.label, steps, values, one.reference)
+
+
+def _spoken(title: str, series: Sequence[Series]) -> str:
+    parts = [
+        f"{one.label} from {short(one.values[0])} at step {one.steps[0]} to {short(one.values[-1])} at step {one.steps[-1]}"
+        for one in series
+        if not one.reference
+    ]
+    return f"{title}: {'; '.join(parts)}"

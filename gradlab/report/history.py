@@ -1,0 +1,79 @@
+"""What a run recorded, as series over steps."""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+HISTOGRAM = "histogram"
+
+
+@dataclass
+class History:
+    """Numbers by group, name and step, as in the metrics files of `gradlab train` and of watched runs.
+
+    Attributes:
+        total_steps: how many steps the run was planned to take, or None.
+    """
+
+    total_steps: int | None = None
+    _series: dict[tuple[str, str], dict[int, float]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, rows: Iterable[tuple[int, str, str, float]], total_steps: int | None = None) -> History:
+        """From rows ``(step, group, name, value)``; of repeated ones the last counts."""
+        history = cls(total_steps)
+        for step, group, name, value in rows:
+            history.add(step, group, {name: value})
+        return history
+
+    def add(self, step: int, group: str, values: Mapping[str, float]) -> None:
+        """Take in numbers of one moment."""
+        for name, value in values.items():
+            self._series.setdefault((group, name), {})[step] = value
+
+    def series(self, group: str, name: str) -> tuple[list[int], list[float]]:
+        """Steps and values, in order; empty if there are none."""
+        points = sorted(self._series.get((group, name), {}).items())
+        return [step for step, _ in points], [value for _, value in points]
+
+    def names(self, group: str) -> list[str]:
+        """Names recorded in a group, in order of appearance."""
+        return [name for kind, name in self._series if kind == group]
+
+    def groups(self) -> list[str]:
+        """Groups, in order of appearance, without the histograms."""
+        return [group for group in dict.fromkeys(kind for kind, _ in self._series) if group != HISTOGRAM]
+
+    def last_step(self) -> int:
+        """The last step with any record; 0 if there is none."""
+        return max((max(points) for points in self._series.values()), default=0)
+
+    def add_histograms(
+        self, step: int, distributions: Mapping[str, Mapping[float, float]]
+    ) -> dict[str, float]:
+        """Take in histograms of one moment; what to write of them to a metrics file."""
+        flat = {
+            f"{quantity}:{low:g}": share
+            for quantity, shares in distributions.items()
+            for low, share in shares.items()
+        }
+        self.add(step, HISTOGRAM, flat)
+        return flat
+
+    def histograms(self, quantity: str) -> dict[int, dict[float, float]]:
+        """Histograms of a quantity by step: lower edge of a bin -> share."""
+        found: dict[int, dict[float, float]] = {}
+        for (group, name), points in self._series.items():
+            kind, _, low = name.partition(":")
+            if group == HISTOGRAM and kind == quantity:
+                for step, share in points.items():
+                    found.setdefault(step, {})[float(low)] = share
+        return {step: dict(sorted(found[step].items())) for step in sorted(found)}
+
+    def at(self, group: str, name: str, step: int) -> float | None:
+        """The value recorded at ``step`` or last before it."""
+        steps, values = self.series(group, name)
+        place = bisect.bisect_right(steps, step)
+        return values[place - 1] if place else None

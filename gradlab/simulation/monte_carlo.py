@@ -1,0 +1,231 @@
+"""Sampling: the independent check of the exact engine, and the engine of every other quantity.
+
+Common random numbers: one set of standard normal draws serves every cell of the grid. A loss takes all
+it needs of its negatives through one summary a batch, which depends on μ_neg only, so 100 x 1000 x 127
+exponentials serve a 100 x 100 grid. Each cell has the standard error of independent sampling; the
+errors of neighbouring cells are correlated.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace
+from tqdm.auto import tqdm
+
+from gradlab._arrays import Array
+from gradlab.errors import GradlabError
+from gradlab.losses.base import PairLoss
+from gradlab.similarity import Negatives, PairSimilarity
+from gradlab.simulation.setting import Setting
+
+DRAWS_A_BLOCK = 1 << 22  # normal draws held at a time (32 MiB)
+PASS = 0.01  # a batch counts for the hardest share if its dissipation reaches this
+
+
+@dataclasses.dataclass(frozen=True)
+class Estimate:
+    """Arrays (P, Q): an estimate, its standard error, and for conditional means how often the condition held."""
+
+    value: np.ndarray
+    standard_error: np.ndarray
+    pass_probability: np.ndarray | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Draws:
+    """Standard normal draws of B batches: positives (B,), negatives (B, K) as z, cos σz and sin σz."""
+
+    positive: Array
+    z: Array
+    cosine: Array
+    sine: Array
+
+    def negatives(self, mu: float, sigma: float) -> Negatives:
+        """Negatives (B, K) at mean angle ``mu``, by the addition theorem."""
+        cosine = np.cos(mu) * self.cosine - np.sin(mu) * self.sine
+        xp = array_namespace(self.z)
+
+        def measure(index: Array) -> PairSimilarity:
+            return PairSimilarity.from_angles(
+                mu + sigma * xp.take_along_axis(self.z, index[:, None], axis=1)[:, 0]
+            )
+
+        return Negatives(cosine, measure)
+
+
+def mean_dissipation(loss: PairLoss, setting: Setting, **sampling: Any) -> Estimate:
+    """Mean gradient dissipation. Where all batches of a gate agree the error is a bound, not zero."""
+    moments = _accumulate(loss, setting, _dissipation_samples, **sampling)
+    error = moments.standard_error
+    if moments.binary:
+        # In a unanimous cell: the standard deviation of p after n equal outcomes under a flat prior.
+        n, p = moments.count, moments.mean
+        error = np.sqrt(p * (1 - p) / n)
+        error[(p == 0) | (p == 1)] = np.sqrt((n + 1) / ((n + 2) ** 2 * (n + 3)))[(p == 0) | (p == 1)]
+    return Estimate(moments.mean, error)
+
+
+def mean_hardest_share(loss: PairLoss, setting: Setting, *, batches: int, **sampling: Any) -> Estimate:
+    """Mean of ``max_j W/Σ_j W`` over the batches with GD >= 0.01; NaN where there is none."""
+    moments = _accumulate(loss, setting, _share_samples, batches=batches, **sampling)
+    return Estimate(moments.mean, moments.standard_error, moments.count / batches)
+
+
+def median_ratio(loss: PairLoss, setting: Setting, *, batches: int, **sampling: Any) -> Estimate:
+    """Median of the ratio, whose mean does not exist; the error from the order statistics around it."""
+    if batches * setting.negatives > 32 * DRAWS_A_BLOCK:
+        raise GradlabError("a median needs all batches in memory; lower batches or negatives")
+    (draws,) = list(_draw(setting, batches=batches, block=batches, **_only_source(sampling)))
+    positive = _positives(setting, draws)
+    shape = (setting.mu_pos.size, setting.mu_neg.size)
+    value, error = np.empty(shape), np.empty(shape)
+    half = max(1, round(np.sqrt(batches) / 2))  # one binomial standard deviation in ranks
+    low, high = max(0, batches // 2 - half), min(batches - 1, batches // 2 + half)
+    for column, mu in enumerate(_progress(setting.mu_neg, sampling)):
+        summary = loss.summary(draws.negatives(mu, setting.sigma_neg))
+        ratio = np.sort(_to_numpy(_broadcast(loss.ratio(positive, summary), positive)), axis=1)
+        value[:, column] = np.median(ratio, axis=1)
+        error[:, column] = (ratio[:, high] - ratio[:, low]) / 2
+    return Estimate(value, error)
+
+
+@dataclasses.dataclass
+class _Moments:
+    """Running count, mean and sum of squared deviations of each cell, merged block by block."""
+
+    count: np.ndarray
+    mean: np.ndarray
+    squares: np.ndarray
+    binary: bool = True
+
+    def merge(self, column: int, count: np.ndarray, mean: np.ndarray, squares: np.ndarray) -> None:
+        total = self.count[:, column] + count
+        with np.errstate(invalid="ignore"):  # 0/0: no batch has counted yet
+            share = np.where(total > 0, count / total, 0.0)
+        delta = np.where(count > 0, mean - np.where(self.count[:, column] > 0, self.mean[:, column], 0), 0)
+        start = np.where(self.count[:, column] > 0, self.mean[:, column], 0)
+        self.squares[:, column] += np.where(count > 0, squares, 0) + delta**2 * share * self.count[:, column]
+        self.mean[:, column] = np.where(total > 0, start + delta * share, np.nan)
+        self.count[:, column] = total
+
+    @property
+    def standard_error(self) -> np.ndarray:
+        with np.errstate(invalid="ignore", divide="ignore"):  # fewer than two batches: NaN
+            return np.sqrt(self.squares / (self.count - 1) / self.count)
+
+
+Samples = tuple[Array, Array | None]  # values (P, B), and which of them count
+Sampler = Callable[[PairLoss, PairSimilarity, Negatives], Samples]
+
+
+def _dissipation_samples(loss: PairLoss, positive: PairSimilarity, negatives: Negatives) -> Samples:
+    return loss.dissipation(positive, loss.summary(negatives)), None
+
+
+def _share_samples(loss: PairLoss, positive: PairSimilarity, negatives: Negatives) -> Samples:
+    weight = loss.weight(negatives)
+    xp = array_namespace(weight)
+    share = xp.max(weight, axis=-1) / xp.sum(weight, axis=-1)
+    return share, loss.dissipation(positive, loss.summary(negatives)) >= PASS
+
+
+def _accumulate(
+    loss: PairLoss,
+    setting: Setting,
+    sampler: Sampler,
+    *,
+    batches: int,
+    generator: np.random.Generator,
+    device: str = "cpu",
+    progress: bool | None = None,
+) -> _Moments:
+    shape = (setting.mu_pos.size, setting.mu_neg.size)
+    moments = _Moments(np.zeros(shape), np.full(shape, np.nan), np.zeros(shape))
+    block = max(1, DRAWS_A_BLOCK // setting.negatives)
+    blocks = -(-batches // block)
+    threads = (os.cpu_count() or 1) if device == "cpu" else 1
+    with (
+        tqdm(total=blocks * shape[1], delay=2, disable=progress_off(progress), unit="column") as bar,
+        ThreadPoolExecutor(threads) as pool,
+    ):
+        for draws in _draw(setting, batches=batches, block=block, generator=generator, device=device):
+            positive = _positives(setting, draws)
+
+            def column_of(mu: float, draws: Draws = draws, positive: PairSimilarity = positive) -> Any:
+                values, counts = sampler(loss, positive, draws.negatives(mu, setting.sigma_neg))
+                return _summarise(_broadcast(values, positive), counts)
+
+            for column, (count, mean, squares, binary) in enumerate(pool.map(column_of, setting.mu_neg)):
+                moments.merge(column, count, mean, squares)
+                moments.binary &= binary
+                bar.update()
+    return moments
+
+
+def _summarise(values: Array, counts: Array | None) -> tuple[np.ndarray, np.ndarray, np.ndarray, bool]:
+    """Count, mean and squared deviations of each row of (P, B), over the entries that count."""
+    xp = array_namespace(values)
+    if counts is None:
+        mean = xp.mean(values, axis=1)
+        squares = xp.sum((values - mean[:, None]) ** 2, axis=1)
+        count = np.full(values.shape[0], float(values.shape[1]))
+    else:
+        kept = xp.astype(counts, values.dtype)
+        count_here = xp.sum(kept, axis=1)
+        count = _to_numpy(count_here)
+        safe = xp.where(count_here > 0, count_here, xp.ones_like(count_here))
+        mean = xp.sum(values * kept, axis=1) / safe
+        squares = xp.sum(kept * (values - mean[:, None]) ** 2, axis=1)
+    binary = bool(xp.all((values == 0) | (values == 1)))
+    return count, _to_numpy(mean), _to_numpy(squares), binary
+
+
+def _draw(
+    setting: Setting, *, batches: int, block: int, generator: np.random.Generator, device: str = "cpu"
+) -> Iterator[Draws]:
+    """Blocks of draws; the numbers are numpy's on every device, so a seed means the same everywhere."""
+    for start in range(0, batches, block):
+        size = min(block, batches - start)
+        positive: Any = generator.standard_normal(size)
+        z: Any = generator.standard_normal((size, setting.negatives))
+        if device != "cpu":
+            import torch
+
+            positive, z = (torch.from_numpy(x).to(device) for x in (positive, z))
+        xp = array_namespace(z)
+        yield Draws(positive, z, xp.cos(setting.sigma_neg * z), xp.sin(setting.sigma_neg * z))
+
+
+def _positives(setting: Setting, draws: Draws) -> PairSimilarity:
+    """(P, B)."""
+    mu: Any = setting.mu_pos[:, None]
+    if not isinstance(draws.positive, np.ndarray):
+        mu = draws.positive.new_tensor(mu)
+    return PairSimilarity.from_angles(mu + setting.sigma_pos * draws.positive)
+
+
+def _broadcast(values: Array, positive: PairSimilarity) -> Array:
+    return array_namespace(values).broadcast_to(values, positive.chord.shape)
+
+
+def _only_source(sampling: dict[str, Any]) -> dict[str, Any]:
+    return {key: sampling[key] for key in ("generator", "device") if key in sampling}
+
+
+def _progress(values: np.ndarray, sampling: dict[str, Any]) -> Any:
+    return tqdm(values, delay=2, disable=progress_off(sampling.get("progress")), unit="column")
+
+
+def progress_off(progress: bool | None) -> bool | None:
+    """tqdm's ``disable``: None shows a bar on a terminal only."""
+    return None if progress is None else not progress
+
+
+def _to_numpy(values: Array) -> np.ndarray:
+    return values if isinstance(values, np.ndarray) else values.cpu().numpy()

@@ -1,0 +1,128 @@
+"""What a simulation returns: arrays with the settings that made them."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gradlab.errors import GradlabError
+from gradlab.files import atomic_path, versions
+from gradlab.losses.base import Loss
+from gradlab.losses.registry import get_loss
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class SimulationResult:
+    """A quantity of a loss over a grid of mean angles.
+
+    Attributes:
+        loss: the loss, with its hyper-parameters.
+        quantity: ``"gradient_dissipation"``, ``"hardest_share"`` or ``"ratio"``.
+        engine: ``"exact"`` or ``"monte_carlo"``.
+        mu_pos: (P,) mean angles to the positive, radians.
+        mu_neg: (Q,) mean angles to the negatives, radians.
+        value: (P, Q); NaN where the quantity does not exist.
+        standard_error: (P, Q), or None from the exact engine.
+        pass_probability: (P, Q) for the hardest share, how often GD >= 0.01; else None.
+        settings: spreads, number of negatives, and for sampling batches, seed and device.
+    """
+
+    loss: Loss
+    quantity: str
+    engine: str
+    mu_pos: np.ndarray
+    mu_neg: np.ndarray
+    value: np.ndarray
+    standard_error: np.ndarray | None
+    pass_probability: np.ndarray | None
+    settings: Mapping[str, Any]
+
+    def columns(self) -> dict[str, np.ndarray]:
+        """The tidy table as columns: one row a cell, angles in radians."""
+        shape = self.value.shape
+        table = {
+            "mu_pos": np.broadcast_to(self.mu_pos[:, None], shape),
+            "mu_neg": np.broadcast_to(self.mu_neg, shape),
+            "value": self.value,
+            "standard_error": np.full(shape, np.nan) if self.standard_error is None else self.standard_error,
+        }
+        if self.pass_probability is not None:
+            table["pass_probability"] = self.pass_probability
+        return {name: column.ravel() for name, column in table.items()}
+
+    def to_frame(self) -> pd.DataFrame:
+        """Tidy: ``mu_pos``, ``mu_neg`` (radians), ``value``, ``standard_error`` (NaN for the exact engine)."""
+        import pandas as pd
+
+        return pd.DataFrame(self.columns())
+
+    def manifest(self) -> dict[str, Any]:
+        """Everything needed to compute this again, as JSON-able values."""
+        return {
+            "loss": self.loss.name,
+            "hyperparameters": dataclasses.asdict(self.loss),
+            "quantity": self.quantity,
+            "engine": self.engine,
+            "mu_pos": {"first": self.mu_pos[0], "last": self.mu_pos[-1], "points": self.mu_pos.size},
+            "mu_neg": {"first": self.mu_neg[0], "last": self.mu_neg[-1], "points": self.mu_neg.size},
+            **self.settings,
+            "versions": versions("numpy", "scipy"),
+        }
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write arrays and settings to one ``.npz`` file, atomically.
+
+        Raises:
+            GradlabError: a folder that cannot be written to.
+        """
+        path = Path(path).with_suffix(".npz")
+        arrays: dict[str, Any] = {"mu_pos": self.mu_pos, "mu_neg": self.mu_neg, "value": self.value}
+        for name in ("standard_error", "pass_probability"):
+            if getattr(self, name) is not None:
+                arrays[name] = getattr(self, name)
+        with atomic_path(path) as temporary:
+            np.savez_compressed(temporary, manifest=json.dumps(self.manifest()), **arrays)
+        return path
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> SimulationResult:
+        """Read what `save` wrote; nothing in the file is executed.
+
+        Raises:
+            GradlabError: a file that is not such a result.
+        """
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                manifest = json.loads(str(file["manifest"]))
+                arrays = {name: file[name] for name in file.files if name != "manifest"}
+        except (OSError, ValueError, KeyError) as error:
+            raise GradlabError(
+                f"{str(path)!r} is not a saved simulation ({error}); use SimulationResult.save"
+            ) from error
+        own = {"loss", "hyperparameters", "quantity", "engine", "mu_pos", "mu_neg", "versions"}
+        return cls(
+            loss=get_loss(manifest["loss"], **manifest["hyperparameters"]),
+            quantity=manifest["quantity"],
+            engine=manifest["engine"],
+            settings={key: value for key, value in manifest.items() if key not in own},
+            standard_error=arrays.pop("standard_error", None),
+            pass_probability=arrays.pop("pass_probability", None),
+            **arrays,
+        )
+
+    def plot(self, ax: Axes | None = None) -> tuple[Figure, Axes]:
+        """Heatmap of the value over both mean angles, in fractions of π."""
+        from gradlab.figures.heatmap import heatmap
+
+        return heatmap(self, ax=ax)

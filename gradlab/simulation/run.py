@@ -1,0 +1,180 @@
+"""`simulate`: choose an engine, run it, and say what was done."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gradlab.errors import GradlabError, nearest
+from gradlab.losses.base import Loss, PairLoss
+from gradlab.losses.gates import ConstantGate, SoftGate
+from gradlab.losses.registry import get_loss
+from gradlab.similarity import Negatives, PairSimilarity
+from gradlab.simulation import exact, monte_carlo
+from gradlab.simulation.result import SimulationResult
+from gradlab.simulation.setting import Setting
+
+QUANTITIES = ("gradient_dissipation", "hardest_share", "ratio")
+ENGINES = ("exact", "monte_carlo")
+
+
+def simulate(
+    loss: str | Loss,
+    quantity: str = "gradient_dissipation",
+    engine: str | None = None,
+    *,
+    mu_pos: Any = None,
+    mu_neg: Any = None,
+    grid: int | tuple[int, int] = 100,
+    sigma_pos: float = 0.05,
+    sigma_neg: float = 0.10,
+    negatives: int = 127,
+    batches: int = 1000,
+    seed: int | np.random.Generator = 0,
+    device: str = "cpu",
+    progress: bool | None = None,
+) -> SimulationResult:
+    """A component of a loss over distributions of angles (Li et al. 2024, Section 3.1).
+
+    ``θ_pos ~ N(μ_pos, σ_pos²)`` and ``θ_neg ~ N(μ_neg, σ_neg²)``, independent; the defaults are the paper's.
+
+    Args:
+        loss: a loss, or its name.
+        quantity: ``"gradient_dissipation"`` (its mean), ``"hardest_share"`` (mean of ``max_j W/Σ_j W`` over the
+            batches with GD >= 0.01) or ``"ratio"`` (at ``θ = μ``; by Monte Carlo its median, for its mean does not exist).
+        engine: ``"exact"``, ``"monte_carlo"``, or None for exact where the loss has an exact form.
+        mu_pos: mean angles to the positive in radians, or None for the paper's range [π/20, π/2].
+        mu_neg: mean angles to the negatives in radians, or None for the paper's range [π/20, π].
+        grid: points an axis, or (points of μ_pos, points of μ_neg).
+        sigma_pos: spread of the positive's angle, radians.
+        sigma_neg: spread of the negatives' angles, radians.
+        negatives: negatives an anchor.
+        batches: sampled batches a cell (Monte Carlo only).
+        seed: seed or generator of the draws (Monte Carlo only).
+        device: ``"cpu"`` or a torch device such as ``"cuda"`` (Monte Carlo only).
+        progress: show a bar if it takes over two seconds; None does so on a terminal.
+
+    Raises:
+        GradlabError: unknown names, values out of range, an engine that the loss does not have for the
+            quantity, or a loss that is no function of angles.
+
+    Example:
+        >>> result = simulate("arccon", mu_pos=[0.5], mu_neg=[0.6, 2.0])
+        >>> result.value.round(6)
+        array([[1.      , 0.000218]])
+    """
+    loss = get_loss(loss)
+    for value, known, what in ((quantity, QUANTITIES, "quantity"), (engine, (None, *ENGINES), "engine")):
+        if value not in known:
+            names = [str(name) for name in known if name]
+            raise GradlabError(
+                f"unknown {what} {value!r}; there are: {', '.join(names)}.{nearest(str(value), names)}"
+            )
+    if not (isinstance(batches, (int, np.integer)) and batches >= 2):
+        raise GradlabError(f"batches must be a whole number of at least 2, not {batches!r}")
+    setting = Setting.create(mu_pos, mu_neg, grid, sigma_pos, sigma_neg, negatives)
+    has_exact = _has_exact(loss, quantity)
+    if engine is None:
+        engine = "exact" if has_exact else "monte_carlo"
+    settings: dict[str, Any] = {
+        "sigma_pos": setting.sigma_pos,
+        "sigma_neg": setting.sigma_neg,
+        "negatives": setting.negatives,
+    }
+    if engine == "exact":
+        if not has_exact:
+            raise GradlabError(f"{loss.name} has no exact form of {quantity}; use engine='monte_carlo'")
+        estimate = _exact(loss, quantity, setting)
+    else:
+        check_device(device)
+        generator = np.random.default_rng(seed)
+        settings |= {
+            "batches": int(batches),
+            "seed": int(seed) if isinstance(seed, (int, np.integer)) else None,
+            "device": device,
+        }
+        engines = {
+            "gradient_dissipation": monte_carlo.mean_dissipation,
+            "hardest_share": monte_carlo.mean_hardest_share,
+            "ratio": monte_carlo.median_ratio,
+        }
+        estimate = engines[quantity](
+            _pair_loss(loss),
+            setting,
+            batches=int(batches),
+            generator=generator,
+            device=device,
+            progress=progress,
+        )
+    return SimulationResult(
+        loss=loss,
+        quantity=quantity,
+        engine=engine,
+        mu_pos=setting.mu_pos,
+        mu_neg=setting.mu_neg,
+        value=estimate.value,
+        standard_error=None if engine == "exact" else estimate.standard_error,
+        pass_probability=estimate.pass_probability,
+        settings=settings,
+    )
+
+
+def _has_exact(loss: Loss, quantity: str) -> bool:
+    gate = loss.exact_gate()
+    if quantity == "gradient_dissipation":
+        return gate is not None
+    pair_loss = _pair_loss(loss)
+    if quantity == "ratio":
+        return True
+    return pair_loss.one_hot_weight and gate is not None and not isinstance(gate, SoftGate)
+
+
+def _pair_loss(loss: Loss) -> PairLoss:
+    if not isinstance(loss, PairLoss):
+        raise GradlabError(
+            f"{loss.name} is no function of anchor-to-other-view angles alone; draw whole batches with "
+            "gradlab.simulation.sphere.sample_views and call gradlab.components on them"
+        )
+    return loss
+
+
+def _exact(loss: Loss, quantity: str, setting: Setting) -> monte_carlo.Estimate:
+    nothing = np.empty(0)
+    if quantity == "ratio":
+        return monte_carlo.Estimate(_ratio_at_mean(_pair_loss(loss), setting), nothing)
+    gate = loss.exact_gate()
+    assert gate is not None
+    dissipation = exact.dissipation(gate, setting)
+    if quantity == "gradient_dissipation":
+        return monte_carlo.Estimate(dissipation, nothing)
+    # A one-hot weight has share 1; a hard gate passes exactly as often as it is open, a constant always or never.
+    is_constant = isinstance(gate, ConstantGate)
+    passes = (dissipation >= monte_carlo.PASS).astype(float) if is_constant else dissipation
+    return monte_carlo.Estimate(np.where(passes > 0, 1.0, np.nan), nothing, passes)
+
+
+def _ratio_at_mean(loss: PairLoss, setting: Setting) -> np.ndarray:
+    """The ratio at ``θ = μ``, (P, Q), every negative at the same angle."""
+    angles = np.broadcast_to(setting.mu_neg[:, None], (setting.mu_neg.size, setting.negatives))
+    summary = loss.summary(Negatives.from_angles(angles))
+    ratio = loss.ratio(PairSimilarity.from_angles(setting.mu_pos[:, None]), summary)
+    return np.array(np.broadcast_to(ratio, (setting.mu_pos.size, setting.mu_neg.size)))
+
+
+def check_device(device: str) -> None:
+    """Refuse a device that is not there.
+
+    Raises:
+        GradlabError: an unknown device, or CUDA where torch sees none.
+    """
+    if device == "cpu":
+        return
+    import torch
+
+    try:
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise GradlabError(
+            f"device {device!r} is not available here; use device='cpu' ({str(error).splitlines()[0]})"
+        ) from error

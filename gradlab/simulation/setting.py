@@ -1,0 +1,77 @@
+"""What is simulated: a grid of mean angles, their spreads, and how many negatives."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from gradlab.errors import GradlabError
+
+POSITIVE_RANGE = (np.pi / 20, np.pi / 2)  # Li et al. 2024, Section 3.1
+NEGATIVE_RANGE = (np.pi / 20, np.pi)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Setting:
+    """Angles ``θ_pos ~ N(μ_pos, σ_pos²)`` and K of ``θ_neg ~ N(μ_neg, σ_neg²)``, in radians.
+
+    Drawn angles may fall outside [0, π]; the cosine folds them back.
+
+    Attributes:
+        mu_pos: (P,) mean angles to the positive.
+        mu_neg: (Q,) mean angles to the negatives.
+        sigma_pos: spread of the positive's angle.
+        sigma_neg: spread of the negatives' angles.
+        negatives: K, the number of negatives of an anchor.
+    """
+
+    mu_pos: np.ndarray
+    mu_neg: np.ndarray
+    sigma_pos: float = 0.05
+    sigma_neg: float = 0.10
+    negatives: int = 127
+
+    @classmethod
+    def create(
+        cls,
+        mu_pos: Any = None,
+        mu_neg: Any = None,
+        grid: int | tuple[int, int] = 100,
+        sigma_pos: float = 0.05,
+        sigma_neg: float = 0.10,
+        negatives: int = 127,
+    ) -> Setting:
+        """Check and complete a setting; mean angles not given are the paper's ranges in ``grid`` steps.
+
+        Raises:
+            GradlabError: a grid of fewer than 2 points, mean angles outside [0, π], negative spreads,
+                fewer than 1 negative.
+        """
+        points = grid if isinstance(grid, tuple) else (grid, grid)
+        for spread, name in ((sigma_pos, "sigma_pos"), (sigma_neg, "sigma_neg")):
+            if not (np.isfinite(spread) and spread >= 0):
+                raise GradlabError(f"{name} must be a spread in radians of at least 0, not {spread!r}")
+        if not (isinstance(negatives, (int, np.integer)) and negatives >= 1):
+            raise GradlabError(f"negatives must be a whole number of at least 1, not {negatives!r}")
+        return cls(
+            _axis("mu_pos", mu_pos, POSITIVE_RANGE, points[0]),
+            _axis("mu_neg", mu_neg, NEGATIVE_RANGE, points[1]),
+            float(sigma_pos),
+            float(sigma_neg),
+            int(negatives),
+        )
+
+
+def _axis(name: str, values: Any, limits: tuple[float, float], points: int) -> np.ndarray:
+    if values is None:
+        if not (isinstance(points, (int, np.integer)) and points >= 2):
+            raise GradlabError(f"grid must be a whole number of at least 2 points an axis, not {points!r}")
+        return np.linspace(*limits, int(points))
+    axis = np.atleast_1d(np.asarray(values, dtype=np.float64))
+    if axis.ndim != 1 or axis.size == 0:
+        raise GradlabError(f"{name} must be a number or a list of angles, not an array of shape {axis.shape}")
+    if not bool(np.all((axis >= 0) & (axis <= np.pi))):
+        raise GradlabError(f"{name} must be angles in radians between 0 and π")
+    return axis

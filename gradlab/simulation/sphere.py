@@ -1,0 +1,288 @@
+"""Whole batches of unit vectors with given angles, for losses that look at more than one anchor at a time.
+
+A loss such as MHE or VICReg needs the angles among the anchors themselves, and those cannot be drawn one by
+one: N unit vectors have only so much room. Their mean pairwise cosine is at least ``-1/(N - 1)``, because
+``|Σ h_i|² >= 0``, so no batch of 128 has a mean angle much beyond π/2; and angles drawn independently from a
+normal distribution of any realistic width belong to no set of vectors at all. `sample_views` builds vectors
+instead, and refuses angles that it cannot build.
+
+Anchors are ``h_i = √a u + √b p_i + √t q_i`` with ``a + b + t = 1`` in three orthogonal subspaces: a common
+direction ``u``, which sets the mean angle; ``p_i`` uniform on the sphere of ``n`` dimensions, which sets the
+spread, since ``p_i·p_j`` has mean 0 and variance ``1/n``; and a remainder ``q_i``. Without the remainder
+``cos Θ_ij = a + (1 - a) p_i·p_j``, whose angle has mean ``μ = arccos a`` and spread
+
+    σ = (1 - cos μ) / (sin μ √n) = tan(μ/2) / √n
+
+to leading order. All dimensions together (``n = D - 1``) give the natural spread of random vectors; a wider
+one is met by fewer, unequally filled dimensions (``q_i`` uniform on the sphere of the remaining ones); a
+narrower one, and mean angles above π/2, by ``q_i`` that all have one and the same angle to each other, which
+takes N dimensions. In each case the mean and the variance of the *cosines* are exactly those of ``cos Θ`` for
+``Θ ~ N(μ_neg, σ_neg²)``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from gradlab.errors import GradlabError
+from gradlab.similarity import PairSimilarity
+from gradlab.views import unit_rows
+
+# On fewer dimensions p_i·p_j is flat (3) or has two peaks (2, 1), and no longer resembles a normal spread.
+LEAST_DIMENSIONS = 4
+
+
+@dataclasses.dataclass(frozen=True)
+class AngleReport:
+    """Mean and standard deviation of realised angles, radians.
+
+    Attributes:
+        positive: anchor to its own positive.
+        same_view: anchor to the other anchors.
+        other_view: anchor to the positives of the others.
+    """
+
+    positive: tuple[float, float]
+    same_view: tuple[float, float]
+    other_view: tuple[float, float]
+
+    def __str__(self) -> str:
+        lines = (f"{name:<10} {mean:.4f} ± {spread:.4f} rad" for name, (mean, spread) in vars(self).items())
+        return "\n".join(lines)
+
+
+class SampledViews(NamedTuple):
+    """Two views of whole batches, both (batches, N, D) float64 with unit rows."""
+
+    anchors: np.ndarray
+    positives: np.ndarray
+
+    def angles(self) -> AngleReport:
+        """The realised angles, over all batches."""
+        count = self.anchors.shape[1]
+        others = ~np.eye(count, dtype=bool)
+        same, other = [], []
+        for anchors, positives in zip(self.anchors, self.positives, strict=True):
+            same.append(_angles(anchors, anchors)[np.triu_indices(count, 1)])
+            other.append(_angles(anchors, positives)[others])
+        own = PairSimilarity.from_vectors(self.anchors, self.positives).angle
+        return AngleReport(*((float(np.mean(a)), float(np.std(a))) for a in (own, same, other)))
+
+
+def sample_views(
+    mu_pos: float,
+    mu_neg: float,
+    batch_size: int = 128,
+    dim: int = 768,
+    *,
+    sigma_pos: float = 0.05,
+    sigma_neg: float | None = None,
+    batches: int = 1,
+    seed: int | np.random.Generator = 0,
+) -> SampledViews:
+    """Sample anchors and positives with given angles; unpacks as ``anchors, positives``.
+
+    Anchor-positive angles are exactly those drawn, ``|θ|`` with ``θ ~ N(μ_pos, σ_pos²)`` (folded into [0, π]), in
+    uniformly random directions. Anchor-anchor angles concentrate at ``μ_neg`` with spread ``σ_neg`` as the
+    module describes. The angles of an anchor to the positives of the others are then no longer free; see
+    `other_view_cosine`. One random rotation serves all batches of a call: they share the common direction, as
+    the batches of one encoder do.
+
+    Args:
+        mu_pos: mean anchor-positive angle, radians, in [0, π].
+        mu_neg: mean angle between the anchors of a batch, radians, in (0, arccos(-1/(N - 1))].
+        batch_size: N, at least 2.
+        dim: D, at least 5.
+        sigma_pos: spread of the anchor-positive angle, radians.
+        sigma_neg: spread of the anchor-anchor angle; None for the natural one, ``tan(μ_neg/2)/√(D - 1)`` (above
+            π/2: the widest that there is room for).
+        batches: number of batches.
+        seed: a whole number, or a generator to draw from.
+
+    Raises:
+        GradlabError: angles that N vectors cannot have to each other, or that this construction cannot give in
+            ``dim`` dimensions (the message says what is within reach); other arguments out of range.
+    """
+    for name, number, least in (("batch_size", batch_size, 2), ("dim", dim, 5), ("batches", batches, 1)):
+        if not isinstance(number, (int, np.integer)) or number < least:
+            raise GradlabError(f"{name} must be a whole number of at least {least}, not {number!r}")
+    for name, mean in (("mu_pos", mu_pos), ("mu_neg", mu_neg)):
+        if not 0 <= mean <= math.pi or (name == "mu_neg" and mean == 0):
+            allowed = "(0, π]" if name == "mu_neg" else "[0, π]"
+            raise GradlabError(f"{name} must be an angle in {allowed} radians, not {mean!r}")
+    for name, spread in (("sigma_pos", sigma_pos), ("sigma_neg", 0.0 if sigma_neg is None else sigma_neg)):
+        if not 0 <= spread < math.inf:
+            raise GradlabError(f"{name} must be a spread in radians of at least 0, not {spread!r}")
+    try:
+        rng = np.random.default_rng(seed)
+    except (TypeError, ValueError) as error:
+        raise GradlabError(
+            f"seed must be a whole number of at least 0 or a generator, not {seed!r}"
+        ) from error
+    recipe = _recipe(mu_neg, sigma_neg, batch_size, dim)
+    anchors = _anchors(recipe, batches, batch_size, dim, rng)
+    # Drawn angles outside [0, π] need no folding: cosines fold them, and the direction is symmetric.
+    angle = rng.normal(mu_pos, sigma_pos, (batches, batch_size, 1))
+    direction = rng.standard_normal(anchors.shape)
+    direction -= np.sum(direction * anchors, axis=-1, keepdims=True) * anchors
+    positives = np.cos(angle) * anchors + np.sin(angle) * unit_rows(direction)
+    return SampledViews(anchors, positives)
+
+
+def other_view_cosine(
+    mu_pos: float, mu_neg: float, dim: int = 768, sigma_pos: float = 0.05, sigma_neg: float | None = None
+) -> tuple[float, float]:
+    """Mean and standard deviation of ``cos θ_ij'``, an anchor with another sentence's positive, as sampled.
+
+    ``h_j' = cos θ_j h_j + sin θ_j t_j`` with ``t_j`` uniform among the directions orthogonal to ``h_j``, so
+
+        cos θ_ij' = cos θ_j cos Θ_ij + sin θ_j sin Θ_ij ξ,   E ξ = 0,   E ξ² = 1/(D - 1),
+
+    with ``ξ`` independent of the rest: other-view angles centre near ``arccos(cos μ_pos cos μ_neg)``, nearer to
+    π/2 than ``μ_neg``. Exact for what `sample_views` gives with these arguments (to leading order in the spread
+    where ``sigma_neg`` is None, which means the natural one and is for ``mu_neg`` up to π/2).
+    """
+    if sigma_neg is None:
+        if mu_neg > math.pi / 2:
+            raise GradlabError("above π/2 there is no natural spread; give sigma_neg")
+        sigma_neg = math.tan(mu_neg / 2) / math.sqrt(dim - 1)
+    positive_mean, _, positive_variance = _cosine_moments(mu_pos, sigma_pos)
+    negative_mean, _, negative_variance = _cosine_moments(mu_neg, sigma_neg)
+    p, n = positive_mean**2 + positive_variance, negative_mean**2 + negative_variance
+    variance = positive_mean**2 * negative_variance + positive_variance * n + (1 - p) * (1 - n) / (dim - 1)
+    return positive_mean * negative_mean, math.sqrt(variance)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Recipe:
+    """Squared lengths of the parts of an anchor (they sum to 1), and their dimensions.
+
+    Attributes:
+        common: ``a``, along the common direction.
+        random: ``b``, uniform on the sphere of ``random_dim`` dimensions.
+        random_dim: ``n``.
+        rest: ``t``, of the remainder.
+        rest_cosine: cosine between any two remainders; None if they too are uniform, on all other dimensions.
+    """
+
+    common: float
+    random: float
+    random_dim: int
+    rest: float = 0.0
+    rest_cosine: float | None = None
+
+
+def _recipe(mu: float, sigma: float | None, count: int, dim: int) -> _Recipe:
+    """Choose the parts that give the mean angle ``mu`` and the spread ``sigma``."""
+    limit = math.acos(-1 / (count - 1))
+    if mu > limit + 1e-12:
+        raise GradlabError(
+            f"mu_neg = {mu:.4g} is impossible: {count} unit vectors cannot have a mean angle above "
+            f"arccos(-1/{count - 1}) = {limit:.4g} to each other; lower mu_neg or batch_size"
+        )
+    natural = math.tan(mu / 2) / math.sqrt(dim - 1)
+    if mu <= math.pi / 2:
+        if sigma is None:
+            mean, share, _ = _cosine_moments(mu, natural)
+            return _Recipe(mean, share, dim - 1)
+        return _below_right_angle(mu, sigma, natural, count, dim)
+    return _above_right_angle(mu, sigma, count, dim)
+
+
+def _below_right_angle(mu: float, sigma: float, natural: float, count: int, dim: int) -> _Recipe:
+    mean, share, variance = _cosine_moments(mu, sigma)
+    free = dim - 1
+    if share**2 > variance * free:  # narrower than random vectors are
+        room = free - count
+        if room < (LEAST_DIMENSIONS if variance > 0 else 0):
+            raise GradlabError(
+                f"sigma_neg = {sigma:.4g} is narrower than random vectors are in {dim} dimensions "
+                f"({natural:.4g} at mu_neg = {mu:.4g}), which takes dim >= {count + 1 + LEAST_DIMENSIONS} "
+                f"for {count} vectors"
+            )
+        random = math.sqrt(variance * room)
+        return _Recipe(mean, random, room, share - random, 0.0)
+    inner = int(share**2 / variance)
+    if inner < LEAST_DIMENSIONS:
+        raise GradlabError(
+            f"sigma_neg = {sigma:.4g} is too wide at mu_neg = {mu:.4g}; at most about "
+            f"tan(mu_neg/2)/2 = {math.tan(mu / 2) / 2:.4g}"
+        )
+    outer = free - inner
+    if outer == 0:
+        return _Recipe(mean, share, inner)
+    # The larger root of b²/inner + (share - b)²/outer = variance.
+    root = math.sqrt(max(variance * (inner + outer) - share**2, 0.0) / (inner * outer))
+    random = (share / outer + root) * inner * outer / (inner + outer)
+    return _Recipe(mean, random, inner, share - random)
+
+
+def _above_right_angle(mu: float, sigma: float | None, count: int, dim: int) -> _Recipe:
+    """A negative mean cosine has to come from the equiangular part, whose cosine is at least -1/(N - 1)."""
+    room = dim - count
+    if room < (0 if sigma in (None, 0) else LEAST_DIMENSIONS):
+        raise GradlabError(
+            f"mu_neg = {mu:.4g} above π/2 takes dim >= {count} for {count} vectors, and >= "
+            f"{count + LEAST_DIMENSIONS} with a spread; dim is {dim}"
+        )
+    if sigma is None:
+        mean = math.cos(mu)
+        random = max(1 + mean * (count - 1), 0.0) if room >= LEAST_DIMENSIONS else 0.0
+    else:
+        mean, _, variance = _cosine_moments(mu, sigma)
+        random = math.sqrt(variance * room)
+        if random > 1 + mean * (count - 1) + 1e-12:
+            raise GradlabError(
+                f"sigma_neg = {sigma:.4g} is too wide at mu_neg = {mu:.4g}, where {count} vectors have almost no "
+                "freedom; leave sigma_neg out for the widest, or lower mu_neg"
+            )
+    return _Recipe(0.0, random, room, 1 - random, max(mean / (1 - random), -1 / (count - 1)))
+
+
+def _cosine_moments(mu: float, sigma: float) -> tuple[float, float, float]:
+    """Mean, 1 - mean and variance of ``cos Θ`` for ``Θ ~ N(mu, sigma²)``, without cancellation near 0."""
+    half, shrink = -math.expm1(-(sigma**2) / 2), -math.expm1(-(sigma**2))
+    mean = math.cos(mu) * (1 - half)
+    one_minus_mean = 2 * math.sin(mu / 2) ** 2 + math.cos(mu) * half
+    return mean, one_minus_mean, shrink * (math.sin(mu) ** 2 + math.cos(2 * mu) * shrink / 2)
+
+
+def _anchors(recipe: _Recipe, batches: int, count: int, dim: int, rng: np.random.Generator) -> np.ndarray:
+    """Build the parts in coordinate blocks, then turn them into a random orthonormal basis."""
+    rows = np.zeros((batches, count, dim))
+    rows[..., 0] = math.sqrt(recipe.common)
+    start = 1 if recipe.common > 0 else 0
+    middle = start + recipe.random_dim
+    if recipe.random > 0:
+        rows[..., start:middle] = math.sqrt(recipe.random) * _uniform(
+            (batches, count, recipe.random_dim), rng
+        )
+    if recipe.rest > 0:
+        if recipe.rest_cosine is None:
+            rows[..., middle:] = math.sqrt(recipe.rest) * _uniform((batches, count, dim - middle), rng)
+        else:
+            frame = _equiangular(count, recipe.rest_cosine)
+            rows[..., middle : middle + count] = math.sqrt(recipe.rest) * frame
+    basis, upper = np.linalg.qr(rng.standard_normal((dim, dim)))
+    basis *= np.sign(np.diagonal(upper))  # uniform over rotations and reflections
+    return unit_rows(rows @ basis)
+
+
+def _uniform(shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
+    return unit_rows(rng.standard_normal(shape))
+
+
+def _equiangular(count: int, cosine: float) -> np.ndarray:
+    """(N, N): N unit rows, any two with this cosine in [-1/(N - 1), 0]: the root of their Gram matrix."""
+    smallest = max(1 + cosine * (count - 1), 0.0)
+    shrink = 1 - math.sqrt(smallest / (1 - cosine))
+    return math.sqrt(1 - cosine) * (np.eye(count) - shrink / count)
+
+
+def _angles(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    cosine = first @ second.T
+    return np.arccos(np.clip(cosine, -1, 1))  # rounding may pass ±1; for a report this is accurate enough

@@ -1,0 +1,145 @@
+"""Which sentences meet in a batch, and how a batch is laid out for the encoder."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from gradlab.errors import GradlabError
+
+# Names of the independent random streams that are drawn from one seed.
+_HELD_OUT, _ORDER = 0, 1
+
+
+def split_held_out(count: int, share: float, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Rows for training and rows held out, both ascending; the draw depends on ``count`` and ``seed`` only."""
+    order = np.random.default_rng([seed, _HELD_OUT]).permutation(count)
+    held_out = round(share * count)
+    return np.sort(order[held_out:]), np.sort(order[:held_out])
+
+
+class BatchOrder:
+    """The rows of every batch of a run: a new permutation each epoch, the incomplete last batch left out.
+
+    Nothing is remembered between batches: batch k is a function of k and the seed, which makes resuming exact.
+    """
+
+    def __init__(self, rows: NDArray[np.int64], batch_size: int, seed: int) -> None:
+        """Raises GradlabError if there are fewer rows than a batch takes."""
+        if len(rows) < batch_size:
+            raise GradlabError(
+                f"{len(rows)} training sentences do not fill a batch of {batch_size}; "
+                "give more sentences or a smaller batch size"
+            )
+        self.per_epoch = len(rows) // batch_size
+        self._rows, self._batch_size, self._seed = rows, batch_size, seed
+        self._epoch, self._permutation = -1, rows
+
+    def __getitem__(self, batch: int) -> NDArray[np.int64]:
+        epoch, place = divmod(batch, self.per_epoch)
+        if epoch != self._epoch:
+            order = np.random.default_rng([self._seed, _ORDER, epoch]).permutation(len(self._rows))
+            self._epoch, self._permutation = epoch, self._rows[order]
+        return self._permutation[place * self._batch_size : (place + 1) * self._batch_size]
+
+
+@dataclass(frozen=True)
+class Group:
+    """Sequences of similar length, padded on the right to the longest of them.
+
+    Attributes:
+        input_ids: (rows, length).
+        attention_mask: (rows, length), 1 for tokens and 0 for padding.
+    """
+
+    input_ids: Tensor
+    attention_mask: Tensor
+
+    def to(self, device: torch.device) -> Group:
+        """The same on another device, copied without waiting where that is possible."""
+        return Group(*(_to(tensor, device) for tensor in (self.input_ids, self.attention_mask)))
+
+
+@dataclass(frozen=True)
+class Packed:
+    """Sequences in groups by length.
+
+    Attributes:
+        groups: the groups, shortest sequences first.
+        order: (sequences,) row of the concatenated groups at which each sequence stands, so that
+            ``torch.cat(embeddings of the groups)[order]`` restores the order in which they came.
+    """
+
+    groups: tuple[Group, ...]
+    order: Tensor
+
+    def to(self, device: torch.device) -> Packed:
+        """The same on another device."""
+        return Packed(tuple(group.to(device) for group in self.groups), _to(self.order, device))
+
+
+def pack(sequences: Sequence[NDArray[Any]], padding: int, groups: int = 2, multiple: int = 1) -> Packed:
+    """Lay sequences of token ids out in at most ``groups`` padded rectangles of least total size.
+
+    Which sequences a loss sees together is not touched: embeddings are put back in order afterwards. Every
+    sequence attends to its own tokens only, so padding, and with it grouping, changes no embedding.
+
+    Args:
+        sequences: token ids, special tokens included.
+        padding: id of the padding token.
+        groups: largest number of rectangles.
+        multiple: lengths are rounded up to a multiple of it (8 serves tensor cores).
+    """
+    lengths = np.array([len(sequence) for sequence in sequences])
+    by_length = np.argsort(lengths, kind="stable")
+    padded = -(-lengths[by_length] // multiple) * multiple
+    edges = _cut(padded, groups)
+    built = [
+        _pad([sequences[row] for row in by_length[start:end]], padding, int(padded[end - 1]))
+        for start, end in itertools.pairwise(edges)
+    ]
+    order = np.empty(len(by_length), dtype=np.int64)
+    order[by_length] = np.arange(len(by_length))
+    return Packed(tuple(built), torch.from_numpy(order))
+
+
+def _cut(lengths: NDArray[np.int64], groups: int) -> list[int]:
+    """Edges of the groups of ascending ``lengths`` that waste least, by dynamic programming over the cuts."""
+    ends = (
+        np.flatnonzero(np.append(np.diff(lengths) > 0, True)) + 1
+    )  # a cut within equal lengths saves nothing
+    starts = np.append(0, ends[:-1])
+    # area[a, b]: tokens of one rectangle from distinct length a to distinct length b.
+    area = np.where(starts[:, None] < ends, (ends - starts[:, None]) * lengths[ends - 1], np.inf)
+    cost, cuts = area[0], [np.zeros(len(ends), dtype=np.int64)]
+    for _ in range(min(groups, len(ends)) - 1):
+        total = np.append(0, cost[:-1])[:, None] + area
+        cuts.append(np.argmin(total, axis=0))
+        cost = np.min(total, axis=0)
+    edges, last = [int(ends[-1])], len(ends) - 1
+    for choice in reversed(cuts):
+        first = int(choice[last])
+        if first == 0:
+            break
+        edges.append(int(starts[first]))
+        last = first - 1
+    return [0, *reversed(edges)]
+
+
+def _pad(sequences: list[NDArray[Any]], padding: int, length: int) -> Group:
+    lengths = np.array([len(sequence) for sequence in sequences])
+    mask = np.arange(length) < lengths[:, None]
+    ids = np.full(mask.shape, padding, dtype=np.int64)
+    ids[mask] = np.concatenate(sequences)
+    return Group(torch.from_numpy(ids), torch.from_numpy(mask.astype(np.int64)))
+
+
+def _to(tensor: Tensor, device: torch.device) -> Tensor:
+    return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor.to(device)

@@ -1,0 +1,97 @@
+"""What happens during a run beside training, each on its own schedule."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from gradlab.diagnostics import diagnose
+from gradlab.train.random_state import seed_everything, undisturbed
+
+if TYPE_CHECKING:
+    from gradlab.train.loop import Trainer
+    from gradlab.train.objective import Output
+
+
+class Callback:
+    """Base of what is called during a run; override what you need.
+
+    Callbacks run in every process. What they must remember over a crash goes through :meth:`state`.
+    """
+
+    def on_start(self, trainer: Trainer) -> None:
+        """Called once, before the first step of this process."""
+
+    def on_step(self, trainer: Trainer, output: Output) -> None:
+        """Called after each optimiser step, with the last batch's output."""
+
+    def on_end(self, trainer: Trainer) -> None:
+        """Called once, after the last step."""
+
+    def state(self) -> Any:
+        """JSON-ready content for the checkpoint."""
+        return None
+
+    def restore(self, state: Any) -> None:
+        """Take back what :meth:`state` gave."""
+
+
+class Diagnostics(Callback):
+    """Records `gradlab.diagnostics.diagnose` every so many steps, without touching training.
+
+    On the held-out sentences if there are some, otherwise on the embeddings of the batch just trained on, which
+    cost no forward pass. Held-out batches are the same each time, with the same dropout masks, so that
+    only the encoder differs between two records.
+    """
+
+    def __init__(self, every: int) -> None:
+        """``seconds`` adds up what recording has cost so far."""
+        self._every = every
+        self.seconds = 0.0
+
+    def on_start(self, trainer: Trainer) -> None:
+        """Record the state before training, where there are held-out sentences."""
+        if self._every and trainer.step == 0 and len(trainer.corpus.held_out):
+            self._record(trainer, None)
+
+    def on_step(self, trainer: Trainer, output: Output) -> None:
+        """Record on schedule."""
+        if self._every and (trainer.step % self._every == 0 or trainer.step == trainer.steps):
+            self._record(trainer, output)
+
+    def _record(self, trainer: Trainer, output: Output | None) -> None:
+        if not trainer.processes.is_main:
+            return
+        began = time.perf_counter()
+        config, rows = trainer.config, trainer.corpus.held_out
+        if len(rows):
+            size = min(config.analysis_batch, len(rows))
+            batches = [
+                rows[i * size : (i + 1) * size]
+                for i in range(min(config.analysis_batches, len(rows) // size))
+            ]
+            found = [self._held_out(trainer, batch) for batch in batches]
+        else:
+            assert output is not None
+            found = [_diagnose(trainer, output)]
+        trainer.record(
+            "diagnostics", {name: float(np.mean([one[name] for one in found])) for name in found[0]}
+        )
+        self.seconds += time.perf_counter() - began
+
+    def _held_out(self, trainer: Trainer, rows: np.ndarray[Any, Any]) -> dict[str, float]:
+        objective = trainer.objective
+        with undisturbed(), torch.no_grad():
+            seed_everything(trainer.config.seed)
+            embedded = objective.embed(objective.prepare(trainer.corpus.tokens.take(rows)))
+            anchors, positives = embedded.chunk(2)
+            return _diagnose(trainer, objective.compare(anchors, positives))
+
+
+def _diagnose(trainer: Trainer, output: Output) -> dict[str, float]:
+    anchors, positives = output.anchors.detach().double(), output.positives.detach().double()
+    extra = None if output.extra_negatives is None else output.extra_negatives.detach().double()
+    return diagnose(trainer.objective.loss, anchors, positives, extra, normalize=True)

@@ -1,0 +1,140 @@
+"""Checkpoints that survive: whole or absent, verified by checksums, and read without executing anything."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from gradlab.errors import GradlabError
+from gradlab.folders import atomic_folder
+
+_CHECKSUMS = "checksums.json"
+_WEIGHTS, _OPTIMISER, _STATE = "model.safetensors", "optimizer.safetensors", "state.json"
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A verified checkpoint on disk.
+
+    Attributes:
+        folder: where it is.
+        step: optimiser steps done.
+        state: everything but tensors: generators, best score, callbacks.
+    """
+
+    folder: Path
+    step: int
+    state: dict[str, Any]
+
+    def load(self, module: nn.Module, optimiser: torch.optim.Optimizer) -> None:
+        """Put weights, buffers and the optimiser's moments back.
+
+        Raises:
+            GradlabError: if they are of another model.
+        """
+        weights = load_file(self.folder / _WEIGHTS)
+        try:
+            module.load_state_dict(weights)
+        except RuntimeError as error:
+            raise GradlabError(
+                f"{self.folder} is of another model: {' '.join(str(error).split())[:200]}"
+            ) from error
+        restored: dict[int, dict[str, Tensor]] = {}
+        for key, tensor in load_file(self.folder / _OPTIMISER).items():
+            index, name = key.split(".", 1)
+            restored.setdefault(int(index), {})[name] = tensor
+        optimiser.load_state_dict({"state": restored, "param_groups": optimiser.state_dict()["param_groups"]})
+
+
+def save_checkpoint(
+    folder: Path,
+    step: int,
+    module: nn.Module,
+    optimiser: torch.optim.Optimizer,
+    state: Mapping[str, Any],
+    keep: int,
+) -> Path:
+    """Write ``folder/step-NNN`` atomically, then delete all but the ``keep`` newest checkpoints.
+
+    Raises:
+        GradlabError: if it cannot be written (disk full); older checkpoints are untouched then.
+    """
+    place = folder / f"step-{step:08d}"
+    moments = {
+        f"{index}.{name}": value
+        for index, values in optimiser.state_dict()["state"].items()
+        for name, value in values.items()
+    }
+    with atomic_folder(place) as temporary:
+        try:
+            save_file(_on_cpu(module.state_dict()), temporary / _WEIGHTS)
+            save_file(_on_cpu(moments), temporary / _OPTIMISER)
+        except SafetensorError as error:  # wraps the operating system's error, "no space left" above all
+            raise GradlabError(f"cannot write the checkpoint {str(place)!r}: {error}") from error
+        (temporary / _STATE).write_text(json.dumps({"step": step, **state}), encoding="utf-8")
+        sums = {path.name: _checksum(path) for path in sorted(temporary.iterdir())}
+        (temporary / _CHECKSUMS).write_text(json.dumps(sums, indent=2), encoding="utf-8")
+    for old in _newest_first(folder)[keep:]:
+        shutil.rmtree(old, ignore_errors=True)
+    return place
+
+
+def newest_checkpoint(folder: Path, say: Callable[[str], None]) -> Checkpoint | None:
+    """The newest checkpoint that is whole, or None if none was ever written.
+
+    Args:
+        folder: the run's checkpoints.
+        say: told about each damaged checkpoint that is passed over.
+
+    Raises:
+        GradlabError: if there are checkpoints and all of them are damaged.
+    """
+    candidates = _newest_first(folder)
+    for place in candidates:
+        damage = _damage(place)
+        if damage is None:
+            state = json.loads((place / _STATE).read_text(encoding="utf-8"))
+            return Checkpoint(place, state.pop("step"), state)
+        say(f"Checkpoint {place.name} is damaged ({damage}); trying the one before it.")
+    if candidates:
+        raise GradlabError(
+            f"all {len(candidates)} checkpoints in {str(folder)!r} are damaged; start a new run"
+        )
+    return None
+
+
+def _newest_first(folder: Path) -> list[Path]:
+    return sorted(folder.glob("step-*"), reverse=True) if folder.is_dir() else []
+
+
+def _damage(place: Path) -> str | None:
+    """What is wrong with a checkpoint, or None."""
+    try:
+        sums = json.loads((place / _CHECKSUMS).read_text(encoding="utf-8"))
+        for name in (_WEIGHTS, _OPTIMISER, _STATE):
+            if not (place / name).is_file():
+                return f"{name} is missing"
+            if _checksum(place / name) != sums[name]:
+                return f"{name} does not match its checksum"
+    except (OSError, ValueError, KeyError, TypeError):
+        return f"{_CHECKSUMS} is missing or unreadable"
+    return None
+
+
+def _checksum(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _on_cpu(tensors: Mapping[str, Any]) -> dict[str, Tensor]:
+    return {name: torch.as_tensor(value).detach().cpu().contiguous() for name, value in tensors.items()}

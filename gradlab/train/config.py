@@ -1,0 +1,195 @@
+"""The one configuration of a training run: typed, checked, and the same in Python, JSON and the shell."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+from gradlab.errors import GradlabError, nearest
+
+POOLERS = ("cls", "cls_mlp", "mean", "first_last")
+PRECISIONS = ("float32", "bfloat16")
+SCHEDULES = ("linear", "constant", "cosine")
+TRACKERS = ("tensorboard", "wandb")
+# What may differ when a run is resumed: places, and what is written beside the weights. The file's content is
+# checked by its hash instead of its name.
+RESUMABLE_CHANGES = frozenset({"output", "train_file", "sts", "keep", "trackers", "device"})
+
+
+def about(
+    text: str, at_least: float | None = None, below: float | None = None, choices: tuple[str, ...] = ()
+) -> dict[str, Any]:
+    """What a field of :class:`TrainConfig` says of itself: what it is, and the values that it may take."""
+    return {"text": text, "at_least": at_least, "below": below, "choices": choices}
+
+
+def setting(default: Any, text: str, **limits: Any) -> Any:
+    """A field of :class:`TrainConfig` with its default; for the others see :func:`about`."""
+    return field(default=default, metadata=about(text, **limits))
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """Everything that determines a training run; ``gradlab train --help`` lists the same settings.
+
+    Raises:
+        GradlabError: if a value has the wrong type or is out of range.
+    """
+
+    model: str = setting(MISSING, "Encoder to start from: a local folder or a Hugging Face hub name.")
+    train_file: str = setting(
+        MISSING, "Sentences: text, JSON lines, CSV, TSV or Parquet; .gz, .xz and .bz2 too."
+    )
+    output: str = setting(MISSING, "Run folder: manifest, metrics, checkpoints, best and final encoder.")
+
+    loss: str = setting("infonce", "A loss of `gradlab losses`.")
+    loss_settings: dict[str, Any] = field(
+        default_factory=dict,
+        metadata=about("Its hyper-parameters; those left out keep their published values."),
+    )
+
+    column: str | None = setting(None, "Column with the sentences (JSON lines, CSV, TSV, Parquet).")
+    encoding: str = setting("utf-8", "Encoding of a text, JSON or CSV file.")
+    max_length: int = setting(
+        32, "Tokens that a training sentence is cut to, special tokens included.", at_least=3
+    )
+    held_out: float = setting(0.0, "Share of the sentences kept from training for analysis, drawn by seed.",
+                              at_least=0, below=1)  # fmt: skip
+
+    pooler: str = setting(
+        "cls", "cls, cls_mlp (its MLP in training only), mean or first_last.", choices=POOLERS
+    )
+    dropout: float | None = setting(None, "Dropout of the encoder; unset keeps the model's own.",
+                                    at_least=0, below=1)  # fmt: skip
+
+    batch_size: int = setting(64, "Sentences that meet in one loss, all processes together.", at_least=2)
+    accumulation: int = setting(1, "Batches whose gradients are averaged for one step.", at_least=1)
+    epochs: int = setting(1, "Passes over the sentences, unless max_steps says otherwise.", at_least=1)
+    max_steps: int | None = setting(None, "Optimiser steps; unset takes all of the epochs.", at_least=1)
+    learning_rate: float = setting(3e-5, "Peak learning rate of AdamW.", at_least=0)
+    weight_decay: float = setting(0.0, "Decoupled weight decay.", at_least=0)
+    schedule: str = setting("linear", "Decay of the learning rate to 0: linear, cosine or constant (none).",
+                            choices=SCHEDULES)  # fmt: skip
+    warmup_steps: int = setting(0, "Steps of linear warm-up.", at_least=0)
+    clip: float = setting(1.0, "Largest norm of the gradient; 0 for no clipping.", at_least=0)
+
+    seed: int = setting(42, "Seed of order, dropout, held-out share and new layers.", at_least=0)
+    device: str = setting("auto", "auto (CUDA if there is one), cpu, cuda or cuda:N.")
+    precision: str = setting(
+        "float32", "float32, or bfloat16 (autocast; weights stay float32).", choices=PRECISIONS
+    )
+    compile: bool = setting(False, "Compile the encoder with torch.compile.")
+    length_groups: int | None = setting(None, "Groups by length that a batch is encoded in to save padding; changes "
+                                        "speed alone. Unset: 2 on a CPU, 1 elsewhere.", at_least=1)  # fmt: skip
+
+    sts: str | None = setting(
+        None, "SentEval's data/downstream folder: evaluate on STS-B dev, keep the best."
+    )
+    eval_every: int = setting(125, "Steps between evaluations.", at_least=1)
+    save_every: int = setting(125, "Steps between checkpoints.", at_least=1)
+    keep: int = setting(2, "Newest checkpoints kept.", at_least=1)
+    log_every: int = setting(5, "Steps between records of loss and throughput.", at_least=1)
+    diagnostics_every: int = setting(25, "Steps between diagnostics; 0 for none.", at_least=0)
+    analysis_batch: int = setting(
+        128, "Sentences that meet in the diagnostics on the held-out share.", at_least=2
+    )
+    analysis_batches: int = setting(
+        1, "Batches of held-out sentences that the diagnostics average over.", at_least=1
+    )
+    trackers: tuple[str, ...] = setting((), "tensorboard, wandb: log there too.")
+
+    def __post_init__(self) -> None:
+        for item in dataclasses.fields(self):
+            object.__setattr__(self, item.name, _checked(item, getattr(self, item.name)))
+        for name in self.trackers:
+            if name not in TRACKERS:
+                raise GradlabError(f"unknown tracker {name!r}; there are {', '.join(TRACKERS)}")
+
+    def to_dict(self) -> dict[str, Any]:
+        """A JSON-ready dictionary; :meth:`from_dict` is its inverse."""
+        content: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(self)))
+        return content
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> Self:
+        """Build a configuration from a dictionary such as :meth:`to_dict` makes.
+
+        Raises:
+            GradlabError: for unknown, missing or ill-typed settings.
+        """
+        known = [item.name for item in dataclasses.fields(cls)]
+        for name in content:
+            if name not in known:
+                raise GradlabError(f"unknown setting {name!r} in the configuration.{nearest(name, known)}")
+        for name in ("model", "train_file", "output"):
+            if name not in content:
+                raise GradlabError(f"the configuration lacks {name!r}")
+        return cls(**content)
+
+    @classmethod
+    def from_json(cls, path: str | Path) -> Self:
+        """Read a configuration from a JSON file.
+
+        Raises:
+            GradlabError: if the file is absent, no JSON object, or holds bad settings.
+        """
+        try:
+            content = json.loads(Path(path).read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise GradlabError(f"cannot read the configuration {str(path)!r}: {error}") from error
+        if not isinstance(content, dict):
+            raise GradlabError(f"{str(path)!r} is no JSON object of settings")
+        return cls.from_dict(content)
+
+    def differences(self, other: TrainConfig) -> list[str]:
+        """Settings, beside :data:`RESUMABLE_CHANGES`, in which ``other`` differs: "name: mine, not theirs"."""
+        return [
+            f"{item.name}: {getattr(self, item.name)!r}, not {getattr(other, item.name)!r}"
+            for item in dataclasses.fields(self)
+            if item.name not in RESUMABLE_CHANGES and getattr(self, item.name) != getattr(other, item.name)
+        ]
+
+
+def value_type(item: dataclasses.Field[Any]) -> tuple[type, bool]:
+    """The plain type of a setting, and whether it may be None."""
+    hint = typing.get_type_hints(TrainConfig)[item.name]
+    optional = typing.get_origin(hint) in (types.UnionType, typing.Union)
+    if optional:
+        hint = next(part for part in typing.get_args(hint) if part is not type(None))
+    return typing.get_origin(hint) or hint, optional
+
+
+def _checked(item: dataclasses.Field[Any], value: Any) -> Any:
+    kind, optional = value_type(item)
+    if value is None and optional:
+        return None
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        value = float(value)
+    if kind is tuple and isinstance(value, list):
+        value = tuple(value)
+    if isinstance(value, Path) and kind is str:
+        value = str(value)
+    if not isinstance(value, kind) or (kind is not bool and isinstance(value, bool)):
+        none = " or null" if optional else ""
+        raise GradlabError(f"{item.name} must be of type {kind.__name__}{none}, not {value!r}")
+    _check_range(item, value)
+    return value
+
+
+def _check_range(item: dataclasses.Field[Any], value: Any) -> None:
+    low, high, choices = (item.metadata[key] for key in ("at_least", "below", "choices"))
+    if choices and value not in choices:
+        raise GradlabError(
+            f"{item.name} must be one of {', '.join(choices)}, not {value!r}.{nearest(value, choices)}"
+        )
+    # `not >=` rather than `<`, so that NaN is refused.
+    if low is not None and not value >= low:
+        raise GradlabError(f"{item.name} must be at least {low}, not {value!r}")
+    if value == float("inf") or (high is not None and not value < high):
+        raise GradlabError(f"{item.name} must be less than {high or 'infinity'}, not {value!r}")

@@ -1,0 +1,89 @@
+"""The sentences of a run: read, split into training and held-out, and dealt into batches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gradlab.encoder import Encoder
+from gradlab.errors import GradlabError
+from gradlab.train.batches import BatchOrder, split_held_out
+from gradlab.train.config import TrainConfig
+from gradlab.train.distributed import Processes
+from gradlab.train.tokens import Tokens, tokenize
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """What a run trains on.
+
+    Attributes:
+        tokens: all sentences.
+        held_out: rows of those kept from training.
+        order: rows of every batch.
+        steps: optimiser steps that the configuration asks for.
+    """
+
+    tokens: Tokens
+    held_out: NDArray[np.int64]
+    order: BatchOrder
+    steps: int
+
+    @classmethod
+    def read(cls, config: TrainConfig, encoder: Encoder, processes: Processes) -> Self:
+        """Read and tokenise the training file, once for all processes.
+
+        Raises:
+            GradlabError: if it cannot be read, or does not fill a single step.
+        """
+        _check(config, encoder, processes)
+        tokens = _tokens(config, encoder, processes)
+        training, held_out = split_held_out(len(tokens), config.held_out, config.seed)
+        order = BatchOrder(training, config.batch_size, config.seed)
+        steps = config.max_steps or config.epochs * order.per_epoch // config.accumulation
+        if steps == 0:
+            raise GradlabError(
+                f"{len(training)} training sentences do not fill one step of "
+                f"{config.accumulation} batches of {config.batch_size}"
+            )
+        return cls(tokens, held_out, order, steps)
+
+    def describe(self, config: TrainConfig) -> dict[str, Any]:
+        """What the manifest says of it."""
+        return {
+            "file": config.train_file,
+            "sha256": self.tokens.data_hash,
+            "sentences": len(self.tokens),
+            "held_out": len(self.held_out),
+        }
+
+
+def _check(config: TrainConfig, encoder: Encoder, processes: Processes) -> None:
+    if config.batch_size % processes.count:
+        raise GradlabError(
+            f"a batch of {config.batch_size} does not divide into equal parts for {processes.count} processes"
+        )
+    if config.max_length > encoder.max_length:
+        raise GradlabError(f"max_length {config.max_length} exceeds the model's {encoder.max_length} tokens")
+
+
+def _tokens(config: TrainConfig, encoder: Encoder, processes: Processes) -> Tokens:
+    def read() -> Tokens:
+        return tokenize(
+            config.train_file,
+            encoder.tokenizer,
+            config.max_length,
+            column=config.column,
+            encoding=config.encoding,
+            progress=processes.is_main,
+        )
+
+    if processes.is_main:
+        tokens = read()
+        processes.wait()
+        return tokens
+    processes.wait()
+    return read()  # from the cache that the main process has just filled

@@ -1,0 +1,116 @@
+"""Several processes, one batch: who computes which rows, and how embeddings and gradients come together."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from gradlab.errors import GradlabError
+
+
+@dataclass(frozen=True)
+class Processes:
+    """The processes of a run, as ``accelerate launch`` or ``torchrun`` started them; usually one.
+
+    Attributes:
+        rank: number of this process.
+        count: number of processes.
+        device: where this process computes.
+    """
+
+    rank: int
+    count: int
+    device: torch.device
+
+    @classmethod
+    def start(cls, device: str) -> Processes:
+        """Join the processes that a launcher started, if one did.
+
+        Args:
+            device: "auto", "cpu", "cuda" or "cuda:N".
+
+        Raises:
+            GradlabError: if CUDA is asked for and absent, or there is no such device.
+        """
+        if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+            return cls(0, 1, find_device(device))
+        from accelerate import PartialState
+
+        chosen = find_device(device)
+        state = PartialState(cpu=chosen.type == "cpu")
+        if chosen.type == "cuda":
+            chosen = torch.device("cuda", state.local_process_index)
+        return cls(state.process_index, state.num_processes, chosen)
+
+    @property
+    def is_main(self) -> bool:
+        """Whether this process writes files and talks to people."""
+        return self.rank == 0
+
+    def share(self, rows: NDArray[Any]) -> NDArray[Any]:
+        """This process's part of a batch's rows: equal parts, in the order of the ranks."""
+        size = len(rows) // self.count
+        return rows[self.rank * size : (self.rank + 1) * size]
+
+    def gather(self, rows: Tensor) -> Tensor:
+        """Rows of all processes in the order of their ranks; gradient flows into this process's own rows.
+
+        Each process computes the loss of the whole batch from them, which lacks, as a function of the
+        parameters, the other processes' rows only. The sum over processes of these gradients is that of the
+        whole batch, so with gradients averaged (as DistributedDataParallel does) the loss is to be
+        multiplied by :attr:`count`.
+        """
+        if self.count == 1:
+            return rows
+        parts = [torch.empty_like(rows) for _ in range(self.count)]
+        torch.distributed.all_gather(parts, rows.detach().contiguous())
+        parts[self.rank] = rows
+        return torch.cat(parts)
+
+    def parallel(self, module: nn.Module) -> nn.Module:
+        """``module`` with gradients averaged over the processes."""
+        if self.count == 1:
+            return module
+        devices = [self.device.index] if self.device.type == "cuda" else None
+        return nn.parallel.DistributedDataParallel(module, device_ids=devices)
+
+    def collect(self, value: Any) -> list[Any]:
+        """``value`` of every process, at every process."""
+        values: list[Any] = [value]
+        if self.count > 1:
+            values = [None] * self.count
+            torch.distributed.all_gather_object(values, value)
+        return values
+
+    def wait(self) -> None:
+        """Return when all processes have come here."""
+        if self.count > 1:
+            torch.distributed.barrier()
+
+
+def find_device(name: str) -> torch.device:
+    """The device of that name; "auto" is CUDA where there is one, else the CPU.
+
+    Raises:
+        GradlabError: if there is no such device.
+    """
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise GradlabError(f"unknown device {name!r}; use auto, cpu, cuda or cuda:N") from error
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise GradlabError("device 'cuda' was asked for, but torch sees no CUDA device; use cpu or auto")
+    if device.type == "cuda" and device.index is not None and device.index >= torch.cuda.device_count():
+        raise GradlabError(
+            f"there is no device {name!r}; torch sees {torch.cuda.device_count()} CUDA devices"
+        )
+    if device.type not in ("cpu", "cuda"):
+        raise GradlabError(f"device {name!r} is not supported; use auto, cpu, cuda or cuda:N")
+    return device

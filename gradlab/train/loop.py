@@ -1,0 +1,320 @@
+"""The training loop."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from gradlab.encoder import Encoder
+from gradlab.errors import GradlabError
+from gradlab.evaluate.sts import load_stsb_dev, stsb_dev
+from gradlab.losses.registry import get_loss
+from gradlab.train.callbacks import Callback, Diagnostics
+from gradlab.train.checkpoint import Checkpoint, newest_checkpoint, save_checkpoint
+from gradlab.train.config import TrainConfig
+from gradlab.train.corpus import Corpus
+from gradlab.train.distributed import Processes
+from gradlab.train.interruption import Interruption
+from gradlab.train.metrics import Metrics, start_trackers
+from gradlab.train.objective import MLP, Objective, Output, freeze_unused
+from gradlab.train.progress import Progress, say
+from gradlab.train.random_state import random_state, restore_random_state, seed_everything, undisturbed
+from gradlab.train.run_folder import RunFolder, describe_run
+from gradlab.train.schedule import build_optimiser, learning_rate
+
+
+@dataclass(frozen=True)
+class TrainResult:
+    """How a run ended.
+
+    Attributes:
+        output: the run folder.
+        steps: optimiser steps in all.
+        scores: step -> Spearman's correlation on STS-B dev; step 0 is the encoder before training.
+        best_step: the step whose encoder is in ``output/best``; None without evaluation.
+    """
+
+    output: Path
+    steps: int
+    scores: dict[int, float]
+    best_step: int | None
+
+    @property
+    def best_score(self) -> float | None:
+        """Score of the best step."""
+        return None if self.best_step is None else self.scores[self.best_step]
+
+
+def train(
+    config: TrainConfig,
+    *,
+    resume: bool = False,
+    callbacks: Iterable[Callback] = (),
+    objective: Callable[..., Objective] = Objective,
+) -> TrainResult:
+    """Fine-tune an encoder.
+
+    Args:
+        config: everything that determines the run.
+        resume: continue the run in ``config.output`` from its newest whole checkpoint (from the beginning
+            if it was killed before the first); on a CPU the weights become those of the uninterrupted run, bit by bit.
+        callbacks: called during the run, after the diagnostics.
+        objective: a subclass of :class:`Objective`, for other views, heads or negatives.
+
+    Raises:
+        GradlabError: for bad input of any kind, a full disk included.
+        KeyboardInterrupt: when interrupted, after a checkpoint is written.
+    """
+    return Trainer(config, resume=resume, callbacks=callbacks, objective=objective).run()
+
+
+class Trainer:
+    """One run, from configuration to encoder.
+
+    Attributes:
+        config: the configuration.
+        processes: who computes it.
+        objective: what is trained; ``objective.encoder`` is the encoder.
+        corpus: the sentences.
+        steps: optimiser steps in all.
+        step: those done.
+        scores: see `TrainResult`.
+    """
+
+    def __init__(
+        self,
+        config: TrainConfig,
+        *,
+        resume: bool = False,
+        callbacks: Iterable[Callback] = (),
+        objective: Callable[..., Objective] = Objective,
+    ) -> None:
+        self.config = config
+        self.folder = RunFolder(Path(config.output))
+        if not resume:
+            self.folder.check_free()
+        self._resume = resume
+        loss = get_loss(config.loss, **config.loss_settings)
+        if config.sts is not None:
+            load_stsb_dev(config.sts)  # better now than at the first evaluation
+        self.processes = Processes.start(config.device)
+        self._say = say if self.processes.is_main else _say_nothing
+        seed_everything(config.seed)
+        pooler = "cls" if config.pooler == "cls_mlp" else config.pooler
+        device = self.processes.device
+        # Fused attention has no dropout on a CPU: torch would take it apart again, and more slowly.
+        attention = "eager" if device.type == "cpu" else None
+        encoder = Encoder.load(
+            config.model, pooler, dropout=config.dropout, attention=attention, device=device
+        )
+        self.corpus = Corpus.read(config, encoder, self.processes)
+        self.steps = self.corpus.steps
+        self.objective = objective(
+            encoder,
+            loss,
+            head=MLP(encoder.dimension).to(encoder.device) if config.pooler == "cls_mlp" else None,
+            processes=self.processes,
+            groups=config.length_groups or (2 if device.type == "cpu" else 1),
+            precision=config.precision,
+            compiled=config.compile,
+        )
+        self.objective.train()
+        freeze_unused(self.objective)
+        if config.compile:
+            encoder.model.compile(dynamic=True)
+        self._parallel = self.processes.parallel(self.objective)
+        self._optimiser = build_optimiser(self.objective, config)
+        self._diagnostics = Diagnostics(config.diagnostics_every)
+        self.callbacks = [self._diagnostics, *callbacks]
+        self.scores: dict[int, float] = {}
+        self.step = 0
+
+    def run(self) -> TrainResult:
+        """Train to the end.
+
+        Raises:
+            GradlabError, KeyboardInterrupt: see :func:`train`.
+        """
+        self._began = time.perf_counter()
+        self._begin()
+        size = self.config.batch_size * self.config.accumulation
+        progress = Progress(self.step, self.steps, size, visible=self.processes.is_main)
+        # Several processes could not agree on the step at which a signal came.
+        with progress, Interruption(enabled=self.processes.count == 1) as interruption:
+            while self.step < self.steps:
+                output = self._step(progress)
+                for callback in self.callbacks:
+                    callback.on_step(self, output)
+                if self._due(self.config.eval_every):
+                    self._evaluate()
+                if self._due(self.config.save_every) or interruption.requested:
+                    self._save()
+                if interruption.requested and self.step < self.steps:
+                    self._say(f"Stopped after step {self.step}; continue with --resume.")
+                    raise KeyboardInterrupt
+        return self._finish()
+
+    def record(self, group: str, values: dict[str, float]) -> None:
+        """Write numbers of this step to the metrics file and the trackers."""
+        if self.processes.is_main:
+            self._metrics.record(self.step, group, values)
+
+    @property
+    def best_step(self) -> int | None:
+        """The trained step with the best score, the earliest of equals; None if there is none."""
+        trained = {step: score for step, score in self.scores.items() if step > 0 and not math.isnan(score)}
+        return max(trained, key=lambda step: (trained[step], -step)) if trained else None
+
+    def _begin(self) -> None:
+        """Start anew or from the newest whole checkpoint."""
+        checkpoint = None
+        if self._resume:
+            self.folder.check_same(self.config, self.corpus.tokens.data_hash)
+            if self.processes.is_main:
+                self.folder.recover()
+            checkpoint = newest_checkpoint(self.folder.checkpoints, self._say)
+            self._say(
+                f"Resuming after step {checkpoint.step}."
+                if checkpoint
+                else "Resuming from the beginning: there is no checkpoint yet."
+            )
+        if self.processes.is_main:
+            start = checkpoint.step if checkpoint else 0
+            trackers = start_trackers(self.config.trackers, self.folder.path, self.config.to_dict(), start)
+            if not self._resume:
+                data = self.corpus.describe(self.config)
+                processes = self.processes
+                self.folder.write_manifest(describe_run(self.config, processes.device, processes.count, data))
+            self._metrics = Metrics(self.folder.metrics_file, trackers)
+            self._metrics.restart(start if checkpoint else -1)
+        self.processes.wait()
+        if self.corpus.tokens.notes:
+            self._say(f"{self.config.train_file}: {self.corpus.tokens.notes}.")
+        seed_everything(self.config.seed, self.processes.rank)
+        if checkpoint:
+            self._restore(checkpoint)
+        for callback in self.callbacks:
+            callback.on_start(self)
+        if not checkpoint:
+            self._evaluate()
+
+    def _step(self, progress: Progress) -> Output:
+        config = self.config
+        rate = learning_rate(config, self.step, self.steps)
+        for group in self._optimiser.param_groups:
+            group["lr"] = rate
+        with progress.working():
+            for part in range(config.accumulation):
+                rows = self.corpus.order[self.step * config.accumulation + part]
+                packed = self.objective.prepare(self.corpus.tokens.take(self.processes.share(rows)))
+                with self._averaging(part == config.accumulation - 1):
+                    output: Output = self._parallel(packed)
+                    (output.loss * self.processes.count / config.accumulation).backward()
+                progress.add(output.loss)
+            norm = nn.utils.clip_grad_norm_(self.objective.parameters(), config.clip or math.inf)
+            self._optimiser.step()
+            self._optimiser.zero_grad(set_to_none=True)
+            with torch.no_grad():
+                self.objective.after_step(output)
+        self.step += 1
+        if self._due(config.log_every):
+            values = progress.measure()
+            self.record("train", {**values, "gradient_norm": float(norm), "learning_rate": rate})
+            if not math.isfinite(values["loss"]):
+                raise GradlabError(
+                    f"the loss is {values['loss']} at step {self.step}; lower the learning rate"
+                )
+        progress.advance()
+        return output
+
+    def _averaging(self, wanted: bool) -> Any:
+        """Gradients are averaged over processes once a step, with its last batch."""
+        parallel = self._parallel
+        if wanted or not isinstance(parallel, nn.parallel.DistributedDataParallel):
+            return contextlib.nullcontext()
+        return parallel.no_sync()
+
+    def _due(self, every: int) -> bool:
+        return self.step % every == 0 or self.step == self.steps
+
+    def _evaluate(self) -> None:
+        """Score the encoder on STS-B dev; keep it if it is the best so far."""
+        if self.config.sts is None or not self.processes.is_main:
+            return
+        with undisturbed():
+            score = stsb_dev(self.objective.encoder.encode, self.config.sts)
+        self.scores[self.step] = score
+        self.record("evaluation", {"stsb_dev": score})
+        self._say(f"Step {self.step}: STS-B dev {score:.4f}")
+        if self.best_step == self.step:
+            self.objective.encoder.save(self.folder.best)
+
+    def _save(self) -> None:
+        states = self.processes.collect(random_state())
+        if not self.processes.is_main:
+            return
+        state = {
+            "random": states,
+            "scores": list(self.scores.items()),
+            "callbacks": {
+                name: state for name, one in self._named().items() if (state := one.state()) is not None
+            },
+        }
+        place = self.folder.checkpoints
+        try:
+            save_checkpoint(place, self.step, self.objective, self._optimiser, state, self.config.keep)
+        except GradlabError as error:
+            raise GradlabError(
+                f"{error}. Step {self.step} is not saved; resume from the checkpoint before"
+            ) from error
+
+    def _restore(self, checkpoint: Checkpoint) -> None:
+        state = checkpoint.state
+        if len(state["random"]) != self.processes.count:
+            raise GradlabError(
+                f"{checkpoint.folder} was written by {len(state['random'])} processes; resume with as many"
+            )
+        checkpoint.load(self.objective, self._optimiser)
+        self.step = checkpoint.step
+        self.scores = dict(state["scores"])
+        callbacks = self._named()
+        for name, content in state["callbacks"].items():
+            if name not in callbacks:
+                raise GradlabError(f"{checkpoint.folder} was written with the callback {name}; pass it again")
+            callbacks[name].restore(content)
+        restore_random_state(state["random"][self.processes.rank])
+
+    def _named(self) -> dict[str, Callback]:
+        return {type(callback).__name__: callback for callback in self.callbacks}
+
+    def _finish(self) -> TrainResult:
+        for callback in self.callbacks:
+            callback.on_end(self)
+        result = TrainResult(self.folder.path, self.steps, dict(self.scores), self.best_step)
+        if self.processes.is_main:
+            self.objective.encoder.save(self.folder.encoder)
+            results = {
+                "steps": self.steps,
+                "stsb_dev": self.scores,
+                "best_step": self.best_step,
+                # Of this process: a resumed run does not know how long the one before it took.
+                "seconds": time.perf_counter() - self._began,
+                "diagnostics_seconds": self._diagnostics.seconds,
+            }
+            description = {**self.folder.read_manifest(), "status": "finished", "results": results}
+            self.folder.write_manifest(description)
+            self._metrics.close()
+        self.processes.wait()
+        return result
+
+
+def _say_nothing(message: str) -> None:
+    """What processes other than the main one tell people."""

@@ -1,0 +1,67 @@
+"""What people see of a run while it goes: a bar with loss, throughput and time left, and messages."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Self
+
+from torch import Tensor
+from tqdm.auto import tqdm
+
+
+def say(message: str) -> None:
+    """Print a line on standard error, above the bar if there is one."""
+    tqdm.write(message, file=sys.stderr)
+
+
+class Progress:
+    """A progress bar over steps that also measures mean loss and throughput between two measurements."""
+
+    def __init__(self, step: int, steps: int, sentences: int, *, visible: bool = True) -> None:
+        """``sentences`` are those of one step, of all processes."""
+        self._sentences = sentences
+        # A log file gets a line a minute, a terminal a smooth bar.
+        interval = 0.5 if sys.stderr.isatty() else 60
+        self._bar = tqdm(
+            total=steps, initial=step, unit="step", desc="Training", mininterval=interval, disable=not visible
+        )
+        self._losses: list[Tensor] = []
+        self._seconds, self._steps = 0.0, 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.close()
+
+    @contextlib.contextmanager
+    def working(self) -> Iterator[None]:
+        """Time one step of training (evaluation and diagnostics are not throughput)."""
+        began = time.perf_counter()
+        yield
+        self._seconds += time.perf_counter() - began
+        self._steps += 1
+
+    def add(self, loss: Tensor) -> None:
+        """Note a batch's loss without waiting for the device to compute it."""
+        self._losses.append(loss.detach())
+
+    def measure(self) -> dict[str, float]:
+        """Mean loss and sentences per second since the last call."""
+        began = time.perf_counter()
+        loss = sum(float(loss) for loss in self._losses) / len(self._losses)
+        self._seconds += time.perf_counter() - began  # an accelerator finishes its steps here
+        rate = self._steps * self._sentences / self._seconds
+        self._losses, self._seconds, self._steps = [], 0.0, 0
+        self._bar.set_postfix_str(f"loss {loss:.4f}, {rate:.0f} sentences/s", refresh=False)
+        return {"loss": loss, "sentences_per_second": rate}
+
+    def advance(self) -> None:
+        """One step is done."""
+        self._bar.update()

@@ -1,0 +1,70 @@
+"""The random generators of a process: seeded, saved, restored, and left alone by whoever only watches."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+
+from gradlab.errors import GradlabError
+
+
+def seed_everything(seed: int, rank: int = 0) -> None:
+    """Seed Python's, numpy's and torch's generators; every rank gets a stream of its own."""
+    words = np.random.SeedSequence([seed, rank]).generate_state(3)
+    random.seed(int(words[0]))
+    np.random.seed(int(words[1]))  # noqa: NPY002 - callbacks may draw from the global generator
+    torch.manual_seed(int(words[2]))
+
+
+def random_state() -> dict[str, Any]:
+    """The state of all generators, ready for JSON."""
+    generator = np.random.get_state(legacy=False)  # noqa: NPY002
+    assert isinstance(generator, dict)
+    generator["state"]["key"] = generator["state"]["key"].tolist()
+    state = {"python": random.getstate(), "numpy": generator, "torch": _to_text(torch.get_rng_state())}
+    if torch.cuda.is_available() and torch.cuda.is_initialized():
+        state["cuda"] = _to_text(torch.cuda.get_rng_state())
+    return state
+
+
+def restore_random_state(state: dict[str, Any]) -> None:
+    """Put the generators where :func:`random_state` found them.
+
+    Raises:
+        GradlabError: if the state is not one of :func:`random_state`'s.
+    """
+    try:
+        version, words, gauss = state["python"]
+        random.setstate((version, tuple(words), gauss))
+        generator = {**state["numpy"], "state": dict(state["numpy"]["state"])}
+        generator["state"]["key"] = np.array(generator["state"]["key"], dtype=np.uint32)
+        np.random.set_state(generator)  # noqa: NPY002
+        torch.set_rng_state(_from_text(state["torch"]))
+        if "cuda" in state and torch.cuda.is_available():
+            torch.cuda.set_rng_state(_from_text(state["cuda"]))
+    except (KeyError, TypeError, ValueError, RuntimeError) as error:
+        raise GradlabError(f"the saved state of the random generators cannot be used: {error}") from error
+
+
+@contextlib.contextmanager
+def undisturbed() -> Iterator[None]:
+    """Leave all generators as they were, whatever the block draws."""
+    state = random_state()
+    try:
+        yield
+    finally:
+        restore_random_state(state)
+
+
+def _to_text(state: torch.Tensor) -> str:
+    return base64.b64encode(state.numpy().tobytes()).decode("ascii")
+
+
+def _from_text(text: str) -> torch.Tensor:
+    return torch.frombuffer(bytearray(base64.b64decode(text)), dtype=torch.uint8)

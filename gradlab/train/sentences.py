@@ -1,0 +1,203 @@
+"""Sentences out of files: text, JSON lines, CSV, TSV and Parquet, compressed or not, read as a stream."""
+
+from __future__ import annotations
+
+import bz2
+import codecs
+import csv
+import gzip
+import json
+import lzma
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from gradlab.errors import GradlabError
+
+# Characters of a sentence: far beyond what the longest input of an encoder can use.
+LONGEST = 20_000
+FORMATS = ".txt, .jsonl, .csv, .tsv or .parquet, the first four also with .gz, .xz or .bz2"
+_OPENERS: dict[str, Any] = {".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open}
+_JSON, _PARQUET = (".jsonl", ".ndjson", ".json"), (".parquet", ".pq")
+_TABLES = {".csv": ",", ".tsv": "\t"}
+# A column that needs no naming.
+USUAL_COLUMNS = ("sentence", "text", "sent0", "anchor")
+
+
+@dataclass
+class Skipped:
+    """What reading left out: counted while a file is read."""
+
+    blank: int = 0
+    cut: int = 0
+
+    def message(self) -> str:
+        """One line for people, empty if there is nothing to say."""
+        parts = []
+        if self.blank:
+            parts.append(f"skipped {self.blank:,} blank lines")
+        if self.cut:
+            parts.append(f"cut {self.cut:,} sentences longer than {LONGEST:,} characters")
+        return "; ".join(parts)
+
+
+def read_sentences(
+    path: str | Path, column: str | None = None, encoding: str = "utf-8", skipped: Skipped | None = None
+) -> Iterator[str]:
+    """Yield the sentences of a file, stripped, without blank ones, never more of it in memory than a part.
+
+    Args:
+        path: see :data:`FORMATS`; a name without a known ending is read as text, one sentence a line.
+        column: for JSON lines, CSV, TSV and Parquet; by default one of :data:`USUAL_COLUMNS` or the only one.
+        encoding: of text, JSON lines, CSV and TSV.
+        skipped: counts blank lines and sentences that were cut.
+
+    Raises:
+        GradlabError: if the file is absent, damaged, wrongly encoded (names the line), or lacks the column.
+    """
+    path, skipped = Path(path), skipped if skipped is not None else Skipped()
+    check_file(path, encoding)
+    try:
+        for row in _rows(path, column, encoding):
+            sentence = row.strip()
+            if len(sentence) > LONGEST:
+                skipped.cut += 1
+                sentence = sentence[:LONGEST]
+            if sentence:
+                yield sentence
+            else:
+                skipped.blank += 1
+    except (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile) as error:
+        raise GradlabError(f"{path} is damaged or not {path.suffix[1:]} data: {error}") from error
+    except OSError as error:
+        raise GradlabError(f"cannot read {path}: {error.strerror or error}") from error
+
+
+def check_file(path: Path, encoding: str = "utf-8") -> None:
+    """Raise GradlabError if there is no such file or encoding."""
+    if not path.is_file():
+        what = "is a folder" if path.is_dir() else "does not exist"
+        raise GradlabError(f"the training file {str(path)!r} {what}; expected {FORMATS}")
+    try:
+        codecs.lookup(encoding)
+    except LookupError as error:
+        raise GradlabError(f"unknown encoding {encoding!r}; utf-8 and latin-1 are usual") from error
+
+
+def _rows(path: Path, column: str | None, encoding: str) -> Iterator[str]:
+    endings = [ending.lower() for ending in path.suffixes]
+    opener: Any = open
+    if endings and endings[-1] in _OPENERS:
+        opener = _OPENERS[endings.pop()]
+    ending = endings[-1] if endings else ""
+    if ending in _PARQUET:
+        yield from _parquet(path, column)
+        return
+    with opener(path, "rb") as file:
+        if ending in _TABLES:
+            yield from _table(_lines(file, path, encoding), path, _TABLES[ending], column)
+        elif ending in _JSON:
+            yield from _json_lines(_lines(file, path, encoding), path, column)
+        elif column is None:
+            yield from _lines(file, path, encoding, cut=True)
+        else:
+            raise GradlabError(f"{path} is plain text and has no column {column!r}; expected {FORMATS}")
+
+
+def _lines(file: IO[bytes], path: Path, encoding: str, *, cut: bool = False) -> Iterator[str]:
+    """Decoded lines; with ``cut`` what is beyond any use of a very long one is read and dropped."""
+    if encoding.lower().replace("_", "-") in ("utf-8", "utf8"):
+        encoding = "utf-8-sig"  # a byte-order mark is no part of the first sentence
+    limit = 8 * LONGEST if cut else -1
+    number = 0
+    while raw := file.readline(limit):
+        number += 1
+        whole = len(raw) != limit or raw.endswith(b"\n")
+        while not whole:
+            rest = file.readline(limit)
+            whole = not rest or rest.endswith(b"\n")
+        try:
+            # Cut lines may end within a character.
+            yield raw.decode(encoding, "ignore" if len(raw) == limit else "strict")
+        except UnicodeDecodeError as error:
+            raise GradlabError(
+                f"{path}, line {number}: byte 0x{error.object[error.start]:02x} is not "
+                f"{encoding.removesuffix('-sig')}; convert the file, or name its encoding (latin-1, for example)"
+            ) from error
+
+
+def _json_lines(lines: Iterator[str], path: Path, column: str | None) -> Iterator[str]:
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            yield ""
+            continue
+        try:
+            row = json.loads(line)
+        except ValueError as error:
+            raise GradlabError(
+                f"{path}, line {number}: not JSON ({error}); expected one object a line"
+            ) from error
+        if isinstance(row, str) and column is None:
+            yield row
+            continue
+        if not isinstance(row, dict):
+            raise GradlabError(f"{path}, line {number}: expected an object with a sentence")
+        column = _choose(path, list(row), column)
+        value = row[column]
+        if value is not None and not isinstance(value, str):
+            raise GradlabError(f"{path}, line {number}: {column!r} is no string")
+        yield value or ""
+
+
+def _table(lines: Iterator[str], path: Path, delimiter: str, column: str | None) -> Iterator[str]:
+    csv.field_size_limit(2**31 - 1)
+    # A tab separates and nothing quotes in the TSV files of the field.
+    if delimiter == "\t":
+        rows = csv.reader(lines, delimiter=delimiter, quoting=csv.QUOTE_NONE)
+    else:
+        rows = csv.reader(lines, delimiter=delimiter)
+    try:
+        header = next(rows, None)
+        if header is None:
+            return
+        place = header.index(_choose(path, header, column))
+        for row in rows:
+            if row and len(row) <= place:
+                raise GradlabError(
+                    f"{path}, line {rows.line_num}: {len(row)} columns where the header has {len(header)}"
+                )
+            yield row[place] if row else ""
+    except csv.Error as error:
+        raise GradlabError(f"{path}, line {rows.line_num}: {error}") from error
+
+
+def _parquet(path: Path, column: str | None) -> Iterator[str]:
+    import pyarrow
+    from pyarrow import parquet
+
+    try:
+        with parquet.ParquetFile(path) as file:
+            column = _choose(path, list(file.schema_arrow.names), column)
+            kind = file.schema_arrow.field(column).type
+            if not (pyarrow.types.is_string(kind) or pyarrow.types.is_large_string(kind)):
+                raise GradlabError(f"{path}: column {column!r} holds {kind}, no strings")
+            for batch in file.iter_batches(batch_size=8192, columns=[column]):
+                for value in batch.column(0).to_pylist():
+                    yield value or ""
+    except pyarrow.ArrowException as error:
+        raise GradlabError(f"{path} is damaged or no Parquet file: {error}") from error
+
+
+def _choose(path: Path, columns: list[str], column: str | None) -> str:
+    if column is None:
+        usual = [name for name in USUAL_COLUMNS if name in columns]
+        if not usual and len(columns) != 1:
+            raise GradlabError(
+                f"{path} has the columns {', '.join(columns)}; name the one with the sentences"
+            )
+        return (usual or columns)[0]
+    if column not in columns:
+        raise GradlabError(f"{path} has no column {column!r}; it has {', '.join(columns)}")
+    return column

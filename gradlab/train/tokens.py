@@ -1,0 +1,178 @@
+"""A file of sentences, tokenised once: token ids in a flat file on disk, cached by content."""
+
+from __future__ import annotations
+
+import array
+import hashlib
+import itertools
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gradlab.errors import GradlabError
+from gradlab.folders import atomic_folder
+from gradlab.train.sentences import Skipped, check_file, read_sentences
+
+# Raise it when the files or their meaning change: older caches are then left alone and made anew.
+FORMAT = 1
+_BATCH = 4096
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """Token ids of many sentences, special tokens included, read from disk as they are needed.
+
+    Attributes:
+        ids: all ids, one sentence after the other (a read-only memory map).
+        offsets: (N + 1,) where each sentence begins; the last entry is the end.
+        data_hash: SHA-256 of the file that they come from.
+        notes: what reading it skipped, for people.
+    """
+
+    ids: NDArray[np.integer[Any]]
+    offsets: NDArray[np.int64]
+    data_hash: str
+    notes: str = ""
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, row: int) -> NDArray[np.integer[Any]]:
+        return self.ids[self.offsets[row] : self.offsets[row + 1]]
+
+    def take(self, rows: Iterable[int]) -> list[NDArray[np.integer[Any]]]:
+        """Ids of several sentences."""
+        return [self[row] for row in rows]
+
+
+def tokenize(
+    path: str | Path,
+    tokenizer: Any,
+    max_length: int,
+    *,
+    column: str | None = None,
+    encoding: str = "utf-8",
+    progress: bool = False,
+) -> Tokens:
+    """Tokenise a file, or find it tokenised in the cache.
+
+    The cache (``GRADLAB_CACHE_DIR``, or the user's cache folder) is keyed by the content of the file and of the
+    tokenizer and by ``max_length``, ``column`` and ``encoding``: a changed file is never mistaken for another.
+
+    Args:
+        path: see :func:`gradlab.train.sentences.read_sentences`.
+        tokenizer: a Hugging Face tokenizer; fast ones use all cores.
+        max_length: tokens that a sentence is cut to, special tokens included.
+        column, encoding: see :func:`gradlab.train.sentences.read_sentences`.
+        progress: show a progress bar.
+
+    Raises:
+        GradlabError: if the file cannot be read or holds no sentence, or the cache cannot be written.
+    """
+    check_file(Path(path), encoding)
+    data_hash = hash_file(path)
+    key = [FORMAT, data_hash, fingerprint(tokenizer), max_length, column, encoding, str(Path(path).suffixes)]
+    folder = cache_folder() / "tokens" / hashlib.sha256(json.dumps(key).encode()).hexdigest()[:32]
+    cached = _open(folder)
+    if cached is not None:
+        return cached
+    skipped = Skipped()
+    sentences: Iterator[str] = read_sentences(path, column, encoding, skipped)
+    first = next(sentences, None)
+    if first is None:
+        raise GradlabError(f"the training file {str(path)!r} holds no sentence")
+    sentences = itertools.chain([first], sentences)
+    if progress:
+        from tqdm.auto import tqdm
+
+        sentences = iter(tqdm(sentences, desc="Tokenising (once)", unit=" sentences", mininterval=0.5))
+    with atomic_folder(folder) as temporary:
+        empty = _write(temporary, sentences, tokenizer, max_length)
+        skipped.blank += empty  # reading has counted there in the meantime
+        about = {"data_hash": data_hash, "notes": skipped.message()}
+        (temporary / "about.json").write_text(json.dumps(about), encoding="utf-8")
+    result = _open(folder)
+    if result is None:
+        raise GradlabError(f"the token cache {str(folder)!r} cannot be read back; is the disk sound?")
+    return result
+
+
+def cache_folder() -> Path:
+    """Where tokenised files are kept: ``GRADLAB_CACHE_DIR``, or the user's cache folder of the platform."""
+    import platformdirs
+
+    return Path(os.environ.get("GRADLAB_CACHE_DIR") or platformdirs.user_cache_dir("gradlab"))
+
+
+def hash_file(path: str | Path) -> str:
+    """SHA-256 of a file's bytes."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def fingerprint(tokenizer: Any) -> str:
+    """A hash that differs between tokenizers which differ in what they do to a text."""
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    if backend is None:
+        content = {"vocabulary": tokenizer.get_vocab(), "class": type(tokenizer).__name__}
+    else:
+        content = json.loads(backend.to_str())
+        # Left behind by the tokenizer's last call; not a property of it.
+        content.pop("truncation", None)
+        content.pop("padding", None)
+    content["side"] = tokenizer.truncation_side
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def encoder_of(tokenizer: Any, max_length: int) -> Callable[[Sequence[str]], list[list[int]]]:
+    """A function from sentences to their ids, with special tokens, cut to ``max_length``."""
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    if backend is None:
+        return lambda batch: tokenizer(list(batch), truncation=True, max_length=max_length)["input_ids"]
+    # transformers' own call builds a dictionary a sentence and takes three times as long.
+    copy = type(backend).from_str(backend.to_str())
+    copy.no_padding()
+    copy.enable_truncation(max_length, direction=tokenizer.truncation_side)
+    encode = getattr(copy, "encode_batch_fast", copy.encode_batch)
+    return lambda batch: [encoding.ids for encoding in encode(list(batch))]
+
+
+def _write(folder: Path, sentences: Iterable[str], tokenizer: Any, max_length: int) -> int:
+    """Write ids and offsets; return the number of sentences without any token, which are left out."""
+    dtype = np.dtype(np.uint16 if len(tokenizer) <= 2**16 else np.int32)
+    encode = encoder_of(tokenizer, max_length)
+    lengths, empty = array.array("i"), 0
+    with (folder / f"ids.{dtype.name}").open("wb") as file:
+        for batch in _batched(sentences):
+            rows = [row for row in encode(batch) if row]
+            empty += len(batch) - len(rows)
+            lengths.extend(map(len, rows))
+            np.fromiter(itertools.chain.from_iterable(rows), dtype).tofile(file)
+    np.save(folder / "offsets.npy", np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]))
+    return empty
+
+
+def _batched(sentences: Iterable[str]) -> Iterator[tuple[str, ...]]:
+    iterator = iter(sentences)
+    while batch := tuple(itertools.islice(iterator, _BATCH)):
+        yield batch
+
+
+def _open(folder: Path) -> Tokens | None:
+    """What the folder holds, or None if it is absent or not whole."""
+    try:
+        about = json.loads((folder / "about.json").read_text(encoding="utf-8"))
+        offsets = np.load(folder / "offsets.npy", allow_pickle=False)
+        file = next(folder.glob("ids.*"))
+        ids = np.memmap(file, dtype=np.dtype(file.suffix[1:]), mode="r")
+        if len(ids) != offsets[-1]:
+            return None
+        return Tokens(ids, offsets, about["data_hash"], about["notes"])
+    except (OSError, ValueError, KeyError, StopIteration):
+        return None

@@ -1,0 +1,161 @@
+"""Blockwise losses against automatic differentiation of a cross-entropy, in time and memory.
+
+    python tests/benchmarks/blockwise.py                                   # the table of docs/scaling.md
+    python tests/benchmarks/blockwise.py --sizes 512 4096 --losses infonce mpt --repeat 20
+    python tests/benchmarks/blockwise.py --device cuda --plain-up-to 65536
+
+One evaluation is the loss and its gradient with respect to both views, from unit rows. All competitors of one size
+run in turn in one process, so that they see the same load; a ratio is the median of ratios within a turn.
+Extra memory is the rise of the peak of a fresh process (of the allocator on CUDA) beyond the inputs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as functional
+from tqdm import tqdm
+
+import gradlab
+
+TEMPERATURE = 0.05
+PLAIN = "cross-entropy"
+TIMED_IN_TURNS = 16384  # beyond, one run serves for time and memory
+
+
+def unit_rows(size: int, dimensions: int, device: str) -> torch.Tensor:
+    """Random unit rows, made in place."""
+    rows = torch.randn(size, dimensions, device=device)
+    return rows.div_(torch.linalg.vector_norm(rows, dim=-1, keepdim=True)).requires_grad_()
+
+
+def evaluation(name: str, block_size: int | None) -> Callable[[torch.Tensor, torch.Tensor], None]:
+    """A function that differentiates the plain cross-entropy or a blockwise loss."""
+    if name == PLAIN:
+
+        def plain(anchors: torch.Tensor, positives: torch.Tensor) -> None:
+            labels = torch.arange(anchors.shape[0], device=anchors.device)
+            functional.cross_entropy(anchors @ positives.T / TEMPERATURE, labels).backward()
+
+        return plain
+    loss = gradlab.blockwise(name, block_size)
+    return lambda anchors, positives: loss(anchors, positives).backward()
+
+
+def peak(device: str) -> float:
+    """Peak memory so far, MiB."""
+    if device != "cpu":
+        return torch.cuda.max_memory_allocated() / 2**20
+    status = Path("/proc/self/status")
+    if status.exists():  # unlike the resource usage, not what the parent process had
+        line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
+        return int(line.split()[1]) / 2**10
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)
+
+
+def seconds(run: Callable[[], None], device: str) -> tuple[float, float]:
+    """Wall time and processor time of one run."""
+    if device != "cpu":
+        torch.cuda.synchronize()
+    start = time.perf_counter(), time.process_time()
+    run()
+    if device != "cpu":
+        torch.cuda.synchronize()
+    return time.perf_counter() - start[0], time.process_time() - start[1]
+
+
+def measure(options: argparse.Namespace) -> dict[str, Any]:
+    """In a process of its own: times of all competitors in turn, or the memory of one."""
+    torch.set_num_threads(options.threads)
+    torch.manual_seed(0)
+    runs = {name: evaluation(name, options.block_size) for name in options.losses}
+    for run in runs.values():  # libraries set themselves up
+        run(unit_rows(64, 16, options.device), unit_rows(64, 16, options.device))
+    anchors = unit_rows(options.sizes[0], options.dimensions, options.device)
+    positives = unit_rows(options.sizes[0], options.dimensions, options.device)
+    before = peak(options.device)
+    times: dict[str, list[tuple[float, float]]] = {name: [] for name in runs}
+    for _ in range(options.repeat):
+        for name, run in runs.items():
+            anchors.grad = positives.grad = None
+            times[name].append(seconds(lambda run=run: run(anchors, positives), options.device))
+    return {"times": times, "memory": peak(options.device) - before}
+
+
+def in_fresh_process(
+    options: argparse.Namespace, size: int, losses: list[str], repeat: int
+) -> dict[str, Any]:
+    """`measure` elsewhere."""
+    command = [sys.executable, __file__, "--measure", "--device", options.device]
+    command += ["--sizes", str(size), "--losses", *losses, "--repeat", str(repeat)]
+    command += ["--threads", str(options.threads), "--dimensions", str(options.dimensions)]
+    if options.block_size is not None:
+        command += ["--block-size", str(options.block_size)]
+    return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
+
+
+def rows_of_table(options: argparse.Namespace, size: int) -> list[str]:
+    """Measure one size."""
+    losses = [*([PLAIN] if size <= options.plain_up_to else []), *options.losses]
+    alone = {name: in_fresh_process(options, size, [name], 1) for name in losses}
+    memory = {name: found["memory"] for name, found in alone.items()}
+    times = {name: found["times"][name] for name, found in alone.items()}
+    if size <= TIMED_IN_TURNS:
+        repeat = options.repeat or max(3, min(60, round((TIMED_IN_TURNS / size) ** 2)))
+        times = in_fresh_process(options, size, losses, repeat)["times"]
+    lines = []
+    for name in losses:
+        wall, processor = ([turn[which] for turn in times[name]] for which in (0, 1))
+        wall_ratio = processor_ratio = memory_ratio = "–"
+        if PLAIN in losses:
+            turns = list(zip(times[name], times[PLAIN], strict=True))
+            wall_ratio, processor_ratio = (
+                f"{statistics.median(own[which] / plain[which] for own, plain in turns):.2f}"
+                for which in (0, 1)
+            )
+            memory_ratio = f"{memory[name] / memory[PLAIN]:.3f}"
+        lines.append(
+            f"| {size:,} | {name} | {len(wall)} | {statistics.median(wall):.4g} | {min(wall):.4g} | {wall_ratio} "
+            f"| {statistics.median(processor):.4g} | {processor_ratio} | {memory[name]:,.0f} | {memory_ratio} |"
+        )
+    return lines
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--sizes", type=int, nargs="+", default=[2**power for power in range(9, 17)])
+    parser.add_argument("--losses", nargs="+", default=["infonce", "mpt"])
+    parser.add_argument("--dimensions", type=int, default=768)
+    parser.add_argument("--block-size", type=int)
+    parser.add_argument("--repeat", type=int, help="turns (by default more for smaller sizes)")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--plain-up-to", type=int, default=16384, help="largest size of the cross-entropy")
+    parser.add_argument("--measure", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.measure:
+        print(json.dumps(measure(options)))
+        return
+    print(f"torch {torch.__version__}, {options.threads} threads, D = {options.dimensions}, float32")
+    print(f"load average before {os.getloadavg()[0]:.1f}")
+    print("| N | loss | turns | median s | fastest s | / plain | CPU s | / plain | extra MiB | / plain |")
+    print("|--:|---|--:|--:|--:|--:|--:|--:|--:|--:|", flush=True)
+    for size in tqdm(options.sizes, unit="size"):
+        tqdm.write("\n".join(rows_of_table(options, size)))
+    print(f"load average after {os.getloadavg()[0]:.1f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,209 @@
+"""Training throughput beside the sentence-transformers trainer: same model, data, batch and length, in turns.
+
+Each round trains a few steps with every contender, one after the other in one process, so that a machine's ups and
+downs meet all of them; the ratio of a round is taken within it. Two clocks: wall time is what people wait for; CPU
+time (of all threads) is what counts on a machine that others use at the same time.
+
+    python tests/benchmarks/train_throughput.py --model MODEL --train-file sentences.txt
+    python tests/benchmarks/train_throughput.py --model MODEL --train-file sentences.txt --base-size \\
+        --device cuda --batch-size 512 --rounds 3 --steps 40        # a BERT-base with random weights, on a GPU
+
+Needs: pip install "sentence-transformers[train]"
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+from gradlab.train import Callback, TrainConfig, train
+from gradlab.train.sentences import read_sentences
+
+SKIPPED = 3  # steps until caches are warm
+
+
+class Watch(Callback):
+    """Wall and CPU time at the end of each step, for either library."""
+
+    def __init__(self) -> None:
+        self.times: list[tuple[float, float]] = []
+
+    def on_step(self, trainer, output) -> None:
+        self.note()
+
+    def note(self) -> None:
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
+        self.times.append((time.perf_counter(), time.process_time()))
+
+    def seconds(self, clock: int) -> float:
+        """Median seconds of a step, by wall clock (0) or CPU time (1)."""
+        return statistics.median(b[clock] - a[clock] for a, b in itertools.pairwise(self.times[SKIPPED:]))
+
+
+def ours(arguments: argparse.Namespace, precision: str, folder: Path, **settings) -> Watch:
+    watch = Watch()
+    config = TrainConfig(
+        model=str(arguments.model),
+        train_file=str(folder / "sentences.txt"),
+        output=tempfile.mkdtemp(dir=folder) + "/run",
+        batch_size=arguments.batch_size,
+        max_length=arguments.max_length,
+        max_steps=arguments.steps + SKIPPED + 1,
+        learning_rate=1e-5,
+        precision=precision,
+        device=arguments.device,
+        save_every=10**9,
+        compile=arguments.compile,
+        diagnostics_every=settings.pop("diagnostics_every", 0),
+        **settings,
+    )
+    train(config, callbacks=[watch])
+    return watch
+
+
+def theirs(arguments: argparse.Namespace, precision: str, folder: Path) -> Watch:
+    from datasets import Dataset
+    from sentence_transformers import (
+        SentenceTransformer,
+        SentenceTransformerTrainer,
+        SentenceTransformerTrainingArguments,
+    )
+    from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
+    from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+    from transformers import TrainerCallback
+
+    watch = Watch()
+
+    class Note(TrainerCallback):
+        def on_step_end(self, *_, **__):
+            watch.note()
+
+    steps = arguments.steps + SKIPPED + 1
+    sentences = list(itertools.islice(read_sentences(folder / "sentences.txt"), steps * arguments.batch_size))
+    transformer = Transformer(str(arguments.model), max_seq_length=arguments.max_length)
+    pooling = Pooling(transformer.get_embedding_dimension(), "cls")
+    model = SentenceTransformer(modules=[transformer, pooling], device=arguments.device)
+    settings = SentenceTransformerTrainingArguments(
+        output_dir=tempfile.mkdtemp(dir=folder),
+        per_device_train_batch_size=arguments.batch_size,
+        max_steps=steps,
+        learning_rate=1e-5,
+        bf16=precision == "bfloat16",
+        use_cpu=arguments.device == "cpu",
+        report_to="none",
+        save_strategy="no",
+        logging_strategy="no",
+        disable_tqdm=True,
+    )
+    SentenceTransformerTrainer(
+        model=model,
+        args=settings,
+        train_dataset=Dataset.from_dict({"anchor": sentences, "positive": sentences}),
+        loss=MultipleNegativesRankingLoss(model),
+        callbacks=[Note()],
+    ).train()
+    return watch
+
+
+def base_size(source: Path, folder: Path) -> Path:
+    """A BERT-base with random weights and the tokenizer of ``source``."""
+    from transformers import AutoTokenizer, BertConfig, BertModel
+
+    tokenizer = AutoTokenizer.from_pretrained(source)
+    tokenizer.save_pretrained(folder / "base")
+    BertModel(BertConfig(vocab_size=len(tokenizer)), add_pooling_layer=False).save_pretrained(folder / "base")
+    return folder / "base"
+
+
+def peak(device: str) -> float:
+    """Measured bfloat16 operations per second of a large matrix product."""
+    a = torch.randn(8192, 8192, device=device, dtype=torch.bfloat16)
+    times = []
+    for _ in range(20):
+        torch.cuda.synchronize()
+        began = time.perf_counter()
+        a @ a
+        torch.cuda.synchronize()
+        times.append(time.perf_counter() - began)
+    return 2 * 8192**3 / min(times)
+
+
+def operations(arguments: argparse.Namespace, folder: Path) -> float:
+    """Of one step: 6 per token and weight outside the embeddings, padding not counted (it is no work done)."""
+    from gradlab.encoder import Encoder
+    from gradlab.train.tokens import tokenize
+
+    encoder = Encoder.load(arguments.model)
+    tokens = tokenize(folder / "sentences.txt", encoder.tokenizer, arguments.max_length)
+    weights = sum(p.numel() for name, p in encoder.named_parameters() if "embeddings" not in name)
+    return 6 * weights * 2 * arguments.batch_size * len(tokens.ids) / len(tokens)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--model", type=Path, required=True)
+    parser.add_argument("--train-file", type=Path, required=True)
+    parser.add_argument("--base-size", action="store_true", help="a BERT-base with random weights")
+    parser.add_argument("--batch-size", type=int, default=64)
+    parser.add_argument("--max-length", type=int, default=32)
+    parser.add_argument("--steps", type=int, default=10)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--compile", action="store_true")
+    parser.add_argument("--quick", action="store_true", help="float32 of theirs against ours only")
+    arguments = parser.parse_args()
+    torch.set_num_threads(arguments.threads)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        count = (arguments.steps + SKIPPED + 1) * arguments.batch_size
+        sentences = itertools.islice(read_sentences(arguments.train_file), count)
+        (folder / "sentences.txt").write_text("\n".join(sentences), encoding="utf-8")
+        if arguments.base_size:
+            arguments.model = base_size(arguments.model, folder)
+        contenders: dict[str, Callable[[], Watch]] = {
+            "sentence-transformers float32": lambda: theirs(arguments, "float32", folder),
+            "gradlab float32": lambda: ours(arguments, "float32", folder),
+            "sentence-transformers bfloat16": lambda: theirs(arguments, "bfloat16", folder),
+            "gradlab bfloat16": lambda: ours(arguments, "bfloat16", folder),
+            "gradlab bfloat16, diagnostics": lambda: ours(
+                arguments, "bfloat16", folder, diagnostics_every=25
+            ),
+        }
+        report(
+            arguments,
+            {name: run for name, run in contenders.items() if not arguments.quick or "float32" in name},
+        )
+        if arguments.device.startswith("cuda"):
+            print(f"measured bf16 peak {peak(arguments.device) / 1e12:.0f} TFLOP/s; "
+                  f"{operations(arguments, folder) / 1e12:.3f} TFLOP a step")  # fmt: skip
+
+
+def report(arguments: argparse.Namespace, contenders: dict[str, Callable[[], Watch]]) -> None:
+    rounds: list[dict[str, Watch]] = []
+    for number in range(arguments.rounds):
+        # Every second round goes backwards: no contender is always the first after a pause.
+        names = list(contenders) if number % 2 == 0 else list(reversed(contenders))
+        rounds.append({name: contenders[name]() for name in names})
+    reference = "sentence-transformers float32"
+    print(f"{'':32s}{'sentences/s':>12s}{'x ' + reference + ' (wall, by round)':>58s}{'CPU time':>10s}")
+    for name in contenders:
+        wall = [one[reference].seconds(0) / one[name].seconds(0) for one in rounds]
+        cpu = statistics.median(one[reference].seconds(1) / one[name].seconds(1) for one in rounds)
+        rate = statistics.median(arguments.batch_size / one[name].seconds(0) for one in rounds)
+        shown = f"{statistics.median(wall):.2f} ({', '.join(f'{ratio:.2f}' for ratio in sorted(wall))})"
+        print(f"{name:32s}{rate:12.1f}{shown:>58s}{cpu:10.2f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,129 @@
+"""What watching costs: one run in which blocks of steps with and without the watcher alternate.
+
+    python tests/benchmarks/watcher_overhead.py [--loss ranking|symmetric] [--blocks 8] [--model FOLDER] [--sentences FILE]
+
+Every block has as many steps as lie between two records at the default schedule, and a watched block has one record.
+Blocks come in the order A B B A, so that a machine that grows slower or faster favours neither. `ranking`
+(MultipleNegativesRankingLoss) is measured in closed form, `symmetric` (its symmetric variant) from its gradients.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import lzma
+import os
+import statistics
+import tempfile
+import time
+import warnings
+from pathlib import Path
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+SHARED = Path(__file__).resolve().parents[3] / "shared"
+BATCH, LENGTH = 64, 32
+
+
+def main() -> None:
+    """Train, measure, print."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--loss", choices=("ranking", "symmetric"), default="ranking")
+    parser.add_argument("--blocks", type=int, default=8)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--model", type=Path, default=SHARED / "models" / "tinybert-4l-312d")
+    parser.add_argument("--sentences", type=Path, default=SHARED / "data" / "wiki1m.txt.xz")
+    parser.add_argument("--output", type=Path, help="Keep the recording here.")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as place:
+        measure(arguments, Path(arguments.output or place))
+
+
+def measure(arguments: argparse.Namespace, output: Path) -> None:
+    """One run of alternating blocks."""
+    import torch
+    from datasets import Dataset
+    from sentence_transformers import (
+        SentenceTransformer,
+        SentenceTransformerTrainer,
+        SentenceTransformerTrainingArguments,
+    )
+    from sentence_transformers.sentence_transformer import losses
+    from transformers import TrainerCallback
+
+    import gradlab
+    from gradlab.integrations.watcher import EVERY
+
+    torch.set_num_threads(arguments.threads)
+    steps = EVERY * arguments.blocks
+    opened = lzma.open if arguments.sentences.suffix == ".xz" else open
+    with opened(arguments.sentences, "rt", encoding="utf-8") as file:
+        sentences = [line.strip() for line in itertools.islice(file, BATCH * steps)]
+    model = SentenceTransformer(str(arguments.model), device="cpu")
+    model.max_seq_length = LENGTH
+    kind = {
+        "ranking": losses.MultipleNegativesRankingLoss,
+        "symmetric": losses.MultipleNegativesSymmetricRankingLoss,
+    }[arguments.loss]
+    trainer = SentenceTransformerTrainer(
+        model=model,
+        args=SentenceTransformerTrainingArguments(
+            output_dir=str(output), max_steps=steps, per_device_train_batch_size=BATCH, learning_rate=3e-5, use_cpu=True,
+            report_to="none", save_strategy="no", logging_strategy="no", disable_tqdm=True,
+        ),
+        train_dataset=Dataset.from_dict({"anchor": sentences, "positive": sentences}),
+        loss=kind(model),
+    )  # fmt: skip
+    plain = trainer.compute_loss
+    watcher = gradlab.watch(trainer, every=EVERY)
+    watched = trainer.compute_loss
+    spent: list[tuple[float, float]] = []
+
+    class Alternate(TrainerCallback):
+        """Switches the watcher between blocks and times every step."""
+
+        def on_step_begin(self, args, state, control, **kwargs):
+            trainer.compute_loss = watched if is_watched(state.global_step // EVERY) else plain
+            self.began = time.perf_counter(), time.process_time()
+
+        def on_step_end(self, args, state, control, **kwargs):
+            wall, cpu = self.began
+            spent.append((time.perf_counter() - wall, time.process_time() - cpu))
+
+    trainer.add_callback(Alternate())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        trainer.train()
+    report(spent, EVERY, watcher)
+
+
+def is_watched(block: int) -> bool:
+    """A B B A."""
+    return block % 4 in (0, 3)
+
+
+def report(spent: list[tuple[float, float]], every: int, watcher: object) -> None:
+    """Print what a step takes, with and without, and what the watcher says of itself."""
+    blocks = [spent[i : i + every] for i in range(0, len(spent), every)]
+    for clock, name in enumerate(("wall", "CPU")):
+        sums: dict[bool, list[float]] = {True: [], False: []}
+        for number, block in enumerate(blocks):
+            sums[is_watched(number)].append(sum(step[clock] for step in block))
+        with_it, without = statistics.mean(sums[True]), statistics.mean(sums[False])
+        print(
+            f"{name}: {with_it:.2f} s a block of {every} steps watched, {without:.2f} s not: "
+            f"{100 * (with_it / without - 1):+.2f}%  "
+            f"(watched {', '.join(f'{s:.2f}' for s in sums[True])}; not {', '.join(f'{s:.2f}' for s in sums[False])})"
+        )
+    records = len(watcher.history.series("watch", "seconds")[0])
+    watched = sum(wall for number, block in enumerate(blocks) if is_watched(number) for wall, _ in block)
+    print(
+        f"By its own clock: {records} records in {watcher.seconds:.3f} s, {1000 * watcher.seconds / records:.1f} ms each, "
+        f"{100 * watcher.seconds / watched:.2f}% of the watched blocks; components by {watcher._probes[''].method}"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,16 @@
+"""Fixtures every test file may use."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """Folder of real sentences, evaluation data and a small BERT; its tests are extra and skip without it."""
+    folder = Path(__file__).resolve().parents[2] / "shared"
+    if not (folder / "data").is_dir():
+        pytest.skip("the shared data folder is absent")
+    return folder

@@ -1,0 +1,53 @@
+"""Run by a launcher in several processes: the gradient of one batch for several losses, saved by the main process."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors.torch import save_file
+
+import gradlab
+from gradlab.encoder import Encoder
+from gradlab.train.distributed import Processes
+from gradlab.train.objective import MLP, Objective, freeze_unused
+from gradlab.train.random_state import seed_everything
+
+
+def gradient(
+    model: str, loss: str, sequences: list[np.ndarray], processes: Processes
+) -> dict[str, torch.Tensor]:
+    """The gradient of one batch over all processes, dropout off, in float64."""
+    seed_everything(0)
+    encoder = Encoder.load(model, "mean", dropout=0.0).double()
+    objective = Objective(
+        encoder, gradlab.get_loss(loss), head=MLP(encoder.dimension).double(), processes=processes
+    )
+    objective.train()
+    freeze_unused(objective)
+    parallel = processes.parallel(objective)
+    rows = processes.share(np.arange(len(sequences)))
+    output = parallel(objective.prepare([sequences[row] for row in rows]))
+    (output.loss * processes.count).backward()
+    found = {
+        name: parameter.grad for name, parameter in objective.named_parameters() if parameter.grad is not None
+    }
+    return found | {"loss": output.loss.detach(), "processes": torch.tensor([processes.count, len(rows)])}
+
+
+def sequences_of(model: str, sentences: list[str]) -> list[np.ndarray]:
+    tokenizer = Encoder.load(model).tokenizer
+    return [np.array(tokenizer(sentence)["input_ids"]) for sentence in sentences]
+
+
+if __name__ == "__main__":
+    model, file, output, *losses = sys.argv[1:]
+    processes = Processes.start("cpu")
+    sequences = sequences_of(model, Path(file).read_text().splitlines())
+    for loss in losses:
+        found = gradient(model, loss, sequences, processes)
+        if processes.is_main:
+            save_file(found, Path(output) / f"{loss}.safetensors")
+    processes.wait()

@@ -1,0 +1,89 @@
+"""Independent references: batches, loops over the printed formulas, and plain autograd of user-style code."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import torch
+
+import gradlab
+from gradlab.verification import BATCHES
+
+KINDS = list(BATCHES)
+Value = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+
+
+def batch(
+    kind: str = "clustered", count: int = 7, dim: int = 5, seed: int = 0
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Two views in float64."""
+    return tuple(torch.from_numpy(x) for x in BATCHES[kind](np.random.default_rng(seed), count, dim))
+
+
+def plain_gradients(
+    value: Value, anchors: torch.Tensor, positives: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Gradients of a sum of values with respect to both views, unprojected."""
+    views = [x.detach().clone().requires_grad_() for x in (anchors, positives)]
+    gradients = torch.autograd.grad(value(*views).sum(), views, allow_unused=True)
+    return tuple(torch.zeros_like(x) if g is None else g for x, g in zip(views, gradients, strict=True))
+
+
+def tangent(gradient: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+    """Row by row on the tangent space."""
+    return torch.stack([g - (g @ h) * h for g, h in zip(gradient, rows, strict=True)])
+
+
+def assert_same(left: torch.Tensor, right: torch.Tensor, parts: gradlab.Components | None = None) -> None:
+    """Equal to 1e-11 times max(1, largest entry), of the tensors or of the components behind them."""
+    scale = max(1.0, float(right.detach().abs().max()))
+    if parts is not None:
+        scale = max(scale, float(parts.weight.abs().max()), float(parts.positive_weight.abs().max()))
+    assert left.shape == right.shape
+    error = float((left - right).detach().abs().max())
+    assert error <= 1e-11 * scale, f"off by {error:.2g} at scale {scale:.2g}"
+
+
+def dots(first: torch.Tensor, second: torch.Tensor) -> list[list[float]]:
+    """All dot products, in a loop of Python numbers."""
+    first, second = first.tolist(), second.tolist()
+    return [[math.fsum(a * b for a, b in zip(x, y, strict=True)) for y in second] for x in first]
+
+
+def others(i: int, count: int) -> list[int]:
+    """All indices but i."""
+    return [j for j in range(count) if j != i]
+
+
+def nearest(similarities: list[list[float]], i: int) -> int:
+    """Index of the largest similarity but i's own; the first of equals."""
+    return max(others(i, len(similarities)), key=lambda j: similarities[i][j])
+
+
+def ordered_pairs(count: int) -> list[tuple[int, int]]:
+    """All (k, l) with k != l."""
+    return [(k, other) for k in range(count) for other in others(k, count)]
+
+
+def unordered_pairs(count: int) -> list[tuple[int, int]]:
+    """All (k, l) with k < l."""
+    return [(k, other) for k in range(count) for other in range(k + 1, count)]
+
+
+def paradigm(
+    dissipation: list[float],
+    weight: list[list[float]],
+    ratio: float,
+    negatives: torch.Tensor,
+    positives: torch.Tensor,
+) -> torch.Tensor:
+    """``GD_i Σ_{j≠i} W_ij (n_j - r h_i')``, Eq. 4 or 12, in loops."""
+    rows = []
+    for i in range(len(positives)):
+        row = torch.zeros_like(positives[i])
+        for j in others(i, len(positives)):
+            row = row + dissipation[i] * weight[i][j] * (negatives[j] - ratio * positives[i])
+        rows.append(row)
+    return torch.stack(rows)

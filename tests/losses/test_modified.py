@@ -1,0 +1,265 @@
+"""The four repaired losses against loops over Eqs 16 to 19 and Table 2, and their named options."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from naive_losses import (
+    KINDS,
+    assert_same,
+    batch,
+    dots,
+    nearest,
+    ordered_pairs,
+    others,
+    paradigm,
+    plain_gradients,
+    tangent,
+    unordered_pairs,
+)
+
+import gradlab
+
+NAMES = ["modified_mhe", "modified_mhs", "modified_barlow_twins", "modified_vicreg"]
+modified = pytest.mark.parametrize("name", NAMES)
+kinds = pytest.mark.parametrize("kind", KINDS)
+TAU = 0.05
+
+
+def naive_gate(anchors: torch.Tensor, positives: torch.Tensor, margin: float, one_view: bool) -> list[float]:
+    """``1{p_i - max_k S_ik < m}``, or as published ``1{1 - max_k Q_ik < m}``."""
+    across, within = dots(anchors, positives), dots(anchors, anchors)
+    gaps = []
+    for i in range(len(anchors)):
+        if one_view:
+            gaps.append(1 - within[i][nearest(within, i)])
+        else:
+            gaps.append(across[i][i] - across[i][nearest(across, i)])
+    return [1.0 if gap < margin else 0.0 for gap in gaps]
+
+
+def naive_weight(name: str, anchors: torch.Tensor, positives: torch.Tensor) -> list[list[float]]:
+    """Table 2."""
+    n = len(anchors)
+    within, other = dots(anchors, anchors), dots(positives, positives)
+    weight = [[0.0] * n for _ in range(n)]
+    for i in range(n):
+        for j in others(i, n):
+            if name == "modified_mhe":
+                z = sum(math.exp((within[k][m] - within[i][j]) / TAU) for k, m in unordered_pairs(n))
+                weight[i][j] = 1 / (TAU * z)
+            elif name == "modified_mhs":
+                distance = math.dist(anchors[i].tolist(), anchors[j].tolist())
+                weight[i][j] = 1 / distance if j == nearest(within, i) else 0.0
+            else:
+                q = other if name == "modified_barlow_twins" else within
+                weight[i][j] = 1 / sum(math.exp((q[k][m] - q[i][j]) / TAU) for k, m in ordered_pairs(n))
+    return weight
+
+
+def naive_value(name: str, ratio: float, margin: float, one_view: bool = False, both_ways: bool = False):
+    """The published losses with their stop-gradients, in loops; one value an anchor, or one for the batch."""
+
+    def value(anchors: torch.Tensor, positives: torch.Tensor) -> torch.Tensor:
+        n = len(anchors)
+        gate = naive_gate(anchors, positives, margin, one_view)
+        weight = naive_weight(name, anchors.detach(), positives.detach())
+        target = positives if both_ways else positives.detach()
+        if name == "modified_mhe":
+            own = [h if d else h.detach() for h, d in zip(anchors, gate, strict=True)]
+            energy = sum(
+                torch.exp(-((own[k] - own[m]) ** 2).sum() / (2 * TAU)) for k, m in unordered_pairs(n)
+            )
+            total = torch.log(2 / (n * (n - 1)) * energy)
+            for i in range(n):
+                to = target[i] if gate[i] else target[i].detach()
+                total = total + ratio / 2 * sum(weight[i]) * ((own[i] - to) ** 2).sum()
+            return total
+        values = []
+        for i in range(n):
+            if name == "modified_mhs":
+                distance = torch.stack(
+                    [(anchors[i] - anchors[j].detach()).norm() for j in others(i, n)]
+                ).min()
+                aligned = ratio / (2 * distance.detach()) * ((anchors[i] - target[i]) ** 2).sum()
+                values.append(gate[i] * (aligned - distance))
+            else:
+                pushed = sum(weight[i][j] * (anchors[i] @ anchors[j].detach()) for j in others(i, n))
+                values.append(gate[i] * (pushed - ratio * sum(weight[i]) * (anchors[i] @ target[i])))
+        return torch.stack(values)
+
+    return value
+
+
+def half_open(
+    kind: str, name: str = "modified_mhe", count: int = 8
+) -> tuple[torch.Tensor, torch.Tensor, float]:
+    """A batch, and a margin at which half of its gates are open."""
+    anchors, positives = batch(kind, count=count)
+    across = dots(anchors, positives)
+    gaps = sorted(across[i][i] - across[i][nearest(across, i)] for i in range(count))
+    return anchors, positives, (gaps[count // 2 - 1] + gaps[count // 2]) / 2
+
+
+@modified
+@kinds
+def test_equations_16_to_19(name: str, kind: str) -> None:
+    anchors, positives, margin = half_open(kind)
+    loss = gradlab.get_loss(name, margin=margin, static_ratio=1.3)
+    parts = gradlab.components(loss, anchors, positives)
+    gate = naive_gate(anchors, positives, margin, one_view=False)
+    assert sum(gate) == 4
+    assert parts.gradient_dissipation.tolist() == gate
+    weight = naive_weight(name, anchors, positives)
+    torch.testing.assert_close(
+        parts.weight, torch.tensor(weight, dtype=torch.float64), rtol=1e-11, atol=1e-300
+    )
+    torch.testing.assert_close(parts.ratio, torch.full((8,), 1.3, dtype=torch.float64), rtol=1e-13, atol=0)
+    reference = paradigm(gate, weight, 1.3, anchors, positives)
+    assert_same(parts.gradient(tangent=False), reference, parts)
+    assert_same(gradlab.autograd_gradient(loss, anchors, positives, tangent=False), reference, parts)
+    assert_same(gradlab.autograd_gradient(loss, anchors, positives), tangent(reference, anchors), parts)
+
+
+@modified
+@kinds
+@pytest.mark.parametrize("both_ways", [False, True])
+def test_value_and_both_gradients_of_the_definition(name: str, kind: str, both_ways: bool) -> None:
+    anchors, positives, margin = half_open(kind)
+    loss = gradlab.get_loss(name, margin=margin, static_ratio=1.3, effective_ratio="2r" if both_ways else "r")
+    reference = naive_value(name, 1.3, margin, both_ways=both_ways)
+    parts = gradlab.components(loss, anchors, positives)
+    assert_same(loss.value_of(gradlab.views.Views(anchors, positives)), reference(anchors, positives), parts)
+    ours = plain_gradients(lambda h, other: loss(h, other, reduction="sum"), anchors, positives)
+    theirs = plain_gradients(reference, anchors, positives)
+    for left, right, rows in zip(ours, theirs, (anchors, positives), strict=True):
+        assert_same(tangent(left, rows), tangent(right, rows), parts)
+    assert bool(ours[1].any()) == both_ways
+
+
+@modified
+def test_closed_gates_receive_no_gradient_in_either_view(name: str) -> None:
+    anchors, positives, margin = half_open("clustered")
+    loss = gradlab.get_loss(name, margin=margin, effective_ratio="2r")
+    is_open = gradlab.components(loss, anchors, positives).gradient_dissipation > 0
+    for gradient in plain_gradients(lambda h, other: loss(h, other, reduction="sum"), anchors, positives):
+        assert not gradient[~is_open].any()
+        assert bool(gradient[is_open].any(dim=1).all())
+
+
+@modified
+@kinds
+def test_with_2r_a_pair_closes_as_under_twice_the_ratio(name: str, kind: str) -> None:
+    """Rate of change of p_i when both views follow their gradients, against fixed positives under 2r."""
+    anchors, positives, margin = half_open(kind)
+    loss = gradlab.get_loss(name, margin=margin, static_ratio=1.3, effective_ratio="2r")
+    both = plain_gradients(lambda h, other: loss(h, other, reduction="sum"), anchors, positives)
+    doubled = gradlab.components(gradlab.get_loss(loss, static_ratio=2.6), anchors, positives)
+    first, second = tangent(both[0], anchors), tangent(both[1], positives)
+    closing = -(first * positives).sum(dim=1) - (second * anchors).sum(dim=1)
+    assert_same(closing, -(doubled.gradient() * positives).sum(dim=1), doubled)
+    assert closing.abs().max() > 0
+    same = gradlab.components(gradlab.get_loss(loss, effective_ratio="r"), anchors, positives)
+    assert torch.equal(same.gradient(), gradlab.components(loss, anchors, positives).gradient())
+
+
+@modified
+@kinds
+def test_the_gate_of_the_published_results_looks_at_one_view(name: str, kind: str) -> None:
+    anchors, positives = batch(kind, count=8)
+    within = dots(anchors, anchors)
+    gaps = sorted(1 - within[i][nearest(within, i)] for i in range(8))
+    margin = (gaps[3] + gaps[5]) / 2
+    loss = gradlab.get_loss(name, margin=margin, gate="one_view")
+    gate = naive_gate(anchors, positives, margin, one_view=True)
+    assert 0 < sum(gate) < 8
+    assert gradlab.components(loss, anchors, positives).gradient_dissipation.tolist() == gate
+    reference = naive_value(name, loss.static_ratio, margin, one_view=True)
+    parts = gradlab.components(loss, anchors, positives)
+    gradient = tangent(plain_gradients(reference, anchors, positives)[0], anchors)
+    assert_same(gradlab.autograd_gradient(loss, anchors, positives), gradient, parts)
+    assert_same(parts.gradient(), gradient, parts)
+
+
+@modified
+def test_the_exact_simulator_takes_the_gate_of_two_views_only(name: str) -> None:
+    gate = gradlab.get_loss(name, margin=0.27).exact_gate()
+    angles = torch.linspace(0, 3, 7).numpy()
+    assert gate is not None
+    expected = gradlab.get_loss("mpt", margin=0.27).exact_gate()
+    assert gate.threshold(angles).tolist() == expected.threshold(angles).tolist()
+    assert gate.kinks == expected.kinks
+    assert gradlab.get_loss(name, gate="one_view").exact_gate() is None
+
+
+TABLES = {  # m, τ, r of Table 4 (BERT) and of Table 5 (RoBERTa)
+    "modified_mhe": ((0.30, 0.05, 1.75), (0.30, 0.05, 1.25)),
+    "modified_mhs": ((0.30, None, 1.75), (0.27, None, 1.00)),
+    "modified_barlow_twins": ((0.30, 0.05, 1.50), (0.37, 0.05, 1.25)),
+    "modified_vicreg": ((0.30, 0.05, 1.50), (0.37, 0.05, 1.25)),
+}
+
+
+@modified
+def test_published_settings(name: str) -> None:
+    for preset, expected in zip(("bert", "roberta"), TABLES[name], strict=True):
+        loss = gradlab.get_loss(name, preset=preset)
+        assert (loss.margin, getattr(loss, "temperature", None), loss.static_ratio) == expected
+        assert (loss.gate, loss.effective_ratio) == ("two_view", "r")
+        assert loss.presets[preset].learning_rate == 1e-5
+        assert loss.presets[preset].batch_size == {"bert": 128, "roberta": 512}[preset]
+    assert gradlab.get_loss(name) == gradlab.get_loss(name, preset="bert")
+    published = gradlab.get_loss(name, preset="as_published")
+    assert (published.gate, published.effective_ratio) == ("one_view", "2r")
+    assert "one_view" in repr(published)
+    assert "2r" in repr(published)
+
+
+def test_the_energy_counts_once_however_many_gates_are_open() -> None:
+    anchors, positives = batch(count=8)
+    wide = gradlab.get_loss("modified_mhe", margin=4.0, static_ratio=0.0)
+    energy = gradlab.get_loss("mhe", nu=1.0, temperature=0.05).uniformity(
+        gradlab.views.Views(anchors, positives)
+    )
+    assert_same(wide(anchors, positives), energy)
+    assert_same(gradlab.get_loss(wide, margin=-4.0)(anchors, positives), energy)
+
+
+def test_a_floor_on_the_distance() -> None:
+    anchors, positives = batch(count=9)
+    plain = gradlab.components("modified_mhs", anchors, positives)
+    floor = float((1 / plain.total_weight).median()) ** 2
+    loss = gradlab.get_loss("modified_mhs", squared_distance_floor=floor)
+    parts = gradlab.components(loss, anchors, positives)
+    near = (1 / plain.total_weight) ** 2 <= floor
+    assert 0 < int(near.sum()) < 9
+    assert not parts.weight[near].any()
+    assert torch.equal(parts.weight[~near], plain.weight[~near])
+    for tangential in (True, False):
+        gradient = gradlab.autograd_gradient(loss, anchors, positives, tangent=tangential)
+        assert_same(gradient, parts.gradient(tangent=tangential), parts)
+
+
+@modified
+def test_two_sentences_equal_rows_and_one_sentence(name: str) -> None:
+    anchors, positives = batch(count=2)
+    same = anchors[:1].repeat(4, 1)
+    for first, second in ((anchors, positives), (same, same.clone())):
+        parts = gradlab.components(name, first, second)
+        assert bool(torch.isfinite(gradlab.get_loss(name)(first, second)))
+        for tangential in (True, False):
+            gradient = gradlab.autograd_gradient(name, first, second, tangent=tangential)
+            assert_same(gradient, parts.gradient(tangent=tangential))
+    with pytest.raises(gradlab.GradlabError, match="no negatives"):
+        gradlab.components(name, anchors[:1], positives[:1])
+
+
+@modified
+@pytest.mark.parametrize(
+    ("field", "value"), [("gate", "onview"), ("effective_ratio", "r2"), ("effective_ratio", 2)]
+)
+def test_unknown_options_are_refused(name: str, field: str, value: object) -> None:
+    with pytest.raises(gradlab.GradlabError, match=f"{field} must be '"):
+        gradlab.get_loss(name, **{field: value})

@@ -1,0 +1,61 @@
+"""Losses as short texts, presets and named options."""
+
+from __future__ import annotations
+
+import pytest
+
+import gradlab
+from gradlab.losses.registry import loss_class
+from gradlab.losses.specs import parse_spec, spec
+
+
+@pytest.mark.parametrize("name", gradlab.loss_names())
+def test_a_text_makes_an_equal_loss(name: str) -> None:
+    loss = gradlab.get_loss(name)
+    assert spec(loss) == name
+    assert gradlab.get_loss(spec(loss)) == loss
+    for preset in loss.presets:
+        changed = gradlab.get_loss(name, preset=preset)
+        assert gradlab.get_loss(spec(changed)) == changed
+        assert gradlab.get_loss(f"{name}(preset={preset})") == changed
+
+
+def test_settings_in_a_text() -> None:
+    loss = gradlab.get_loss("mpt(margin=-1e-3)")
+    assert loss == gradlab.get_loss("mpt", margin=-0.001)
+    assert spec(loss) == "mpt(margin=-0.001)"
+    assert gradlab.get_loss(" mpt ( margin = 0.3 ) ") == gradlab.get_loss("mpt", margin=0.3)
+    assert gradlab.get_loss("modified_mhs(gate='one_view')").gate == "one_view"
+    assert loss_class("mpt(margin=0.3)") is loss_class("mpt")
+    assert parse_spec("f(a=g(b=1), c=0.5 * h)") == ("f", {"a": "g(b=1)", "c": "0.5 * h"})
+
+
+def test_what_is_given_beats_the_preset_and_the_text() -> None:
+    loss = gradlab.get_loss("modified_mhs", preset="roberta", margin=0.5)
+    assert (loss.margin, loss.static_ratio) == (0.5, 1.0)
+    loss = gradlab.get_loss("modified_mhs(preset=roberta, static_ratio=2)", margin=0.5)
+    assert (loss.margin, loss.static_ratio) == (0.5, 2.0)
+    own = gradlab.get_loss("modified_mhs", margin=0.5, gate="one_view")
+    assert gradlab.get_loss(own, preset="roberta") == gradlab.get_loss(own, margin=0.27, static_ratio=1.0)
+    assert gradlab.get_loss(own) is own
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("mpt(margin=0.3", "not of the form"),
+        ("mpt(0.3)", "not of the form"),
+        ("mpt(**x)", "not of the form"),
+        ("a.b(margin=1)", "unknown loss 'a.b'"),
+        ("mpt(margin=0.3) + 1", "not of the form"),
+        ("mpt(margn=0.3)", "Did you mean 'margin'"),
+        ("mpt(margin=high)", "margin must be a number"),
+        ("mtp(margin=0.3)", "Did you mean 'mpt'"),
+        ("mpt(preset=bert)", "mpt has no preset 'bert'; it has: none"),
+        ("modified_mhe(preset=robert)", "Did you mean 'roberta'"),
+    ],
+)
+def test_bad_texts(text: str, message: str) -> None:
+    with pytest.raises(gradlab.GradlabError, match=message) as caught:
+        gradlab.get_loss(text)
+    assert "\n" not in str(caught.value)

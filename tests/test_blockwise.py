@@ -1,0 +1,523 @@
+"""Blockwise losses against automatic differentiation of the loss itself, and against loops."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import math
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from array_api_compat import array_namespace
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import gradlab
+from gradlab.blocks.evaluation import CPU_ENTRIES, FEWEST_ROWS, Evaluation, default_block_size
+from gradlab.losses.base import PairLoss
+from gradlab.losses.registry import loss_class
+from gradlab.views import Views
+
+PAIR_NAMES = [name for name in gradlab.loss_names() if issubclass(loss_class(name), PairLoss)]
+RECOMBINED = [
+    {"gate": "infonce", "weight": "met", "ratio": "arccon"},
+    {"gate": "met", "weight": "arccon", "ratio": "mpt", "effective_ratio": "2r"},
+    {"gate": "0.5", "weight": "uniform", "ratio": "0.0"},
+]
+LOSSES = [gradlab.get_loss(name) for name in PAIR_NAMES] + [
+    gradlab.get_loss("baseline", effective_ratio="2r"),
+    *(gradlab.get_loss("recombined", **parts) for parts in RECOMBINED),
+]
+SMOOTH = [loss for loss in LOSSES if not loss.surrogate]
+all_losses = pytest.mark.parametrize("loss", LOSSES, ids=str)
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    """The products here are too small to share out."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def unit(rows: torch.Tensor) -> torch.Tensor:
+    return rows / rows.norm(dim=-1, keepdim=True)
+
+
+def views(
+    size: int, extra: int = 0, dimensions: int = 12, dtype: torch.dtype = torch.float64, spread: float = 0.15
+) -> list[torch.Tensor | None]:
+    """Anchors, positives near them, extra negatives: leaves that want gradients."""
+    generator = torch.Generator().manual_seed(size + 1000 * extra + dimensions)
+
+    def draw(rows: int) -> torch.Tensor:
+        return torch.randn(rows, dimensions, generator=generator, dtype=torch.float64)
+
+    anchors = unit(draw(size))
+    positives = unit(anchors + spread * draw(size))
+    others = unit(draw(extra)) if extra else None
+    return [
+        None if rows is None else unit(rows.to(dtype)).requires_grad_()
+        for rows in (anchors, positives, others)
+    ]
+
+
+def gradients(
+    loss: Any, rows: list[torch.Tensor | None], reduction: str, upstream: torch.Tensor, **options: Any
+) -> tuple[torch.Tensor, list[torch.Tensor]]:
+    value = loss(*rows, reduction, **options)
+    leaves = [part for part in rows if part is not None]
+    found = torch.autograd.grad(value, leaves, upstream, allow_unused=True, materialize_grads=True)
+    return value.detach(), list(found)
+
+
+def assert_equal_to_autograd(
+    loss: PairLoss,
+    rows: list[torch.Tensor | None],
+    block_size: int | None,
+    tolerance: float,
+    smallest_scale: float = 1e-2,
+    **options: Any,
+) -> None:
+    """Values and whole gradients, in every reduction, each relative to its largest entry (or the smallest scale)."""
+    anchors = rows[0]
+    for reduction in ("mean", "sum", "none"):
+        upstream = (
+            torch.linspace(-1, 2, len(anchors)).to(anchors) if reduction == "none" else torch.tensor(1.7)
+        )
+        upstream = upstream.to(anchors.dtype)
+        expected = gradients(loss, rows, reduction, upstream, **options)
+        found = gradients(gradlab.blockwise(loss, block_size), rows, reduction, upstream, **options)
+        for one, other in zip((found[0], *found[1]), (expected[0], *expected[1]), strict=True):
+            assert one.dtype == anchors.dtype
+            scale = float(other.abs().max())
+            torch.testing.assert_close(one, other, rtol=0, atol=tolerance * max(scale, smallest_scale))
+
+
+@all_losses
+@pytest.mark.parametrize(
+    ("size", "extra", "in_batch", "block_size"),
+    [
+        pytest.param(50, 0, True, 16, id="last block smaller"),
+        pytest.param(48, 0, True, 16, id="blocks of one size"),
+        pytest.param(50, 7, True, 16, id="extra negatives"),
+        pytest.param(50, 7, False, 20, id="extra negatives only"),
+        pytest.param(2, 0, True, 1, id="N = 2, one row a block"),
+        pytest.param(2, 1, True, None, id="N = 2"),
+        pytest.param(1, 3, True, None, id="N = 1"),
+        pytest.param(40, 0, True, 1000, id="one block"),
+    ],
+)
+def test_equals_autograd_in_float64(
+    loss: PairLoss, size: int, extra: int, in_batch: bool, block_size: int | None
+) -> None:
+    assert_equal_to_autograd(loss, views(size, extra), block_size, 1e-12, in_batch_negatives=in_batch)
+
+
+@all_losses
+def test_equals_autograd_in_float32(loss: PairLoss) -> None:
+    assert_equal_to_autograd(loss, views(300, 40, 96, torch.float32), 128, 1e-5)
+
+
+@all_losses
+def test_more_columns_than_one_product_takes(loss: PairLoss) -> None:
+    """Products are split at 1024 negatives on a CPU."""
+    assert_equal_to_autograd(loss, views(40, 2100, 6), 32, 1e-12)
+
+
+def test_rows_of_any_layout() -> None:
+    """Transposed and strided rows, one tensor as both views, and rows whose graph goes on."""
+    raw = torch.randn(
+        12, 40, dtype=torch.float64, generator=torch.Generator().manual_seed(0), requires_grad=True
+    )
+    loss = gradlab.get_loss("arccon")
+
+    def train(function: Any) -> torch.Tensor:
+        rows = unit(raw.T)
+        value = function(rows[::2], rows[1::2]) + function(rows, rows, rows[:3].contiguous())
+        (gradient,) = torch.autograd.grad(value, raw)
+        return gradient
+
+    torch.testing.assert_close(train(gradlab.blockwise(loss, 7)), train(loss), rtol=1e-12, atol=1e-13)
+
+
+@all_losses
+def test_duplicates_coincidences_and_ties(loss: PairLoss) -> None:
+    """Rows of ±1/2: cosines are exact, so ties are ties in any order of summation; the first one counts."""
+    signs = torch.tensor([[1 if index >> bit & 1 else -1 for bit in range(4)] for index in range(16)])
+    anchors = (signs[[0, 1, 2, 3, 3, 5, 6, 6, 15, 0]].double() / 2).requires_grad_()
+    positives = (signs[[0, 1, 3, 2, 12, 5, 9, 6, 0, 7]].double() / 2).requires_grad_()
+    rows = [anchors, positives, None]
+    if not loss(*rows).isfinite():  # an infinite weight times its cosine
+        assert loss.surrogate
+        with pytest.raises(gradlab.GradlabError, match=r"recombined is (nan|inf|-inf) at anchor"):
+            gradlab.blockwise(loss, 3)(*rows)
+        return
+    assert_equal_to_autograd(loss, rows, 3, 1e-12)
+
+
+@all_losses
+def test_all_rows_equal(loss: PairLoss) -> None:
+    row = torch.tensor([[0.5, -0.5, 0.5, 0.5]], dtype=torch.float64).repeat(6, 1)
+    rows = [row.clone().requires_grad_(), row.clone().requires_grad_(), None]
+    if not loss(*rows).isfinite():
+        assert loss.surrogate
+        with pytest.raises(gradlab.GradlabError, match="coincides"):
+            gradlab.blockwise(loss)(*rows)
+        return
+    assert_equal_to_autograd(loss, rows, 4, 1e-13, smallest_scale=10.0)  # terms of size 1/τ cancel
+
+
+def loop_gradients(
+    loss: PairLoss, anchors: np.ndarray, positives: np.ndarray, extra: np.ndarray, fixed: bool
+) -> list[np.ndarray]:
+    """The gradient of ``Σ_i sg(GD_i) Σ_j sg(W_ij) (S_ij - sg(R_i) p_i)`` with respect to all rows, term by term."""
+    parts = gradlab.components(loss, anchors, positives, extra)
+    by_anchors, by_positives, by_extra = (np.zeros_like(rows) for rows in (anchors, positives, extra))
+    negatives = np.concatenate([positives, extra])
+    by_negatives = np.zeros_like(negatives)
+    for i in range(len(anchors)):
+        for j in range(len(negatives)):
+            if i == j:
+                continue
+            push = parts.gradient_dissipation[i] * parts.weight[i, j]
+            by_anchors[i] += push * (negatives[j] - parts.ratio[i] * positives[i])
+            by_negatives[j] += 0 if fixed else push * anchors[i]
+            by_positives[i] -= push * parts.ratio[i] * anchors[i]
+    return [
+        by_anchors,
+        by_positives + by_negatives[: len(positives)],
+        by_extra + by_negatives[len(positives) :],
+    ]
+
+
+@pytest.mark.parametrize("loss", [loss for loss in LOSSES if loss.surrogate], ids=str)
+def test_surrogates_equal_loops(loss: PairLoss) -> None:
+    rows = views(9, 4, 5)
+    _, found = gradients(gradlab.blockwise(loss, 4), rows, "sum", torch.ones((), dtype=torch.float64))
+    expected = loop_gradients(loss, *(part.detach().numpy() for part in rows), fixed=loss.negatives_are_fixed)
+    assert any(np.abs(part).max() > 0.01 for part in expected)
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one.numpy(), other, rtol=0, atol=1e-13 * max(1, np.abs(other).max()))
+
+
+@pytest.mark.parametrize("loss", SMOOTH, ids=str)
+@pytest.mark.parametrize("reduction", ["mean", "none"])
+def test_gradcheck_through_normalisation(loss: PairLoss, reduction: str) -> None:
+    raw = [3 * part.detach() for part in views(6, 3, 4)]
+    blocks = gradlab.blockwise(loss, 4)
+    assert torch.autograd.gradcheck(
+        lambda *rows: blocks(*rows, reduction, normalize=True), [part.requires_grad_() for part in raw]
+    )
+
+
+@pytest.mark.parametrize("loss", SMOOTH, ids=str)
+def test_gradient_is_right_off_the_sphere_too(loss: PairLoss) -> None:
+    """Radial parts included: the value as a function of any rows, differentiated numerically."""
+    rows = [part.detach() for part in views(5, 3, 4)]
+    scale = torch.linspace(0.5, 2, 5, dtype=torch.float64)
+    _, found = Evaluation(loss, Views(*rows), 2).differentiate(scale, (True, True, True))
+    for which, part in enumerate(rows):
+        for index in np.ndindex(*part.shape):
+            ends = []
+            for step in (1e-6, -1e-6):
+                moved = [other.clone() for other in rows]
+                moved[which][index] += step
+                ends.append(float((Evaluation(loss, Views(*moved), 2).values() * scale).sum()))
+            assert float(found[which][index]) == pytest.approx((ends[0] - ends[1]) / 2e-6, abs=2e-7)
+
+
+@all_losses
+@pytest.mark.parametrize("wanted", [(True, False, False), (False, True, False), (False, False, True)])
+@pytest.mark.parametrize("reduction", ["mean", "none"])
+def test_only_the_wanted_gradients(loss: PairLoss, wanted: tuple[bool, ...], reduction: str) -> None:
+    rows = [part.detach().requires_grad_(want) for part, want in zip(views(20, 5), wanted, strict=True)]
+    leaf = rows[wanted.index(True)]
+    value = loss(*rows, reduction).sum()
+    expected = torch.autograd.grad(value, leaf)[0] if value.requires_grad else torch.zeros_like(leaf)
+    found = torch.autograd.grad(gradlab.blockwise(loss, 8)(*rows, reduction).sum(), leaf)[0]
+    torch.testing.assert_close(found, expected, rtol=1e-11, atol=1e-13)
+    assert all(part.grad is None for part in rows)
+
+
+@all_losses
+def test_without_gradients_there_is_no_graph(loss: PairLoss) -> None:
+    rows = views(20, 3)
+    blocks = gradlab.blockwise(loss, 8)
+    with torch.no_grad():
+        value = blocks(*rows)
+    with torch.inference_mode():
+        assert float(blocks(*rows)) == pytest.approx(float(value), rel=1e-15)
+    detached = blocks(*(part.detach() for part in rows))
+    assert not value.requires_grad
+    assert not detached.requires_grad
+    assert float(detached) == pytest.approx(float(loss(*rows).detach()), rel=1e-12)
+
+
+class LargestTensor(TorchDispatchMode):
+    """Records the size of the largest tensor that any operation returns."""
+
+    entries = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        result = function(*args, **(kwargs or {}))
+        for part in result if isinstance(result, (tuple, list)) else [result]:
+            if isinstance(part, torch.Tensor):
+                self.entries = max(self.entries, part.numel())
+        return result
+
+
+@all_losses
+@pytest.mark.parametrize("reduction", ["mean", "none"])
+def test_no_matrix_of_all_similarities(loss: PairLoss, reduction: str) -> None:
+    rows = views(400, 200, 4)
+    with LargestTensor() as largest:
+        loss(*rows, reduction).sum().backward()
+    assert largest.entries >= 400 * 600
+    with LargestTensor() as largest:
+        gradlab.blockwise(loss, 16)(*rows, reduction).sum().backward()
+    assert 16 * 600 <= largest.entries < 17 * 600
+
+
+def test_default_block_size() -> None:
+    cpu = torch.device("cpu")
+    assert default_block_size(CPU_ENTRIES // 512, cpu) == 512
+    assert default_block_size(10**9, cpu) == FEWEST_ROWS
+    assert default_block_size(65536, torch.device("cuda")) > default_block_size(65536, cpu)
+
+
+@all_losses
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision_computes_in_float32(loss: PairLoss, dtype: torch.dtype) -> None:
+    """Equal to the loss of the very same rows in float64 up to float32, and to rounding of the gradient."""
+    rows = [part.detach().to(dtype).requires_grad_() for part in views(60, 8, 32, torch.float32)]
+    value = gradlab.blockwise(loss, 16)(*rows, "sum")
+    value.backward()
+    exact = [part.detach().double().requires_grad_() for part in rows]
+    expected = loss.value_of(Views(*exact)).sum()
+    expected.backward()
+    assert value.dtype == torch.float32
+    assert value.item() == pytest.approx(expected.item(), rel=1e-5)
+    for part, reference in zip(rows, exact, strict=True):
+        assert part.grad.dtype == dtype
+        if reference.grad is not None:
+            worst = float(reference.grad.abs().max())
+            error = float((part.grad.double() - reference.grad).abs().max())
+            assert error <= (torch.finfo(dtype).eps + 1e-5) * worst
+
+
+@all_losses
+def test_normalize_in_half_precision_keeps_what_the_rows_have(loss: PairLoss) -> None:
+    raw = [(3 * part.detach()).bfloat16().requires_grad_() for part in views(30, 4)]
+    value = gradlab.blockwise(loss, 8)(*raw, normalize=True)
+    exact = loss(*(unit(part.detach().double()) for part in raw))
+    assert value.item() == pytest.approx(exact.item(), rel=1e-5)
+    value.backward()
+    assert raw[0].grad.dtype == torch.bfloat16
+
+
+@all_losses
+def test_autocast_changes_nothing(loss: PairLoss) -> None:
+    rows = views(60, 8, 32, torch.float32)
+    blocks = gradlab.blockwise(loss, 16)
+    for reduction in ("mean", "none"):
+        upstream = torch.ones(60 if reduction == "none" else ())
+        plain = gradients(blocks, rows, reduction, upstream)
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            cast = gradients(blocks, rows, reduction, upstream)
+        for one, other in zip((cast[0], *cast[1]), (plain[0], *plain[1]), strict=True):
+            assert torch.equal(one, other)
+
+
+def test_an_encoder_under_autocast_with_gradient_accumulation() -> None:
+    """Two microbatches give the sum of their gradients, and the encoder's bfloat16 outputs are welcome."""
+    torch.manual_seed(0)
+    encoder = torch.nn.Linear(16, 8)
+    data = torch.randn(2, 2, 12, 16)
+    blocks = gradlab.blockwise("infonce", 5)
+
+    def backward(batch: torch.Tensor) -> torch.Tensor:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            anchors, positives = encoder(batch[0]), encoder(batch[1])
+            assert anchors.dtype == torch.bfloat16
+            value = blocks(anchors, positives, normalize=True)
+        value.backward()
+        return encoder.weight.grad.clone()
+
+    both = backward(data[0]), backward(data[1])
+    encoder.zero_grad()
+    torch.testing.assert_close(both[0] + backward(data[1]), both[1])
+    encoder.zero_grad()
+    anchors, positives = (unit(encoder(view)) for view in data[0])
+    gradlab.get_loss("infonce")(anchors, positives).backward()
+    error = (both[0] - encoder.weight.grad).norm() / encoder.weight.grad.norm()
+    assert 1e-5 < error < 0.1  # the encoder's own bfloat16
+
+
+@pytest.mark.parametrize("reduction", ["mean", "none"])
+def test_backward_twice(reduction: str) -> None:
+    rows = views(20, 3)
+    value = gradlab.blockwise("infonce", 8)(*rows, reduction).sum()
+    value.backward(retain_graph=True)
+    once = [part.grad.clone() for part in rows]
+    value.backward()
+    for part, first in zip(rows, once, strict=True):
+        torch.testing.assert_close(part.grad, 2 * first, rtol=1e-15, atol=0)
+    with pytest.raises(RuntimeError, match="backward through the graph a second time"):
+        value.backward()
+
+
+@pytest.mark.parametrize("reduction", ["mean", "none"])
+def test_second_derivatives_are_refused(reduction: str) -> None:
+    rows = views(10)
+    value = gradlab.blockwise("infonce")(*rows, reduction).sum()
+    with pytest.raises(gradlab.GradlabError, match="first derivatives only"):
+        torch.autograd.grad(value, rows[0], create_graph=True)
+
+
+def test_rows_changed_in_place_are_noticed() -> None:
+    rows = views(10)
+    value = gradlab.blockwise("infonce")(*rows, "none").sum()
+    with torch.no_grad():
+        rows[0].neg_()
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        value.backward()
+
+
+@dataclasses.dataclass(frozen=True)
+class SoftmaxAndHinge(PairLoss):
+    """A loss that nobody registered: a softmax over all negatives plus the hardest chord, to the square."""
+
+    def value(self, positive, negatives):
+        hinge = (2 - negatives.hardest.chord) ** 2
+        return negatives.log_sum_exp(0.1) + negatives.log_sum_exp(0.5) - 3 * positive.angle + hinge
+
+    def summary(self, negatives):
+        return negatives.hardest
+
+    def dissipation(self, positive, summary):
+        return array_namespace(positive.chord).ones_like(positive.chord)
+
+    def weight(self, negatives):
+        xp = array_namespace(negatives.cosine)
+        hardest = xp.arange(negatives.cosine.shape[-1]) == negatives.hardest_index[..., None]
+        slope = (2 * (2 - negatives.hardest.chord) / negatives.hardest.chord)[..., None]
+        spread = negatives.softmax(0.1) / 0.1 + negatives.softmax(0.5) / 0.5
+        return spread + xp.where(hardest, slope, xp.zeros_like(slope))
+
+    def ratio(self, positive, summary):
+        raise AssertionError("the value is differentiated, not this")
+
+
+@dataclasses.dataclass(frozen=True)
+class LargestCosine(PairLoss):
+    """One-hot weight, and a value that takes the negative's cosine itself."""
+
+    one_hot_weight = True
+
+    def value(self, positive, negatives):
+        xp = array_namespace(negatives.cosine)
+        return xp.exp(xp.max(negatives.cosine, axis=-1) - positive.cosine) * negatives.hardest.sine
+
+    summary = dissipation = ratio = weight = value
+
+
+@pytest.mark.parametrize("loss", [SoftmaxAndHinge(), LargestCosine()], ids=["all negatives", "hardest"])
+def test_a_new_loss_is_served(loss: PairLoss) -> None:
+    assert_equal_to_autograd(loss, views(30, 4), 8, 1e-12)
+
+
+def test_a_loss_without_the_positive_or_without_negatives_in_its_value() -> None:
+    class Uniform(SoftmaxAndHinge):
+        def value(self, positive, negatives):
+            return negatives.log_sum_exp(0.1)
+
+        def weight(self, negatives):
+            return negatives.softmax(0.1) / 0.1
+
+    assert_equal_to_autograd(Uniform(), views(12, 2), 5, 1e-12)
+
+
+def test_gradients_that_are_not_finite_are_refused() -> None:
+    class Steep(SoftmaxAndHinge):
+        def weight(self, negatives):
+            return negatives.softmax(0.1) * math.inf
+
+    with pytest.raises(gradlab.GradlabError, match=r"gradient of .* is not finite"):
+        gradlab.blockwise(Steep())(*views(6))
+
+
+@all_losses
+def test_numpy_values(loss: PairLoss) -> None:
+    rows = [part.detach().numpy() for part in views(20, 3)]
+    for reduction in ("mean", "sum", "none"):
+        value = gradlab.blockwise(loss, 8)(*rows, reduction)
+        expected = loss(*rows, reduction)
+        assert type(value) is type(expected)
+        np.testing.assert_allclose(value, expected, rtol=1e-12)
+
+
+@all_losses
+def test_is_a_module_that_pickles(loss: PairLoss) -> None:
+    rows = views(20)
+    blocks = gradlab.blockwise(loss, 8)
+    assert isinstance(blocks, torch.nn.Module)
+    assert not blocks.state_dict()
+    assert repr(loss) in repr(blocks)
+    for other in (pickle.loads(pickle.dumps(blocks)), copy.deepcopy(blocks)):
+        assert other.loss == loss
+        assert other.block_size == 8
+        assert torch.equal(other(*rows), blocks(*rows))
+
+
+def test_by_name() -> None:
+    assert gradlab.blockwise("arccon").loss == gradlab.get_loss("arccon")
+    assert isinstance(gradlab.blockwise("mpt"), gradlab.BlockwiseLoss)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("mhe",), "mhe is a loss of the whole batch; blockwise needs a loss on pair similarities"),
+        (("infonse",), "Did you mean 'infonce'"),
+        (("infonce", 0), "block_size must be a whole number of at least 1, or None, not 0"),
+        (("infonce", 2.5), "not 2.5"),
+        (("infonce", True), "not True"),
+    ],
+)
+def test_bad_construction(arguments: tuple, message: str) -> None:
+    with pytest.raises(gradlab.GradlabError, match=message):
+        gradlab.blockwise(*arguments)
+
+
+def test_bad_input() -> None:
+    anchors, positives, _ = views(10)
+    blocks = gradlab.blockwise("infonce")
+    with pytest.raises(gradlab.GradlabError, match="reduction must be"):
+        blocks(anchors, positives, reduction="median")
+    with pytest.raises(gradlab.GradlabError, match="leaves no negatives"):
+        blocks(anchors[:1], positives[:1])
+    with pytest.raises(gradlab.GradlabError, match="not unit vectors"):
+        blocks(2 * anchors, positives)
+    with pytest.raises(gradlab.GradlabError, match="NaN"):
+        blocks(anchors * math.nan, positives)
+    with pytest.raises(gradlab.GradlabError, match="must have one dtype"):
+        blocks(anchors, positives.float())
+    with pytest.raises(gradlab.GradlabError, match="but positives"):
+        blocks(anchors, positives[:5])
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+@all_losses
+def test_cuda_equals_cpu(loss: PairLoss) -> None:
+    rows = views(300, 40, 96)
+    upstream = torch.ones((), dtype=torch.float64)
+    expected = gradients(gradlab.blockwise(loss, 64), rows, "mean", upstream)[1]
+    there = [part.detach().cuda().requires_grad_() for part in rows]
+    for one, other in zip(
+        gradients(gradlab.blockwise(loss, 100), there, "mean", upstream.cuda())[1], expected, strict=True
+    ):
+        torch.testing.assert_close(one.cpu(), other, rtol=1e-11, atol=1e-12)

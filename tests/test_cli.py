@@ -1,0 +1,204 @@
+"""The command line: what it writes, prints and refuses."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import gradlab
+from gradlab import cli
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path):
+    """Run ``gradlab ...`` in this process, in an empty folder; returns (exit code, out, err)."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["gradlab", *arguments])
+        with pytest.raises(SystemExit) as stop:
+            cli.main()
+        captured = capsys.readouterr()
+        return int(stop.value.code or 0), captured.out, captured.err
+
+    return call
+
+
+def test_main_job(run, tmp_path: Path) -> None:
+    code, out, _ = run("simulate", "--loss", "arccon", "--grid", "12")
+    assert code == 0
+    base = tmp_path / "figures" / "arccon_gradient_dissipation_grid-12"
+    for suffix in (".png", ".csv", ".json"):
+        assert base.with_name(base.name + suffix).stat().st_size > 100
+        assert f"{base.name}{suffix}" in out
+    with open(f"{base}.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    result = gradlab.simulate("arccon", grid=12)
+    np.testing.assert_array_equal([float(row["value"]) for row in rows], result.value.ravel())
+    manifest = json.loads(Path(f"{base}.json").read_text())
+    assert manifest["hyperparameters"] == {"temperature": 0.05, "margin": result.loss.margin}
+    assert manifest["engine"] == "exact"
+    assert "numpy" in manifest["versions"]
+
+
+def test_file_names_tell_settings_apart(run, tmp_path: Path) -> None:
+    run("simulate", "--loss", "infonce", "--grid", "4", "--set", "temperature=0.1", "--sigma-neg", "0.2")
+    run(
+        "simulate",
+        "--loss",
+        "infonce",
+        "--grid",
+        "4",
+        "--engine",
+        "monte_carlo",
+        "--batches",
+        "9",
+        "--seed",
+        "3",
+    )
+    names = sorted(path.name for path in (tmp_path / "figures").glob("*.csv"))
+    assert names == [
+        "infonce_gradient_dissipation_monte_carlo_grid-4_batches-9_seed-3.csv",
+        "infonce_gradient_dissipation_temperature-0.1_grid-4_sigma_neg-0.2.csv",
+    ]
+
+
+def test_nothing_is_overwritten_in_silence(run, tmp_path: Path) -> None:
+    arguments = ("simulate", "--loss", "mpt", "--grid", "3", "--output", "out")
+    assert "Wrote" in run(*arguments)[1]
+    code, out, _ = run(*arguments)
+    assert code == 0
+    assert "Replaced" in out
+    manifest = tmp_path / "out" / "mpt_gradient_dissipation_grid-3.json"
+    manifest.write_text("{}")
+    code, _, err = run(*arguments)
+    assert code == 2
+    assert "--overwrite" in err
+    assert run(*arguments, "--overwrite")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("simulate", "--loss", "arcon"), "Did you mean 'arccon'"),
+        (("simulate", "--loss", "infonce", "--set", "temperature=0"), "greater than 0"),
+        (("simulate", "--loss", "infonce", "--set", "temperature=nan"), "greater than 0"),
+        (("simulate", "--loss", "infonce", "--set", "temperature=warm"), "must be a number"),
+        (("simulate", "--loss", "infonce", "--set", "temperature"), "NAME=VALUE"),
+        (("simulate", "--loss", "infonce", "--set", "margin=1"), "unknown hyper-parameter"),
+        (("simulate", "--loss", "infonce", "--sigma-pos", "-1"), "sigma_pos"),
+        (("simulate", "--loss", "infonce", "--negatives", "0"), "negatives"),
+        (("simulate", "--loss", "infonce", "--grid", "1"), "grid"),
+        (("simulate", "--loss", "infonce", "--device", "cuda:7", "--engine", "monte_carlo"), "not available"),
+        (("simulate", "--loss", "mpt", "--output", os.devnull), "cannot write"),
+        (("simulat",), "Did you mean 'simulate'"),
+        (("verify", "--set", "temperature=1"), "--set needs --loss"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_2(run, arguments: tuple[str, ...], message: str) -> None:
+    code, _, err = run(*arguments)
+    assert code == 2
+    lines = [line for line in err.splitlines() if line.startswith("Error")]
+    assert len(lines) == 1
+    assert message in lines[0]
+    assert "Traceback" not in err
+
+
+def test_interrupted_is_exit_130_and_leaves_no_half_files(run, monkeypatch, tmp_path: Path) -> None:
+    from gradlab.figures import style
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    run("simulate", "--loss", "mpt", "--grid", "3", "--output", "first")
+    monkeypatch.setattr(style, "save", interrupt)
+    code, _, err = run("simulate", "--loss", "mpt", "--grid", "3")
+    assert code == 130
+    assert "Interrupted" in err
+    assert not list((tmp_path / "figures").glob("*")) if (tmp_path / "figures").exists() else True
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
+    from gradlab.files import atomic_path
+
+    target = tmp_path / "result.csv"
+    target.write_text("old")
+    with pytest.raises(RuntimeError), atomic_path(target) as temporary:
+        temporary.write_text("half")
+        raise RuntimeError
+    assert target.read_text() == "old"
+    assert [path.name for path in tmp_path.iterdir()] == ["result.csv"]
+
+
+def test_verify(run) -> None:
+    code, out, _ = run("verify", "--loss", "met", "--batch-size", "8", "--dim", "6")
+    assert code == 0
+    assert out.count("=") == 3
+    assert len(run("verify", "--loss", "met", "--per-batch")[1].splitlines()) > 6
+
+
+def test_verify_fails_a_loss_that_misses_its_declared_exactness(run, monkeypatch) -> None:
+    from gradlab.losses.arccon import ArcCon
+
+    monkeypatch.setattr(ArcCon, "ratio", lambda self, positive, summary: 1 + 0 * positive.chord)
+    code, out, err = run("verify", "--loss", "arccon")
+    assert code == 1
+    assert "!" in out
+    assert "misses its declared exactness" in err
+
+
+def test_losses(run) -> None:
+    code, out, _ = run("losses")
+    assert code == 0
+    for name in gradlab.loss_names():
+        assert f"{name}: " in out
+    assert "radians (10°)" in out
+    table = run("losses", "--format", "markdown")[1].splitlines()
+    assert len(table) == 2 + len(gradlab.loss_names())
+    assert len({row.count("|") for row in table}) == 1
+    assert r"\begin{tabular}" in run("losses", "--format", "latex", "--loss", "met")[1]
+
+
+def test_importing_is_light() -> None:
+    """Neither the package nor the help of the command line may import what only some need."""
+    heavy = {
+        "torch",
+        "matplotlib",
+        "pandas",
+        "scipy.stats",
+        "transformers",
+        "sklearn",
+        "sentence_transformers",
+    }
+    code = "import sys, gradlab, gradlab.cli; gradlab.loss_names(); gradlab.simulate; print(*sys.modules)"
+    loaded = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout.split()
+    assert not heavy & set(loaded)
+
+
+def test_the_main_job_imports_neither_torch_nor_pyplot(tmp_path: Path) -> None:
+    code = (
+        "import sys; from gradlab.cli import main; sys.argv = ['gradlab', 'simulate', '--loss', 'arccon', '--grid', '3']\n"
+        "try: main()\nexcept SystemExit: print({'torch', 'pandas', 'matplotlib.pyplot'} & set(sys.modules))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path
+    )
+    assert done.stdout.splitlines()[-1] == "set()"
+
+
+def test_every_command_has_help_with_examples(run) -> None:
+    for name in cli.COMMANDS:
+        code, out, _ = run(name, "--help")
+        assert code == 0
+        assert f"gradlab {name}" in out.replace("Usage: gradlab", "", 1), name
+    code, out, _ = run("--version")
+    assert gradlab.__version__ in out

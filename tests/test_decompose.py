@@ -1,0 +1,661 @@
+"""Any loss taken apart by its gradients alone, against closed forms, loops and other libraries."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch.nn.functional import cross_entropy, mse_loss, normalize
+
+import gradlab
+from gradlab.decomposition import coefficients
+from gradlab.decomposition.matching import nearest_losses
+from gradlab.losses.base import PairLoss
+from gradlab.losses.registry import loss_class
+from gradlab.verification import BATCHES
+
+NAMES = gradlab.loss_names()
+PAIR_NAMES = [name for name in NAMES if issubclass(loss_class(name), PairLoss)]
+
+
+def batch(n: int, d: int, seed: int = 0, kind: str = "paired") -> tuple[torch.Tensor, torch.Tensor]:
+    anchors, positives = BATCHES[kind](np.random.default_rng(seed), n, d)
+    return torch.from_numpy(anchors), torch.from_numpy(positives)
+
+
+def infonce(anchors, positives, temperature=0.1):
+    """A user's InfoNCE: cross-entropy over all logits, averaged."""
+    return cross_entropy(anchors @ positives.T / temperature, torch.arange(len(anchors)))
+
+
+def triplet(anchors, positives, margin=0.3):
+    similarity = anchors @ positives.T
+    hardest = similarity.masked_fill(torch.eye(len(anchors), dtype=torch.bool), -2).max(dim=1).values
+    return (hardest - similarity.diagonal() + margin).relu().sum()
+
+
+def closed_form(name, anchors, positives):
+    """Coefficients (other view, same view, positive) of a registered loss; None where its form is none of dot products."""
+    parts = gradlab.components(name, anchors, positives)
+    if parts.positive_weight.ndim != 1 or parts.extra_terms:
+        return None
+    negatives = parts.gradient_dissipation[:, None] * parts.weight
+    zero = torch.zeros_like(negatives)
+    other, same = (negatives, zero) if parts.negative_view == "other" else (zero, negatives)
+    return other, same, parts.gradient_dissipation * parts.positive_weight
+
+
+def assert_same(actual, expected, relative=1e-6):
+    """To ``relative`` of the largest expected entry (and something must be there)."""
+    scale = float(abs(expected).max())
+    assert float(abs(actual - expected).max()) <= relative * scale
+
+
+def smallest_distance(anchors, positives):
+    """Rounding errors of closed forms and gradients alike grow as vectors come close."""
+    return float(torch.cdist(anchors, torch.cat([anchors, positives])).fill_diagonal_(1).min())
+
+
+# Registered losses, found without being named
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(("kind", "n", "d"), [*((kind, 24, 7) for kind in BATCHES), ("paired", 12, 64)])
+def test_recovers_the_closed_form_of_every_registered_loss(name, kind, n, d):
+    anchors, positives = batch(n, d, kind=kind)
+    expected = closed_form(name, anchors, positives)
+    anonymous = gradlab.get_loss(name)
+    if expected is None:
+        with pytest.raises(gradlab.GradlabError, match="not a function of dot products"):
+            gradlab.decompose(lambda a, p: anonymous(a, p, reduction="sum"), anchors, positives)
+        return
+    found = gradlab.decompose(lambda a, p: anonymous(a, p, reduction="sum"), anchors, positives)
+    other, same, positive = expected
+    assert_same(found.other_view_gradient, other)
+    assert_same(found.same_view_gradient, same)
+    assert_same(found.positive, positive)
+    assert found.method == "lifted"
+    assert found.relative_residual < 1e-9
+    assert not found.unreliable.any()
+    # The estimate of the error must not promise what is not kept (closed forms have rounding errors too).
+    scale = max(float(other.abs().max()), float(same.abs().max()), float(positive.abs().max()))
+    worst = max(
+        float((found.other_view_gradient - other).abs().max()),
+        float((found.same_view_gradient - same).abs().max()),
+        float((found.positive - positive).abs().max()),
+    )
+    assert worst / scale <= 10 * found.relative_error + 1e-14 / smallest_distance(anchors, positives)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_name_and_object_are_the_sum_over_anchors(name):
+    anchors, positives = batch(10, 48)
+    if closed_form(name, anchors, positives) is None:
+        pytest.skip("no function of dot products")
+    by_name = gradlab.decompose(name, anchors, positives)
+    by_object = gradlab.decompose(gradlab.get_loss(name), anchors, positives)
+    other, _, _ = closed_form(name, anchors, positives)
+    assert torch.equal(by_name.other_view_gradient, by_object.other_view_gradient)
+    assert float((by_name.other_view_gradient - other).abs().max()) <= 1e-12
+    assert name in by_name.loss.lower().replace(" ", "_") or by_name.loss == str(gradlab.get_loss(name))
+
+
+@pytest.mark.parametrize("name", PAIR_NAMES)
+def test_extra_negatives_get_columns_of_their_own(name):
+    anchors, positives = batch(8, 5)
+    queue, _ = batch(6, 5, seed=3)
+    parts = gradlab.components(name, anchors, positives, queue)
+    found = gradlab.decompose(name, anchors, positives, queue)
+    assert found.other_view.shape == (8, 14)
+    assert_same(found.other_view_gradient, parts.gradient_dissipation[:, None] * parts.weight)
+    assert found.other_view_gradient[:, 8:].abs().max() > 0
+    torch.testing.assert_close(found.gradient(), parts.gradient(), rtol=1e-9, atol=1e-12)
+
+
+# Losses of nobody's registry, against loops
+
+
+def test_both_kinds_of_negatives_apart():
+    """Both views as anchors against everything (SimCLR): coefficients by loops over the softmax."""
+    anchors, positives = batch(6, 4)
+    tau = 0.2
+
+    def simclr(a, p):
+        rows = torch.cat([a, p])
+        logits = (rows @ rows.T / tau).masked_fill(torch.eye(12, dtype=torch.bool), float("-inf"))
+        return cross_entropy(logits, torch.arange(12).roll(6), reduction="sum")
+
+    found = gradlab.decompose(simclr, anchors, positives)
+    rows = torch.cat([anchors, positives])
+    weight = np.zeros((12, 12))
+    for i in range(12):
+        total = sum(math.exp(float(rows[i] @ rows[k]) / tau) for k in range(12) if k != i)
+        for j in range(12):
+            weight[i, j] = 0 if i == j else math.exp(float(rows[i] @ rows[j]) / tau) / total / tau
+    for i, j in itertools.product(range(6), range(6)):
+        pull = 2 / tau if i == j else 0
+        assert float(found.other_view_gradient[i, j]) == pytest.approx(
+            0 if i == j else weight[i, 6 + j] + weight[6 + j, i], rel=1e-9
+        )
+        assert float(found.same_view_gradient[i, j]) == pytest.approx(weight[i, j] + weight[j, i], rel=1e-9)
+        if i == j:
+            assert float(found.positive[i]) == pytest.approx(
+                pull - weight[i, 6 + i] - weight[6 + i, i], rel=1e-9
+            )
+    dissipation = found.other_view_gradient.sum(1) + found.same_view_gradient.sum(1)
+    torch.testing.assert_close(found.gradient_dissipation, dissipation)
+    torch.testing.assert_close(found.weight.sum(1), torch.ones(6, dtype=torch.float64))
+    torch.testing.assert_close(found.other_view, found.other_view_gradient / dissipation[:, None])
+    torch.testing.assert_close(found.same_view, found.same_view_gradient / dissipation[:, None])
+    torch.testing.assert_close(found.ratio, found.positive / dissipation)
+    torch.testing.assert_close(
+        found.same_view_share, found.same_view_gradient.sum(1) / found.gradient_dissipation
+    )
+    torch.testing.assert_close(
+        found.hardest_share,
+        torch.maximum(found.other_view.max(dim=1).values, found.same_view.max(dim=1).values),
+    )
+
+
+@pytest.mark.parametrize(
+    "transform", [lambda rows: normalize(rows, dim=1), lambda rows: 3 * rows], ids=["unit", "3x"]
+)
+def test_a_loss_may_normalise_or_scale_its_input(transform):
+    anchors, positives = batch(9, 4)
+    plain = gradlab.decompose(infonce, anchors, positives)
+    factor = float(transform(anchors).norm(dim=1)[0]) ** 2
+    other = gradlab.decompose(
+        lambda a, p: infonce(transform(a), transform(p), temperature=0.1 * factor), anchors, positives
+    )
+    torch.testing.assert_close(other.other_view_gradient, plain.other_view_gradient, rtol=1e-9, atol=1e-12)
+    assert other.relative_residual < 1e-12
+
+
+def test_reassembled_gradient_is_the_tangent_gradient():
+    anchors, positives = batch(9, 4)
+    found = gradlab.decompose(infonce, anchors, positives)
+    leaf = anchors.clone().requires_grad_()
+    (gradient,) = torch.autograd.grad(infonce(leaf, positives), leaf)
+    tangent = gradient - (gradient * anchors).sum(1, keepdim=True) * anchors
+    torch.testing.assert_close(found.tangent_gradient, tangent, rtol=0, atol=1e-15)
+    torch.testing.assert_close(found.gradient(), tangent, rtol=0, atol=1e-14)
+    torch.testing.assert_close(found.gradient() + found.residual, tangent, rtol=0, atol=1e-15)
+
+
+def test_gates_next_to_their_threshold_keep_their_state():
+    """A margin 1e-9 to either side of one anchor's gap: shrinking cosines by δ² must not decide it."""
+    anchors, positives = batch(12, 6)
+    similarity = anchors @ positives.T
+    off = similarity.masked_fill(torch.eye(12, dtype=torch.bool), -2)
+    gap = float(similarity[4, 4] - off[4].max())
+    for side, open_ in ((1e-9, True), (-1e-9, False)):
+        found = gradlab.decompose(lambda a, p, m=gap + side: triplet(a, p, m), anchors, positives)
+        assert (float(found.gradient_dissipation[4]) > 0) is open_
+        assert not found.unreliable.any()
+
+
+def test_inverses_need_a_larger_delta():
+    """log det(I + c HᵀH) mixes all coordinates: its rounding errors, divided by a tiny δ, would be all there is."""
+    anchors, positives = batch(8, 5)
+    c = 50.0
+
+    def determinant(a, p):
+        return torch.logdet(torch.eye(a.shape[1], dtype=a.dtype) + c * a.T @ a) - (a * p).sum()
+
+    found = gradlab.decompose(determinant, anchors, positives)
+    exact = 2 * c * torch.linalg.inv(torch.eye(8, dtype=torch.float64) + c * anchors @ anchors.T)
+    exact.fill_diagonal_(0)
+    error = float((found.same_view_gradient - exact).abs().max())
+    assert error <= 1e-8 * float(exact.abs().max())
+    assert error <= 10 * float(found.error.max()) + 1e-13 * float(exact.abs().max())
+
+
+def test_a_flip_at_the_first_delta_is_repaired_by_another(monkeypatch):
+    """With only coarse δ a gate at its threshold flips; the anchors that flipped are taken from a finer one."""
+    anchors, positives = batch(12, 6)
+    similarity = anchors @ positives.T
+    off = similarity.masked_fill(torch.eye(12, dtype=torch.bool), -2)
+    gap = float(similarity[4, 4] - off[4].max())
+    margin = gap - 1e-5 * gap  # closed; shrinking all cosines by δ² = 1.5e-5 or more opens it
+
+    def flipping(deltas):
+        monkeypatch.setattr(coefficients, "DELTAS", deltas)
+        return gradlab.decompose(lambda a, p: triplet(a, p, margin), anchors, positives)
+
+    coarse = flipping((2.0**-6,))
+    assert coarse.unreliable.nonzero().flatten().tolist() == [4]
+    assert float(coarse.relative_residual) > 0.01
+    repaired = flipping((2.0**-6, 2.0**-12))
+    assert not repaired.unreliable.any()
+    assert float(repaired.gradient_dissipation[4]) == 0
+
+
+def test_an_additive_epsilon_inside_the_loss_does_no_harm():
+    """``pairwise_distance`` adds 1e-6 to every coordinate, far more than δ."""
+    anchors, positives = batch(10, 6)
+    hardest = (anchors @ positives.T).fill_diagonal_(-2).argmax(dim=1)
+    loss = torch.nn.TripletMarginLoss(margin=2.0, reduction="sum")  # every gate open
+    found = gradlab.decompose(lambda a, p: loss(a, p, p[hardest]), anchors, positives)
+    expected = gradlab.components(gradlab.get_loss("met", margin=2.0), anchors, positives)
+    assert_same(found.other_view_gradient, expected.gradient_dissipation[:, None] * expected.weight, 1e-5)
+    assert 1e-9 < found.relative_residual < 1e-4
+
+
+# Losses of other libraries
+
+
+def test_sentence_transformers_infonce():
+    losses = pytest.importorskip("sentence_transformers.losses")
+    anchors, positives = batch(20, 8)
+    found = gradlab.decompose(
+        losses.MultipleNegativesRankingLoss(torch.nn.Identity(), scale=10.0), anchors, positives
+    )
+    expected = gradlab.components(gradlab.get_loss("infonce", temperature=0.1), anchors, positives)
+    assert_same(found.other_view_gradient, expected.gradient_dissipation[:, None] * expected.weight / 20)
+    assert_same(found.positive, expected.gradient_dissipation * expected.positive_weight / 20)
+    assert found.same_view_gradient.abs().max() == 0
+
+
+@pytest.mark.parametrize(("metric", "name"), [("COSINE", "mpt"), ("EUCLIDEAN", "met")])
+def test_sentence_transformers_triplet(metric, name):
+    losses = pytest.importorskip("sentence_transformers.losses")
+    anchors, positives = batch(20, 64)
+    native = losses.TripletLoss(
+        torch.nn.Identity(), getattr(losses.TripletDistanceMetric, metric), triplet_margin=0.4
+    )
+    found = gradlab.decompose(native, anchors, positives)
+    expected = gradlab.components(gradlab.get_loss(name, margin=0.4), anchors, positives)
+    assert_same(found.other_view_gradient, expected.gradient_dissipation[:, None] * expected.weight / 20)
+    assert_same(found.positive, expected.gradient_dissipation * expected.positive_weight / 20)
+    assert 0 < int((found.gradient_dissipation == 0).sum()) < 20
+
+
+def test_sentence_transformers_with_a_queue_of_hard_negatives():
+    losses = pytest.importorskip("sentence_transformers.losses")
+    anchors, positives = batch(7, 4)
+    hard, _ = batch(14, 4, seed=5)
+    found = gradlab.decompose(
+        losses.MultipleNegativesRankingLoss(torch.nn.Identity()), anchors, positives, hard
+    )
+    expected = gradlab.components("infonce", anchors, positives, hard)
+    assert_same(found.other_view_gradient, expected.gradient_dissipation[:, None] * expected.weight / 7)
+    with pytest.raises(gradlab.GradlabError, match="not whole columns"):
+        gradlab.decompose(
+            losses.MultipleNegativesRankingLoss(torch.nn.Identity()), anchors, positives, hard[:9]
+        )
+
+
+@pytest.mark.parametrize(
+    "name", ["BatchHardTripletLoss", "ContrastiveLoss", "CoSENTLoss", "OnlineContrastiveLoss"]
+)
+def test_sentence_transformers_losses_of_labels(name):
+    losses = pytest.importorskip("sentence_transformers.losses")
+    anchors, positives = batch(9, 4)
+    found = gradlab.decompose(getattr(losses, name)(torch.nn.Identity()), anchors, positives)
+    assert found.relative_residual < 1e-9
+    assert float(found.positive.min()) >= 0
+    assert float(found.gradient_dissipation.max()) > 0
+    assert bool(found.same_view_gradient.any()) is name.startswith("Batch")
+
+
+def test_metric_learning_infonce():
+    losses = pytest.importorskip("pytorch_metric_learning.losses")
+    anchors, positives = batch(20, 8)
+    found = gradlab.decompose(losses.NTXentLoss(temperature=0.1), anchors, positives)
+    expected = gradlab.components(gradlab.get_loss("infonce", temperature=0.1), anchors, positives)
+    assert_same(found.other_view_gradient, expected.gradient_dissipation[:, None] * expected.weight / 20)
+    both = gradlab.decompose(losses.SelfSupervisedLoss(losses.NTXentLoss()), anchors, positives)
+    assert both.same_view_gradient.abs().max() > 0
+    one = gradlab.decompose(
+        losses.SelfSupervisedLoss(losses.NTXentLoss(0.1), symmetric=False), anchors, positives
+    )
+    torch.testing.assert_close(one.other_view_gradient, found.other_view_gradient)
+
+
+def test_metric_learning_triplet_with_the_hardest_mined():
+    losses = pytest.importorskip("pytorch_metric_learning.losses")
+    distances = pytest.importorskip("pytorch_metric_learning.distances")
+    miners = pytest.importorskip("pytorch_metric_learning.miners")
+    reducers = pytest.importorskip("pytorch_metric_learning.reducers")
+    anchors, positives = batch(20, 64)
+    distance = distances.CosineSimilarity()
+    native = losses.TripletMarginLoss(margin=0.3, distance=distance, reducer=reducers.SumReducer())
+    miner = miners.BatchHardMiner(distance=distance)
+
+    def mined(a, p):
+        labels = torch.arange(len(a))
+        return native(a, labels, miner(a, labels, p, labels.clone()), p, labels.clone())
+
+    found = gradlab.decompose(mined, anchors, positives)
+    expected = gradlab.components(gradlab.get_loss("mpt", margin=0.3), anchors, positives)
+    assert_same(found.other_view_gradient, expected.gradient_dissipation[:, None] * expected.weight)
+    # Unmined: every negative inside the margin pushes, as often as the reducer counts it.
+    everything = gradlab.decompose(native, anchors, positives)
+    similarity = anchors @ positives.T
+    inside = (similarity - similarity.diagonal()[:, None] + 0.3 > 0).double().fill_diagonal_(0)
+    torch.testing.assert_close(everything.other_view_gradient, inside)
+    torch.testing.assert_close(everything.positive, inside.sum(1))
+
+
+def test_metric_learning_losses_without_reference_embeddings_get_both_views_stacked():
+    losses = pytest.importorskip("pytorch_metric_learning.losses")
+    anchors, positives = batch(12, 6)
+    found = gradlab.decompose(losses.NPairsLoss(), anchors, positives)
+    expected = gradlab.components(gradlab.get_loss("infonce", temperature=1.0), anchors, positives)
+    assert_same(found.other_view_gradient, expected.gradient_dissipation[:, None] * expected.weight / 12)
+
+
+@pytest.mark.parametrize(
+    ("library", "make", "message"),
+    [
+        ("pytorch_metric_learning", lambda m: m.ProxyAnchorLoss(4, 6), "parameters of their size"),
+        ("pytorch_metric_learning", lambda m: m.CrossBatchMemory(m.NTXentLoss(), 6), "not a plain loss"),
+        ("pytorch_metric_learning", lambda m: m.VICRegLoss(), "not a function of dot products"),
+        ("sentence_transformers", lambda m: m.MarginMSELoss(torch.nn.Identity()), "needs a teacher"),
+        (
+            "sentence_transformers",
+            lambda m: m.AnglELoss(torch.nn.Identity()),
+            "not a function of dot products",
+        ),
+        (
+            "sentence_transformers",
+            lambda m: m.ContrastiveTensionLoss(torch.nn.Identity()),
+            "from embeddings alone",
+        ),
+    ],
+)
+def test_losses_that_are_none_of_two_views_are_refused(library, make, message):
+    losses = pytest.importorskip(f"{library}.losses")
+    with pytest.raises(gradlab.GradlabError, match=message):
+        gradlab.decompose(make(losses), *batch(8, 6))
+
+
+# Losses outside the paradigm
+
+
+def barlow_twins(anchors, positives, nu=0.5):
+    c = anchors.T @ positives / len(anchors)
+    return (1 - c.diagonal()).square().sum() + nu * (c.square().sum() - c.diagonal().square().sum())
+
+
+def test_projection_of_a_loss_on_features_is_least_squares():
+    anchors, positives = batch(5, 24)
+    found = gradlab.decompose(barlow_twins, anchors, positives, allow_residual=True)
+    assert found.method == "span"
+    assert found.rotation_change > 1e-3
+    assert 0.01 < found.relative_residual < 1
+    assert found.unreliable.all()
+    torch.testing.assert_close(found.gradient() + found.residual, found.tangent_gradient)
+    for i in range(5):
+        # Orthogonal to everything the paradigm can use at anchor i, and found anew by numpy.
+        usable = np.vstack([positives.numpy(), np.delete(anchors.numpy(), i, axis=0)])
+        h = anchors[i].numpy()
+        usable = usable - np.outer(usable @ h, h)
+        assert np.abs(usable @ found.residual[i].numpy()).max() < 1e-12
+        best, *_ = np.linalg.lstsq(usable.T, found.tangent_gradient[i].numpy(), rcond=None)
+        own = np.insert(found.other_view_gradient[i].numpy()[np.arange(5) != i], i, -float(found.positive[i]))
+        np.testing.assert_allclose(best[:5], own, rtol=0, atol=1e-10)
+
+
+def test_projection_needs_room():
+    with pytest.raises(
+        gradlab.GradlabError, match=r"12 vectors .* in 10 dimensions; give at most 4 sentences"
+    ):
+        gradlab.decompose(barlow_twins, *batch(6, 10), allow_residual=True)
+
+
+def test_a_mean_over_coordinates_is_found_by_least_squares_or_refused():
+    """``mse_loss`` divides by D: a function of dot products, but not of the same one in more dimensions."""
+
+    def aligned(a, p):
+        return mse_loss(a, p) + infonce(a, p)
+
+    anchors, positives = batch(6, 32)
+    found = gradlab.decompose(aligned, anchors, positives)
+    plain = gradlab.decompose(infonce, anchors, positives)
+    assert found.method == "span"
+    torch.testing.assert_close(found.positive, plain.positive + 2 / (6 * 32), rtol=0, atol=1e-12)
+    torch.testing.assert_close(found.other_view_gradient, plain.other_view_gradient, rtol=0, atol=1e-12)
+    assert not found.same_view_gradient.any()
+    with pytest.raises(
+        gradlab.GradlabError, match=r"depends on the number of dimensions.*at most 3 sentences"
+    ):
+        gradlab.decompose(aligned, anchors[:, :8] * 1, positives[:, :8] * 1, normalize=True)
+
+
+class Proxies(torch.nn.Module):
+    def __init__(self, d):
+        super().__init__()
+        self.proxies = torch.nn.Parameter(normalize(torch.ones(3, d, dtype=torch.float64), dim=1))
+
+    def forward(self, anchors, positives):
+        return infonce(anchors, positives) + (anchors @ self.proxies.T).exp().sum()
+
+
+def test_parameters_of_the_embeddings_size_are_named():
+    with pytest.raises(gradlab.GradlabError, match=r"rotating.*proxies of shape \(3, 6\)"):
+        gradlab.decompose(Proxies(6), *batch(5, 6))
+
+
+# Bad input
+
+
+def counter():
+    calls = itertools.count()
+    return lambda a, p: infonce(a, p) * (1 + next(calls))
+
+
+def in_place(a, p):
+    a.mul_(2)
+    return infonce(a, p)
+
+
+def in_place_positives(a, p):
+    p.add_(1)
+    return infonce(a, p)
+
+
+BAD = {
+    "detached": (lambda a, p: infonce(a.detach(), p), "not differentiable"),
+    "a number": (lambda a, p: infonce(a, p).item(), "must return a torch scalar.*not float"),
+    "vector": (lambda a, p: (a * p).sum(1), r"returns shape \(6,\), not a scalar"),
+    "ignores anchors": (lambda a, p: (p.requires_grad_() ** 2).sum(), "does not depend on the anchors"),
+    "ignores positives": (lambda a, p: (2 * a @ a.T).exp().sum(), "does not depend on the positives"),
+    "random": (lambda a, p: infonce(a, p) + 0.1 * (a @ torch.randn(4, dtype=a.dtype)).sum(), "two calls"),
+    "state": (counter(), "two calls on the same batch"),
+    "in place": (in_place, "changes its anchors in place"),
+    "in place, positives": (in_place_positives, "changes its positives in place"),
+    "raises": (lambda a, p: a @ p, "raised RuntimeError: mat1 and mat2"),
+    "NaN": (lambda a, p: infonce(a, p) * float("nan"), "is nan on this batch"),
+    "infinite gradient": (
+        lambda a, p: infonce(a, p) + (a - a.detach()).norm(),
+        "gradient of <lambda> is not finite",
+    ),
+    "three arguments": (lambda a, p, q: infonce(a, p), "raised TypeError"),
+    "not callable": (3, "must be callable"),
+    "unknown name": ("infonse", "Did you mean 'infonce'"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_losses_are_refused_in_one_line(case):
+    loss, message = BAD[case]
+    if case == "infinite gradient":
+        loss = lambda a, p: infonce(a, p) + (a[:1] - a[:1].detach()).square().sum().sqrt()  # noqa: E731
+        message = "not finite at anchor 0"
+    with pytest.raises(gradlab.GradlabError, match=message) as error:
+        gradlab.decompose(loss, *batch(6, 4))
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("anchors", "positives", "message"),
+    [
+        (torch.eye(1, 4), torch.eye(1, 4), "at least 2 sentences"),
+        (torch.eye(3, 4), torch.eye(2, 4), "shape"),
+        (2 * torch.eye(3, 4), torch.eye(3, 4), "normalize=True"),
+        (torch.eye(3, 4) * float("nan"), torch.eye(3, 4), "NaN"),
+        ([[1.0]], [[1.0]], "numpy array or a torch tensor"),
+    ],
+)
+def test_bad_batches_are_refused(anchors, positives, message):
+    with pytest.raises(gradlab.GradlabError, match=message):
+        gradlab.decompose(infonce, anchors, positives)
+
+
+def test_two_sentences_have_one_negative_each():
+    anchors, positives = batch(2, 3, kind="random")
+    found = gradlab.decompose(infonce, anchors, positives)
+    torch.testing.assert_close(found.other_view, torch.eye(2, dtype=torch.float64).flip(0))
+    assert_same(found.ratio, torch.ones(2, dtype=torch.float64))
+
+
+def test_all_rows_equal():
+    rows = torch.zeros(5, 3, dtype=torch.float64)
+    rows[:, 0] = 1
+    found = gradlab.decompose(infonce, rows, rows)
+    expected = (torch.ones(5, 5) - torch.eye(5)).double() / 0.1 / 25
+    torch.testing.assert_close(found.other_view_gradient, expected)
+    assert not found.unreliable.any()
+    with pytest.raises(gradlab.GradlabError, match="infinite coefficients"):
+        gradlab.decompose("met", rows, rows)
+    with pytest.raises(gradlab.GradlabError, match="not finite at anchor 0 and 4 more"):
+        gradlab.decompose(lambda a, p: (a - p).square().sum(1).sqrt().sum(), rows, rows)
+    tied = gradlab.decompose("mpt", rows, rows)
+    torch.testing.assert_close(tied.gradient_dissipation, torch.ones(5, dtype=torch.float64))
+
+
+@pytest.mark.parametrize(("take", "share"), [("max", [0, 1, 0]), ("amax", [0, 0.5, 0.5])])
+def test_a_tie_gives_the_subgradient_that_the_loss_takes(take, share):
+    """Two equal hardest negatives: torch's ``max`` takes the first, ``amax`` divides evenly; both are found."""
+    positives = normalize(torch.tensor([[1.0, 0.2, 0], [1, 1, 0], [1, 1, 0]], dtype=torch.float64), dim=1)
+    anchors = normalize(torch.tensor([[1.0, 0, 0.1], [0, 0, 1], [0, 1, 1]], dtype=torch.float64), dim=1)
+
+    def hardest(a, p):
+        s = (a @ p.T).masked_fill(torch.eye(3, dtype=torch.bool), -2)
+        top = s.max(dim=1).values if take == "max" else s.amax(dim=1)
+        return (top - (a * p).sum(1)).sum()
+
+    found = gradlab.decompose(hardest, anchors, positives)
+    assert found.other_view[0].tolist() == pytest.approx(share)
+    assert found.relative_residual < 1e-12
+
+
+@pytest.mark.parametrize("name", ["mpt", "met", "mat"])
+def test_gradlab_takes_the_first_of_equal_negatives(name):
+    anchors, positives = batch(5, 4, kind="random")
+    twin = positives.clone()
+    twin[3] = positives[1]
+    found = gradlab.decompose(gradlab.get_loss(name, margin=3.0), anchors, twin)
+    hardest = found.other_view[[0, 2, 4]].argmax(dim=1)
+    expected = (anchors @ positives[[0, 1, 2, 4]].T)[[0, 2, 4]]
+    expected[[0, 1, 2], [0, 2, 3]] = -2
+    assert hardest.tolist() == torch.tensor([0, 1, 2, 4])[expected.argmax(dim=1)].tolist()
+    assert not found.other_view[[0, 2, 4], 3].any()
+
+
+def test_a_tie_of_different_vectors_takes_one_of_them():
+    """Mirror images are equally near: the last digit decides, and what is found belongs to the loss's own gradient."""
+    anchors = torch.tensor([[1.0, 0, 0], [0, 0, 1]], dtype=torch.float64)
+    positives = torch.tensor([[0.0, 0, 1], [0.8, 0.6, 0]], dtype=torch.float64)
+    queue = torch.tensor([[0.8, -0.6, 0]], dtype=torch.float64)
+    found = gradlab.decompose("mpt", anchors, positives, queue)
+    assert sorted(found.other_view[0].tolist()) == [0, 0, 1]
+    assert found.relative_residual < 1e-12
+
+
+def test_closed_gates_have_no_weight_and_no_ratio():
+    anchors, positives = batch(8, 32)
+    found = gradlab.decompose(lambda a, p: triplet(a, p, -5.0), anchors, positives)
+    assert not found.weight.any()
+    assert found.ratio.isnan().all()
+    assert found.hardest_share.isnan().all()
+    assert found.relative_residual == 0
+    assert nearest_losses(found) == []
+    assert "no negative acts" in found.report()
+
+
+# The result
+
+
+def test_numpy_in_numpy_out_and_nothing_else_changes():
+    anchors, positives = (rows.numpy() for rows in batch(7, 4))
+    torch.manual_seed(3)
+    state = torch.get_rng_state()
+    with torch.no_grad():
+        found = gradlab.decompose(infonce, anchors, positives)
+    assert torch.equal(torch.get_rng_state(), state)
+    tensors = gradlab.decompose(infonce, torch.from_numpy(anchors), torch.from_numpy(positives))
+    for name in ("gradient_dissipation", "weight", "ratio", "residual", "error", "unreliable", "same_view"):
+        value = getattr(found, name)
+        assert isinstance(value, np.ndarray)
+        np.testing.assert_allclose(value, getattr(tensors, name).numpy(), rtol=1e-12, atol=1e-14)
+
+
+def test_single_precision_input_is_analysed_in_double():
+    anchors, positives = batch(7, 4)
+    found = gradlab.decompose(infonce, anchors.float(), positives.float().requires_grad_())
+    assert found.positive.dtype == torch.float64
+    assert found.relative_error < 1e-12
+
+
+def test_frame_has_one_row_an_anchor():
+    anchors, positives = batch(7, 4)
+    found = gradlab.decompose("mpt", anchors, positives)
+    frame = found.to_frame()
+    assert frame.shape[0] == 7
+    similarity = anchors @ positives.T
+    np.testing.assert_allclose(frame["positive_cosine"], similarity.diagonal(), atol=1e-15)
+    off = similarity.clone().fill_diagonal_(-2)
+    np.testing.assert_allclose(frame["hardest_negative_cosine"], off.max(dim=1).values)
+    np.testing.assert_allclose(np.cos(frame["positive_angle"]), frame["positive_cosine"], atol=1e-15)
+    np.testing.assert_array_equal(frame["gradient_dissipation"], found.gradient_dissipation)
+    assert "mpt" in repr(found).lower()
+    assert "7 anchors" in repr(found)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_registered_loss_is_recognised_by_its_components(name):
+    """Averaged, with other than the default settings where it has a temperature or margin."""
+    fields = gradlab.get_loss(name).__dataclass_fields__
+    changed = (
+        {"temperature": 0.083} if "temperature" in fields else {"margin": 0.4} if "margin" in fields else {}
+    )
+    loss = gradlab.get_loss(name, **changed)
+    anchors, positives = batch(16, 40)
+    if closed_form(loss, anchors, positives) is None:
+        pytest.skip("no function of dot products")
+    found = gradlab.decompose(lambda a, p: loss(a, p, reduction="sum") / 16, anchors, positives)
+    # Some differ by a factor only (modified MHE and VICReg), and recombined is another's equal by default.
+    same = {match.loss.name: match for match in nearest_losses(found) if match.same}
+    best = same[name]
+    assert best.factor == pytest.approx(1 / 16, rel=1e-5)
+    if "temperature" in changed:
+        assert best.loss.temperature == pytest.approx(0.083, rel=1e-4)
+    for low, high in best.undetermined.values():
+        assert low < loss.margin < high
+    assert "divided by N = 16" in best.describe(16)
+
+
+def test_an_unknown_loss_matches_nothing():
+    found = gradlab.decompose(lambda a, p: ((a @ p.T) ** 3).sum() - 2 * (a * p).sum(), *batch(12, 30))
+    best = nearest_losses(found)
+    assert not any(match.same for match in best)
+    assert "these are the components" not in found.report()
+
+
+def test_the_blockwise_and_the_trainers_form_of_a_loss_are_the_same_loss():
+    from gradlab.blocks import blockwise
+
+    anchors, positives = batch(9, 20)
+    whole = gradlab.decompose("met", anchors, positives)
+    blocks = gradlab.decompose(blockwise("met", 4), anchors, positives)
+    assert_same(blocks.other_view_gradient, whole.other_view_gradient / 9, 1e-12)
+    pytest.importorskip("sentence_transformers")
+    from gradlab.integrations.sentence_transformers import loss
+
+    trained = gradlab.decompose(loss(torch.nn.Identity(), "met"), anchors, positives)
+    assert_same(trained.other_view_gradient, whole.other_view_gradient / 9, 1e-12)

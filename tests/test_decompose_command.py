@@ -1,0 +1,199 @@
+"""``gradlab decompose``: from a name to a report, a picture and files."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import gradlab
+from gradlab.cli import cli
+from gradlab.decomposition.embeddings import load_batch
+from gradlab.decomposition.resolve import resolve_loss
+
+MODULE = """
+import torch
+
+def spread(anchors, positives, strength=1.0):
+    return strength * (anchors @ anchors.T).exp().sum() - (anchors * positives).sum()
+
+def make(margin):
+    def hinge(anchors, positives):
+        similarity = anchors @ positives.T
+        return (similarity - similarity.diagonal()[:, None] + margin).relu().sum()
+    return hinge
+
+class Scaled(torch.nn.Module):
+    def __init__(self, by, inner=None):
+        super().__init__()
+        self.by, self.inner = by, inner or spread
+
+    def forward(self, anchors, positives):
+        return self.by * self.inner(anchors, positives)
+
+instance = Scaled(2.0)
+number = 3
+"""
+
+
+@pytest.fixture
+def workspace(tmp_path, monkeypatch):
+    """An empty current folder with one module of losses."""
+    (tmp_path / "own_losses.py").write_text(MODULE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry])
+    yield tmp_path
+    sys.modules.pop("own_losses", None)
+
+
+def run(*arguments):
+    return CliRunner().invoke(cli, ["decompose", *arguments], catch_exceptions=True)
+
+
+def test_registered_loss_is_reported_and_written(workspace):
+    result = run("infonce", "--set", "temperature=0.1", "--batch-size", "12", "--dim", "8")
+    assert result.exit_code == 0, result.output
+    assert "these are the components of infonce(temperature=0.1)" in result.output
+    base = workspace / "figures" / "infonce_decompose_temperature-0.1_batch_size-12_dim-8"
+    assert base.with_name(base.name + ".png").read_bytes().startswith(b"\x89PNG")
+    record = json.loads(base.with_name(base.name + ".json").read_text())
+    assert record["settings"]["set"] == {"temperature": "0.1"}
+    with base.with_name(base.name + ".csv").open() as file:
+        rows = list(csv.DictReader(file))
+    with np.load(base.with_name(base.name + ".npz")) as arrays:
+        found = gradlab.decompose(
+            gradlab.get_loss("infonce", temperature=0.1), arrays["anchors"], arrays["positives"]
+        )
+        np.testing.assert_allclose(arrays["other_view_gradient"], found.other_view_gradient, rtol=1e-9)
+    np.testing.assert_allclose(
+        [float(row["gradient_dissipation"]) for row in rows], found.gradient_dissipation, rtol=1e-9
+    )
+    assert record["results"]["value"] == pytest.approx(found.value)
+    assert sorted(path.suffix for path in base.parent.iterdir()) == [".csv", ".json", ".npz", ".png"]
+
+
+def test_nothing_is_replaced_in_silence(workspace):
+    small = ("mpt", "--batch-size", "4", "--dim", "6")
+    assert "Wrote" in run(*small).output
+    assert "Replaced" in run(*small).output
+    manifest = workspace / "figures" / "mpt_decompose_batch_size-4_dim-6.json"
+    manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "settings": "others"}))
+    refused = run(*small)
+    assert isinstance(refused.exception, gradlab.GradlabError)
+    assert "--overwrite" in str(refused.exception)
+    assert "Replaced" in run(*small, "--overwrite").output
+
+
+@pytest.mark.parametrize(
+    ("target", "settings", "expected"),
+    [
+        ("own_losses:spread", {}, 1.0),
+        ("own_losses:spread", {"strength": "2"}, 2.0),
+        ("own_losses.py:spread", {}, 1.0),
+        ("own_losses:Scaled", {"by": "3"}, 3.0),
+        ("own_losses:Scaled", {"by": "3", "inner": "own_losses:spread"}, 3.0),
+        ("own_losses:instance", {}, 2.0),
+    ],
+)
+def test_functions_classes_and_objects(workspace, target, settings, expected):
+    import torch
+
+    rows = torch.nn.functional.normalize(torch.arange(8.0, dtype=torch.float64).reshape(2, 4) ** 2, dim=1)
+    base = (rows @ rows.T).exp().sum()
+    value = resolve_loss(target, settings)(rows, rows)
+    pull = float((rows * rows).sum())
+    scale = expected if "Scaled" in target or "instance" in target else 1.0
+    strength = expected if scale == 1.0 else 1.0
+    assert float(value) == pytest.approx(scale * (strength * float(base) - pull))
+
+
+def test_makers_are_called_with_the_settings(workspace):
+    result = run("own_losses:make", "--set", "margin=0.2", "--batch-size", "8", "--dim", "32")
+    assert result.exit_code == 0, result.output
+    assert "hinge on 8 sentences" in result.output
+
+
+def test_libraries_losses_are_made_without_a_model():
+    pytest.importorskip("sentence_transformers")
+    pytest.importorskip("pytorch_metric_learning")
+    cached = resolve_loss("sentence_transformers.losses:CachedMultipleNegativesRankingLoss", {"scale": "10"})
+    assert cached.temperature == 0.1
+    enum = "sentence_transformers.losses:TripletDistanceMetric.COSINE"
+    triplet = resolve_loss("sentence_transformers.losses:TripletLoss", {"distance_metric": enum})
+    assert triplet.get_config_dict()["distance_metric"] == "TripletDistanceMetric.COSINE"
+    wrapped = resolve_loss(
+        "pytorch_metric_learning.losses:SelfSupervisedLoss",
+        {"loss": "pytorch_metric_learning.losses:NTXentLoss"},
+    )
+    assert type(wrapped.loss).__name__ == "NTXentLoss"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["infonse"], "Did you mean 'infonce'.*package.module:Name"),
+        (["infonce", "--set", "tau=1"], "unknown hyper-parameter 'tau'"),
+        (["infonce", "--set", "temperature"], "NAME=VALUE"),
+        (["infonce", "--batch", "pared"], "Did you mean 'paired'"),
+        (["no_such_module:loss"], "cannot import 'no_such_module'"),
+        (["no_such_file.py:loss"], "no file 'no_such_file.py'"),
+        (["own_losses:spred"], "no 'spred'. Did you mean 'spread'"),
+        (["own_losses:number"], "int, not a loss"),
+        (["own_losses:spread", "--set", "strenth=1"], "no argument 'strenth'. Did you mean 'strength'"),
+        (["own_losses:Scaled"], "raised TypeError.*by"),
+        (["own_losses:instance", "--set", "by=1"], "finished loss object"),
+        (["barlow_twins"], "not a function of dot products"),
+        (["infonce", "--embeddings", "missing.npz"], "cannot read embeddings"),
+    ],
+)
+def test_bad_input_is_one_line_and_writes_nothing(workspace, arguments, message):
+    result = run(*arguments, "--dim", "40", "--batch-size", "6")
+    assert isinstance(result.exception, gradlab.GradlabError)
+    with pytest.raises(gradlab.GradlabError, match=message):
+        raise result.exception
+    assert "\n" not in str(result.exception)
+    assert not (workspace / "figures").exists()
+
+
+def test_own_embeddings(workspace):
+    rng = np.random.default_rng(0)
+    views = {"anchors": 5 * rng.normal(size=(6, 4)), "positives": rng.normal(size=(6, 4)).astype(np.float32)}
+    np.savez("views.npz", **views, extra_negatives=rng.normal(size=(3, 4)))
+    result = run("infonce", "--embeddings", "views.npz")
+    assert result.exit_code == 0, result.output
+    assert "6 sentences in 4 dimensions, 3 extra negatives" in result.output
+    anchors, positives, extra = load_batch("views.npz")
+    assert positives.dtype == np.float64
+    assert extra.shape == (3, 4)
+    np.testing.assert_array_equal(anchors, views["anchors"])
+    np.savez("half.npz", anchors=views["anchors"])
+    with pytest.raises(gradlab.GradlabError, match="no array 'positives'"):
+        load_batch("half.npz")
+    np.savez("text.npz", anchors=np.array(["a"]), positives=np.array(["a"]))
+    with pytest.raises(gradlab.GradlabError, match="must have shape"):
+        load_batch("text.npz")
+
+
+def test_projection_says_what_chance_would_leave(workspace):
+    result = run("barlow_twins", "--allow-residual", "--batch-size", "6", "--dim", "40")
+    assert result.exit_code == 0, result.output
+    assert "(of a random one 0.84: 12 vectors in 40 dimensions)" in result.output
+    assert "unreliable anchors" in result.output
+
+
+@pytest.mark.parametrize("name", ["arccon", "mhe", "mpt"])
+def test_picture_has_labelled_panels(name):
+    from gradlab.verification import BATCHES
+
+    found = gradlab.decompose(name, *BATCHES["paired"](np.random.default_rng(0), 10, 20))
+    figure, axes = found.plot()
+    assert all(ax.get_title() for ax in axes)
+    assert all(ax.get_xlabel() and ax.get_ylabel() for ax in axes)
+    image = axes[2].get_images()[0].get_array()
+    shown = found.same_view if name == "mhe" else found.other_view
+    np.testing.assert_array_equal(image, shown)
+    figure.draw_without_rendering()

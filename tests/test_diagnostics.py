@@ -1,0 +1,167 @@
+"""Diagnostics against naive loops straight from their definitions."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+import gradlab
+from gradlab import GradlabError
+from gradlab.diagnostics import (
+    ACTIVE,
+    BINS,
+    alignment,
+    diagnose,
+    distributions,
+    effective_rank,
+    gradient_statistics,
+    lemma_share,
+    uniformity,
+)
+
+
+def unit(rows):
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+def batch(count=9, dimension=6, noise=0.3, seed=0):
+    generator = np.random.default_rng(seed)
+    base = generator.normal(size=(count, dimension))
+    return tuple(unit(base + noise * generator.normal(size=base.shape)) for _ in range(2))
+
+
+@pytest.fixture(params=["numpy", "torch"])
+def views(request):
+    pair = batch()
+    return pair if request.param == "numpy" else tuple(torch.from_numpy(rows) for rows in pair)
+
+
+def test_alignment_and_uniformity(views):
+    h, g = (np.asarray(rows) for rows in views)
+    expected = np.mean([sum((a - b) ** 2) for a, b in zip(h, g, strict=True)])
+    assert alignment(*views) == pytest.approx(expected, rel=1e-12)
+    assert alignment(*views, alpha=1) == pytest.approx(
+        np.mean([math.dist(a, b) for a, b in zip(h, g, strict=True)]), rel=1e-12
+    )
+    for t in (2, 500):
+        terms = [math.exp(-t * math.dist(h[k], h[j]) ** 2) for k in range(9) for j in range(k)]
+        if t == 500:  # underflows in the plain sum
+            terms_log = [-t * math.dist(h[k], h[j]) ** 2 for k in range(9) for j in range(k)]
+            expected = max(terms_log) - math.log(len(terms_log))
+            assert uniformity(views[0], t) == pytest.approx(expected, rel=1e-3)
+        else:
+            assert uniformity(views[0], t) == pytest.approx(math.log(sum(terms) / len(terms)), rel=1e-12)
+
+
+def test_effective_rank_of_known_spectra():
+    assert effective_rank(np.eye(5)) == pytest.approx(5, rel=1e-12)
+    assert effective_rank(np.tile(np.eye(5)[:1], (7, 1))) == pytest.approx(1, rel=1e-12)
+    # Two orthogonal directions with 9 and 1 rows: singular values 3 and 1.
+    rows = np.concatenate([np.tile(np.eye(4)[:1], (9, 1)), np.eye(4)[1:2]])
+    assert effective_rank(rows) == pytest.approx(
+        math.exp(-0.75 * math.log(0.75) - 0.25 * math.log(0.25)), rel=1e-12
+    )
+
+
+@pytest.mark.parametrize("name", gradlab.loss_names())
+def test_statistics_are_those_of_the_components(name, views):
+    found = diagnose(name, *views)
+    parts = gradlab.components(name, *views)
+    dissipation, weight = np.asarray(parts.gradient_dissipation), np.asarray(parts.weight)
+    ratio = np.asarray(parts.scalar_ratio)
+    active = [i for i in range(9) if dissipation[i] >= ACTIVE]
+    assert found["gradient_dissipation"] == pytest.approx(sum(dissipation) / 9, rel=1e-12)
+    assert found["active"] == pytest.approx(len(active) / 9)
+    assert active
+    shares = [max(weight[i]) / sum(weight[i]) for i in active]
+    assert found["hardest_share"] == pytest.approx(np.mean(shares), rel=1e-10)
+    assert found["ratio"] == pytest.approx(np.mean(ratio[active]), rel=1e-10)
+    assert found["ratio_median"] == pytest.approx(np.median(ratio[active]), rel=1e-10)
+    h, g = (np.asarray(rows) for rows in views)
+    assert found["positive_cosine"] == pytest.approx(np.mean([h[i] @ g[i] for i in range(9)]), rel=1e-12)
+    others = [h[i] @ g[j] for i in range(9) for j in range(9) if i != j]
+    assert found["negative_cosine"] == pytest.approx(np.mean(others), rel=1e-10, abs=1e-14)
+
+
+def lemma_by_the_paper(anchor, positive, negative, ratio, step):
+    """Lemma 1 as printed, angles by arccos and the dihedral angle by projection."""
+    theta, phi = math.acos(anchor @ positive), math.acos(anchor @ negative)
+    p = positive - (anchor @ positive) * anchor
+    n = negative - (anchor @ negative) * anchor
+    alpha = math.acos(p @ n / np.linalg.norm(p) / np.linalg.norm(n))
+    under = 1 / step**2 - (math.sin(phi) * math.sin(alpha) / math.sin(theta)) ** 2
+    return under >= 0 and ratio > 1 / step + math.sin(phi) * math.cos(alpha) / math.sin(theta) - math.sqrt(
+        under
+    )
+
+
+@pytest.mark.parametrize("name", ["infonce", "arccon", "met", "mhe"])
+@pytest.mark.parametrize("step", [0.1, 1.0])
+def test_lemma_share_counts_triples_as_the_paper_does(name, step, views):
+    gradient = gradlab.components(name, *views)
+    h, g = (np.asarray(rows) for rows in views)
+    negatives = h if gradient.negative_view == "same" else g
+    decided = [
+        lemma_by_the_paper(h[i], g[i], negatives[j], float(gradient.scalar_ratio[i]), step)
+        for i in range(9)
+        for j in range(9)
+        if i != j
+    ]
+    if (name, step) != ("mhe", 1.0):  # whose ratios are too small for such a step
+        assert 0 < sum(decided) < len(decided)
+    assert lemma_share(*views, gradient, step) == pytest.approx(np.mean(decided), abs=1e-12)
+
+
+def test_extra_negatives_join_the_triples(views):
+    extra = batch(4, seed=8)[0]
+    extra = torch.from_numpy(extra) if isinstance(views[0], torch.Tensor) else extra
+    found = diagnose("infonce", *views, extra)
+    parts = gradlab.components("infonce", *views, extra)
+    h, g = (np.asarray(rows) for rows in views)
+    negatives = [[g[j] for j in range(9) if j != i] + list(np.asarray(extra)) for i in range(9)]
+    decided = [lemma_by_the_paper(h[i], g[i], n, 1.0, 0.1) for i in range(9) for n in negatives[i]]
+    assert found["lemma_share"] == pytest.approx(np.mean(decided), abs=1e-12)
+    assert found["gradient_dissipation"] == pytest.approx(float(parts.gradient_dissipation.mean()))
+
+
+def test_nothing_active_is_nan_and_not_zero():
+    h, g = batch(noise=1e-3)
+    found = gradient_statistics(gradlab.components(gradlab.get_loss("mpt", margin=1e-6), h, g))
+    assert found["active"] == 0
+    assert found["gradient_dissipation"] == 0
+    assert math.isnan(found["hardest_share"])
+    assert math.isnan(found["ratio"])
+
+
+def test_one_row_is_refused():
+    with pytest.raises(GradlabError, match="at least two rows"):
+        uniformity(np.eye(3)[:1])
+
+
+def test_distributions_count_every_value_once(views):
+    h, g = views
+    parts = gradlab.components("arccon", h, g)
+    found = distributions(h, g, parts)
+    assert set(found) == set(BINS)
+    cosines = np.asarray(h) @ np.asarray(g).T
+    off_diagonal = cosines[~np.eye(9, dtype=bool)]
+    for low, share in found["negative_cosine"].items():
+        inside = (off_diagonal >= low - 1e-12) & (off_diagonal < low + 0.05 - 1e-12)
+        assert share == pytest.approx(inside.mean(), abs=1e-12)
+    for name, shares in found.items():
+        assert sum(shares.values()) == pytest.approx(1, rel=1e-12)
+        assert all(low >= BINS[name][0] and low < BINS[name][1] for low in shares)
+    assert set(distributions(h, g)) == {"positive_cosine", "negative_cosine"}
+
+
+def test_distributions_put_outliers_in_the_outer_bins_and_leave_out_nan():
+    h, g = batch()
+    ratio = np.array([-1.0, 0.0, 2.95, 3.0, 100.0, np.inf, -np.inf, np.nan, 1.05])
+    gradient = gradlab.Components(np.ones(9), np.ones((9, 8)), 8 * ratio)
+    assert distributions(h, g, gradient)["ratio"] == {0.0: 3 / 8, 1.0: 1 / 8, 2.9: 4 / 8}
+    closed = gradlab.Components(np.zeros(9), np.ones((9, 8)), 8 * ratio)
+    assert "ratio" not in distributions(h, g, closed)
+    assert distributions(h, g, closed)["gradient_dissipation"] == {0.0: 1.0}

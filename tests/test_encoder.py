@@ -1,0 +1,224 @@
+"""The encoder against transformers and sentence-transformers, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from gradlab import GradlabError
+from gradlab.encoder import POOLERS, Encoder
+from gradlab.folders import atomic_folder, recover_folder
+from tests.tiny_models import make_bert, make_roberta, make_sentences
+
+SENTENCES = [*make_sentences(13, seed=3), "one", "Ba, BE! bi? " * 40]
+
+
+@pytest.fixture(scope="module", params=["bert", "roberta"])
+def folder(request, tmp_path_factory) -> Path:
+    make = {"bert": make_bert, "roberta": make_roberta}[request.param]
+    return make(tmp_path_factory.mktemp(request.param))
+
+
+def reference(folder: Path, pooler: str, sentence: str, max_length: int = 64) -> np.ndarray:
+    """One sentence at a time, without padding, straight from the definition."""
+    from transformers import AutoModel, AutoTokenizer
+
+    tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder).eval()
+    batch = tokenizer(sentence, truncation=True, max_length=max_length, return_tensors="pt")
+    with torch.no_grad():
+        layers = model(**batch, output_hidden_states=True).hidden_states
+    last = layers[-1][0].numpy()
+    if pooler == "cls":
+        return last[0]
+    if pooler == "mean":
+        return last.mean(axis=0)
+    return ((layers[1][0].numpy() + last) / 2).mean(axis=0)
+
+
+@pytest.mark.parametrize("pooler", POOLERS)
+def test_encode_equals_sentence_by_sentence(folder, pooler):
+    encoder = Encoder.load(folder, pooler)
+    rows = encoder.encode(SENTENCES, batch_size=4)
+    assert rows.dtype == np.float32
+    assert rows.shape == (len(SENTENCES), encoder.dimension)
+    expected = np.stack([reference(folder, pooler, sentence) for sentence in SENTENCES])
+    np.testing.assert_allclose(rows, expected, atol=2e-6)  # float32 sums in another order
+
+
+@pytest.mark.parametrize("pooler", POOLERS)
+def test_saved_folder_serves_all_three_libraries(folder, pooler, tmp_path):
+    from sentence_transformers import SentenceTransformer
+    from transformers import AutoModel
+
+    encoder = Encoder.load(folder, pooler, max_length=24)
+    encoder.save(tmp_path / "saved")
+    expected = encoder.encode(SENTENCES)
+    np.testing.assert_allclose(
+        SentenceTransformer(str(tmp_path / "saved"), device="cpu").encode(SENTENCES), expected, atol=2e-6
+    )
+    again = Encoder.load(tmp_path / "saved")
+    assert (again.pooler, again.max_length) == (pooler, 24)
+    np.testing.assert_array_equal(again.encode(SENTENCES), expected)
+    model = AutoModel.from_pretrained(tmp_path / "saved")
+    for name, value in encoder.model.state_dict().items():
+        torch.testing.assert_close(model.state_dict()[name], value, rtol=0, atol=0)
+
+
+def test_pooling_of_a_sentence_transformers_folder_is_found(folder, tmp_path):
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+
+    transformer = Transformer(str(folder), max_seq_length=20)
+    theirs = SentenceTransformer(modules=[transformer, Pooling(32, "mean")], device="cpu")
+    theirs.save(str(tmp_path / "theirs"))
+    ours = Encoder.load(tmp_path / "theirs")
+    assert (ours.pooler, ours.max_length) == ("mean", 20)
+    np.testing.assert_allclose(ours.encode(SENTENCES), theirs.encode(SENTENCES), atol=2e-6)
+    SentenceTransformer(modules=[transformer, Pooling(32, "max")], device="cpu").save(str(tmp_path / "max"))
+    with pytest.raises(GradlabError, match="pools by max"):
+        Encoder.load(tmp_path / "max")
+    assert Encoder.load(tmp_path / "max", "cls").pooler == "cls"
+
+
+def test_encode_leaves_mode_and_random_state_alone(folder):
+    encoder = Encoder.load(folder).train()
+    before = torch.get_rng_state()
+    first, second = encoder.encode(SENTENCES), encoder.encode(SENTENCES)
+    np.testing.assert_array_equal(first, second)
+    assert encoder.training
+    assert torch.equal(before, torch.get_rng_state())
+
+
+def test_dropout_is_set_everywhere(folder):
+    encoder = Encoder.load(folder, dropout=0.37)
+    probabilities = {module.p for module in encoder.modules() if isinstance(module, torch.nn.Dropout)}
+    assert probabilities == {0.37}
+
+
+def test_normalised_rows_and_no_rows(folder):
+    encoder = Encoder.load(folder)
+    np.testing.assert_allclose(
+        np.linalg.norm(encoder.encode(SENTENCES, normalize=True), axis=1), 1, atol=1e-6
+    )
+    assert encoder.encode([]).shape == (0, 32)
+
+
+def test_longest_input_leaves_room_for_robertas_offset(folder):
+    assert Encoder.load(folder).max_length == 64
+
+
+def test_encode_refuses_what_is_no_list_of_strings(folder):
+    encoder = Encoder.load(folder)
+    with pytest.raises(GradlabError, match="put the string into a list"):
+        encoder.encode("one sentence")
+    with pytest.raises(GradlabError, match="item 1 is float"):
+        encoder.encode(["one", float("nan")])
+
+
+def test_unknown_pooler_suggests_one(folder):
+    with pytest.raises(GradlabError, match="Did you mean 'mean'"):
+        Encoder.load(folder, "meann")
+
+
+def test_folders_that_are_no_models(tmp_path):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "file").write_text("x")
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "config.json").write_text("{}")
+    for name, message in [
+        ("empty", "no config.json"),
+        ("file", "is a file"),
+        ("absent", "there is no model folder"),
+        ("broken", "cannot load the model"),
+    ]:
+        with pytest.raises(GradlabError, match=message) as caught:
+            Encoder.load(tmp_path / name)
+        assert "\n" not in str(caught.value)
+
+
+def test_weights_of_another_architecture_are_refused(folder, tmp_path):
+    shutil.copytree(folder, tmp_path / "other")
+    config = json.loads((folder / "config.json").read_text())
+    config["num_hidden_layers"] = 3
+    (tmp_path / "other" / "config.json").write_text(json.dumps(config))
+    with pytest.raises(GradlabError, match="lack 16 tensors"):
+        Encoder.load(tmp_path / "other")
+
+
+def test_truncated_weights_are_refused(folder, tmp_path):
+    shutil.copytree(folder, tmp_path / "cut")
+    weights = tmp_path / "cut" / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-100])
+    with pytest.raises(GradlabError, match="cannot load the model"):
+        Encoder.load(tmp_path / "cut")
+
+
+def test_tokenizer_without_padding_is_refused(folder, tmp_path):
+    from transformers import AutoTokenizer
+
+    shutil.copytree(folder, tmp_path / "unpadded")
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    tokenizer.pad_token = None
+    tokenizer.save_pretrained(tmp_path / "unpadded")
+    with pytest.raises(GradlabError, match="no padding token"):
+        Encoder.load(tmp_path / "unpadded")
+
+
+def test_atomic_folder_keeps_the_old_one_until_the_new_one_is_whole(tmp_path):
+    place = tmp_path / "place"
+    for text in ("first", "second"):
+        with atomic_folder(place) as temporary:
+            (temporary / "file").write_text(text)
+
+    def fail():
+        with atomic_folder(place) as temporary:
+            (temporary / "file").write_text("third")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
+    assert (place / "file").read_text() == "second"
+    assert [path.name for path in tmp_path.iterdir()] == ["place"]
+
+
+def test_saving_to_a_full_disk_keeps_what_was_there(folder, tmp_path):
+    """The limit on the size of a file fails every writer, safetensors' own included, as a full disk does."""
+    resource = pytest.importorskip("resource")
+    encoder = Encoder.load(folder)
+    encoder.save(tmp_path / "saved")
+    before = {path.name: path.read_bytes() for path in (tmp_path / "saved").iterdir() if path.is_file()}
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, limits[1]))
+    try:
+        with pytest.raises(GradlabError, match="cannot write"):
+            encoder.save(tmp_path / "saved")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert {
+        path.name: path.read_bytes() for path in (tmp_path / "saved").iterdir() if path.is_file()
+    } == before
+    assert [path.name for path in tmp_path.iterdir()] == ["saved"]
+
+
+def test_atomic_folder_has_usual_permissions(folder, tmp_path):
+    umask = os.umask(0o022)
+    try:
+        Encoder.load(folder).save(tmp_path / "saved")
+    finally:
+        os.umask(umask)
+    assert (tmp_path / "saved").stat().st_mode & 0o777 == 0o755
+    modes = {path.stat().st_mode & 0o777 for path in (tmp_path / "saved").rglob("*") if path.is_file()}
+    assert modes == {0o644}
+
+
+def test_recover_folder_undoes_half_an_exchange(tmp_path):
+    (tmp_path / ".replaced-place").mkdir()
+    (tmp_path / ".partial-place-x").mkdir()
+    recover_folder(tmp_path / "place")
+    assert [path.name for path in tmp_path.iterdir()] == ["place"]

@@ -1,0 +1,208 @@
+"""The classifiers against their objective minimised by scipy, and against torch's Linear, Adam and cross-entropy."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+import torch
+from scipy.linalg import LinAlgWarning
+from scipy.optimize import minimize
+from scipy.special import log_softmax
+from torch import nn
+
+from gradlab.errors import GradlabError
+from gradlab.evaluate.classifiers import AdamLinear, Logistic, _Adam, _initial, _path, get_classifier
+
+Examples = tuple[np.ndarray, np.ndarray]
+
+
+def examples(
+    seed: int, count: int, features: int, classes: int = 2, signal: float = 1.0, scale: float = 1.0
+) -> Examples:
+    """Gaussian classes that overlap, with a common offset as embeddings have it."""
+    random = np.random.default_rng(seed)
+    labels = random.permutation(np.arange(count) % classes)
+    centres = np.random.default_rng(99).standard_normal((classes, features)) * signal / np.sqrt(features)
+    x = centres[labels] + random.standard_normal((count, features)) + 3
+    return (scale * x).astype(np.float32), labels
+
+
+def minimiser(train: Examples, inverse_strength: float) -> tuple[np.ndarray, np.ndarray]:
+    """Weights (D, C) and intercepts (C,) that minimise C * sum of cross-entropies + ||weights||^2 / 2.
+
+    With two classes the penalty is on their difference, which is what scikit-learn's C means there.
+    """
+    x, labels = train[0].astype(np.float64), train[1]
+    classes, (_, features) = labels.max() + 1, train[0].shape
+    columns = 1 if classes == 2 else classes
+    offset = x.mean(axis=0)
+
+    def unpack(flat: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        table = flat.reshape(features + 1, columns)
+        return (table[:-1], table[-1]) if columns > 1 else (table[:-1] * [0, 1], table[-1] * [0, 1])
+
+    def objective(flat: np.ndarray) -> tuple[float, np.ndarray]:
+        weights, intercepts = unpack(flat)
+        logs = log_softmax((x - offset) @ weights + intercepts, axis=1)
+        error = np.exp(logs)
+        error[np.arange(len(labels)), labels] -= 1
+        gradient = np.vstack([(x - offset).T @ error, error.sum(axis=0)])[:, -columns:]
+        gradient = inverse_strength * gradient + np.vstack([weights[:, -columns:], np.zeros(columns)])
+        value = -inverse_strength * logs[np.arange(len(labels)), labels].sum() + 0.5 * (weights**2).sum()
+        return value, gradient.ravel()
+
+    start = np.zeros((features + 1) * columns)
+    options = {"maxiter": 20000, "maxfun": 50000, "ftol": 1e-15, "gtol": 1e-9}
+    solution = minimize(objective, start, jac=True, method="L-BFGS-B", options=options).x
+    weights, intercepts = unpack(solution)
+    return weights, intercepts - offset @ weights
+
+
+@pytest.mark.parametrize(
+    ("count", "features", "classes", "scale"),
+    [(200, 10, 2, 1.0), (200, 10, 2, 30.0), (40, 60, 2, 1.0), (240, 8, 5, 1.0), (60, 20, 3, 3.0)],
+)
+def test_logistic_minimises_its_objective(count: int, features: int, classes: int, scale: float) -> None:
+    train = examples(0, count, features, classes, scale=scale)
+    test = examples(1, 2000, features, classes, scale=scale)
+    grid = (0.25, 1.0, 8.0)
+    accuracies = Logistic().accuracies(train, test, grid)
+    assert len(set(accuracies)) > 1 or count > 100  # the C matters, where there is little data
+    for parameter, accuracy in zip(grid, accuracies, strict=True):
+        weights, intercepts = minimiser(train, parameter)
+        logits = test[0].astype(np.float64) @ weights + intercepts
+        expected = logits.argmax(axis=1)
+        ordered = np.sort(logits, axis=1)
+        clear = ordered[:, -1] - ordered[:, -2] > 5e-3 * np.abs(logits - logits.mean()).mean()
+        assert clear.mean() > 0.97
+        found = Logistic().predict(train, test[0], parameter, None)
+        np.testing.assert_array_equal(found[clear], expected[clear])
+        assert accuracy == pytest.approx((expected == test[1]).mean(), abs=(~clear).mean() + 1e-12)
+
+
+def test_logistic_falls_back_to_float64() -> None:
+    """Features so correlated and so large that float32's Hessian cannot be factorised."""
+    random = np.random.default_rng(5)
+    labels = np.arange(100) % 2
+    common = random.standard_normal((100, 1)) + labels[:, None]
+    x = (1e4 * (common + 1e-3 * random.standard_normal((100, 8)))).astype(np.float32)
+    with pytest.warns(LinAlgWarning):
+        list(_path((x, labels), x, [8.0], np.float32, "newton-cholesky", 1e-4))
+    found = Logistic().predict((x, labels), x, 8.0, None)
+    weights, intercepts = minimiser((x / 1e4, labels), 8.0 * 1e8)  # the same problem in other units
+    agreement = (found == (x / 1e4 @ weights + intercepts).argmax(axis=1)).mean()
+    assert agreement > 0.98
+
+
+def test_logistic_grids() -> None:
+    assert Logistic().grid("nested") == Logistic().grid("dev") == (0.25, 0.5, 1, 2, 4, 8)
+    assert Logistic().grid("folds") == (0.5, 1, 2, 4, 8, 16, 32)
+
+
+def reference(
+    train: Examples, validation: Examples | None, decay: float, seed: int
+) -> tuple[float, nn.Module, int]:
+    """SentEval's training of one classifier as its description reads, by torch: accuracy, best model, epochs."""
+    np.random.seed(seed)  # noqa: NPY002 - the stream that SentEval uses
+    torch.manual_seed(seed)
+    (x, y), classes = train, int(train[1].max()) + 1
+    model = nn.Linear(x.shape[1], classes)
+    optimizer = torch.optim.Adam(model.parameters(), weight_decay=decay)
+    if validation is None:
+        order = np.random.permutation(len(x))  # noqa: NPY002
+        cut = int(0.05 * len(x))
+        validation = x[order[:cut]], y[order[:cut]]
+        x, y = x[order[cut:]], y[order[cut:]]
+    inputs, targets = torch.tensor(x), torch.tensor(y)
+    epochs, best, misses, best_model = 0, -1.0, 0, model
+    while epochs <= 200:
+        for _ in range(4):
+            for batch in torch.split(torch.from_numpy(np.random.permutation(len(x))), 64):  # noqa: NPY002
+                optimizer.zero_grad()
+                nn.functional.cross_entropy(model(inputs[batch]), targets[batch]).backward()
+                optimizer.step()
+        epochs += 4
+        with torch.no_grad():
+            accuracy = (model(torch.tensor(validation[0])).argmax(1).numpy() == validation[1]).mean()
+        if accuracy > best:
+            best, best_model = accuracy, copy.deepcopy(model)
+        else:
+            if misses >= 5:
+                break
+            misses += 1
+    return float(best), best_model, epochs
+
+
+@pytest.fixture
+def _keep_global_generators() -> Iterator[None]:
+    state = np.random.get_state()  # noqa: NPY002
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # the reference takes thousands of tiny steps
+    with torch.random.fork_rng(devices=[]):
+        yield
+    torch.set_num_threads(threads)
+    np.random.set_state(state)  # noqa: NPY002
+
+
+@pytest.mark.usefixtures("_keep_global_generators")
+@pytest.mark.parametrize(("classes", "seed"), [(2, 1111), (6, 1111), (2, 7)])
+def test_adam_is_sentevals_training(classes: int, seed: int) -> None:
+    train = examples(3, 150, 12, classes, signal=3.0)
+    validation, test = examples(13, 41, 12, classes, signal=3.0), examples(4, 400, 12, classes, signal=3.0)
+    grid = (1e-5, 0.1, 0.5)
+    classifier = AdamLinear(seed)
+    accuracies = classifier.accuracies(train, validation, grid)
+    for given in (validation, None):
+        expected = [reference(train, given, decay, seed) for decay in grid]
+        if given is not None:
+            np.testing.assert_array_equal(accuracies, [best for best, _, _ in expected])
+            if classes > 2:
+                assert len({epochs for _, _, epochs in expected}) == 3  # they stop at different times
+        for decay, (_, model, _) in zip(grid, expected, strict=True):
+            with torch.no_grad():
+                logits = model(torch.tensor(test[0]))
+            ordered = logits.sort(dim=1).values
+            clear = (ordered[:, -1] - ordered[:, -2] > 1e-3).numpy()
+            assert clear.mean() > 0.98
+            found = classifier.predict(train, test[0], decay, given)
+            np.testing.assert_array_equal(found[clear], logits.argmax(1).numpy()[clear])
+
+
+def test_adam_step_is_torchs() -> None:
+    random = np.random.default_rng(6)
+    weights = random.standard_normal((5, 3)).astype(np.float32)
+    parameter = nn.Parameter(torch.tensor(weights))
+    optimizer = torch.optim.Adam([parameter])
+    adam = _Adam(np.zeros_like(weights), np.zeros_like(weights))
+    for step in range(60):
+        gradient = (random.standard_normal((5, 3)) * 10.0 ** (step % 5 - 4)).astype(np.float32)
+        parameter.grad = torch.tensor(gradient)
+        optimizer.step()
+        adam.step(weights, gradient)
+    # 60 steps of 1e-3, each with a few roundings of float32
+    np.testing.assert_allclose(weights, parameter.detach().numpy(), rtol=0, atol=1e-6)
+
+
+@pytest.mark.usefixtures("_keep_global_generators")
+def test_initial_weights_are_torchs() -> None:
+    torch.manual_seed(1111)
+    layer = nn.Linear(30, 4)
+    found = _initial(30, 4, 1111)
+    np.testing.assert_array_equal(found[:-1].T, layer.weight.detach().numpy())
+    np.testing.assert_array_equal(found[-1], layer.bias.detach().numpy())
+
+
+def test_adam_leaves_the_global_generators_alone() -> None:
+    before = torch.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002
+    train = examples(2, 60, 5)
+    AdamLinear().predict(train, train[0], 1e-3, None)
+    assert torch.equal(before[0], torch.get_rng_state())
+    np.testing.assert_array_equal(before[1], np.random.get_state()[1])  # noqa: NPY002
+
+
+def test_unknown_classifier() -> None:
+    with pytest.raises(GradlabError, match=r"unknown classifier 'logistics'.*Did you mean 'logistic'"):
+        get_classifier("logistics")

@@ -1,0 +1,257 @@
+"""STS against a second parser (pandas) and scipy, on every set; what bad files and bad encoders lead to."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.spatial.distance import cosine
+from scipy.stats import spearmanr
+from senteval_folder import SUBSETS, encode, make_senteval
+
+from gradlab.errors import GradlabError
+from gradlab.evaluate import STS_TASKS, evaluate, stsb_dev
+from gradlab.evaluate.embed import Embedder
+from gradlab.evaluate.sts import cosines, spearman
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_senteval(tmp_path_factory.mktemp("senteval"))
+
+
+def frames(folder: Path, task: str, split: str = "test") -> list[pd.DataFrame]:
+    """Columns first, second and gold of each sub-set, read without any code of gradlab."""
+    options = {"sep": "\t", "header": None, "quoting": csv.QUOTE_NONE, "encoding": "utf-8", "dtype": str}
+    options |= {"keep_default_na": False, "skip_blank_lines": False, "names": range(12)}
+    if task == "STS-B":
+        table = pd.read_csv(folder / f"STS/STSBenchmark/sts-{split}.csv", **options)[[5, 6, 4]]
+        tables = [table]
+    elif task == "SICK-R":
+        name = {"test": "test_annotated", "dev": "trial"}[split]
+        tables = [pd.read_csv(folder / f"SICK/SICK_{name}.txt", **options).iloc[1:][[1, 2, 3]]]
+    else:
+        place = folder / "STS" / f"{task}-en-test"
+        tables = []
+        for subset in SUBSETS[task]:
+            pairs = pd.read_csv(place / f"STS.input.{subset}.txt", **options)[[0, 1]]
+            gold = pd.read_csv(place / f"STS.gs.{subset}.txt", **options)[0]
+            tables.append(pairs.assign(gold=gold)[gold.str.strip() != ""])
+    for table in tables:
+        table.columns = ["first", "second", "gold"]
+    return tables
+
+
+def independent(folder: Path, task: str, split: str = "test") -> dict[str, float]:
+    """All three aggregations, by scipy, one pair at a time; rounding makes equal sentences tie, as they should."""
+    predicted, gold = [], []
+    for table in frames(folder, task, split):
+        mine = []
+        for first, second in zip(table["first"], table["second"], strict=True):
+            u, v = (encode([" ".join(text.split())])[0].astype(np.float64) for text in (first, second))
+            mine.append(round(1 - cosine(u, v), 12))
+        predicted.append(mine)
+        gold.append(table["gold"].astype(float).tolist())
+    each = [spearmanr(mine, theirs).statistic for mine, theirs in zip(predicted, gold, strict=True)]
+    sizes = [len(mine) for mine in predicted]
+    everything = spearmanr(list(itertools.chain(*predicted)), list(itertools.chain(*gold))).statistic
+    weighted = sum(value * size for value, size in zip(each, sizes, strict=True)) / sum(sizes)
+    return {"all": everything, "mean": sum(each) / len(each), "wmean": weighted, "pairs": sum(sizes)}
+
+
+def assert_agrees(folder: Path, task: str, split: str) -> None:
+    expected = independent(folder, task, split)
+    for aggregation in ("all", "mean", "wmean"):
+        result = evaluate(encode, folder, task, split=split, aggregation=aggregation, progress=False)
+        assert result.sts[task] == pytest.approx(expected[aggregation], abs=1e-9)
+        assert result.scores[task]["pairs"] == expected["pairs"]
+
+
+@pytest.mark.parametrize("task", STS_TASKS)
+def test_agrees_with_an_independent_computation(data: Path, task: str) -> None:
+    assert_agrees(data, task, "test")
+    assert (
+        independent(data, task)["all"] > 0.3
+    )  # the encoder sees something, so the comparison means something
+
+
+@pytest.mark.parametrize("task", ["STS-B", "SICK-R"])
+def test_dev_split(data: Path, task: str) -> None:
+    assert_agrees(data, task, "dev")
+    assert independent(data, task, "dev")["all"] != independent(data, task, "test")["all"]
+
+
+@pytest.mark.parametrize("task", STS_TASKS)
+def test_agrees_on_the_real_sets(shared: Path, task: str) -> None:
+    assert_agrees(shared / "data/senteval", task, "test")
+
+
+def test_number_of_real_pairs(shared: Path) -> None:
+    result = evaluate(encode, shared / "data/senteval", "sts", progress=False)
+    pairs = [result.scores[task]["pairs"] for task in STS_TASKS]
+    assert pairs == [3108, 1500, 3750, 3000, 1186, 1379, 4927]
+
+
+def test_subsets_are_reported(data: Path) -> None:
+    scores = evaluate(encode, data, "STS14", progress=False).scores["STS14"]
+    each = [value for name, value in scores.items() if name.startswith("subset/")]
+    assert {name.removeprefix("subset/") for name in scores} >= set(SUBSETS["STS14"])
+    assert np.mean(each) == pytest.approx(scores["mean"])
+    assert len({scores["all"], scores["mean"], scores["wmean"]}) == 3
+
+
+def test_unscored_pairs_count_for_nothing(data: Path, tmp_path: Path) -> None:
+    folder = make_senteval(tmp_path)
+    file = folder / "STS/STS16-en-test/STS.input.headlines.txt"
+    lines = file.read_text(encoding="utf-8").split("\n")
+    lines[4] = "other words\tthan before"  # line 5 has no score
+    file.write_text("\n".join(lines), encoding="utf-8")
+    seen: list[str] = []
+    result = evaluate(lambda s: (seen.extend(s), encode(s))[1], folder, "STS16", progress=False)
+    assert result.scores == evaluate(encode, data, "STS16", progress=False).scores
+    assert "other words" not in seen
+
+
+def test_spearman_against_ranks_by_hand() -> None:
+    random = np.random.default_rng(0)
+    x, y = random.integers(0, 6, 40).astype(float), random.standard_normal(40).round(1)
+
+    def ranks(values: np.ndarray) -> np.ndarray:
+        return np.array([(values < v).sum() + ((values == v).sum() + 1) / 2 for v in values])
+
+    assert spearman(x, y) == pytest.approx(np.corrcoef(ranks(x), ranks(y))[0, 1], abs=1e-12)
+
+
+def test_spearman_of_a_constant_does_not_exist() -> None:
+    assert np.isnan(spearman([1.0, 1.0, 1.0], [1.0, 2.0, 3.0]))
+
+
+def test_cosines_of_any_magnitude() -> None:
+    random = np.random.default_rng(1)
+    u, v = random.standard_normal((2, 50, 7))
+    expected = [1 - cosine(a, b) for a, b in zip(u, v, strict=True)]
+    for scale in (1.0, 1e-200, 1e200):
+        np.testing.assert_allclose(cosines(u * scale, v / scale), expected, atol=4e-16, rtol=1e-13)
+
+
+def test_equal_sentences_tie_at_one_and_zero_vectors_at_zero() -> None:
+    u = np.random.default_rng(2).standard_normal((100, 5))
+    assert (cosines(u, u.copy()) == 1).all()
+    assert cosines(np.zeros((2, 3)), np.array([[1.0, 0, 0], [0, 0, 0]])).tolist() == [0, 0]
+
+
+class TestStsbDev:
+    def test_takes_folder_benchmark_folder_or_file(self, data: Path) -> None:
+        expected = independent(data, "STS-B", "dev")["all"]
+        benchmark = data / "STS/STSBenchmark"
+        for path in (data, benchmark, benchmark / "sts-dev.csv", str(data)):
+            assert stsb_dev(encode, path) == pytest.approx(expected, abs=1e-9)
+
+    def test_takes_a_senteval_checkout(self, tmp_path: Path) -> None:
+        make_senteval(tmp_path / "data" / "downstream")
+        assert stsb_dev(encode, tmp_path) == stsb_dev(encode, tmp_path / "data")
+
+    def test_encodes_in_one_call(self, data: Path) -> None:
+        calls: list[int] = []
+        stsb_dev(lambda s: (calls.append(len(s)), encode(s))[1], data)
+        assert len(calls) == 1
+
+    def test_takes_an_object_with_encode(self, data: Path) -> None:
+        class Model:
+            def encode(self, sentences: list[str]) -> np.ndarray:
+                return encode(sentences)
+
+        assert stsb_dev(Model(), data) == stsb_dev(encode, data)
+
+    def test_collapsed_encoder(self, data: Path) -> None:
+        assert np.isnan(stsb_dev(lambda s: np.ones((len(s), 3)), data))
+
+    @pytest.mark.parametrize("path", ["nowhere", "nowhere/sts-dev.csv"])
+    def test_absent(self, tmp_path: Path, path: str) -> None:
+        with pytest.raises(GradlabError, match=r"sts-dev\.csv is absent|nowhere is absent"):
+            stsb_dev(encode, tmp_path / path)
+
+    def test_untuned_small_bert(self, shared: Path) -> None:
+        from gradlab.encoder import Encoder
+
+        encoder = Encoder.load(shared / "models/tinybert-4l-312d", pooler="cls")
+        assert stsb_dev(encoder, shared / "data/senteval") == pytest.approx(0.479, abs=0.001)
+
+
+class TestEmbedder:
+    def test_each_distinct_sentence_once_longest_first(self) -> None:
+        calls: list[list[str]] = []
+        embed = Embedder(lambda s: (calls.append(s), encode(s))[1], chunk=2)
+        rows = embed(["a", "bbb", "a", "cc"])
+        embed(["bbb", "dddd"])
+        assert calls == [["bbb", "cc"], ["a"], ["dddd"]]
+        np.testing.assert_array_equal(rows, encode(["a", "bbb", "a", "cc"]))
+
+    def test_torch_tensors(self) -> None:
+        import torch
+
+        for dtype in (torch.float64, torch.float32, torch.bfloat16):
+            rows = Embedder(lambda s, d=dtype: torch.ones(len(s), 2, dtype=d, requires_grad=True))(["a", "b"])
+            assert rows.dtype == (np.float64 if dtype == torch.float64 else np.float32)
+
+    @pytest.mark.parametrize(
+        ("result", "message"),
+        [
+            (np.ones(3), r"shape \(3,\) for 3 sentences"),
+            (np.ones((2, 4)), r"shape \(2, 4\) for 3 sentences"),
+            (np.ones((3, 0)), r"shape \(3, 0\)"),
+            (np.array([[1.0], [np.nan], [1.0]]), "not finite for 1 of 3 sentences .*'bb'"),
+            (np.array([["x"], ["y"], ["z"]]), "expected real numbers"),
+        ],
+    )
+    def test_bad_embeddings(self, result: np.ndarray, message: str) -> None:
+        with pytest.raises(GradlabError, match=message):
+            Embedder(lambda s: result)(["a", "bb", "ccc"])
+
+    def test_no_encoder(self, data: Path) -> None:
+        for model in ("bert-base-uncased", 3):
+            with pytest.raises(GradlabError, match="cannot encode; load it"):
+                stsb_dev(model, data)
+
+
+YEAR, STSB, SICK = "STS/STS12-en-test/", "STS/STSBenchmark/sts-test.csv", "SICK/SICK_test_annotated.txt"
+MALFORMED = {
+    "columns": ("STS-B", STSB, 2, b"a\tb\tc\td\t3.0\tone sentence", "7 are expected"),
+    "score": ("STS-B", STSB, 2, b"a\tb\tc\td\tfive\tone\ttwo", "'five' is not a score"),
+    "nan": ("STS-B", STSB, 4, b"a\tb\tc\td\tnan\tone\ttwo", "'nan' is not a score"),
+    "bytes": ("STS-B", STSB, 3, b"a\tb\tc\td\t3.0\tcaf\xe9\ttwo", "not valid UTF-8 .byte 0xe9."),
+    "header": ("SICK-R", SICK, 1, b"1\tone\ttwo\t3.0\tNEUTRAL", "expected the header"),
+    "gold": ("STS12", YEAR + "STS.gs.MSRvid.txt", 7, b"4,5", "'4,5' is not a score"),
+    "pair": ("STS12", YEAR + "STS.input.MSRvid.txt", 6, b"only one sentence", "at least 2 are expected"),
+}
+
+
+@pytest.mark.parametrize("case", MALFORMED)
+def test_malformed_files_name_file_and_line(tmp_path: Path, case: str) -> None:
+    task, name, line, content, message = MALFORMED[case]
+    file = make_senteval(tmp_path) / name
+    lines = file.read_bytes().split(b"\n")
+    lines[line - 1] = content
+    file.write_bytes(b"\n".join(lines))
+    with pytest.raises(GradlabError, match=rf"{Path(name).name}, line {line}: .*{message}"):
+        evaluate(encode, tmp_path, task, progress=False)
+
+
+def test_lengths_must_agree(tmp_path: Path) -> None:
+    file = make_senteval(tmp_path) / YEAR / "STS.gs.MSRpar.txt"
+    file.write_text(file.read_text() + "3.0\n")
+    with pytest.raises(GradlabError, match=r"MSRpar.txt has \d+ lines, STS.gs.MSRpar.txt has \d+"):
+        evaluate(encode, tmp_path, "STS12", progress=False)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"), [("", "is empty"), ("\n", "is empty"), ("1\n" * 3, "columns")]
+)
+def test_empty_files(tmp_path: Path, content: str, message: str) -> None:
+    (make_senteval(tmp_path) / STSB).write_text(content)
+    with pytest.raises(GradlabError, match=rf"sts-test.csv.*{message}"):
+        evaluate(encode, tmp_path, "STS-B", progress=False)

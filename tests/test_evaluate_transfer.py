@@ -1,0 +1,301 @@
+"""Transfer tasks: SentEval's order and features, and its three protocols against plain loops over scikit-learn."""
+
+from __future__ import annotations
+
+import codecs
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from senteval_folder import TREC_CLASSES, encode, make_senteval
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import f1_score
+from sklearn.model_selection import StratifiedKFold
+
+from gradlab.errors import GradlabError
+from gradlab.evaluate import TRANSFER_TASKS, evaluate
+from gradlab.evaluate.classifiers import AdamLinear
+from gradlab.evaluate.embed import Embedder
+from gradlab.evaluate.transfer import load_transfer
+
+FILES = {
+    "MR": ("rt-polarity.pos", "rt-polarity.neg"),
+    "CR": ("custrev.pos", "custrev.neg"),
+    "SUBJ": ("subj.objective", "subj.subjective"),
+    "MPQA": ("mpqa.pos", "mpqa.neg"),
+}
+FOLDS = 3
+Part = tuple[list[tuple[str, ...]], np.ndarray]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_senteval(tmp_path_factory.mktemp("senteval"))
+
+
+def parse(folder: Path, task: str) -> dict[str, Part]:
+    """Parts of a task, as SentEval's description reads: words by white space, sorted by lengths, then label."""
+    rows: dict[str, list[tuple[list[list[str]], int]]] = {}
+
+    def lines(name: str, encoding: str) -> list[str]:
+        return codecs.decode((folder / name).read_bytes(), encoding).split("\n")[:-1]
+
+    if task in FILES:
+        rows["train"] = [([line.split()], 1) for line in lines(f"{task}/{FILES[task][0]}", "latin-1")]
+        rows["train"] += [([line.split()], 0) for line in lines(f"{task}/{FILES[task][1]}", "latin-1")]
+    elif task == "SST-2":
+        for part in ("train", "dev", "test"):
+            cells = [line.split("\t") for line in lines(f"SST/binary/sentiment-{part}", "utf-8")]
+            rows[part] = [([text.split()], int(label)) for text, label in cells]
+    elif task == "TREC":
+        for part, name in (("train", "train_5500"), ("test", "TREC_10")):
+            words = [line.split() for line in lines(f"TREC/{name}.label", "latin-1")]
+            rows[part] = [([w[1:]], TREC_CLASSES.index(w[0].split(":")[0])) for w in words]
+    else:
+        for part in ("train", "test"):
+            cells = [line.split("\t") for line in lines(f"MRPC/msr_paraphrase_{part}.txt", "utf-8")[1:]]
+            rows[part] = [([a.split(), b.split()], int(label)) for label, _, _, a, b in cells]
+    result = {}
+    for part, found in rows.items():
+        found.sort(key=lambda row: ([len(words) for words in row[0]], row[1]))
+        texts = [tuple(" ".join(words) for words in row[0]) for row in found]
+        result[part] = (texts, np.array([label for _, label in found]))
+    return result
+
+
+def features(part: Part) -> np.ndarray:
+    columns = [encode(list(column)) for column in zip(*part[0], strict=True)]
+    if len(columns) == 1:
+        return columns[0]
+    return np.hstack([np.abs(columns[0] - columns[1]), columns[0] * columns[1]])
+
+
+def fit(x: np.ndarray, y: np.ndarray, parameter: float) -> Any:
+    return LogisticRegression(C=parameter, tol=1e-8, max_iter=5000).fit(x.astype(np.float64), y)
+
+
+def folds(y: np.ndarray) -> list[Any]:
+    return list(StratifiedKFold(FOLDS, shuffle=True, random_state=1111).split(y, y))
+
+
+def best(scores: list[float]) -> int:
+    return int(np.argmax([round(100 * score, 2) for score in scores]))
+
+
+def by_loops(parts: dict[str, Part]) -> dict[str, Any]:
+    """SentEval's protocol as nested loops; which one shows in the parts."""
+    (x, y) = features(parts["train"]), parts["train"][1]
+    if "test" not in parts:
+        dev, test, chosen = [], [], []
+        for outside, inside in folds(y):
+            grid = [2.0**t for t in range(-2, 4)]
+            u, v = x[outside], y[outside]
+            scores = [np.mean([fit(u[a], v[a], c).score(u[b], v[b]) for a, b in folds(v)]) for c in grid]
+            chosen.append(grid[best(scores)])
+            dev.append(scores[best(scores)])
+            test.append(fit(u, v, chosen[-1]).score(x[inside], y[inside]))
+        return {"devacc": np.mean(dev), "acc": np.mean(test), "chosen": chosen}
+    if "dev" in parts:
+        grid = [2.0**t for t in range(-2, 4)]
+        scores = [fit(x, y, c).score(features(parts["dev"]), parts["dev"][1]) for c in grid]
+    else:
+        grid = [2.0**t for t in range(-1, 6)]
+        scores = [np.mean([fit(x[a], y[a], c).score(x[b], y[b]) for a, b in folds(y)]) for c in grid]
+    chosen = grid[best(scores)]
+    guesses = fit(x, y, chosen).predict(features(parts["test"]))
+    answers = parts["test"][1]
+    result = {"devacc": scores[best(scores)], "acc": np.mean(guesses == answers), "chosen": chosen}
+    if len(parts["train"][0][0]) == 2:
+        result["f1"] = f1_score(answers, guesses)
+    return result
+
+
+@pytest.mark.parametrize("task", TRANSFER_TASKS)
+def test_order_of_the_examples_is_sentevals(data: Path, task: str) -> None:
+    expected = parse(data, task)
+    found = load_transfer(data, task).parts
+    assert set(found) == set(expected)
+    for part, (texts, labels) in expected.items():
+        assert found[part].texts == texts
+        np.testing.assert_array_equal(found[part].labels, labels)
+
+
+@pytest.mark.parametrize("task", TRANSFER_TASKS)
+def test_order_of_the_real_examples(shared: Path, task: str) -> None:
+    sizes = {
+        "MR": 10662,
+        "CR": 3775,
+        "SUBJ": 10000,
+        "MPQA": 10606,
+        "SST-2": 67349,
+        "TREC": 5452,
+        "MRPC": 4076,
+    }
+    folder = shared / "data/senteval"
+    expected, found = parse(folder, task), load_transfer(folder, task).parts
+    assert len(found["train"].texts) == sizes[task]
+    for part, (texts, labels) in expected.items():
+        assert found[part].texts == texts
+        np.testing.assert_array_equal(found[part].labels, labels)
+
+
+def test_oddities_of_the_files(data: Path) -> None:
+    texts = {
+        task: [t for (t,) in load_transfer(data, task).parts["train"].texts] for task in ("MR", "CR", "MPQA")
+    }
+    assert any(text.startswith("café \x96 ") for text in texts["MR"])
+    assert texts["CR"].count("") == 2  # blank lines are examples, as for SentEval
+    assert any(
+        text.startswith("twÃ ") for text in texts["MPQA"]
+    )  # UTF-8 read as latin-1: that is the protocol
+
+
+def test_pair_features(data: Path) -> None:
+    part = load_transfer(data, "MRPC").parts["train"]
+    x, _ = part.examples(Embedder(encode))
+    u, v = encode([part.texts[5][0]])[0], encode([part.texts[5][1]])[0]
+    np.testing.assert_array_equal(x[5], np.concatenate([abs(u - v), u * v]))
+    assert x.dtype == np.float32
+
+
+@pytest.mark.parametrize("task", TRANSFER_TASKS)
+def test_protocol_against_plain_loops(data: Path, task: str) -> None:
+    expected = by_loops(parse(data, task))
+    found = evaluate(encode, data, task, folds=FOLDS, jobs=1, progress=False).scores[task]
+    assert found.keys() == expected.keys()
+    assert found["chosen"] == expected["chosen"]
+    for score in found.keys() - {"chosen"}:
+        assert found[score] == pytest.approx(expected[score], abs=1e-12)
+    assert 0.3 < found["acc"] < 0.999  # neither chance nor trivial
+
+
+def test_real_cr_against_plain_loops(shared: Path) -> None:
+    folder = shared / "data/senteval"
+    expected = by_loops(parse(folder, "CR"))
+    found = evaluate(encode, folder, "CR", folds=FOLDS, progress=False).scores["CR"]
+    assert found["acc"] == pytest.approx(expected["acc"], abs=2 / 3775)
+    assert found["devacc"] == pytest.approx(expected["devacc"], abs=2 / 3775)
+
+
+def test_the_chosen_parameters_differ(data: Path) -> None:
+    """Else a protocol that never chose would pass."""
+    result = evaluate(encode, data, "transfer", folds=FOLDS, jobs=1, progress=False)
+    chosen = np.hstack([result.scores[task]["chosen"] for task in TRANSFER_TASKS])
+    assert len(set(chosen)) > 2
+
+
+def test_dev_split_reads_no_test_data(tmp_path: Path) -> None:
+    folder = make_senteval(tmp_path)
+    tasks = ["MR", "SST-2", "TREC", "MRPC"]
+    full = evaluate(encode, folder, tasks, folds=FOLDS, jobs=1, progress=False)
+    for name in ("SST/binary/sentiment-test", "TREC/TREC_10.label", "MRPC/msr_paraphrase_test.txt"):
+        (folder / name).unlink()
+    dev = evaluate(encode, folder, tasks, split="dev", folds=FOLDS, jobs=1, progress=False)
+    for task in tasks:
+        assert dev.scores[task] == {name: full.scores[task][name] for name in ("devacc", "chosen")}
+
+
+def test_processes_change_nothing(data: Path) -> None:
+    one, two = (
+        evaluate(encode, data, "CR,SST-2", classifier="adam", folds=2, jobs=jobs, progress=False).scores
+        for jobs in (1, 2)
+    )
+    assert one == two
+
+
+def test_seed_changes_the_folds(data: Path) -> None:
+    one, two = (
+        evaluate(encode, data, "MR", folds=FOLDS, seed=seed, jobs=1, progress=False).scores["MR"]
+        for seed in (1111, 2)
+    )
+    assert one != two
+
+
+@pytest.mark.parametrize("task", ["MR", "SST-2", "TREC"])
+def test_protocol_with_adam(data: Path, task: str) -> None:
+    """The refit stops on the dev set where there is one, else on a held-out share."""
+    parts, grid = parse(data, task), (1e-5, 1e-4, 1e-3, 1e-2)
+    (x, y), adam = (features(parts["train"]), parts["train"][1]), AdamLinear(1111)
+    if task == "MR":
+        dev, acc, chosen = [], [], []
+        for outside, inside in folds(y):
+            u, v = x[outside], y[outside]
+            scores = np.mean([adam.accuracies((u[a], v[a]), (u[b], v[b]), grid) for a, b in folds(v)], axis=0)
+            chosen.append(grid[best(scores)])
+            dev.append(scores[best(scores)])
+            acc.append(np.mean(adam.predict((u, v), x[inside], chosen[-1], None) == y[inside]))
+        expected = {"devacc": np.mean(dev), "acc": np.mean(acc), "chosen": chosen}
+    else:
+        held_out = (features(parts["dev"]), parts["dev"][1]) if task == "SST-2" else None
+        pairs = [((x, y), held_out)] if held_out else [((x[a], y[a]), (x[b], y[b])) for a, b in folds(y)]
+        scores = np.mean([adam.accuracies(train, dev, grid) for train, dev in pairs], axis=0)
+        parameter = grid[best(scores)]
+        guesses = adam.predict((x, y), features(parts["test"]), parameter, held_out)
+        expected = {"devacc": max(scores), "acc": np.mean(guesses == parts["test"][1]), "chosen": parameter}
+    result = evaluate(encode, data, task, classifier="adam", folds=FOLDS, jobs=1, progress=False)
+    found = result.scores[task]
+    assert found.pop("chosen") == expected.pop("chosen")
+    assert found == pytest.approx(expected)
+    assert "Adam" in result.classifier
+
+
+MALFORMED = {
+    "sst columns": ("SST-2", "SST/binary/sentiment-dev", 4, b"no label", "at least 2 are expected"),
+    "sst label": ("SST-2", "SST/binary/sentiment-dev", 4, b"a sentence\t2", "label '2' is none of 0, 1"),
+    "trec class": ("TREC", "TREC/TREC_10.label", 2, b"WHO:x who ?", "label 'WHO' is none of ABBR"),
+    "trec colon": (
+        "TREC",
+        "TREC/train_5500.label",
+        5,
+        b"HUM who is it ?",
+        "expected 'CLASS:subclass question'",
+    ),
+    "trec blank": ("TREC", "TREC/train_5500.label", 5, b"", "expected 'CLASS:subclass question'"),
+    "mrpc header": ("MRPC", "MRPC/msr_paraphrase_train.txt", 1, b"1\t2\t3\ta\tb", "expected the header"),
+    "mrpc label": ("MRPC", "MRPC/msr_paraphrase_train.txt", 3, b"yes\t2\t3\ta\tb", "label 'yes'"),
+}
+
+
+@pytest.mark.parametrize("case", MALFORMED)
+def test_malformed_files_name_file_and_line(tmp_path: Path, case: str) -> None:
+    task, name, line, content, message = MALFORMED[case]
+    file = make_senteval(tmp_path) / name
+    lines = file.read_bytes().split(b"\n")
+    lines[line - 1] = content
+    file.write_bytes(b"\n".join(lines))
+    with pytest.raises(GradlabError, match=rf"{Path(name).name}, line {line}: .*{message}"):
+        evaluate(encode, tmp_path, task, progress=False)
+
+
+def test_malformed_files_are_found_before_anything_is_embedded(tmp_path: Path) -> None:
+    (make_senteval(tmp_path) / "TREC/TREC_10.label").write_text("nonsense\n")
+    seen: list[str] = []
+    with pytest.raises(GradlabError, match="TREC_10"):
+        evaluate(lambda s: (seen.extend(s), encode(s))[1], tmp_path, "all", progress=False)
+    assert not seen
+
+
+@pytest.mark.parametrize(("count", "folds"), [(9, 10), (11, 10), (2, 2)])
+def test_too_few_examples_for_the_folds(tmp_path: Path, count: int, folds: int) -> None:
+    make_senteval(tmp_path)
+    (tmp_path / "MR/rt-polarity.neg").write_text("word\n" * count)
+    with pytest.raises(GradlabError, match=rf"class of MR has {count} examples, too few for {folds} folds"):
+        evaluate(encode, tmp_path, "MR", folds=folds, progress=False)
+
+
+def test_one_class_only(tmp_path: Path) -> None:
+    (make_senteval(tmp_path) / "SST/binary/sentiment-train").write_text("a b\t1\nc d\t1\n")
+    with pytest.raises(GradlabError, match="SST-2 holds one class only"):
+        evaluate(encode, tmp_path, "SST-2", progress=False)
+
+
+@pytest.mark.parametrize("folds", [0, 1])
+def test_folds_below_two(data: Path, folds: int) -> None:
+    with pytest.raises(GradlabError, match=f"folds is {folds}"):
+        evaluate(encode, data, "MR", folds=folds, progress=False)
+
+
+def test_no_processes(data: Path) -> None:
+    with pytest.raises(GradlabError, match="jobs is 0"):
+        evaluate(encode, data, "MR", jobs=0, progress=False)

@@ -1,0 +1,103 @@
+"""The examples of the pages on the integrations run, offline, and the numbers that those pages print are right."""
+
+from __future__ import annotations
+
+import math
+import re
+import shutil
+import warnings
+from pathlib import Path
+
+import pytest
+import torch
+from scipy.optimize import brentq
+
+import gradlab
+from tests.tiny_models import make_bert
+
+pytest.importorskip("sentence_transformers")
+torch.set_num_threads(1)
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+# pages with examples, in one session each; the encoder that they name is a tiny one here
+PAGES = ("sentence-transformers.md", "watch.md", "which-loss.md")
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_examples_run_one_after_the_other(page, tmp_path, monkeypatch):
+    text = (DOCS / page).read_text(encoding="utf-8")
+    examples = re.findall(r"^```python\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
+    assert len(examples) > 1
+    make_bert(tmp_path / "bert-base-uncased")
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # an encoder as tiny as this one may well show a known failure
+        for number, example in enumerate(examples):
+            exec(compile(example, f"{page}, example {number + 1}", "exec"), names)
+    if page == "watch.md":
+        for folder in ("out", "out-trainer", "out-loop"):
+            gradlab_folder = tmp_path / folder / ("" if folder == "out-loop" else "gradlab")
+            assert (gradlab_folder / "metrics.csv").exists()
+        shutil.rmtree(tmp_path)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_somewhere(page):
+    text = (DOCS / page).read_text(encoding="utf-8")
+    targets = [target for target in re.findall(r"\]\(([^)#]+)", text) if not target.startswith("http")]
+    assert targets or page == "sentence-transformers.md"
+    for target in targets:
+        assert (DOCS / target).exists(), target
+    for path in re.findall(r"`((?:gradlab|tests)/[\w/.]+)`", text):
+        assert (DOCS.parent / path).exists(), path
+
+
+def half_open(loss: str, negatives: int = 127) -> float:
+    """Mean angle of the negatives, in degrees, at which the mean dissipation passes one half."""
+
+    def above(mu_neg: float) -> float:
+        result = gradlab.simulate(loss, mu_pos=[math.pi / 6], mu_neg=[mu_neg], negatives=negatives)
+        return float(result.value[0, 0]) - 0.5
+
+    return math.degrees(brentq(above, 0.2, math.pi))
+
+
+def table(heading: str) -> list[list[str]]:
+    """Cells of the table that follows a text, without its head."""
+    text = (DOCS / "which-loss.md").read_text(encoding="utf-8").split(heading)[1]
+    rows = re.search(r"\n\|.*?\n\n", text, flags=re.DOTALL).group().strip().splitlines()
+    return [[cell.strip(" *") for cell in row.strip("|").split("|")] for row in rows[2:]]
+
+
+def test_angles_at_which_a_temperature_lets_go():
+    rows = table("negatives spread by 6°:")
+    assert len(rows) == 6
+    for temperature, *cells in rows:
+        for cell, negatives in zip(cells, (63, 127, 1023), strict=True):
+            loss = f"infonce(temperature={temperature})"
+            if cell == "never":
+                edge = gradlab.simulate(loss, mu_pos=[math.pi / 6], mu_neg=[math.pi], negatives=negatives)
+                assert edge.value[0, 0] > 0.5
+            else:
+                assert float(cell.rstrip("°")) == pytest.approx(half_open(loss, negatives), abs=0.051)
+
+
+def test_angles_at_which_a_margin_lets_go():
+    rows = table("The same positives and negatives as above:")
+    units = {"π": math.pi, "°": math.pi / 180}
+    published = {}
+    for name, *cells in rows:
+        name = name.strip("`")
+        for cell in cells:
+            margin, angle = cell.split(": ")
+            value = float(margin.rstrip("π°")) * units.get(margin[-1], 1)
+            assert float(angle.rstrip("°")) == pytest.approx(
+                half_open(f"{name}(margin={value!r})"), abs=0.051
+            )
+            if value == pytest.approx(gradlab.get_loss(name).margin):
+                published[name] = float(angle.rstrip("°"))
+    assert set(published) == {"mpt", "met", "mat", "baseline", "arccon"}
+    gates = [published[name] for name in ("mpt", "met", "mat", "baseline")]
+    assert max(gates) - min(gates) < 10
+    assert min([*published.values(), half_open("infonce")]) - 30 > 25
+    assert max(published.values()) - 30 < 45

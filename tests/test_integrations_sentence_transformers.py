@@ -1,0 +1,301 @@
+"""Losses for sentence-transformers: against its own loss, against the definition, and in its trainer."""
+
+from __future__ import annotations
+
+import dataclasses
+import pickle
+
+import pytest
+import torch
+
+import gradlab
+from gradlab import GradlabError
+from gradlab.losses.base import PairLoss
+from tests.gathering_processes import compute_share
+from tests.sentence_training import (
+    columns_of,
+    evaluation,
+    load_model,
+    losses,
+    make_trainer,
+    relative_difference,
+    weights,
+)
+from tests.tiny_models import make_bert
+
+adapter = pytest.importorskip("gradlab.integrations.sentence_transformers")
+
+NAMES = gradlab.loss_names()
+PAIR_LOSSES = [name for name in NAMES if isinstance(gradlab.get_loss(name), PairLoss)]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return make_bert(tmp_path_factory.mktemp("bert"))
+
+
+@pytest.fixture(scope="module")
+def model(folder):
+    return load_model(folder)
+
+
+def features_of(model, table):
+    """Columns of tokenised sentences, as the trainer's collator makes them."""
+    tokenize = getattr(model, "preprocess", None) or model.tokenize
+    return [tokenize(sentences) for sentences in table.values()]
+
+
+def mnrl(model):
+    return losses.MultipleNegativesRankingLoss(model, scale=20.0)
+
+
+def infonce(model):
+    return adapter.loss(model, "infonce", temperature=0.05)
+
+
+def blockwise_infonce(model):
+    return adapter.loss(model, "infonce", temperature=0.05, blockwise=True, block_size=5)
+
+
+def gradients_of_one_batch(folder, loss, table):
+    """Gradients of a fresh encoder with dropout on, from one seed."""
+    model = load_model(folder)
+    model.train()
+    features = features_of(model, table)
+    torch.manual_seed(3)
+    value = loss(model)(features, None)
+    value.backward()
+    return float(value.detach()), {n: p.grad for n, p in model.named_parameters() if p.grad is not None}
+
+
+@pytest.mark.parametrize("columns", [2, 3, 4])
+@pytest.mark.parametrize("ours", [infonce, blockwise_infonce])
+def test_gradients_are_those_of_multiple_negatives_ranking(folder, columns, ours):
+    table = columns_of(12, columns)
+    value, expected = gradients_of_one_batch(folder, mnrl, table)
+    found_value, found = gradients_of_one_batch(folder, ours, table)
+    assert found_value == pytest.approx(value, rel=1e-5)
+    assert relative_difference(found, expected) < 1e-5
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [(infonce, mnrl), (blockwise_infonce, infonce)], ids=["mnrl", "blockwise"]
+)
+def test_weights_after_twenty_steps_are_the_same(folder, tmp_path, first, second):
+    ends = []
+    for number, loss in enumerate((first, second)):
+        trainer = make_trainer(folder, tmp_path / str(number), loss, columns_of(64))
+        start = weights(trainer.model)
+        trainer.train()
+        assert trainer.state.global_step == 20
+        ends.append(weights(trainer.model))
+    assert relative_difference(start, ends[0]) > 1e-3  # the steps did something
+    assert relative_difference(*ends) < 1e-5
+    largest = max(float((ends[0][name] - ends[1][name]).abs().max()) for name in ends[0])
+    assert largest < 1e-5
+
+
+def test_one_column_is_the_same_column_twice(folder):
+    sentences = columns_of(10)["anchor"]
+    _, twice = gradients_of_one_batch(folder, infonce, {"a": sentences, "b": sentences})
+    value, once = gradients_of_one_batch(folder, infonce, {"a": sentences})
+    assert relative_difference(once, twice) == 0
+    assert value > 0  # dropout made two different views
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_value_is_that_of_the_definition(model, name):
+    torch.manual_seed(0)
+    rows = torch.randn(3, 9, 6, dtype=torch.float64)
+    definition = gradlab.get_loss(name)
+    hard = isinstance(definition, PairLoss)
+    embeddings = [rows[0], rows[0] + 0.3 * rows[1], *([rows[2]] if hard else [])]
+    found = adapter.loss(model, name).compute_loss_from_embeddings(embeddings)
+    expected = definition(embeddings[0], embeddings[1], embeddings[2] if hard else None, normalize=True)
+    assert float(found) == float(expected)
+    if not hard:
+        with pytest.raises(GradlabError, match="extra_negatives"):
+            adapter.loss(model, name).compute_loss_from_embeddings([*embeddings, rows[2]])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_settings_make_the_same_loss_again(model, name):
+    made = adapter.loss(model, name)
+    kind = getattr(adapter, type(made).__name__)
+    assert kind is type(made)
+    assert kind.__name__ == type(made.definition).__name__ + "Loss"
+    again = kind(model, **made.get_config_dict())
+    assert again.definition == made.definition == gradlab.get_loss(name)
+    assert set(made.get_config_dict()) >= {f.name for f in dataclasses.fields(made.definition)}
+    assert made.citation.strip().startswith("@")
+    assert pickle.loads(pickle.dumps(kind)) is kind
+
+
+def test_every_paper_of_a_registered_loss_has_its_entry():
+    from gradlab.integrations.citations import BIBTEX, citation
+
+    entries = {citation(gradlab.get_loss(name)) for name in NAMES}
+    assert entries == set(BIBTEX.values())
+
+
+def test_classes_take_settings_presets_and_recombined_losses(model):
+    made = adapter.ArcConLoss(model, temperature=0.1, margin=0.2, blockwise=True, block_size=64)
+    assert made.definition == gradlab.get_loss("arccon", temperature=0.1, margin=0.2)
+    assert made.get_config_dict()["block_size"] == 64
+    assert adapter.loss(model, "modified_mhe", preset="roberta").definition == gradlab.get_loss(
+        "modified_mhe", preset="roberta"
+    )
+    recombined = gradlab.recombine(gate="mpt", weight="modified_mhe", ratio=1.25)
+    assert adapter.loss(model, recombined).definition == recombined
+    assert type(adapter.loss(model, recombined)).__name__ == "RecombinedLoss"
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"name": "arcon"}, "arccon"),
+        ({"name": "infonce", "temprature": 0.1}, "temperature"),
+        ({"name": "infonce", "temperature": -1}, "greater than 0"),
+        ({"name": "mhe", "blockwise": True}, "whole batch"),
+        ({"name": "infonce", "block_size": 8}, "blockwise"),
+    ],
+)
+def test_bad_settings_are_refused_in_one_line(model, settings, words):
+    with pytest.raises(GradlabError, match=words) as caught:
+        adapter.loss(model, **settings)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_last_batch_of_one_sentence_teaches_nothing(model):
+    rows = torch.randn(2, 1, 4, requires_grad=True)
+    value = adapter.loss(model, "infonce").compute_loss_from_embeddings(list(rows))
+    value.backward()
+    assert float(value) == 0
+    assert float(rows.grad.abs().max()) == 0
+    assert float(adapter.loss(model, "infonce").compute_loss_from_embeddings([*rows, rows[0] + 1])) > 0
+
+
+def test_half_precision_embeddings_are_computed_with_in_float32(model):
+    torch.manual_seed(0)
+    rows = list(torch.randn(2, 8, 6).bfloat16())
+    with torch.autocast("cpu", torch.bfloat16):
+        found = adapter.loss(model, "infonce", temperature=0.01).compute_loss_from_embeddings(rows)
+    expected = gradlab.get_loss("infonce", temperature=0.01)(*(r.double() for r in rows), normalize=True)
+    assert found.dtype == torch.float32
+    assert float(found) == pytest.approx(float(expected), rel=1e-5)
+
+
+def test_training_with_evaluation_saving_and_a_model_card(folder, tmp_path):
+    from datasets import Dataset
+    from sentence_transformers import SentenceTransformer
+
+    pairs = columns_of(20, seed=5)
+    evaluator = evaluation.EmbeddingSimilarityEvaluator(
+        pairs["anchor"], pairs["positive"], [i / 20 for i in range(20)], name="tiny"
+    )
+    trainer = make_trainer(
+        folder,
+        tmp_path,
+        lambda model: adapter.loss(model, "arccon", temperature=0.05, blockwise=True),
+        columns_of(33, 1),  # one column; the last batch of an epoch has one sentence
+        max_steps=-1,
+        num_train_epochs=2,
+        eval_strategy="steps",
+        eval_steps=3,
+        save_strategy="steps",
+        save_steps=3,
+        evaluator=evaluator,
+        eval_dataset=Dataset.from_dict(columns_of(17, 1, seed=6)),
+    )
+    trainer.train()
+    names = set().union(*trainer.state.log_history)
+    assert {"eval_loss", "eval_tiny_spearman_cosine"} <= names
+    trainer.model.save_pretrained(str(tmp_path / "final"))
+    card = (tmp_path / "final" / "README.md").read_text(encoding="utf-8")
+    assert "loss:ArcConLoss" in card
+    assert "gradlab.integrations.sentence_transformers.ArcConLoss" in card
+    assert "zhang2022contrastive" in card
+    assert '"temperature": 0.05' in card
+    for place in (tmp_path / "final", tmp_path / "checkpoint-3"):
+        again = SentenceTransformer(str(place), device="cpu")
+        assert again.encode("ba be bi").shape == (32,)
+
+
+def test_a_loss_per_dataset_made_from_the_model(folder, tmp_path):
+    """The trainer's other ways to be given losses: a dictionary, and functions of the model."""
+    from datasets import Dataset
+    from sentence_transformers import SentenceTransformerTrainer, SentenceTransformerTrainingArguments
+
+    model = load_model(folder)
+    arguments = SentenceTransformerTrainingArguments(
+        output_dir=str(tmp_path), max_steps=4, per_device_train_batch_size=8, use_cpu=True,
+        report_to="none", save_strategy="no", disable_tqdm=True,
+    )  # fmt: skip
+    trainer = SentenceTransformerTrainer(
+        model=model,
+        args=arguments,
+        train_dataset={
+            "pairs": Dataset.from_dict(columns_of(32)),
+            "hard": Dataset.from_dict(columns_of(32, 3)),
+        },
+        loss={"pairs": lambda m: adapter.loss(m, "mhe"), "hard": lambda m: adapter.loss(m, "met")},
+    )
+    trainer.train()
+    assert trainer.state.global_step == 4
+
+
+def test_gathering_across_devices_is_the_loss_of_the_whole_batch(tmp_path):
+    """Two processes of gloo; gradients averaged over them are those of one process with all sentences."""
+    rows = torch.randn(3, 8, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    cases = {"infonce": rows, "met": rows, "vicreg": rows[:2]}
+    torch.multiprocessing.spawn(compute_share, (cases, str(tmp_path)), nprocs=2)
+    parts = [torch.load(tmp_path / f"{rank}.pt") for rank in range(2)]
+    for name, case in cases.items():
+        leaf = case.clone().requires_grad_()
+        whole = adapter.loss(torch.nn.Identity(), name).compute_loss_from_embeddings(list(leaf))
+        whole.backward()
+        found = torch.cat([part[name]["gradient"] for part in parts], dim=1) / 2
+        values = [float(part[name]["value"]) for part in parts]
+        assert sum(values) / 2 == pytest.approx(float(whole.detach()), rel=1e-12)
+        torch.testing.assert_close(found, leaf.grad, rtol=1e-9, atol=1e-12)
+
+
+def test_missing_and_old_libraries_are_named(monkeypatch):
+    from gradlab.integrations import requirements
+
+    requirements.require(*requirements.OLDEST)
+    monkeypatch.setattr(requirements.metadata, "version", lambda package: "3.2.1")
+    with pytest.raises(ImportError, match=r"from 3\.3\.0 on, and 3\.2\.1 is installed"):
+        requirements.require("sentence-transformers")
+
+    def missing(package):
+        raise requirements.metadata.PackageNotFoundError(package)
+
+    monkeypatch.setattr(requirements.metadata, "version", missing)
+    with pytest.raises(GradlabError, match="not installed; pip install"):
+        requirements.require("sentence-transformers")
+
+
+def test_versions_are_compared_as_numbers():
+    from gradlab.integrations.requirements import release
+
+    assert release("4.46.0rc1+cpu") == (4, 46, 0)
+    assert release("10.0") > release("9.9.9")
+    assert release("2.13.0+cpu") > release("2.4")
+
+
+def test_old_version_stops_the_import(monkeypatch):
+    import importlib
+    import importlib.metadata
+    import sys
+
+    real = importlib.metadata.version
+    monkeypatch.setattr(
+        importlib.metadata,
+        "version",
+        lambda package: "2.7.0" if package == "sentence-transformers" else real(package),
+    )
+    name = "gradlab.integrations.sentence_transformers"
+    monkeypatch.delitem(sys.modules, name)
+    with pytest.raises(GradlabError, match=r"sentence-transformers from 3\.3\.0 on, and 2\.7\.0"):
+        importlib.import_module(name)

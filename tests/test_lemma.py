@@ -1,0 +1,523 @@
+"""Every bound against the step actually taken: in float64 on random triples, in mpmath beside the bounds."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import subprocess
+import sys
+
+import mpmath
+import numpy as np
+import pytest
+import torch
+
+import gradlab
+from gradlab.errors import GradlabError
+from gradlab.lemma import (
+    KINDS,
+    Triple,
+    gets_closer,
+    lemma_accuracy,
+    many_negatives_bound,
+    projected_sphere_bounds,
+    random_triples,
+    ratio_bounds,
+    sphere_bound,
+    take_step,
+    tangent_bounds,
+)
+
+PI = math.pi
+
+
+def unit(rows):
+    return rows / np.linalg.norm(rows, axis=-1, keepdims=True)
+
+
+def vectors_with_angles(theta_pos, theta_neg, alpha, dim, rng):
+    """Anchor, positive and negative (n, dim) with these angles (n,), in a random frame each."""
+    basis = np.linalg.qr(rng.standard_normal((len(theta_pos), dim, 3)))[0]
+    first, second, third = np.moveaxis(basis, -1, 0)
+
+    def combine(a, b, c):
+        return unit(a[:, None] * first + b[:, None] * second + c[:, None] * third)
+
+    positive = combine(np.cos(theta_pos), np.sin(theta_pos), np.zeros_like(theta_pos))
+    negative = combine(
+        np.cos(theta_neg), np.sin(theta_neg) * np.cos(alpha), np.sin(theta_neg) * np.sin(alpha)
+    )
+    return first, positive, negative
+
+
+# --- an independent judge: the step in mpmath, from the definition -------------------------------------------
+
+
+def mp_dot(a, b):
+    return mpmath.fsum(x * y for x, y in zip(a, b, strict=True))
+
+
+def mp_closer(anchor, positive, push, pull, step, kind):
+    """Take the step in high precision: closer or not."""
+    if kind == "unprojected":
+        move = [pull * p - n for p, n in zip(positive, push, strict=True)]
+    else:
+        along_p, along_n = mp_dot(anchor, positive), mp_dot(anchor, push)
+        flat_p = [p - along_p * a for p, a in zip(positive, anchor, strict=True)]
+        flat_n = [n - along_n * a for n, a in zip(push, anchor, strict=True)]
+        move = [pull * p - n for p, n in zip(flat_p, flat_n, strict=True)]
+    if kind == "tangent":
+        rest = [p - step * m for p, m in zip(flat_p, move, strict=True)]
+        return mp_dot(rest, rest) <= mp_dot(flat_p, flat_p)
+    end = [a + step * m for a, m in zip(anchor, move, strict=True)]
+    cosine = mp_dot(end, positive) / mpmath.sqrt(mp_dot(end, end))
+    return cosine >= mp_dot(anchor, positive) / mpmath.sqrt(mp_dot(anchor, anchor))
+
+
+def mp_frame(theta_pos, theta_neg, alpha):
+    theta_pos, theta_neg, alpha = (mpmath.mpf(float(x)) for x in (theta_pos, theta_neg, alpha))
+    anchor = [mpmath.mpf(1), mpmath.mpf(0), mpmath.mpf(0)]
+    positive = [mpmath.cos(theta_pos), mpmath.sin(theta_pos), mpmath.mpf(0)]
+    sine = mpmath.sin(theta_neg)
+    negative = [mpmath.cos(theta_neg), sine * mpmath.cos(alpha), sine * mpmath.sin(alpha)]
+    return anchor, positive, negative
+
+
+def assert_bounds_flip(interval, judge, scale=1e-9):
+    """Just inside each finite bound the judge says closer, just outside not (1e-6 relative to max(|r|, scale))."""
+    checked = 0
+    if not interval.feasible:
+        return checked
+    low, high, outside = float(interval.low), float(interval.high), bool(interval.outside)
+    width = low - high if outside else high - low
+    for bound, other, inward in ((low, high, 1), (high, low, -1)):
+        delta = 1e-6 * max(abs(bound), scale)
+        if not math.isfinite(bound) or (math.isfinite(other) and 2 * delta >= width):
+            continue
+        assert judge(bound + inward * delta), (bound, inward)
+        assert not judge(bound - inward * delta), (bound, inward)
+        checked += 1
+    return checked
+
+
+# --- the bounds ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dim", [3, 8, 64])
+def test_bounds_decide_as_the_step_taken(kind, dim):
+    rng = np.random.default_rng(dim)
+    n = 20_000
+    # Angles of every regime, steps from tiny to huge, ratios of both signs.
+    theta_pos, theta_neg, alpha = (rng.uniform(0.02, PI - 0.02, n) for _ in range(3))
+    vectors = vectors_with_angles(theta_pos, theta_neg, alpha, dim, rng)
+    ratio, step = rng.uniform(-3, 3, n), 10 ** rng.uniform(-3, 2, n)
+    taken = take_step(*vectors, ratio, step, kind)
+    told = gets_closer(ratio, Triple.from_vectors(*vectors), step, kind)
+    clear = np.abs(taken.after - taken.before) > 1e-12  # ten roundings of a length of the order of 1 to 100
+    assert clear.mean() > 0.999
+    assert np.array_equal(told[clear], taken.closer[clear])
+    for low, high in itertools.pairwise((0, PI / 4, PI / 2, 3 * PI / 4, PI)):
+        inside = taken.closer[(theta_pos > low) & (theta_pos < high)]
+        assert 0.02 < inside.mean() < 0.999  # both answers occur in every regime
+
+
+def test_two_dimensions():
+    rng = np.random.default_rng(2)
+    vectors = tuple(unit(rng.standard_normal((5000, 2))) for _ in range(3))
+    ratio, step = rng.uniform(-3, 3, 5000), 10 ** rng.uniform(-3, 2, 5000)
+    for kind in KINDS:
+        taken = take_step(*vectors, ratio, step, kind)
+        clear = np.abs(taken.after - taken.before) > 1e-11
+        told = gets_closer(ratio, Triple.from_vectors(*vectors), step, kind)
+        assert np.array_equal(told[clear], taken.closer[clear])
+
+
+THETA_POS = [
+    1e-6,
+    0.01,
+    0.6,
+    PI / 4 - 1e-3,
+    PI / 4 + 1e-3,
+    PI / 2,
+    2.0,
+    3 * PI / 4 - 1e-3,
+    2.4,
+    3.0,
+    PI - 1e-6,
+]
+THETA_NEG = [0.0, 1e-6, 0.5, PI / 2, 2.5, PI]
+ALPHA = [0.0, 1e-3, 1.1, PI / 2, 2.8, PI]
+STEPS = [1e-8, 1e-2, 0.7, 5.0, 1e6]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_ratios_beside_the_bounds_flip_the_outcome(kind):
+    """1e-6 on either side of every finite bound, in all edge regimes, judged in high precision."""
+    checked = dict.fromkeys(THETA_POS, 0)
+    with mpmath.workdps(80):
+        for theta_pos, theta_neg, alpha, step in itertools.product(THETA_POS, THETA_NEG, ALPHA, STEPS):
+            triple = Triple.from_angles(theta_pos, theta_neg, alpha)
+            vectors = mp_frame(theta_pos, theta_neg, alpha)
+            checked[theta_pos] += assert_bounds_flip(
+                ratio_bounds(triple, step, kind), lambda r, v=vectors, s=step: mp_closer(*v, r, s, kind)
+            )
+    assert min(checked.values()) >= 50
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_where_no_or_every_ratio_serves(kind):
+    """Infeasible: no ratio of a wide sweep gets closer. Without any bound: every one does."""
+    rng = np.random.default_rng(7)
+    never = always = 0
+    with mpmath.workdps(50):
+        for _ in range(150):
+            theta_pos, theta_neg, alpha = rng.uniform(0.05, PI - 0.05, 3)
+            step = 10 ** rng.uniform(-1, 2)
+            interval = ratio_bounds(Triple.from_angles(theta_pos, theta_neg, alpha), step, kind)
+            if interval.feasible and (math.isfinite(interval.low) or math.isfinite(interval.high)):
+                continue
+            expected = bool(interval.feasible)
+            never, always = never + (not expected), always + expected
+            vectors = mp_frame(theta_pos, theta_neg, alpha)
+            sweep = np.sin(theta_neg) * np.cos(alpha) / np.sin(theta_pos) + np.linspace(-20, 20, 81) / step
+            assert all(mp_closer(*vectors, float(r), step, kind) == expected for r in sweep)
+    assert (never > 10) == (kind != "unprojected")
+    assert (always > 10) == (kind == "projected")
+
+
+def test_feasibility_flips_beside_its_boundary():
+    theta_neg, alpha = 1.2, 0.9
+    for theta_pos, bounds, edge in (
+        (0.5, tangent_bounds, math.sin(0.5)),
+        (0.5, projected_sphere_bounds, math.sin(0.5) / math.sqrt(math.cos(1.0))),
+    ):
+        step = edge / (math.sin(theta_neg) * math.sin(alpha))
+        triple = Triple.from_angles(theta_pos, theta_neg, alpha)
+        assert bounds(triple, step * (1 - 1e-12)).feasible
+        assert not bounds(triple, step * (1 + 1e-12)).feasible
+
+
+def test_published_formulas():
+    """The lemma as printed, and the sphere's bound in the form with X, where nothing cancels."""
+    rng = np.random.default_rng(3)
+    theta_pos, theta_neg, alpha = rng.uniform(0.5, 2.5, (3, 500))
+    triple, lam = Triple.from_angles(theta_pos, theta_neg, alpha), rng.uniform(0.1, 0.4, 500)
+    s, c, f, d = np.sin(theta_pos), np.cos(theta_pos), np.sin(theta_neg), np.cos(theta_neg)
+    root = np.sqrt(1 / lam**2 - f**2 * np.sin(alpha) ** 2 / s**2)
+    lemma = tangent_bounds(triple, lam)
+    assert lemma.feasible.all()
+    np.testing.assert_allclose(lemma.low, 1 / lam + f * np.cos(alpha) / s - root, atol=1e-13)
+    np.testing.assert_allclose(lemma.high, 1 / lam + f * np.cos(alpha) / s + root, atol=1e-13)
+    e = c * d + s * f * np.cos(alpha)
+    x = (-2 * (d - c * e) + lam * (1 - e**2)) / s**2
+    np.testing.assert_allclose(
+        sphere_bound(triple, lam).low, e + c * x / (1 + np.sqrt(1 + lam * x)), atol=1e-13
+    )
+    np.testing.assert_allclose(triple.cross_cosine, e, atol=1e-15)
+
+
+def test_lemma_is_sufficient_for_projected_steps_but_not_necessary():
+    rng = np.random.default_rng(4)
+    triple = Triple.from_angles(*rng.uniform(0.01, PI - 0.01, (3, 100_000)))
+    ratio, step = rng.uniform(-3, 3, 100_000), 10 ** rng.uniform(-2, 1, 100_000)
+    lemma = tangent_bounds(triple, step).contains(ratio)
+    exact = projected_sphere_bounds(triple, step).contains(ratio)
+    assert not (lemma & ~exact).any()
+    assert (exact & ~lemma).mean() > 0.1
+    unprojected = sphere_bound(triple, step).contains(ratio)
+    assert (lemma & ~unprojected).any()
+    assert (unprojected & ~lemma).any()
+
+
+def test_anchor_on_the_positive_and_opposite_to_it():
+    h = np.eye(4)[0]
+    n = unit(np.ones(4))
+    for kind in KINDS:
+        assert not ratio_bounds(Triple.from_vectors(h, h, n), 0.3, kind).feasible
+        assert not ratio_bounds(Triple.from_angles(0.0, 1.0, 1.0), 0.3, kind).feasible
+    for kind in ("unprojected", "projected"):
+        opposite = ratio_bounds(Triple.from_vectors(h, -h, n), 0.3, kind)
+        assert opposite.contains(np.array([-1e6, 0.0, 1e6])).all()
+        assert take_step(h, -h, n, 0.7, 0.3, kind).closer
+
+
+def test_all_three_on_one_line():
+    """Nothing is decided by 0/0: the anchor on its positive has no ratio, the one opposite has every one."""
+    h = np.eye(4)[0]
+    for negative, kind in itertools.product((h, -h), KINDS):
+        assert not ratio_bounds(Triple.from_vectors(h, h, negative), 0.3, kind).feasible
+        opposite = ratio_bounds(Triple.from_vectors(h, -h, negative), 0.3, kind)
+        assert bool(opposite.feasible) == (kind != "tangent")
+        assert bool(opposite.contains(-2.0)) == (kind != "tangent")
+
+
+def test_a_nan_ratio_is_never_in_the_interval():
+    triple = Triple.from_angles(np.array([0.5, 3.0]), 1.0, 1.0)
+    for kind in KINDS:
+        assert not gets_closer(math.nan, triple, 0.1, kind).any()
+
+
+# --- many negatives -----------------------------------------------------------------------------------------
+
+
+def many(rng, n=300, k=6, dim=7, signs=True):
+    anchor, positive = unit(rng.standard_normal((n, dim))), unit(rng.standard_normal((n, dim)))
+    negatives = unit(rng.standard_normal((n, k, dim)))
+    weight = rng.standard_normal((n, k)) if signs else rng.uniform(0, 1, (n, k))
+    return anchor, positive, negatives, weight
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("signs", [True, False])
+def test_many_negatives_decide_as_the_step_taken(kind, signs):
+    rng = np.random.default_rng(11)
+    anchor, positive, negatives, weight = many(rng, 20_000, signs=signs)
+    pull, step = rng.normal(0, 2, 20_000), 10 ** rng.uniform(-3, 1, 20_000)
+    taken = take_step(anchor, positive, negatives, pull, step, kind, weight)
+    told = many_negatives_bound(anchor, positive, negatives, weight, step, kind).contains(pull)
+    clear = np.abs(taken.after - taken.before) > 1e-12
+    assert clear.mean() > 0.999
+    assert np.array_equal(told[clear], taken.closer[clear])
+    assert 0.1 < taken.closer.mean() < 0.9
+    if not signs:
+        total = weight.sum(axis=-1)
+        interval = many_negatives_bound(anchor, positive, negatives, weight, step, kind, bound="ratio")
+        assert np.array_equal(interval.contains(pull / total)[clear], taken.closer[clear])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_many_negatives_beside_the_bounds(kind):
+    rng = np.random.default_rng(12)
+    anchor, positive, negatives, weight = many(rng, 40)
+    step = 10 ** rng.uniform(-3, 0.5, 40)
+    interval = many_negatives_bound(anchor, positive, negatives, weight, step, kind)
+    checked = 0
+    with mpmath.workdps(50):
+        for i in range(40):
+            push = [
+                mpmath.fsum(mpmath.mpf(w) * mpmath.mpf(x) for w, x in zip(weight[i], column, strict=True))
+                for column in negatives[i].T
+            ]
+            norms = [mpmath.sqrt(mpmath.fsum(mpmath.mpf(x) ** 2 for x in v[i])) for v in (anchor, positive)]
+            h = [mpmath.mpf(x) / norms[0] for x in anchor[i]]
+            p = [mpmath.mpf(x) / norms[1] for x in positive[i]]
+            one = type(interval)(interval.low[i], interval.high[i], interval.feasible[i], interval.outside[i])
+            checked += assert_bounds_flip(
+                one, lambda r, h=h, p=p, push=push, i=i: mp_closer(h, p, push, r, step[i], kind)
+            )
+    assert checked >= 30
+
+
+def test_many_negatives_general_formula():
+    """``P >= E + c (ρ/s - 1)`` with both sides as defined, for weights of both signs."""
+    rng = np.random.default_rng(13)
+    anchor, positive, negatives, weight = many(rng)
+    step = 0.3
+    n = step * np.einsum("nk,nkd->nd", weight, negatives)
+    along, e = (n * anchor).sum(-1), (n * positive).sum(-1)
+    c = (anchor * positive).sum(-1)
+    s = np.sqrt(1 - c**2)
+    rho = np.sqrt(s**2 - 2 * (along - c * e) + (n**2).sum(-1) - e**2)
+    got = many_negatives_bound(anchor, positive, negatives, weight, step, "unprojected")
+    np.testing.assert_allclose(step * got.low, e + c * (rho / s - 1), atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_many_negatives_reduce_to_one(kind):
+    rng = np.random.default_rng(14)
+    anchor, positive, negatives, weight = many(rng, signs=False)
+    args = (anchor, positive, negatives, weight, 0.2, kind)
+    pull, ratio = many_negatives_bound(*args), many_negatives_bound(*args, bound="ratio")
+    np.testing.assert_allclose(pull.low, ratio.low * weight.sum(-1), rtol=1e-11, atol=1e-12)
+    one = many_negatives_bound(anchor, positive, negatives[:, :1], np.ones((300, 1)), 0.2, kind)
+    single = ratio_bounds(Triple.from_vectors(anchor, positive, negatives[:, 0]), 0.2, kind)
+    np.testing.assert_allclose(one.low, single.low, rtol=1e-12, atol=1e-13)
+    shared = many_negatives_bound(anchor, positive, negatives[0], weight, 0.2, kind)
+    spread = many_negatives_bound(anchor, positive, np.tile(negatives[0], (300, 1, 1)), weight, 0.2, kind)
+    np.testing.assert_allclose(shared.low, spread.low, rtol=1e-11, atol=1e-12)
+
+
+# --- geometry, kinds of arrays, claims ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("theta_pos", [1e-6, 0.3, 2.0, PI - 1e-6])
+@pytest.mark.parametrize("theta_neg", [1e-6, 1.0, PI - 1e-6])
+def test_vectors_are_measured_accurately(theta_pos, theta_neg):
+    """Against mpmath on the very same (rounded) vectors."""
+    rng = np.random.default_rng(5)
+    vectors = vectors_with_angles(np.full(20, theta_pos), np.full(20, theta_neg), np.full(20, 0.8), 12, rng)
+    triple = Triple.from_vectors(*vectors)
+    with mpmath.workdps(50):
+        for i in range(20):
+            h, p, n = ([mpmath.mpf(x) for x in rows[i]] for rows in vectors)
+            h, p, n = ([x / mpmath.sqrt(mp_dot(v, v)) for x in v] for v in (h, p, n))
+            flat_p = [x - mp_dot(h, p) * a for x, a in zip(p, h, strict=True)]
+            s = mpmath.sqrt(mp_dot(flat_p, flat_p))
+            toward = mp_dot(n, flat_p) / s
+            size = mpmath.sqrt(1 - mp_dot(h, n) ** 2)
+            assert triple.positive_sine[i] == pytest.approx(float(s), rel=2e-15)
+            # A norm that is off by a rounding shows where the negative's tangent part is itself tiny.
+            assert triple.toward[i] == pytest.approx(float(toward), abs=4e-15 * float(size))
+            aside = float(mpmath.sqrt(size**2 - toward**2))
+            assert triple.aside[i] == pytest.approx(aside, abs=4e-15 * float(size))
+    np.testing.assert_allclose(triple.theta_pos, theta_pos, rtol=1e-9)
+    np.testing.assert_allclose(triple.theta_neg, theta_neg, rtol=1e-9)
+    np.testing.assert_allclose(triple.alpha, 0.8, rtol=1e-9)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_numpy_and_torch_agree_and_keep_their_dtype(kind, dtype):
+    rng = np.random.default_rng(6)
+    vectors = [unit(rng.standard_normal((50, 9)).astype(dtype)) for _ in range(3)]
+    tensors = [torch.from_numpy(v) for v in vectors]
+    tolerance = 50 * np.finfo(dtype).eps
+    ours = ratio_bounds(Triple.from_vectors(*vectors), 0.2, kind)
+    theirs = ratio_bounds(Triple.from_vectors(*tensors), 0.2, kind)
+    assert ours.low.dtype == ours.high.dtype == np.dtype(dtype)
+    assert theirs.low.dtype == theirs.high.dtype == getattr(torch, dtype)
+    np.testing.assert_allclose(ours.low, theirs.low.numpy(), rtol=tolerance, atol=tolerance)
+    np.testing.assert_array_equal(ours.feasible, theirs.feasible.numpy())
+    assert theirs.contains(1.0).dtype == torch.bool
+    here, there = take_step(*vectors, 1.1, 0.2, kind), take_step(*tensors, 1.1, 0.2, kind)
+    assert here.anchor.dtype == np.dtype(dtype)
+    assert there.anchor.dtype == getattr(torch, dtype)
+    np.testing.assert_allclose(here.after, there.after.numpy(), atol=tolerance)
+    weight = rng.standard_normal((50, 3)).astype(dtype)
+    pulls = many_negatives_bound(tensors[0], tensors[1], tensors[2][:3], torch.from_numpy(weight), 0.2, kind)
+    reference = many_negatives_bound(vectors[0], vectors[1], vectors[2][:3], weight, 0.2, kind)
+    np.testing.assert_allclose(pulls.low.numpy(), reference.low, rtol=4 * tolerance, atol=4 * tolerance)
+
+
+def test_shapes_broadcast_and_numbers_serve():
+    theta_pos, theta_neg = np.linspace(0.1, 1, 4)[:, None], np.linspace(0.1, 3, 5)
+    interval = projected_sphere_bounds(
+        Triple.from_angles(theta_pos, theta_neg, 0.5), np.ones((3, 1, 1)) * 0.1
+    )
+    assert interval.low.shape == interval.high.shape == (3, 4, 5)
+    assert interval.feasible.shape == interval.outside.shape == (3, 4, 5)
+    assert sphere_bound(Triple.from_angles(theta_pos, 0.3, 0.5), 0.1).feasible.shape == (4, 1)
+    assert bool(gets_closer(2, Triple.from_angles(0.5, 1, 1), 0.1))
+    assert Triple.from_angles([0.1, 0.2], 1, 1).positive_sine.shape == (2,)
+    assert Triple.from_angles(torch.tensor(0.5), 1.0, np.float64(1.0)).toward.dtype == torch.float32
+
+
+def test_projected_step_is_gradient_descent_on_the_raw_embedding():
+    torch.manual_seed(0)
+    z = (3.7 * torch.nn.functional.normalize(torch.randn(6, dtype=torch.float64), dim=0)).requires_grad_()
+    positive, negative = torch.nn.functional.normalize(torch.randn(2, 6, dtype=torch.float64), dim=-1)
+    h = z / z.norm()
+    (h @ (negative - 1.3 * positive)).backward()
+    moved = (z - 0.9 * z.grad).detach()
+    taken = take_step(h.detach(), positive, negative, 1.3, 0.9 / 3.7**2)
+    torch.testing.assert_close(moved / moved.norm(), taken.anchor, rtol=0, atol=1e-14)
+
+
+@pytest.mark.parametrize(("name", "rate"), [("infonce", 0.4), ("arccon", 0.4), ("met", 1.5)])
+def test_bound_tells_what_a_step_of_gradient_descent_does(name, rate):
+    """Components of a loss on a batch against one step along the gradient from autograd."""
+    rng = np.random.default_rng(15)
+    center = rng.standard_normal(16)
+    anchors = unit(center + rng.standard_normal((64, 16)))
+    positives = unit(anchors + 0.25 * rng.standard_normal((64, 16)))
+    parts = gradlab.components(name, anchors, positives)
+    moving = parts.gradient_dissipation > 0
+    interval = many_negatives_bound(
+        anchors[moving],
+        positives[moving],
+        positives,
+        parts.weight[moving],
+        rate * parts.gradient_dissipation[moving],
+    )
+    gradient = gradlab.autograd_gradient(name, torch.from_numpy(anchors), torch.from_numpy(positives))
+    moved = unit(anchors - rate * gradient.numpy())
+    closer = (moved * positives).sum(-1) >= (anchors * positives).sum(-1)
+    assert np.array_equal(interval.contains(parts.positive_weight[moving]), closer[moving])
+    assert 0.1 < closer[moving].mean() < 0.9
+
+
+@pytest.mark.parametrize("kind", ["projected", "unprojected"])
+def test_accuracy_counts_agree_with_steps_taken(kind):
+    triple, ratio = random_triples(3000, seed=1)
+    vectors = vectors_with_angles(
+        triple.theta_pos, triple.theta_neg, triple.alpha, 5, np.random.default_rng(0)
+    )
+    closer = take_step(*vectors, ratio, 1.5, kind).closer
+    s = np.sin(triple.theta_pos)
+    q = (np.sin(triple.theta_neg) * np.sin(triple.alpha) / s) ** 2
+    with np.errstate(invalid="ignore"):
+        root = np.sqrt(1 / 1.5**2 - q)
+    middle = 1 / 1.5 + np.sin(triple.theta_neg) * np.cos(triple.alpha) / s
+    got = lemma_accuracy(1.5, kind, triple, ratio)
+    assert got.published == np.mean((ratio > middle - root) == closer)
+    assert got.completed == np.mean(((ratio > middle - root) & (ratio < middle + root)) == closer)
+    assert got.closer == closer.mean()
+    assert got.undefined == np.isnan(root).mean() > 0.1
+    assert got.false_yes == np.mean((ratio > middle - root) & ~closer)
+    assert got.published + got.false_yes + got.false_no == pytest.approx(1, abs=1e-12)
+
+
+def test_accuracy_falls_as_steps_grow():
+    shares = [lemma_accuracy(step, samples=20_000).published for step in (0.01, 0.1, 1.0, 10.0)]
+    assert shares == sorted(shares, reverse=True)
+    assert shares[0] > 0.999
+    assert shares[-1] < 0.7
+    assert lemma_accuracy(0.5, samples=100, seed=3) == lemma_accuracy(0.5, samples=100, seed=3)
+
+
+def test_import_is_light():
+    code = (
+        "import sys, gradlab.lemma; print([m for m in ('torch', 'matplotlib', 'pandas') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+# --- bad input ------------------------------------------------------------------------------------------------
+
+H = np.eye(3)
+GOOD = Triple.from_angles(0.5, 1.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: tangent_bounds(GOOD, 0.0), "positive and finite"),
+        (lambda: sphere_bound(GOOD, -1), "positive and finite"),
+        (lambda: projected_sphere_bounds(GOOD, math.nan), "positive and finite"),
+        (lambda: sphere_bound(GOOD, np.array([1.0, math.inf])), "positive and finite"),
+        (lambda: sphere_bound(GOOD, "a"), "expected numbers"),
+        (lambda: sphere_bound(GOOD, torch.tensor(0.1)), "mixed"),
+        (lambda: Triple.from_angles(-0.1, 1, 1), r"theta_pos must lie in \[0, π\]"),
+        (lambda: Triple.from_angles(1, 3.2, 1), "theta_neg must lie"),
+        (lambda: Triple.from_angles(1, 1, math.nan), "alpha must lie"),
+        (lambda: gets_closer(1, GOOD, 0.1, "projectd"), "'projected'"),
+        (lambda: Triple.from_vectors(2 * H[0], H[1], H[2]), "anchor must have unit rows"),
+        (lambda: Triple.from_vectors(H[0], H[1], np.array([math.nan, 0, 0])), "negative must have unit rows"),
+        (lambda: Triple.from_vectors(H[0], H[1, :2], H[2]), r"positive must have shape \(..., D\)"),
+        (lambda: Triple.from_vectors(H[0], H[1], np.zeros((0, 3))), "negative must have shape"),
+        (lambda: Triple.from_vectors(H[0], H[1].astype(np.float32), H[2]), "one dtype"),
+        (lambda: Triple.from_vectors(H[0], torch.eye(3)[1], H[2]), "mixed"),
+        (lambda: take_step(H[0], H[1], H[2], math.nan, 0.1), "ratio must be finite"),
+        (lambda: take_step(H[0], H[1], H[2], 1, 0), "positive and finite"),
+        (lambda: many_negatives_bound(H[0], H[1], H, np.ones(2), 0.1), "weight must have shape"),
+        (lambda: many_negatives_bound(H[0], H[1], H, [1.0, math.nan, 1.0], 0.1), "weight must be finite"),
+        (lambda: many_negatives_bound(H[0], H[1], H, [1.0, -2.0, 0.5], 0.1, bound="ratio"), "positive sum"),
+        (
+            lambda: many_negatives_bound(H[0], H[1], H, np.ones(3), 0.1, bound="r"),
+            "'positive_weight' or 'ratio'",
+        ),
+        (lambda: lemma_accuracy(0.1, triple=GOOD), "together"),
+        (lambda: lemma_accuracy(0.1, samples=0), "at least 1"),
+    ],
+)
+def test_bad_input_is_one_line(call, message):
+    with pytest.raises(GradlabError, match=message) as error:
+        call()
+    assert "\n" not in str(error.value)
+
+
+def test_angles_at_the_ends_are_allowed_in_float32():
+    ends = np.array([0.0, PI], dtype=np.float32)
+    assert Triple.from_angles(ends, ends, ends).positive_sine.dtype == np.float32

@@ -1,0 +1,276 @@
+"""What every registered loss must do; a new loss is covered by these tests without an edit here."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import pickle
+
+import numpy as np
+import pytest
+import torch
+
+import gradlab
+from gradlab.losses.base import BatchLoss, PairLoss
+from gradlab.losses.registry import loss_class
+from gradlab.similarity import Negatives, PairSimilarity
+from gradlab.verification import BATCHES
+
+NAMES = gradlab.loss_names()
+PAIR_NAMES = [name for name in NAMES if issubclass(loss_class(name), PairLoss)]
+EDGE = [1e-7, 1e-6, 1e-3, 0.4, 1.2, math.pi / 2, 2.5, math.pi - 1e-3, math.pi - 1e-7]
+all_losses = pytest.mark.parametrize("name", NAMES)
+pair_losses = pytest.mark.parametrize("name", PAIR_NAMES)
+
+
+def with_temperatures() -> list[PairLoss]:
+    """Every pair loss at its defaults, and those with a temperature at extreme ones too."""
+    losses = [gradlab.get_loss(name) for name in PAIR_NAMES]
+    warm = [loss for loss in losses if "temperature" in {field.name for field in dataclasses.fields(loss)}]
+    return losses + [gradlab.get_loss(loss, temperature=t) for loss in warm for t in (0.001, 3.0)]
+
+
+def grid_of_angles() -> tuple[np.ndarray, np.ndarray]:
+    """Positives (9, 9) and negatives (9, 9, 5): every pair of edge angles, the hardest negative at the edge."""
+    positive, hardest = np.meshgrid(EDGE, EDGE, indexing="ij")
+    others = hardest[..., None] + (math.pi - hardest[..., None]) * np.array([0, 0.11, 0.3, 0.7, 0.99])
+    return positive, others[..., [2, 0, 1, 4, 3]]
+
+
+def similarities(positive: np.ndarray, negatives: np.ndarray, dtype: torch.dtype = torch.float64):
+    return (
+        PairSimilarity.from_angles(torch.as_tensor(positive).to(dtype)),
+        Negatives.from_angles(torch.as_tensor(negatives).to(dtype)),
+    )
+
+
+@pair_losses
+def test_declared_split_is_what_autograd_fixes(name: str) -> None:
+    """``GD·W = ∂L/∂S_ij`` and ``GD·Σ W R = -∂L/∂S_ii`` at every edge angle, relatively."""
+    loss = gradlab.get_loss(name)
+    pair, negatives = similarities(*grid_of_angles())
+    push, pull = gradlab.autograd_split(loss, pair, negatives)
+    parts = loss.components(pair, negatives)
+    torch.testing.assert_close(
+        parts.gradient_dissipation[..., None] * parts.weight, push, rtol=1e-12, atol=1e-300
+    )
+    torch.testing.assert_close(
+        parts.gradient_dissipation * parts.positive_weight, pull, rtol=1e-10, atol=1e-300
+    )
+    assert parts.gradient_dissipation.max() > 0.5
+
+
+@pytest.mark.parametrize("loss", with_temperatures(), ids=repr)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_finite_at_every_angle_and_temperature(loss: PairLoss, dtype: torch.dtype) -> None:
+    pair, negatives = similarities(*grid_of_angles(), dtype)
+    parts = loss.components(pair, negatives)
+    for part in (parts.gradient_dissipation, parts.weight, parts.ratio, loss.value(pair, negatives)):
+        assert part.dtype == dtype
+        assert bool(torch.isfinite(part).all())
+    for part in gradlab.autograd_split(loss, pair, negatives):
+        assert bool(torch.isfinite(part).all())
+
+
+@pair_losses
+def test_float32_agrees_with_float64(name: str) -> None:
+    """Up to the rounding of the cosines, which a softmax multiplies by 1/τ."""
+    loss = gradlab.get_loss(name)
+    positive, negatives = grid_of_angles()
+    exact = loss.components(*similarities(positive, negatives))
+    single = loss.components(*similarities(positive, negatives, torch.float32))
+    tolerance = 16 * torch.finfo(torch.float32).eps / 0.05
+    # Ten of the angles are beyond float32: π - 1e-7 rounds to π.
+    inside = torch.from_numpy((positive < 3.14) & (negatives.min(axis=-1) < 3.14))
+    for left, right in (
+        (exact.weight, single.weight),
+        (exact.gradient_dissipation, single.gradient_dissipation),
+    ):
+        torch.testing.assert_close(right.double()[inside], left[inside], rtol=tolerance, atol=1e-30)
+    torch.testing.assert_close(single.ratio.double()[inside], exact.ratio[inside], rtol=tolerance, atol=1e-6)
+
+
+@pair_losses
+def test_any_leading_shape(name: str) -> None:
+    loss = gradlab.get_loss(name)
+    positive, negatives = grid_of_angles()
+    whole = loss.components(*similarities(positive, negatives))
+    values = loss.value(*similarities(positive, negatives))
+    for index in np.ndindex(positive.shape):
+        one = loss.components(*similarities(positive[index], negatives[index]))
+        assert one.weight.shape == (5,)
+        torch.testing.assert_close(one.weight, whole.weight[index], rtol=1e-13, atol=0)
+        torch.testing.assert_close(one.ratio, whole.ratio[index], rtol=1e-13, atol=0)
+        single = loss.value(*similarities(positive[index], negatives[index]))
+        torch.testing.assert_close(single, values[index], rtol=1e-13, atol=0)
+
+
+@pair_losses
+def test_numpy_and_torch_agree(name: str) -> None:
+    loss = gradlab.get_loss(name)
+    positive, negatives = grid_of_angles()
+    here = loss.components(PairSimilarity.from_angles(positive), Negatives.from_angles(negatives))
+    there = loss.components(*similarities(positive, negatives))
+    assert isinstance(here.weight, np.ndarray)
+    np.testing.assert_allclose(here.weight, there.weight.numpy(), rtol=1e-11, atol=1e-300)
+    np.testing.assert_allclose(
+        here.gradient_dissipation, there.gradient_dissipation.numpy(), rtol=1e-11, atol=1e-300
+    )
+    np.testing.assert_allclose(here.ratio, there.ratio.numpy(), rtol=1e-12)
+
+
+@all_losses
+@pytest.mark.parametrize(("batch_size", "dim"), [(16, 8), (24, 48), (128, 768)])
+def test_closed_form_equals_autograd_where_declared(name: str, batch_size: int, dim: int) -> None:
+    checks = gradlab.verify(name, batch_size=batch_size, dim=dim)
+    assert {check.batch for check in checks} == set(BATCHES)
+    assert any(check.declared for check in checks)
+    for check in checks:
+        assert check.passed, check
+
+
+@pair_losses
+def test_extra_negatives_are_more_columns(name: str) -> None:
+    rng = np.random.default_rng(1)
+    anchors, positives = BATCHES["clustered"](rng, 12, 6)
+    queue, _ = BATCHES["random"](rng, 5, 6)
+    loss = gradlab.get_loss(name)
+    parts = gradlab.components(loss, anchors, positives, queue)
+    assert parts.weight.shape == (12, 17)
+    for i in range(12):
+        negatives = np.concatenate([np.delete(positives, i, axis=0), queue])
+        pair = PairSimilarity.from_vectors(anchors[i], positives[i])
+        alone = loss.components(pair, Negatives.from_cosines(negatives @ anchors[i]))
+        np.testing.assert_allclose(np.delete(parts.weight[i], i), alone.weight, rtol=1e-9, atol=1e-15)
+        np.testing.assert_allclose(parts.gradient_dissipation[i], alone.gradient_dissipation, rtol=1e-9)
+    assert not parts.weight[np.arange(12), np.arange(12)].any()
+    reference = gradlab.autograd_gradient(loss, anchors, positives, queue)
+    np.testing.assert_allclose(parts.gradient(), reference, atol=1e-11 * max(1, abs(parts.weight).max()))
+    only = gradlab.components(loss, anchors, positives, queue, in_batch_negatives=False)
+    assert only.weight.shape == (12, 5)
+    reference = gradlab.autograd_gradient(loss, anchors, positives, queue, in_batch_negatives=False)
+    np.testing.assert_allclose(only.gradient(), reference, atol=1e-11 * max(1, abs(only.weight).max()))
+
+
+@all_losses
+def test_a_trainable_scalar(name: str) -> None:
+    anchors, positives = (torch.from_numpy(x) for x in BATCHES["clustered"](np.random.default_rng(2), 16, 24))
+    loss = gradlab.get_loss(name)
+    raw = (3 * anchors).requires_grad_()
+    value = loss(raw, positives, normalize=True)
+    assert value.shape == ()
+    value.backward()
+    assert bool(torch.isfinite(raw.grad).all())
+    assert float(raw.grad.abs().max()) > 0
+    total = loss(anchors, positives, reduction="sum")
+    if loss.value_of(gradlab.views.Views(anchors, positives)).ndim:
+        each = loss(anchors, positives, reduction="none")
+        assert each.shape == (16,)
+        torch.testing.assert_close(total, each.sum())
+        torch.testing.assert_close(value, each.mean())
+    else:
+        torch.testing.assert_close(total, value)
+        with pytest.raises(gradlab.GradlabError, match="whole batch"):
+            loss(anchors, positives, reduction="none")
+    with pytest.raises(gradlab.GradlabError, match="reduction"):
+        loss(anchors, positives, reduction="median")
+
+
+@all_losses
+def test_losses_are_values(name: str) -> None:
+    loss = gradlab.get_loss(name)
+    assert pickle.loads(pickle.dumps(loss)) == loss
+    assert hash(gradlab.get_loss(name)) == hash(loss)
+    assert gradlab.get_loss(name, **dataclasses.asdict(loss)) == loss
+    for field in dataclasses.fields(loss):
+        assert f"{field.name}=" in repr(loss)
+        assert field.metadata["text"], field.name
+
+
+@all_losses
+@pytest.mark.parametrize("kind", ["numpy", "torch"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_same_kind_and_dtype_out(name: str, kind: str, dtype: str) -> None:
+    views = [x.astype(np.float64) for x in BATCHES["paired"](np.random.default_rng(3), 8, 5)]
+    views = [gradlab.views.unit_rows(x.astype(dtype)) for x in views]
+    if kind == "torch":
+        views = [torch.from_numpy(x) for x in views]
+    parts = gradlab.components(name, *views)
+    for part in (parts.gradient_dissipation, parts.weight, parts.scalar_ratio, parts.gradient()):
+        assert type(part) is type(views[0])
+        assert part.dtype == views[0].dtype
+    assert parts.gradient_dissipation.shape == parts.scalar_ratio.shape == (8,)
+    assert parts.weight.shape == (8, 8)
+    reference = gradlab.autograd_gradient(name, *views)
+    assert type(reference) is type(views[0])
+
+
+@all_losses
+def test_every_loss_explains_itself(name: str) -> None:
+    cls = loss_class(name)
+    assert cls.title
+    assert cls.paper
+    assert cls.formula
+    assert set(cls.latex) == {"gradient_dissipation", "weight", "ratio"}
+    assert cls.__doc__
+
+
+def test_unknown_names_suggest_the_nearest() -> None:
+    with pytest.raises(gradlab.GradlabError, match="Did you mean 'arccon'"):
+        gradlab.get_loss("arcon")
+    with pytest.raises(gradlab.GradlabError, match="Did you mean 'temperature'"):
+        gradlab.get_loss("infonce", temprature=0.1)
+
+
+@pytest.mark.parametrize("bad", [0, -1.0, math.nan, math.inf, "0.1", True, None])
+def test_bad_temperatures(bad: object) -> None:
+    with pytest.raises(gradlab.GradlabError, match="temperature must be greater than 0"):
+        gradlab.get_loss("infonce", temperature=bad)
+
+
+def test_ties_give_the_first_hardest_negative() -> None:
+    positive = PairSimilarity.from_angles(torch.tensor(0.5, dtype=torch.float64))
+    negatives = Negatives.from_angles(torch.tensor([0.9, 0.6, 0.6, 1.0], dtype=torch.float64))
+    for name in ("mpt", "met", "mat"):
+        weight = gradlab.get_loss(name).components(positive, negatives).weight
+        assert weight.nonzero().tolist() == [[1]]
+
+
+def test_batch_losses_take_no_queue() -> None:
+    names = [name for name in NAMES if issubclass(loss_class(name), BatchLoss)]
+    anchors, positives = BATCHES["random"](np.random.default_rng(0), 6, 4)
+    for name in names:
+        with pytest.raises(gradlab.GradlabError, match="no extra_negatives"):
+            gradlab.components(name, anchors, positives, anchors)
+
+
+def test_a_new_loss_is_one_class() -> None:
+    """The example of the README: registered, it is simulated and verified like the others."""
+    from gradlab.losses import registry
+    from gradlab.losses.softmax_family import SoftmaxLoss
+    from gradlab.parameters import parameter
+
+    try:
+
+        @gradlab.register("cosface")
+        @dataclasses.dataclass(frozen=True)
+        class CosFace(SoftmaxLoss):
+            """InfoNCE with a margin between cosines."""
+
+            margin: float = parameter(0.1, "margin subtracted from the positive's cosine")
+            title = "CosFace"
+
+            def positive_logit(self, positive):
+                return (positive.cosine - self.margin) / self.temperature
+
+            def ratio(self, positive, summary):
+                return (
+                    torch.ones_like(summary) if isinstance(summary, torch.Tensor) else np.ones_like(summary)
+                )
+
+        assert all(check.passed for check in gradlab.verify("cosface"))
+        result = gradlab.simulate("cosface", grid=3, batches=50)
+        assert result.engine == "monte_carlo"
+        assert result.value[2, 0] > 0.99 > 0.01 > result.value[0, 2]
+    finally:
+        registry._registry.pop("cosface", None)

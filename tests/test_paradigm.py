@@ -1,0 +1,185 @@
+"""Components on embeddings: conventions, shapes and bad input."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+import gradlab
+from gradlab.verification import BATCHES
+from gradlab.views import check_views, unit_rows
+
+
+def views(seed: int = 0, count: int = 6, dim: int = 5) -> tuple[np.ndarray, np.ndarray]:
+    return BATCHES["paired"](np.random.default_rng(seed), count, dim)
+
+
+def test_infonce_gradient_is_equation_1() -> None:
+    """A loop over the sums as the paper prints them."""
+    anchors, positives = views()
+    tau = 0.05
+    parts = gradlab.components("infonce", anchors, positives)
+    for i in range(6):
+        e = [np.exp(anchors[i] @ positives[j] / tau) for j in range(6)]
+        gradient = sum(e[j] * (positives[j] - positives[i]) for j in range(6) if j != i) / (tau * sum(e))
+        np.testing.assert_allclose(parts.gradient(tangent=False)[i], gradient, atol=1e-13)
+        np.testing.assert_allclose(parts.ratio[i], 1)
+        tangent = gradient - anchors[i] * (anchors[i] @ gradient)
+        np.testing.assert_allclose(parts.gradient()[i], tangent, atol=1e-13)
+
+
+def test_conventions_differ_only_radially() -> None:
+    anchors, positives = views()
+    parts = gradlab.components("met", anchors, positives)
+    difference = parts.gradient(tangent=False) - parts.gradient()
+    along = np.sum(difference * anchors, axis=1, keepdims=True) * anchors
+    np.testing.assert_allclose(difference, along, atol=1e-14)
+    assert abs(difference).max() > 1e-3
+
+
+def test_autograd_gradient_by_finite_differences() -> None:
+    anchors, positives = views(count=4, dim=3)
+    gradient = gradlab.autograd_gradient("arccon", anchors, positives)
+    loss = gradlab.get_loss("arccon")
+    rng = np.random.default_rng(0)
+    for i in range(4):
+        direction = rng.normal(size=3)
+        direction -= anchors[i] * (anchors[i] @ direction)
+        step = 1e-6
+        ends = []
+        for sign in (1, -1):
+            moved = anchors.copy()
+            moved[i] += sign * step * direction
+            ends.append(loss(unit_rows(moved), positives, reduction="sum"))
+        assert (ends[0] - ends[1]) / (2 * step) == pytest.approx(gradient[i] @ direction, rel=1e-6, abs=1e-7)
+
+
+def test_columns_stand_for_the_sentences() -> None:
+    anchors, positives = views()
+    parts = gradlab.components("mpt", anchors, positives)
+    assert parts.weight.shape == (6, 6)
+    for i, row in enumerate(parts.weight):
+        similarity = positives @ anchors[i]
+        similarity[i] = -2
+        assert row.argmax() == similarity.argmax()
+        assert row[i] == 0
+
+
+def test_components_from_angles_make_no_gradient() -> None:
+    parts = gradlab.get_loss("infonce").components(
+        gradlab.PairSimilarity.from_angles(np.array(0.5)), gradlab.Negatives.from_angles(np.array([1.0, 1.2]))
+    )
+    with pytest.raises(gradlab.GradlabError, match="came from angles"):
+        parts.gradient()
+
+
+def test_no_negatives_elsewhere_means_no_influence() -> None:
+    """Negatives of weight zero do not enter: a far negative leaves MET's gradient as it was."""
+    anchors, positives = views()
+    far = -anchors[:1]
+    near = gradlab.components("met", anchors[:1], positives[:1], positives[1:2])
+    both = gradlab.components("met", anchors[:1], positives[:1], np.concatenate([positives[1:2], far]))
+    np.testing.assert_allclose(near.gradient(), both.gradient(), atol=1e-15)
+
+
+def test_gradients_flow_through_normalize() -> None:
+    anchors, positives = (torch.from_numpy(x) for x in views())
+    raw = (anchors * torch.linspace(0.5, 3, 6, dtype=torch.float64)[:, None]).requires_grad_()
+    gradlab.get_loss("infonce")(raw, positives, reduction="sum", normalize=True).backward()
+    expected = gradlab.components("infonce", anchors, positives).gradient()
+    scale = torch.linspace(0.5, 3, 6, dtype=torch.float64)[:, None]
+    torch.testing.assert_close(raw.grad * scale, expected, rtol=1e-11, atol=1e-13)
+
+
+def unit(*shape: int) -> np.ndarray:
+    return unit_rows(np.random.default_rng(0).normal(size=shape))
+
+
+NAN = unit(4, 3)
+NAN[1, 1] = np.nan
+ZERO = unit(4, 3)
+ZERO[2] = 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((unit(4, 3), unit(5, 3)), r"\(4, 3\) but positives \(5, 3\)"),
+        ((unit(4, 3), unit(4, 2)), "but positives"),
+        ((2 * unit(4, 3), unit(4, 3)), "normalize=True"),
+        ((NAN, unit(4, 3)), "NaN"),
+        ((unit(4, 3), ZERO), "row of zeros"),
+        ((unit(1, 3), unit(1, 3)), "no negatives"),
+        ((unit(4, 3)[0], unit(4, 3)), "shape"),
+        ((unit(4, 3), torch.from_numpy(unit(4, 3))), "both"),
+        ((unit(4, 3), unit(4, 3).astype(np.float32)), "one dtype"),
+        (([[1.0]], [[1.0]]), "numpy array or a torch tensor"),
+        ((np.eye(3, dtype=int), np.eye(3, dtype=int)), "floating point"),
+        ((unit(4, 3), unit(4, 3), unit(2, 5)), "5 dimensions"),
+        ((unit(4, 3), unit(4, 3), ZERO), "extra_negatives contain a row of zeros"),
+    ],
+)
+def test_bad_input(arguments, message: str) -> None:
+    for function in (gradlab.components, gradlab.autograd_gradient):
+        with pytest.raises(gradlab.GradlabError, match=message) as raised:
+            function("infonce", *arguments)
+        assert "\n" not in str(raised.value)
+    if len(arguments) == 2:
+        with pytest.raises(gradlab.GradlabError, match=message):
+            gradlab.get_loss("infonce")(*arguments)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
+def test_rows_normalised_in_a_dtype_pass_in_it(dtype: torch.dtype) -> None:
+    rows = torch.randn(256, 768, generator=torch.Generator().manual_seed(0)).to(dtype)
+    rows = torch.nn.functional.normalize(rows.float() if dtype != torch.float64 else rows, dim=1).to(dtype)
+    assert check_views(rows, rows).anchors is rows
+    off = (rows.double() * 1.2).to(dtype)
+    with pytest.raises(gradlab.GradlabError, match="not unit vectors"):
+        check_views(off, off)
+
+
+def test_one_sentence_with_a_queue_is_enough() -> None:
+    parts = gradlab.components("infonce", unit(1, 3), unit(1, 3), unit(4, 3))
+    assert parts.weight.shape == (1, 5)
+
+
+def test_identical_views_are_finite_where_the_gradient_exists() -> None:
+    """θ = 0: the ratio of ArcCon is infinite and its gradient has no direction; training goes on."""
+    anchors = torch.from_numpy(unit(6, 4)).requires_grad_()
+    for name in ("infonce", "arccon", "mpt", "met", "mat", "baseline"):
+        value = gradlab.get_loss(name)(anchors, anchors.detach().clone(), reduction="sum")
+        (gradient,) = torch.autograd.grad(value, anchors)
+        assert bool(torch.isfinite(gradient).all()), name
+
+
+RECOMBINED = [
+    {"gate": "mpt", "weight": "infonce", "ratio": "met"},
+    {"gate": "infonce", "weight": "met", "ratio": "arccon"},
+    {"gate": "mpt", "weight": "mhe", "ratio": "mat"},
+]
+
+
+@pytest.mark.parametrize("which", ["positive", "opposite", "negative", "both"])
+@pytest.mark.parametrize(
+    "loss", ["arccon", "met", "mat", *(gradlab.recombine(**parts) for parts in RECOMBINED)]
+)
+@pytest.mark.filterwarnings("ignore:divide by zero", "ignore:invalid value")
+def test_components_where_vectors_coincide_make_the_gradient_of_autograd(loss, which: str) -> None:
+    """Infinite ratios and slopes leave neither NaN nor a force, whether the gate is open or closed."""
+    anchors, positives = (unit_rows(x) for x in np.random.default_rng(0).normal(size=(2, 8, 12)))
+    if which == "opposite":
+        positives[:4] = -anchors[:4]
+    if which in ("positive", "both"):
+        positives[:4] = anchors[:4]
+    if which in ("negative", "both"):
+        positives[7] = anchors[2]
+    expected = gradlab.autograd_gradient(loss, anchors, positives)
+    assert np.isfinite(expected).all()
+    np.testing.assert_allclose(gradlab.components(loss, anchors, positives).gradient(), expected, atol=1e-11)
+    rows = [torch.from_numpy(rows).requires_grad_() for rows in (anchors, positives)]
+    value = gradlab.get_loss(loss)(*rows)
+    assert bool(torch.isfinite(value))
+    for gradient in torch.autograd.grad(value, rows, allow_unused=True):
+        assert gradient is None or bool(torch.isfinite(gradient).all())

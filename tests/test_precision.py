@@ -1,0 +1,135 @@
+"""Components against mpmath, straight from the definitions, where float64 has least to spare."""
+
+from __future__ import annotations
+
+import math
+
+import mpmath as mp
+import numpy as np
+import pytest
+
+import gradlab
+from gradlab.similarity import Negatives, PairSimilarity
+
+mp.mp.dps = 50
+
+# Each maps angles (positive; list of negatives) and hyper-parameters to (GD, [W], R), in 50 digits.
+
+
+def softmax_reference(positive, negatives, temperature, margin=0):
+    exponentials = [mp.exp(mp.cos(n) / temperature) for n in negatives]
+    total = mp.fsum(exponentials)
+    own = mp.exp(mp.cos(positive + margin) / temperature)
+    ratio = mp.sin(positive + margin) / mp.sin(positive)
+    return total / (total + own), [e / total / temperature for e in exponentials], ratio
+
+
+def triplet_reference(distance, slope):
+    def reference(positive, negatives, margin):
+        hardest = max(range(len(negatives)), key=lambda k: mp.cos(negatives[k]))
+        gate = mp.mpf(distance(negatives[hardest]) - distance(positive) < margin)
+        weight = [slope(n) if k == hardest else mp.mpf(0) for k, n in enumerate(negatives)]
+        return gate, weight, slope(positive) / slope(negatives[hardest])
+
+    return reference
+
+
+REFERENCES = {
+    "infonce": softmax_reference,
+    "arccon": softmax_reference,
+    "mpt": triplet_reference(lambda t: -mp.cos(t), lambda t: mp.mpf(1)),
+    "met": triplet_reference(lambda t: mp.sqrt(2 - 2 * mp.cos(t)), lambda t: 1 / mp.sqrt(2 - 2 * mp.cos(t))),
+    "mat": triplet_reference(lambda t: mp.acos(mp.cos(t)), lambda t: 1 / mp.sin(t)),
+}
+
+
+def parameters(loss) -> dict[str, mp.mpf]:
+    import dataclasses
+
+    return {name: mp.mpf(value) for name, value in dataclasses.asdict(loss).items()}
+
+
+def assert_relative(actual: float, expected: mp.mpf, tolerance: float, what: str) -> None:
+    if expected == 0:
+        assert actual == 0, what
+    else:
+        assert abs((mp.mpf(float(actual)) - expected) / expected) <= tolerance, (what, actual, expected)
+
+
+@pytest.mark.parametrize("name", REFERENCES)
+@pytest.mark.parametrize("positive", [1e-7, 1e-6, 1e-4, 0.5, 1.5, 3.0, math.pi - 1e-6, math.pi - 1e-7])
+@pytest.mark.parametrize("temperature", [0.01, 0.05, 1.0])
+def test_components_from_angles(name: str, positive: float, temperature: float) -> None:
+    settings = {"temperature": temperature} if name in {"infonce", "arccon"} else {}
+    loss = gradlab.get_loss(name, **settings)
+    for hardest in (1e-6, 0.3, 1.4):
+        negatives = np.array([2.0, hardest, 1.9, 3.1])
+        parts = loss.components(
+            PairSimilarity.from_angles(np.array(positive)), Negatives.from_angles(negatives)
+        )
+        expected = REFERENCES[name](mp.mpf(positive), [mp.mpf(n) for n in negatives], **parameters(loss))
+        # A softmax multiplies the rounding of cosines, 2e-16, by 1/τ.
+        soft = 1e-10 if not settings else 1e-10 + 8e-16 / temperature
+        assert_relative(parts.gradient_dissipation, expected[0], soft, "dissipation")
+        for actual, weight in zip(parts.weight, expected[1], strict=True):
+            assert_relative(actual, weight, soft, "weight")
+        assert_relative(parts.ratio, expected[2], 1e-10, "ratio")
+
+
+def exact_angle(first: np.ndarray, second: np.ndarray) -> mp.mpf:
+    """Angle of two float64 vectors, in 50 digits."""
+    u, v = ([mp.mpf(float(x)) for x in vector] for vector in (first, second))
+    nu, nv = (mp.sqrt(mp.fsum(x * x for x in w)) for w in (u, v))
+    minus = mp.sqrt(mp.fsum((a / nu - b / nv) ** 2 for a, b in zip(u, v, strict=True)))
+    plus = mp.sqrt(mp.fsum((a / nu + b / nv) ** 2 for a, b in zip(u, v, strict=True)))
+    return 2 * mp.atan2(minus, plus)
+
+
+@pytest.mark.parametrize("name", REFERENCES)
+@pytest.mark.parametrize("spread", [1e-6, 1e-5, 1e-2])
+def test_components_of_nearly_collapsed_embeddings(name: str, spread: float) -> None:
+    """From embeddings whose angles are all about ``spread``: relative error at most 1e-10."""
+    rng = np.random.default_rng(0)
+    centre = rng.normal(size=16)
+    centre /= np.linalg.norm(centre)
+    views = [gradlab.views.unit_rows(centre + spread / 4 * rng.normal(size=(6, 16))) for _ in range(2)]
+    loss = gradlab.get_loss(name)
+    parts = gradlab.components(loss, *views)
+    for i in range(6):
+        others = [j for j in range(6) if j != i]
+        negatives = [exact_angle(views[0][i], views[1][j]) for j in others]
+        positive = exact_angle(views[0][i], views[1][i])
+        expected = REFERENCES[name](positive, negatives, **parameters(loss))
+        assert_relative(parts.gradient_dissipation[i], expected[0], 1e-10, "dissipation")
+        for j, weight in zip(others, expected[1], strict=True):
+            assert_relative(parts.weight[i, j], weight, 1e-10, "weight")
+        assert_relative(parts.ratio[i], expected[2], 1e-10, "ratio")
+
+
+def test_gradient_of_a_nearly_collapsed_batch() -> None:
+    """MET's weights are 1e6 there; the assembled tangent gradient keeps 1e-11 of the largest of them."""
+    rng = np.random.default_rng(1)
+    centre = rng.normal(size=8)
+    centre /= np.linalg.norm(centre)
+    anchors, positives = (gradlab.views.unit_rows(centre + 1e-6 * rng.normal(size=(4, 8))) for _ in range(2))
+    parts = gradlab.components("met", anchors, positives)
+    scale = parts.weight.max()
+    assert scale > 1e5
+    for i in range(4):
+        h, pair = (mp.matrix([mp.mpf(float(x)) for x in v]) for v in (anchors[i], positives[i]))
+        j = int(parts.weight[i].argmax())
+        negative = mp.matrix([mp.mpf(float(x)) for x in positives[j]])
+        total = (h - pair) / mp.norm(h - pair) - (h - negative) / mp.norm(h - negative)
+        tangent = total - h * (h.T * total)[0]
+        error = max(abs(mp.mpf(float(g)) - t) for g, t in zip(parts.gradient()[i], tangent, strict=True))
+        assert error <= 1e-11 * scale
+
+
+def test_chords_at_the_smallest_angles() -> None:
+    for angle in (1e-7, 1e-6, 1e-3, 1.0, 3.0, math.pi - 1e-6):
+        pair = PairSimilarity.from_angles(np.array(angle))
+        exact = mp.mpf(angle)
+        assert_relative(pair.sine, mp.sin(exact), 1e-15 if angle < 3 else 2e-10, "sine")
+        assert_relative(pair.one_minus_cosine, 1 - mp.cos(exact), 1e-15, "1 - cosine")
+        assert_relative(pair.angle, exact, 1e-15, "angle")
+        assert abs(float(pair.cosine) - float(mp.cos(exact))) <= 4e-16

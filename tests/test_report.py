@@ -1,0 +1,298 @@
+"""The report: its numbers are the run's, its page needs nothing but itself, and it says what is wrong."""
+
+from __future__ import annotations
+
+import html.parser
+import itertools
+import json
+import math
+import re
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+
+import gradlab
+from gradlab import GradlabError
+from gradlab.cli import cli
+from gradlab.report import charts, write_report
+from gradlab.report.charts import Series, histogram_chart, line_chart
+from gradlab.report.findings import findings
+from gradlab.report.history import History
+from gradlab.report.numbers import decades, labels, percent, short, ticks
+from gradlab.report.run import read_run
+from gradlab.report.words import aspects
+from gradlab.train.metrics import Metrics
+
+torch = pytest.importorskip("torch")
+
+
+@pytest.fixture
+def watched(tmp_path):
+    """A recording of a loop of one's own whose two views drift apart from one point."""
+    watcher = gradlab.watch(loss="arccon", output=tmp_path / "runs" / "a <b>", every=1, total_steps=6)
+    generator = torch.Generator().manual_seed(0)
+    centre = torch.ones(1, 8)
+    for step in range(6):
+        rows = centre + 0.3 * step * torch.randn(12, 8, generator=generator) + 0.05
+        rows = rows + 0.01 * torch.randn(12, 8, generator=generator)
+        watcher.observe(rows, rows + 0.1 * torch.randn(12, 8, generator=generator))
+    watcher.log(6, "evaluation", {"stsb_dev": 0.7512})
+    watcher.finish()
+    return watcher
+
+
+class Page(html.parser.HTMLParser):
+    """Checks that tags are balanced and collects what a page refers to."""
+
+    VOID = {"meta", "br", "img", "line", "path", "circle", "link", "input"}
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.tags, self.words, self.series = [], [], [], {}
+        self.feed(text)
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        if tag not in self.VOID:
+            self.open.append(tag)
+        if "data-series" in dict(attrs):
+            label = dict(attrs)["aria-label"].split(":")[0]
+            self.series[label] = json.loads(dict(attrs)["data-series"])
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if self.open and self.open[-1] not in {"style", "script"}:
+            self.words.append(data)
+
+
+def test_the_page_needs_nothing_but_itself(watched):
+    text = write_report(watched.folder).read_text(encoding="utf-8")
+    page = Page(text)
+    assert not re.search(r"https?://|//\w+\.|@import|url\(|fetch|XMLHttp", text)
+    assert not [attrs for _, attrs in page.tags if {"src", "href", "srcset"} & set(attrs)]
+    meta = [attrs for tag, attrs in page.tags if tag == "meta"]
+    assert {"name": "viewport", "content": "width=device-width, initial-scale=1"} in meta
+    assert any("default-src 'none'" in attrs.get("content", "") for attrs in meta)
+    assert "prefers-color-scheme: dark" in text
+    assert "<b>" not in text.split("<h1>")[1].split("</h1>")[0]
+    assert "a <b>" in page.words
+
+
+def test_the_numbers_are_those_of_the_run(watched):
+    page = Page(write_report(watched.folder).read_text(encoding="utf-8"))
+    frame = watched.to_frame()
+    for title, label, column in (
+        ("Gradient dissipation", "mean", "gradient_dissipation"),
+        ("Cosines", "negatives", "negative_cosine"),
+        ("Effective rank", "effective rank", "effective_rank"),
+        ("Lemma 1", "satisfied", "lemma_share"),
+    ):
+        (series,) = [one for one in page.series[title] if one["label"] == label]
+        expected = frame[column].dropna()
+        assert [point[0] for point in series["points"]] == list(expected.index)
+        assert [point[2] for point in series["points"]] == [short(value) for value in expected]
+    words = " ".join(page.words)
+    assert "stsb_dev: best 0.751 at step 6" in words
+    assert "arccon" in words
+    assert f"{short(frame['effective_rank'].iloc[0])} to" in words
+
+
+def test_a_run_of_gradlab_train(tmp_path):
+    from gradlab.train import TrainConfig, train
+    from tests.tiny_models import make_bert, make_sentences
+
+    sentences = tmp_path / "sentences.txt"
+    sentences.write_text("\n".join(make_sentences(60)), encoding="utf-8")
+    config = TrainConfig(
+        model=str(make_bert(tmp_path / "bert")), train_file=str(sentences), output=str(tmp_path / "run"),
+        batch_size=8, max_steps=6, diagnostics_every=2, log_every=2, loss="met", device="cpu",
+    )  # fmt: skip
+    train(config)
+    page = Page(write_report(tmp_path / "run").read_text(encoding="utf-8"))
+    assert (tmp_path / "run" / "report.html").exists()
+    assert {"Training loss", "Gradient dissipation", "Ratio", "Uniformity"} <= set(page.series)
+    assert "met" in " ".join(page.words)
+    assert read_run(tmp_path / "run").history.total_steps == 6
+
+
+def test_findings_are_told_on_the_page_and_at_the_shell(tmp_path):
+    metrics = Metrics(tmp_path / "metrics.csv")
+    metrics.restart(-1)
+    for step, cosine in enumerate([0.5, 0.985, 0.99, 0.995, 0.999]):
+        metrics.record(
+            step, "diagnostics", {"negative_cosine": cosine, "positive_cosine": 1.0, "effective_rank": 1.2}
+        )
+    result = CliRunner().invoke(cli, ["report", str(tmp_path)], standalone_mode=False)
+    assert result.exception is None
+    assert "The embeddings collapse" in result.output
+    assert f"Wrote {tmp_path / 'report.html'}" in result.output
+    page = Page((tmp_path / "report.html").read_text(encoding="utf-8"))
+    assert any("1 known failure" in words for words in page.words)
+    assert [attrs for tag, attrs in page.tags if attrs.get("class") == "verdict bad"]
+    found = read_run(tmp_path).history
+    assert [aspect.failing for aspect in aspects(found, [])] == [False]
+    assert [aspect.failing for aspect in aspects(found, findings(found))] == [True]
+
+
+def test_embeddings_alone_are_judged_with_reserve(tmp_path):
+    watcher = gradlab.watch(output=tmp_path, every=1)
+    watcher.observe(torch.randn(5, 4), torch.randn(5, 4))
+    words = " ".join(Page(write_report(tmp_path / "metrics.csv", tmp_path / "p.html").read_text()).words)
+    assert "not recorded" in words
+    assert "No known failure" not in words
+
+
+@pytest.mark.parametrize(
+    ("files", "words"),
+    [
+        (None, "there is no"),
+        ({}, "no metrics.csv in it"),
+        ({"metrics.csv": "step,group,name,value\n"}, "no measurements yet"),
+        ({"metrics.csv": "a,b\n1,2\n"}, "columns"),
+        ({"metrics.csv": "step,group,name,value\n1,train,loss,0.5\n", "manifest.json": "{"}, "cannot read"),
+        ({"metrics.csv": "step,group,name,value\nx,train,loss,0.5\n"}, "cannot read"),
+    ],
+)
+def test_what_is_no_run_is_refused(tmp_path, files, words):
+    place = tmp_path / "run"
+    if files is not None:
+        place.mkdir()
+        for name, text in files.items():
+            (place / name).write_text(text, encoding="utf-8")
+    with pytest.raises(GradlabError, match=words) as caught:
+        write_report(place)
+    assert "\n" not in str(caught.value)
+    assert not list(tmp_path.rglob("*.html"))
+
+
+def points_of(chart):
+    """Coordinates of the lines of a chart, pen strokes apart."""
+    return [
+        [[tuple(map(float, pair.split())) for pair in stroke.split("L")] for stroke in path.split("M")[1:]]
+        for path in re.findall(r'class="line [^"]*" d="([^"]*)"', chart)
+    ]
+
+
+def axis_of(chart):
+    """The marks of the vertical axis: position and label."""
+    return [
+        (float(y) - 3.5, float(label.replace("−", "-").rstrip("%")))
+        for y, label in re.findall(r'y="([\d.]+)" text-anchor="end">([^<]*)</text>', chart)
+        if float(y) < charts.HEIGHT - charts.BOTTOM + 5
+    ]
+
+
+@pytest.mark.parametrize("values", [[0.2, 0.9, 0.4, 0.4], [-3.0, -1.0, 2.0, 1.0], [5.0, 5.0, 5.0, 5.0]])
+def test_a_point_is_where_its_value_is(values):
+    chart = line_chart("t", [Series("a", [0, 10, 20, 40], values)])
+    ((stroke,),) = points_of(chart)
+    marks = axis_of(chart)
+    (y0, v0), (y1, v1) = marks[0], marks[-1]
+    for (x, y), step, value in zip(stroke, [0, 10, 20, 40], values, strict=True):
+        width = charts.WIDTH - charts.LEFT - charts.RIGHT
+        assert x == pytest.approx(charts.LEFT + step / 40 * width, abs=0.06)
+        if len(marks) > 1:
+            read = v0 + (y - y0) / (y1 - y0) * (v1 - v0)
+            assert read == pytest.approx(value, abs=0.01 * (max(values) - min(values) or 1) + 0.01)
+        assert charts.TOP - 0.1 <= y <= charts.HEIGHT - charts.BOTTOM + 0.1
+
+
+def test_a_logarithmic_axis_is_read_in_powers_of_ten():
+    values = [1.0, 0.01, 1e-4]
+    chart = line_chart("t", [Series("a", [0, 1, 2], values)])
+    assert "logarithmic axis" in chart
+    ((stroke,),) = points_of(chart)
+    (y0, v0), (y1, v1) = axis_of(chart)[0], axis_of(chart)[-1]
+    for (_, y), value in zip(stroke, values, strict=True):
+        read = math.log10(v0) + (y - y0) / (y1 - y0) * math.log10(v1 / v0)
+        assert read == pytest.approx(math.log10(value), abs=0.02)
+    assert "logarithmic" not in line_chart("t", [Series("a", [0, 1, 2], [0.0, 0.5, 1e-9])])
+
+
+def test_gaps_single_points_and_nothing_at_all():
+    chart = line_chart("t", [Series("a", [0, 1, 2, 3], [1.0, math.nan, 2.0, 3.0])])
+    ((first, second),) = points_of(chart)
+    assert (len(first), len(second)) == (1, 2)
+    assert "<circle" in line_chart("t", [Series("a", [5], [1.0])])
+    assert "No finite values" in line_chart("t", [Series("a", [5], [math.nan])])
+
+
+def test_long_series_are_averaged_and_keep_their_end():
+    steps = list(range(1000))
+    chart = line_chart("t", [Series("a", steps, [float(step) for step in steps])])
+    (series,) = json.loads(re.search(r'data-series="([^"]*)"', chart).group(1).replace("&quot;", '"'))
+    points = series["points"]
+    assert len(points) <= charts.MOST_POINTS
+    assert points[-1][0] == 999
+    assert points[0][2] == short(sum(range(points[0][0] + 1)) / (points[0][0] + 1))
+
+
+def test_a_histogram_has_the_heights_of_its_shares():
+    shares = {0.0: 0.5, 0.25: 0.2, 0.75: 0.3}
+    chart = histogram_chart("t", {"x": shares}, 0.0, 1.0, 4)
+    (outline,) = re.findall(r'class="area c0" d="([^"]*)"', chart)
+    corners = [tuple(map(float, pair.split())) for pair in re.findall(r"[ML]([\d.]+ [\d.]+)", outline)]
+    base = charts.HEIGHT - charts.BOTTOM
+    heights = [base - y for _, y in corners[1:-1:2]]
+    assert [height / heights[0] for height in heights] == pytest.approx([1, 0.4, 0, 0.6], abs=0.005)
+    widths = [right[0] - left[0] for left, right in zip(corners[1:-1:2], corners[2::2], strict=False)]
+    assert widths == pytest.approx([widths[0]] * 4, abs=0.11)
+
+
+@given(st.floats(-1e3, 1e3), st.floats(1e-3, 1e6))
+def test_marks_are_round_evenly_spaced_and_inside(low, span):
+    high = low + span
+    marks = ticks(low, high)
+    assert 1 <= len(marks) <= 6
+    assert all(low - 1e-6 * span <= mark <= high + 1e-6 * span for mark in marks)
+    steps = [after - before for before, after in itertools.pairwise(marks)]
+    assert steps == pytest.approx(steps[:1] * len(steps), rel=1e-6)
+    assert all(float(f"{step:.1e}") == pytest.approx(step, rel=1e-6) for step in steps)
+    assert len(set(labels(marks))) == len(marks)
+
+
+def test_marks_of_tiny_and_of_narrow_ranges():
+    assert ticks(0, 3e-14) == pytest.approx([0, 1e-14, 2e-14, 3e-14], rel=1e-9)
+    assert labels(ticks(8.69531, 8.69534)) == ["8.69531", "8.69532", "8.69533", "8.69534"]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0, "0"), (1, "1"), (0.97595, "0.976"), (0.00216, "0.00216"), (1.2e-5, "1.2e−5"), (-3.42, "−3.42"),
+     (12345.6, "12\u202f346"), (math.nan, "–"), (-math.inf, "−∞"), (999.6, "1\u202f000")],
+)  # fmt: skip
+def test_short_numbers(value, text):
+    assert short(value) == text
+
+
+def test_percentages_and_decades():
+    assert [percent(v) for v in (0, 0.0213, 0.0994, 0.0996, 0.5, 1)] == [
+        "0%",
+        "2.1%",
+        "9.9%",
+        "10%",
+        "50%",
+        "100%",
+    ]
+    assert decades(1e-4, 1) == [1e-4, 1e-3, 1e-2, 1e-1, 1.0]
+    assert len(decades(1e-20, 1)) <= 6
+
+
+def test_history_keeps_the_last_of_repeated_rows_and_reads_histograms_back():
+    history = History.of([(0, "g", "a", 1.0), (5, "g", "a", 2.0), (0, "g", "a", 3.0)])
+    assert history.series("g", "a") == ([0, 5], [3.0, 2.0])
+    assert history.at("g", "a", 4) == 3.0
+    assert history.at("g", "a", -1) is None
+    flat = history.add_histograms(5, {"ratio": {0.9: 0.25, 1.0: 0.75}, "x": {-1.0: 1.0}})
+    again = History.of([(5, "histogram", name, value) for name, value in flat.items()])
+    assert again.histograms("ratio") == {5: {0.9: 0.25, 1.0: 0.75}}
+    assert again.histograms("x") == {5: {-1.0: 1.0}}
+    assert again.groups() == []

@@ -1,0 +1,399 @@
+"""The exact engine against independent references, and both engines against each other."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+
+import mpmath as mp
+import numpy as np
+import pytest
+
+import gradlab
+from gradlab import simulate
+from gradlab.losses.base import PairLoss
+from gradlab.losses.gates import SoftGate
+from gradlab.losses.registry import loss_class
+
+PAIR_NAMES = [n for n in gradlab.loss_names() if issubclass(loss_class(n), PairLoss)]
+EXACT_NAMES = [n for n in PAIR_NAMES if gradlab.get_loss(n).exact_gate() is not None]
+
+# --- hard gates in 30 digits, from the definition ------------------------------------------------
+
+GATES = {  # does this positive angle let this negative angle pass? as the largest open angle
+    "mpt": lambda t, m: mp.acos(max(-1, min(1, mp.cos(t) - m))),
+    "met": lambda t, m: 2 * mp.asin(max(0, min(1, abs(mp.sin(t / 2)) + m / 2))),
+    "mat": lambda t, m: max(0, min(mp.pi, mp.acos(mp.cos(t)) + m)),
+}
+
+
+def hard_reference(
+    name: str, margin: float, mu_pos: float, mu_neg: float, sigma_pos: float, sigma_neg: float, k: int
+):
+    """``∫ φ(θ) [1 - P(every negative is farther than the gate allows)] dθ`` by adaptive quadrature."""
+
+    def reach(angle):
+        """P(a negative, folded, is within ``angle``): images of the normal distribution."""
+        if angle >= mp.pi:
+            return mp.mpf(1)
+        return mp.fsum(
+            mp.ncdf((2 * mp.pi * n + angle - mu_neg) / sigma_neg)
+            - mp.ncdf((2 * mp.pi * n - angle - mu_neg) / sigma_neg)
+            for n in range(-2, 3)
+        )
+
+    def integrand(t):
+        return mp.npdf(t, mu_pos, sigma_pos) * (1 - (1 - reach(GATES[name](t, margin))) ** k)
+
+    kinks = {  # where the gate closes for good, and where it stays open
+        "mpt": (mp.acos(min(1, 1 + margin)), mp.acos(max(-1, margin - 1))),
+        "met": (2 * mp.asin(max(0, -margin / 2)), 2 * mp.asin(min(1, 1 - margin / 2))),
+        "mat": (max(0, -margin), min(mp.pi, mp.pi - margin)),
+    }[name]
+    low, high = mu_pos - 9 * sigma_pos, mu_pos + 9 * sigma_pos
+    images = {2 * mp.pi * n + sign * c for n in (-1, 0, 1) for sign in (-1, 1) for c in (0, mp.pi, *kinks)}
+    cuts = sorted({low, high, *(c for c in images if low < c < high)})
+    points = []
+    for start, end in itertools.pairwise(cuts):
+        points += [start + (end - start) * i / 6 for i in range(6)]
+    return mp.quad(integrand, [*points, cuts[-1]])
+
+
+@pytest.mark.parametrize("name", GATES)
+@pytest.mark.parametrize(
+    ("mu_pos", "mu_neg", "sigma_pos", "sigma_neg", "k"),
+    [
+        (math.pi / 20, 0.9, 0.05, 0.10, 127),
+        (0.7, 1.3, 0.05, 0.10, 127),
+        (math.pi / 2, 2.2, 0.05, 0.10, 127),
+        (math.pi / 2, math.pi, 0.05, 0.10, 127),
+        (1.0, 1.4, 0.2, 0.4, 3),
+        (2.3, 2.9, 0.3, 0.5, 1),
+    ],
+)
+def test_hard_gates_against_mpmath(name, mu_pos, mu_neg, sigma_pos, sigma_neg, k) -> None:
+    loss = gradlab.get_loss(name)
+    with mp.workdps(30):
+        expected = hard_reference(
+            name, mp.mpf(loss.margin), mp.mpf(mu_pos), mp.mpf(mu_neg), sigma_pos, sigma_neg, k
+        )
+    found = simulate(
+        loss, mu_pos=[mu_pos], mu_neg=[mu_neg], sigma_pos=sigma_pos, sigma_neg=sigma_neg, negatives=k
+    ).value[0, 0]
+    assert abs(float(expected) - found) <= 1e-10
+
+
+@pytest.mark.parametrize("name", GATES)
+@pytest.mark.parametrize(
+    ("margin", "mu_pos", "sigma_pos", "sigma_neg", "k"),
+    [(-0.2, 0.9, 0.3, 1.0, 127), (-0.1, 0.5, 0.02, 0.5, 10_000), (0.0, 0.1, 0.5, 1.0, 1000)],
+)
+def test_hard_gates_that_close_near_the_anchor(name, margin, mu_pos, sigma_pos, sigma_neg, k) -> None:
+    """Margins of 0 and below, where many widely spread negatives fill an opening of any size."""
+    loss = gradlab.get_loss(name, margin=margin)
+    with mp.workdps(20):
+        expected = hard_reference(name, mp.mpf(margin), mp.mpf(mu_pos), mp.mpf(0.4), sigma_pos, sigma_neg, k)
+        result = simulate(
+            loss, mu_pos=[mu_pos], mu_neg=[0.4], sigma_pos=sigma_pos, sigma_neg=sigma_neg, negatives=k
+        )
+        assert result.value[0, 0] == pytest.approx(float(expected), abs=1e-9)
+
+
+def test_hard_gates_with_a_grid_through_the_kink() -> None:
+    """A grid of mean angles, so that the panels do not happen to start at the cell's own mean."""
+    whole = simulate("met", grid=25).value
+    for p, n in ((24, 16), (20, 14), (10, 9)):
+        mu_pos, mu_neg = np.linspace(np.pi / 20, np.pi / 2, 25)[p], np.linspace(np.pi / 20, np.pi, 25)[n]
+        with mp.workdps(30):
+            expected = hard_reference("met", mp.mpf(0.45), mp.mpf(mu_pos), mp.mpf(mu_neg), 0.05, 0.1, 127)
+        assert abs(float(expected) - whole[p, n]) <= 1e-10
+
+
+# --- soft gates by direct integration over all angles, without the Laplace transform ---------------
+
+
+@functools.cache
+def normal_rule(mu: float, sigma: float, nodes: int) -> tuple[np.ndarray, np.ndarray]:
+    """Gauss-Legendre on mu ± 9 sigma, in two halves at 0 where the folded margin has its kink."""
+    low, high = mu - 9 * sigma, mu + 9 * sigma
+    edges = [low, 0.0, high] if low < 0 < high else [low, high]
+    x, w = np.polynomial.legendre.leggauss(nodes)
+    angles, weights = [], []
+    for start, end in itertools.pairwise(edges):
+        t = (start + end) / 2 + (end - start) / 2 * x
+        angles.append(t)
+        weights.append(
+            (end - start) / 2 * w * np.exp(-0.5 * ((t - mu) / sigma) ** 2) / (sigma * math.sqrt(2 * math.pi))
+        )
+    return np.concatenate(angles), np.concatenate(weights)
+
+
+@pytest.mark.parametrize("name", ["infonce", "arccon"])
+@pytest.mark.parametrize("temperature", [0.05, 0.3])
+@pytest.mark.parametrize(("mu_pos", "mu_neg"), [(0.2, 0.35), (0.8, 1.1), (1.5, 2.0), (math.pi / 2, math.pi)])
+@pytest.mark.parametrize("k", [1, 2])
+def test_soft_gates_by_direct_integration(name, temperature, mu_pos, mu_neg, k) -> None:
+    loss = gradlab.get_loss(name, temperature=temperature)
+    margin = getattr(loss, "margin", 0.0)
+    positive, wp = normal_rule(mu_pos, 0.05, 160)
+    negative, wn = normal_rule(mu_neg, 0.10, 160)
+    folded = np.arccos(np.cos(positive))
+    own = np.exp(np.cos(folded + margin) / temperature)
+    one = np.exp(np.cos(negative) / temperature)
+    if k == 1:
+        expected = np.einsum("p,n,pn->", wp, wn, one / (one + own[:, None]))
+    else:
+        both = one[:, None] + one
+        expected = sum(
+            w * np.einsum("n,m,nm->", wn, wn, both / (both + a)) for w, a in zip(wp, own, strict=True)
+        )
+    found = simulate(loss, mu_pos=[mu_pos], mu_neg=[mu_neg], negatives=k).value[0, 0]
+    assert abs(expected - found) <= 1e-10
+
+
+@pytest.mark.parametrize("temperature", [0.02, 0.05])
+def test_soft_gate_with_127_negatives_against_mpmath(temperature) -> None:
+    """Laplace integral in t itself, by tanh-sinh in 25 digits, with the expectations by Gauss-Legendre."""
+    mu_pos, mu_neg, k = 0.6, 1.2, 127
+    positive, wp = normal_rule(mu_pos, 0.05, 120)
+    negative, wn = normal_rule(mu_neg, 0.10, 120)
+    with mp.workdps(25):
+        own = [mp.exp(mp.cos(mp.mpf(float(t))) / temperature) for t in positive]
+        one = [mp.exp(mp.cos(mp.mpf(float(t))) / temperature) for t in negative]
+        wp, wn = [mp.mpf(float(w)) for w in wp], [mp.mpf(float(w)) for w in wn]
+
+        def integrand(v):
+            t = mp.exp(v)
+            left = mp.fsum(w * t * a * mp.exp(-t * a) for w, a in zip(wp, own, strict=True))
+            right = 1 - mp.fsum(w * mp.exp(-t * s) for w, s in zip(wn, one, strict=True)) ** k
+            return left * right
+
+        peak = -mp.cos(mu_pos) / temperature
+        expected = mp.fsum(integrand(peak + mp.mpf(i) / 8) for i in range(-500, 300)) / 8
+    found = simulate(
+        gradlab.get_loss("infonce", temperature=temperature), mu_pos=[mu_pos], mu_neg=[mu_neg], negatives=k
+    ).value[0, 0]
+    assert abs(float(expected) - found) <= 1e-10
+
+
+# --- the engines against each other ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", EXACT_NAMES)
+def test_engines_agree_within_four_standard_errors(name: str) -> None:
+    """In at least 99.9% of the cells; for gates with the error of the exact p, else where 0.01 < GD < 0.99."""
+    exact = simulate(name).value
+    sampled = simulate(name, engine="monte_carlo", seed=3)
+    if isinstance(gradlab.get_loss(name).exact_gate(), SoftGate):
+        cells = (exact > 0.01) & (exact < 0.99)
+        error = sampled.standard_error
+    else:
+        error = np.sqrt(exact * (1 - exact) / 1000)
+        # Where fewer than one opening (or closing) is expected the normal bound does not apply.
+        cells = (exact * 1000 > 1) & ((1 - exact) * 1000 > 1)
+    assert cells.sum() > 200
+    deviation = np.abs(exact - sampled.value)[cells] / error[cells]
+    assert (deviation <= 4).mean() >= 0.999
+    assert np.median(deviation) > 0.2  # the stated error is not far too large either
+    assert np.abs(exact - sampled.value)[~cells].max() < 0.02
+
+
+def test_standard_error_is_that_of_repeated_runs() -> None:
+    point = {"mu_pos": [0.7], "mu_neg": [1.25], "engine": "monte_carlo", "batches": 200}
+    runs = [simulate("infonce", seed=s, **point) for s in range(200)]
+    spread = np.std([run.value[0, 0] for run in runs], ddof=1)
+    stated = np.mean([run.standard_error[0, 0] for run in runs])
+    assert 0.85 < spread / stated < 1.15  # a standard deviation from 200 runs is known to 5%
+
+
+def test_a_unanimous_gate_has_a_bound_not_a_zero_error() -> None:
+    result = simulate("mpt", engine="monte_carlo", mu_pos=[0.2, 1.2], mu_neg=[0.2, 3.0], batches=100)
+    assert result.value[1, 0] == 1
+    assert result.standard_error[1, 0] == pytest.approx(math.sqrt(101 / (102**2 * 103)))
+
+
+def test_blocks_of_batches_merge_to_the_same_moments(monkeypatch: pytest.MonkeyPatch) -> None:
+    from gradlab.simulation import monte_carlo
+
+    generator = np.random.default_rng(5)
+    monkeypatch.setattr(monte_carlo, "DRAWS_A_BLOCK", 127 * 60)
+    result = simulate(
+        "infonce", engine="monte_carlo", mu_pos=[0.8], mu_neg=[1.3], batches=200, seed=generator
+    )
+    again = np.random.default_rng(5)
+    values = []
+    for size in (60, 60, 60, 20):
+        positive, negative = (
+            0.8 + 0.05 * again.standard_normal(size),
+            1.3 + 0.1 * again.standard_normal((size, 127)),
+        )
+        total = np.exp(np.cos(negative) / 0.05).sum(axis=1)
+        values.append(total / (total + np.exp(np.cos(positive) / 0.05)))
+    values = np.concatenate(values)
+    assert result.value[0, 0] == pytest.approx(values.mean(), rel=1e-12)
+    assert result.standard_error[0, 0] == pytest.approx(values.std(ddof=1) / math.sqrt(200), rel=1e-10)
+
+
+@pytest.mark.parametrize("name", PAIR_NAMES)
+def test_hardest_share(name: str) -> None:
+    """Against a loop over batches, counting those whose dissipation reaches 0.01."""
+    settings = {"mu_pos": [0.5], "mu_neg": [0.6, 1.0, 1.4], "batches": 300, "negatives": 9}
+    result = simulate(name, "hardest_share", "monte_carlo", seed=7, **settings)
+    loss = gradlab.get_loss(name)
+    rng = np.random.default_rng(7)
+    positive = 0.5 + 0.05 * rng.standard_normal(300)
+    z = rng.standard_normal((300, 9))
+    for column, mu in enumerate(settings["mu_neg"]):
+        shares = []
+        for b in range(300):
+            parts = loss.components(
+                gradlab.PairSimilarity.from_angles(positive[b]),
+                gradlab.Negatives.from_angles(mu + 0.1 * z[b]),
+            )
+            if parts.gradient_dissipation >= 0.01:
+                shares.append(float(parts.hardest_share))
+        assert result.pass_probability[0, column] == pytest.approx(len(shares) / 300, abs=1e-12)
+        if shares:
+            assert result.value[0, column] == pytest.approx(np.mean(shares), rel=1e-10)
+        else:
+            assert np.isnan(result.value[0, column])
+
+
+def test_hardest_share_is_nan_where_nothing_passes() -> None:
+    result = simulate("infonce", "hardest_share", mu_pos=[0.3], mu_neg=[0.4, 3.0], batches=100)
+    assert result.engine == "monte_carlo"
+    assert result.pass_probability[0, 1] == 0
+    assert np.isnan(result.value[0, 1])
+    assert 0 < result.value[0, 0] <= 1
+
+
+@pytest.mark.parametrize("name", ["mpt", "met", "mat"])
+def test_hardest_share_of_a_one_hot_weight_is_exact(name: str) -> None:
+    result = simulate(name, "hardest_share")
+    assert result.engine == "exact"
+    np.testing.assert_array_equal(result.pass_probability, simulate(name).value)
+    assert set(np.unique(result.value[np.isfinite(result.value)])) == {1.0}
+
+
+@pytest.mark.parametrize(("gate", "passes"), [(0.5, 1), (2.5, 1), (0.005, 0)])
+def test_a_constant_gate_passes_always_or_never(gate: float, passes: int) -> None:
+    loss = gradlab.recombine(gate=gate, weight="mpt", ratio=1)
+    for engine in ("exact", "monte_carlo"):
+        result = simulate(loss, "hardest_share", engine, grid=2, negatives=3, batches=5)
+        np.testing.assert_array_equal(result.pass_probability, passes)
+        np.testing.assert_array_equal(result.value, 1 if passes else np.nan)
+
+
+def test_ratio_is_evaluated_at_the_means() -> None:
+    mu_pos, mu_neg = np.array([0.3, 1.0]), np.array([0.5, 1.5, 3.0])
+    args = {"mu_pos": mu_pos, "mu_neg": mu_neg}
+    u = math.radians(10)
+    arccon = simulate("arccon", "ratio", **args).value
+    np.testing.assert_allclose(arccon, np.tile((np.sin(mu_pos + u) / np.sin(mu_pos))[:, None], 3), rtol=1e-13)
+    met = simulate("met", "ratio", **args).value
+    np.testing.assert_allclose(met, np.sin(mu_neg / 2) / np.sin(mu_pos / 2)[:, None], rtol=1e-13)
+    mat = simulate("mat", "ratio", **args).value
+    np.testing.assert_allclose(mat, np.sin(mu_neg) / np.sin(mu_pos)[:, None], rtol=1e-12)
+
+
+def test_median_ratio_by_sampling() -> None:
+    """ArcCon's ratio falls with the angle, so its median is the ratio at the median angle, μ."""
+    result = simulate("arccon", "ratio", "monte_carlo", mu_pos=[0.8], mu_neg=[1.0], batches=20_000)
+    exact = simulate("arccon", "ratio", mu_pos=[0.8], mu_neg=[1.0]).value[0, 0]
+    assert abs(result.value[0, 0] - exact) < 4 * result.standard_error[0, 0]
+    assert result.standard_error[0, 0] < 0.002
+
+
+@pytest.mark.parametrize("sigma_pos", [0.0, 0.05])
+def test_zero_spreads(sigma_pos: float) -> None:
+    at = {
+        "mu_pos": [0.5, 0.9],
+        "mu_neg": [0.7, 1.2],
+        "sigma_pos": sigma_pos,
+        "sigma_neg": 0.0,
+        "negatives": 5,
+    }
+    exact = simulate("arccon", **at).value
+    sampled = simulate("arccon", engine="monte_carlo", batches=4000, **at)
+    assert np.all(np.abs(exact - sampled.value) <= 5 * sampled.standard_error + 1e-12)
+    if sigma_pos:
+        with pytest.raises(gradlab.GradlabError, match="monte_carlo"):
+            simulate("mpt", **at)
+    else:
+        np.testing.assert_array_equal(
+            simulate("mpt", **at).value, simulate("mpt", engine="monte_carlo", batches=10, **at).value
+        )
+
+
+def test_the_pattern_of_figures_2_and_10() -> None:
+    """1 where the angles are close, 0 where the negatives are far beyond the positive, falling between."""
+    for name in ("infonce", "arccon", "mpt", "met"):
+        result = simulate(name, grid=40)
+        gap = result.mu_neg - result.mu_pos[:, None]
+        assert result.value[gap <= 0.05].min() > 0.97
+        assert result.value[gap > 1.4].max() < 0.01
+        assert np.diff(result.value, axis=1).max() < 1e-12
+
+
+def test_frame_save_and_load(tmp_path) -> None:
+    result = simulate("infonce", "hardest_share", grid=(3, 4), batches=50, seed=2)
+    frame = result.to_frame()
+    assert list(frame.columns) == ["mu_pos", "mu_neg", "value", "standard_error", "pass_probability"]
+    assert len(frame) == 12
+    row = frame.iloc[6]
+    assert (row.mu_pos, row.mu_neg) == (result.mu_pos[1], result.mu_neg[2])
+    np.testing.assert_array_equal(row.value, result.value[1, 2])
+    path = result.save(tmp_path / "result.npz")
+    again = gradlab.SimulationResult.load(path)
+    assert again.loss == result.loss
+    assert again.manifest() == result.manifest()
+    np.testing.assert_array_equal(again.value, result.value)
+    np.testing.assert_array_equal(again.pass_probability, result.pass_probability)
+    (tmp_path / "bad.npz").write_bytes(b"nothing")
+    with pytest.raises(gradlab.GradlabError, match="not a saved simulation"):
+        gradlab.SimulationResult.load(tmp_path / "bad.npz")
+
+
+def test_a_seed_repeats_and_a_generator_moves_on() -> None:
+    args = {"engine": "monte_carlo", "grid": 3, "batches": 20}
+    np.testing.assert_array_equal(
+        simulate("mpt", seed=1, **args).value, simulate("mpt", seed=1, **args).value
+    )
+    rng = np.random.default_rng(0)
+    first, second = (simulate("infonce", seed=rng, **args).value for _ in range(2))
+    assert not np.array_equal(first, second)
+
+
+def test_draws_on_a_torch_device_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The torch path, on the CPU by its indexed name."""
+    here = simulate("arccon", engine="monte_carlo", grid=4, batches=50)
+    there = simulate("arccon", engine="monte_carlo", grid=4, batches=50, device="cpu:0")
+    np.testing.assert_allclose(here.value, there.value, rtol=1e-11, atol=1e-15)
+    np.testing.assert_allclose(here.standard_error, there.standard_error, rtol=1e-8, atol=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"loss": "arcon"}, "Did you mean 'arccon'"),
+        ({"quantity": "weight"}, "unknown quantity"),
+        ({"engine": "exactt"}, "unknown engine"),
+        ({"quantity": "hardest_share", "engine": "exact"}, "no exact form"),
+        ({"sigma_pos": -0.1}, "sigma_pos"),
+        ({"sigma_neg": math.nan}, "sigma_neg"),
+        ({"negatives": 0}, "negatives"),
+        ({"negatives": 1.5}, "negatives"),
+        ({"grid": 1}, "grid"),
+        ({"mu_pos": [-0.1]}, "between 0 and π"),
+        ({"mu_neg": [np.nan]}, "between 0 and π"),
+        ({"mu_neg": []}, "mu_neg"),
+        ({"engine": "monte_carlo", "batches": 1}, "batches"),
+        ({"engine": "monte_carlo", "device": "cuda:99"}, "not available"),
+        ({"sigma_pos": 1e-7, "sigma_neg": 1e-7}, "monte_carlo"),
+    ],
+)
+def test_bad_input(settings: dict, message: str) -> None:
+    with pytest.raises(gradlab.GradlabError, match=message) as raised:
+        simulate(**{"loss": "infonce", **settings})
+    assert "\n" not in str(raised.value)

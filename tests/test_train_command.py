@@ -1,0 +1,141 @@
+"""gradlab train at the shell: options become the configuration, and bad input one line and exit code 2."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from gradlab.cli import main
+from gradlab.cli.train import command
+from gradlab.train import TrainConfig
+from tests.tiny_models import make_bert
+from tests.train_helpers import same_weights, small_config, write_sentences, write_stsb
+
+
+@pytest.fixture(scope="module")
+def bert(tmp_path_factory) -> Path:
+    return make_bert(tmp_path_factory.mktemp("model"))
+
+
+@pytest.fixture(autouse=True)
+def _cache(tmp_path_factory, monkeypatch):
+    monkeypatch.setenv("GRADLAB_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "cache"))
+
+
+def run(monkeypatch, capsys, *arguments):
+    """Exit code, standard output and standard error of a call from the shell."""
+    monkeypatch.setattr("sys.argv", ["gradlab", "train", *map(str, arguments)])
+    with pytest.raises(SystemExit) as caught:
+        main()
+    out, err = capsys.readouterr()
+    return caught.value.code or 0, out, err
+
+
+def config_of(folder: Path) -> TrainConfig:
+    return TrainConfig.from_dict(json.loads((folder / "manifest.json").read_text())["config"])
+
+
+def test_options_become_the_configuration(bert, tmp_path, monkeypatch, capsys):
+    file, sts = write_sentences(tmp_path), write_stsb(tmp_path)
+    code, out, err = run(
+        monkeypatch, capsys, "--model", bert, "--train-file", file, "--output", tmp_path / "run", "--loss", "arccon",
+        "--set", "temperature=0.1", "--set", "margin=0.2", "--max-steps", 4, "--batch-size", 8, "--max-length", 16,
+        "--sts", sts, "--eval-every", 2, "--pooler", "mean", "--held-out", 0.1, "--analysis-batch", 8,
+        "--precision", "bfloat16", "--device", "cpu", "--learning-rate", 1e-4, "--dropout", 0.2,
+    )  # fmt: skip
+    assert code == 0, err
+    assert "Trained 4 steps; encoder in" in out
+    assert "Best STS-B dev" in out
+    config = config_of(tmp_path / "run")
+    assert config == TrainConfig(
+        model=str(bert), train_file=str(file), output=str(tmp_path / "run"), loss="arccon",
+        loss_settings={"temperature": 0.1, "margin": 0.2}, max_steps=4, batch_size=8, max_length=16, sts=str(sts),
+        eval_every=2, pooler="mean", held_out=0.1, analysis_batch=8, precision="bfloat16", device="cpu",
+        learning_rate=1e-4, dropout=0.2,
+    )  # fmt: skip
+    # Again from the manifest, into another folder: the same run.
+    code, _, err = run(
+        monkeypatch, capsys, "--config", tmp_path / "run" / "manifest.json", "--output", tmp_path / "b"
+    )
+    assert code == 0, err
+    assert same_weights(tmp_path / "run", tmp_path / "b")
+
+
+def test_every_setting_has_an_option():
+    options = {name for parameter in command.params for name in parameter.opts}
+    for item in dataclasses.fields(TrainConfig):
+        special = {"loss_settings": "--set", "trackers": "--tracker"}
+        assert special.get(item.name, f"--{item.name.replace('_', '-')}") in options
+        if item.name != "loss_settings":
+            assert item.metadata["text"].endswith(".")
+
+
+def test_help_shows_examples_and_defaults():
+    text = CliRunner().invoke(command, ["--help"]).output
+    assert "gradlab train --resume --output runs/simcse" in text
+    assert "[default: 64]" in " ".join(text.split())
+
+
+def test_resume_takes_the_runs_own_configuration(bert, tmp_path, monkeypatch, capsys):
+    (tmp_path / "c.json").write_text(json.dumps(small_config(bert, tmp_path).to_dict()))
+    assert run(monkeypatch, capsys, "--config", tmp_path / "c.json")[0] == 0
+    code, _, err = run(monkeypatch, capsys, "--resume", "--output", tmp_path / "run")
+    assert code == 0
+    assert "Resuming after step 6" in err
+    code, _, err = run(monkeypatch, capsys, "--resume", "--output", tmp_path / "run", "--seed", 5)
+    assert code == 2
+    assert "another configuration (seed: 42, not 5)" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--output", "x"], "--model is missing"),
+        (["--model", "x", "--output", "x"], "--train-file is missing"),
+        (["--resume"], "--resume needs --output"),
+        (["--resume", "--output", "nowhere"], "holds no run to resume"),
+        (["--resume", "--output", "x", "--config", "y"], "leave --config out"),
+        (["--config", "nowhere.json"], "cannot read the configuration"),
+        (["--batch-size", "many"], "'many' is not a valid integer"),
+        (
+            ["--model", "x", "--train-file", "x", "--output", "x", "--batch-size", "0"],
+            "batch_size must be at least 2",
+        ),
+        (["--loss", "infonce", "--set", "temprature=1"], "temprature"),
+        (["--loss", "nce"], "unknown loss 'nce'"),
+        (
+            ["--tracker", "paper", "--model", "x", "--train-file", "x", "--output", "x"],
+            "unknown tracker 'paper'",
+        ),
+    ],
+)
+def test_bad_input_is_one_line_and_code_2(arguments, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    code, _, err = run(monkeypatch, capsys, *arguments)
+    assert code == 2
+    assert message in err
+    assert "Traceback" not in err
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "holds no sentence"),
+        (b"\n\n \n", "holds no sentence"),
+        (b"fine\n\xff\xfe\n", "line 2: byte 0xff is not utf-8"),
+        (b"only\nthree\nsentences", "3 training sentences do not fill a batch of 64"),
+    ],
+)
+def test_bad_training_files(bert, content, message, tmp_path, monkeypatch, capsys):
+    (tmp_path / "s.txt").write_bytes(content)
+    code, _, err = run(
+        monkeypatch, capsys, "--model", bert, "--train-file", tmp_path / "s.txt", "--output", tmp_path / "r"
+    )
+    assert code == 2
+    assert message in err
+    assert not (tmp_path / "r").exists()

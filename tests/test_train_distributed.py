@@ -1,0 +1,116 @@
+"""Two processes with half the batch each compute what one process computes."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from gradlab import GradlabError
+from gradlab.train import train
+from gradlab.train.distributed import Processes, find_device
+from gradlab.train.metrics import read_metrics
+from tests.gradient_worker import gradient, sequences_of
+from tests.tiny_models import make_bert, make_sentences
+from tests.train_helpers import final_weights, same_weights, small_config
+
+LOSSES = ["infonce", "arccon", "met", "mhe", "barlow_twins", "vicreg", "modified_mhe"]
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture(scope="module")
+def bert(tmp_path_factory) -> Path:
+    return make_bert(tmp_path_factory.mktemp("model"))
+
+
+@pytest.fixture(autouse=True)
+def _cache(tmp_path_factory, monkeypatch):
+    monkeypatch.setenv("GRADLAB_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "cache"))
+
+
+def launch(*arguments: str, processes: int = 2) -> subprocess.CompletedProcess[str]:
+    """What a user types; --multi_gpu is how accelerate is told to start several processes, on CPUs too."""
+    command = [sys.executable, "-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes", str(processes),
+               "--num_machines", "1", "--mixed_precision", "no", "--dynamo_backend", "no",
+               "--main_process_port", "0", *arguments]  # fmt: skip
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, cwd=ROOT)
+
+
+def test_two_processes_give_the_gradient_of_one(bert, tmp_path):
+    (tmp_path / "sentences").write_text("\n".join(make_sentences(12)))
+    worker = str(ROOT / "tests" / "gradient_worker.py")
+    done = launch(worker, str(bert), str(tmp_path / "sentences"), str(tmp_path), *LOSSES)
+    assert done.returncode == 0, done.stderr[-2000:]
+    sequences = sequences_of(str(bert), make_sentences(12))
+    for loss in LOSSES:
+        expected = gradient(str(bert), loss, sequences, Processes(0, 1, torch.device("cpu")))
+        found = load_file(tmp_path / f"{loss}.safetensors")
+        assert found.pop("processes").tolist() == [2, 6]  # of which the first had half the sentences
+        assert found.keys() == expected.keys() - {"processes"}
+        largest = max(float(expected[name].abs().max()) for name in found)
+        for name in found:
+            torch.testing.assert_close(
+                found[name], expected[name], rtol=0, atol=1e-11 * max(1, largest), msg=f"{loss} {name}"
+            )
+
+
+@pytest.mark.parametrize("accumulation", [1, 2])
+def test_training_under_accelerate_launch_equals_one_process(bert, tmp_path, accumulation):
+    settings = {"dropout": 0.0, "accumulation": accumulation, "learning_rate": 1e-4, "pooler": "mean"}
+    config = small_config(bert, tmp_path, "one", **settings)
+    train(config)
+    options = ["--model", str(bert), "--train-file", config.train_file, "--max-length", "16", "--batch-size", "8",
+               "--max-steps", "6", "--learning-rate", "1e-4", "--save-every", "2", "--log-every", "1", "--device", "cpu",
+               "--diagnostics-every", "3", "--dropout", "0", "--accumulation", str(accumulation), "--pooler", "mean"]  # fmt: skip
+    done = launch("-m", "gradlab", "train", *options, "--output", str(tmp_path / "two"))
+    assert done.returncode == 0, done.stderr[-2000:]
+    metrics = [read_metrics(tmp_path / output / "metrics.csv") for output in ("one", "two")]
+    for one, two in zip(*metrics, strict=True):
+        assert one[:3] == two[:3]
+        if one[2] != "sentences_per_second":
+            assert one[3] == pytest.approx(two[3], rel=1e-3, abs=1e-5)
+    one, two = final_weights(tmp_path / "one"), final_weights(tmp_path / "two")
+    apart = max(float((one[name] - two[name]).abs().max()) for name in one)
+    assert apart < 6 * 1e-4  # Adam makes whole steps of gradients that are rounding
+    if accumulation == 1:
+        # Every process continues its own generators: the run is repeated exactly from its middle.
+        shutil.copytree(tmp_path / "two", tmp_path / "again")
+        shutil.rmtree(tmp_path / "again" / "checkpoints" / "step-00000006")
+        shutil.rmtree(tmp_path / "again" / "encoder")
+        done = launch("-m", "gradlab", "train", "--resume", "--output", str(tmp_path / "again"))
+        assert done.returncode == 0, done.stderr[-2000:]
+        assert "Resuming after step 4" in done.stderr
+        assert same_weights(tmp_path / "two", tmp_path / "again")
+        with pytest.raises(GradlabError, match="written by 2 processes; resume with as many"):
+            train(small_config(bert, tmp_path, "again", **settings), resume=True)
+
+
+def test_batch_that_does_not_divide_is_refused(bert, tmp_path):
+    config = small_config(bert, tmp_path)
+    done = launch("-m", "gradlab", "train", "--model", str(bert), "--train-file", config.train_file,
+                  "--batch-size", "9", "--device", "cpu", "--output", config.output)  # fmt: skip
+    assert done.returncode != 0
+    assert "does not divide into equal parts for 2 processes" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["gpu", "meta", "mps:0"])
+def test_unknown_devices_are_refused(name):
+    with pytest.raises(GradlabError, match="use auto, cpu, cuda"):
+        find_device(name)
+
+
+def test_cuda_that_is_absent_is_refused():
+    if torch.cuda.is_available():
+        with pytest.raises(GradlabError, match="torch sees"):
+            find_device("cuda:99")
+    else:
+        with pytest.raises(GradlabError, match="torch sees no CUDA device"):
+            find_device("cuda")
+    assert find_device("auto").type == ("cuda" if torch.cuda.is_available() else "cpu")

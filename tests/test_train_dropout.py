@@ -1,0 +1,99 @@
+"""The CPU's dropout: its distribution, its gradient, and that a whole encoder uses it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+
+from gradlab.encoder import Encoder
+from gradlab.losses.registry import get_loss
+from gradlab.train import dropout as dropout_module
+from gradlab.train.dropout import FastDropout, dropout
+from gradlab.train.objective import Objective
+from tests.tiny_models import make_bert, make_roberta
+
+
+@pytest.mark.parametrize("p", [0.05, 0.1, 0.15, 0.5, 0.9])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
+def test_share_and_scale(p, dtype):
+    torch.manual_seed(0)
+    count = 400_003  # no multiple of four
+    out = dropout(torch.ones(count, dtype=dtype), p)
+    kept = int((out != 0).sum())
+    exact = round(p * 2**16) / 2**16
+    assert abs(exact - p) <= 2**-17
+    assert abs(kept - count * (1 - exact)) < 5 * (count * exact * (1 - exact)) ** 0.5
+    assert set(out.unique().tolist()) == {0.0, torch.tensor(1 / (1 - exact), dtype=dtype).item()}
+
+
+@pytest.mark.parametrize("p", [0.1, 0.5])
+def test_entries_of_one_draw_are_independent(p):
+    """All sixteen patterns of the four neighbours that share a draw, and of four that lie apart, by chi-square."""
+    torch.manual_seed(1)
+    kept = (dropout(torch.ones(400_000), p) != 0).numpy()
+    keep = 1 - round(p * 2**16) / 2**16
+    for fours in (kept.reshape(-1, 4), kept.reshape(4, -1).T):
+        patterns = np.bincount(fours @ [1, 2, 4, 8], minlength=16)
+        ones = np.array([bin(pattern).count("1") for pattern in range(16)])
+        expected = len(fours) * keep**ones * (1 - keep) ** (4 - ones)
+        assert stats.chisquare(patterns, expected).pvalue > 1e-4
+
+
+def test_gradient_is_the_mask():
+    torch.manual_seed(2)
+    x = torch.randn(7, 5, dtype=torch.float64, requires_grad=True)
+    out = dropout(x, 0.3)
+    out.sum().backward()
+    torch.testing.assert_close(x.grad * x.detach(), out.detach(), rtol=1e-15, atol=0)
+    assert 0 < int((x.grad == 0).sum()) < x.numel()
+
+
+def test_seed_decides_and_every_call_differs():
+    x = torch.ones(1000)
+    torch.manual_seed(3)
+    first, second = dropout(x, 0.5), dropout(x, 0.5)
+    torch.manual_seed(3)
+    assert torch.equal(dropout(x, 0.5), first)
+    assert not torch.equal(first, second)
+
+
+def test_nothing_is_dropped_in_evaluation_or_at_zero():
+    x = torch.randn(10)
+    state = torch.get_rng_state()
+    assert dropout(x, 0.5, training=False) is x
+    assert dropout(x, 0.0) is x
+    assert torch.equal(torch.get_rng_state(), state)
+    assert not dropout(x, 1.0).any()
+    assert dropout(torch.empty(0, 3), 0.5).shape == (0, 3)
+
+
+@pytest.mark.parametrize("make", [make_bert, make_roberta])
+def test_every_dropout_of_an_encoder_is_replaced(make, tmp_path, monkeypatch):
+    calls = []
+
+    def counted(input, p=0.5, training=True, inplace=False):
+        calls.append(p)
+        return input
+
+    encoder = Encoder.load(make(tmp_path / "model"), dropout=0.2).train()
+    encoder.model.set_attn_implementation("eager")
+    monkeypatch.setattr(dropout_module, "dropout", counted)
+    objective = Objective(encoder, get_loss("infonce"), groups=1).train()
+    rows = objective.embed(objective.pack([np.array([2, 7, 8, 3])] * 2))
+    assert calls == [0.2] * (
+        1 + 3 * 2
+    )  # embeddings; attention, its output and the feed-forward part of two layers
+    assert torch.equal(rows[0], rows[1])
+
+
+def test_outside_the_context_torch_is_itself(monkeypatch):
+    def never(*_, **__):
+        raise AssertionError
+
+    monkeypatch.setattr(dropout_module, "dropout", never)
+    torch.nn.functional.dropout(torch.ones(3), 0.5)
+    with pytest.raises(AssertionError), FastDropout():
+        torch.nn.functional.dropout(torch.ones(3), 0.5)
+    torch.nn.functional.dropout(torch.ones(3), 0.5)

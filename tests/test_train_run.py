@@ -1,0 +1,326 @@
+"""Whole training runs on a tiny encoder: what they write, that they repeat, and what they refuse."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import gradlab
+from gradlab import GradlabError
+from gradlab.encoder import Encoder
+from gradlab.train import Callback, Objective, train
+from gradlab.train.metrics import read_metrics
+from tests.tiny_models import make_bert, make_roberta
+from tests.train_helpers import final_weights, same_weights, small_config, write_stsb
+
+
+@pytest.fixture(scope="module", params=["bert", "roberta"])
+def model(request, tmp_path_factory) -> Path:
+    make = {"bert": make_bert, "roberta": make_roberta}[request.param]
+    return make(tmp_path_factory.mktemp(request.param))
+
+
+@pytest.fixture(scope="module")
+def bert(tmp_path_factory) -> Path:
+    return make_bert(tmp_path_factory.mktemp("model"))
+
+
+@pytest.fixture(autouse=True)
+def _cache(tmp_path_factory, monkeypatch):
+    monkeypatch.setenv("GRADLAB_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "cache"))
+
+
+def test_run_folder_holds_everything(model, tmp_path):
+    config = small_config(model, tmp_path, sts=str(write_stsb(tmp_path)), eval_every=2, held_out=0.1,
+                          pooler="mean", analysis_batch=10, analysis_batches=2)  # fmt: skip
+    result = train(config)
+    assert sorted(result.scores) == [0, 2, 4, 6]
+    trained = {step: score for step, score in result.scores.items() if step}
+    assert result.best_score == max(trained.values())
+    manifest = json.loads((tmp_path / "run" / "manifest.json").read_text())
+    assert manifest["status"] == "finished"
+    assert manifest["config"] == config.to_dict()
+    assert manifest["data"]["sentences"] == 200
+    assert manifest["data"]["held_out"] == 20
+    assert {"torch", "transformers", "gradlab", "python"} <= set(manifest["versions"])
+    assert manifest["results"]["best_step"] == result.best_step
+    assert [place.name for place in sorted((tmp_path / "run" / "checkpoints").iterdir())] == [
+        "step-00000004",
+        "step-00000006",
+    ]
+    assert Encoder.load(tmp_path / "run" / "encoder").pooler == "mean"
+    best = Encoder.load(tmp_path / "run" / "best")
+    assert gradlab.evaluate.sts.stsb_dev(best.encode, config.sts) == pytest.approx(
+        result.best_score, abs=1e-12
+    )
+    rows = read_metrics(tmp_path / "run" / "metrics.csv")
+    assert {group for _, group, _, _ in rows} == {"train", "diagnostics", "evaluation"}
+    assert [step for step, _, name, _ in rows if name == "stsb_dev"] == [0, 2, 4, 6]
+    assert [step for step, _, name, _ in rows if name == "loss"] == [1, 2, 3, 4, 5, 6]
+    assert [step for step, _, name, _ in rows if name == "uniformity"] == [0, 3, 6]
+    with (tmp_path / "run" / "metrics.csv").open() as file:
+        assert next(csv.reader(file)) == ["step", "group", "name", "value"]
+
+
+def test_final_encoder_serves_sentence_transformers(bert, tmp_path):
+    from sentence_transformers import SentenceTransformer
+
+    train(small_config(bert, tmp_path, max_steps=2, pooler="first_last"))
+    ours = Encoder.load(tmp_path / "run" / "encoder").encode(["ba be", "zuna"])
+    theirs = SentenceTransformer(str(tmp_path / "run" / "encoder"), device="cpu").encode(["ba be", "zuna"])
+    np.testing.assert_allclose(theirs, ours, atol=2e-6)
+
+
+def test_same_seed_gives_the_same_weights_and_another_does_not(model, tmp_path):
+    for output, seed in (("one", 1), ("two", 1), ("three", 2)):
+        torch.rand(3)  # whatever was drawn before
+        train(small_config(model, tmp_path, output, seed=seed, pooler="cls_mlp"))
+    assert same_weights(tmp_path / "one", tmp_path / "two")
+    assert not same_weights(tmp_path / "one", tmp_path / "three")
+
+
+@pytest.mark.parametrize("changes", [{"diagnostics_every": 0}, {"diagnostics_every": 1}, {"eval_every": 1},
+                                     {"save_every": 5, "keep": 1, "log_every": 4}])  # fmt: skip
+def test_watching_does_not_change_training(bert, tmp_path, changes):
+    sts = str(write_stsb(tmp_path))
+    common = {"held_out": 0.1, "analysis_batch": 10, "sts": sts}
+    train(small_config(bert, tmp_path, "one", **common))
+    train(small_config(bert, tmp_path, "two", **common | changes))
+    assert same_weights(tmp_path / "one", tmp_path / "two")
+
+
+def plain_loop(config):
+    """The same training written out with transformers and torch alone, dropout off."""
+    from transformers import AutoModel, AutoTokenizer
+
+    sentences = Path(config.train_file).read_text().splitlines()
+    tokenizer = AutoTokenizer.from_pretrained(config.model)
+    model = AutoModel.from_pretrained(config.model, add_pooling_layer=False)
+    for module in model.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = 0.0
+    model.train()
+    optimiser = torch.optim.AdamW(model.parameters(), lr=config.learning_rate, weight_decay=0.0)
+    order = np.random.default_rng([config.seed, 1, 0]).permutation(len(sentences))
+    losses = []
+    for step in range(config.max_steps):
+        optimiser.param_groups[0]["lr"] = config.learning_rate * (1 - step / config.max_steps)
+        optimiser.zero_grad()
+        for part in range(config.accumulation):
+            start = (step * config.accumulation + part) * config.batch_size
+            batch = [sentences[i] for i in order[start : start + config.batch_size]]
+            inputs = tokenizer(batch, padding=True, truncation=True, max_length=16, return_tensors="pt")
+            views = [torch.nn.functional.normalize(model(**inputs).last_hidden_state[:, 0]) for _ in range(2)]
+            logits = views[0] @ views[1].T / 0.05
+            loss = torch.nn.functional.cross_entropy(logits, torch.arange(len(batch))) / config.accumulation
+            loss.backward()
+            losses.append(float(loss.detach()) * config.accumulation)
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimiser.step()
+    return model.state_dict(), losses
+
+
+@pytest.mark.parametrize("accumulation", [1, 2])
+def test_weights_equal_those_of_a_plain_loop(model, tmp_path, accumulation):
+    config = small_config(model, tmp_path, dropout=0.0, accumulation=accumulation, learning_rate=1e-4)
+    train(config)
+    expected, losses = plain_loop(config)
+    found = final_weights(tmp_path / "run")
+    assert found.keys() == expected.keys()
+    start = Encoder.load(model).model.state_dict()
+    moved = sum(float((expected[name] - start[name]).square().sum()) for name in expected)
+    apart = sum(float((expected[name] - found[name]).square().sum()) for name in expected)
+    # Adam makes whole steps of the smallest gradients, whose sign is rounding: a few entries differ.
+    assert math.sqrt(apart / moved) < 0.02
+    rows = [value for _, _, name, value in read_metrics(tmp_path / "run" / "metrics.csv") if name == "loss"]
+    assert rows == pytest.approx(np.reshape(losses, (-1, accumulation)).mean(axis=1), rel=1e-4)
+
+
+def make_other(kind: str, bert: Path, folder: Path) -> Path:
+    """A tiny model of another architecture with the tokenizer of ``bert``."""
+    from transformers import AutoConfig, AutoModel, AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(bert)
+    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
+    special = {
+        "distilbert": {"dim": 32, "hidden_dim": 64, "n_layers": 2, "n_heads": 4},
+        "gpt2": {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 64},
+        "albert": sizes | {"embedding_size": 16},
+        "modernbert": sizes | {"global_attn_every_n_layers": 1},
+    }
+    config = AutoConfig.for_model(
+        kind,
+        vocab_size=len(tokenizer),
+        pad_token_id=0,
+        max_position_embeddings=66,
+        **special.get(kind, sizes),
+    )
+    AutoModel.from_config(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.mark.parametrize(
+    "kind", ["distilbert", "electra", "albert", "mpnet", "deberta-v2", "modernbert", "gpt2"]
+)
+def test_other_architectures_train_and_are_saved(kind, bert, tmp_path):
+    """Those without BERT's pooling layer, with other dropouts, relative positions or a causal mask."""
+    folder = make_other(kind, bert, tmp_path / "model")
+    train(small_config(folder, tmp_path, pooler="mean", max_steps=2, max_length=12))
+    before = Encoder.load(folder, "mean").encode(["ba be", "zuna"])
+    after = Encoder.load(tmp_path / "run" / "encoder").encode(["ba be", "zuna"])
+    assert np.isfinite(after).all()
+    assert not np.allclose(before, after)
+
+
+@pytest.mark.parametrize("loss", gradlab.loss_names())
+def test_every_registered_loss_trains(bert, tmp_path, loss):
+    train(small_config(bert, tmp_path, loss=loss, max_steps=2, diagnostics_every=2))
+    start = Encoder.load(bert).model.state_dict()
+    after = final_weights(tmp_path / "run")
+    assert all(torch.isfinite(value).all() for value in after.values())
+    assert any(not torch.equal(after[name], start[name]) for name in after)
+
+
+def test_training_with_infonce_separates_the_sentences(bert, tmp_path):
+    config = small_config(bert, tmp_path, pooler="mean", max_steps=25, batch_size=16, held_out=0.2,
+                          analysis_batch=40, diagnostics_every=25)  # fmt: skip
+    train(config)
+    rows = {(step, name): value for step, _, name, value in read_metrics(tmp_path / "run" / "metrics.csv")}
+    assert rows[25, "negative_cosine"] < rows[0, "negative_cosine"] - 0.3
+    assert rows[25, "uniformity"] < rows[0, "uniformity"] - 1
+    assert rows[25, "gradient_dissipation"] < rows[0, "gradient_dissipation"] / 2
+
+
+@pytest.mark.parametrize("changes", [{"precision": "bfloat16"}, {"length_groups": 4}, {"schedule": "cosine"},
+                                     {"clip": 0.0, "weight_decay": 0.1, "warmup_steps": 2}])  # fmt: skip
+def test_other_settings_train(bert, tmp_path, changes):
+    train(small_config(bert, tmp_path, **changes))
+    assert all(value.dtype == torch.float32 for value in final_weights(tmp_path / "run").values())
+
+
+def test_grouping_changes_no_loss(bert, tmp_path):
+    losses = []
+    for groups in (1, 3):
+        output = f"groups{groups}"
+        train(small_config(bert, tmp_path, output, length_groups=groups, dropout=0.0, max_steps=1))
+        losses.append(
+            next(v for _, _, n, v in read_metrics(tmp_path / output / "metrics.csv") if n == "loss")
+        )
+    assert losses[0] == pytest.approx(losses[1], rel=1e-5)
+
+
+def test_diagnostics_of_the_batch_are_those_of_its_embeddings(bert, tmp_path):
+    from gradlab.diagnostics import diagnose
+
+    seen = []
+
+    class Watch(Callback):
+        def on_step(self, trainer, output):
+            seen.append(diagnose("infonce", output.anchors.detach().double(), output.positives.detach().double(),
+                                 normalize=True))  # fmt: skip
+
+    train(small_config(bert, tmp_path, diagnostics_every=1), callbacks=[Watch()])
+    rows = [row for row in read_metrics(tmp_path / "run" / "metrics.csv") if row[1] == "diagnostics"]
+    for step, _, name, value in rows:
+        assert value == pytest.approx(seen[step - 1][name], nan_ok=True)
+    assert len(rows) == 6 * len(seen[0])
+
+
+def test_an_objective_of_ones_own_is_trained(bert, tmp_path):
+    class Reversed(Objective):
+        """Another second view, and negatives beside those of the batch."""
+
+        def views(self, sequences):
+            return sequences, [row[::-1].copy() for row in sequences]
+
+        def compare(self, anchors, positives, extra_negatives=None):
+            return super().compare(anchors, positives, torch.eye(anchors.shape[1])[:3])
+
+    train(small_config(bert, tmp_path, "own"), objective=Reversed)
+    train(small_config(bert, tmp_path, "plain"))
+    assert not same_weights(tmp_path / "own", tmp_path / "plain")
+
+
+def test_tensorboard_gets_the_numbers_too(bert, tmp_path):
+    pytest.importorskip("tensorboard")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    train(small_config(bert, tmp_path, trackers=("tensorboard",)))
+    events = EventAccumulator(str(tmp_path / "run" / "gradlab"))
+    events.Reload()
+    rows = read_metrics(tmp_path / "run" / "metrics.csv")
+    expected = [value for _, _, name, value in rows if name == "loss"]
+    assert [event.value for event in events.Scalars("train/loss")] == pytest.approx(expected)
+    assert "diagnostics/uniformity" in events.Tags()["scalars"]
+
+
+def test_epochs_count_batches(bert, tmp_path):
+    result = train(small_config(bert, tmp_path, max_steps=None, epochs=2, batch_size=50, accumulation=3))
+    assert result.steps == 2  # 2 epochs of 4 batches, 3 batches a step, the incomplete last step left out
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"batch_size": 201}, "200 training sentences do not fill a batch of 201"),
+        ({"batch_size": 100, "accumulation": 3, "max_steps": None}, "do not fill one step"),
+        ({"device": "cuda"}, "CUDA"),
+        ({"device": "gpu"}, "unknown device 'gpu'"),
+        ({"max_length": 65}, "max_length 65 exceeds the model's 64"),
+        ({"loss": "infonc"}, "unknown loss 'infonc'.*Did you mean 'infonce'"),
+        ({"loss_settings": {"margin": 1.0}}, "infonce has no hyper-parameter 'margin'"),
+        ({"sts": "nowhere"}, "nowhere"),
+        ({"train_file": "nowhere.txt"}, "'nowhere.txt' does not exist"),
+        ({"model": "./nowhere"}, "there is no model folder"),
+        ({"trackers": ("wandb",)}, "wandb"),
+    ],
+)
+def test_bad_input_is_told_in_one_line(bert, tmp_path, changes, message):
+    if changes.get("device") == "cuda" and torch.cuda.is_available():
+        pytest.skip("there is a CUDA device")
+    with pytest.raises(GradlabError, match=message) as caught:
+        train(small_config(bert, tmp_path, **changes))
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "run" / "manifest.json").exists()  # the same --output can be used again
+
+
+def test_a_run_is_never_overwritten(bert, tmp_path):
+    config = small_config(bert, tmp_path, max_steps=2)
+    train(config)
+    with pytest.raises(GradlabError, match="holds a run; continue it with --resume"):
+        train(config)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(GradlabError, match="is a file"):
+        train(small_config(bert, tmp_path, "file"))
+
+
+def test_diverging_training_is_stopped(bert, tmp_path):
+    with pytest.raises(GradlabError, match=r"learning rate|finite|NaN"):
+        train(small_config(bert, tmp_path, learning_rate=1e30, clip=0.0, max_steps=20))
+
+
+def test_metrics_survive_as_nan(bert, tmp_path):
+    train(small_config(bert, tmp_path, loss="mpt", loss_settings={"margin": 1e-9}, dropout=0.0, max_steps=3))
+    rows = read_metrics(tmp_path / "run" / "metrics.csv")
+    assert any(math.isnan(value) for _, _, name, value in rows if name == "hardest_share")
+
+
+def test_shared_bert_learns(shared, tmp_path):
+    """A few steps on the real material: the loss falls and STS-B dev rises."""
+    config = small_config(
+        shared / "models" / "tinybert-4l-312d", tmp_path, train_file=str(shared / "data" / "senteval" / "SUBJ" / "subj.objective"),
+        encoding="latin-1", batch_size=32, max_length=32, max_steps=8, learning_rate=2e-4,
+        sts=str(shared / "data" / "senteval"), eval_every=8,
+    )  # fmt: skip
+    result = train(config)
+    assert result.scores[0] == pytest.approx(0.479, abs=0.001)
+    assert result.scores[8] > result.scores[0] + 0.03
+    shutil.rmtree(tmp_path / "run")
