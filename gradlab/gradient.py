@@ -88,7 +88,7 @@ class Components:
         """
         views = self._embeddings
         xp = array_namespace(self.weight)
-        negatives = views.anchors if self.negative_view == "same" else views.negative_vectors
+        negatives = views.same_view_vectors if self.negative_view == "same" else views.negative_vectors
         pull = finite(self.positive_weight)
         pull = pull[:, None] if pull.ndim == 1 else pull
         gradient = self.gradient_dissipation[:, None] * (self.weight @ negatives - pull * views.positives)

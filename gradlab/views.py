@@ -45,6 +45,13 @@ class Views:
             parts.append(self.extra_negatives)
         return parts[0] if len(parts) == 1 else array_namespace(self.anchors).concat(parts, axis=0)
 
+    @property
+    def same_view_vectors(self) -> Array:
+        """(N + M, D): the anchors, then the extra negatives; the columns of a weight on the same view."""
+        if self.extra_negatives is None:
+            return self.anchors
+        return array_namespace(self.anchors).concat([self.anchors, self.extra_negatives], axis=0)
+
     @functools.cached_property
     def other_view(self) -> Negatives:
         """Anchor i to the other view's sentences and the extra negatives, (N, K); -inf at j = i."""

@@ -15,6 +15,7 @@ from gradlab.losses.base import BatchLoss, PairLoss
 from gradlab.losses.registry import loss_class
 from gradlab.similarity import Negatives, PairSimilarity
 from gradlab.verification import BATCHES
+from gradlab.views import unit_rows
 
 NAMES = gradlab.loss_names()
 PAIR_NAMES = [name for name in NAMES if issubclass(loss_class(name), PairLoss)]
@@ -236,12 +237,47 @@ def test_ties_give_the_first_hardest_negative() -> None:
         assert weight.nonzero().tolist() == [[1]]
 
 
-def test_batch_losses_take_no_queue() -> None:
-    names = [name for name in NAMES if issubclass(loss_class(name), BatchLoss)]
+BATCH_LOSSES = [name for name in NAMES if issubclass(loss_class(name), BatchLoss)]
+
+
+def test_a_batch_loss_needs_its_batch() -> None:
     anchors, positives = BATCHES["random"](np.random.default_rng(0), 6, 4)
-    for name in names:
-        with pytest.raises(gradlab.GradlabError, match="no extra_negatives"):
-            gradlab.components(name, anchors, positives, anchors)
+    for name in BATCH_LOSSES:
+        with pytest.raises(gradlab.GradlabError, match="cannot do without in-batch negatives"):
+            gradlab.components(name, anchors, positives, anchors, in_batch_negatives=False)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_loss_takes_a_queue(name: str) -> None:
+    """Closed form against autograd with extra negatives, which get no gradient when they are detached."""
+    rng = np.random.default_rng(0)
+    anchors, positives = BATCHES["paired"](rng, 7, 5)
+    queue = unit_rows(rng.normal(size=(4, 5)))
+    parts = gradlab.components(name, anchors, positives, queue)
+    assert parts.weight.shape == (7, 11)
+    expected = gradlab.autograd_gradient(name, anchors, positives, queue)
+    scale = max(1.0, abs(expected).max())
+    np.testing.assert_allclose(parts.gradient(exact=True), expected, atol=1e-11 * scale, rtol=0)
+    alone = gradlab.autograd_gradient(name, anchors, positives)
+    assert abs(alone - expected).max() > 1e-6 * scale, "the queue changes nothing"
+
+
+@pytest.mark.parametrize("name", BATCH_LOSSES)
+def test_a_queue_is_more_sentences_whose_views_coincide(name: str) -> None:
+    rng = np.random.default_rng(1)
+    anchors, positives = BATCHES["paired"](rng, 7, 5)
+    queue = unit_rows(rng.normal(size=(4, 5)))
+    parts = gradlab.components(name, anchors, positives, queue)
+    whole = gradlab.components(name, np.concatenate([anchors, queue]), np.concatenate([positives, queue]))
+    np.testing.assert_array_equal(parts.gradient_dissipation, whole.gradient_dissipation[:7])
+    np.testing.assert_array_equal(parts.weight, whole.weight[:7])
+    np.testing.assert_array_equal(parts.positive_weight, whole.positive_weight[:7])
+    # Not assembled by the same code: the weights' columns meet the right vectors.
+    np.testing.assert_allclose(
+        parts.gradient(exact=True),
+        whole.gradient(exact=True)[:7],
+        atol=1e-13 * abs(whole.weight).max() + 1e-14,
+    )
 
 
 def test_a_new_loss_is_one_class() -> None:

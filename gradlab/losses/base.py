@@ -204,7 +204,12 @@ class PairLoss(Loss):
 
 @dataclasses.dataclass(frozen=True)
 class BatchLoss(Loss):
-    """A loss that needs whole views: similarities within a view, or statistics of the batch."""
+    """A loss that needs whole views: similarities within a view, or statistics of the batch.
+
+    Extra negatives (a queue's) are to such a loss M more sentences of the batch, whose two views coincide, and
+    which are no anchors: they enter similarities, statistics and counts (N becomes N + M), but of a value that
+    has one term an anchor only the first N terms are the loss.
+    """
 
     @abc.abstractmethod
     def value(self, views: Views) -> Array:
@@ -215,22 +220,39 @@ class BatchLoss(Loss):
         """The declared components; weight (N, N)."""
 
     def value_of(self, views: Views) -> Array:
-        """The checked `value`."""
-        self.check(views)
-        return self.value(views)
+        """The checked `value`, of the batch and the extra negatives."""
+        value = self.value(self._whole(views))
+        return value if value.ndim == 0 else value[: views.anchors.shape[0]]
 
     def components_of(self, views: Views) -> Components:
-        """The checked `components`, with their views."""
-        self.check(views)
-        return dataclasses.replace(self.components(views), views=views)
+        """The checked `components` of the anchors, with their views; weight (N, N + M)."""
+        whole = self.components(self._whole(views))
+        anchors = slice(views.anchors.shape[0])
+        return dataclasses.replace(
+            whole,
+            gradient_dissipation=whole.gradient_dissipation[anchors],
+            weight=whole.weight[anchors],
+            positive_weight=whole.positive_weight[anchors],
+            extra_terms={name: term[anchors] for name, term in whole.extra_terms.items()},
+            views=views,
+        )
 
-    def check(self, views: Views) -> None:
-        """Refuse what a loss of the batch has no place for.
+    def _whole(self, views: Views) -> Views:
+        """The batch with the extra negatives as further sentences.
 
         Raises:
-            GradlabError: extra negatives, or no negatives from the batch.
+            GradlabError: no negatives from the batch.
         """
-        if views.extra_negatives is not None or not views.in_batch_negatives:
+        if not views.in_batch_negatives:
             raise GradlabError(
-                f"{self.name} compares the sentences of one batch; it takes no extra_negatives"
+                f"{self.name} compares the sentences of a batch; it cannot do without in-batch negatives"
             )
+        if views.extra_negatives is None:
+            return views
+        xp = array_namespace(views.anchors)
+        return dataclasses.replace(
+            views,
+            anchors=xp.concat([views.anchors, views.extra_negatives], axis=0),
+            positives=xp.concat([views.positives, views.extra_negatives], axis=0),
+            extra_negatives=None,
+        )

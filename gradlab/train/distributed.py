@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 from dataclasses import dataclass
 from typing import Any
@@ -43,6 +44,7 @@ class Processes:
 
         chosen = find_device(device)
         state = PartialState(cpu=chosen.type == "cpu")
+        atexit.register(_leave)
         if chosen.type == "cuda":
             chosen = torch.device("cuda", state.local_process_index)
         return cls(state.process_index, state.num_processes, chosen)
@@ -91,6 +93,12 @@ class Processes:
         """Return when all processes have come here."""
         if self.count > 1:
             torch.distributed.barrier()
+
+
+def _leave() -> None:
+    """Close the connections in order: a process that still listens while another ends may abort."""
+    if torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
 
 
 def find_device(name: str) -> torch.device:

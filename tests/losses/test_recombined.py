@@ -158,8 +158,17 @@ def test_uniform_weights_count_a_queue_too() -> None:
     assert parts.weight.shape == (7, 12)
     torch.testing.assert_close(parts.total_weight, torch.ones(7, dtype=torch.float64))
     assert float(parts.weight[0, 8]) == pytest.approx(1 / 11)
-    with pytest.raises(gradlab.GradlabError, match="no extra_negatives"):
-        gradlab.components(gradlab.recombine(gate="mpt", weight="mhe", ratio=1), anchors, positives, queue)
+    energy = gradlab.components(
+        gradlab.recombine(gate="mpt", weight="mhe", ratio=1), anchors, positives, queue
+    )
+    mhe = gradlab.components("mhe", anchors, positives, queue)
+    torch.testing.assert_close(energy.weight, mhe.weight)
+    same_view = torch.cat([anchors, queue])
+    torch.testing.assert_close(
+        energy.gradient(tangent=False),
+        energy.gradient_dissipation[:, None]
+        * (mhe.weight @ same_view - mhe.weight.sum(1, keepdim=True) * positives),
+    )
 
 
 LOSSES = [
