@@ -22,7 +22,7 @@ def make_sentences(count: int, seed: int = 0, longest: int = 20) -> list[str]:
 
 def make_bert(folder: Path, seed: int = 0, dropout: float = 0.1) -> Path:
     """Write a BERT (2 layers, hidden size 32) with a lower-casing WordPiece tokenizer into ``folder``."""
-    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+    from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
     from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -32,6 +32,7 @@ def make_bert(folder: Path, seed: int = 0, dropout: float = 0.1) -> Path:
     tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.decoder = decoders.WordPiece()
     tokenizer.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
     PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,

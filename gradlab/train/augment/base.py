@@ -1,0 +1,152 @@
+"""What an augmentation is: of token ids, of text, or of embeddings."""
+
+from __future__ import annotations
+
+import abc
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gradlab.errors import GradlabError
+from gradlab.parameters import check_parameters
+from gradlab.train.augment.vocabulary import Ids, Vocabulary
+
+# Rare words, which any tokenizer takes apart.
+_PROBE = "unreadablenesses of xylophonists, ba fadra"
+
+
+@dataclass(frozen=True)
+class Augmentation(abc.ABC):
+    """Makes the second view of a sentence; the fields of a subclass are its settings.
+
+    Class attributes:
+        name: its registered name.
+        level: "ids", "text" (both have :meth:`SentenceAugmentation.ids`) or "embeddings".
+        title, paper: for people.
+    """
+
+    name: ClassVar[str]
+    level: ClassVar[str]
+    title: ClassVar[str]
+    paper: ClassVar[str]
+    vocabulary: ClassVar[Vocabulary] = Vocabulary()
+
+    def __post_init__(self) -> None:
+        check_parameters(self)
+
+    def bind(self, tokenizer: Any, longest: int | None = None) -> Self:
+        """The same augmentation for sequences of a Hugging Face tokenizer.
+
+        Args:
+            tokenizer: the tokenizer.
+            longest: tokens that the encoder can take, special tokens included; views are cut to it.
+
+        Raises:
+            GradlabError: if the tokenizer lacks what the augmentation needs.
+        """
+        bound = copy.copy(self)
+        object.__setattr__(bound, "vocabulary", Vocabulary.of(tokenizer, longest))
+        return bound
+
+
+class SentenceAugmentation(Augmentation):
+    """Changes a sentence before it is embedded."""
+
+    def ids(self, sequence: Ids, generator: np.random.Generator) -> Ids:
+        """The view of one sequence of token ids.
+
+        Special tokens at both ends stay as they are. Where the view is longer than the encoder can take, tokens
+        at the end of the sentence go, never the special ones.
+
+        Args:
+            sequence: (L,) ids, special tokens included.
+            generator: where randomness comes from.
+
+        Raises:
+            GradlabError: if the augmentation needs a tokenizer and has none.
+        """
+        known = self.vocabulary
+        end = len(sequence) - known.suffix
+        inner = self.edit(sequence[known.prefix : end], generator)
+        if known.longest is not None:
+            inner = inner[: known.longest - known.prefix - known.suffix]
+        parts = [sequence[: known.prefix], inner, sequence[end:]]
+        return np.concatenate(parts).astype(sequence.dtype, copy=False)
+
+    def batch(self, sequences: Sequence[Ids], generator: np.random.Generator) -> list[Ids]:
+        """The views of several sequences, one after the other from the same generator."""
+        return [self.ids(sequence, generator) for sequence in sequences]
+
+    @abc.abstractmethod
+    def edit(self, tokens: Ids, generator: np.random.Generator) -> Ids:
+        """The view of a sentence's tokens without special ones."""
+
+
+class TextAugmentation(SentenceAugmentation):
+    """Changes the text; a sequence of ids is decoded for it and tokenised again."""
+
+    level = "text"
+
+    def bind(self, tokenizer: Any, longest: int | None = None) -> Self:
+        """See the base class; raises GradlabError if the tokenizer cannot turn ids back into text."""
+        bound = super().bind(tokenizer, longest)
+        known = bound.vocabulary
+        assert known.encode is not None
+        assert known.decode is not None
+        ids = known.encode(_PROBE)
+        if not np.array_equal(known.encode(known.decode(ids)), ids):
+            raise GradlabError(
+                f"{self.name} works on text, and this tokenizer does not turn its ids back into the text they come "
+                "from; use an augmentation of token ids, such as subword_repetition"
+            )
+        return bound
+
+    @abc.abstractmethod
+    def text(self, sentence: str, generator: np.random.Generator) -> str:
+        """The view of a sentence."""
+
+    def edit(self, tokens: Ids, generator: np.random.Generator) -> Ids:
+        """Decode, change the text, and tokenise again.
+
+        A lower-casing tokenizer gives words in lower case, and punctuation as words of its own.
+        """
+        known = self.vocabulary
+        if known.encode is None or known.decode is None:
+            raise GradlabError(f"{self.name} works on text: give get_augmentation the tokenizer")
+        return known.encode(self.text(known.decode(tokens), generator))
+
+
+class EmbeddingAugmentation(Augmentation):
+    """Changes the embeddings of tokens, after the look-up and before positions are added."""
+
+    level = "embeddings"
+
+    @abc.abstractmethod
+    def embeddings(self, embedded: Tensor, mask: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """The view of embedded sequences; gradient flows through.
+
+        Special tokens at both ends, and padding, stay as they are.
+
+        Args:
+            embedded: (rows, length, D) looked-up token embeddings, padded on the right.
+            mask: (rows, length), 1 for tokens and 0 for padding.
+            generator: where randomness comes from; torch's own of the CPU by default. Draws are made on
+                its device, so that a CPU's generator gives the same on every device.
+        """
+
+    def ordinary(self, mask: Tensor) -> Tensor:
+        """(rows, length): True where there is a token that is not one of the special ones at the ends."""
+        place = torch.arange(mask.shape[1], device=mask.device)
+        ends = mask.sum(1, keepdim=True) - self.vocabulary.suffix
+        return (place >= self.vocabulary.prefix) & (place < ends)
+
+
+def uniform(shape: Sequence[int], generator: torch.Generator | None, device: torch.device) -> Tensor:
+    """Uniform draws in [0, 1), made on the generator's device and moved to ``device``."""
+    source = torch.device("cpu") if generator is None else generator.device
+    return torch.rand(tuple(shape), generator=generator, device=source).to(device)

@@ -1,0 +1,59 @@
+"""A view by any function: paraphrases, back-translation, synonyms."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gradlab.decomposition.resolve import _import
+from gradlab.errors import GradlabError
+from gradlab.parameters import parameter
+from gradlab.train.augment.base import TextAugmentation
+from gradlab.train.augment.registry import register
+
+
+@register("function")
+@dataclass(frozen=True)
+class Function(TextAugmentation):
+    """A function of yours: ``function(sentence, generator) -> sentence``.
+
+    It is called in every epoch for every sentence. What takes long (translation, a paraphrasing model) is better done
+    once, into a file of two columns; see :func:`gradlab.train.augment.pairs.tokenize_pairs`.
+    """
+
+    function: str | Callable[[str, np.random.Generator], str] = parameter(
+        "", "the function, or package.module:name, or file.py:name", rule="text"
+    )
+
+    title = "A function of yours"
+    paper = ""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not callable(self._callable):
+            raise GradlabError(f"{self.function} is {type(self._callable).__name__}, which cannot be called")
+
+    @functools.cached_property
+    def _callable(self) -> Any:
+        if not isinstance(self.function, str):
+            return self.function
+        if ":" not in self.function:
+            raise GradlabError(
+                f"the augmentation 'function' takes function=package.module:name, not {self.function!r}"
+            )
+        return _import(self.function)
+
+    def text(self, sentence: str, generator: np.random.Generator) -> str:
+        """What the function makes of the sentence.
+
+        Raises:
+            GradlabError: if that is no string.
+        """
+        view = self._callable(sentence, generator)
+        if not isinstance(view, str):
+            raise GradlabError(f"the function returned {type(view).__name__} for a sentence, not a string")
+        return view

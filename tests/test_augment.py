@@ -1,0 +1,372 @@
+"""Second views: their laws by chi-square, each against a naive reference, and what they never touch."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import binomtest, chisquare
+
+from gradlab import GradlabError
+from gradlab.encoder import Encoder
+from gradlab.train.augment import augmentation_names, get_augmentation
+from gradlab.train.augment.draws import draw_places, largest_count
+from gradlab.train.augment.insertion import STOP_WORDS
+from gradlab.train.augment.pairs import read_pairs, tokenize_pairs
+from gradlab.train.augment.typos import mistype
+from tests.tiny_models import make_bert, make_roberta, make_sentences
+
+CLS, SEP = 2, 3
+# A law that holds is refused by chance once in a thousand of these tests; with fixed seeds it is so or not for good.
+CHANCE = 1e-3
+OF_IDS = ("subword_repetition", "mask_insertion", "random_insertion", "random_deletion")
+OF_TEXT = ("word_repetition", "stopword_insertion", "typos")
+OF_EMBEDDINGS = ("token_cutoff", "feature_cutoff", "position_shuffle")
+
+
+@pytest.fixture(scope="module")
+def bert(tmp_path_factory):
+    return Encoder.load(make_bert(tmp_path_factory.mktemp("bert")))
+
+
+@pytest.fixture(scope="module")
+def tokenizer(bert):
+    return bert.tokenizer
+
+
+def sequence(length, start=100):
+    """[CLS], ``length`` different tokens, [SEP]."""
+    return np.array([CLS, *range(start, start + length), SEP], dtype=np.uint16)
+
+
+def test_every_augmentation_is_tested_here():
+    assert set(augmentation_names()) == {*OF_IDS, *OF_TEXT, *OF_EMBEDDINGS, "function"}
+
+
+@pytest.mark.parametrize(
+    ("length", "rate"), [(1, 0.32), (2, 0.5), (5, 0.32), (7, 0.6), (30, 0.32), (30, 0.08)]
+)
+def test_number_of_places_has_the_law_of_the_paper(length, rate):
+    generator, draws = np.random.default_rng(1), 20_000
+    found = Counter(len(draw_places(length, rate, generator)) for _ in range(draws))
+    most = max(2, int(rate * length))
+    law = Counter()
+    for number in range(most + 1):  # uniform on the integers 0..most, at most N
+        law[min(number, length)] += draws / (most + 1)
+    assert set(found) == set(law)
+    assert max(law) == largest_count(length, rate)
+    assert chisquare([found[n] for n in law], list(law.values())).pvalue > CHANCE
+
+
+def test_places_are_uniform_subsets():
+    generator = np.random.default_rng(2)
+    draws = [tuple(draw_places(6, 0.5, generator).tolist()) for _ in range(40_000)]
+    for size in (1, 2, 3):
+        subsets = list(itertools.combinations(range(6), size))
+        counts = Counter(places for places in draws if len(places) == size)
+        assert set(counts) == set(subsets)  # ascending and distinct
+        assert chisquare([counts[one] for one in subsets]).pvalue > CHANCE
+
+
+def test_length_of_repetition_has_the_law_for_one_token():
+    generator, repetition = np.random.default_rng(3), get_augmentation("subword_repetition")
+    lengths = Counter(len(repetition.ids(sequence(1), generator)) for _ in range(9000))
+    # 0, 1 or 2 tokens are to be repeated, of which there is one.
+    assert chisquare([lengths[3], lengths[4]], [3000, 6000]).pvalue > CHANCE
+
+
+@pytest.mark.parametrize("length", [0, 1, 2, 13, 30])
+@pytest.mark.parametrize("seed", range(5))
+def test_repetition_against_a_loop(length, seed):
+    given = sequence(length)
+    found = get_augmentation("subword_repetition", rate=0.5).ids(given, np.random.default_rng(seed))
+    places = draw_places(length, 0.5, np.random.default_rng(seed))
+    expected = [CLS]
+    for place, token in enumerate(given[1:-1]):
+        expected += [token, token] if place in places else [token]
+    assert found.tolist() == [*expected, SEP]
+    assert found.dtype == given.dtype
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_masks_against_a_loop(tokenizer, seed):
+    found = get_augmentation("mask_insertion", tokenizer=tokenizer).ids(
+        sequence(20), np.random.default_rng(seed)
+    )
+    places = draw_places(20, 0.32, np.random.default_rng(seed))
+    expected = [CLS]
+    for place, token in enumerate(sequence(20)[1:-1]):
+        expected += [token, tokenizer.mask_token_id] if place in places else [token]
+    assert found.tolist() == [*expected, SEP]
+
+
+def test_random_insertion_draws_from_the_vocabulary_without_special_tokens(tokenizer):
+    augmentation = get_augmentation("random_insertion", tokenizer=tokenizer, rate=1)
+    generator, given = np.random.default_rng(5), sequence(20, start=0)
+    given[1:-1] = 200
+    inserted = Counter()
+    for _ in range(3000):
+        found = augmentation.ids(given, generator)
+        assert found[0] == CLS
+        assert found[1] == 200
+        assert found[-1] == SEP
+        inserted.update(found[1:-1].tolist())
+    inserted[200] -= 20 * 3000
+    ordinary = [one for one in range(len(tokenizer)) if one not in tokenizer.all_special_ids]
+    assert chisquare([inserted[one] for one in ordinary]).pvalue > CHANCE
+    assert set(inserted) <= set(ordinary)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_random_insertion_goes_behind_the_drawn_places(tokenizer, seed):
+    given = sequence(12)
+    found = get_augmentation("random_insertion", tokenizer=tokenizer).ids(given, np.random.default_rng(seed))
+    places = draw_places(12, 0.32, np.random.default_rng(seed)).tolist()
+    new = {place + 2 + rank for rank, place in enumerate(places)}  # behind [CLS] and those inserted before
+    assert [token for at, token in enumerate(found) if at not in new] == given.tolist()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_deletion_against_a_loop(seed):
+    found = get_augmentation("random_deletion", rate=0.6).ids(sequence(12), np.random.default_rng(seed))
+    places = draw_places(12, 0.6, np.random.default_rng(seed))
+    kept = [token for place, token in enumerate(sequence(12)[1:-1]) if place not in places]
+    assert found.tolist() == [CLS, *kept, SEP]
+
+
+def test_deletion_leaves_a_token():
+    generator, deletion = np.random.default_rng(0), get_augmentation("random_deletion")
+    assert all(len(deletion.ids(sequence(1), generator)) == 3 for _ in range(50))
+    left = Counter(tuple(deletion.ids(sequence(2), generator)[1:-1].tolist()) for _ in range(9000))
+    # Of two tokens none, one or both are drawn; one of both stays.
+    assert chisquare([left[100, 101], left[100,], left[101,]]).pvalue > CHANCE
+
+
+@pytest.mark.parametrize("name", [*OF_IDS, *OF_TEXT])
+@pytest.mark.parametrize("start", [make_bert, make_roberta])
+def test_special_tokens_stay_and_nothing_exceeds_the_encoder(name, start, tmp_path):
+    tokenizer = Encoder.load(start(tmp_path)).tokenizer
+    augmentation = get_augmentation(name, tokenizer=tokenizer, longest=24, **({"rate": 0.9}))
+    generator = np.random.default_rng(0)
+    longest, unknown = 0, tokenizer.unk_token_id
+    for sentence in ["ba", *make_sentences(60, longest=30)]:
+        given = np.array(tokenizer(sentence, truncation=True, max_length=24)["input_ids"])
+        before = given.copy()
+        found = augmentation.ids(given, generator)
+        assert (given == before).all()
+        assert (found[0], found[-1]) == (tokenizer.cls_token_id, tokenizer.sep_token_id)
+        frame = {tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.pad_token_id, unknown}
+        assert not frame & set(found[1:-1].tolist())
+        longest = max(longest, len(found))
+        assert len(found) > 2
+    assert longest == 24 if name != "random_deletion" else longest <= 24
+
+
+@pytest.mark.parametrize("name", [*OF_IDS, *OF_TEXT])
+def test_seeds_reproduce(name, tokenizer):
+    augmentation = get_augmentation(name, tokenizer=tokenizer)
+    rows = [np.array(tokenizer(sentence)["input_ids"]) for sentence in make_sentences(40)]
+    views = [augmentation.batch(rows, np.random.default_rng(seed)) for seed in (4, 4, 5)]
+    same, other = (
+        [np.array_equal(one, two) for one, two in zip(views[0], more, strict=True)] for more in views[1:]
+    )
+    assert all(same)
+    assert not all(other)
+    assert not all(np.array_equal(one, row) for one, row in zip(views[0], rows, strict=True))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_words_against_loops(seed):
+    sentence = "one two three four five six seven eight"
+    places = draw_places(8, 0.5, np.random.default_rng(seed)).tolist()
+    repeated = get_augmentation("word_repetition", rate=0.5).text(sentence, np.random.default_rng(seed))
+    expected = []
+    for place, word in enumerate(sentence.split()):
+        expected += [word] * (1 + (place in places))
+    assert repeated == " ".join(expected)
+    stopped = get_augmentation("stopword_insertion", rate=0.5, words="A B").text(
+        sentence, np.random.default_rng(seed)
+    )
+    expected = [
+        part for place, word in enumerate(sentence.split()) for part in [word] + ["?"] * (place in places)
+    ]
+    assert ["?" if word in "AB" else word for word in stopped.split()] == expected
+
+
+def test_stop_words_are_uniform():
+    generator, insertion = np.random.default_rng(0), get_augmentation("stopword_insertion", rate=1)
+    counts = Counter(
+        word for _ in range(4000) for word in insertion.text("X " * 10, generator).split() if word != "X"
+    )
+    assert set(counts) == set(STOP_WORDS.split())
+    assert len(STOP_WORDS.split()) == len(set(STOP_WORDS.split()))
+    assert chisquare(list(counts.values())).pvalue > CHANCE
+
+
+def test_text_is_changed_before_tokenisation(tokenizer):
+    """A repeated word is repeated whole, where repetition of sub-words repeats pieces of it."""
+    given = np.array(tokenizer("bafy dora")["input_ids"])
+    assert len(given) > 4  # more pieces than words
+    found = get_augmentation("word_repetition", tokenizer=tokenizer, rate=1)
+    views = {tuple(found.ids(given, np.random.default_rng(seed)).tolist()) for seed in range(40)}
+    expected = ("bafy dora", "bafy bafy dora", "bafy dora dora", "bafy bafy dora dora")
+    assert views == {tuple(tokenizer(text)["input_ids"]) for text in expected}
+
+
+def test_typos():
+    generator = np.random.default_rng(0)
+    assert [get_augmentation("typos", rate=1).text("a", generator) for _ in range(20)] == ["a"] * 20
+    kinds = Counter()
+    for _ in range(8000):
+        wrong = mistype("abcdef", generator)
+        if len(wrong) == 5:
+            assert any("abcdef"[:i] + "abcdef"[i + 1 :] == wrong for i in range(6))
+            kinds["delete"] += 1
+        elif len(wrong) == 7:
+            assert any("abcdef"[:i] + "abcdef"[i] + "abcdef"[i:] == wrong for i in range(6))
+            kinds["repeat"] += 1
+        elif sorted(wrong) == sorted("abcdef"):
+            places = [i for i in range(6) if wrong[i] != "abcdef"[i]]
+            assert places[1] == places[0] + 1
+            assert len(places) == 2
+            kinds["swap"] += 1
+        else:
+            assert sum(one != other for one, other in zip(wrong, "abcdef", strict=True)) == 1
+            kinds["replace"] += 1
+    assert chisquare([kinds[kind] for kind in ("delete", "repeat", "swap", "replace")]).pvalue > CHANCE
+    words = ["abcd"] * 5000
+    changed = sum(
+        word != "abcd" for word in get_augmentation("typos").text(" ".join(words), generator).split()
+    )
+    assert binomtest(changed, 5000, 0.3).pvalue > CHANCE
+
+
+MASK = torch.tensor([[1] * 12, [1] * 7 + [0] * 5, [1] * 2 + [0] * 10])
+INNER = torch.tensor([[0] + [1] * 10 + [0], [0] + [1] * 5 + [0] * 6, [0] * 12]).bool()
+
+
+def embedded(features=16):
+    return torch.randn(3, 12, features, generator=torch.Generator().manual_seed(0))
+
+
+@pytest.mark.parametrize("name", OF_EMBEDDINGS)
+def test_embeddings_of_special_tokens_and_padding_stay(name):
+    augmentation, given = get_augmentation(name), embedded()
+    views = [augmentation.embeddings(given, MASK, torch.Generator().manual_seed(seed)) for seed in (1, 1, 2)]
+    assert torch.equal(views[0], views[1])
+    assert not torch.equal(views[0], views[2])
+    assert all(torch.equal(view[~INNER], given[~INNER]) for view in views)
+    torch.manual_seed(3)
+    drawn = augmentation.embeddings(given, MASK)
+    torch.manual_seed(3)
+    assert torch.equal(drawn, augmentation.embeddings(given, MASK))
+
+
+def test_cutoff_against_its_definition():
+    given = torch.ones(400, 12, 50, dtype=torch.float64, requires_grad=True)
+    mask = torch.ones(400, 12)
+    token = get_augmentation("token_cutoff", rate=0.2).embeddings(given, mask)
+    assert set(token.flatten().tolist()) == {0.0, 1.0}
+    cut = (token == 0).all(2)
+    assert torch.equal(cut, (token == 0).any(2))  # whole tokens
+    assert not cut[:, [0, -1]].any()
+    assert binomtest(int(cut.sum()), 400 * 10, 0.2).pvalue > CHANCE
+    (gradient,) = torch.autograd.grad(token.sum(), given)
+    assert torch.equal(gradient, token.detach())
+    feature = get_augmentation("feature_cutoff", rate=0.01).embeddings(given, mask)
+    cut = (feature == 0)[:, 1:-1]
+    assert torch.equal(cut.all(1), cut.any(1))  # throughout a sentence
+    assert binomtest(int(cut.all(1).sum()), 400 * 50, 0.01).pvalue > CHANCE
+
+
+def test_shuffle_equals_permuted_position_ids(bert):
+    shuffle = get_augmentation("position_shuffle", tokenizer=bert.tokenizer)
+    rows = bert.tokenizer(make_sentences(5, longest=8), padding=True, return_tensors="pt")
+    ids, mask = rows["input_ids"], rows["attention_mask"]
+    order = shuffle.order(mask, torch.Generator().manual_seed(0))
+    table = bert.model.get_input_embeddings()
+    moved = shuffle.embeddings(table(ids), mask, torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        found = bert(None, mask, inputs_embeds=moved)
+        # The token that now stands at place p keeps its row and is told that its position is p.
+        expected = bert(ids, mask, position_ids=torch.argsort(order, dim=1))
+        plain = bert(ids, mask)
+    assert torch.allclose(found, expected, rtol=0, atol=1e-5)
+    assert not torch.allclose(found, plain, rtol=0, atol=1e-3)
+
+
+def test_shuffles_are_uniform():
+    mask = torch.cat([torch.ones(6000, 5), torch.zeros(6000, 2)], dim=1)
+    order = get_augmentation("position_shuffle").order(mask, torch.Generator().manual_seed(0))
+    assert torch.equal(order[:, [0, 4, 5, 6]], torch.tensor([0, 4, 5, 6]).expand(6000, 4))
+    counts = Counter(tuple(row) for row in order[:, 1:4].tolist())
+    assert set(counts) == set(itertools.permutations([1, 2, 3]))
+    assert chisquare(list(counts.values())).pvalue > CHANCE
+
+
+def shout(sentence, generator):
+    return f"{sentence} {generator.integers(10)}"
+
+
+def test_a_function_of_ones_own(tokenizer):
+    given = np.array(tokenizer("ba da")["input_ids"])
+    for function in (shout, f"{__name__}:shout"):
+        view = get_augmentation("function", tokenizer=tokenizer, function=function)
+        expected = shout("ba da", np.random.default_rng(0))
+        assert view.ids(given, np.random.default_rng(0)).tolist() == tokenizer(expected)["input_ids"]
+    wrong = get_augmentation("function", tokenizer=tokenizer, function=lambda sentence, generator: 3)
+    with pytest.raises(GradlabError, match="returned int"):
+        wrong.ids(given, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "message"),
+    [
+        ("subword_repetitoin", {}, "unknown augmentation.*Did you mean 'subword_repetition'"),
+        ("subword_repetition", {"rat": 1}, "no setting 'rat'.*Did you mean 'rate'"),
+        ("subword_repetition(rat=1)", {}, "unknown hyper-parameter 'rat'"),
+        ("subword_repetition", {"rate": -0.1}, "rate must be at least 0"),
+        ("token_cutoff", {"rate": 1.5}, "rate must be a probability"),
+        ("typos", {"rate": 2}, "rate must be a probability"),
+        ("stopword_insertion", {"words": " "}, "stop-words separated by spaces"),
+        ("function", {"function": "upper"}, "package.module:name"),
+        ("function", {"function": "string:nothing"}, "has no 'nothing'"),
+        ("function", {"function": "string:digits"}, "cannot be called"),
+    ],
+)
+def test_bad_settings(name, settings, message):
+    with pytest.raises(GradlabError, match=message):
+        get_augmentation(name, **settings)
+
+
+@pytest.mark.parametrize("name", ["mask_insertion", "random_insertion", *OF_TEXT])
+def test_a_tokenizer_is_asked_for(name):
+    with pytest.raises(GradlabError, match="give get_augmentation the tokenizer"):
+        get_augmentation(name).ids(sequence(9), np.random.default_rng(0))
+
+
+def test_settings_in_the_name():
+    assert get_augmentation("subword_repetition(rate=0.2)").rate == 0.2
+    assert get_augmentation("subword_repetition(rate=0.2)", rate=0.1).rate == 0.1
+
+
+def test_pairs_stay_together(tokenizer, tmp_path, monkeypatch):
+    monkeypatch.setenv("GRADLAB_CACHE_DIR", str(tmp_path / "cache"))
+    first, second = make_sentences(30, seed=1), make_sentences(30, seed=2)
+    rows = ["text\tparaphrase", *(f"{one}\t{two}" for one, two in zip(first, second, strict=True))]
+    rows.insert(5, " \t ")
+    file = tmp_path / "pairs.tsv"
+    file.write_text("\n".join(rows), encoding="utf-8")
+    assert list(read_pairs(file, ("text", "paraphrase"))) == list(zip(first, second, strict=True))
+    tokens, views = tokenize_pairs(file, tokenizer, 12, ("text", "paraphrase"))
+    for row in range(30):
+        assert tokens[row].tolist() == tokenizer(first[row], truncation=True, max_length=12)["input_ids"]
+        assert views[row].tolist() == tokenizer(second[row], truncation=True, max_length=12)["input_ids"]
+    file.write_text("text\tparaphrase\nba\tda\nba\t \n", encoding="utf-8")
+    with pytest.raises(GradlabError, match="row 2: 'paraphrase' is blank"):
+        tokenize_pairs(file, tokenizer, 12, ("text", "paraphrase"))
+    with pytest.raises(GradlabError, match="no column 'other'"):
+        list(read_pairs(file, ("text", "other")))
