@@ -19,6 +19,9 @@ Examples:
       --output runs/simcse --pooler cls_mlp --sts SentEval/data/downstream
   gradlab train --model bert-base-uncased --train-file sentences.csv --column text \\
       --loss arccon --set temperature=0.05 --output runs/arccon --held-out 0.1
+  gradlab train --recipe mocose --show --backbone bert-base
+  gradlab train --recipe esimcse --model bert-base-uncased --train-file wiki1m_for_simcse.txt \\
+      --output runs/esimcse --queue-size 128 --sts SentEval/data/downstream
   gradlab train --config runs/simcse/manifest.json --seed 1 --output runs/simcse-seed1
   gradlab train --resume --output runs/simcse
   accelerate launch --multi_gpu --num_processes 4 -m gradlab train ... (the same options)
@@ -44,12 +47,16 @@ def _option(item: dataclasses.Field[Any]) -> Callable[[Any], Any]:
     kind, _ = value_type(item)
     text = item.metadata["text"]
     shown = item.default not in (None, dataclasses.MISSING)
+    name = item.name.replace("_", "-")
     if kind is bool:
-        return click.option(f"--{item.name.replace('_', '-')}", is_flag=True, default=None, help=text)
+        # Both ways, so that what a recipe or a file sets can be unset.
+        return click.option(
+            f"--{name}/--no-{name}", default=None, help=text + ("  [default: yes]" if item.default else "")
+        )
     # Nothing is a default here: what is given must be told from what is not, for --resume and --config.
     default = f"  [default: {item.default}]" if shown else ""
     return click.option(
-        f"--{item.name.replace('_', '-')}",
+        f"--{name}",
         type=kind,
         metavar=_metavar(kind),
         help=text + default,
@@ -61,7 +68,28 @@ def _metavar(kind: type) -> str:
     return {str: "TEXT", int: "N", float: "X"}[kind]
 
 
-@click.command(epilog=EPILOG)
+class GroupedCommand(click.Command):
+    """Shows its options under the headings of `TrainConfig`'s settings."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write one section a heading; options that are no settings come last."""
+        headings = {}
+        heading = ""
+        for item in dataclasses.fields(TrainConfig):
+            heading = item.metadata["heading"] or heading
+            headings[item.name] = heading
+        headings["assignments"] = headings["loss_settings"]
+        sections: dict[str, list[tuple[str, str]]] = {one: [] for one in headings.values()}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is not None:
+                sections.setdefault(headings.get(parameter.name or "", "Other options"), []).append(record)
+        for title, records in sections.items():
+            with formatter.section(title):
+                formatter.write_dl(records)
+
+
+@click.command(epilog=EPILOG, cls=GroupedCommand)
 @config_options
 @set_option
 @click.option(
@@ -74,16 +102,21 @@ def _metavar(kind: type) -> str:
 @click.option("--config", "config_file", type=click.Path(path_type=Path),
               help="JSON file of settings, or a run's manifest; options given here come before it.")  # fmt: skip
 @click.option("--resume", is_flag=True, help="Continue the run in --output from its newest whole checkpoint.")
+@click.option(
+    "--show", is_flag=True, help="Show the recipe's settings and where each was published; train nothing."
+)
 def command(
     assignments: tuple[str, ...],
     trackers: tuple[str, ...],
     config_file: Path | None,
     resume: bool,
+    show: bool,
     **options: Any,
 ) -> None:
     """Fine-tune an encoder on sentences with any loss, measuring its gradient on the way.
 
-    The two views of a sentence are the sentence itself under independent dropout (unsupervised SimCSE).
+    The two views of a sentence are the sentence itself under independent dropout (unsupervised SimCSE), unless
+    options or a recipe say otherwise. Options given here come before those of the recipe.
     """
     given = {name: value for name, value in options.items() if value is not None}
     if trackers:
@@ -91,8 +124,15 @@ def command(
     if resume and config_file is not None:
         raise GradlabError("--resume takes the configuration of the run itself; leave --config out")
     base = _resumed(given) if resume else _read(config_file)
+    if base.get("recipe") and given.get("recipe", base["recipe"]) != base["recipe"]:
+        raise GradlabError(
+            f"the configuration has settled on the recipe {base['recipe']!r}; leave --config or --recipe out"
+        )
+    if show:
+        click.echo(_shown({**base, **given}))
+        return
     if assignments or "loss" in given:
-        given["loss_settings"] = _loss_settings(given.get("loss", base.get("loss", "infonce")), assignments)
+        given["loss_settings"] = _loss_settings(_loss({**base, **given}), assignments)
     missing = [name for name in ("model", "train_file", "output") if name not in {**base, **given}]
     if missing:
         raise GradlabError(
@@ -109,6 +149,30 @@ def command(
         click.echo(
             f"Best STS-B dev {result.best_score:.4f} at step {result.best_step}{before}; in {result.output / 'best'}"
         )
+
+
+def _loss(settings: dict[str, Any]) -> str:
+    """The loss of the settings, or of their recipe."""
+    if "loss" in settings or not settings.get("recipe"):
+        return str(settings.get("loss", "infonce"))
+    from gradlab.train.recipes import BACKBONES, recipe
+
+    return str(recipe(settings["recipe"], BACKBONES[0])["loss"].value)  # the same for all backbones
+
+
+def _shown(settings: dict[str, Any]) -> str:
+    """The recipe of the settings as a table."""
+    from gradlab.train.recipes import BACKBONES, backbone_of, describe, recipe, recipe_names
+
+    if not settings.get("recipe"):
+        raise GradlabError(f"--show shows a recipe; give --recipe, one of {', '.join(recipe_names())}")
+    backbone = settings.get("backbone") or (
+        backbone_of(settings["model"]) if "model" in settings else BACKBONES[0]
+    )
+    choices = recipe(
+        settings["recipe"], backbone, loss=settings.get("loss"), batch_size=settings.get("batch_size")
+    )
+    return describe(f"{settings['recipe']} for {backbone}", choices)
 
 
 def _resumed(given: dict[str, Any]) -> dict[str, Any]:

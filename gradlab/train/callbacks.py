@@ -77,6 +77,9 @@ class Diagnostics(Callback):
         else:
             assert output is not None
             found = [_diagnose(trainer, output)]
+        found = [one for one in found if one]
+        if not found:
+            return
         trainer.record(
             "diagnostics", {name: float(np.mean([one[name] for one in found])) for name in found[0]}
         )
@@ -86,12 +89,20 @@ class Diagnostics(Callback):
         objective = trainer.objective
         with undisturbed(), torch.no_grad():
             seed_everything(trainer.config.seed)
-            embedded = objective.embed(objective.prepare(trainer.corpus.tokens.take(rows)))
-            anchors, positives = embedded.chunk(2)
-            return _diagnose(trainer, objective.compare(anchors, positives))
+            return _diagnose(trainer, objective.evaluate(objective.prepare(*trainer.corpus.take(rows))))
 
 
 def _diagnose(trainer: Trainer, output: Output) -> dict[str, float]:
+    """What the loss does to the embeddings, with the negatives that it saw; nothing while there are none."""
+    if not output.has_negatives:
+        return {}
     anchors, positives = output.anchors.detach().double(), output.positives.detach().double()
     extra = None if output.extra_negatives is None else output.extra_negatives.detach().double()
-    return diagnose(trainer.objective.loss, anchors, positives, extra, normalize=True)
+    return diagnose(
+        trainer.objective.loss,
+        anchors,
+        positives,
+        extra,
+        normalize=True,
+        in_batch_negatives=output.in_batch_negatives,
+    )

@@ -17,16 +17,29 @@ POOLERS = ("cls", "cls_mlp", "mean", "first_last")
 PRECISIONS = ("float32", "bfloat16")
 SCHEDULES = ("linear", "constant", "cosine")
 TRACKERS = ("tensorboard", "wandb")
+MOMENTUM_USES = ("positives", "queue")
+MOMENTUM_SCHEDULES = ("constant", "cosine", "linear")
+FGSM_GRADIENTS = ("step", "previous")
+AUGMENT_VIEWS = ("second", "both")
 # What may differ when a run is resumed: places, and what is written beside the weights. The file's content is
 # checked by its hash instead of its name.
 RESUMABLE_CHANGES = frozenset({"output", "train_file", "sts", "keep", "trackers", "device"})
 
 
 def about(
-    text: str, at_least: float | None = None, below: float | None = None, choices: tuple[str, ...] = ()
+    text: str,
+    at_least: float | None = None,
+    below: float | None = None,
+    at_most: float | None = None,
+    choices: tuple[str, ...] = (),
+    heading: str | None = None,
 ) -> dict[str, Any]:
-    """What a field of :class:`TrainConfig` says of itself: what it is, and the values that it may take."""
-    return {"text": text, "at_least": at_least, "below": below, "choices": choices}
+    """What a field of :class:`TrainConfig` says of itself: what it is, and the values that it may take.
+
+    ``heading`` begins a group of settings that belong together.
+    """
+    limits = {"at_least": at_least, "below": below, "at_most": at_most, "choices": choices}
+    return {"text": text, "heading": heading, **limits}
 
 
 def setting(default: Any, text: str, **limits: Any) -> Any:
@@ -38,23 +51,33 @@ def setting(default: Any, text: str, **limits: Any) -> Any:
 class TrainConfig:
     """Everything that determines a training run; ``gradlab train --help`` lists the same settings.
 
+    A recipe is applied by :meth:`from_dict`, which knows what was given and what was not.
+
     Raises:
         GradlabError: if a value has the wrong type or is out of range.
     """
 
-    model: str = setting(MISSING, "Encoder to start from: a local folder or a Hugging Face hub name.")
+    model: str = setting(MISSING, "Encoder to start from: a local folder or a Hugging Face hub name.",
+                         heading="What to train")  # fmt: skip
     train_file: str = setting(
         MISSING, "Sentences: text, JSON lines, CSV, TSV or Parquet; .gz, .xz and .bz2 too."
     )
     output: str = setting(MISSING, "Run folder: manifest, metrics, checkpoints, best and final encoder.")
 
+    recipe: str | None = setting(None, "Published settings for all that is not given: unified, simcse, esimcse or mocose.",
+                                 heading="Recipe and loss")  # fmt: skip
+    backbone: str | None = setting(
+        None, "The recipe's: bert-base, bert-large, roberta-base or roberta-large; unset asks the model."
+    )
     loss: str = setting("infonce", "A loss of `gradlab losses`.")
     loss_settings: dict[str, Any] = field(
         default_factory=dict,
         metadata=about("Its hyper-parameters; those left out keep their published values."),
     )
 
-    column: str | None = setting(None, "Column with the sentences (JSON lines, CSV, TSV, Parquet).")
+    column: str | None = setting(
+        None, "Column with the sentences (JSON lines, CSV, TSV, Parquet).", heading="Sentences"
+    )
     encoding: str = setting("utf-8", "Encoding of a text, JSON or CSV file.")
     max_length: int = setting(
         32, "Tokens that a training sentence is cut to, special tokens included.", at_least=3
@@ -62,13 +85,57 @@ class TrainConfig:
     held_out: float = setting(0.0, "Share of the sentences kept from training for analysis, drawn by seed.",
                               at_least=0, below=1)  # fmt: skip
 
-    pooler: str = setting(
-        "cls", "cls, cls_mlp (its MLP in training only), mean or first_last.", choices=POOLERS
-    )
+    pooler: str = setting("cls", "cls, cls_mlp (its MLP in training only), mean or first_last.", choices=POOLERS,
+                          heading="Encoder and heads")  # fmt: skip
     dropout: float | None = setting(None, "Dropout of the encoder; unset keeps the model's own.",
                                     at_least=0, below=1)  # fmt: skip
+    projection_layers: int = setting(
+        0, "Layers of a projection behind the pooler, in both branches.", at_least=0
+    )
+    projection_width: int | None = setting(
+        None, "Width of its layers, and of what the loss compares; unset is the embedding's.", at_least=1
+    )
+    predictor_layers: int = setting(
+        0, "Layers of a predictor behind the projection, on the anchors alone.", at_least=0
+    )
+    predictor_width: int | None = setting(
+        None, "Width of its hidden layers; unset is that of what it takes.", at_least=1
+    )
 
-    batch_size: int = setting(64, "Sentences that meet in one loss, all processes together.", at_least=2)
+    augment: str | None = setting(None, "Augmentation that makes the second view, such as subword_repetition(rate=0.32).",
+                                  heading="Second view")  # fmt: skip
+    augment_views: str = setting("second", "Views that it makes: second or both.", choices=AUGMENT_VIEWS)
+    second_column: str | None = setting(
+        None, "Column with the second views (paraphrases, translations), beside --column."
+    )
+    fgsm: float = setting(0.0, "Step of FGSM on the looked-up embeddings; 0 for none.", at_least=0)
+    fgsm_gradient: str = setting("step", "Gradient of FGSM: of this step, or the one of the previous step.",
+                                 choices=FGSM_GRADIENTS)  # fmt: skip
+
+    queue_size: int = setting(0, "Negatives from earlier steps; 0 for no queue.", at_least=0,
+                              heading="Queue and momentum branch")  # fmt: skip
+    queue_initial: int = setting(0, "Random vectors that the queue begins with.", at_least=0)
+    queue_ages: str | None = setting(
+        None, "Positions of the queue that are used, newest first, such as 0:256,768:1024."
+    )
+    in_batch_negatives: bool = setting(True, "The other sentences of the batch are negatives.")
+    momentum: float | None = setting(None, "Weight of the old average in a momentum branch; unset for no such branch.",
+                                     at_least=0, at_most=1)  # fmt: skip
+    momentum_end: float = setting(
+        1.0, "That weight in the last step, unless it is constant.", at_least=0, at_most=1
+    )
+    momentum_schedule: str = setting("constant", "How it gets there: constant (not at all), cosine or linear.",
+                                     choices=MOMENTUM_SCHEDULES)  # fmt: skip
+    momentum_dropout: bool = setting(True, "The momentum branch drops out as the trained one does.")
+    momentum_modules: str = setting(
+        "embeddings,encoder,head,projection",
+        "What is averaged; the others are shared with the trained branch.",
+    )
+    momentum_use: str = setting("positives", "What the momentum branch makes: positives, or rows of the queue alone.",
+                                choices=MOMENTUM_USES)  # fmt: skip
+
+    batch_size: int = setting(64, "Sentences that meet in one loss, all processes together.", at_least=2,
+                              heading="Optimisation")  # fmt: skip
     accumulation: int = setting(1, "Batches whose gradients are averaged for one step.", at_least=1)
     epochs: int = setting(1, "Passes over the sentences, unless max_steps says otherwise.", at_least=1)
     max_steps: int | None = setting(None, "Optimiser steps; unset takes all of the epochs.", at_least=1)
@@ -79,7 +146,8 @@ class TrainConfig:
     warmup_steps: int = setting(0, "Steps of linear warm-up.", at_least=0)
     clip: float = setting(1.0, "Largest norm of the gradient; 0 for no clipping.", at_least=0)
 
-    seed: int = setting(42, "Seed of order, dropout, held-out share and new layers.", at_least=0)
+    seed: int = setting(42, "Seed of order, dropout, held-out share and new layers.", at_least=0,
+                        heading="Computing")  # fmt: skip
     device: str = setting("auto", "auto (CUDA if there is one), cpu, cuda or cuda:N.")
     precision: str = setting(
         "float32", "float32, or bfloat16 (autocast; weights stay float32).", choices=PRECISIONS
@@ -88,9 +156,8 @@ class TrainConfig:
     length_groups: int | None = setting(None, "Groups by length that a batch is encoded in to save padding; changes "
                                         "speed alone. Unset: 2 on a CPU, 1 elsewhere.", at_least=1)  # fmt: skip
 
-    sts: str | None = setting(
-        None, "SentEval's data/downstream folder: evaluate on STS-B dev, keep the best."
-    )
+    sts: str | None = setting(None, "SentEval's data/downstream folder: evaluate on STS-B dev, keep the best.",
+                              heading="Evaluation and records")  # fmt: skip
     eval_every: int = setting(125, "Steps between evaluations.", at_least=1)
     save_every: int = setting(125, "Steps between checkpoints.", at_least=1)
     keep: int = setting(2, "Newest checkpoints kept.", at_least=1)
@@ -110,6 +177,26 @@ class TrainConfig:
         for name in self.trackers:
             if name not in TRACKERS:
                 raise GradlabError(f"unknown tracker {name!r}; there are {', '.join(TRACKERS)}")
+        self._check_parts()
+
+    def _check_parts(self) -> None:
+        """Raise GradlabError for settings that contradict each other."""
+        if self.queue_initial > self.queue_size:
+            raise GradlabError(
+                f"queue_initial is {self.queue_initial}, more than the {self.queue_size} of queue_size"
+            )
+        if self.queue_ages is not None and not self.queue_size:
+            raise GradlabError("queue_ages selects from a queue; give queue_size too")
+        if not self.in_batch_negatives and not self.queue_size:
+            raise GradlabError(
+                "without in_batch_negatives the negatives come from a queue; give queue_size too"
+            )
+        if self.momentum is not None and self.momentum_use == "queue" and not self.queue_size:
+            raise GradlabError("momentum_use is 'queue', but there is none; give queue_size too")
+        if self.second_column is not None and self.column is None:
+            raise GradlabError("second_column needs column, the name of the first one")
+        if self.second_column is not None and self.augment is not None:
+            raise GradlabError("augment and second_column both make the second view; give one of them")
 
     def to_dict(self) -> dict[str, Any]:
         """A JSON-ready dictionary; :meth:`from_dict` is its inverse."""
@@ -120,8 +207,10 @@ class TrainConfig:
     def from_dict(cls, content: Mapping[str, Any]) -> Self:
         """Build a configuration from a dictionary such as :meth:`to_dict` makes.
 
+        With a "recipe", what is not given is the recipe's; see `gradlab.train.recipes`.
+
         Raises:
-            GradlabError: for unknown, missing or ill-typed settings.
+            GradlabError: for unknown, missing or ill-typed settings, or an unknown recipe.
         """
         known = [item.name for item in dataclasses.fields(cls)]
         for name in content:
@@ -130,6 +219,10 @@ class TrainConfig:
         for name in ("model", "train_file", "output"):
             if name not in content:
                 raise GradlabError(f"the configuration lacks {name!r}")
+        if content.get("recipe") is not None:
+            from gradlab.train.recipes import complete
+
+            content = complete(content)
         return cls(**content)
 
     @classmethod
@@ -183,7 +276,7 @@ def _checked(item: dataclasses.Field[Any], value: Any) -> Any:
 
 
 def _check_range(item: dataclasses.Field[Any], value: Any) -> None:
-    low, high, choices = (item.metadata[key] for key in ("at_least", "below", "choices"))
+    low, high, top, choices = (item.metadata[key] for key in ("at_least", "below", "at_most", "choices"))
     if choices and value not in choices:
         raise GradlabError(
             f"{item.name} must be one of {', '.join(choices)}, not {value!r}.{nearest(value, choices)}"
@@ -193,3 +286,5 @@ def _check_range(item: dataclasses.Field[Any], value: Any) -> None:
         raise GradlabError(f"{item.name} must be at least {low}, not {value!r}")
     if value == float("inf") or (high is not None and not value < high):
         raise GradlabError(f"{item.name} must be less than {high or 'infinity'}, not {value!r}")
+    if top is not None and not value <= top:
+        raise GradlabError(f"{item.name} must be at most {top}, not {value!r}")

@@ -10,10 +10,13 @@ from numpy.typing import NDArray
 
 from gradlab.encoder import Encoder
 from gradlab.errors import GradlabError
+from gradlab.train.augment.pairs import tokenize_pairs
 from gradlab.train.batches import BatchOrder, split_held_out
 from gradlab.train.config import TrainConfig
 from gradlab.train.distributed import Processes
 from gradlab.train.tokens import Tokens, tokenize
+
+Sequences = list[NDArray[Any]]
 
 
 @dataclass(frozen=True)
@@ -22,12 +25,14 @@ class Corpus:
 
     Attributes:
         tokens: all sentences.
+        others: their second views, row by row, where a column holds them; else None.
         held_out: rows of those kept from training.
         order: rows of every batch.
         steps: optimiser steps that the configuration asks for.
     """
 
     tokens: Tokens
+    others: Tokens | None
     held_out: NDArray[np.int64]
     order: BatchOrder
     steps: int
@@ -40,7 +45,7 @@ class Corpus:
             GradlabError: if it cannot be read, or does not fill a single step.
         """
         _check(config, encoder, processes)
-        tokens = _tokens(config, encoder, processes)
+        tokens, others = _tokens(config, encoder, processes)
         training, held_out = split_held_out(len(tokens), config.held_out, config.seed)
         order = BatchOrder(training, config.batch_size, config.seed)
         steps = config.max_steps or config.epochs * order.per_epoch // config.accumulation
@@ -49,7 +54,11 @@ class Corpus:
                 f"{len(training)} training sentences do not fill one step of "
                 f"{config.accumulation} batches of {config.batch_size}"
             )
-        return cls(tokens, held_out, order, steps)
+        return cls(tokens, others, held_out, order, steps)
+
+    def take(self, rows: NDArray[np.int64]) -> tuple[Sequences, ...]:
+        """Token ids of several sentences, and of their second views where the file has them."""
+        return tuple(part.take(rows) for part in (self.tokens, self.others) if part is not None)
 
     def describe(self, config: TrainConfig) -> dict[str, Any]:
         """What the manifest says of it."""
@@ -70,16 +79,16 @@ def _check(config: TrainConfig, encoder: Encoder, processes: Processes) -> None:
         raise GradlabError(f"max_length {config.max_length} exceeds the model's {encoder.max_length} tokens")
 
 
-def _tokens(config: TrainConfig, encoder: Encoder, processes: Processes) -> Tokens:
-    def read() -> Tokens:
-        return tokenize(
-            config.train_file,
-            encoder.tokenizer,
-            config.max_length,
-            column=config.column,
-            encoding=config.encoding,
-            progress=processes.is_main,
-        )
+def _tokens(config: TrainConfig, encoder: Encoder, processes: Processes) -> tuple[Tokens, Tokens | None]:
+    def read() -> tuple[Tokens, Tokens | None]:
+        common: dict[str, Any] = {"encoding": config.encoding, "progress": processes.is_main}
+        if config.second_column is None:
+            column = config.column
+            return tokenize(
+                config.train_file, encoder.tokenizer, config.max_length, column=column, **common
+            ), None
+        columns = (config.column or "", config.second_column)
+        return tokenize_pairs(config.train_file, encoder.tokenizer, config.max_length, columns, **common)
 
     if processes.is_main:
         tokens = read()

@@ -25,6 +25,7 @@ from gradlab.train.distributed import Processes
 from gradlab.train.interruption import Interruption
 from gradlab.train.metrics import Metrics, start_trackers
 from gradlab.train.objective import MLP, Objective, Output, freeze_unused
+from gradlab.train.parts import Parts
 from gradlab.train.progress import Progress, say
 from gradlab.train.random_state import random_state, restore_random_state, seed_everything, undisturbed
 from gradlab.train.run_folder import RunFolder, describe_run
@@ -117,19 +118,21 @@ class Trainer:
         )
         self.corpus = Corpus.read(config, encoder, self.processes)
         self.steps = self.corpus.steps
+        head = MLP(encoder.dimension).to(device) if config.pooler == "cls_mlp" else nn.Identity()
         self.objective = objective(
             encoder,
             loss,
-            head=MLP(encoder.dimension).to(encoder.device) if config.pooler == "cls_mlp" else None,
+            head=head,
             processes=self.processes,
             groups=config.length_groups or (2 if device.type == "cpu" else 1),
             precision=config.precision,
             compiled=config.compile,
+            parts=Parts.build(config, encoder, head, self.steps),
         )
         self.objective.train()
         freeze_unused(self.objective)
         if config.compile:
-            encoder.model.compile(dynamic=True)
+            self.objective.compile_encoders()
         self._parallel = self.processes.parallel(self.objective)
         self._optimiser = build_optimiser(self.objective, config)
         self._diagnostics = Diagnostics(config.diagnostics_every)
@@ -214,11 +217,13 @@ class Trainer:
         with progress.working():
             for part in range(config.accumulation):
                 rows = self.corpus.order[self.step * config.accumulation + part]
-                packed = self.objective.prepare(self.corpus.tokens.take(self.processes.share(rows)))
+                batch = self.objective.prepare(*self.corpus.take(self.processes.share(rows)))
                 with self._averaging(part == config.accumulation - 1):
-                    output: Output = self._parallel(packed)
+                    output: Output = self._parallel(batch)
                     (output.loss * self.processes.count / config.accumulation).backward()
+                self.objective.after_batch(output)
                 progress.add(output.loss)
+            self.objective.before_step()
             norm = nn.utils.clip_grad_norm_(self.objective.parameters(), config.clip or math.inf)
             self._optimiser.step()
             self._optimiser.zero_grad(set_to_none=True)
@@ -227,7 +232,8 @@ class Trainer:
         self.step += 1
         if self._due(config.log_every):
             values = progress.measure()
-            self.record("train", {**values, "gradient_norm": float(norm), "learning_rate": rate})
+            parts = self.objective.statistics(output)
+            self.record("train", {**values, "gradient_norm": float(norm), "learning_rate": rate, **parts})
             if not math.isfinite(values["loss"]):
                 raise GradlabError(
                     f"the loss is {values['loss']} at step {self.step}; lower the learning rate"

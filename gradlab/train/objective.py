@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,12 +13,18 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from gradlab.encoder import Encoder
+from gradlab.errors import GradlabError
 from gradlab.losses.base import Loss
+from gradlab.train.augment import EmbeddingAugmentation, SentenceAugmentation
 from gradlab.train.batches import Packed, pack
 from gradlab.train.distributed import Processes
 from gradlab.train.dropout import fast_dropout
+from gradlab.train.fgsm import FGSM, PreviousFGSM
+from gradlab.train.parts import Parts
+from gradlab.train.queue import age_statistics
 
 Sequences = Sequence[NDArray[Any]]
+Embedded = Sequence[Tensor]
 
 
 @dataclass(frozen=True)
@@ -28,23 +35,54 @@ class Output:
         loss: a scalar that gradient flows from.
         anchors, positives: (N, D), not normalised.
         extra_negatives: (M, D) or None.
+        in_batch_negatives: whether the other sentences of the batch were negatives too.
+        negative_ages: (M,) in steps, of negatives that came from the queue alone; see `gradlab.train.queue.Queue`.
+        keys: (N, D), what the queue takes in after the step; None without a queue.
     """
 
     loss: Tensor
     anchors: Tensor
     positives: Tensor
     extra_negatives: Tensor | None = None
+    in_batch_negatives: bool = True
+    negative_ages: Tensor | None = None
+    keys: Tensor | None = None
+
+    @property
+    def has_negatives(self) -> bool:
+        """False at the beginning of a run whose negatives are those of a queue that began empty."""
+        return self.in_batch_negatives or self.extra_negatives is not None
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What :meth:`Objective.prepare` laid out.
+
+    Attributes:
+        online: sequences of the trained branch: both views, anchors first, or the anchors alone where the
+            momentum branch makes the positives.
+        target: second views for the momentum branch, if there is one.
+        changed: of the rows of ``online`` as its groups hold them, those whose embeddings the augmentation changes;
+            None where it changes ids or nothing.
+    """
+
+    online: Packed
+    target: Packed | None = None
+    changed: Tensor | None = None
 
 
 class Objective(nn.Module):
-    """Encoder, head, views and loss. Recipes change one of its methods; what they register is in the checkpoints.
+    """Encoder, heads, views, branches and loss. What is registered here is in the checkpoints.
 
-    By default both views are the sentence itself, encoded with independent dropout (SimCSE, Gao et al. 2021).
+    By default both views are the sentence itself, encoded with independent dropout (SimCSE, Gao et al. 2021). The
+    `Parts` of a configuration add a queue of negatives, a momentum branch, heads, augmentations and FGSM; what they do
+    not offer is a matter of overriding a method.
 
     Attributes:
         encoder: what is trained, and saved in the end.
         head: applied to its embeddings in training only.
         loss: the registered loss.
+        parts: what there is beside them.
     """
 
     def __init__(
@@ -57,65 +95,244 @@ class Objective(nn.Module):
         groups: int = 2,
         precision: str = "float32",
         compiled: bool = False,
+        parts: Parts | None = None,
     ) -> None:
         super().__init__()
         self.encoder = encoder
         self.head = head if head is not None else nn.Identity()
         self.loss = loss
+        self.parts = parts or Parts()
+        self.projection, self.predictor = self.parts.projection, self.parts.predictor
+        self.momentum, self.queue, self.fgsm = self.parts.momentum, self.parts.queue, self.parts.fgsm
         self.processes = processes or Processes(0, 1, encoder.device)
         self._groups = groups
         self._autocast = precision == "bfloat16"
         self._multiple = 8 if self.processes.device.type == "cuda" else 1  # tensor cores work in eights
         self._fast_dropout = self.processes.device.type == "cpu" and not compiled
         self._shares_lookup = takes_embeddings(encoder)
+        self._pending: list[Tensor] = []
+        augmentation = self.parts.augmentation
+        self._embedding_view = augmentation if isinstance(augmentation, EmbeddingAugmentation) else None
+        if not self._shares_lookup and (self.fgsm is not None or self._embedding_view is not None):
+            raise GradlabError(
+                "this encoder does not compute the same from looked-up embeddings as from token ids; "
+                "it cannot be trained with FGSM or an augmentation of embeddings"
+            )
 
-    def views(self, sequences: Sequences) -> tuple[Sequences, Sequences]:
-        """Token ids of the two views of a batch."""
-        return sequences, sequences
+    def views(self, sequences: Sequences, others: Sequences | None = None) -> tuple[Sequences, Sequences]:
+        """Token ids of the two views of a batch.
 
-    def prepare(self, sequences: Sequences) -> Packed:
-        """Both views of a batch, anchors first, laid out on the device."""
-        first, second = self.views(sequences)
-        return self.pack([*first, *second])
+        Args:
+            sequences: the sentences.
+            others: their second views, where a column of the training file holds them.
+        """
+        augmentation = self.parts.augmentation
+        second = sequences if others is None else others
+        if isinstance(augmentation, SentenceAugmentation):
+            # From torch's generator, whose state is in the checkpoints.
+            generator = np.random.default_rng(int(torch.randint(2**63 - 1, ())))
+            if self.parts.both_views:
+                sequences = augmentation.batch(sequences, generator)
+            second = augmentation.batch(second, generator)
+        return sequences, second
+
+    def prepare(self, sequences: Sequences, others: Sequences | None = None) -> Batch:
+        """Both views of a batch, laid out on the device for the branches that encode them; see :meth:`views`."""
+        first, second = self.views(sequences) if others is None else self.views(sequences, others)
+        target = self.pack(second) if self.momentum is not None else None
+        alone = target is not None and self.parts.keys_are_positives
+        online = self.pack(first if alone else [*first, *second])
+        return Batch(online, target, self._changed(online, len(first)))
 
     def pack(self, sequences: Sequences) -> Packed:
         """Sequences laid out on the device without needless padding."""
         padding = self.encoder.tokenizer.pad_token_id
         return pack(sequences, padding, self._groups, self._multiple).to(self.processes.device)
 
-    def embed(self, packed: Packed) -> Tensor:
-        """Embeddings (sequences, D) as the loss sees them: pooled, through the head, in float32 at least."""
-        device = self.processes.device.type
-        with torch.autocast(device, torch.bfloat16, enabled=self._autocast), fast_dropout(self._fast_dropout):
-            rows = torch.cat(self._encode(packed))
-            rows = self.head(rows)
-        return rows.to(torch.promote_types(rows.dtype, torch.float32))[packed.order]
+    def embed(self, packed: Packed | Batch, embedded: Embedded | None = None) -> Tensor:
+        """Embeddings (sequences, D) as the loss sees them: pooled, through head and projection, in float32 at least.
 
-    def forward(self, packed: Packed) -> Output:
+        Args:
+            packed: sequences of the trained branch, or a batch that has them.
+            embedded: what they look up, if it is not to be looked up here.
+        """
+        packed = packed.online if isinstance(packed, Batch) else packed
+        return self._embed(self.encoder, self.head, self.projection, packed, embedded)
+
+    def predict(self, rows: Tensor) -> Tensor:
+        """Anchors (N, D) through the predictor, if there is one."""
+        if isinstance(self.predictor, nn.Identity):
+            return rows
+        with self._working():
+            predicted = self.predictor(rows)
+        return predicted.to(rows.dtype)
+
+    def forward(self, batch: Batch) -> Output:
         """The loss of what :meth:`prepare` laid out, over the batches of all processes."""
-        rows = self.embed(packed)
-        anchors, positives = rows.chunk(2)
-        return self.compare(self.processes.gather(anchors), self.processes.gather(positives))
+        return self.evaluate(batch, self.processes.gather)
+
+    def evaluate(self, batch: Batch, gather: Callable[[Tensor], Tensor] | None = None) -> Output:
+        """The same, for the batch of this process alone unless ``gather`` collects those of the others."""
+        gather = gather or _as_it_is
+        keys = None if batch.target is None else gather(self._target_rows(batch.target))
+        embedded = self._look_up(self.encoder, batch.online, batch.changed)
+        if self.fgsm is not None and torch.is_grad_enabled():
+            embedded = self._perturb(self.fgsm, batch.online, embedded, keys, gather)
+        output = self._output(batch.online, embedded, keys, gather)
+        if self.queue is None:
+            return output
+        return replace(output, keys=output.positives.detach() if keys is None else keys)
 
     def compare(self, anchors: Tensor, positives: Tensor, extra_negatives: Tensor | None = None) -> Output:
-        """The loss on embeddings (N, D)."""
-        loss = self.loss(anchors, positives, extra_negatives, normalize=True)
-        return Output(loss, anchors, positives, extra_negatives)
+        """The loss on embeddings (N, D), with the queue's negatives behind the extra ones."""
+        extra, ages = extra_negatives, None
+        if self.queue is not None:
+            queued, ages = self.queue.negatives()
+            if len(queued):
+                queued = queued.to(anchors.dtype)
+                extra = queued if extra is None else torch.cat([extra, queued])
+        in_batch = self.parts.in_batch_negatives
+        if extra is None and not in_batch and self.queue is not None:
+            # Nothing pushes yet: every loss of this family is constant, with a gradient of zero.
+            loss = 0 * (anchors.sum() + positives.sum())
+        else:
+            loss = self.loss(anchors, positives, extra, normalize=True, in_batch_negatives=in_batch)
+        return Output(loss, anchors, positives, extra, in_batch, ages)
+
+    def after_batch(self, output: Output) -> None:
+        """Called after the backward pass of each batch, of which a step may have several."""
+        if output.keys is not None:
+            self._pending.append(output.keys)
+
+    def before_step(self) -> None:
+        """Called when the gradients of a step are complete."""
+        if isinstance(self.fgsm, PreviousFGSM):
+            self.fgsm.remember(self.encoder.model.get_input_embeddings())
 
     def after_step(self, output: Output) -> None:
-        """Called after each optimiser step with the last batch's output: queues and momentum branches."""
+        """Called after each optimiser step with the last batch's output: the averages follow, keys are queued."""
+        if self.momentum is not None:
+            self.momentum.update()
+        if self.queue is not None and self._pending:
+            self.queue.enqueue(torch.cat(self._pending))
+        self._pending.clear()
 
-    def _encode(self, packed: Packed) -> list[Tensor]:
+    def statistics(self, output: Output) -> dict[str, float]:
+        """What the parts tell of the last step: ages of the negatives it saw, its decay, what FGSM changed."""
+        found: dict[str, float] = {}
+        if output.negative_ages is not None:
+            found |= age_statistics(output.negative_ages)
+        if self.momentum is not None:
+            found["momentum_decay"] = self.momentum.last_decay
+        if self.fgsm is not None:
+            found["fgsm_changed"] = float(self.fgsm.changed)
+        return found
+
+    def compile_encoders(self) -> None:
+        """Compile the encoders of all branches with torch.compile, in place."""
+        self.encoder.model.compile(dynamic=True)
+        if self.momentum is not None:
+            copied: Any = self.momentum.copies["encoder"]
+            copied.model.compile(dynamic=True)
+
+    def _output(
+        self,
+        packed: Packed,
+        embedded: Embedded | None,
+        keys: Tensor | None,
+        gather: Callable[[Tensor], Tensor],
+    ) -> Output:
+        rows = self.embed(packed, embedded)
+        if keys is not None and self.parts.keys_are_positives:
+            return self.compare(gather(self.predict(rows)), keys)
+        anchors, positives = rows.chunk(2)
+        return self.compare(gather(self.predict(anchors)), gather(positives))
+
+    @torch.no_grad()
+    def _target_rows(self, packed: Packed) -> Tensor:
+        """What the momentum branch makes of the second views, (N, D)."""
+        assert self.momentum is not None
+        encoder, head, projection = (self.momentum.copies[name] for name in ("encoder", "head", "projection"))
+        changed = (
+            torch.ones_like(packed.order, dtype=torch.bool) if self._embedding_view is not None else None
+        )
+        embedded = self._look_up(encoder, packed, changed)
+        return self._embed(encoder, head, projection, packed, embedded)
+
+    def _perturb(
+        self,
+        fgsm: FGSM,
+        packed: Packed,
+        embedded: Embedded | None,
+        keys: Tensor | None,
+        gather: Callable[[Tensor], Tensor],
+    ) -> Embedded:
+        """The looked-up embeddings, moved by FGSM; both passes draw the same dropout."""
+        assert embedded is not None
+        if isinstance(fgsm, PreviousFGSM):
+            return fgsm.perturb(embedded, fgsm.gradients(packed.groups), packed.groups)
+        leaves = [rows.detach().requires_grad_() for rows in embedded]
+        device = self.processes.device
+        with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+            loss = self._output(packed, leaves, keys, gather).loss
+        return fgsm.perturb(embedded, torch.autograd.grad(loss, leaves), packed.groups)
+
+    def _changed(self, packed: Packed, count: int) -> Tensor | None:
+        """Which rows of the trained branch an augmentation of embeddings changes: ``count`` anchors, then positives."""
+        if self._embedding_view is None:
+            return None
+        changed = torch.empty_like(packed.order, dtype=torch.bool)
+        changed[packed.order] = torch.arange(len(changed), device=changed.device) >= count
+        return torch.ones_like(changed) if self.parts.both_views else changed
+
+    def _embed(
+        self,
+        encoder: nn.Module,
+        head: nn.Module,
+        projection: nn.Module,
+        packed: Packed,
+        embedded: Embedded | None,
+    ) -> Tensor:
+        with self._working():
+            rows = torch.cat(self._encode(encoder, packed, embedded))
+            rows = projection(head(rows))
+        return rows.to(torch.promote_types(rows.dtype, torch.float32))[packed.order]
+
+    def _encode(self, encoder: Any, packed: Packed, embedded: Embedded | None) -> list[Tensor]:
+        embedded = embedded if embedded is not None else self._look_up(encoder, packed)
+        if embedded is None:
+            return [encoder(group.input_ids, group.attention_mask) for group in packed.groups]
+        return [
+            encoder(None, group.attention_mask, inputs_embeds=rows)
+            for group, rows in zip(packed.groups, embedded, strict=True)
+        ]
+
+    def _look_up(self, encoder: Any, packed: Packed, changed: Tensor | None = None) -> Embedded | None:
+        """(rows, length, D) for each group, those of ``changed`` rows augmented; None where ids are encoded as they are."""
         if not self._shares_lookup:
-            return [self.encoder(group.input_ids, group.attention_mask) for group in packed.groups]
+            return None
         # One look-up for all groups: each has a gradient of the size of the vocabulary.
-        table = self.encoder.model.get_input_embeddings()
+        table = encoder.model.get_input_embeddings()
         flat = table(torch.cat([group.input_ids.flatten() for group in packed.groups]))
         parts = flat.split([group.input_ids.numel() for group in packed.groups])
-        return [
-            self.encoder(None, group.attention_mask, inputs_embeds=part.view(*group.input_ids.shape, -1))
-            for group, part in zip(packed.groups, parts, strict=True)
+        embedded = [
+            part.view(*group.input_ids.shape, -1) for group, part in zip(packed.groups, parts, strict=True)
         ]
+        if self._embedding_view is None or changed is None:
+            return embedded
+        sizes = [len(rows) for rows in embedded]
+        return [
+            torch.where(
+                rows_changed[:, None, None], self._embedding_view.embeddings(rows, group.attention_mask), rows
+            )
+            for rows, group, rows_changed in zip(embedded, packed.groups, changed.split(sizes), strict=True)
+        ]
+
+    @contextlib.contextmanager
+    def _working(self) -> Iterator[None]:
+        device = self.processes.device.type
+        with torch.autocast(device, torch.bfloat16, enabled=self._autocast), fast_dropout(self._fast_dropout):
+            yield
 
 
 class MLP(nn.Sequential):
@@ -153,7 +370,11 @@ def freeze_unused(objective: Objective) -> None:
     """Take parameters that no gradient reaches out of training; DistributedDataParallel waits for the others."""
     objective.zero_grad()
     ids = np.array(objective.encoder.tokenizer("a probe")["input_ids"])
-    objective.embed(objective.pack([ids, ids])).sum().backward()
+    objective.predict(objective.embed(objective.pack([ids, ids]))).sum().backward()
     for parameter in objective.parameters():
         parameter.requires_grad_(parameter.grad is not None)
     objective.zero_grad(set_to_none=True)
+
+
+def _as_it_is(rows: Tensor) -> Tensor:
+    return rows

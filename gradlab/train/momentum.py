@@ -1,0 +1,140 @@
+"""A momentum branch: the exponential moving average of what is trained (MoCo; ESimCSE Eq. 6; MoCoSE Algorithm 1)."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import math
+from collections.abc import Collection, Mapping
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+
+from gradlab.errors import GradlabError
+
+# What can be averaged; what is not is taken from the trained branch as it is.
+MODULES = ("embeddings", "encoder", "head", "projection")
+
+
+class Momentum(nn.Module):
+    """Copies of trained modules that follow them: ``target ← η target + (1 - η) online`` after each step.
+
+    No gradient reaches them. Weights, and how many updates were made, are in the state dictionary.
+
+    Attributes:
+        copies: the averaged modules by name.
+        updates: how many were made.
+        last_decay: ``η`` of the last of them; NaN before.
+    """
+
+    def __init__(
+        self,
+        modules: Mapping[str, nn.Module],
+        *,
+        start: float,
+        end: float = 1.0,
+        schedule: str = "constant",
+        steps: int = 1,
+        dropout: bool = True,
+        averaged: Collection[str] = MODULES,
+    ) -> None:
+        """Begin as a copy of ``modules``.
+
+        Args:
+            modules: the trained ones: an `gradlab.encoder.Encoder` under "encoder", others under names of :data:`MODULES`.
+            start, end, schedule, steps: see :func:`decay`; a constant one is ``start``.
+            dropout: whether they drop out while they are trained.
+            averaged: names out of :data:`MODULES`; "embeddings" is the encoder's embedding layer, "encoder" the rest of it.
+        """
+        super().__init__()
+        self._decay = functools.partial(decay, start, end, schedule, steps=steps)
+        self._dropout = dropout
+        self.updates, self.last_decay = 0, math.nan
+        self.copies = nn.ModuleDict({name: _copy(module) for name, module in modules.items()})
+        self.copies.requires_grad_(False)
+        self._averaged: tuple[list[Tensor], list[Tensor]] = ([], [])
+        self._shared: tuple[list[Tensor], list[Tensor]] = ([], [])
+        for name, module in modules.items():
+            self._pair(name, module, averaged)
+
+    def train(self, mode: bool = True) -> Self:
+        """Training mode, without dropout if it was so ordered."""
+        super().train(mode)
+        self.copies.train(mode and self._dropout)
+        return self
+
+    @torch.no_grad()
+    def update(self) -> None:
+        """Follow the trained modules by one step."""
+        self.last_decay = self._decay(step=self.updates)
+        weight = 1 - self.last_decay
+        targets, online = self._averaged
+        if targets:
+            torch._foreach_lerp_(targets, online, weight)
+        if self._shared[0]:
+            torch._foreach_copy_(*self._shared)
+        self.updates += 1
+
+    def get_extra_state(self) -> Tensor:
+        """Number of updates, for the state dictionary."""
+        return torch.tensor(self.updates)
+
+    def set_extra_state(self, state: Tensor) -> None:
+        """Take it back."""
+        self.updates = int(state)
+
+    def _pair(self, name: str, module: nn.Module, averaged: Collection[str]) -> None:
+        """Remember which tensor follows which; references alone, since the trained ones are registered elsewhere."""
+        target = self.copies[name]
+        layer = embedding_layer(module.model) if name == "encoder" else None
+        embeddings = {id(parameter) for parameter in layer.parameters()} if layer is not None else set()
+        for mine, theirs in zip(target.parameters(), module.parameters(), strict=True):
+            part = "embeddings" if id(theirs) in embeddings else name
+            for side, tensor in zip(
+                self._averaged if part in averaged else self._shared, (mine, theirs), strict=True
+            ):
+                side.append(tensor)
+        for copied, original in zip(target.buffers(), module.buffers(), strict=True):
+            self._shared[0].append(copied)
+            self._shared[1].append(original)
+
+
+def decay(start: float, end: float, schedule: str, step: int, steps: int) -> float:
+    """Weight ``η`` of the old average in update ``step`` (from 0) of ``steps``.
+
+    The first update has ``start`` and the last ``end``, to the last bit; in between they follow half a cosine or a line.
+    """
+    if schedule == "constant" or step <= 0:
+        return start
+    if step >= steps - 1:
+        return end
+    done = step / (steps - 1)
+    if schedule == "cosine":
+        done = (1 - math.cos(math.pi * done)) / 2
+    return start + (end - start) * done
+
+
+def embedding_layer(model: Any) -> nn.Module:
+    """The layer from token ids to what the first transformer layer sees; the table alone where there is no such layer."""
+    layer = getattr(model, "embeddings", None)
+    found: nn.Module = layer if isinstance(layer, nn.Module) else model.get_input_embeddings()
+    return found
+
+
+def parse_modules(text: str) -> tuple[str, ...]:
+    """Names out of :data:`MODULES`, separated by commas.
+
+    Raises:
+        GradlabError: for any other name.
+    """
+    names = tuple(part.strip() for part in text.split(",") if part.strip())
+    for name in names:
+        if name not in MODULES:
+            raise GradlabError(f"momentum_modules are out of {', '.join(MODULES)}, not {name!r}")
+    return names
+
+
+def _copy(module: nn.Module) -> nn.Module:
+    tokenizer = getattr(module, "tokenizer", None)
+    return copy.deepcopy(module, {id(tokenizer): tokenizer} if tokenizer is not None else None)

@@ -1,0 +1,121 @@
+"""A first-in, first-out queue of negatives from earlier steps (MoCo; ESimCSE, section 3.2; MoCoSE, section 3)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from gradlab.errors import GradlabError
+
+# Age of a random vector: no model ever made it.
+RANDOM = -1
+
+
+class Queue(nn.Module):
+    """Embeddings of earlier batches, newest first, each with its age.
+
+    Positions count by age: position 0 is the row that came last, and rows of one batch count in their order, the
+    last of them being the newest. The age of a row is the number of steps between the one that made it and the one
+    that sees it: the rows of the step before are of age 1. All of it is in the state dictionary.
+
+    Attributes:
+        rows: (size, D) unit rows; those behind the filled ones are zero.
+        ages: (size,) in steps; :data:`RANDOM` for the random vectors of the beginning.
+    """
+
+    rows: Tensor
+    ages: Tensor
+
+    def __init__(self, size: int, dimension: int, *, initial: int = 0, positions: str | None = None) -> None:
+        """Begin with ``initial`` random unit vectors, drawn from torch's generator.
+
+        Args:
+            size: rows that it holds at most.
+            dimension: D.
+            initial: random vectors at the beginning; 0 for none.
+            positions: those that are used as negatives, see :func:`parse_positions`; None for all.
+
+        Raises:
+            GradlabError: if there are more initial rows than it holds, or positions that it does not have.
+        """
+        super().__init__()
+        if initial > size:
+            raise GradlabError(f"a queue of {size} cannot begin with {initial} random vectors")
+        self.size, self.positions = size, positions
+        self._used = None if positions is None else parse_positions(positions, size)
+        rows = torch.zeros(size, dimension)
+        if initial:
+            rows[:initial] = nn.functional.normalize(torch.randn(initial, dimension))
+        self.register_buffer("rows", rows)
+        self.register_buffer("ages", torch.full((size,), RANDOM, dtype=torch.int64))
+        self._filled = initial
+
+    def __len__(self) -> int:
+        return self._filled
+
+    def negatives(self) -> tuple[Tensor, Tensor]:
+        """The rows used as negatives (M, D) and their ages (M,): copies, newest first; M may be 0."""
+        if self._used is None:
+            return self.rows[: self._filled].clone(), self.ages[: self._filled].clone()
+        place = torch.tensor([one for one in self._used if one < self._filled], dtype=torch.int64)
+        place = place.to(self.rows.device)
+        return self.rows[place], self.ages[place]
+
+    @torch.no_grad()
+    def enqueue(self, rows: Tensor) -> None:
+        """Take in the rows (N, D) of one step, scaled to unit length; everything else grows older by a step.
+
+        The oldest rows leave where there is no room; of more rows than the queue holds the last ones stay.
+        """
+        new = nn.functional.normalize(rows.detach()).flip(0)[: self.size].to(self.rows.dtype)
+        kept = self.size - len(new)
+        older = torch.where(self.ages == RANDOM, self.ages, self.ages + 1)
+        # In place: DistributedDataParallel holds on to the buffers that it saw first.
+        self.rows.copy_(torch.cat([new, self.rows[:kept]]))
+        self.ages.copy_(torch.cat([torch.ones_like(self.ages[: len(new)]), older[:kept]]))
+        self._filled = min(self.size, self._filled + len(rows))
+
+    def get_extra_state(self) -> Tensor:
+        """Number of rows, for the state dictionary."""
+        return torch.tensor(self._filled)
+
+    def set_extra_state(self, state: Tensor) -> None:
+        """Take it back."""
+        self._filled = int(state)
+
+    def extra_repr(self) -> str:
+        """Size and positions."""
+        return f"size={self.size}, positions={self.positions!r}"
+
+
+def parse_positions(text: str, size: int) -> tuple[int, ...]:
+    """Positions of a union of half-open slices, ascending: ``"0:2,5:7"`` -> ``(0, 1, 5, 6)``.
+
+    Raises:
+        GradlabError: if the text is something else, or a slice is empty or reaches beyond ``size``.
+    """
+    found: set[int] = set()
+    for part in text.split(","):
+        low, colon, high = part.strip().partition(":")
+        if not (colon and low.isdecimal() and high.isdecimal()):
+            raise GradlabError(f"positions are slices such as 0:256 or 0:256,768:1024, not {text!r}")
+        if not int(low) < int(high) <= size:
+            raise GradlabError(f"the slice {part.strip()} selects nothing from a queue of {size}")
+        found.update(range(int(low), int(high)))
+    return tuple(sorted(found))
+
+
+def age_statistics(ages: Tensor) -> dict[str, float]:
+    """Of the negatives that a loss saw: their number, mean and largest age, and the share of random vectors.
+
+    Args:
+        ages: (M,), as :meth:`Queue.negatives` gives them.
+    """
+    made = ages[ages != RANDOM].double()
+    nan = float("nan")
+    return {
+        "queue_negatives": float(len(ages)),
+        "queue_age_mean": float(made.mean()) if len(made) else nan,
+        "queue_age_max": float(made.max()) if len(made) else nan,
+        "queue_random_share": 1 - len(made) / len(ages) if len(ages) else nan,
+    }
