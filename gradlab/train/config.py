@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import types
 import typing
@@ -249,9 +250,14 @@ class TrainConfig:
         ]
 
 
+@functools.cache  # they are evaluated from text, which takes longer than all checks together
+def _type_hints() -> dict[str, Any]:
+    return typing.get_type_hints(TrainConfig)
+
+
 def value_type(item: dataclasses.Field[Any]) -> tuple[type, bool]:
     """The plain type of a setting, and whether it may be None."""
-    hint = typing.get_type_hints(TrainConfig)[item.name]
+    hint = _type_hints()[item.name]
     optional = typing.get_origin(hint) in (types.UnionType, typing.Union)
     if optional:
         hint = next(part for part in typing.get_args(hint) if part is not type(None))
