@@ -20,8 +20,10 @@ COMMANDS = {
     "verify": ("verify", "Compare every closed form with autograd."),
     "decompose": ("decompose", "Find the components of any loss from its gradients."),
     "train": ("train", "Fine-tune an encoder with any loss, measuring its gradient on the way."),
+    "sweep": ("sweep", "Train over grids and seeds of any settings, with several workers."),
     "report": ("report", "Show a training run as one page: verdicts, curves, histograms."),
     "evaluate": ("evaluate", "Evaluate an encoder on STS and transfer tasks."),
+    "study": ("study", "Check the three conjectures of the paper on encoders trained for it."),
 }
 
 EPILOG = """\b

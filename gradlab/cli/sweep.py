@@ -1,0 +1,168 @@
+"""``gradlab sweep``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gradlab.cli.options import parse_assignments
+
+if TYPE_CHECKING:
+    from gradlab.sweep.board import Board
+
+EPILOG = """\b
+Examples:
+  gradlab sweep sweeps/mocose-table-3.toml --plan
+  gradlab sweep sweeps/mocose-table-3.toml --light --workers 2 \\
+      --set model=bert-small --set train_file=sentences.txt --set sts=SentEval/data/downstream
+  gradlab sweep sweeps/mocose-table-3.toml --status
+  gradlab sweep sweeps/mocose-table-3.toml --retry-failed
+  gradlab sweep sweep.toml --storage postgresql+psycopg://user:password@host/sweeps
+
+\b
+A sweep is a file:
+  name = "temperatures"
+  seeds = [1, 2, 3]
+  [base]                        # settings of gradlab train, for all runs
+  model = "bert-base-uncased"
+  train_file = "sentences.txt"
+  sts = "SentEval/data/downstream"
+  [grid]                        # every combination
+  loss_settings.temperature = [0.03, 0.05, 0.1]
+
+Any command may be interrupted and given again: finished runs are kept, others continue from their checkpoints. The same
+command in another terminal, or on another machine with --storage, adds a worker.
+"""
+
+
+@click.command(epilog=EPILOG)
+@click.argument("file", metavar="SPEC.toml", type=click.Path(path_type=Path))
+@click.option("--light", is_flag=True, help="The small version that the file has for 2 CPU cores.")
+@click.option("--set", "assignments", metavar="NAME=VALUE", multiple=True,
+              help="A setting for all runs, before the file's: where model and data lie, for example; repeatable.")  # fmt: skip
+@click.option("--output", type=click.Path(path_type=Path), help="Folder of the sweep.  [default: runs/NAME]")
+@click.option("--storage", metavar="URL", help="Database that workers share: SQLite, PostgreSQL or MySQL, as a SQLAlchemy URL.  "
+              "[default: study.db in the folder]")  # fmt: skip
+@click.option("--workers", type=click.IntRange(1), default=1, show_default=True,
+              help="Processes to start here; on several GPUs each gets one.")  # fmt: skip
+@click.option("--plan", is_flag=True, help="List the points, and run nothing.")
+@click.option("--status", is_flag=True, help="Show what is finished, running, waiting and failed, and run nothing.")  # fmt: skip
+@click.option("--retry-failed", is_flag=True, help="Run anew what has failed.")
+@click.option(
+    "--no-wait", is_flag=True, help="End when nothing is left to claim, even while others still run."
+)
+@click.option("--heartbeat", type=click.IntRange(1), default=30, show_default=True, metavar="SECONDS",
+              help="Between a worker's signs of life; silent for four times as long, it loses its run to others.")  # fmt: skip
+def command(
+    file: Path,
+    light: bool,
+    assignments: tuple[str, ...],
+    output: Path | None,
+    storage: str | None,
+    workers: int,
+    plan: bool,
+    status: bool,
+    retry_failed: bool,
+    no_wait: bool,
+    heartbeat: int,
+) -> None:
+    """Train over grids and seeds of any settings, with any number of workers, and compare the results."""
+    from gradlab.sweep.settings import parse_value
+    from gradlab.sweep.spec import read_spec
+
+    given = {name: parse_value(name, text) for name, text in parse_assignments(assignments).items()}
+    spec = read_spec(file, light).with_base(given)
+    spec.check()
+    if plan:
+        _show_plan(spec)
+        return
+
+    from gradlab.sweep.board import Board
+
+    folder = output or Path("runs") / spec.name
+    if not status:
+        _make_folder(folder)
+    board = Board(spec, storage or _local(folder, status), heartbeat, create=not status)
+    if status:
+        _show_status(board)
+        return
+    board.prepare(retry_failed)
+    from gradlab.sweep.worker import terminable, work
+
+    if workers > 1:
+        from gradlab.sweep.launch import launch
+
+        arguments = [str(file), "--output", str(folder), "--heartbeat", str(heartbeat)]
+        arguments += ["--light"] * light + ["--no-wait"] * no_wait
+        arguments += ["--storage", storage] if storage else []
+        arguments += [part for text in assignments for part in ("--set", text)]
+        with terminable():
+            launch(board, arguments, workers, folder)
+    else:
+        from gradlab.train.progress import say
+
+        with terminable():
+            work(board, folder, say, wait=not no_wait)
+    _show_results(board, folder)
+
+
+def _local(folder: Path, status: bool) -> str:
+    """URL of the SQLite file in the folder."""
+    from gradlab.errors import GradlabError
+
+    file = folder.absolute() / "study.db"
+    if status and not file.exists():
+        raise GradlabError(f"no sweep has been begun in {str(folder)!r} (no study.db)")
+    return f"sqlite:///{file}"
+
+
+def _make_folder(folder: Path) -> None:
+    from gradlab.errors import GradlabError
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise GradlabError(f"cannot make the folder {str(folder)!r}: {error.strerror or error}") from error
+
+
+def _show_plan(spec: Any) -> None:
+    points = spec.points({})
+    if spec.about:
+        click.echo(spec.about.strip())
+    for point in points:
+        stage = f"stage {point.stage}: " if point.stage else ""
+        click.echo(f"{stage}{point.describe()}")
+    runs = len({key for point in points for key in point.runs.values()})
+    later = " by now; later stages begin from the best of these" if len(spec.stages) > 1 else ""
+    click.echo(f"{len(points)} points, {len(spec.seeds)} seeds, {runs} runs{later}")
+
+
+def _show_status(board: Board) -> None:
+    from gradlab.sweep.board import FAILED, RUNNING
+    from gradlab.sweep.table import STATES, as_text, summarise
+
+    runs = board.runs()
+    click.echo(as_text(board.spec, summarise(board.spec, runs)))
+    counts = ", ".join(f"{sum(run.state == state for run in runs)} {state}" for state in STATES)
+    click.echo(f"\n{len(runs)} runs: {counts}")
+    for run in runs:
+        name = f"{run.point.describe()}, seed {run.seed}"
+        if run.state == RUNNING:
+            click.echo(f"Running on {run.worker}: {name}")
+        elif run.state == FAILED:
+            click.echo(f"Failed on {run.worker}: {name}: {run.error}")
+
+
+def _show_results(board: Board, folder: Path) -> None:
+    from gradlab.sweep.board import FAILED
+    from gradlab.sweep.table import as_text, summarise, write_tables
+
+    runs = board.runs()
+    click.echo(as_text(board.spec, summarise(board.spec, runs)))
+    failed = sum(run.state == FAILED for run in runs)
+    if failed:
+        click.echo(f"{failed} runs failed; --status says why, --retry-failed runs them anew")
+    for path in write_tables(board.spec, runs, folder):
+        click.echo(f"Wrote {path}")

@@ -1,0 +1,103 @@
+"""One run of a sweep: trained in its own folder, continued where it was left, measured."""
+
+from __future__ import annotations
+
+import math
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from gradlab.errors import GradlabError
+from gradlab.sweep.board import Claim, Run
+from gradlab.sweep.settings import configure, describe
+from gradlab.sweep.spec import Spec
+
+
+class LostRun(Exception):
+    """The run was given to another worker, because this one was silent for too long."""
+
+
+def run_folder(output: Path, run: Run) -> Path:
+    """The folder of a run below that of the sweep: what is varied, the seed, and the key."""
+    words = describe({**run.point.varied, "seed": run.seed}).replace(", ", "_")
+    words = re.sub(r"[^\w.=+-]+", "-", words)[:80].strip("-")
+    return output / "runs" / f"{words}_{run.key[:8]}"
+
+
+def carry_out(
+    spec: Spec, claim: Claim, output: Path, mine: Callable[[], bool]
+) -> tuple[float, dict[str, Any]]:
+    """Train, evaluate and measure; continue what a worker that is gone has left in the folder.
+
+    Args:
+        spec: the sweep.
+        claim: the run; where it is to begin anew, its folder is emptied.
+        output: folder of the sweep.
+        mine: says whether the run is still this worker's.
+
+    Returns:
+        The metric, and everything measured by name.
+
+    Raises:
+        LostRun: if it is this worker's no longer.
+        GradlabError: for bad input, or a metric that is no number.
+    """
+    from gradlab.train import Callback, train
+    from gradlab.train.run_folder import RunFolder
+
+    class Owner(Callback):
+        def on_step(self, trainer: Any, output: Any) -> None:
+            if not mine():
+                raise LostRun
+
+    folder = RunFolder(run_folder(output, claim.run))
+    if claim.anew:
+        shutil.rmtree(folder.path, ignore_errors=True)
+    config = configure(claim.run.settings, str(folder.path))
+    result = train(config, resume=folder.manifest_file.exists(), callbacks=[Owner()])
+    results = measure(folder, result.scores, result.best_step)
+    if spec.evaluate:
+        results |= _evaluate(spec, folder, config)
+    value = results.get(spec.metric)
+    if value is None:
+        raise GradlabError(f"the run did not measure {spec.metric!r}; it measured {', '.join(results)}")
+    if not math.isfinite(value):
+        raise GradlabError(f"{spec.metric} is {value}: the embeddings have become constant, or infinite")
+    return value, {name: one for name, one in results.items() if math.isfinite(one)}
+
+
+def tidy(spec: Spec, run: Run, output: Path) -> None:
+    """Delete what a finished run needs no more: checkpoints, and the encoders unless they are kept."""
+    from gradlab.train.run_folder import RunFolder
+
+    folder = RunFolder(run_folder(output, run))
+    shutil.rmtree(folder.checkpoints, ignore_errors=True)
+    if not spec.keep_encoders:
+        for place in (folder.best, folder.encoder):
+            shutil.rmtree(place, ignore_errors=True)
+
+
+def measure(folder: Any, scores: dict[int, float], best_step: int | None) -> dict[str, float]:
+    """Best and last STS-B dev, and the last value of everything in the metrics file."""
+    from gradlab.train.metrics import read_metrics
+
+    results: dict[str, float] = {}
+    if scores:
+        last = scores[max(scores)]
+        best = last if best_step is None else scores[best_step]
+        results |= {"stsb_dev": best, "stsb_dev_last": last, "best_step": float(best_step or 0)}
+    rows = read_metrics(folder.metrics_file)
+    return results | {f"{group}/{name}": value for _, group, name, value in rows}
+
+
+def _evaluate(spec: Spec, folder: Any, config: Any) -> dict[str, float]:
+    from gradlab.encoder import Encoder
+    from gradlab.evaluate import evaluate
+    from gradlab.train.distributed import find_device
+
+    place = folder.best if folder.best.exists() else folder.encoder
+    encoder = Encoder.load(place, device=find_device(config.device))
+    result = evaluate(encoder.encode, config.sts, spec.evaluate, name=str(place), pooler=encoder.pooler)
+    return {**result.averages, **result.sts, **result.transfer()}
