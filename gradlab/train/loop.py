@@ -17,13 +17,15 @@ from gradlab.encoder import Encoder
 from gradlab.errors import GradlabError
 from gradlab.evaluate.sts import load_stsb_dev, stsb_dev
 from gradlab.losses.registry import get_loss
+from gradlab.report.history import History
 from gradlab.train.callbacks import Callback, Diagnostics
 from gradlab.train.checkpoint import Checkpoint, newest_checkpoint, save_checkpoint
+from gradlab.train.collapse import CollapseWatch
 from gradlab.train.config import TrainConfig
 from gradlab.train.corpus import Corpus
 from gradlab.train.distributed import Processes
 from gradlab.train.interruption import Interruption
-from gradlab.train.metrics import Metrics, start_trackers
+from gradlab.train.metrics import Metrics, read_metrics, start_trackers
 from gradlab.train.objective import MLP, Objective, Output, freeze_unused
 from gradlab.train.parts import Parts
 from gradlab.train.progress import Progress, say
@@ -88,6 +90,8 @@ class Trainer:
         steps: optimiser steps in all.
         step: those done.
         scores: see `TrainResult`.
+        history: what was recorded so far, as in the metrics file; of the main process alone.
+        say: tells people something, on standard error, if this is the main process.
     """
 
     def __init__(
@@ -107,7 +111,7 @@ class Trainer:
         if config.sts is not None:
             load_stsb_dev(config.sts)  # better now than at the first evaluation
         self.processes = Processes.start(config.device)
-        self._say = say if self.processes.is_main else _say_nothing
+        self.say = say if self.processes.is_main else _say_nothing
         seed_everything(config.seed)
         pooler = "cls" if config.pooler == "cls_mlp" else config.pooler
         device = self.processes.device
@@ -136,7 +140,8 @@ class Trainer:
         self._parallel = self.processes.parallel(self.objective)
         self._optimiser = build_optimiser(self.objective, config)
         self._diagnostics = Diagnostics(config.diagnostics_every)
-        self.callbacks = [self._diagnostics, *callbacks]
+        self.callbacks = [self._diagnostics, CollapseWatch(), *callbacks]
+        self.history = History(self.steps)
         self.scores: dict[int, float] = {}
         self.step = 0
 
@@ -161,7 +166,7 @@ class Trainer:
                 if self._due(self.config.save_every) or interruption.requested:
                     self._save()
                 if interruption.requested and self.step < self.steps:
-                    self._say(f"Stopped after step {self.step}; continue with --resume.")
+                    self.say(f"Stopped after step {self.step}; continue with --resume.")
                     raise KeyboardInterrupt
         return self._finish()
 
@@ -169,6 +174,7 @@ class Trainer:
         """Write numbers of this step to the metrics file and the trackers."""
         if self.processes.is_main:
             self._metrics.record(self.step, group, values)
+            self.history.add(self.step, group, values)
 
     @property
     def best_step(self) -> int | None:
@@ -183,8 +189,8 @@ class Trainer:
             self.folder.check_same(self.config, self.corpus.tokens.data_hash)
             if self.processes.is_main:
                 self.folder.recover()
-            checkpoint = newest_checkpoint(self.folder.checkpoints, self._say)
-            self._say(
+            checkpoint = newest_checkpoint(self.folder.checkpoints, self.say)
+            self.say(
                 f"Resuming after step {checkpoint.step}."
                 if checkpoint
                 else "Resuming from the beginning: there is no checkpoint yet."
@@ -198,9 +204,10 @@ class Trainer:
                 self.folder.write_manifest(describe_run(self.config, processes.device, processes.count, data))
             self._metrics = Metrics(self.folder.metrics_file, trackers)
             self._metrics.restart(start if checkpoint else -1)
+            self.history = History.of(read_metrics(self.folder.metrics_file), self.steps)
         self.processes.wait()
         if self.corpus.tokens.notes:
-            self._say(f"{self.config.train_file}: {self.corpus.tokens.notes}.")
+            self.say(f"{self.config.train_file}: {self.corpus.tokens.notes}.")
         seed_everything(self.config.seed, self.processes.rank)
         if checkpoint:
             self._restore(checkpoint)
@@ -259,7 +266,7 @@ class Trainer:
             score = stsb_dev(self.objective.encoder.encode, self.config.sts)
         self.scores[self.step] = score
         self.record("evaluation", {"stsb_dev": score})
-        self._say(f"Step {self.step}: STS-B dev {score:.4f}")
+        self.say(f"Step {self.step}: STS-B dev {score:.4f}")
         if self.best_step == self.step:
             self.objective.encoder.save(self.folder.best)
 

@@ -1,0 +1,173 @@
+"""The queue of negatives against a plain list, and the loss with its negatives against autograd."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import gradlab
+from gradlab import GradlabError
+from gradlab.train.queue import RANDOM, Queue, age_statistics, parse_positions
+
+
+def unit(rows: torch.Tensor) -> torch.Tensor:
+    return rows / rows.norm(dim=1, keepdim=True)
+
+
+class NaiveQueue:
+    """A list of (row, step that made it), oldest first."""
+
+    def __init__(self, size, initial):
+        self.size, self.items, self.step = size, [(row, None) for row in reversed(initial)], 0
+
+    def enqueue(self, rows):
+        self.step += 1
+        for row in rows:
+            self.items.append((row, self.step))
+            if len(self.items) > self.size:
+                self.items.pop(0)
+
+    def newest_first(self):
+        rows = [row for row, _ in reversed(self.items)]
+        # Seen by the step after the last one that was queued.
+        ages = [RANDOM if made is None else self.step + 1 - made for _, made in reversed(self.items)]
+        return rows, ages
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    size=st.integers(1, 9),
+    share=st.floats(0, 1),
+    batches=st.lists(st.integers(0, 12), max_size=12),
+    seed=st.integers(0, 1000),
+)
+def test_queue_equals_a_list_after_uneven_batches(size, share, batches, seed):
+    torch.manual_seed(seed)
+    queue = Queue(size, 3, initial=int(share * size))
+    naive = NaiveQueue(size, list(queue.negatives()[0]))
+    for count in batches:
+        rows = torch.randn(count, 3)
+        queue.enqueue(rows)
+        naive.enqueue(unit(rows))
+        found, ages = queue.negatives()
+        expected, expected_ages = naive.newest_first()
+        assert len(queue) == len(expected) == len(found)
+        assert ages.tolist() == expected_ages
+        if expected:
+            torch.testing.assert_close(found, torch.stack(expected), rtol=0, atol=1e-6)
+
+
+def test_random_vectors_are_unit_and_uniform_enough():
+    torch.manual_seed(0)
+    rows, ages = Queue(4000, 3, initial=4000).negatives()
+    torch.testing.assert_close(rows.norm(dim=1), torch.ones(4000))
+    # On a sphere in three dimensions every coordinate is uniform on [-1, 1]: variance 1/3, mean 0.
+    assert rows.mean(0).abs().max() < 5 * math.sqrt(1 / 3 / 4000)
+    assert (rows.var(0) - 1 / 3).abs().max() < 5 * math.sqrt(4 / 45 / 4000)
+    assert set(ages.tolist()) == {RANDOM}
+    assert len(Queue(8, 3).negatives()[0]) == 0
+
+
+def test_positions_select_by_age():
+    queue = Queue(6, 2, positions="0:1,3:5")
+    naive = NaiveQueue(6, [])
+    for step in range(4):
+        rows = torch.randn(2, 2)
+        queue.enqueue(rows)
+        naive.enqueue(unit(rows))
+        expected, ages = naive.newest_first()
+        chosen = [place for place in (0, 3, 4) if place < len(expected)]
+        found, found_ages = queue.negatives()
+        torch.testing.assert_close(found, torch.stack([expected[place] for place in chosen]))
+        assert found_ages.tolist() == [ages[place] for place in chosen]
+        assert len(chosen) == (1, 2, 3, 3)[step]
+
+
+def test_negatives_are_copies():
+    for positions in (None, "0:2"):
+        queue = Queue(4, 2, initial=4, positions=positions)
+        before = queue.negatives()[0]
+        kept = before.clone()
+        queue.enqueue(torch.randn(3, 2))
+        assert torch.equal(before, kept)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("0:2", (0, 1)), ("0:2,5:7", (0, 1, 5, 6)), ("3:5, 0:4", (0, 1, 2, 3, 4)), ("7:8", (7,))],
+)
+def test_positions_of_a_union(text, expected):
+    assert parse_positions(text, 8) == expected
+
+
+@pytest.mark.parametrize("text", ["", "3", "a:b", "0:2;3:4", "-1:2", "2:2", "3:1", "0:9", "0:2,"])
+def test_bad_positions_are_refused(text):
+    with pytest.raises(GradlabError):
+        parse_positions(text, 8)
+    with pytest.raises(GradlabError):
+        Queue(8, 2, positions=text)
+
+
+def test_more_random_vectors_than_room_are_refused():
+    with pytest.raises(GradlabError, match="a queue of 4 cannot begin with 5"):
+        Queue(4, 2, initial=5)
+
+
+def test_state_is_all_of_it():
+    one = Queue(5, 3, initial=2)
+    one.enqueue(torch.randn(2, 3))
+    other = Queue(5, 3)
+    other.load_state_dict(one.state_dict())
+    for queue in (one, other):
+        torch.manual_seed(1)
+        queue.enqueue(torch.randn(2, 3))
+    for mine, theirs in zip(one.negatives(), other.negatives(), strict=True):
+        assert torch.equal(mine, theirs)
+
+
+def test_age_statistics():
+    found = age_statistics(torch.tensor([1, 1, 2, 4, RANDOM]))
+    assert found == {
+        "queue_negatives": 5,
+        "queue_age_mean": 2,
+        "queue_age_max": 4,
+        "queue_random_share": pytest.approx(0.2),
+    }
+    assert math.isnan(age_statistics(torch.tensor([], dtype=torch.int64))["queue_random_share"])
+    assert math.isnan(age_statistics(torch.tensor([RANDOM]))["queue_age_mean"])
+
+
+@pytest.mark.parametrize("in_batch", [True, False])
+@pytest.mark.parametrize("queued", [1, 7, 40])
+def test_closed_form_with_queued_negatives_equals_autograd(in_batch, queued):
+    """InfoNCE: components with K = N - 1 + M or K = M negatives against autograd of a naive loss."""
+    generator = torch.Generator().manual_seed(queued)
+    count, dimension = 6, 10
+    positives = unit(torch.randn(count, dimension, generator=generator, dtype=torch.float64))
+    raw = positives + 0.3 * torch.randn(count, dimension, generator=generator, dtype=torch.float64)
+    queue = Queue(queued, dimension).double()
+    queue.enqueue(torch.randn(queued, dimension, generator=generator, dtype=torch.float64))
+    extra, _ = queue.negatives()
+    anchors = unit(raw).requires_grad_()
+    total = anchors.new_zeros(())
+    for i in range(count):  # the naive loss, from Eq. 7 of ESimCSE and Eq. 3 of MoCoSE
+        negatives = [positives[j] for j in range(count) if j != i] if in_batch else []
+        logits = torch.stack([anchors[i] @ row for row in [positives[i], *negatives, *extra]]) / 0.05
+        total = total - torch.log_softmax(logits, 0)[0]
+    (gradient,) = torch.autograd.grad(total, anchors)
+    tangent = gradient - (gradient * anchors).sum(1, keepdim=True) * anchors
+    parts = gradlab.components("infonce", anchors.detach(), positives, extra, in_batch_negatives=in_batch)
+    found = parts.gradient()
+    scale = max(1.0, float(tangent.detach().abs().max()))
+    assert float((found - tangent.detach()).abs().max()) <= 1e-11 * scale
+    value = gradlab.get_loss("infonce")(
+        anchors, positives, extra, reduction="sum", in_batch_negatives=in_batch
+    )
+    assert float(value.detach()) == pytest.approx(float(total.detach()), rel=1e-12)
+    assert parts.weight.shape == (count, (count if in_batch else 0) + queued)
+    np.testing.assert_allclose(parts.total_weight, 1 / 0.05, rtol=1e-12)
