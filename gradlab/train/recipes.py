@@ -72,15 +72,20 @@ def recipe(name: str, backbone: str, *, loss: str | None = None, batch_size: int
     Raises:
         GradlabError: an unknown recipe, backbone or loss.
     """
-    if name not in _RECIPES:
-        raise GradlabError(
-            f"unknown recipe {name!r}; there are {', '.join(_RECIPES)}.{nearest(name, _RECIPES)}"
-        )
+    check_recipe(name)
     if backbone not in BACKBONES:
         raise GradlabError(
             f"backbone must be one of {', '.join(BACKBONES)}, not {backbone!r}.{nearest(backbone, BACKBONES)}"
         )
     return _RECIPES[name](Given(backbone, loss, batch_size))
+
+
+def check_recipe(name: str) -> None:
+    """Raise GradlabError unless there is a recipe of this name."""
+    if name not in _RECIPES:
+        raise GradlabError(
+            f"unknown recipe {name!r}; there are {', '.join(_RECIPES)}.{nearest(str(name), _RECIPES)}"
+        )
 
 
 def complete(content: Mapping[str, Any]) -> dict[str, Any]:
@@ -93,6 +98,7 @@ def complete(content: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         GradlabError: see :func:`recipe` and :func:`backbone_of`.
     """
+    check_recipe(content["recipe"])
     backbone = content.get("backbone") or backbone_of(content["model"])
     choices = recipe(
         content["recipe"], backbone, loss=content.get("loss"), batch_size=content.get("batch_size")

@@ -1,0 +1,301 @@
+"""Recipes: the papers' numbers, what comes before them, and what a run records of them."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+
+from gradlab import GradlabError
+from gradlab.losses.registry import get_loss
+from gradlab.report.history import History
+from gradlab.train import Callback, TrainConfig, train
+from gradlab.train import collapse as collapse_module
+from gradlab.train.collapse import CollapseWatch, reason
+from gradlab.train.recipes import BACKBONES, OURS, backbone_of, describe, recipe, recipe_names
+from tests.test_train_command import run
+from tests.tiny_models import make_bert, make_roberta
+from tests.train_helpers import small_config, write_sentences
+
+NEEDED = {"model": "m", "train_file": "f", "output": "o"}
+# Li et al. (2024), Tables 4 and 5, row by row: batch size, learning rate, margin, temperature, ratio.
+ROWS = {
+    ("bert-base", "modified_mhe"): (128, 1e-5, 0.30, 0.05, 1.75),
+    ("bert-base", "modified_mhs"): (128, 1e-5, 0.30, None, 1.75),
+    ("bert-base", "modified_barlow_twins"): (128, 1e-5, 0.30, 0.05, 1.50),
+    ("bert-base", "modified_vicreg"): (128, 1e-5, 0.30, 0.05, 1.50),
+    ("roberta-base", "modified_mhe"): (512, 1e-5, 0.30, 0.05, 1.25),
+    ("roberta-base", "modified_mhs"): (512, 1e-5, 0.27, None, 1.00),
+    ("roberta-base", "modified_barlow_twins"): (512, 1e-5, 0.37, 0.05, 1.25),
+    ("roberta-base", "modified_vicreg"): (512, 1e-5, 0.37, 0.05, 1.25),
+}
+
+
+@pytest.fixture(scope="module")
+def bert(tmp_path_factory) -> Path:
+    return make_bert(tmp_path_factory.mktemp("model"))
+
+
+@pytest.fixture(autouse=True)
+def _cache(tmp_path_factory, monkeypatch):
+    monkeypatch.setenv("GRADLAB_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "cache"))
+
+
+def resolved(name, backbone, **given):
+    return TrainConfig.from_dict(NEEDED | {"recipe": name, "backbone": backbone} | given)
+
+
+@pytest.mark.parametrize(("row", "expected"), ROWS.items())
+def test_unified_recipe_has_the_rows_of_tables_4_and_5(row, expected):
+    backbone, name = row
+    batch, rate, margin, temperature, ratio = expected
+    config = resolved("unified", backbone, loss=name)
+    assert (config.batch_size, config.learning_rate, config.epochs, config.pooler) == (
+        batch,
+        rate,
+        1,
+        "cls_mlp",
+    )
+    loss = get_loss(config.loss, **config.loss_settings)
+    assert (loss.margin, loss.static_ratio, getattr(loss, "temperature", None)) == (
+        margin,
+        ratio,
+        temperature,
+    )
+    assert (
+        f"Table {4 if backbone == 'bert-base' else 5}"
+        in recipe("unified", backbone, loss=name)["batch_size"].source
+    )
+
+
+@pytest.mark.parametrize("name", ["infonce", "arccon", "met", "mhe", "vicreg"])
+def test_unified_recipe_has_section_3_2_for_the_other_losses(name):
+    config = resolved("unified", "bert-base", loss=name)
+    assert (config.batch_size, config.learning_rate, config.loss, config.loss_settings) == (
+        128,
+        1e-5,
+        name,
+        {},
+    )
+    assert not recipe("unified", "bert-base", loss=name)["batch_size"].source.startswith(OURS)
+    assert recipe("unified", "roberta-base", loss=name)["batch_size"].source.startswith(OURS)
+
+
+def test_numbers_of_esimcse():
+    for backbone, rate, dropout in zip(
+        BACKBONES, (3e-5, 1e-5, 1e-5, 1e-5), (0.1, 0.15, 0.1, 0.15), strict=True
+    ):
+        config = resolved("esimcse", backbone)
+        assert (config.learning_rate, config.dropout, config.batch_size, config.eval_every) == (
+            rate,
+            dropout,
+            64,
+            125,
+        )
+        assert (config.queue_size, config.momentum, config.momentum_dropout) == (160, 0.995, False)
+        assert (config.in_batch_negatives, config.momentum_use) == (True, "queue")
+        assert config.augment == "subword_repetition(rate=0.32)"
+        assert config.loss_settings == {"temperature": 0.05}
+    assert resolved("esimcse", "bert-base", batch_size=50).queue_size == 125
+    assert resolved("esimcse", "bert-base", batch_size=50, queue_size=7).queue_size == 7
+
+
+def test_numbers_of_mocose():
+    for backbone, rate, batch in (("bert-base", 3e-5, 64), ("bert-large", 1e-5, 32)):
+        config = resolved("mocose", backbone)
+        assert (config.learning_rate, config.batch_size, config.weight_decay, config.eval_every) == (
+            rate,
+            batch,
+            1e-6,
+            100,
+        )
+        assert (config.queue_size, config.queue_initial, config.in_batch_negatives) == (512, 128, False)
+        assert (config.momentum, config.momentum_end, config.momentum_schedule) == (0.75, 0.95, "cosine")
+        assert (config.projection_layers, config.predictor_layers, config.fgsm) == (1, 2, 5e-9)
+        assert config.momentum_modules == "encoder,head,projection"
+        assert config.momentum_dropout
+    assert recipe("mocose", "bert-base")["loss_settings"].source.startswith(
+        OURS
+    )  # no temperature in the paper
+
+
+def test_numbers_of_simcse():
+    found = {
+        one: (resolved("simcse", one).batch_size, resolved("simcse", one).learning_rate) for one in BACKBONES
+    }
+    assert found == {"bert-base": (64, 3e-5), "bert-large": (64, 1e-5), "roberta-base": (512, 1e-5),
+                     "roberta-large": (512, 3e-5)}  # fmt: skip
+
+
+@pytest.mark.parametrize("backbone", BACKBONES)
+@pytest.mark.parametrize("name", recipe_names())
+def test_every_value_is_a_setting_with_a_source(name, backbone):
+    choices = recipe(name, backbone)
+    fields = {item.name for item in dataclasses.fields(TrainConfig)}
+    assert choices.keys() <= fields
+    assert all(choice.source for choice in choices.values())
+    config = resolved(name, backbone)
+    for setting, choice in choices.items():
+        assert getattr(config, setting) == choice.value
+    assert TrainConfig.from_dict(config.to_dict()) == config
+    text = describe(name, choices)
+    assert len(text.splitlines()) == 1 + len(choices)
+    assert all(choice.source in text for choice in choices.values())
+
+
+def test_what_is_given_comes_before_the_recipe():
+    config = resolved("mocose", "bert-base", queue_size=1024, momentum=0.9, in_batch_negatives=True, fgsm=0.0)
+    assert (config.queue_size, config.momentum, config.in_batch_negatives, config.fgsm) == (
+        1024,
+        0.9,
+        True,
+        0.0,
+    )
+    assert config.momentum_end == 0.95
+    assert resolved("simcse", "bert-base", loss="met").loss_settings == {}
+    assert resolved("simcse", "bert-base", loss_settings={"temperature": 0.1}).loss_settings == {
+        "temperature": 0.1
+    }
+    found = resolved(
+        "unified", "roberta-base", loss="modified_mhs", loss_settings={"static_ratio": 1.5}
+    ).loss_settings
+    assert found == {"margin": 0.27, "static_ratio": 1.5}
+    found = resolved("unified", "roberta-base", loss="modified_mhs", loss_settings={"preset": "as_published"})
+    assert found.loss_settings == {"preset": "as_published"}
+    found = resolved("unified", "bert-base", loss="modified_mhs(margin=0.2)").loss_settings
+    assert found == {"static_ratio": 1.75}
+
+
+def test_plain_configurations_are_left_alone():
+    config = TrainConfig(**NEEDED)
+    assert TrainConfig.from_dict(NEEDED) == config
+    assert (config.queue_size, config.momentum, config.fgsm, config.augment, config.recipe) == (
+        0,
+        None,
+        0,
+        None,
+        None,
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"recipe": "mocos"}, "unknown recipe 'mocos'; there are unified, simcse.*Did you mean 'mocose'"),
+        ({"recipe": "mocose", "backbone": "bert"}, "backbone must be one of bert-base"),
+        ({"recipe": "unified", "backbone": "bert-base", "loss": "nce"}, "unknown loss 'nce'"),
+        ({"recipe": "simcse", "model": "./nowhere"}, "cannot read the configuration of './nowhere'"),
+    ],
+)
+def test_bad_recipes_are_refused_in_one_line(change, message):
+    with pytest.raises(GradlabError, match=message) as caught:
+        TrainConfig.from_dict(NEEDED | change)
+    assert "\n" not in str(caught.value)
+
+
+def test_backbone_is_read_from_the_model(bert, tmp_path):
+    assert backbone_of(str(bert)) == "bert-base"
+    assert backbone_of(str(make_roberta(tmp_path / "roberta"))) == "roberta-base"
+    (tmp_path / "large").mkdir()
+    (tmp_path / "large" / "config.json").write_text('{"model_type": "xlm-roberta", "hidden_size": 1024}')
+    assert backbone_of(str(tmp_path / "large")) == "roberta-large"
+
+
+@pytest.mark.parametrize("name", recipe_names())
+def test_recipes_train_at_the_shell_and_are_recorded(bert, tmp_path, monkeypatch, capsys, name):
+    file = write_sentences(tmp_path)
+    code, _, err = run(
+        monkeypatch, capsys, "--recipe", name, "--model", bert, "--train-file", file, "--output", tmp_path / "run",
+        "--max-steps", 3, "--batch-size", 10, "--max-length", 16, "--device", "cpu", "--log-every", 1,
+        *(["--loss", "modified_mhs", "--set", "margin=0.31"] if name == "unified" else []),
+    )  # fmt: skip
+    assert code == 0, err
+    config = json.loads((tmp_path / "run" / "manifest.json").read_text())["config"]
+    assert (config["recipe"], config["backbone"], config["batch_size"]) == (name, "bert-base", 10)
+    assert config["pooler"] == "cls_mlp"
+    if name == "unified":
+        assert config["loss_settings"] == {"margin": 0.31, "static_ratio": 1.75}
+    if name == "esimcse":
+        assert config["queue_size"] == 25
+    code, _, err = run(
+        monkeypatch, capsys, "--config", tmp_path / "run" / "manifest.json", "--output", tmp_path / "again",
+        "--no-in-batch-negatives", "--queue-size", 20, "--loss", "infonce", "--queue-initial", 5,
+    )  # fmt: skip
+    assert code == 0, err
+    config = json.loads((tmp_path / "again" / "manifest.json").read_text())["config"]
+    assert (config["in_batch_negatives"], config["queue_size"]) == (False, 20)
+
+
+def test_recipes_are_shown(bert, monkeypatch, capsys):
+    code, out, _ = run(monkeypatch, capsys, "--recipe", "mocose", "--show")
+    assert code == 0
+    assert "Recipe mocose for bert-base" in out
+    assert "momentum_end" in out
+    code, out, _ = run(monkeypatch, capsys, "--recipe", "simcse", "--show", "--backbone", "roberta-large")
+    assert "Recipe simcse for roberta-large" in out
+    assert "512" in out
+    assert "bert-base" in run(monkeypatch, capsys, "--recipe", "unified", "--show", "--model", bert)[1]
+    code, _, err = run(monkeypatch, capsys, "--show")
+    assert code == 2
+    assert "--show shows a recipe; give --recipe" in err
+
+
+def test_a_file_with_another_recipe_is_refused(tmp_path, monkeypatch, capsys):
+    (tmp_path / "c.json").write_text(json.dumps(NEEDED | {"recipe": "simcse", "backbone": "bert-base"}))
+    code, _, err = run(monkeypatch, capsys, "--config", tmp_path / "c.json", "--recipe", "mocose")
+    assert code == 2
+    assert "has settled on the recipe 'simcse'" in err
+
+
+def test_collapse_is_told_once_with_its_reason(bert, tmp_path, capsys, monkeypatch):
+    cosines = iter([0.9, 0.99, 0.991, 0.992, 0.993, 0.994])
+
+    class Pretend(Callback):
+        """Stands for diagnostics of embeddings that collapse."""
+
+        seconds = 0.0
+
+        def __init__(self, every):
+            assert every == 0
+
+        def on_step(self, trainer, output):
+            trainer.record("diagnostics", {"negative_cosine": next(cosines), "effective_rank": 1.5})
+
+    monkeypatch.setattr("gradlab.train.loop.Diagnostics", Pretend)
+    settings = {"diagnostics_every": 0, "momentum": 0.0, "queue_size": 16, "in_batch_negatives": False}
+    train(small_config(bert, tmp_path, **settings))
+    told = [line for line in capsys.readouterr().err.splitlines() if "Warning" in line]
+    assert len(told) == 1
+    assert "step 4: The embeddings collapse" in told[0]
+    assert "Both branches are the same" in told[0]
+
+
+def test_collapse_watch_looks_at_records_only(bert, tmp_path):
+    watch = CollapseWatch()
+    history = History.of([(step, "diagnostics", "negative_cosine", 0.5) for step in range(5)])
+
+    class Trainer:
+        step = 4
+        config = TrainConfig(**NEEDED)
+
+        def say(self, message):
+            raise AssertionError(message)
+
+    Trainer.history = history
+    watch.on_step(Trainer(), None)
+    assert watch.step is None
+    assert collapse_module.DIAGNOSTICS == "diagnostics"
+
+
+def test_reasons_of_collapse():
+    def config(**settings):
+        return TrainConfig(**NEEDED, queue_size=8, in_batch_negatives=False, **settings)
+
+    assert "no predictor" in reason(config(momentum=0.0))
+    assert "predictor alone" in reason(config(momentum=0.0, predictor_layers=2))
+    assert reason(config(momentum=0.9)) is None
+    assert reason(config(momentum=0.0, momentum_end=0.9, momentum_schedule="linear")) is None
+    assert reason(config()) is None
+    assert reason(config(momentum=0.0, momentum_use="queue")) is None
