@@ -14,6 +14,8 @@ from gradlab.errors import GradlabError
 from gradlab.sweep.board import RUNNING, Board, Claim
 from gradlab.sweep.run import LostRun, carry_out, tidy
 
+PATIENCE = 5  # seconds between two looks at what the others do
+
 
 @contextlib.contextmanager
 def terminable() -> Iterator[None]:
@@ -60,7 +62,7 @@ def work(board: Board, output: Path, say: Callable[[str], None], *, wait: bool =
         if not patient:
             say(f"Waiting: other workers have {running} runs, which this one takes over if they die.")
         patient = True
-        time.sleep(board.heartbeat)
+        time.sleep(min(board.heartbeat, PATIENCE))
 
 
 def _carry_out(board: Board, claim: Claim, output: Path, say: Callable[[str], None]) -> bool:

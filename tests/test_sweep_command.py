@@ -1,0 +1,203 @@
+"""`gradlab sweep` with real training: shared by workers, killed, interrupted, failing, retried."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from gradlab import GradlabError
+from gradlab.cli.sweep import command
+from gradlab.sweep.board import FINISHED, RUNNING, WAITING, Board
+from gradlab.sweep.run import run_folder
+from gradlab.sweep.spec import read_spec
+from gradlab.train.metrics import read_metrics
+from tests.tiny_models import make_bert
+from tests.train_helpers import write_sentences, write_stsb
+
+pytest.importorskip("optuna")
+SPEC = """
+seeds = [1, 2]
+[base]
+model = "bert"
+train_file = "sentences.txt"
+sts = "senteval"
+max_length = 16
+batch_size = 8
+learning_rate = 1e-3
+max_steps = {steps}
+save_every = 5
+diagnostics_every = 0
+log_every = 1
+device = "cpu"
+{more}
+[grid]
+loss_settings.temperature = [0.05, 0.1]
+"""
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("sweep")
+    make_bert(folder / "bert")
+    write_sentences(folder)
+    write_stsb(folder)
+    return folder
+
+
+@pytest.fixture
+def folder(place, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GRADLAB_CACHE_DIR", str(place / "cache"))
+    for name in ("bert", "sentences.txt", "senteval"):
+        (tmp_path / name).symlink_to(place / name)
+    return tmp_path
+
+
+def start(folder, *arguments):
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    call = [sys.executable, "-m", "gradlab", "sweep", "spec.toml", *arguments]
+    return subprocess.Popen(
+        call, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+def finish(process):
+    output, errors = process.communicate(timeout=120)
+    return process.returncode, output, errors
+
+
+def run_here(*arguments):
+    """In this process, which has loaded everything: exit code, and what was printed."""
+    result = CliRunner().invoke(command, ["spec.toml", *arguments])
+    if isinstance(result.exception, GradlabError):
+        return 2, str(result.exception)
+    return result.exit_code, result.output
+
+
+def write(folder, steps=4, more=""):
+    (folder / "spec.toml").write_text(SPEC.format(steps=steps, more=more))
+    return read_spec(folder / "spec.toml")
+
+
+def board_of(folder, spec):
+    return Board(spec, f"sqlite:///{folder / 'runs' / 'spec' / 'study.db'}", create=False)
+
+
+def until(condition, process):
+    """What the condition gives, once that is true."""
+    while not (found := condition()):
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.02)
+    return found
+
+
+def test_a_killed_workers_run_is_continued_by_the_other(folder):
+    spec = write(folder, steps=90)
+    first = start(folder, "--heartbeat", "1")
+    database = folder / "runs" / "spec" / "study.db"
+    until(database.exists, first)
+    second = start(folder, "--heartbeat", "1")
+    board = None
+
+    def under_way():
+        """The first worker's run, once it has a checkpoint."""
+        nonlocal board
+        board = board or board_of(folder, spec)
+        for run in board.runs():
+            if run.state == RUNNING and run.worker.endswith(f":{first.pid}"):
+                checkpoints = run_folder(folder / "runs" / "spec", run) / "checkpoints"
+                if any(checkpoints.glob("step-*")):
+                    return run
+        return None
+
+    victim = until(under_way, first)
+    first.kill()  # SIGKILL
+    first.wait()
+    code, output, errors = finish(second)
+    assert code == 0, errors
+    assert "Resuming after step" in errors
+    runs = board.runs()
+    assert [run.state for run in runs] == [FINISHED] * 4
+    assert {run.key: run.attempts for run in runs} == {
+        run.key: 2 if run.key == victim.key else 1 for run in runs
+    }
+    # Every step of the run that two workers shared was recorded once.
+    rows = read_metrics(run_folder(folder / "runs" / "spec", victim) / "metrics.csv")
+    steps = [step for step, group, name, _ in rows if (group, name) == ("train", "loss")]
+    assert steps == sorted(set(steps))
+    assert steps[-1] == 90
+    assert output.count("2/2") == 2
+
+
+def test_workers_of_one_command_and_the_table(folder):
+    spec = write(folder, more="keep = 1")
+    code, output, errors = finish(start(folder, "--workers", "2", "--heartbeat", "1"))
+    assert code == 0, errors
+    assert output.count("2/2") == 2
+    logs = sorted((folder / "runs" / "spec" / "logs").glob("*.log"))
+    assert [log.name for log in logs] == ["worker-1.log", "worker-2.log"]
+    assert sum(log.read_text().count("Finished:") for log in logs) == 4
+    runs = board_of(folder, spec).runs()
+    assert [run.attempts for run in runs] == [1] * 4
+    for run in runs:
+        kept = run_folder(folder / "runs" / "spec", run)
+        assert (kept / "encoder" / "model.safetensors").exists()
+        assert not (kept / "checkpoints").exists()
+        assert run.value == run.results["stsb_dev"]
+    # Again: nothing is left to do, and the same is shown.
+    code, again = run_here()
+    assert (code, again.splitlines()[:4]) == (0, output.splitlines()[:4])
+    code, status = run_here("--status")
+    assert "4 runs: 4 finished, 0 running, 0 waiting, 0 failed" in status
+
+
+def test_ctrl_c_gives_the_run_back(folder):
+    spec = write(folder, steps=3000)
+    worker = start(folder)
+    until((folder / "runs" / "spec" / "study.db").exists, worker)
+    until(lambda: list((folder / "runs" / "spec").glob("runs/*/checkpoints/step-*")), worker)
+    worker.send_signal(signal.SIGTERM)
+    code, _, errors = finish(worker)
+    assert code == 130, errors
+    assert "Traceback" not in errors
+    assert [run.state for run in board_of(folder, spec).runs()] == [WAITING] * 4
+
+
+def test_failures_are_reported_and_retried(folder):
+    write(folder)
+    hidden = folder / "hidden"
+    sentences = folder / "sentences.txt"
+    sentences.rename(hidden)
+    code, output = run_here()
+    assert code == 0
+    assert "4 runs failed; --status says why" in output
+    _, status = run_here("--status")
+    assert status.count("the training file 'sentences.txt' does not exist") == 4
+    hidden.rename(sentences)
+    assert "4 runs failed" in run_here()[1]  # not without being asked to
+    code, output = run_here("--retry-failed")
+    assert output.count("2/2") == 2
+
+
+def test_lines_for_bad_input(folder):
+    write(folder, more="encoding = 3")
+    for arguments, message in [
+        (["--plan"], "encoding must be of type str"),
+        (["--set", "batch=8"], "unknown setting 'batch'"),
+    ]:
+        code, error = run_here(*arguments)
+        assert (code, message in error, error.count("\n")) == (2, True, 0)
+    write(folder)
+    code, error = run_here("--status")
+    assert (code, "no sweep has been begun" in error) == (2, True)
+    assert not (folder / "runs").exists()
+    shutil.copy(Path(__file__), folder / "file")
+    assert run_here("--output", "file") == (2, "cannot make the folder 'file': File exists")
