@@ -1,0 +1,285 @@
+"""What a study computes from embeddings and scores, each against something independent, and its rule for verdicts."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from gradlab.errors import GradlabError
+from gradlab.lemma import tangent_bounds
+from gradlab.losses.registry import get_loss
+from gradlab.paradigm import components
+from gradlab.simulation.sphere import sample_views
+from gradlab.study.assumptions import normality
+from gradlab.study.conditions import (
+    ALWAYS_OPEN,
+    CONTRASTIVE,
+    NO_DISSIPATION,
+    REPAIRS,
+    Condition,
+    baseline,
+    original,
+    plan,
+    twice,
+)
+from gradlab.study.conjecture2 import hardest_shares
+from gradlab.study.conjecture3 import batch_triples, published_filter
+from gradlab.study.manifest import command
+from gradlab.study.observe import negative_angles, positive_angles
+from gradlab.study.settings import PARTS, PRESETS, StudySettings, check_parts
+from gradlab.study.statistics import (
+    OVER_SENTENCES,
+    Interval,
+    over_seeds,
+    over_sentences,
+    spearman_difference_over_sentences,
+)
+from gradlab.study.verdicts import (
+    CONJECTURE,
+    INCONCLUSIVE,
+    NOT_SUPPORTED,
+    PERFORMANCE,
+    SUPPORTED,
+    Claim,
+    claims_table,
+    judge,
+    verdict,
+    verdicts_table,
+)
+from gradlab.triple import Triple
+
+
+@pytest.fixture(scope="module")
+def views() -> tuple[np.ndarray, np.ndarray]:
+    anchors, positives = (rows[0] for rows in sample_views(0.5, 1.2, 12, 24, seed=3))
+    return anchors, positives
+
+
+class TestIntervals:
+    def test_over_seeds_is_students_interval(self) -> None:
+        values = [0.61, 0.64, 0.60, 0.66, 0.63]
+        found = over_seeds(values)
+        half = stats.t.ppf(0.975, 4) * np.std(values, ddof=1) / math.sqrt(5)
+        assert found.mean == pytest.approx(np.mean(values))
+        assert (found.low, found.high) == pytest.approx((np.mean(values) - half, np.mean(values) + half))
+        assert found.p == pytest.approx(stats.ttest_1samp(values, 0).pvalue)
+
+    def test_of_differences_is_the_paired_test(self) -> None:
+        first, second = np.array([0.7, 0.5, 0.8]), np.array([0.6, 0.45, 0.68])
+        assert over_seeds(first - second).p == pytest.approx(stats.ttest_rel(first, second).pvalue)
+
+    def test_without_spread_or_values(self) -> None:
+        assert over_seeds([0.2, 0.2]) == Interval(0.2, 0.2, 0.2, 2, p=0.0)
+        alone = over_seeds([0.2, math.nan])
+        assert (alone.mean, alone.count) == (0.2, 1)
+        assert math.isnan(alone.low)
+        assert math.isnan(over_seeds([]).mean)
+
+    def test_over_sentences_has_the_width_of_the_central_limit(self) -> None:
+        generator = np.random.default_rng(1)
+        parts = [generator.normal(1, 2, 900), generator.normal(3, 2, 900)]
+        found = over_sentences(parts)
+        error = math.sqrt(sum(part.var() / 900 for part in parts)) / 2
+        assert found.mean == pytest.approx(np.mean([part.mean() for part in parts]))
+        assert found.kind == OVER_SENTENCES
+        # The standard error of the bootstrap's 2.5% quantile is about 0.06 standard deviations for 2000 samples.
+        assert found.high - found.low == pytest.approx(2 * 1.96 * error, rel=0.1)
+
+    def test_spearman_difference(self) -> None:
+        generator = np.random.default_rng(2)
+        gold = generator.integers(0, 6, 200).astype(float)
+        good = [gold + generator.normal(0, 1, 200) for _ in range(2)]
+        bad = [gold + generator.normal(0, 4, 200) for _ in range(2)]
+        found = spearman_difference_over_sentences(good, bad, gold, resamples=300)
+        each = [
+            stats.spearmanr(a, gold).statistic - stats.spearmanr(b, gold).statistic
+            for a, b in zip(good, bad, strict=True)
+        ]
+        assert found.mean == pytest.approx(np.mean(each), abs=1e-12)
+        assert 0 < found.low < found.mean < found.high
+        same = spearman_difference_over_sentences(good, good, gold, resamples=50)
+        assert (same.mean, same.low, same.high) == (0, 0, 0)
+
+
+class TestVerdicts:
+    CASES = {
+        SUPPORTED: [0.10, 0.12, 0.11, 0.09, 0.13],
+        NOT_SUPPORTED: [-0.10, -0.12, -0.11, -0.09, -0.13],
+        INCONCLUSIVE: [0.10, -0.12, 0.02, -0.05, 0.08],
+    }
+
+    @pytest.mark.parametrize("expected", CASES)
+    def test_each_can_be_reached(self, expected: str) -> None:
+        claim = Claim(1, CONJECTURE, "larger", "a number", self.CASES[expected])
+        assert claim.verdict == expected
+        assert verdict([claim]) == expected
+
+    def test_the_threshold_counts(self) -> None:
+        values = self.CASES[SUPPORTED]
+        assert Claim(2, CONJECTURE, "", "", values, threshold=0.2).verdict == NOT_SUPPORTED
+        assert Claim(2, CONJECTURE, "", "", values, threshold=0.11).verdict == INCONCLUSIVE
+
+    def test_an_effect_of_exactly_nothing_is_not_one(self) -> None:
+        assert judge(over_seeds([0.0, 0.0, 0.0])) == NOT_SUPPORTED
+
+    def test_one_seed_decides_nothing(self) -> None:
+        assert judge(over_seeds([5.0])) == INCONCLUSIVE
+        assert judge(over_seeds([])) == INCONCLUSIVE
+
+    def test_a_conjecture_needs_all_its_claims(self) -> None:
+        claims = {name: Claim(3, CONJECTURE, name, "", values) for name, values in self.CASES.items()}
+        assert verdict([claims[SUPPORTED], claims[INCONCLUSIVE]]) == INCONCLUSIVE
+        assert verdict([claims[SUPPORTED], claims[INCONCLUSIVE], claims[NOT_SUPPORTED]]) == NOT_SUPPORTED
+        performance = dataclasses.replace(claims[NOT_SUPPORTED], role=PERFORMANCE)
+        assert verdict([claims[SUPPORTED], performance]) == SUPPORTED
+        assert verdict([performance]) == INCONCLUSIVE
+
+    def test_tables(self) -> None:
+        claims = [Claim(1, CONJECTURE, "larger", "a number", self.CASES[SUPPORTED])]
+        (row,) = claims_table(claims).to_dict("records")
+        assert (row["verdict"], row["seeds"], row["mean"]) == (SUPPORTED, 5, pytest.approx(0.11))
+        assert verdicts_table(claims).verdict.to_list() == [SUPPORTED]
+
+
+class TestMeasures:
+    def test_angles(self, views) -> None:
+        anchors, positives = views
+        near, far = positive_angles(*views), negative_angles(*views)
+        for i in range(len(anchors)):
+            assert near[i] == pytest.approx(math.acos(anchors[i] @ positives[i]), abs=1e-12)
+            others = [math.acos(anchors[i] @ positives[j]) for j in range(len(anchors)) if j != i]
+            assert far[i] == pytest.approx(others, abs=1e-12)
+
+    @pytest.mark.parametrize("temperature", [0.02, 0.3])
+    def test_hardest_shares_by_definition(self, views, temperature: float) -> None:
+        anchors, positives = views
+        weight_share, projection, gate = hardest_shares(anchors, positives, temperature)
+        for i, anchor in enumerate(anchors):
+            others = [j for j in range(len(anchors)) if j != i]
+            cosine = np.array([anchor @ positives[j] for j in others])
+            w = np.exp(cosine / temperature) / np.exp(cosine / temperature).sum()
+            v = np.array([positives[j] - (anchor @ positives[j]) * anchor for j in others])
+            total, h = w @ v, int(cosine.argmax())
+            aligned = (v[h] @ total) / (np.linalg.norm(v[h]) * np.linalg.norm(total))
+            published = np.linalg.norm(w[h] * v[h]) * aligned / np.linalg.norm(total)
+            assert weight_share[i] == pytest.approx(w[h], rel=1e-10)
+            assert projection[i] == pytest.approx(published, rel=1e-10)
+            assert gate[i] == (anchor @ positives[i] - cosine.max() < 0.3)
+
+    def test_triples_of_a_batch(self, views) -> None:
+        anchors, positives = views
+        found = batch_triples(anchors, positives)
+        for i in range(len(anchors)):
+            others = [j for j in range(len(anchors)) if j != i]
+            for place, j in enumerate(others):
+                expected = Triple.from_vectors(anchors[i], positives[i], positives[j])
+                for name in ("positive_cosine", "positive_sine", "radial", "toward", "aside"):
+                    mine = getattr(found, name)[i, place]
+                    assert mine == pytest.approx(float(getattr(expected, name)), abs=1e-12), name
+
+    def test_published_filter(self, views) -> None:
+        triple = batch_triples(*views)
+        kept = published_filter(triple, 0.3)
+        expected = (
+            tangent_bounds(triple, 0.3).feasible
+            & (np.cos(triple.theta_pos) > 0)
+            & (np.cos(triple.theta_neg) > 0)
+            & (np.cos(triple.alpha) > 0)
+        )
+        assert kept.any()
+        assert not kept.all()
+        assert (kept == expected).all()
+
+    def test_normality(self) -> None:
+        generator = np.random.default_rng(0)
+        normal, skewed = generator.normal(1, 0.1, 20_000), generator.exponential(1, 20_000)
+        assert normality(normal)["distance_from_normal"] < 0.02
+        found = normality(skewed)
+        assert found["skewness"] == pytest.approx(2, abs=0.3)
+        assert found["distance_from_normal"] > 0.1
+
+
+class TestPlan:
+    settings = StudySettings(seeds=2, sweep_seeds=1, variant_seeds=1)
+
+    def test_runs_that_parts_share_are_made_once(self) -> None:
+        runs = plan(self.settings, PARTS, 32)
+        keys = [(run.condition.key, run.seed) for run in runs]
+        assert len(set(keys)) == len(keys)
+        assert len({run.folder for run in runs}) == len(runs)
+        shared = next(run for run in runs if run.condition == baseline() and run.seed == 0)
+        assert set(shared.parts) == {"conjecture1", "conjecture2", "conjecture3", "assumptions"}
+        arccon = next(run for run in runs if run.condition.name == "arccon")
+        assert arccon.embeddings  # conjecture 3
+        assert arccon.sts  # repairs
+
+    def test_headline_comes_first_seed_by_seed(self) -> None:
+        runs = plan(self.settings, PARTS, 32)
+        order = [(run.priority, run.seed) for run in runs]
+        assert order == sorted(order)
+
+    def test_a_part_alone(self) -> None:
+        runs = plan(self.settings, ["conjecture1"], 32)
+        names = [run.condition.name for run in runs]
+        assert names == ["baseline", NO_DISSIPATION] * 2 + ["m=0.5", "m=1"]
+        assert not any(run.sts or run.transfer for run in runs)
+
+    def test_every_condition_is_a_loss(self) -> None:
+        runs = plan(self.settings, PARTS, 32)
+        for run in runs:
+            get_loss(run.condition.loss, **dict(run.condition.settings))
+        names = {run.condition.name for run in runs}
+        assert names >= {*CONTRASTIVE, *REPAIRS, *REPAIRS.values()}
+
+    def test_no_dissipation_never_closes(self, views) -> None:
+        anchors = views[0]
+        loss = get_loss("baseline", **dict(baseline(margin=ALWAYS_OPEN).settings))
+        opposite = np.concatenate([anchors[:1], -anchors[:1]])
+        for a, p in ((anchors, anchors), (opposite, opposite)):
+            assert (components(loss, a, p).gradient_dissipation == 1).all()
+
+    def test_vicreg_has_the_published_coefficient(self) -> None:
+        settings = dict(original("vicreg", 64, 312).settings)
+        assert 2 * settings["nu1"] * 64**2 / (312 * 63**2) == pytest.approx(30)
+
+    def test_twice(self) -> None:
+        condition = twice(Condition("modified_mhs", "modified_mhs"))
+        assert get_loss(condition.loss, **dict(condition.settings)).effective_ratio == "2r"
+        assert condition.key != Condition("modified_mhs", "modified_mhs").key
+
+
+class TestSettings:
+    def test_presets(self) -> None:
+        full = StudySettings.preset("full")
+        assert (full.steps, full.batch_size, full.seeds) == (None, 128, 5)
+        assert 0.3 in full.margins
+        assert 0.05 in full.temperatures
+        assert StudySettings.preset("light", steps=7).steps == 7
+        assert set(PRESETS) == {"light", "full"}
+
+    @pytest.mark.parametrize(
+        "changes",
+        [{"steps": 0}, {"seeds": 0}, {"margins": (0.0,)}, {"ratios": (math.nan,)}, {"sweep_seeds": -1}],
+    )
+    def test_bad_values(self, changes) -> None:
+        with pytest.raises(GradlabError):
+            StudySettings.preset("light", **changes)
+
+    def test_unknown_names(self) -> None:
+        with pytest.raises(GradlabError, match=r"unknown setting 'ligth'.*Did you mean 'light'"):
+            StudySettings.preset("ligth")
+        with pytest.raises(GradlabError, match=r"unknown part 'conjecture4'.*Did you mean"):
+            check_parts(["repairs,conjecture4"])
+        assert check_parts(["repairs, conjecture1"]) == ("conjecture1", "repairs")
+        assert check_parts(None) == PARTS
+
+    def test_the_command_names_what_differs(self, tmp_path) -> None:
+        settings = StudySettings.preset("light", steps=60, ratios=(1.0, 2.0))
+        text = command(str(tmp_path), tmp_path / "sentences.txt", settings)
+        assert "--setting light" in text
+        assert "--steps 60 --ratios 1,2" in text
+        assert str(tmp_path) not in text
