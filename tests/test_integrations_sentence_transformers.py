@@ -106,16 +106,14 @@ def test_one_column_is_the_same_column_twice(folder):
 @pytest.mark.parametrize("name", NAMES)
 def test_value_is_that_of_the_definition(model, name):
     torch.manual_seed(0)
-    rows = torch.randn(3, 9, 6, dtype=torch.float64)
+    rows = torch.randn(4, 9, 6, dtype=torch.float64)
     definition = gradlab.get_loss(name)
-    hard = isinstance(definition, PairLoss)
-    embeddings = [rows[0], rows[0] + 0.3 * rows[1], *([rows[2]] if hard else [])]
-    found = adapter.loss(model, name).compute_loss_from_embeddings(embeddings)
-    expected = definition(embeddings[0], embeddings[1], embeddings[2] if hard else None, normalize=True)
-    assert float(found) == float(expected)
-    if not hard:
-        with pytest.raises(GradlabError, match="extra_negatives"):
-            adapter.loss(model, name).compute_loss_from_embeddings([*embeddings, rows[2]])
+    for count in (2, 3, 4):
+        embeddings = [rows[0], rows[0] + 0.3 * rows[1], *rows[2:count]]
+        found = adapter.loss(model, name).compute_loss_from_embeddings(embeddings)
+        extra = torch.cat(embeddings[2:]) if count > 2 else None
+        expected = definition(embeddings[0], embeddings[1], extra, normalize=True)
+        assert float(found) == float(expected)
 
 
 @pytest.mark.parametrize("name", NAMES)

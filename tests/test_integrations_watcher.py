@@ -10,10 +10,12 @@ import warnings
 import numpy as np
 import pytest
 import torch
+import transformers
 
 import gradlab
 from gradlab import GradlabError
 from gradlab.diagnostics import diagnose
+from gradlab.integrations.requirements import release
 from gradlab.integrations.watcher import TrainingWarning, Watcher
 from gradlab.train.metrics import read_metrics
 from tests.sentence_training import columns_of, load_model, losses, make_trainer, weights
@@ -62,7 +64,10 @@ def files_of(model, place):
     }
 
 
-@pytest.mark.parametrize(("loss", "columns"), [(infonce, 1), (mnrl, 3), (cached, 2), (cosine_triplet, 3)])
+@pytest.mark.parametrize(
+    ("loss", "columns"),
+    [(infonce, 1), (mnrl, 3), (cached, 2), pytest.param(cosine_triplet, 3, marks=takes_embeddings)],
+)
 def test_training_is_the_same_bit_by_bit(folder, tmp_path, loss, columns):
     ends = {}
     for watched in (False, True):
@@ -93,7 +98,7 @@ def test_numbers_are_those_of_the_components_of_the_same_batch(folder, tmp_path,
 
     def listen(model):
         made = loss(model)
-        name = "calculate_loss" if loss is cached else "compute_loss_from_embeddings"
+        name = "calculate_loss_and_cache_gradients" if loss is cached else "compute_loss_from_embeddings"
         if not hasattr(made, name):
             pytest.skip("this version does not compute the loss apart from its embeddings")
         original = getattr(made, name)
@@ -215,6 +220,10 @@ def test_accumulation_evaluation_and_trackers(folder, tmp_path):
     assert scalars[1].value == pytest.approx(watcher.to_frame().loc[2, "gradient_dissipation"], rel=1e-6)
 
 
+@pytest.mark.skipif(
+    release(transformers.__version__) < (4, 48) and release(torch.__version__) >= (2, 6),
+    reason="this transformers cannot read the random state it has saved with a torch as new as this",
+)
 def test_a_resumed_run_continues_its_recording(folder, tmp_path):
     settings = {"save_strategy": "steps", "save_steps": 4, "max_steps": 8}
     trainer = make_trainer(folder, tmp_path, infonce, columns_of(64), **settings)

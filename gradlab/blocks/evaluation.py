@@ -13,9 +13,9 @@ from gradlab.errors import GradlabError
 from gradlab.losses.base import PairLoss
 from gradlab.views import Views
 
-# Entries of one block of similarities: 16 MiB in float32 stay in a processor's last cache, and 128 rows
-# still keep its matrix products near full speed. A GPU wants fewer and larger blocks.
-CPU_ENTRIES, GPU_ENTRIES, FEWEST_ROWS = 1 << 22, 1 << 26, 128
+# Entries of one block of similarities: 16 MiB in float32 stay in a processor's last cache, unless that makes fewer
+# than 512 rows, below which matrix products slow down. A GPU wants fewer and larger blocks.
+CPU_ENTRIES, GPU_ENTRIES, FEWEST_ROWS = 1 << 22, 1 << 26, 512
 # Negatives of one product on a CPU: narrow products pack them into cache, 10 to 20 percent faster than one
 # wide product.
 CPU_TILE = 1024

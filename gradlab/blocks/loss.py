@@ -21,7 +21,7 @@ def blockwise(loss: str | Loss, block_size: int | None = None) -> BlockwiseLoss:
     Args:
         loss: a loss on pair similarities, or its name for the published settings.
         block_size: anchors handled at a time; None chooses what is fast on the device. Beside the
-            gradients, memory holds up to three arrays of ``block_size`` x K similarities.
+            gradients, memory holds two or three arrays of ``block_size`` x K similarities.
 
     Raises:
         GradlabError: an unknown loss, a loss of the whole batch, or a block size below 1.
@@ -133,6 +133,9 @@ class _TotalLoss(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, upstream: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         _refuse_second_derivatives()
+        # Usually 1: then no copy. Only on a CPU is looking at it free.
+        if upstream.device.type == "cpu" and upstream == 1:
+            return None, None, *ctx.saved_tensors
         return None, None, *(None if part is None else part * upstream for part in ctx.saved_tensors)
 
 

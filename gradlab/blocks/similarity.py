@@ -10,8 +10,8 @@ import torch
 from gradlab.similarity import Negatives, PairSimilarity
 
 MEASURES = ("cosine", "chord", "antichord")
-# Memory of a block's size for a softmax, by temperature, and (None) for its logits.
-Scratch = dict[float | None, torch.Tensor]
+# Memory of a block's size for a softmax, by temperature.
+Scratch = dict[float, torch.Tensor]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,14 +36,16 @@ class BlockNegatives(Negatives):
     def softmax(self, temperature: float) -> torch.Tensor:
         """Softmax of ``cos θ_k / τ``, (B, K); overwritten by the next block, not to be changed in place."""
         if temperature not in self._softmax:
-            logits = torch.div(self.cosine, temperature, out=self._memory(None))
-            self._softmax[temperature] = torch.softmax(logits, -1, out=self._memory(temperature))
+            logits = torch.div(self.cosine, temperature, out=self._memory(temperature))
+            # In place on a CPU, whose kernel has read a row before it writes it.
+            out = logits if logits.device.type == "cpu" else None
+            self._softmax[temperature] = torch.softmax(logits, -1, out=out)
         return self._softmax[temperature]
 
-    def _memory(self, purpose: float | None) -> torch.Tensor:
-        if purpose not in self.scratch:
-            self.scratch[purpose] = torch.empty_like(self.cosine)
-        return self.scratch[purpose][: self.cosine.shape[0]]
+    def _memory(self, temperature: float) -> torch.Tensor:
+        if temperature not in self.scratch:
+            self.scratch[temperature] = torch.empty_like(self.cosine)
+        return self.scratch[temperature][: self.cosine.shape[0]]
 
 
 class RowPairs(PairSimilarity):

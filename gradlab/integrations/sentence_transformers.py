@@ -147,7 +147,7 @@ class EmbeddingLoss(nn.Module):
         without hard negatives has nothing to be compared with: its loss is 0.
 
         Raises:
-            GradlabError: fewer than two columns; hard negatives for a loss that takes none; see `gradlab.Loss`.
+            GradlabError: fewer than two columns; see `gradlab.Loss`.
         """
         if len(embeddings) < 2:
             raise GradlabError(f"the loss needs at least two columns of embeddings, not {len(embeddings)}")
