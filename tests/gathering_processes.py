@@ -20,4 +20,5 @@ def compute_share(rank: int, cases: dict[str, torch.Tensor], folder: str) -> Non
         value.backward()
         found[name] = {"value": value.detach(), "gradient": leaf.grad}
     torch.save(found, f"{folder}/{rank}.pt")
+    torch.distributed.barrier()  # neither leaves while the other still sends
     torch.distributed.destroy_process_group()
