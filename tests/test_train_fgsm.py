@@ -67,7 +67,7 @@ def test_step_equals_a_separately_computed_gradient(bert, epsilon):
     ]
     expected = naive_loss(objective, moved, lengths)
     plain = naive_loss(objective, embedded, lengths)
-    assert float(output.loss) == pytest.approx(float(expected), abs=1e-12)
+    assert float(output.loss.detach()) == pytest.approx(float(expected.detach()), abs=1e-12)
     if epsilon == 1e-3:
         assert float(output.loss) > float(plain) + 1e-3  # an adversarial step makes the loss worse
     # First order: the loss grows by ε times the L1 norm of the gradient.

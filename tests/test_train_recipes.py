@@ -6,14 +6,18 @@ import dataclasses
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
 
 from gradlab import GradlabError
+from gradlab.encoder import Encoder
 from gradlab.losses.registry import get_loss
 from gradlab.report.history import History
 from gradlab.train import Callback, TrainConfig, train
 from gradlab.train import collapse as collapse_module
 from gradlab.train.collapse import CollapseWatch, reason
+from gradlab.train.metrics import read_metrics
 from gradlab.train.recipes import BACKBONES, OURS, backbone_of, describe, recipe, recipe_names
 from tests.test_train_command import run
 from tests.tiny_models import make_bert, make_roberta
@@ -299,3 +303,60 @@ def test_reasons_of_collapse():
     assert reason(config(momentum=0.0, momentum_end=0.9, momentum_schedule="linear")) is None
     assert reason(config()) is None
     assert reason(config(momentum=0.0, momentum_use="queue")) is None
+
+
+def test_mean_cosine_is_the_mean_of_all_pairs():
+    from gradlab.train.callbacks import mean_cosine
+
+    rows = torch.nn.functional.normalize(
+        torch.randn(7, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    )
+    naive = [float(rows[i] @ rows[j]) for i in range(7) for j in range(7) if i != j]
+    assert mean_cosine(rows) == pytest.approx(sum(naive) / len(naive), abs=1e-14)
+    assert mean_cosine(torch.ones(3, 1)) == 1
+
+
+@pytest.mark.parametrize("held_out", [0.0, 0.2])
+def test_spread_of_the_encoder_is_recorded_where_heads_hide_it(bert, tmp_path, held_out):
+    """What the loss sees lies behind the heads; what is saved and evaluated lies before them."""
+    seen = []
+
+    class Watch(Callback):
+        def on_step(self, trainer, output):
+            seen.append(output)
+
+    settings = {
+        "max_steps": 2,
+        "diagnostics_every": 1,
+        "held_out": held_out,
+        "dropout": 0.0,
+        "analysis_batch": 20,
+    }
+    train(small_config(bert, tmp_path, "plain", **settings), callbacks=[Watch()])
+    assert seen[-1].encoded is None
+    train(
+        small_config(bert, tmp_path, "heads", predictor_layers=2, pooler="cls_mlp", **settings),
+        callbacks=[Watch()],
+    )
+    assert seen[-1].encoded.shape == seen[-1].anchors.shape
+    names = [{row[2] for row in read_metrics(tmp_path / run / "metrics.csv")} for run in ("plain", "heads")]
+    assert names[1] - names[0] == {"encoder_cosine", "encoder_rank"}
+    if not held_out:
+        encoder = Encoder.load(bert)
+        rows = {(row[0], row[2]): row[3] for row in read_metrics(tmp_path / "heads" / "metrics.csv")}
+        order = np.random.default_rng([42, 1, 0]).permutation(200)[:8]
+        sentences = (tmp_path / "sentences.txt").read_text().splitlines()
+        encoder.max_length = 16
+        vectors = encoder.encode([sentences[i] for i in order], normalize=True).astype(float)
+        cosines = (vectors @ vectors.T)[~np.eye(8, dtype=bool)]
+        assert rows[1, "encoder_cosine"] == pytest.approx(cosines.mean(), abs=1e-5)
+
+
+def test_collapse_of_the_encoder_is_what_counts():
+    rows = [(step, "diagnostics", "negative_cosine", 0.1) for step in range(6)]
+    rows += [(step, "diagnostics", "encoder_cosine", 0.5 if step == 0 else 0.995) for step in range(6)]
+    rows += [(step, "diagnostics", "encoder_rank", 1.2) for step in range(6)]
+    finding = collapse_module.collapse(collapse_module.of_encoder(History.of(rows)), "diagnostics")
+    assert finding.step == 3
+    assert "effective rank of 1.2" in finding.headline
+    assert collapse_module.collapse(History.of(rows), "diagnostics") is None

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from gradlab.diagnostics import diagnose
+from gradlab.diagnostics import diagnose, effective_rank
 from gradlab.train.random_state import seed_everything, undisturbed
+from gradlab.views import unit_rows
 
 if TYPE_CHECKING:
     from gradlab.train.loop import Trainer
@@ -98,7 +100,7 @@ def _diagnose(trainer: Trainer, output: Output) -> dict[str, float]:
         return {}
     anchors, positives = output.anchors.detach().double(), output.positives.detach().double()
     extra = None if output.extra_negatives is None else output.extra_negatives.detach().double()
-    return diagnose(
+    found = diagnose(
         trainer.objective.loss,
         anchors,
         positives,
@@ -106,3 +108,13 @@ def _diagnose(trainer: Trainer, output: Output) -> dict[str, float]:
         normalize=True,
         in_batch_negatives=output.in_batch_negatives,
     )
+    if output.encoded is not None:
+        rows = unit_rows(output.encoded.double())
+        found |= {"encoder_cosine": mean_cosine(rows), "encoder_rank": effective_rank(rows)}
+    return found
+
+
+def mean_cosine(rows: Tensor) -> float:
+    """Mean cosine of different unit rows (N, D): 1 where all are one point."""
+    count = len(rows)
+    return (float(rows.sum(0).square().sum()) - count) / (count * (count - 1))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gradlab.report.findings import DIAGNOSTICS, collapse
+from gradlab.report.history import History
 from gradlab.train.callbacks import Callback
 
 if TYPE_CHECKING:
@@ -27,11 +28,23 @@ class CollapseWatch(Callback):
         """Look at what has been recorded so far."""
         if self.step is not None or trainer.history.last_step() != trainer.step:
             return
-        finding = collapse(trainer.history, DIAGNOSTICS)
+        finding = collapse(of_encoder(trainer.history), DIAGNOSTICS)
         if finding is not None:
             self.step = finding.step
             advice = reason(trainer.config) or finding.advice
             trainer.say(f"Warning, step {finding.step}: {finding.headline} {advice}")
+
+
+def of_encoder(history: History) -> History:
+    """The spread of what the encoder gives, where heads make the loss see something else; else that of the loss."""
+    steps, cosines = history.series(DIAGNOSTICS, "encoder_cosine")
+    if not steps:
+        return history
+    found = History(history.total_steps)
+    for step, cosine in zip(steps, cosines, strict=True):
+        rank = history.at(DIAGNOSTICS, "encoder_rank", step)
+        found.add(step, DIAGNOSTICS, {"negative_cosine": cosine, "effective_rank": rank or 0.0})
+    return found
 
 
 def reason(config: TrainConfig) -> str | None:

@@ -38,6 +38,8 @@ class Output:
         in_batch_negatives: whether the other sentences of the batch were negatives too.
         negative_ages: (M,) in steps, of negatives that came from the queue alone; see `gradlab.train.queue.Queue`.
         keys: (N, D), what the queue takes in after the step; None without a queue.
+        encoded: anchors as the encoder gives them, before any head, of this process alone and without gradient;
+            None where there is no head.
     """
 
     loss: Tensor
@@ -47,6 +49,7 @@ class Output:
     in_batch_negatives: bool = True
     negative_ages: Tensor | None = None
     keys: Tensor | None = None
+    encoded: Tensor | None = None
 
     @property
     def has_negatives(self) -> bool:
@@ -111,6 +114,7 @@ class Objective(nn.Module):
         self._fast_dropout = self.processes.device.type == "cpu" and not compiled
         self._shares_lookup = takes_embeddings(encoder)
         self._pending: list[Tensor] = []
+        self._encoded: Tensor | None = None
         augmentation = self.parts.augmentation
         self._embedding_view = augmentation if isinstance(augmentation, EmbeddingAugmentation) else None
         if not self._shares_lookup and (self.fgsm is not None or self._embedding_view is not None):
@@ -157,7 +161,8 @@ class Objective(nn.Module):
             embedded: what they look up, if it is not to be looked up here.
         """
         packed = packed.online if isinstance(packed, Batch) else packed
-        return self._embed(self.encoder, self.head, self.projection, packed, embedded)
+        rows, self._encoded = self._embed(self.encoder, self.head, self.projection, packed, embedded)
+        return rows
 
     def predict(self, rows: Tensor) -> Tensor:
         """Anchors (N, D) through the predictor, if there is one."""
@@ -175,8 +180,11 @@ class Objective(nn.Module):
         """The same, for the batch of this process alone unless ``gather`` collects those of the others."""
         gather = gather or _as_it_is
         keys = None if batch.target is None else gather(self._target_rows(batch.target))
-        embedded = self._look_up(self.encoder, batch.online, batch.changed)
-        if self.fgsm is not None and torch.is_grad_enabled():
+        perturbed = self.fgsm is not None and torch.is_grad_enabled()
+        embedded = None
+        if perturbed or batch.changed is not None:
+            embedded = self._look_up(self.encoder, batch.online, batch.changed)
+        if self.fgsm is not None and perturbed:
             embedded = self._perturb(self.fgsm, batch.online, embedded, keys, gather)
         output = self._output(batch.online, embedded, keys, gather)
         if self.queue is None:
@@ -242,11 +250,17 @@ class Objective(nn.Module):
         keys: Tensor | None,
         gather: Callable[[Tensor], Tensor],
     ) -> Output:
-        rows = self.embed(packed, embedded)
+        rows = self.embed(packed) if embedded is None else self.embed(packed, embedded)
+        count = len(rows)
         if keys is not None and self.parts.keys_are_positives:
-            return self.compare(gather(self.predict(rows)), keys)
-        anchors, positives = rows.chunk(2)
-        return self.compare(gather(self.predict(anchors)), gather(positives))
+            output = self.compare(gather(self.predict(rows)), keys)
+        else:
+            count //= 2
+            output = self.compare(gather(self.predict(rows[:count])), gather(rows[count:]))
+        heads = (self.head, self.projection, self.predictor)
+        if self._encoded is None or all(isinstance(head, nn.Identity) for head in heads):
+            return output
+        return replace(output, encoded=self._encoded[:count])
 
     @torch.no_grad()
     def _target_rows(self, packed: Packed) -> Tensor:
@@ -257,7 +271,7 @@ class Objective(nn.Module):
             torch.ones_like(packed.order, dtype=torch.bool) if self._embedding_view is not None else None
         )
         embedded = self._look_up(encoder, packed, changed)
-        return self._embed(encoder, head, projection, packed, embedded)
+        return self._embed(encoder, head, projection, packed, embedded)[0]
 
     def _perturb(
         self,
@@ -292,11 +306,13 @@ class Objective(nn.Module):
         projection: nn.Module,
         packed: Packed,
         embedded: Embedded | None,
-    ) -> Tensor:
+    ) -> tuple[Tensor, Tensor]:
+        """Rows behind the heads, in float32 at least, and before them, without gradient."""
         with self._working():
-            rows = torch.cat(self._encode(encoder, packed, embedded))
-            rows = projection(head(rows))
-        return rows.to(torch.promote_types(rows.dtype, torch.float32))[packed.order]
+            encoded = torch.cat(self._encode(encoder, packed, embedded))
+            rows = projection(head(encoded))
+        rows = rows.to(torch.promote_types(rows.dtype, torch.float32))[packed.order]
+        return rows, encoded.detach()[packed.order]
 
     def _encode(self, encoder: Any, packed: Packed, embedded: Embedded | None) -> list[Tensor]:
         embedded = embedded if embedded is not None else self._look_up(encoder, packed)
