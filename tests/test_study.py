@@ -225,8 +225,14 @@ class TestPlan:
     def test_a_part_alone(self) -> None:
         runs = plan(self.settings, ["conjecture1"], 32)
         names = [run.condition.name for run in runs]
-        assert names == ["baseline", NO_DISSIPATION] * 2 + ["m=0.5", "m=1"]
+        assert names == ["baseline", NO_DISSIPATION] * 2 + ["m=1"]
         assert not any(run.sts or run.transfer for run in runs)
+
+    def test_a_run_has_what_other_parts_will_read(self) -> None:
+        together = {(r.condition.name, r.seed): r for r in plan(self.settings, PARTS, 32)}
+        for part in PARTS:
+            for run in plan(self.settings, [part], 32):
+                assert run == together[run.condition.name, run.seed]
 
     def test_every_condition_is_a_loss(self) -> None:
         runs = plan(self.settings, PARTS, 32)
@@ -278,8 +284,8 @@ class TestSettings:
         assert check_parts(None) == PARTS
 
     def test_the_command_names_what_differs(self, tmp_path) -> None:
-        settings = StudySettings.preset("light", steps=60, ratios=(1.0, 2.0))
+        settings = StudySettings.preset("light", steps=40, ratios=(1.0, 2.0))
         text = command(str(tmp_path), tmp_path / "sentences.txt", settings)
         assert "--setting light" in text
-        assert "--steps 60 --ratios 1,2" in text
+        assert "--steps 40 --ratios 1,2" in text
         assert str(tmp_path) not in text

@@ -70,11 +70,11 @@ def _numbers(ctx: click.Context, option: click.Parameter, text: str | None) -> t
     type=click.Choice(["light", "full"]),
     default="light",
     show_default=True,
-    help="light: 100 steps of 64 sentences, few conditions; full: the paper's protocol.",
+    help="light: 60 steps of 64 sentences, few conditions; full: the paper's protocol.",
 )
 @click.option("--only", multiple=True, metavar="PART[,PART]...", help="These parts alone.  [default: all]")
 @click.option(
-    "--steps", type=click.IntRange(1), metavar="N", help="Steps of a run.  [light: 100, full: one epoch]"
+    "--steps", type=click.IntRange(1), metavar="N", help="Steps of a run.  [light: 60, full: one epoch]"
 )
 @click.option("--seeds", type=click.IntRange(1), metavar="N", help="Runs of each headline condition.  [5]")
 @click.option(
@@ -103,7 +103,7 @@ def _numbers(ctx: click.Context, option: click.Parameter, text: str | None) -> t
     "--eval-every",
     type=click.IntRange(1),
     metavar="N",
-    help="Steps between evaluations.  [light: 50, full: 125]",
+    help="Steps between evaluations.  [light: 30, full: 125]",
 )
 @click.option(
     "--device", default="auto", show_default=True, help="auto (CUDA if there is one), cpu, cuda or cuda:N."

@@ -110,12 +110,14 @@ def plan(settings: StudySettings, parts: Iterable[str], dimensions: int) -> list
         dimensions: length of an embedding.
     """
     found: dict[tuple[str, int], Planned] = {}
-    for part in parts:
-        for planned in _PARTS[part](settings, dimensions):
+    # All parts, so that a run made for one part alone has what the others will read too.
+    for runs in _PARTS.values():
+        for planned in runs(settings, dimensions):
             key = planned.condition.key, planned.seed
             found[key] = _merged(found[key], planned) if key in found else planned
+    wanted = [planned for planned in found.values() if set(planned.parts) & set(parts)]
     # Seed by seed, so that what is done at any time is a whole table of fewer seeds.
-    return sorted(found.values(), key=lambda run: (run.priority, run.seed))
+    return sorted(wanted, key=lambda run: (run.priority, run.seed))
 
 
 def _merged(one: Planned, other: Planned) -> Planned:
@@ -134,12 +136,12 @@ def _runs(
     condition: Condition,
     seeds: int,
     priority: int = HEADLINE,
-    sts: bool = False,
+    sts: int = 0,
     transfer: int = 0,
 ) -> Iterator[Planned]:
     kept = condition.name in EMBEDDINGS_OF
     for seed in range(seeds):
-        yield Planned(condition, seed, priority, (part,), sts, seed < transfer, kept)
+        yield Planned(condition, seed, priority, (part,), seed < sts, seed < transfer, kept)
 
 
 def _conjecture1(settings: StudySettings, dimensions: int) -> Iterator[Planned]:
@@ -171,9 +173,11 @@ def _repairs(settings: StudySettings, dimensions: int) -> Iterator[Planned]:
     for before, after in REPAIRS.items():
         rows += [original(before, settings.batch_size, dimensions), Condition(after, after)]
     for condition in rows:
-        yield from _runs("repairs", condition, settings.seeds, sts=True, transfer=settings.transfer_seeds)
+        yield from _runs(
+            "repairs", condition, settings.seeds, sts=settings.sts_seeds, transfer=settings.transfer_seeds
+        )
     for condition in [baseline(), *(Condition(after, after) for after in REPAIRS.values())]:
-        yield from _runs("repairs", twice(condition), settings.variant_seeds, VARIANT, sts=True)
+        yield from _runs("repairs", twice(condition), settings.variant_seeds, VARIANT, settings.sts_seeds)
 
 
 _PARTS = {

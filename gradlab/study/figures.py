@@ -45,10 +45,13 @@ def draw_repairs(tables: Frames) -> Drawn:
         for place, (before, after) in enumerate(REPAIRS.items()):
             for index, (label, color, suffix) in enumerate(kinds):
                 name = (before if index == 0 else after) + suffix
-                _bar(axes[0], table, name, place + 0.27 * (index - 1), color, label if place == 0 else None)
-        axes[0].set_xticks(range(len(REPAIRS)), [get_loss(name).title for name in REPAIRS])
+                _point(axes[0], table, name, place + 0.27 * (index - 1), color, label if place == 0 else None)
+        axes[0].set_xticks(
+            range(len(REPAIRS)),
+            [get_loss(name).title.replace("Alignment + ", "Alignment +\n") for name in REPAIRS],
+        )
         for place, name in enumerate(CONTRASTIVE):
-            _bar(axes[1], table, name, place, COLORS[3], None)
+            _point(axes[1], table, name, place, COLORS[3], None)
         axes[1].set_xticks(range(len(CONTRASTIVE)), [get_loss(name).title for name in CONTRASTIVE])
         untuned = table[table.type == "untuned"]
         for pooler, row in untuned.iterrows():
@@ -59,8 +62,8 @@ def draw_repairs(tables: Frames) -> Drawn:
                     100 * row.sts_average_mean, color="0.35", linestyle=dashes, linewidth=1, label=named
                 )
         axes[0].set_ylabel("STS average (Spearman x 100)")
-        low = 100 * np.nanmin([table.sts_average_mean.min(), table.sts_average_low.min()])
-        axes[0].set_ylim(bottom=max(0, math.floor(low / 5) * 5 - 5))
+        for ax, names in zip(axes, (REPAIRS, CONTRASTIVE), strict=True):
+            ax.set_xlim(-0.5, len(names) - 0.5)
         for ax in axes:
             if ax.get_legend_handles_labels()[0]:
                 ax.legend(loc="lower left", ncols=3, bbox_to_anchor=(0, 1))
@@ -110,7 +113,7 @@ def draw_performance(tables: Frames) -> Drawn:
             ax.set_xlabel(label)
             panel_letter(ax, letter)
             if "temperature" in label:
-                ax.set_xscale("log")
+                _log_axis(ax)
         axes[0].set_ylabel("STS-B dev (Spearman x 100)")
     return figure, axes
 
@@ -132,7 +135,7 @@ def draw_hardest_share(tables: Frames) -> Drawn:
                 _line(ax, rows, "temperature", column, color, label)
             ax.axvline(TEMPERATURE, color="0.6", linewidth=0.8, linestyle=":")
             ax.axhline(0.5, color="0.6", linewidth=0.8, linestyle=":")
-            ax.set_xscale("log")
+            _log_axis(ax)
             ax.set_ylim(0, 1.02)
             ax.set_xlabel("temperature τ")
             ax.set_title(f"{encoder} encoder")
@@ -237,8 +240,8 @@ def draw_assumptions(tables: Frames) -> Drawn:
 # File name without suffix -> (caption, function).
 FIGURES: dict[str, tuple[str, Callable[[Frames], Drawn]]] = {
     "figure-01-repairs": (
-        "Average over the seven STS sets before and after the repair, and of the contrastive losses (right). Bars: mean "
-        "over seeds; lines on them: 95% interval over seeds. Horizontal: the untuned encoder by pooler.",
+        "Average over the seven STS sets before and after the repair, and of the contrastive losses (right); mean "
+        "and 95% interval over seeds. Horizontal: the untuned encoder, by pooler.",
         draw_repairs,
     ),
     "figure-05-angles": (
@@ -275,13 +278,15 @@ FIGURES: dict[str, tuple[str, Callable[[Frames], Drawn]]] = {
 }  # fmt: skip
 
 
-def _bar(ax: Axes, table: pd.DataFrame, name: str, at: float, color: str, label: str | None) -> None:
+def _point(ax: Axes, table: pd.DataFrame, name: str, at: float, color: str, label: str | None) -> None:
+    """STS average with its interval over seeds."""
     if name not in table.index or math.isnan(table.sts_average_mean[name]):
         return
-    row = table.loc[name]
-    ax.bar(at, 100 * row.sts_average_mean, 0.25, color=color, label=label)
-    if not math.isnan(row.sts_average_low):
-        ax.plot([at, at], [100 * row.sts_average_low, 100 * row.sts_average_high], color="black", linewidth=1)
+    row = 100 * table.loc[name, ["sts_average_mean", "sts_average_low", "sts_average_high"]].astype(float)
+    error = np.nan_to_num([[row.iloc[0] - row.iloc[1]], [row.iloc[2] - row.iloc[0]]])
+    ax.errorbar(
+        [at], [row.iloc[0]], error, fmt="o", color=color, markersize=5, capsize=3, linewidth=1.2, label=label
+    )
 
 
 def _performance(ax: Axes, table: pd.DataFrame) -> None:
@@ -309,6 +314,12 @@ def _line(ax: Axes, rows: pd.DataFrame, x: str, y: str, color: str, label: str, 
     )
     ax.plot(at, mean, dashes, color=color, label=label, linewidth=1.4)
     ax.fill_between(at, low, high, color=color, alpha=0.2, linewidth=0)
+
+
+def _log_axis(ax: Axes) -> None:
+    """A logarithmic axis with plain numbers."""
+    ax.set_xscale("log")
+    ax.xaxis.set_major_formatter(lambda value, place: f"{value:g}")
 
 
 def _standardised(ax: Axes, table: pd.DataFrame) -> None:

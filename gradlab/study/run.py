@@ -17,7 +17,7 @@ from gradlab.errors import GradlabError
 from gradlab.files import write_json
 from gradlab.study.budget import Budget, budget, measure
 from gradlab.study.conditions import plan
-from gradlab.study.runs import Task, make_run, read_json, score_transfer, train_config
+from gradlab.study.runs import Task, clear, make_run, read_json, score_transfer, train_config
 from gradlab.study.settings import StudySettings, check_parts
 
 STUDY, RUNS, REPORT, UNTUNED = "study.json", "runs", "report", "untuned.json"
@@ -149,13 +149,12 @@ class Study:
         if "repairs" in self.parts:
             self._score_untuned(transfer=False)
         self._each(make_run, [t for t in self.tasks if t.result() is None], "Runs", "run")
-        self._each(score_transfer, [t for t in self.tasks if t.transfer_missing()], "Transfer", "encoder")
         if "repairs" in self.parts and self.settings.transfer_seeds:
+            tasks = [task for task in self.tasks if task.transfer_missing()]
+            self._each(score_transfer, tasks, "Transfer", "encoder")
             self._score_untuned(transfer=True)
-        # Weights that an interruption left behind.
         for task in self.tasks:
-            if (task.folder / "encoder").exists() or (task.folder / "best").exists():
-                make_run(task)
+            clear(task)  # what an interruption left behind
 
     @property
     def _cores(self) -> int:

@@ -119,7 +119,7 @@ def make_run(task: Task) -> None:
     if task.result() is None:
         with _logged(task.folder):
             _train_and_score(task)
-    _clear(task)
+    clear(task)
 
 
 def score_transfer(task: Task) -> None:
@@ -127,7 +127,7 @@ def score_transfer(task: Task) -> None:
     if task.transfer_missing():
         with _logged(task.folder):
             _score_transfer(task)
-    _clear(task)
+    clear(task)
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
@@ -198,7 +198,7 @@ def _best(task: Task) -> Any:
     return Encoder.load(task.folder / "best", device=find_device(task.config.device))
 
 
-def _clear(task: Task) -> None:
+def clear(task: Task) -> None:
     """Delete weights that nothing needs any more: a study would fill the disk with them."""
     for name in ("checkpoints", "encoder", *(() if task.transfer_missing() else ("best",))):
         shutil.rmtree(task.folder / name, ignore_errors=True)

@@ -32,6 +32,7 @@ class StudySettings:
         seeds: runs of each headline condition, with seeds 0, 1, ...
         sweep_seeds: runs of each further value of m, τ and r.
         variant_seeds: runs of each condition with the effective ratio 2r.
+        sts_seeds: runs of each row of the repairs' table that the seven STS sets are scored for.
         transfer_seeds: runs of each row of the repairs' table that the transfer tasks are scored for.
         margins, temperatures, ratios: the values of m, τ and r.
         eval_every: steps between evaluations on STS-B dev; the best encoder of a run is the one that counts.
@@ -45,7 +46,7 @@ class StudySettings:
     """
 
     name: str = "light"
-    steps: int | None = 100
+    steps: int | None = 60
     batch_size: int = 64
     max_length: int = 32
     learning_rate: float = 1e-4
@@ -55,26 +56,36 @@ class StudySettings:
     seeds: int = 5
     sweep_seeds: int = 3
     variant_seeds: int = 3
+    sts_seeds: int = 3
     transfer_seeds: int = 1
-    margins: tuple[float, ...] = (0.3, 0.5, 1.0)
+    margins: tuple[float, ...] = (0.3, 1.0)
     temperatures: tuple[float, ...] = (0.01, 0.05, 0.3, 3.0)
-    ratios: tuple[float, ...] = (0.25, 0.5, 1.0, 2.0)
-    eval_every: int = 50
+    ratios: tuple[float, ...] = (0.25, 1.0, 2.0)
+    eval_every: int = 30
     watch_every: int = 20
     watch_batches: int = 2
     analysis_batches: int = 8
     analysis_batch: int = 128
 
     def __post_init__(self) -> None:
-        for name in ("steps", "batch_size", "seeds", "eval_every", "watch_every", "watch_batches",
-                     "analysis_batches", "sweep_seeds", "variant_seeds", "transfer_seeds"):  # fmt: skip
-            value = getattr(self, name)
-            least = 0 if name in ("sweep_seeds", "variant_seeds", "transfer_seeds") else 1
-            if value is not None and value < least:
-                raise GradlabError(f"{name} must be at least {least}, not {value}")
+        counts = (
+            "steps",
+            "batch_size",
+            "seeds",
+            "eval_every",
+            "watch_every",
+            "watch_batches",
+            "analysis_batches",
+        )
+        maybe_none = ("sweep_seeds", "variant_seeds", "sts_seeds", "transfer_seeds")
+        for least, names in ((1, counts), (0, maybe_none)):
+            for name in names:
+                value = getattr(self, name)
+                if value is not None and value < least:
+                    raise GradlabError(f"{name} must be at least {least}, not {value}")
         for name in ("margins", "temperatures", "ratios"):
             values = tuple(float(value) for value in getattr(self, name))
-            if not all(0 < value < float("inf") for value in values):
+            if not values or not all(0 < value < float("inf") for value in values):
                 raise GradlabError(f"{name} must be positive numbers, not {getattr(self, name)}")
             object.__setattr__(self, name, values)
 
@@ -106,6 +117,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "batch_size": 128,
         "learning_rate": 1e-5,
         "pooler": "cls_mlp",
+        "sts_seeds": 5,
         "transfer_seeds": 3,
         "margins": (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0),
         "temperatures": (0.01, 0.03, 0.05, 0.1, 0.3, 0.5, 1.0, 3.0),
