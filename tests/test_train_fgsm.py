@@ -69,7 +69,7 @@ def test_step_equals_a_separately_computed_gradient(bert, epsilon):
     plain = naive_loss(objective, embedded, lengths)
     assert float(output.loss.detach()) == pytest.approx(float(expected.detach()), abs=1e-12)
     if epsilon == 1e-3:
-        assert float(output.loss) > float(plain) + 1e-3  # an adversarial step makes the loss worse
+        assert float(output.loss.detach()) > float(plain.detach()) + 1e-3  # an adversarial step makes the loss worse
     # First order: the loss grows by ε times the L1 norm of the gradient.
     growth = epsilon * float(sum(gradient.abs().sum() for gradient in gradients))
     assert float(output.loss - plain.detach()) == pytest.approx(growth, rel=0.2)

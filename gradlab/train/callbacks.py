@@ -15,7 +15,7 @@ from gradlab.views import unit_rows
 
 if TYPE_CHECKING:
     from gradlab.train.loop import Trainer
-    from gradlab.train.objective import Output
+    from gradlab.train.outputs import Output
 
 
 class Callback:

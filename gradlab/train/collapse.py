@@ -11,7 +11,7 @@ from gradlab.train.callbacks import Callback
 if TYPE_CHECKING:
     from gradlab.train.config import TrainConfig
     from gradlab.train.loop import Trainer
-    from gradlab.train.objective import Output
+    from gradlab.train.outputs import Output
 
 
 class CollapseWatch(Callback):

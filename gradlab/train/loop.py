@@ -26,7 +26,8 @@ from gradlab.train.corpus import Corpus
 from gradlab.train.distributed import Processes
 from gradlab.train.interruption import Interruption
 from gradlab.train.metrics import Metrics, read_metrics, start_trackers
-from gradlab.train.objective import MLP, Objective, Output, freeze_unused
+from gradlab.train.objective import MLP, Objective, freeze_unused
+from gradlab.train.outputs import Output
 from gradlab.train.parts import Parts
 from gradlab.train.progress import Progress, say
 from gradlab.train.random_state import random_state, restore_random_state, seed_everything, undisturbed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,58 +20,12 @@ from gradlab.train.batches import Packed, pack
 from gradlab.train.distributed import Processes
 from gradlab.train.dropout import fast_dropout
 from gradlab.train.fgsm import FGSM, PreviousFGSM
+from gradlab.train.lookup import Embedded, augment, encode, look_up, takes_embeddings
+from gradlab.train.outputs import Batch, Output
 from gradlab.train.parts import Parts
 from gradlab.train.queue import age_statistics
 
 Sequences = Sequence[NDArray[Any]]
-Embedded = Sequence[Tensor]
-
-
-@dataclass(frozen=True)
-class Output:
-    """One batch's loss and the embeddings that it was computed from, of all processes.
-
-    Attributes:
-        loss: a scalar that gradient flows from.
-        anchors, positives: (N, D), not normalised.
-        extra_negatives: (M, D) or None.
-        in_batch_negatives: whether the other sentences of the batch were negatives too.
-        negative_ages: (M,) in steps, of negatives that came from the queue alone; see `gradlab.train.queue.Queue`.
-        keys: (N, D), what the queue takes in after the step; None without a queue.
-        encoded: anchors as the encoder gives them, before any head, of this process alone and without gradient;
-            None where there is no head.
-    """
-
-    loss: Tensor
-    anchors: Tensor
-    positives: Tensor
-    extra_negatives: Tensor | None = None
-    in_batch_negatives: bool = True
-    negative_ages: Tensor | None = None
-    keys: Tensor | None = None
-    encoded: Tensor | None = None
-
-    @property
-    def has_negatives(self) -> bool:
-        """False at the beginning of a run whose negatives are those of a queue that began empty."""
-        return self.in_batch_negatives or self.extra_negatives is not None
-
-
-@dataclass(frozen=True)
-class Batch:
-    """What :meth:`Objective.prepare` laid out.
-
-    Attributes:
-        online: sequences of the trained branch: both views, anchors first, or the anchors alone where the
-            momentum branch makes the positives.
-        target: second views for the momentum branch, if there is one.
-        changed: of the rows of ``online`` as its groups hold them, those whose embeddings the augmentation changes;
-            None where it changes ids or nothing.
-    """
-
-    online: Packed
-    target: Packed | None = None
-    changed: Tensor | None = None
 
 
 class Objective(nn.Module):
@@ -183,7 +137,9 @@ class Objective(nn.Module):
         perturbed = self.fgsm is not None and torch.is_grad_enabled()
         embedded = None
         if perturbed or batch.changed is not None:
-            embedded = self._look_up(self.encoder, batch.online, batch.changed)
+            embedded = look_up(self.encoder, batch.online)
+        if embedded is not None and batch.changed is not None and self._embedding_view is not None:
+            embedded = augment(embedded, batch.online, batch.changed, self._embedding_view)
         if self.fgsm is not None and perturbed:
             embedded = self._perturb(self.fgsm, batch.online, embedded, keys, gather)
         output = self._output(batch.online, embedded, keys, gather)
@@ -201,7 +157,7 @@ class Objective(nn.Module):
                 extra = queued if extra is None else torch.cat([extra, queued])
         in_batch = self.parts.in_batch_negatives
         if extra is None and not in_batch and self.queue is not None:
-            # Nothing pushes yet: every loss of this family is constant, with a gradient of zero.
+            # Nothing pushes yet: the step leaves the weights as they are.
             loss = 0 * (anchors.sum() + positives.sum())
         else:
             loss = self.loss(anchors, positives, extra, normalize=True, in_batch_negatives=in_batch)
@@ -267,10 +223,10 @@ class Objective(nn.Module):
         """What the momentum branch makes of the second views, (N, D)."""
         assert self.momentum is not None
         encoder, head, projection = (self.momentum.copies[name] for name in ("encoder", "head", "projection"))
-        changed = (
-            torch.ones_like(packed.order, dtype=torch.bool) if self._embedding_view is not None else None
-        )
-        embedded = self._look_up(encoder, packed, changed)
+        embedded = None
+        if self._embedding_view is not None:
+            every = torch.ones_like(packed.order, dtype=torch.bool)
+            embedded = augment(look_up(encoder, packed), packed, every, self._embedding_view)
         return self._embed(encoder, head, projection, packed, embedded)[0]
 
     def _perturb(
@@ -309,40 +265,12 @@ class Objective(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """Rows behind the heads, in float32 at least, and before them, without gradient."""
         with self._working():
-            encoded = torch.cat(self._encode(encoder, packed, embedded))
+            if embedded is None and self._shares_lookup:
+                embedded = look_up(encoder, packed)
+            encoded = encode(encoder, packed, embedded)
             rows = projection(head(encoded))
         rows = rows.to(torch.promote_types(rows.dtype, torch.float32))[packed.order]
         return rows, encoded.detach()[packed.order]
-
-    def _encode(self, encoder: Any, packed: Packed, embedded: Embedded | None) -> list[Tensor]:
-        embedded = embedded if embedded is not None else self._look_up(encoder, packed)
-        if embedded is None:
-            return [encoder(group.input_ids, group.attention_mask) for group in packed.groups]
-        return [
-            encoder(None, group.attention_mask, inputs_embeds=rows)
-            for group, rows in zip(packed.groups, embedded, strict=True)
-        ]
-
-    def _look_up(self, encoder: Any, packed: Packed, changed: Tensor | None = None) -> Embedded | None:
-        """(rows, length, D) for each group, those of ``changed`` rows augmented; None where ids are encoded as they are."""
-        if not self._shares_lookup:
-            return None
-        # One look-up for all groups: each has a gradient of the size of the vocabulary.
-        table = encoder.model.get_input_embeddings()
-        flat = table(torch.cat([group.input_ids.flatten() for group in packed.groups]))
-        parts = flat.split([group.input_ids.numel() for group in packed.groups])
-        embedded = [
-            part.view(*group.input_ids.shape, -1) for group, part in zip(packed.groups, parts, strict=True)
-        ]
-        if self._embedding_view is None or changed is None:
-            return embedded
-        sizes = [len(rows) for rows in embedded]
-        return [
-            torch.where(
-                rows_changed[:, None, None], self._embedding_view.embeddings(rows, group.attention_mask), rows
-            )
-            for rows, group, rows_changed in zip(embedded, packed.groups, changed.split(sizes), strict=True)
-        ]
 
     @contextlib.contextmanager
     def _working(self) -> Iterator[None]:
@@ -360,26 +288,6 @@ class MLP(nn.Sequential):
         nn.init.normal_(linear.weight, std=0.02)
         nn.init.zeros_(linear.bias)
         super().__init__(linear, nn.Tanh())
-
-
-def takes_embeddings(encoder: Encoder) -> bool:
-    """Whether the encoder computes the same from looked-up embeddings as from token ids, to the last bit."""
-    ids = encoder.tokenizer("a probe of a few words")["input_ids"]
-    shorter = [*ids[:2], *ids[-1:]]
-    group = pack([np.array(ids), np.array(shorter)], encoder.tokenizer.pad_token_id, groups=1).groups[0]
-    group = group.to(encoder.device)
-    training = encoder.training
-    encoder.eval()
-    try:
-        with torch.no_grad():
-            expected = encoder(group.input_ids, group.attention_mask)
-            embeds = encoder.model.get_input_embeddings()(group.input_ids)
-            found = encoder(None, group.attention_mask, inputs_embeds=embeds)
-        return torch.equal(expected, found)
-    except (TypeError, ValueError, NotImplementedError, AttributeError):
-        return False
-    finally:
-        encoder.train(training)
 
 
 def freeze_unused(objective: Objective) -> None:

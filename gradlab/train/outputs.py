@@ -1,0 +1,56 @@
+"""What goes into an objective and what comes out of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from gradlab.train.batches import Packed
+
+
+@dataclass(frozen=True)
+class Output:
+    """One batch's loss and the embeddings that it was computed from, of all processes.
+
+    Attributes:
+        loss: a scalar that gradient flows from.
+        anchors, positives: (N, D), not normalised.
+        extra_negatives: (M, D) or None.
+        in_batch_negatives: whether the other sentences of the batch were negatives too.
+        negative_ages: (M,) in steps, of negatives that came from the queue alone; see `gradlab.train.queue.Queue`.
+        keys: (N, D), what the queue takes in after the step; None without a queue.
+        encoded: anchors as the encoder gives them, before any head, of this process alone and without gradient;
+            None where there is no head.
+    """
+
+    loss: Tensor
+    anchors: Tensor
+    positives: Tensor
+    extra_negatives: Tensor | None = None
+    in_batch_negatives: bool = True
+    negative_ages: Tensor | None = None
+    keys: Tensor | None = None
+    encoded: Tensor | None = None
+
+    @property
+    def has_negatives(self) -> bool:
+        """False at the beginning of a run whose negatives are those of a queue that began empty."""
+        return self.in_batch_negatives or self.extra_negatives is not None
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What :meth:`Objective.prepare` laid out.
+
+    Attributes:
+        online: sequences of the trained branch: both views, anchors first, or the anchors alone where the
+            momentum branch makes the positives.
+        target: second views for the momentum branch, if there is one.
+        changed: of the rows of ``online`` as its groups hold them, those whose embeddings the augmentation changes;
+            None where it changes ids or nothing.
+    """
+
+    online: Packed
+    target: Packed | None = None
+    changed: Tensor | None = None
