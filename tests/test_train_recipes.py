@@ -223,6 +223,9 @@ def test_recipes_train_at_the_shell_and_are_recorded(bert, tmp_path, monkeypatch
         assert config["loss_settings"] == {"margin": 0.31, "static_ratio": 1.75}
     if name == "esimcse":
         assert config["queue_size"] == 25
+    code, _, err = run(monkeypatch, capsys, "--resume", "--output", tmp_path / "run")
+    assert code == 0, err
+    assert "Resuming after step 3" in err
     code, _, err = run(
         monkeypatch, capsys, "--config", tmp_path / "run" / "manifest.json", "--output", tmp_path / "again",
         "--no-in-batch-negatives", "--queue-size", 20, "--loss", "infonce", "--queue-initial", 5,
@@ -262,13 +265,13 @@ def test_collapse_is_told_once_with_its_reason(bert, tmp_path, capsys, monkeypat
         seconds = 0.0
 
         def __init__(self, every):
-            assert every == 0
+            assert every == 1
 
         def on_step(self, trainer, output):
             trainer.record("diagnostics", {"negative_cosine": next(cosines), "effective_rank": 1.5})
 
     monkeypatch.setattr("gradlab.train.loop.Diagnostics", Pretend)
-    settings = {"diagnostics_every": 0, "momentum": 0.0, "queue_size": 16, "in_batch_negatives": False}
+    settings = {"diagnostics_every": 1, "momentum": 0.0, "queue_size": 16, "in_batch_negatives": False}
     train(small_config(bert, tmp_path, **settings))
     told = [line for line in capsys.readouterr().err.splitlines() if "Warning" in line]
     assert len(told) == 1
@@ -282,7 +285,7 @@ def test_collapse_watch_looks_at_records_only(bert, tmp_path):
 
     class Trainer:
         step = 4
-        config = TrainConfig(**NEEDED)
+        config = TrainConfig(**NEEDED, diagnostics_every=2)
 
         def say(self, message):
             raise AssertionError(message)

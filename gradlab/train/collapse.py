@@ -25,8 +25,9 @@ class CollapseWatch(Callback):
         self.step: int | None = None
 
     def on_step(self, trainer: Trainer, output: Output) -> None:
-        """Look at what has been recorded so far."""
-        if self.step is not None or trainer.history.last_step() != trainer.step:
+        """Look at what has been recorded so far, after each record of the diagnostics."""
+        every = trainer.config.diagnostics_every
+        if self.step is not None or not every or trainer.step % every:
             return
         finding = collapse(of_encoder(trainer.history), DIAGNOSTICS)
         if finding is not None:

@@ -35,11 +35,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("sweep", type=Path)
+    parser.add_argument("sweeps", type=Path, nargs="+", metavar="FOLDER", help="of the sweep, or of several")
     parser.add_argument("--spec", type=Path, default=ROOT / "sweeps" / "recipes.toml")
     parser.add_argument("--output", type=Path, default=ROOT / "figures" / "recipes")
     arguments = parser.parse_args()
-    runs = read_runs(arguments.sweep)
+    runs = [run for sweep in arguments.sweeps for run in read_runs(sweep)]
     spec = read_spec(arguments.spec, light=True)
     spec = spec.with_base({"model": "-", "train_file": "-", "backbone": "bert-base"})
     found = {point.label: kept for point in spec.points({}) if (kept := runs_of(point, runs))}
