@@ -217,15 +217,18 @@ class TestPlan:
         assert arccon.embeddings  # conjecture 3
         assert arccon.sts  # repairs
 
-    def test_headline_comes_first_seed_by_seed(self) -> None:
+    def test_seed_by_seed_headline_first_variants_last(self) -> None:
         runs = plan(self.settings, PARTS, 32)
-        order = [(run.priority, run.seed) for run in runs]
-        assert order == sorted(order)
+        variants = [run.condition.name.endswith("(2r)") for run in runs]
+        assert variants == sorted(variants)
+        main = [(run.seed, run.priority) for run in runs[: variants.index(True)]]
+        assert main == sorted(main)
+        assert {seed for seed, _ in main} == {0, 1}
 
     def test_a_part_alone(self) -> None:
         runs = plan(self.settings, ["conjecture1"], 32)
         names = [run.condition.name for run in runs]
-        assert names == ["baseline", NO_DISSIPATION] * 2 + ["m=1"]
+        assert names == ["baseline", NO_DISSIPATION, "m=1", "baseline", NO_DISSIPATION]
         assert not any(run.sts or run.transfer for run in runs)
 
     def test_a_run_has_what_other_parts_will_read(self) -> None:
@@ -284,8 +287,8 @@ class TestSettings:
         assert check_parts(None) == PARTS
 
     def test_the_command_names_what_differs(self, tmp_path) -> None:
-        settings = StudySettings.preset("light", steps=40, ratios=(1.0, 2.0))
+        settings = StudySettings.preset("light", steps=50, ratios=(1.0, 2.0))
         text = command(str(tmp_path), tmp_path / "sentences.txt", settings)
         assert "--setting light" in text
-        assert "--steps 40 --ratios 1,2" in text
+        assert "--steps 50 --ratios 1,2" in text
         assert str(tmp_path) not in text

@@ -55,7 +55,7 @@ class Planned:
     Attributes:
         condition: what is trained.
         seed: of order, dropout and held-out share; runs of one seed are paired.
-        priority: headline runs come first.
+        priority: of a seed's runs headline ones come first; variants come after everything else.
         parts: the parts that read it.
         sts: whether the seven STS sets are scored.
         transfer: whether the transfer tasks are.
@@ -117,7 +117,7 @@ def plan(settings: StudySettings, parts: Iterable[str], dimensions: int) -> list
             found[key] = _merged(found[key], planned) if key in found else planned
     wanted = [planned for planned in found.values() if set(planned.parts) & set(parts)]
     # Seed by seed, so that what is done at any time is a whole table of fewer seeds.
-    return sorted(wanted, key=lambda run: (run.priority, run.seed))
+    return sorted(wanted, key=lambda run: (run.priority == VARIANT, run.seed, run.priority))
 
 
 def _merged(one: Planned, other: Planned) -> Planned:
