@@ -40,8 +40,13 @@ class LengthBias:
 
     @property
     def slope(self) -> float:
-        """Change of ``excess`` a unit of length difference, by least squares over all pairs; below 0 is length bias."""
+        """Change of ``excess`` a unit of length difference, by least squares over all pairs; below 0 is length bias.
+
+        NaN where all pairs differ by the same.
+        """
         x, y, weight = (self.curve[name].astype(float) for name in ("difference", "excess", "pairs"))
+        if len(x) < 2:
+            return float("nan")
         centred = x - np.average(x, weights=weight)
         return float((weight * centred * y).sum() / (weight * centred**2).sum())
 

@@ -20,6 +20,7 @@ COMMANDS = {
     "verify": ("verify", "Compare every closed form with autograd."),
     "decompose": ("decompose", "Find the components of any loss from its gradients."),
     "train": ("train", "Fine-tune an encoder with any loss, measuring its gradient on the way."),
+    "analyse": ("analyse", "Analyse queues, momentum branches, length bias and spectra."),
     "sweep": ("sweep", "Train over grids and seeds of any settings, with several workers."),
     "report": ("report", "Show a training run as one page: verdicts, curves, histograms."),
     "evaluate": ("evaluate", "Evaluate an encoder on STS and transfer tasks."),
