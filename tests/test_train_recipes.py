@@ -268,7 +268,10 @@ def test_collapse_is_told_once_with_its_reason(bert, tmp_path, capsys, monkeypat
             assert every == 1
 
         def on_step(self, trainer, output):
-            trainer.record("diagnostics", {"negative_cosine": next(cosines), "effective_rank": 1.5})
+            trainer.record(
+                "diagnostics",
+                {"negative_cosine": next(cosines), "positive_cosine": 1.0, "effective_rank": 1.5},
+            )
 
     monkeypatch.setattr("gradlab.train.loop.Diagnostics", Pretend)
     settings = {"diagnostics_every": 1, "momentum": 0.0, "queue_size": 16, "in_batch_negatives": False}
@@ -281,11 +284,13 @@ def test_collapse_is_told_once_with_its_reason(bert, tmp_path, capsys, monkeypat
 
 def test_collapse_watch_looks_at_records_only(bert, tmp_path):
     watch = CollapseWatch()
-    history = History.of([(step, "diagnostics", "negative_cosine", 0.5) for step in range(5)])
+    history = cosines_of([0.9] * 5, [0.5] * 5)
 
     class Trainer:
         step = 4
         config = TrainConfig(**NEEDED, diagnostics_every=2)
+
+        scores = {}
 
         def say(self, message):
             raise AssertionError(message)
@@ -298,14 +303,67 @@ def test_collapse_watch_looks_at_records_only(bert, tmp_path):
 
 def test_reasons_of_collapse():
     def config(**settings):
-        return TrainConfig(**NEEDED, queue_size=8, in_batch_negatives=False, **settings)
+        return TrainConfig(**NEEDED, queue_size=8, **{"in_batch_negatives": False} | settings)
 
-    assert "no predictor" in reason(config(momentum=0.0))
+    assert "there is no predictor" in reason(config(momentum=0.0))
     assert "predictor alone" in reason(config(momentum=0.0, predictor_layers=2))
-    assert reason(config(momentum=0.9)) is None
-    assert reason(config(momentum=0.0, momentum_end=0.9, momentum_schedule="linear")) is None
-    assert reason(config()) is None
-    assert reason(config(momentum=0.0, momentum_use="queue")) is None
+    for settings in ({"momentum": 0.9}, {"momentum": 0.0, "momentum_end": 0.9, "momentum_schedule": "linear"}, {},
+                     {"momentum": 0.0, "momentum_use": "queue"}):  # fmt: skip
+        assert "raise momentum" in reason(config(**settings))
+        assert "no inertia" not in reason(config(**settings))
+    assert reason(config(momentum=0.0, in_batch_negatives=True)) is None
+    assert reason(TrainConfig(**NEEDED)) is None
+
+
+def cosines_of(positives, negatives):
+    rows = [(20 * k, "diagnostics", "positive_cosine", value) for k, value in enumerate(positives)]
+    return History.of(
+        rows + [(20 * k, "diagnostics", "negative_cosine", value) for k, value in enumerate(negatives)]
+    )
+
+
+@pytest.mark.parametrize(
+    ("positives", "negatives", "step"),
+    [
+        # Healthy: views of one sentence are and stay closer than those of different ones.
+        ([0.945, 0.93, 0.9, 0.9, 0.9], [0.925, 0.8, 0.5, 0.3, 0.2], None),
+        # As measured of two equal branches, whose collapse oscillates.
+        ([0.945, 0.964, 0.988, 0.759, 0.988, 0.95], [0.925, 0.964, 0.988, 0.697, 0.987, 0.931], 80),
+        # New heads tell nothing apart at first, and then they do.
+        ([0.0, 0.2, 0.3, 0.6, 0.7, 0.7, 0.7, 0.7], [0.0, 0.2, 0.2, 0.1, 0.1, 0.1, 0.1, 0.1], None),
+        # They never do.
+        ([0.0, 0.3, 0.3, 0.2, 0.2, 0.2], [0.0, 0.3, 0.3, 0.2, 0.2, 0.2], 100),
+        ([0.0, 0.3, 0.3, 0.2, 0.2], [0.0, 0.3, 0.3, 0.2, 0.2], None),  # not yet
+        # They do, and then no longer.
+        ([0.0, 0.5, 0.3, 0.2, 0.2], [0.0, 0.1, 0.3, 0.2, 0.2], 80),
+        ([], [], None),
+    ],
+)
+def test_views_that_are_no_closer_than_strangers(positives, negatives, step):
+    found = collapse_module.indistinct(cosines_of(positives, negatives))
+    assert (found and found.step) == step
+    if found:
+        assert "own view has a cosine of" in found.headline
+        assert collapse_module.evidence(cosines_of(positives, negatives), {}) == found
+
+
+@pytest.mark.parametrize(
+    ("scores", "step"),
+    [
+        ({0: 0.479, 40: 0.279, 80: 0.1}, 80),
+        ({0: 0.479, 40: 0.279, 80: 0.5, 120: 0.2}, None),
+        ({0: 0.479, 40: 0.6, 80: 0.1, 120: 0.2}, 120),
+        ({0: 0.479, 40: 0.279}, None),
+        ({0: 0.479, 40: float("nan"), 80: float("nan")}, 80),  # constant embeddings have no correlation
+        ({40: 0.2, 80: 0.1}, None),
+        ({0: -0.1, 40: -0.2, 80: -0.3}, None),
+        ({}, None),
+    ],
+)
+def test_scores_that_training_ruins(scores, step):
+    found = collapse_module.ruined(scores)
+    assert (found and found.step) == step
+    assert collapse_module.evidence(History(), scores) == found
 
 
 def test_mean_cosine_is_the_mean_of_all_pairs():
@@ -359,6 +417,7 @@ def test_collapse_of_the_encoder_is_what_counts():
     rows = [(step, "diagnostics", "negative_cosine", 0.1) for step in range(6)]
     rows += [(step, "diagnostics", "encoder_cosine", 0.5 if step == 0 else 0.995) for step in range(6)]
     rows += [(step, "diagnostics", "encoder_rank", 1.2) for step in range(6)]
+    rows += [(step, "diagnostics", "positive_cosine", 0.9) for step in range(6)]
     finding = collapse_module.collapse(collapse_module.of_encoder(History.of(rows)), "diagnostics")
     assert finding.step == 3
     assert "effective rank of 1.2" in finding.headline
