@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 from array_api_compat import array_namespace
 
-from gradlab._arrays import Array, logsumexp, softmax, take
+from gradlab._arrays import Array, detach, logsumexp, softmax, softmax_of_all, take
 
 
 @dataclasses.dataclass(frozen=True)
@@ -145,6 +145,19 @@ class Negatives:
     def softmax(self, temperature: float) -> Array:
         """Softmax of ``cos θ_k / τ``, (..., K)."""
         return softmax(self.cosine / temperature)
+
+    def log_sum_exp_of_all(self, temperature: float) -> Array:
+        """``log Σ_ik exp(cos θ_ik / τ)`` over all pairs of the batch, a scalar."""
+        return logsumexp(array_namespace(self.cosine).reshape(self.cosine / temperature, (-1,)))
+
+    def softmax_of_all(self, temperature: float) -> Array:
+        """Softmax of ``cos θ_ik / τ`` over all pairs of the batch together, (N, K)."""
+        return softmax_of_all(self.cosine / temperature)
+
+    def shares_of_all(self, temperature: float) -> Array:
+        """What falls to each anchor of `softmax_of_all`, (N,); without gradient."""
+        weight = detach(self.softmax_of_all(temperature))
+        return array_namespace(weight).sum(weight, axis=-1)
 
     def shifted(self, increment: Array) -> Negatives:
         """The same negatives with their cosines (..., K) changed by ``increment``, to first order."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Callable
 from typing import Any
 
 from array_api_compat import array_namespace, is_numpy_array, is_torch_array
@@ -56,22 +57,44 @@ class Views:
     def other_view(self) -> Negatives:
         """Anchor i to the other view's sentences and the extra negatives, (N, K); -inf at j = i."""
         own = slice(0, None) if self.in_batch_negatives else None
-        return Negatives.from_vectors(self.anchors, self.negative_vectors, own)
+        return self._compare(self.anchors, self.negative_vectors, own)
 
     @functools.cached_property
     def same_view(self) -> Negatives:
         """Anchor i to the other anchors, ``Q_ij``, (N, N); -inf at j = i."""
-        return Negatives.from_vectors(self.anchors, self.anchors, slice(0, None))
+        return self._compare(self.anchors, self.anchors)
 
     @functools.cached_property
     def same_view_fixed(self) -> Negatives:
         """`same_view` with the other anchors held fixed: no gradient through ``h_j``."""
-        return Negatives.from_vectors(self.anchors, detach(self.anchors), slice(0, None))
+        return self._compare(self.anchors, detach(self.anchors))
 
     @functools.cached_property
     def positive_view(self) -> Negatives:
         """Positive i to the other positives, ``Q'_ij``, (N, N); -inf at j = i."""
-        return Negatives.from_vectors(self.positives, self.positives, slice(0, None))
+        return self._compare(self.positives, self.positives)
+
+    def _compare(self, first: Array, second: Array, own: slice | None = slice(0, None)) -> Negatives:
+        """Each of N rows to all K others; the arguments are those of `Negatives.from_vectors`."""
+        return Negatives.from_vectors(first, second, own)
+
+    def total_weight(self, weight: Callable[[Views], Array]) -> Array:
+        """``Σ_j sg(W_ij)``, (N,), of what `weight` makes of these views; see `weighted_cosines`."""
+        weights = detach(weight(self))
+        return array_namespace(weights).sum(weights, axis=-1)
+
+    def weighted_cosines(self, weight: Callable[[Views], Array], negatives: Negatives) -> tuple[Array, Array]:
+        """Sums over the negatives of each anchor; views that are evaluated in blocks never hold all weights.
+
+        Args:
+            weight: maps these views, or a block of their anchors, to the weights of those anchors, (N, K).
+            negatives: of these views, (N, K).
+
+        Returns:
+            ``Σ_j sg(W_ij)`` and ``Σ_j sg(W_ij) cos θ_ij``, (N,) each.
+        """
+        xp, weights = array_namespace(self.anchors), detach(weight(self))
+        return xp.sum(weights, axis=-1), xp.sum(weights * negatives.finite_cosine, axis=-1)
 
     def with_fixed_positives(self) -> Views:
         """The same views with the other view and the extra negatives held fixed: no gradient reaches them."""

@@ -15,8 +15,10 @@ from array_api_compat import array_namespace
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import gradlab
-from gradlab.blocks.evaluation import CPU_ENTRIES, FEWEST_ROWS, Evaluation, default_block_size
-from gradlab.losses.base import PairLoss
+from gradlab.blocks.batch_evaluation import BatchEvaluation
+from gradlab.blocks.pair_evaluation import PairEvaluation
+from gradlab.blocks.products import CPU_ENTRIES, FEWEST_ROWS, default_block_size
+from gradlab.losses.base import BatchLoss, Loss, PairLoss
 from gradlab.losses.registry import loss_class
 from gradlab.views import Views
 
@@ -26,12 +28,47 @@ RECOMBINED = [
     {"gate": "met", "weight": "arccon", "ratio": "mpt", "effective_ratio": "2r"},
     {"gate": "0.5", "weight": "uniform", "ratio": "0.0"},
 ]
-LOSSES = [gradlab.get_loss(name) for name in PAIR_NAMES] + [
+PAIR_LOSSES = [gradlab.get_loss(name) for name in PAIR_NAMES] + [
     gradlab.get_loss("baseline", effective_ratio="2r"),
     *(gradlab.get_loss("recombined", **parts) for parts in RECOMBINED),
 ]
-SMOOTH = [loss for loss in LOSSES if not loss.surrogate]
+BATCH_NAMES = [name for name in gradlab.loss_names() if name not in PAIR_NAMES]
+WITHOUT_SIMILARITIES = ("barlow_twins", "vicreg")
+RECOMBINED_ON_VIEWS = [
+    {"gate": "modified_mhe", "weight": "infonce", "ratio": "arccon"},
+    {"gate": "infonce", "weight": "mhs", "ratio": "mhe", "effective_ratio": "2r"},
+    {"gate": "1.0", "weight": "vicreg", "ratio": "2.0"},
+    {"gate": "met", "weight": "2.0 * modified_barlow_twins", "ratio": "barlow_twins"},
+]
+BATCH_LOSSES = [
+    *(gradlab.get_loss(name) for name in BATCH_NAMES),
+    *(
+        gradlab.get_loss(name, preset="as_published")
+        for name in BATCH_NAMES
+        if "as_published" in loss_class(name).presets
+    ),
+    *(gradlab.get_loss("recombined", **parts) for parts in RECOMBINED_ON_VIEWS),
+]
+LOSSES = PAIR_LOSSES + BATCH_LOSSES
+# Losses whose gradient is that of their value: no surrogates, and no other rows held fixed.
+SMOOTH = [loss for loss in PAIR_LOSSES if not loss.surrogate] + [
+    loss for loss in BATCH_LOSSES if loss.name in ("mhe", *WITHOUT_SIMILARITIES)
+]
 all_losses = pytest.mark.parametrize("loss", LOSSES, ids=str)
+
+
+def reductions(loss: Loss) -> tuple[str, ...]:
+    """Those that a loss has: a loss with one value a batch has no others than its mean and its sum."""
+    row = torch.ones(2, 1, dtype=torch.float64)
+    return ("mean", "sum", "none")[: 3 if loss.value_of(Views(row, row)).ndim else 2]
+
+
+ALL_REDUCTIONS = [
+    (loss, reduction) for loss in LOSSES for reduction in reductions(loss) if reduction != "sum"
+]
+all_reductions = pytest.mark.parametrize(
+    ("loss", "reduction"), ALL_REDUCTIONS, ids=[f"{loss}-{reduction}" for loss, reduction in ALL_REDUCTIONS]
+)
 
 
 @pytest.fixture(autouse=True)
@@ -75,7 +112,7 @@ def gradients(
 
 
 def assert_equal_to_autograd(
-    loss: PairLoss,
+    loss: Loss,
     rows: list[torch.Tensor | None],
     block_size: int | None,
     tolerance: float,
@@ -84,7 +121,7 @@ def assert_equal_to_autograd(
 ) -> None:
     """Values and whole gradients, in every reduction, each relative to its largest entry (or the smallest scale)."""
     anchors = rows[0]
-    for reduction in ("mean", "sum", "none"):
+    for reduction in reductions(loss):
         upstream = (
             torch.linspace(-1, 2, len(anchors)).to(anchors) if reduction == "none" else torch.tensor(1.7)
         )
@@ -112,20 +149,25 @@ def assert_equal_to_autograd(
     ],
 )
 def test_equals_autograd_in_float64(
-    loss: PairLoss, size: int, extra: int, in_batch: bool, block_size: int | None
+    loss: Loss, size: int, extra: int, in_batch: bool, block_size: int | None
 ) -> None:
+    if isinstance(loss, BatchLoss) and not in_batch:
+        with pytest.raises(gradlab.GradlabError, match="cannot do without in-batch negatives"):
+            gradlab.blockwise(loss)(*views(size, extra), in_batch_negatives=False)
+        return
     assert_equal_to_autograd(loss, views(size, extra), block_size, 1e-12, in_batch_negatives=in_batch)
 
 
 @all_losses
-def test_equals_autograd_in_float32(loss: PairLoss) -> None:
+def test_equals_autograd_in_float32(loss: Loss) -> None:
     assert_equal_to_autograd(loss, views(300, 40, 96, torch.float32), 128, 1e-5)
 
 
 @all_losses
-def test_more_columns_than_one_product_takes(loss: PairLoss) -> None:
+def test_more_columns_than_one_product_takes(loss: Loss) -> None:
     """Products are split at 1024 negatives on a CPU."""
-    assert_equal_to_autograd(loss, views(40, 2100, 6), 32, 1e-12)
+    block_size = 32 if isinstance(loss, PairLoss) else 600  # of which extra negatives are anchors too
+    assert_equal_to_autograd(loss, views(40, 2100, 6), block_size, 1e-12)
 
 
 def test_rows_of_any_layout() -> None:
@@ -145,7 +187,7 @@ def test_rows_of_any_layout() -> None:
 
 
 @all_losses
-def test_duplicates_coincidences_and_ties(loss: PairLoss) -> None:
+def test_duplicates_coincidences_and_ties(loss: Loss) -> None:
     """Rows of ±1/2: cosines are exact, so ties are ties in any order of summation; the first one counts."""
     signs = torch.tensor([[1 if index >> bit & 1 else -1 for bit in range(4)] for index in range(16)])
     anchors = (signs[[0, 1, 2, 3, 3, 5, 6, 6, 15, 0]].double() / 2).requires_grad_()
@@ -153,14 +195,14 @@ def test_duplicates_coincidences_and_ties(loss: PairLoss) -> None:
     rows = [anchors, positives, None]
     if not loss(*rows).isfinite():  # an infinite weight times its cosine
         assert loss.surrogate
-        with pytest.raises(gradlab.GradlabError, match=r"recombined is (nan|inf|-inf) at anchor"):
+        with pytest.raises(gradlab.GradlabError, match=r"recombined is (nan|inf|-inf)( at anchor| on these)"):
             gradlab.blockwise(loss, 3)(*rows)
         return
     assert_equal_to_autograd(loss, rows, 3, 1e-12)
 
 
 @all_losses
-def test_all_rows_equal(loss: PairLoss) -> None:
+def test_all_rows_equal(loss: Loss) -> None:
     row = torch.tensor([[0.5, -0.5, 0.5, 0.5]], dtype=torch.float64).repeat(6, 1)
     rows = [row.clone().requires_grad_(), row.clone().requires_grad_(), None]
     if not loss(*rows).isfinite():
@@ -194,8 +236,8 @@ def loop_gradients(
     ]
 
 
-@pytest.mark.parametrize("loss", [loss for loss in LOSSES if loss.surrogate], ids=str)
-def test_surrogates_equal_loops(loss: PairLoss) -> None:
+@pytest.mark.parametrize("loss", [loss for loss in PAIR_LOSSES if loss.surrogate], ids=str)
+def test_surrogates_equal_loops(loss: Loss) -> None:
     rows = views(9, 4, 5)
     _, found = gradients(gradlab.blockwise(loss, 4), rows, "sum", torch.ones((), dtype=torch.float64))
     expected = loop_gradients(loss, *(part.detach().numpy() for part in rows), fixed=loss.negatives_are_fixed)
@@ -204,9 +246,10 @@ def test_surrogates_equal_loops(loss: PairLoss) -> None:
         np.testing.assert_allclose(one.numpy(), other, rtol=0, atol=1e-13 * max(1, np.abs(other).max()))
 
 
-@pytest.mark.parametrize("loss", SMOOTH, ids=str)
-@pytest.mark.parametrize("reduction", ["mean", "none"])
-def test_gradcheck_through_normalisation(loss: PairLoss, reduction: str) -> None:
+@pytest.mark.parametrize(
+    ("loss", "reduction"), [(loss, reduction) for loss, reduction in ALL_REDUCTIONS if loss in SMOOTH]
+)
+def test_gradcheck_through_normalisation(loss: Loss, reduction: str) -> None:
     raw = [3 * part.detach() for part in views(6, 3, 4)]
     blocks = gradlab.blockwise(loss, 4)
     assert torch.autograd.gradcheck(
@@ -215,25 +258,27 @@ def test_gradcheck_through_normalisation(loss: PairLoss, reduction: str) -> None
 
 
 @pytest.mark.parametrize("loss", SMOOTH, ids=str)
-def test_gradient_is_right_off_the_sphere_too(loss: PairLoss) -> None:
+def test_gradient_is_right_off_the_sphere_too(loss: Loss) -> None:
     """Radial parts included: the value as a function of any rows, differentiated numerically."""
     rows = [part.detach() for part in views(5, 3, 4)]
+    evaluation = PairEvaluation if isinstance(loss, PairLoss) else BatchEvaluation
+    batch = "none" not in reductions(loss)
     scale = torch.linspace(0.5, 2, 5, dtype=torch.float64)
-    _, found = Evaluation(loss, Views(*rows), 2).differentiate(scale, (True, True, True))
+    _, found = evaluation(loss, Views(*rows), 2).differentiate(scale, (True, True, True))
     for which, part in enumerate(rows):
         for index in np.ndindex(*part.shape):
             ends = []
             for step in (1e-6, -1e-6):
                 moved = [other.clone() for other in rows]
                 moved[which][index] += step
-                ends.append(float((Evaluation(loss, Views(*moved), 2).values() * scale).sum()))
+                value = evaluation(loss, Views(*moved), 2).values()
+                ends.append(float(value if batch else (value * scale).sum()))
             assert float(found[which][index]) == pytest.approx((ends[0] - ends[1]) / 2e-6, abs=2e-7)
 
 
-@all_losses
+@all_reductions
 @pytest.mark.parametrize("wanted", [(True, False, False), (False, True, False), (False, False, True)])
-@pytest.mark.parametrize("reduction", ["mean", "none"])
-def test_only_the_wanted_gradients(loss: PairLoss, wanted: tuple[bool, ...], reduction: str) -> None:
+def test_only_the_wanted_gradients(loss: Loss, wanted: tuple[bool, ...], reduction: str) -> None:
     rows = [part.detach().requires_grad_(want) for part, want in zip(views(20, 5), wanted, strict=True)]
     leaf = rows[wanted.index(True)]
     value = loss(*rows, reduction).sum()
@@ -244,7 +289,7 @@ def test_only_the_wanted_gradients(loss: PairLoss, wanted: tuple[bool, ...], red
 
 
 @all_losses
-def test_without_gradients_there_is_no_graph(loss: PairLoss) -> None:
+def test_without_gradients_there_is_no_graph(loss: Loss) -> None:
     rows = views(20, 3)
     blocks = gradlab.blockwise(loss, 8)
     with torch.no_grad():
@@ -270,16 +315,16 @@ class LargestTensor(TorchDispatchMode):
         return result
 
 
-@all_losses
-@pytest.mark.parametrize("reduction", ["mean", "none"])
-def test_no_matrix_of_all_similarities(loss: PairLoss, reduction: str) -> None:
+@all_reductions
+def test_no_matrix_of_all_similarities(loss: Loss, reduction: str) -> None:
     rows = views(400, 200, 4)
     with LargestTensor() as largest:
         loss(*rows, reduction).sum().backward()
-    assert largest.entries >= 400 * 600
+    held = loss.name not in WITHOUT_SIMILARITIES
+    assert (largest.entries >= 400 * 600) == held
     with LargestTensor() as largest:
         gradlab.blockwise(loss, 16)(*rows, reduction).sum().backward()
-    assert 16 * 600 <= largest.entries < 17 * 600
+    assert (16 * 600 if held else 0) <= largest.entries < 17 * 600
 
 
 def test_default_block_size() -> None:
@@ -291,7 +336,7 @@ def test_default_block_size() -> None:
 
 @all_losses
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_half_precision_computes_in_float32(loss: PairLoss, dtype: torch.dtype) -> None:
+def test_half_precision_computes_in_float32(loss: Loss, dtype: torch.dtype) -> None:
     """Equal to the loss of the very same rows in float64 up to float32, and to rounding of the gradient."""
     rows = [part.detach().to(dtype).requires_grad_() for part in views(60, 8, 32, torch.float32)]
     value = gradlab.blockwise(loss, 16)(*rows, "sum")
@@ -306,11 +351,12 @@ def test_half_precision_computes_in_float32(loss: PairLoss, dtype: torch.dtype) 
         if reference.grad is not None:
             worst = float(reference.grad.abs().max())
             error = float((part.grad.double() - reference.grad).abs().max())
-            assert error <= (torch.finfo(dtype).eps + 1e-5) * worst
+            limits = torch.finfo(dtype)
+            assert error <= (limits.eps + 1e-5) * worst + limits.tiny * limits.eps  # the last: of subnormals
 
 
 @all_losses
-def test_normalize_in_half_precision_keeps_what_the_rows_have(loss: PairLoss) -> None:
+def test_normalize_in_half_precision_keeps_what_the_rows_have(loss: Loss) -> None:
     raw = [(3 * part.detach()).bfloat16().requires_grad_() for part in views(30, 4)]
     value = gradlab.blockwise(loss, 8)(*raw, normalize=True)
     exact = loss(*(unit(part.detach().double()) for part in raw))
@@ -320,10 +366,10 @@ def test_normalize_in_half_precision_keeps_what_the_rows_have(loss: PairLoss) ->
 
 
 @all_losses
-def test_autocast_changes_nothing(loss: PairLoss) -> None:
+def test_autocast_changes_nothing(loss: Loss) -> None:
     rows = views(60, 8, 32, torch.float32)
     blocks = gradlab.blockwise(loss, 16)
-    for reduction in ("mean", "none"):
+    for reduction in reductions(loss):
         upstream = torch.ones(60 if reduction == "none" else ())
         plain = gradients(blocks, rows, reduction, upstream)
         with torch.autocast("cpu", dtype=torch.bfloat16):
@@ -332,12 +378,13 @@ def test_autocast_changes_nothing(loss: PairLoss) -> None:
             assert torch.equal(one, other)
 
 
-def test_an_encoder_under_autocast_with_gradient_accumulation() -> None:
+@pytest.mark.parametrize("name", ["infonce", "modified_mhe"])
+def test_an_encoder_under_autocast_with_gradient_accumulation(name: str) -> None:
     """Two microbatches give the sum of their gradients, and the encoder's bfloat16 outputs are welcome."""
     torch.manual_seed(0)
     encoder = torch.nn.Linear(16, 8)
     data = torch.randn(2, 2, 12, 16)
-    blocks = gradlab.blockwise("infonce", 5)
+    blocks = gradlab.blockwise(name, 5)
 
     def backward(batch: torch.Tensor) -> torch.Tensor:
         with torch.autocast("cpu", dtype=torch.bfloat16):
@@ -352,15 +399,18 @@ def test_an_encoder_under_autocast_with_gradient_accumulation() -> None:
     torch.testing.assert_close(both[0] + backward(data[1]), both[1])
     encoder.zero_grad()
     anchors, positives = (unit(encoder(view)) for view in data[0])
-    gradlab.get_loss("infonce")(anchors, positives).backward()
+    gradlab.get_loss(name)(anchors, positives).backward()
     error = (both[0] - encoder.weight.grad).norm() / encoder.weight.grad.norm()
     assert 1e-5 < error < 0.1  # the encoder's own bfloat16
 
 
-@pytest.mark.parametrize("reduction", ["mean", "none"])
-def test_backward_twice(reduction: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "reduction"),
+    [("infonce", "mean"), ("infonce", "none"), ("mhe", "mean"), ("modified_mhs", "none")],
+)
+def test_backward_twice(name: str, reduction: str) -> None:
     rows = views(20, 3)
-    value = gradlab.blockwise("infonce", 8)(*rows, reduction).sum()
+    value = gradlab.blockwise(name, 8)(*rows, reduction).sum()
     value.backward(retain_graph=True)
     once = [part.grad.clone() for part in rows]
     value.backward()
@@ -370,10 +420,13 @@ def test_backward_twice(reduction: str) -> None:
         value.backward()
 
 
-@pytest.mark.parametrize("reduction", ["mean", "none"])
-def test_second_derivatives_are_refused(reduction: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "reduction"),
+    [("infonce", "mean"), ("infonce", "none"), ("mhs", "mean"), ("modified_mhs", "none")],
+)
+def test_second_derivatives_are_refused(name: str, reduction: str) -> None:
     rows = views(10)
-    value = gradlab.blockwise("infonce")(*rows, reduction).sum()
+    value = gradlab.blockwise(name)(*rows, reduction).sum()
     with pytest.raises(gradlab.GradlabError, match="first derivatives only"):
         torch.autograd.grad(value, rows[0], create_graph=True)
 
@@ -426,7 +479,7 @@ class LargestCosine(PairLoss):
 
 
 @pytest.mark.parametrize("loss", [SoftmaxAndHinge(), LargestCosine()], ids=["all negatives", "hardest"])
-def test_a_new_loss_is_served(loss: PairLoss) -> None:
+def test_a_new_loss_is_served(loss: Loss) -> None:
     assert_equal_to_autograd(loss, views(30, 4), 8, 1e-12)
 
 
@@ -451,17 +504,18 @@ def test_gradients_that_are_not_finite_are_refused() -> None:
 
 
 @all_losses
-def test_numpy_values(loss: PairLoss) -> None:
+def test_numpy_values(loss: Loss) -> None:
     rows = [part.detach().numpy() for part in views(20, 3)]
-    for reduction in ("mean", "sum", "none"):
+    for reduction in reductions(loss):
         value = gradlab.blockwise(loss, 8)(*rows, reduction)
-        expected = loss(*rows, reduction)
+        with np.errstate(divide="ignore"):  # ArcCon's ratio of an extra negative, whose views coincide
+            expected = loss(*rows, reduction)
         assert type(value) is type(expected)
         np.testing.assert_allclose(value, expected, rtol=1e-12)
 
 
 @all_losses
-def test_is_a_module_that_pickles(loss: PairLoss) -> None:
+def test_is_a_module_that_pickles(loss: Loss) -> None:
     rows = views(20)
     blocks = gradlab.blockwise(loss, 8)
     assert isinstance(blocks, torch.nn.Module)
@@ -481,7 +535,6 @@ def test_by_name() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("mhe",), "mhe is a loss of the whole batch; blockwise needs a loss on pair similarities"),
         (("infonse",), "Did you mean 'infonce'"),
         (("infonce", 0), "block_size must be a whole number of at least 1, or None, not 0"),
         (("infonce", 2.5), "not 2.5"),
@@ -512,7 +565,7 @@ def test_bad_input() -> None:
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 @all_losses
-def test_cuda_equals_cpu(loss: PairLoss) -> None:
+def test_cuda_equals_cpu(loss: Loss) -> None:
     rows = views(300, 40, 96)
     upstream = torch.ones((), dtype=torch.float64)
     expected = gradients(gradlab.blockwise(loss, 64), rows, "mean", upstream)[1]

@@ -154,7 +154,6 @@ def test_classes_take_settings_presets_and_recombined_losses(model):
         ({"name": "arcon"}, "arccon"),
         ({"name": "infonce", "temprature": 0.1}, "temperature"),
         ({"name": "infonce", "temperature": -1}, "greater than 0"),
-        ({"name": "mhe", "blockwise": True}, "whole batch"),
         ({"name": "infonce", "block_size": 8}, "blockwise"),
     ],
 )
@@ -162,6 +161,19 @@ def test_bad_settings_are_refused_in_one_line(model, settings, words):
     with pytest.raises(GradlabError, match=words) as caught:
         adapter.loss(model, **settings)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["mhe", "mhs", "vicreg", "modified_mhe", "modified_barlow_twins"])
+def test_losses_of_the_batch_are_the_same_blockwise(model, name):
+    torch.manual_seed(0)
+    columns = list(torch.randn(3, 9, 6, dtype=torch.float64))
+    found = []
+    for options in ({}, {"blockwise": True, "block_size": 4}):
+        rows = [column.clone().requires_grad_() for column in columns]
+        value = adapter.loss(model, name, **options).compute_loss_from_embeddings(rows)
+        found.append((value.detach(), *torch.autograd.grad(value, rows, materialize_grads=True)))
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-11, atol=1e-13)
 
 
 def test_a_last_batch_of_one_sentence_teaches_nothing(model):

@@ -8,7 +8,10 @@ import torch
 from array_api_compat import is_numpy_array, is_torch_array
 
 from gradlab._arrays import Array
+from gradlab.blocks.batch_evaluation import BatchEvaluation
+from gradlab.blocks.derivatives import refuse_second_derivatives
 from gradlab.blocks.evaluation import Evaluation
+from gradlab.blocks.pair_evaluation import PairEvaluation
 from gradlab.errors import GradlabError
 from gradlab.losses.base import Loss, PairLoss, check_reduction, reduce
 from gradlab.losses.registry import get_loss
@@ -19,12 +22,14 @@ def blockwise(loss: str | Loss, block_size: int | None = None) -> BlockwiseLoss:
     """A loss that scales: the same values and gradients, without ever holding all N x K similarities.
 
     Args:
-        loss: a loss on pair similarities, or its name for the published settings.
+        loss: a loss, or its name for the published settings. Losses of the batch that hold no similarities in the
+            first place, Barlow Twins and VICReg, are served as they are.
         block_size: anchors handled at a time; None chooses what is fast on the device. Beside the
             gradients, memory holds two or three arrays of ``block_size`` x K similarities.
 
     Raises:
-        GradlabError: an unknown loss, a loss of the whole batch, or a block size below 1.
+        GradlabError: an unknown loss, or a block size below 1. When called, a loss of the batch whose value needs all
+            similarities at once; see `gradlab.BatchLoss`.
 
     Example:
         >>> import torch
@@ -36,11 +41,12 @@ def blockwise(loss: str | Loss, block_size: int | None = None) -> BlockwiseLoss:
 
 
 class BlockwiseLoss(torch.nn.Module):
-    """A loss on pair similarities, evaluated and differentiated one block of anchors at a time.
+    """A loss evaluated and differentiated one block of anchors at a time.
 
-    The gradient is the declared closed form, computed together with the value; it equals automatic
-    differentiation of the loss, with respect to the anchors, the positives and the extra negatives,
-    radial parts included. Where an anchor coincides with its positive or with a negative whose chord is
+    The gradient is computed together with the value. It equals automatic differentiation of the loss, with respect
+    to the anchors, the positives and the extra negatives, radial parts included. That of a loss on pairs is its
+    declared closed form; a loss of the batch is differentiated as it stands, except for its summaries of all
+    similarities, whose derivatives are closed forms. Where an anchor coincides with its positive or with a negative whose chord is
     in the value, both take torch's subgradient 0 of the chord. Of equally hard negatives the first
     counts; where rounding makes duplicates unequal, which one that is may depend on the block size.
 
@@ -56,19 +62,13 @@ class BlockwiseLoss(torch.nn.Module):
     def __init__(self, loss: str | Loss, block_size: int | None = None) -> None:
         """See `blockwise`."""
         super().__init__()
-        pair_loss = get_loss(loss)
-        if not isinstance(pair_loss, PairLoss):
-            raise GradlabError(
-                f"{pair_loss.name} is a loss of the whole batch; blockwise needs a loss on pair similarities, "
-                "such as infonce"
-            )
         if block_size is not None and (
             isinstance(block_size, bool) or not isinstance(block_size, int) or block_size < 1
         ):
             raise GradlabError(
                 f"block_size must be a whole number of at least 1, or None, not {block_size!r}"
             )
-        self.loss = pair_loss
+        self.loss = get_loss(loss)
         self.block_size = block_size
 
     def extra_repr(self) -> str:
@@ -100,13 +100,13 @@ class BlockwiseLoss(torch.nn.Module):
             anchors, positives, extra_negatives, normalize=normalize, in_batch_negatives=in_batch_negatives
         )
         rows = [_as_tensor(part) for part in (views.anchors, views.positives, views.extra_negatives)]
-        evaluation = Evaluation(
-            self.loss, Views(rows[0], rows[1], rows[2], in_batch_negatives), self.block_size
-        )
+        kind = PairEvaluation if isinstance(self.loss, PairLoss) else BatchEvaluation
+        evaluation = kind(self.loss, Views(rows[0], rows[1], rows[2], in_batch_negatives), self.block_size)
         needs_gradient = any(part is not None and part.requires_grad for part in rows)
         if not (needs_gradient and torch.is_grad_enabled()):
             values = evaluation.values()
-            return reduce(values if is_torch_array(anchors) else values.numpy(), reduction, self.loss.name)
+            found = values if is_torch_array(anchors) else values.numpy()[()]
+            return reduce(found, reduction, self.loss.name)
         if reduction == "none":
             return _EachLoss.apply(evaluation, *rows)
         return _TotalLoss.apply(evaluation, reduction, *rows)
@@ -132,7 +132,7 @@ class _TotalLoss(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, upstream: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        _refuse_second_derivatives()
+        refuse_second_derivatives()
         # Usually 1: then no copy. Only on a CPU is looking at it free.
         if upstream.device.type == "cpu" and upstream == 1:
             return None, None, *ctx.saved_tensors
@@ -152,21 +152,13 @@ class _EachLoss(torch.autograd.Function):
     ) -> torch.Tensor:
         ctx.evaluation = evaluation
         ctx.save_for_backward(anchors, positives, extra_negatives)
-        return evaluation.values()
+        return reduce(evaluation.values(), "none", evaluation.loss.name)
 
     @staticmethod
     def backward(ctx: Any, upstream: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        _refuse_second_derivatives()
+        refuse_second_derivatives()
         _ = ctx.saved_tensors  # raises if the rows were changed in place since
         return None, *ctx.evaluation.differentiate(upstream.contiguous(), ctx.needs_input_grad[1:])[1]
-
-
-def _refuse_second_derivatives() -> None:
-    if torch.is_grad_enabled():
-        raise GradlabError(
-            "a blockwise loss has first derivatives only (create_graph=True was asked for); "
-            "use the loss itself for higher ones"
-        )
 
 
 def _upcast(rows: Any) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
 
 import torch
 
@@ -39,15 +38,6 @@ class NegativeRows:
         """One or two parts, in the order of their columns."""
         self.parts = parts
         self.count = parts[-1].columns.stop
-
-    def tiles(self, size: int | None) -> Iterator[tuple[slice, torch.Tensor]]:
-        """Columns and rows, at most ``size`` at a time."""
-        for part in self.parts:
-            step = size or part.rows.shape[0]
-            for start in range(0, part.rows.shape[0], step):
-                rows = part.rows[start : start + step]
-                first = part.columns.start + start
-                yield slice(first, first + rows.shape[0]), rows
 
     def at(self, index: torch.Tensor) -> torch.Tensor:
         """The rows in the columns ``index`` (B,), as (B, D)."""

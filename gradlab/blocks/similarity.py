@@ -48,11 +48,8 @@ class BlockNegatives(Negatives):
         return self.scratch[temperature][: self.cosine.shape[0]]
 
 
-class RowPairs(PairSimilarity):
-    """Similarity of pairs of rows: measured when asked for, each measure a leaf of a graph.
-
-    What a loss does not use costs nothing; from what it uses, `chain` goes on to the rows.
-    """
+class LazyPairs(PairSimilarity):
+    """Similarity of pairs of rows: measured when asked for, so that what a loss does not use costs nothing."""
 
     first: torch.Tensor
     second: torch.Tensor
@@ -61,6 +58,20 @@ class RowPairs(PairSimilarity):
         """Pair ``first`` (B, D) with ``second`` (B, D), row by row."""
         # Set past the frozen dataclass, whose fields are computed here.
         self.__dict__.update(first=first, second=second)
+
+    @functools.cached_property
+    def chord(self) -> torch.Tensor:  # type: ignore[override]
+        """``|h - h'|``, (B,)."""
+        return torch.linalg.vector_norm(self.first - self.second, dim=-1)
+
+    @functools.cached_property
+    def antichord(self) -> torch.Tensor:  # type: ignore[override]
+        """``|h + h'|``, (B,)."""
+        return torch.linalg.vector_norm(self.first + self.second, dim=-1)
+
+
+class RowPairs(LazyPairs):
+    """Pairs of which each measure is a leaf of a graph; from what a loss uses, `chain` goes on to the rows."""
 
     @functools.cached_property
     def cosine(self) -> torch.Tensor:  # type: ignore[override]

@@ -7,7 +7,6 @@ import dataclasses
 from array_api_compat import array_namespace
 
 from gradlab._arrays import Array
-from gradlab.gradient import Components
 from gradlab.losses.base import BatchLoss
 from gradlab.losses.gates import ConstantGate
 from gradlab.losses.registry import register
@@ -48,19 +47,24 @@ class BarlowTwins(BatchLoss):
         squares = (target - correlation) ** 2
         return xp.sum(xp.where(target == 1, squares, self.nu * squares))
 
-    def components(self, views: Views) -> Components:
-        """Dissipation 1, ``2ν Q'_ij/N²`` and ``Σ_j W_ij R_i = 2A/N``, a diagonal."""
+    def dissipation(self, views: Views) -> Array:
+        """1."""
+        return array_namespace(views.anchors).ones_like(views.positive.chord)
+
+    def negative_weight(self, views: Views) -> Array:
+        """``2ν Q'_ij/N²``."""
+        return (2 * self.nu / views.anchors.shape[0] ** 2) * views.positive_view.finite_cosine
+
+    def positive_weight(self, views: Views, total: Array) -> Array:
+        """``Σ_j W_ij R_i = 2A/N``, a diagonal, the same for every anchor."""
         anchors, positives = views.anchors, views.positives
         xp = array_namespace(anchors)
-        n = anchors.shape[0]
-        pull = (2 / n) * (1 - (1 - self.nu) * xp.mean(anchors * positives, axis=0))
-        return Components(
-            xp.ones_like(views.positive.chord),
-            (2 * self.nu / n**2) * views.positive_view.finite_cosine,
-            xp.broadcast_to(pull, anchors.shape),
-            negative_view=self.negative_view,
-            extra_terms={"radial": (2 * self.nu / n**2) * anchors},
-        )
+        pull = (2 / anchors.shape[0]) * (1 - (1 - self.nu) * xp.mean(anchors * positives, axis=0))
+        return xp.broadcast_to(pull, (total.shape[0], anchors.shape[1]))
+
+    def extra_terms(self, views: Views) -> dict[str, Array]:
+        """What the dot product of an anchor with itself adds."""
+        return {"radial": (2 * self.nu / views.anchors.shape[0] ** 2) * views.anchors}
 
     def exact_gate(self) -> ConstantGate:
         """No dissipation."""

@@ -209,6 +209,12 @@ class BatchLoss(Loss):
     Extra negatives (a queue's) are to such a loss M more sentences of the batch, whose two views coincide, and
     which are no anchors: they enter similarities, statistics and counts (N becomes N + M), but of a value that
     has one term an anchor only the first N terms are the loss.
+
+    A value that takes from the N x N similarities of its views only their summaries (`Negatives.hardest`,
+    `Negatives.log_sum_exp_of_all` and the like) and sums over its own weights (`Views.weighted_cosines`) can be
+    evaluated by `gradlab.blockwise`, which holds the similarities of a block of anchors at a time. For that,
+    ``dissipation``, ``negative_weight`` and ``positive_weight`` are functions of the views of a block too: theirs is
+    one row of similarities for each anchor of the block, while `Views.anchors` and `Views.positives` stay whole.
     """
 
     @abc.abstractmethod
@@ -216,8 +222,31 @@ class BatchLoss(Loss):
         """The loss: a scalar, or one value an anchor, (N,), where the published loss is one of each anchor."""
 
     @abc.abstractmethod
+    def dissipation(self, views: Views) -> Array:
+        """Gradient dissipation, (N,)."""
+
+    @abc.abstractmethod
+    def negative_weight(self, views: Views) -> Array:
+        """Weight, (N, N), zero at j = i."""
+
+    @abc.abstractmethod
+    def positive_weight(self, views: Views, total: Array) -> Array:
+        """``Σ_j W_ij R_ij``, (N,), or (N, D) where the ratio is a diagonal matrix; ``total`` is ``Σ_j W_ij``, (N,)."""
+
+    def extra_terms(self, views: Views) -> Mapping[str, Array]:
+        """Named parts of the exact gradient that the paper's form leaves out, each (N, D)."""
+        return {}
+
     def components(self, views: Views) -> Components:
         """The declared components; weight (N, N)."""
+        weight = self.negative_weight(views)
+        return Components(
+            self.dissipation(views),
+            weight,
+            self.positive_weight(views, array_namespace(weight).sum(weight, axis=-1)),
+            negative_view=self.negative_view,
+            extra_terms=self.extra_terms(views),
+        )
 
     def value_of(self, views: Views) -> Array:
         """The checked `value`, of the batch and the extra negatives."""

@@ -5,9 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 
-from array_api_compat import array_namespace
-
-from gradlab._arrays import Array, logsumexp, softmax_of_all
+from gradlab._arrays import Array
 from gradlab.losses.base import Preset
 from gradlab.losses.registry import register
 from gradlab.losses.uniformity_family import UniformityLoss
@@ -54,12 +52,16 @@ class MHE(UniformityLoss):
 
 def log_mean_energy(views: Views, temperature: float) -> Array:
     """``log(2/(N(N-1)) Σ_{k<l} e^{-|h_k - h_l|²/(2τ)})`` over the anchors, a scalar."""
-    cosine = views.same_view.cosine
-    n = cosine.shape[0]
-    total = logsumexp(array_namespace(cosine).reshape(cosine / temperature, (-1,)))
+    n = views.anchors.shape[0]
+    total = views.same_view.log_sum_exp_of_all(temperature)
     return total - 1 / temperature - math.log(n * (n - 1))
 
 
 def energy_weight(views: Views, temperature: float) -> Array:
     """The derivative of `log_mean_energy` with respect to ``h_i·h_j``, (N, N); zero at j = i."""
-    return softmax_of_all(views.same_view.cosine / temperature) * (2 / temperature)
+    return views.same_view.softmax_of_all(temperature) * (2 / temperature)
+
+
+def total_energy_weight(views: Views, temperature: float) -> Array:
+    """``Σ_j`` of the `energy_weight`, (N,), without gradient."""
+    return views.same_view.shares_of_all(temperature) * (2 / temperature)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from gradlab._arrays import softmax_of_all
-from gradlab.gradient import Components
+from gradlab._arrays import Array
 from gradlab.losses.modified_family import ModifiedSurrogate, published_presets
 from gradlab.losses.registry import register
 from gradlab.parameters import parameter
@@ -41,6 +40,6 @@ class ModifiedBarlowTwins(ModifiedSurrogate):
     )
     table_order = 13
 
-    def components(self, views: Views) -> Components:
-        """The gate, ``e^{Q'_ij/τ}/Σ_{k≠l} e^{Q'_kl/τ}``, and r."""
-        return self.gated(views, softmax_of_all(views.positive_view.cosine / self.temperature))
+    def negative_weight(self, views: Views) -> Array:
+        """``e^{Q'_ij/τ}/Σ_{k≠l} e^{Q'_kl/τ}``."""
+        return views.positive_view.softmax_of_all(self.temperature)

@@ -6,10 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from array_api_compat import array_namespace
-
 from gradlab._arrays import Array, as_float
-from gradlab.gradient import Components
 from gradlab.losses.base import BatchLoss, Preset
 from gradlab.losses.gates import HardGate
 from gradlab.losses.mpt import MPT
@@ -57,10 +54,9 @@ class ModifiedLoss(BatchLoss):
         """Anchors to positives, (N,), with the gradient to the positives that the options ask for."""
         return (views if self.effective_ratio == "2r" else views.with_fixed_positives()).positive
 
-    def gated(self, views: Views, weight: Array) -> Components:
-        """``d_i``, a weight and the constant ratio."""
-        pull = self.static_ratio * array_namespace(weight).sum(weight, axis=-1)
-        return Components(self.dissipation(views), weight, pull, negative_view=self.negative_view)
+    def positive_weight(self, views: Views, total: Array) -> Array:
+        """``r Σ_j W_ij``."""
+        return self.static_ratio * total
 
     def exact_gate(self) -> HardGate | None:
         """MPT's; None for a gate within one view, of whose angles the simulator knows nothing."""
@@ -79,8 +75,9 @@ class ModifiedSurrogate(ModifiedLoss):
 
     def value(self, views: Views) -> Array:
         """The loss of each anchor, (N,)."""
+        total, pushed = views.weighted_cosines(self.negative_weight, views.same_view_fixed)
         return surrogate_value(
-            self.components(views), views.same_view_fixed.finite_cosine, self.pulled(views).cosine
+            self.dissipation(views), pushed, self.positive_weight(views, total), self.pulled(views).cosine
         )
 
 

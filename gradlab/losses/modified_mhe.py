@@ -7,8 +7,7 @@ import dataclasses
 from array_api_compat import array_namespace
 
 from gradlab._arrays import Array, detach
-from gradlab.gradient import Components
-from gradlab.losses.mhe import energy_weight, log_mean_energy
+from gradlab.losses.mhe import energy_weight, log_mean_energy, total_energy_weight
 from gradlab.losses.modified_family import ModifiedLoss, published_presets
 from gradlab.losses.registry import register
 from gradlab.parameters import parameter
@@ -54,10 +53,10 @@ class ModifiedMHE(ModifiedLoss):
             anchors=xp.where(is_open, views.anchors, detach(views.anchors)),
             positives=xp.where(is_open, views.positives, detach(views.positives)),
         )
-        coefficient = self.static_ratio / 2 * xp.sum(energy_weight(trained, self.temperature), axis=-1)
+        coefficient = self.static_ratio / 2 * total_energy_weight(trained, self.temperature)
         squared_distance = 2 * self.pulled(trained).one_minus_cosine
-        return log_mean_energy(trained, self.temperature) + xp.sum(detach(coefficient) * squared_distance)
+        return log_mean_energy(trained, self.temperature) + xp.sum(coefficient * squared_distance)
 
-    def components(self, views: Views) -> Components:
-        """The gate, MHE's weight for ν = 1, and r."""
-        return self.gated(views, energy_weight(views, self.temperature))
+    def negative_weight(self, views: Views) -> Array:
+        """MHE's for ν = 1."""
+        return energy_weight(views, self.temperature)

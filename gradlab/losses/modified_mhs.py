@@ -8,7 +8,6 @@ import math
 from array_api_compat import array_namespace
 
 from gradlab._arrays import Array, detach, reciprocal
-from gradlab.gradient import Components
 from gradlab.losses.mhs import floored_distance, separation_weight
 from gradlab.losses.modified_family import ModifiedLoss, published_presets
 from gradlab.losses.registry import register
@@ -54,6 +53,6 @@ class ModifiedMHS(ModifiedLoss):
         value = pull - floored_distance(neighbour, self.squared_distance_floor)
         return array_namespace(value).where(self.dissipation(views) > 0, value, 0 * detach(value))
 
-    def components(self, views: Views) -> Components:
-        """The gate, MHS's weight for ν = 1, and r."""
-        return self.gated(views, separation_weight(views.same_view_fixed, self.squared_distance_floor))
+    def negative_weight(self, views: Views) -> Array:
+        """MHS's for ν = 1."""
+        return separation_weight(views.same_view_fixed, self.squared_distance_floor)

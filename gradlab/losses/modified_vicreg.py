@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from gradlab._arrays import softmax_of_all
-from gradlab.gradient import Components
+from gradlab._arrays import Array
 from gradlab.losses.modified_family import ModifiedSurrogate, published_presets
 from gradlab.losses.registry import register
 from gradlab.parameters import parameter
@@ -40,6 +39,6 @@ class ModifiedVICReg(ModifiedSurrogate):
     )
     table_order = 14
 
-    def components(self, views: Views) -> Components:
-        """The gate, ``e^{Q_ij/τ}/Σ_{k≠l} e^{Q_kl/τ}``, and r."""
-        return self.gated(views, softmax_of_all(views.same_view_fixed.cosine / self.temperature))
+    def negative_weight(self, views: Views) -> Array:
+        """``e^{Q_ij/τ}/Σ_{k≠l} e^{Q_kl/τ}``."""
+        return views.same_view_fixed.softmax_of_all(self.temperature)

@@ -13,8 +13,7 @@ from array_api_compat import array_namespace
 
 from gradlab._arrays import Array
 from gradlab.errors import GradlabError
-from gradlab.gradient import Components
-from gradlab.losses.base import Loss, PairLoss
+from gradlab.losses.base import BatchLoss, Loss, PairLoss
 from gradlab.losses.gates import ConstantGate, ExactGate
 from gradlab.losses.registry import get_loss
 from gradlab.losses.specs import spec
@@ -68,10 +67,6 @@ class Part(str):
         """What it needs of the negatives, (...,); None if nothing."""
         return self.source.summary(negatives) if isinstance(self.source, PairLoss) else None
 
-    def components(self, views: Views) -> Components | None:
-        """Those of its loss on whole views; None for a number."""
-        return self.source.components_of(views) if isinstance(self.source, Loss) else None
-
 
 def read_source(source: Any, role: str) -> Part | Loss | float:
     """A loss or number from what a user may give; of a recombined loss its own part.
@@ -107,8 +102,9 @@ class Gate(Part):
 
     def of(self, views: Views) -> Array:
         """Gradient dissipation, (N,)."""
-        parts = self.components(views)
-        return self(views.positive, (None, None)) if parts is None else parts.gradient_dissipation
+        if isinstance(self.source, BatchLoss):
+            return self.source.dissipation(views)
+        return self(views.positive, (self.summary(views.other_view), None))
 
     def exact(self) -> ExactGate | None:
         """In the form that the exact simulator integrates, or None."""
@@ -170,8 +166,9 @@ class Weight(Part):
 
     def of(self, views: Views) -> Array:
         """Weight, (N, K)."""
-        parts = self.components(views)
-        return self(views.other_view) if parts is None else self.factor * parts.weight
+        if isinstance(self.source, BatchLoss):
+            return self.factor * self.source.negative_weight(views)
+        return self(views.other_view)
 
 
 class Ratio(Part):
@@ -191,17 +188,15 @@ class Ratio(Part):
         Raises:
             GradlabError: an infinite or undefined ratio, as of a loss whose weights sum to 0.
         """
-        if isinstance(self.source, PairLoss):
-            return self.source.ratio(views.positive, self.source.summary(views.other_view))
-        parts = self.components(views)
-        if parts is None:
-            return self(views.positive, (None, None))
-        xp = array_namespace(parts.weight)
-        if not bool(xp.all(parts.total_weight != 0)):
+        if not isinstance(self.source, BatchLoss):
+            return self(views.positive, (None, self.summary(views.other_view)))
+        total = views.total_weight(self.source.negative_weight)
+        if not bool(array_namespace(total).all(total != 0)):
             raise GradlabError(
                 f"the weights of {self} sum to 0 for some anchor, which leaves it without a ratio"
             )
-        return parts.ratio
+        pull = self.source.positive_weight(views, total)
+        return pull / (total if pull.ndim == 1 else total[:, None])
 
 
 def read_number(text: str) -> float:

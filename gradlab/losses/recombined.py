@@ -5,11 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from array_api_compat import array_namespace
-
 from gradlab._arrays import Array
 from gradlab.errors import GradlabError
-from gradlab.gradient import Components
 from gradlab.losses.base import BatchLoss, Loss
 from gradlab.losses.gates import ExactGate
 from gradlab.losses.parts import Gate, Part, Ratio, Summary, Weight
@@ -120,18 +117,25 @@ class RecombinedOnViews(RecombinedParts, BatchLoss):
     def value(self, views: Views) -> Array:
         """The loss of each anchor, (N,)."""
         fixed, both_ways = views.with_fixed_positives(), self.effective_ratio == "2r"
-        parts = self.components(views)
         if self.negative_view == "same":
             push, pulled = views.same_view_fixed, views if both_ways else fixed
         else:
             push, pulled = (fixed if both_ways else views).other_view, views
-        diagonal = parts.positive_weight.ndim > 1
+        total, pushed = views.weighted_cosines(self.negative_weight, push)
+        positive_weight = self.positive_weight(views, total)
+        diagonal = positive_weight.ndim > 1
         pull = pulled.anchors * pulled.positives if diagonal else pulled.positive.cosine
-        return surrogate_value(parts, push.finite_cosine, pull)
+        return surrogate_value(self.dissipation(views), pushed, positive_weight, pull)
 
-    def components(self, views: Views) -> Components:
-        """Each part as its loss declares it; weight (N, N)."""
-        weight, ratio = self.weight.of(views), self.ratio.of(views)
-        total = array_namespace(weight).sum(weight, axis=-1)
-        pull = (total if ratio.ndim == 1 else total[:, None]) * ratio
-        return Components(self.gate.of(views), weight, pull, negative_view=self.negative_view)
+    def dissipation(self, views: Views) -> Array:
+        """The gate's; each part is as its loss declares it."""
+        return self.gate.of(views)
+
+    def negative_weight(self, views: Views) -> Array:
+        """The weight's, (N, N)."""
+        return self.weight.of(views)
+
+    def positive_weight(self, views: Views, total: Array) -> Array:
+        """The ratio's times the sum of the weights."""
+        ratio = self.ratio.of(views)
+        return (total if ratio.ndim == 1 else total[:, None]) * ratio

@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 from array_api_compat import array_namespace
 
 from gradlab._arrays import Array, detach, finite
-from gradlab.gradient import Components
 from gradlab.losses.base import PairLoss
 from gradlab.parameters import parameter
 from gradlab.similarity import Negatives, PairSimilarity
@@ -23,20 +22,19 @@ def effective_ratio_option() -> Any:
     )
 
 
-def surrogate_value(parts: Components, push: Array, pull: Array) -> Array:
-    """``sg(GD_i) (Σ_j sg(W_ij) push_ij - sg(Σ_j W_ij R_ij) pull_i)``, (...,).
+def surrogate_value(dissipation: Array, pushed: Array, positive_weight: Array, pull: Array) -> Array:
+    """``sg(GD_i) (pushed_i - sg(Σ_j W_ij R_ij) pull_i)``, (...,).
 
     Args:
-        parts: components of shapes (...,), (..., K) and (...,), or (N, D) for a diagonal ratio. An infinite or undefined
-            pull, as of some ratios between vectors that coincide or are opposite, has no direction and counts as 0.
-        push: cosines to the negatives, (..., K); finite.
+        dissipation: ``GD``, (...,).
+        pushed: ``Σ_j sg(W_ij) cos θ_ij`` over the negatives, (...,).
+        positive_weight: ``Σ_j W_ij R_ij``, (...,), or (N, D) for a diagonal ratio. Where it is infinite or undefined, as
+            of some ratios between vectors that coincide or are opposite, it has no direction and counts as 0.
         pull: cosines to the positives, (...,); with a diagonal ratio the products ``h_ic h_ic'``, (N, D).
     """
-    xp = array_namespace(push)
-    pushed = xp.sum(detach(parts.weight) * push, axis=-1)
-    pulled = finite(detach(parts.positive_weight)) * pull
-    pulled = pulled if pulled.ndim == pushed.ndim else xp.sum(pulled, axis=-1)
-    return detach(parts.gradient_dissipation) * (pushed - pulled)
+    pulled = finite(detach(positive_weight)) * pull
+    pulled = pulled if pulled.ndim == pushed.ndim else array_namespace(pulled).sum(pulled, axis=-1)
+    return detach(dissipation) * (pushed - pulled)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,4 +48,7 @@ class SurrogateLoss(PairLoss):
 
     def value(self, positive: PairSimilarity, negatives: Negatives) -> Array:
         """Eq. 5."""
-        return surrogate_value(self.components(positive, negatives), negatives.finite_cosine, positive.cosine)
+        parts = self.components(positive, negatives)
+        cosine = negatives.finite_cosine
+        pushed = array_namespace(cosine).sum(detach(parts.weight) * cosine, axis=-1)
+        return surrogate_value(parts.gradient_dissipation, pushed, parts.positive_weight, positive.cosine)

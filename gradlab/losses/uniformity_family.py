@@ -8,7 +8,6 @@ import dataclasses
 from array_api_compat import array_namespace
 
 from gradlab._arrays import Array
-from gradlab.gradient import Components
 from gradlab.losses.base import BatchLoss
 from gradlab.losses.gates import ConstantGate
 from gradlab.parameters import parameter
@@ -34,16 +33,17 @@ class UniformityLoss(BatchLoss):
         xp = array_namespace(views.anchors)
         return xp.mean(2 * views.positive.one_minus_cosine) + self.nu * self.uniformity(views)
 
-    def components(self, views: Views) -> Components:
-        """Dissipation 1, ν times the weight, and ``Σ_j W_ij R_i = 2/N`` (Li et al. 2024, Table 2)."""
-        chord = views.positive.chord
-        xp = array_namespace(chord)
-        return Components(
-            xp.ones_like(chord),
-            self.nu * self.uniformity_weight(views),
-            xp.full_like(chord, 2 / chord.shape[0]),
-            negative_view=self.negative_view,
-        )
+    def dissipation(self, views: Views) -> Array:
+        """1 (Li et al. 2024, Table 2, as the rest)."""
+        return array_namespace(views.anchors).ones_like(views.positive.chord)
+
+    def negative_weight(self, views: Views) -> Array:
+        """ν times that of the uniformity."""
+        return self.nu * self.uniformity_weight(views)
+
+    def positive_weight(self, views: Views, total: Array) -> Array:
+        """``Σ_j W_ij R_i = 2/N``."""
+        return array_namespace(total).full_like(total, 2 / views.anchors.shape[0])
 
     def exact_gate(self) -> ConstantGate:
         """No dissipation."""

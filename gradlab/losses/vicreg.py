@@ -8,7 +8,6 @@ from array_api_compat import array_namespace
 
 from gradlab._arrays import Array, detach, reciprocal
 from gradlab.errors import GradlabError
-from gradlab.gradient import Components
 from gradlab.losses.base import BatchLoss
 from gradlab.losses.gates import ConstantGate
 from gradlab.losses.registry import register
@@ -95,27 +94,39 @@ class VICReg(BatchLoss):
         var = xp.mean(xp.where(shortfall > 0, shortfall, xp.zeros_like(shortfall)))
         return self.nu1 * cov + self.nu2 * var
 
-    def components(self, views: Views) -> Components:
-        """The paper's form, with ``Σ_j W_ij R_i = 2/N``, and the terms that it leaves out."""
+    def dissipation(self, views: Views) -> Array:
+        """1; with what follows, the paper's form."""
+        return array_namespace(views.anchors).ones_like(views.positive.chord)
+
+    def negative_weight(self, views: Views) -> Array:
+        """``4ν₁ Q_ij/(D(N-1)²)``."""
+        n = views.anchors.shape[0]
+        return (self._covariance_factor(views) / (n - 1)) * views.same_view.finite_cosine
+
+    def positive_weight(self, views: Views, total: Array) -> Array:
+        """``Σ_j W_ij R_i = 2/N``."""
+        return array_namespace(total).full_like(total, 2 / views.anchors.shape[0])
+
+    def extra_terms(self, views: Views) -> dict[str, Array]:
+        """The terms that the paper's form leaves out."""
         rows = views.anchors
         xp = array_namespace(rows)
-        (n, d), chord = rows.shape, views.positive.chord
-        k = 4 * self.nu1 / (d * (n - 1))
+        n, d = rows.shape
+        k = self._covariance_factor(views)
         centred = _centred(rows)
         covariance, deviation = _covariance(centred), _deviation(centred)
         hinge = xp.where(deviation < self.gamma, reciprocal(deviation), xp.zeros_like(deviation))
-        return Components(
-            xp.ones_like(chord),
-            (k / (n - 1)) * views.same_view.finite_cosine,
-            xp.full_like(chord, 2 / n),
-            negative_view=self.negative_view,
-            extra_terms={
-                "radial": (2 / n + k / (n - 1)) * rows,
-                "centring": k * (centred @ covariance) - (k / (n - 1)) * (rows @ (rows.T @ rows)),
-                "diagonal": -k * xp.linalg.diagonal(covariance) * centred,
-                "hinge": -(self.nu2 / (d * (n - 1))) * hinge * centred,
-            },
-        )
+        return {
+            "radial": (2 / n + k / (n - 1)) * rows,
+            "centring": k * (centred @ covariance) - (k / (n - 1)) * (rows @ (rows.T @ rows)),
+            "diagonal": -k * xp.linalg.diagonal(covariance) * centred,
+            "hinge": -(self.nu2 / (d * (n - 1))) * hinge * centred,
+        }
+
+    def _covariance_factor(self, views: Views) -> float:
+        """``4ν₁/(D(N-1))``."""
+        n, d = views.anchors.shape
+        return 4 * self.nu1 / (d * (n - 1))
 
     def exact_gate(self) -> ConstantGate:
         """No dissipation."""
