@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 from array_api_compat import array_namespace
-from torch.utils._python_dispatch import TorchDispatchMode
+from blockwise_helpers import LargestTensor, assert_equal_to_autograd, gradients, reductions, unit, views
 
 import gradlab
 from gradlab.blocks.batch_evaluation import BatchEvaluation
@@ -57,12 +57,6 @@ SMOOTH = [loss for loss in PAIR_LOSSES if not loss.surrogate] + [
 all_losses = pytest.mark.parametrize("loss", LOSSES, ids=str)
 
 
-def reductions(loss: Loss) -> tuple[str, ...]:
-    """Those that a loss has: a loss with one value a batch has no others than its mean and its sum."""
-    row = torch.ones(2, 1, dtype=torch.float64)
-    return ("mean", "sum", "none")[: 3 if loss.value_of(Views(row, row)).ndim else 2]
-
-
 ALL_REDUCTIONS = [
     (loss, reduction) for loss in LOSSES for reduction in reductions(loss) if reduction != "sum"
 ]
@@ -78,60 +72,6 @@ def one_thread():
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(threads)
-
-
-def unit(rows: torch.Tensor) -> torch.Tensor:
-    return rows / rows.norm(dim=-1, keepdim=True)
-
-
-def views(
-    size: int, extra: int = 0, dimensions: int = 12, dtype: torch.dtype = torch.float64, spread: float = 0.15
-) -> list[torch.Tensor | None]:
-    """Anchors, positives near them, extra negatives: leaves that want gradients."""
-    generator = torch.Generator().manual_seed(size + 1000 * extra + dimensions)
-
-    def draw(rows: int) -> torch.Tensor:
-        return torch.randn(rows, dimensions, generator=generator, dtype=torch.float64)
-
-    anchors = unit(draw(size))
-    positives = unit(anchors + spread * draw(size))
-    others = unit(draw(extra)) if extra else None
-    return [
-        None if rows is None else unit(rows.to(dtype)).requires_grad_()
-        for rows in (anchors, positives, others)
-    ]
-
-
-def gradients(
-    loss: Any, rows: list[torch.Tensor | None], reduction: str, upstream: torch.Tensor, **options: Any
-) -> tuple[torch.Tensor, list[torch.Tensor]]:
-    value = loss(*rows, reduction, **options)
-    leaves = [part for part in rows if part is not None]
-    found = torch.autograd.grad(value, leaves, upstream, allow_unused=True, materialize_grads=True)
-    return value.detach(), list(found)
-
-
-def assert_equal_to_autograd(
-    loss: Loss,
-    rows: list[torch.Tensor | None],
-    block_size: int | None,
-    tolerance: float,
-    smallest_scale: float = 1e-2,
-    **options: Any,
-) -> None:
-    """Values and whole gradients, in every reduction, each relative to its largest entry (or the smallest scale)."""
-    anchors = rows[0]
-    for reduction in reductions(loss):
-        upstream = (
-            torch.linspace(-1, 2, len(anchors)).to(anchors) if reduction == "none" else torch.tensor(1.7)
-        )
-        upstream = upstream.to(anchors.dtype)
-        expected = gradients(loss, rows, reduction, upstream, **options)
-        found = gradients(gradlab.blockwise(loss, block_size), rows, reduction, upstream, **options)
-        for one, other in zip((found[0], *found[1]), (expected[0], *expected[1]), strict=True):
-            assert one.dtype == anchors.dtype
-            scale = float(other.abs().max())
-            torch.testing.assert_close(one, other, rtol=0, atol=tolerance * max(scale, smallest_scale))
 
 
 @all_losses
@@ -300,19 +240,6 @@ def test_without_gradients_there_is_no_graph(loss: Loss) -> None:
     assert not value.requires_grad
     assert not detached.requires_grad
     assert float(detached) == pytest.approx(float(loss(*rows).detach()), rel=1e-12)
-
-
-class LargestTensor(TorchDispatchMode):
-    """Records the size of the largest tensor that any operation returns."""
-
-    entries = 0
-
-    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-        result = function(*args, **(kwargs or {}))
-        for part in result if isinstance(result, (tuple, list)) else [result]:
-            if isinstance(part, torch.Tensor):
-                self.entries = max(self.entries, part.numel())
-        return result
 
 
 @all_reductions

@@ -1,0 +1,85 @@
+"""Rows, and what blockwise losses are compared by."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import gradlab
+from gradlab.losses.base import Loss
+from gradlab.views import Views
+
+
+def reductions(loss: Loss) -> tuple[str, ...]:
+    """Those that a loss has: a loss with one value a batch has no others than its mean and its sum."""
+    row = torch.ones(2, 1, dtype=torch.float64)
+    return ("mean", "sum", "none")[: 3 if loss.value_of(Views(row, row)).ndim else 2]
+
+
+def unit(rows: torch.Tensor) -> torch.Tensor:
+    return rows / rows.norm(dim=-1, keepdim=True)
+
+
+def views(
+    size: int, extra: int = 0, dimensions: int = 12, dtype: torch.dtype = torch.float64, spread: float = 0.15
+) -> list[torch.Tensor | None]:
+    """Anchors, positives near them, extra negatives: leaves that want gradients."""
+    generator = torch.Generator().manual_seed(size + 1000 * extra + dimensions)
+
+    def draw(rows: int) -> torch.Tensor:
+        return torch.randn(rows, dimensions, generator=generator, dtype=torch.float64)
+
+    anchors = unit(draw(size))
+    positives = unit(anchors + spread * draw(size))
+    others = unit(draw(extra)) if extra else None
+    return [
+        None if rows is None else unit(rows.to(dtype)).requires_grad_()
+        for rows in (anchors, positives, others)
+    ]
+
+
+def gradients(
+    loss: Any, rows: list[torch.Tensor | None], reduction: str, upstream: torch.Tensor, **options: Any
+) -> tuple[torch.Tensor, list[torch.Tensor]]:
+    value = loss(*rows, reduction, **options)
+    leaves = [part for part in rows if part is not None]
+    found = torch.autograd.grad(value, leaves, upstream, allow_unused=True, materialize_grads=True)
+    return value.detach(), list(found)
+
+
+def assert_equal_to_autograd(
+    loss: Loss,
+    rows: list[torch.Tensor | None],
+    block_size: int | None,
+    tolerance: float,
+    smallest_scale: float = 1e-2,
+    **options: Any,
+) -> None:
+    """Values and whole gradients, in every reduction, each relative to its largest entry (or the smallest scale)."""
+    anchors = rows[0]
+    for reduction in reductions(loss):
+        upstream = (
+            torch.linspace(-1, 2, len(anchors)).to(anchors) if reduction == "none" else torch.tensor(1.7)
+        )
+        upstream = upstream.to(anchors.dtype)
+        expected = gradients(loss, rows, reduction, upstream, **options)
+        found = gradients(gradlab.blockwise(loss, block_size), rows, reduction, upstream, **options)
+        for one, other in zip((found[0], *found[1]), (expected[0], *expected[1]), strict=True):
+            assert one.dtype == anchors.dtype
+            scale = float(other.abs().max())
+            torch.testing.assert_close(one, other, rtol=0, atol=tolerance * max(scale, smallest_scale))
+
+
+class LargestTensor(TorchDispatchMode):
+    """Records the size of the largest tensor that any operation returns."""
+
+    entries = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        result = function(*args, **(kwargs or {}))
+        for part in result if isinstance(result, (tuple, list)) else [result]:
+            if isinstance(part, torch.Tensor):
+                self.entries = max(self.entries, part.numel())
+        return result

@@ -1,0 +1,217 @@
+"""Blockwise losses of the whole batch: against loops, with every option, and losses that are served or refused."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+
+import numpy as np
+import pytest
+import torch
+from blockwise_helpers import assert_equal_to_autograd, gradients, unit, views
+
+import gradlab
+from gradlab.losses.base import BatchLoss
+from gradlab.views import Views
+
+MODIFIED = ["modified_mhe", "modified_mhs", "modified_barlow_twins", "modified_vicreg"]
+TAU, RATIO = 0.1, 1.3
+every_option = pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param({"gate": gate, "effective_ratio": ratio}, id=f"{gate}-{ratio}")
+        for gate, ratio in itertools.product(("two_view", "one_view"), ("r", "2r"))
+    ],
+)
+
+
+def modified(name: str, **options: object) -> BatchLoss:
+    """With a margin that opens some gates of the batches here and leaves others closed."""
+    temperature = {} if name == "modified_mhs" else {"temperature": TAU}
+    return gradlab.get_loss(name, margin=0.25, static_ratio=RATIO, **temperature, **options)
+
+
+def loop_gradients(
+    name: str, gate: str, both_ways: bool, anchors: np.ndarray, positives: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Eq. 4 with the components of Table 2, ``Σ_i d_i Σ_j W_ij (h_j - r h_i')``, term by term."""
+    n = len(anchors)
+    across, within, other = anchors @ positives.T, anchors @ anchors.T, positives @ positives.T
+    by_anchors, by_positives = np.zeros_like(anchors), np.zeros_like(positives)
+    for i in range(n):
+        rest = [j for j in range(n) if j != i]
+        near = max(within[i, j] for j in rest)
+        gap = 1 - near if gate == "one_view" else across[i, i] - max(across[i, j] for j in rest)
+        for j in rest if gap < 0.25 else []:
+            if name == "modified_mhs":
+                weight = (within[i, j] == near) / np.linalg.norm(anchors[i] - anchors[j])
+            else:
+                q = other if name == "modified_barlow_twins" else within
+                total = sum(math.exp(q[k, m] / TAU) for k in range(n) for m in range(n) if k != m)
+                weight = math.exp(q[i, j] / TAU) / total * (2 / TAU if name == "modified_mhe" else 1)
+            by_anchors[i] += weight * (anchors[j] - RATIO * positives[i])
+            by_positives[i] -= weight * RATIO * anchors[i] * both_ways
+    return by_anchors, by_positives
+
+
+@pytest.mark.parametrize("name", MODIFIED)
+@every_option
+def test_repaired_losses_equal_loops(name: str, options: dict[str, str]) -> None:
+    rows = views(14, 0, 5)
+    loss = modified(name, **options)
+    _, found = gradients(gradlab.blockwise(loss, 4), rows, "sum", torch.ones((), dtype=torch.float64))
+    plain = [part.detach().numpy() for part in rows[:2]]
+    expected = loop_gradients(name, options["gate"], options["effective_ratio"] == "2r", *plain)
+    gates = gradlab.components(loss, *plain).gradient_dissipation
+    assert set(gates) == {0.0, 1.0}
+    assert np.abs(expected[0]).max() > 0.01
+    assert (np.abs(expected[1]).max() > 0.01) == (options["effective_ratio"] == "2r")
+    for row, one, other in zip(plain, found, expected, strict=True):
+        difference = one.numpy() - other
+        # Chords have a radial part that dot products have not.
+        tangent = difference - (difference * row).sum(-1, keepdims=True) * row
+        np.testing.assert_allclose(tangent, 0, atol=1e-13 * max(1, np.abs(other).max()))
+
+
+@pytest.mark.parametrize("name", MODIFIED)
+@every_option
+def test_every_option_equals_autograd(name: str, options: dict[str, str]) -> None:
+    assert_equal_to_autograd(modified(name, **options), views(50, 6, 8), 16, 1e-12, smallest_scale=1e-4)
+    rows = views(200, 30, 8, torch.float32)
+    assert_equal_to_autograd(modified(name, **options), rows, 64, 1e-5, smallest_scale=1e-5)
+
+
+@pytest.mark.parametrize("view", ["same", "other"])
+@pytest.mark.parametrize("floor", [0.0, 0.1])
+def test_options_of_mhs(view: str, floor: float) -> None:
+    rows = views(60, 5, 4)
+    loss = gradlab.get_loss("mhs", neighbour_view=view, squared_distance_floor=floor)
+    assert_equal_to_autograd(loss, rows, 16, 1e-12)
+    repaired = modified("modified_mhs", squared_distance_floor=floor)
+    assert_equal_to_autograd(repaired, rows, 16, 1e-12)
+    if floor:  # which holds for some neighbours only
+        free = gradlab.get_loss("mhs", neighbour_view=view)
+        plain = [part.detach() for part in rows]
+        share = (gradlab.components(loss, *plain).weight.sum(1) > 0).double().mean()
+        assert 0.1 < float(share) < 0.9
+        assert float(loss(*plain)) < float(free(*plain))
+
+
+@pytest.mark.parametrize("temperature", [0.002, 0.05, 5.0])
+@pytest.mark.parametrize("name", ["mhe", "modified_mhe"])
+def test_any_temperature_in_float32(name: str, temperature: float) -> None:
+    """At τ = 0.002 an exponential of a cosine overflows, and most of those relative to the largest are 0."""
+    loss = gradlab.get_loss(name, temperature=temperature)
+    rows = views(120, 0, 16, torch.float32)
+    exact = [part.detach().double().requires_grad_() for part in rows[:2]]  # the very same rows
+    value, found = gradients(gradlab.blockwise(loss, 25), rows, "mean", torch.tensor(1.0))
+    total = loss.value_of(Views(*exact))
+    expected = torch.autograd.grad(total, exact, materialize_grads=True)
+    assert float(value) == pytest.approx(float(total.detach()), rel=1e-5)
+    largest = max(float(part.abs().max()) for part in expected)
+    for one, other in zip(found, expected, strict=True):
+        # Cosines are rounded to 1e-7 before they are divided by τ.
+        assert float((one - other).abs().max()) <= (1e-6 + 4e-7 / temperature) * largest
+
+
+@pytest.mark.parametrize("loss", [gradlab.get_loss("mhe"), *(modified(name) for name in MODIFIED)], ids=str)
+def test_the_same_rows_twice_and_rows_of_any_layout(loss: BatchLoss) -> None:
+    """Views that share their memory are compared with each other as others are."""
+    generator = torch.Generator().manual_seed(0)
+    raw = torch.randn(6, 40, dtype=torch.float64, generator=generator, requires_grad=True)
+
+    def train(function: object) -> torch.Tensor:
+        rows = unit(raw.T)
+        value = function(rows[::2], rows[1::2]) + function(rows, rows, rows[:3].contiguous())
+        return torch.autograd.grad(value, raw)[0]
+
+    torch.testing.assert_close(train(gradlab.blockwise(loss, 7)), train(loss), rtol=1e-12, atol=1e-13)
+
+
+@dataclasses.dataclass(frozen=True)
+class Unregistered(BatchLoss):
+    """What a loss of one's own has to say besides its value."""
+
+    name = "unregistered"
+
+    def dissipation(self, views):
+        return 1 + 0 * views.positive.chord
+
+    def negative_weight(self, views):
+        return views.other_view.softmax(0.3)
+
+    def positive_weight(self, views, total):
+        return total
+
+
+class EverySummary(Unregistered):
+    """All summaries of all comparisons, and of rows that move on both sides."""
+
+    def value(self, views):
+        total, cosines = views.weighted_cosines(self.negative_weight, views.other_view)
+        of_all = views.other_view.log_sum_exp_of_all(0.2) + views.positive_view.log_sum_exp_of_all(0.5)
+        shares = views.other_view.shares_of_all(0.2) + views.same_view.shares_of_all(0.4)
+        nearest = views.other_view.hardest.chord * views.same_view.hardest.angle
+        rows = views.same_view.log_sum_exp(0.3) - views.other_view.log_sum_exp(0.1)
+        return rows**2 + cosines * total + nearest * of_all + shares * views.positive.angle
+
+
+class TwoWay(Unregistered):
+    """InfoNCE in both directions, one number a batch."""
+
+    def value(self, views):
+        back = dataclasses.replace(views, anchors=views.positives, positives=views.anchors)
+        both = views.other_view.log_sum_exp(0.1) + back.other_view.log_sum_exp(0.1)
+        return (both - 20 * views.positive.cosine).mean()
+
+
+@pytest.mark.parametrize("loss", [EverySummary(), TwoWay()], ids=lambda loss: type(loss).__name__)
+def test_a_new_loss_is_served(loss: BatchLoss) -> None:
+    assert_equal_to_autograd(loss, views(30, 4, 6), 8, 1e-12)
+    assert_equal_to_autograd(gradlab.recombine(gate=loss, weight=loss, ratio=loss), views(30, 4, 6), 8, 1e-12)
+
+
+def test_a_loss_that_takes_all_similarities_is_refused() -> None:
+    class Everything(Unregistered):
+        def value(self, views):
+            return views.same_view.finite_cosine.square().sum()
+
+    loss = Everything()
+    assert float(loss(*views(5)).detach()) > 0
+    with pytest.raises(gradlab.GradlabError, match="needs all similarities of the batch at once") as caught:
+        gradlab.blockwise(loss)(*views(5))
+    assert "\n" not in str(caught.value)
+
+
+def test_what_is_not_finite_is_refused() -> None:
+    class Root(Unregistered):
+        def value(self, views):
+            return views.positive.chord.sqrt().sum()
+
+    class Pole(Unregistered):
+        def value(self, views):
+            return (1 / views.positive.chord).sum()
+
+    anchors, positives, _ = views(6)
+    positives = torch.cat([anchors[:1], positives[1:]])
+    with pytest.raises(gradlab.GradlabError, match="gradient of unregistered is not finite on these rows"):
+        gradlab.blockwise(Root())(anchors, positives)
+    with pytest.raises(gradlab.GradlabError, match="unregistered is inf on these rows"):
+        gradlab.blockwise(Pole())(anchors, positives)
+
+
+def test_a_loss_of_one_number_has_no_others() -> None:
+    for rows in (views(6), [part.detach() for part in views(6)[:2]]):
+        with pytest.raises(gradlab.GradlabError, match="one loss of the whole batch"):
+            gradlab.blockwise("mhe")(*rows, reduction="none")
+
+
+def test_values_of_views_do_not_depend_on_the_block_size() -> None:
+    rows = [part.detach() for part in views(33, 4)[:2]]
+    for name in ("mhe", "mhs", *MODIFIED):
+        loss = gradlab.get_loss(name)
+        expected = loss.value_of(Views(*rows)).sum()
+        for block_size in (1, 5, 33, 100, None):
+            found = gradlab.blockwise(loss, block_size)(*rows, reduction="sum")
+            torch.testing.assert_close(found, expected, rtol=1e-13, atol=1e-15)
