@@ -70,11 +70,11 @@ def _numbers(ctx: click.Context, option: click.Parameter, text: str | None) -> t
     type=click.Choice(["light", "full"]),
     default="light",
     show_default=True,
-    help="light: 60 steps of 64 sentences, few conditions; full: the paper's protocol.",
+    help="light: 30 steps of 64 sentences, few conditions; full: the paper's protocol.",
 )
 @click.option("--only", multiple=True, metavar="PART[,PART]...", help="These parts alone.  [default: all]")
 @click.option(
-    "--steps", type=click.IntRange(1), metavar="N", help="Steps of a run.  [light: 60, full: one epoch]"
+    "--steps", type=click.IntRange(1), metavar="N", help="Steps of a run.  [light: 30, full: one epoch]"
 )
 @click.option("--seeds", type=click.IntRange(1), metavar="N", help="Runs of each headline condition.  [5]")
 @click.option(
@@ -87,7 +87,7 @@ def _numbers(ctx: click.Context, option: click.Parameter, text: str | None) -> t
     "--transfer-seeds",
     type=click.IntRange(0),
     metavar="N",
-    help="Runs of each loss scored on the transfer tasks, which is slow.  [light: 1, full: 3]",
+    help="Runs of each loss scored on the transfer tasks, which is slow.  [light: 0, full: 3]",
 )
 @click.option("--margins", callback=_numbers, metavar="X,X...", help="Values of m.")
 @click.option("--temperatures", callback=_numbers, metavar="X,X...", help="Values of τ.")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gradlab.study.runs import Task
+from gradlab.study.runs import TRANSFER, Task
 from gradlab.study.settings import StudySettings
 
 # Steps of the trial, and those at its beginning that only warm up.
@@ -48,7 +48,11 @@ class Speed:
         seconds += evaluations * self.dev * self.sentence
         if task.planned.embeddings:
             seconds += 2 * self.measure * settings.analysis_batches / settings.watch_batches
-        return seconds + (self.sts * self.sentence if task.planned.sts else 0)
+        return seconds
+
+    def scores(self, task: Task) -> float:
+        """Seconds of scoring its encoder on the STS sets."""
+        return self.sts * self.sentence if task.planned.sts else 0.0
 
 
 @dataclass(frozen=True)
@@ -128,13 +132,15 @@ def measure(tasks: Sequence[Task]) -> Speed:
 def budget(tasks: Sequence[Task], jobs: int, device: str, speed: Speed | None) -> Budget:
     """The cost of these runs; without ``speed`` the time is not known."""
     left = [task for task in tasks if task.result() is None]
-    seconds = [speed.run(task) if speed else math.nan for task in left]
+    seconds = [speed.run(task) + speed.scores(task) if speed else math.nan for task in left]
     steps = speed.steps if speed else 0
     return Budget(
         runs=len(tasks),
         done=len(tasks) - len(left),
         steps=steps * len(left),
-        transfer=sum(task.planned.transfer and (task in left or task.transfer_missing()) for task in tasks),
+        transfer=sum(
+            task.planned.transfer and (task in left or TRANSFER in task.missing()) for task in tasks
+        ),
         seconds=sum(seconds) / jobs,
         jobs=jobs,
         device=device,

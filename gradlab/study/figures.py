@@ -38,20 +38,30 @@ def draw_repairs(tables: Frames) -> Drawn:
     if "repairs" not in tables:
         return None
     table = tables["repairs"].set_index("condition")
+    scored = table.sts_average_mean[table.type != "untuned"].notna().any()
+    metric, label = ("sts_average", "STS average") if scored else ("stsb_dev", "STS-B dev")
     with style():
         figure = empty_figure((TEXT_WIDTH, 3.0))
         axes = list(figure.subplots(1, 2, sharey=True, width_ratios=(2, 1)))
         kinds = (("before repair", BEFORE, ""), ("after repair", AFTER, ""), ("after, 2r", OTHER, TWICE))
         for place, (before, after) in enumerate(REPAIRS.items()):
-            for index, (label, color, suffix) in enumerate(kinds):
+            for index, (kind, color, suffix) in enumerate(kinds):
                 name = (before if index == 0 else after) + suffix
-                _point(axes[0], table, name, place + 0.27 * (index - 1), color, label if place == 0 else None)
+                _point(
+                    axes[0],
+                    table,
+                    metric,
+                    name,
+                    place + 0.27 * (index - 1),
+                    color,
+                    kind if place == 0 else None,
+                )
         axes[0].set_xticks(
             range(len(REPAIRS)),
             [get_loss(name).title.replace("Alignment + ", "Alignment +\n") for name in REPAIRS],
         )
         for place, name in enumerate(CONTRASTIVE):
-            _point(axes[1], table, name, place, COLORS[3], None)
+            _point(axes[1], table, metric, name, place, COLORS[3], None)
         axes[1].set_xticks(range(len(CONTRASTIVE)), [get_loss(name).title for name in CONTRASTIVE])
         untuned = table[table.type == "untuned"]
         for pooler, row in untuned.iterrows():
@@ -59,9 +69,9 @@ def draw_repairs(tables: Frames) -> Drawn:
                 named = str(pooler) if ax is axes[1] else None
                 dashes = "--" if "first_last" in str(pooler) else ":"
                 ax.axhline(
-                    100 * row.sts_average_mean, color="0.35", linestyle=dashes, linewidth=1, label=named
+                    100 * row[f"{metric}_mean"], color="0.35", linestyle=dashes, linewidth=1, label=named
                 )
-        axes[0].set_ylabel("STS average (Spearman x 100)")
+        axes[0].set_ylabel(f"{label} (Spearman x 100)")
         for ax, names in zip(axes, (REPAIRS, CONTRASTIVE), strict=True):
             ax.set_xlim(-0.5, len(names) - 0.5)
         for ax in axes:
@@ -240,8 +250,8 @@ def draw_assumptions(tables: Frames) -> Drawn:
 # File name without suffix -> (caption, function).
 FIGURES: dict[str, tuple[str, Callable[[Frames], Drawn]]] = {
     "figure-01-repairs": (
-        "Average over the seven STS sets before and after the repair, and of the contrastive losses (right); mean "
-        "and 95% interval over seeds. Horizontal: the untuned encoder, by pooler.",
+        "Average over the seven STS sets (STS-B dev where those were not scored) before and after the repair, and of the "
+        "contrastive losses (right); mean and 95% interval over seeds. Horizontal: the untuned encoder, by pooler.",
         draw_repairs,
     ),
     "figure-05-angles": (
@@ -278,14 +288,17 @@ FIGURES: dict[str, tuple[str, Callable[[Frames], Drawn]]] = {
 }  # fmt: skip
 
 
-def _point(ax: Axes, table: pd.DataFrame, name: str, at: float, color: str, label: str | None) -> None:
-    """STS average with its interval over seeds."""
-    if name not in table.index or math.isnan(table.sts_average_mean[name]):
+def _point(
+    ax: Axes, table: pd.DataFrame, metric: str, name: str, at: float, color: str, label: str | None
+) -> None:
+    """A score with its interval over seeds."""
+    columns = [f"{metric}_{part}" for part in ("mean", "low", "high")]
+    if name not in table.index or math.isnan(table[columns[0]][name]):
         return
-    row = 100 * table.loc[name, ["sts_average_mean", "sts_average_low", "sts_average_high"]].astype(float)
-    error = np.nan_to_num([[row.iloc[0] - row.iloc[1]], [row.iloc[2] - row.iloc[0]]])
+    mean, low, high = 100 * table.loc[name, columns].astype(float)
+    error = np.nan_to_num([[mean - low], [high - mean]])
     ax.errorbar(
-        [at], [row.iloc[0]], error, fmt="o", color=color, markersize=5, capsize=3, linewidth=1.2, label=label
+        [at], [mean], error, fmt="o", color=color, markersize=5, capsize=3, linewidth=1.2, label=label
     )
 
 

@@ -69,7 +69,7 @@ def _row(results: Results, condition: str, kind: str) -> dict[str, Any]:
 def _untuned(results: Results) -> list[dict[str, Any]]:
     rows = []
     for pooler, scores in results.untuned.items():
-        sts = [scores["sts"][task] for task in STS_TASKS if task in scores["sts"]]
+        sts = [scores["sts"][task] for task in STS_TASKS if task in scores.get("sts", {})]
         transfer = [scores["transfer"][t] for t in TRANSFER_TASKS if t in scores.get("transfer", {})]
         published = PUBLISHED["untuned"] if pooler == "first_last" else (None, None)
         rows.append(
@@ -78,7 +78,7 @@ def _untuned(results: Results) -> list[dict[str, Any]]:
                 "condition": f"untuned, {pooler}",
                 "stsb_dev_count": 1,
                 "stsb_dev_mean": scores["stsb_dev"],
-                "sts_average_count": 1,
+                "sts_average_count": len(sts) and 1,
                 "sts_average_mean": sum(sts) / len(sts) if sts else None,
                 "transfer_average_count": len(transfer) and 1,
                 "transfer_average_mean": sum(transfer) / len(transfer) if transfer else None,

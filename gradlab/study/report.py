@@ -13,7 +13,7 @@ from gradlab.files import atomic_path, write_json, write_text
 from gradlab.study import assumptions, conjecture1, conjecture2, conjecture3, repairs
 from gradlab.study.page import page
 from gradlab.study.results import Results
-from gradlab.study.runs import Task, read_json
+from gradlab.study.runs import UNTUNED, Task, read_json
 from gradlab.study.section import Section
 from gradlab.study.settings import StudySettings
 from gradlab.study.verdicts import claims_table, verdicts_table
@@ -51,7 +51,7 @@ def write_report(
     from gradlab.figures.style import save
     from gradlab.study.figures import FIGURES, read_tables
 
-    results = Results.read(tasks, read_json(folder / "untuned.json"))
+    results = Results.read(tasks, read_json(folder / UNTUNED))
     place = folder / "report"
     sections = [found for part in parts if (found := SECTIONS[part](results, settings)) is not None]
     claims = [claim for section in sections for claim in section.claims]

@@ -15,7 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from gradlab.evaluate.report import STS_TASKS, TRANSFER_TASKS
-from gradlab.study.runs import TRANSFER, Task, read_json
+from gradlab.study.runs import STS, TRANSFER, Task, read_json
 from gradlab.study.statistics import OVER_SEEDS, Interval, over_seeds, spearman_difference_over_sentences
 from gradlab.train.metrics import read_metrics
 
@@ -48,7 +48,7 @@ class Run:
         """STS-B dev of the best and the last encoder, each STS set and transfer task, and averages; NaN where absent."""
         dev = {int(step): _float(score) for step, score in self.result.get("stsb_dev", {}).items()}
         best = self.result.get("best_step")
-        sts, transfer = self.result.get("sts") or {}, read_json(self.folder / TRANSFER) or {}
+        sts, transfer = (read_json(self.folder / name) or {} for name in (STS, TRANSFER))
         found = {
             "stsb_dev": dev.get(best, math.nan) if best is not None else math.nan,
             "stsb_dev_last": dev[max(dev)] if dev else math.nan,

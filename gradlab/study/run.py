@@ -17,10 +17,21 @@ from gradlab.errors import GradlabError
 from gradlab.files import write_json
 from gradlab.study.budget import Budget, budget, measure
 from gradlab.study.conditions import plan
-from gradlab.study.runs import Task, clear, make_run, read_json, score_transfer, train_config
+from gradlab.study.runs import (
+    STS,
+    TRANSFER,
+    UNTUNED,
+    Task,
+    clear,
+    make_run,
+    read_json,
+    score_sts,
+    score_transfer,
+    train_config,
+)
 from gradlab.study.settings import StudySettings, check_parts
 
-STUDY, RUNS, REPORT, UNTUNED = "study.json", "runs", "report", "untuned.json"
+STUDY, RUNS = "study.json", "runs"
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
@@ -144,15 +155,16 @@ class Study:
         return budget(self.tasks, self.jobs, self.description["device"]["name"], speed)
 
     def run(self) -> None:
-        """Make the runs that have not been made, then score the transfer tasks."""
+        """Make the runs that have not been made, then score encoders on the STS sets and the transfer tasks."""
         write_json(self.folder / STUDY, self.description)
-        if "repairs" in self.parts:
-            self._score_untuned(transfer=False)
         self._each(make_run, [t for t in self.tasks if t.result() is None], "Runs", "run")
-        if "repairs" in self.parts and self.settings.transfer_seeds:
-            tasks = [task for task in self.tasks if task.transfer_missing()]
-            self._each(score_transfer, tasks, "Transfer", "encoder")
-            self._score_untuned(transfer=True)
+        if "repairs" in self.parts:
+            self._score_untuned("stsb_dev")
+            self._score_untuned("sts")
+            self._score(STS, score_sts)
+            if self.settings.transfer_seeds:
+                self._score(TRANSFER, score_transfer)
+                self._score_untuned("transfer")
         for task in self.tasks:
             clear(task)  # what an interruption left behind
 
@@ -166,15 +178,16 @@ class Study:
 
         return write_report(self.folder, self.parts, self.tasks, self.settings, self.description)
 
-    def _score_untuned(self, transfer: bool) -> None:
+    def _score(self, name: str, work: Callable[[Task], None]) -> None:
+        tasks = [task for task in self.tasks if name in task.missing()]
+        self._each(work, tasks, f"Scores ({name.removesuffix('.json')})", "encoder")
+
+    def _score_untuned(self, what: str) -> None:
         """The rows of the table before training."""
         from gradlab.study.untuned import score_untuned
 
-        place = self.folder / UNTUNED
-        before = read_json(place) or {}
-        task = self.tasks[0]
         with _quiet():
-            score_untuned(place, before, task, transfer=transfer)
+            score_untuned(self.folder / UNTUNED, self.tasks[0], what)
 
     def _each(self, work: Callable[[Task], None], tasks: Sequence[Task], title: str, unit: str) -> None:
         from tqdm.auto import tqdm
@@ -210,11 +223,20 @@ class Study:
             pool.shutdown(wait=True, cancel_futures=True)
 
 
+_interrupted = False
+
+
 def _named(work: Callable[[Task], None], task: Task) -> None:
+    global _interrupted
+    if _interrupted:  # this process has been told to stop, but had another task waiting
+        raise KeyboardInterrupt
     try:
         work(task)
     except GradlabError as error:
         raise GradlabError(f"run {task.planned.folder}: {error}") from error
+    except KeyboardInterrupt:
+        _interrupted = multiprocessing.parent_process() is not None
+        raise
 
 
 def _one_thread() -> None:

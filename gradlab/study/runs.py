@@ -16,7 +16,9 @@ from gradlab.study.conditions import Planned
 from gradlab.study.settings import StudySettings
 from gradlab.train.config import TrainConfig
 
-RESULT, TRANSFER, LOG = "result.json", "transfer.json", "log.txt"
+RESULT, STS, TRANSFER, LOG = "result.json", "sts.json", "transfer.json", "log.txt"
+# Of the study, beside its runs: scores of the encoder before training.
+UNTUNED = "untuned.json"
 FORMAT = 1
 
 
@@ -70,13 +72,14 @@ class Task:
         names = ("eval_every", "watch_every", "watch_batches", "analysis_batches")
         return {"format": FORMAT, **{name: getattr(self.settings, name) for name in names}}
 
-    def transfer_missing(self) -> bool:
-        """Whether the transfer tasks are wanted and can be, but have not been scored."""
-        return (
-            self.planned.transfer
-            and not (self.folder / TRANSFER).exists()
-            and (self.folder / "best").is_dir()
-        )
+    def missing(self) -> list[str]:
+        """The scores, :data:`STS` and :data:`TRANSFER`, that are wanted of a finished run and still can be had."""
+        if not (self.folder / RESULT).exists() or not (self.folder / "best").is_dir():
+            return []
+        wanted = [
+            name for name, asked in ((STS, self.planned.sts), (TRANSFER, self.planned.transfer)) if asked
+        ]
+        return [name for name in wanted if not (self.folder / name).exists()]
 
 
 def train_config(
@@ -122,11 +125,22 @@ def make_run(task: Task) -> None:
     clear(task)
 
 
+def score_sts(task: Task) -> None:
+    """Score the best encoder of a finished run on the seven STS sets, unless that is done."""
+    if STS in task.missing():
+        with _logged(task.folder):
+            found = _evaluate(task, "sts")
+            scores = {name: score if score == score else None for name, score in found.sts.items()}
+            write_json(task.folder / STS, scores)
+    clear(task)
+
+
 def score_transfer(task: Task) -> None:
     """Score the best encoder of a finished run on the transfer tasks, unless that is done."""
-    if task.transfer_missing():
+    if TRANSFER in task.missing():
         with _logged(task.folder):
-            _score_transfer(task)
+            found = _evaluate(task, "transfer")
+            write_json(task.folder / TRANSFER, {"classifier": found.classifier, **found.transfer()})
     clear(task)
 
 
@@ -146,9 +160,8 @@ def read_json(path: Path) -> dict[str, Any] | None:
 
 
 def _train_and_score(task: Task) -> None:
-    from gradlab.evaluate import evaluate
     from gradlab.files import versions
-    from gradlab.study.observe import Diverged, Observer, encode_with
+    from gradlab.study.observe import Diverged, Observer
     from gradlab.train import train
 
     observer = Observer(task.settings, task.sts, task.folder, task.planned.embeddings)
@@ -175,32 +188,23 @@ def _train_and_score(task: Task) -> None:
         "stsb_dev": {str(step): _number(score) for step, score in observer.scores.items()},
         "best_step": observer.best_step,
     }
-    if task.planned.sts and observer.best_step is not None:
-        encoder = _best(task)
-        found = evaluate(encode_with(encoder, task.settings.precision), task.sts, "sts", progress=False)
-        result["sts"] = {name: _number(score) for name, score in found.sts.items()}
     write_json(task.folder / RESULT, result)
 
 
-def _score_transfer(task: Task) -> None:
+def _evaluate(task: Task, tasks: str) -> Any:
+    from gradlab.encoder import Encoder
     from gradlab.evaluate import evaluate
     from gradlab.study.observe import encode_with
-
-    encode = encode_with(_best(task), task.settings.precision)
-    found = evaluate(encode, task.sts, "transfer", progress=False, jobs=task.jobs)
-    write_json(task.folder / TRANSFER, {"classifier": found.classifier, **found.transfer()})
-
-
-def _best(task: Task) -> Any:
-    from gradlab.encoder import Encoder
     from gradlab.train.distributed import find_device
 
-    return Encoder.load(task.folder / "best", device=find_device(task.config.device))
+    encoder = Encoder.load(task.folder / "best", device=find_device(task.config.device))
+    encode = encode_with(encoder, task.settings.precision)
+    return evaluate(encode, task.sts, tasks, progress=False, jobs=task.jobs)
 
 
 def clear(task: Task) -> None:
     """Delete weights that nothing needs any more: a study would fill the disk with them."""
-    for name in ("checkpoints", "encoder", *(() if task.transfer_missing() else ("best",))):
+    for name in ("checkpoints", "encoder", *(() if task.missing() else ("best",))):
         shutil.rmtree(task.folder / name, ignore_errors=True)
 
 

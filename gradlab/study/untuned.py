@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from gradlab.files import write_json
-from gradlab.study.runs import Task
+from gradlab.study.runs import Task, read_json
 
-# The row that papers call BERT without fine-tuning, and the pooler that the runs train.
-POOLERS = ("first_last", "cls", "mean")
+# The row that papers call BERT without fine-tuning; beside it stands the pooler that the runs train.
+USUAL = "first_last"
 
 
-def score_untuned(place: Path, before: dict[str, Any], task: Task, *, transfer: bool) -> None:
-    """Score the untuned encoder on STS-B dev, the STS sets and (first-last average) the transfer tasks.
+def score_untuned(place: Path, task: Task, what: str) -> None:
+    """Score the untuned encoder, by pooler, unless that is done.
 
     Args:
         place: the JSON file to keep up to date.
-        before: what it holds already.
         task: a run of the study, for its model, data and precision.
-        transfer: whether the transfer tasks are wanted.
+        what: ``stsb_dev``, ``sts``, or ``transfer`` (of the first-last average alone: it is slow).
     """
     from gradlab.encoder import Encoder
     from gradlab.evaluate import evaluate, stsb_dev
@@ -27,19 +25,16 @@ def score_untuned(place: Path, before: dict[str, Any], task: Task, *, transfer: 
     from gradlab.train.distributed import find_device
 
     trained = "cls" if task.config.pooler == "cls_mlp" else task.config.pooler
-    scores = dict(before)
-    for pooler in dict.fromkeys((POOLERS[0], trained)):
-        wanted_transfer = transfer and pooler == POOLERS[0]
-        if pooler in scores and (not wanted_transfer or "transfer" in scores[pooler]):
+    scores = read_json(place) or {}
+    for pooler in (USUAL,) if what == "transfer" else dict.fromkeys((USUAL, trained)):
+        row = scores.setdefault(pooler, {})
+        if what in row:
             continue
         encoder = Encoder.load(task.config.model, pooler, device=find_device(task.config.device))
         encode = encode_with(encoder, task.settings.precision)
-        if pooler not in scores:
-            found = evaluate(encode, task.sts, "sts", progress=False)
-            scores[pooler] = {"stsb_dev": stsb_dev(encode, task.sts), "sts": found.sts}
-            write_json(place, scores)
-        if wanted_transfer:
-            scores[pooler]["transfer"] = evaluate(
-                encode, task.sts, "transfer", progress=False, jobs=task.jobs
-            ).transfer()
-            write_json(place, scores)
+        if what == "stsb_dev":
+            row[what] = stsb_dev(encode, task.sts)
+        else:
+            found = evaluate(encode, task.sts, what, progress=False, jobs=task.jobs)
+            row[what] = found.sts if what == "sts" else found.transfer()
+        write_json(place, scores)
