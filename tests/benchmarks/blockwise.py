@@ -1,8 +1,9 @@
-"""Blockwise losses against automatic differentiation of a cross-entropy, in time and memory.
+"""Blockwise losses against automatic differentiation of a cross-entropy, or of themselves, in time and memory.
 
     python tests/benchmarks/blockwise.py                                   # the table of docs/scaling.md
     python tests/benchmarks/blockwise.py --sizes 512 4096 --losses infonce mpt --repeat 20
     python tests/benchmarks/blockwise.py --device cuda --plain-up-to 65536
+    python tests/benchmarks/blockwise.py --against-itself --losses mhe modified_mhe --sizes 4096 16384
 
 One evaluation is the loss and its gradient with respect to both views, from unit rows. All competitors of one size
 run in turn in one process, so that they see the same load; a ratio is the median of ratios within a turn.
@@ -31,6 +32,7 @@ import gradlab
 
 TEMPERATURE = 0.05
 PLAIN = "cross-entropy"
+PLAIN_LOSS = "plain "  # and the name of a loss: that loss without blocks
 TIMED_IN_TURNS = 16384  # beyond, one run serves for time and memory
 
 
@@ -41,7 +43,7 @@ def unit_rows(size: int, dimensions: int, device: str) -> torch.Tensor:
 
 
 def evaluation(name: str, block_size: int | None) -> Callable[[torch.Tensor, torch.Tensor], None]:
-    """A function that differentiates the plain cross-entropy or a blockwise loss."""
+    """A function that differentiates the plain cross-entropy, a plain loss or a blockwise loss."""
     if name == PLAIN:
 
         def plain(anchors: torch.Tensor, positives: torch.Tensor) -> None:
@@ -49,7 +51,8 @@ def evaluation(name: str, block_size: int | None) -> Callable[[torch.Tensor, tor
             functional.cross_entropy(anchors @ positives.T / TEMPERATURE, labels).backward()
 
         return plain
-    loss = gradlab.blockwise(name, block_size)
+    plain_name = name.removeprefix(PLAIN_LOSS)
+    loss = gradlab.blockwise(name, block_size) if plain_name == name else gradlab.get_loss(plain_name)
     return lambda anchors, positives: loss(anchors, positives).backward()
 
 
@@ -105,9 +108,9 @@ def in_fresh_process(
     return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
 
 
-def rows_of_table(options: argparse.Namespace, size: int) -> list[str]:
-    """Measure one size."""
-    losses = [*([PLAIN] if size <= options.plain_up_to else []), *options.losses]
+def rows_of_table(options: argparse.Namespace, size: int, plain: str, blockwise: list[str]) -> list[str]:
+    """Measure one size: blockwise losses beside what they are compared with."""
+    losses = [*([plain] if size <= options.plain_up_to else []), *blockwise]
     alone = {name: in_fresh_process(options, size, [name], 1) for name in losses}
     memory = {name: found["memory"] for name, found in alone.items()}
     times = {name: found["times"][name] for name, found in alone.items()}
@@ -118,13 +121,13 @@ def rows_of_table(options: argparse.Namespace, size: int) -> list[str]:
     for name in losses:
         wall, processor = ([turn[which] for turn in times[name]] for which in (0, 1))
         wall_ratio = processor_ratio = memory_ratio = "–"
-        if PLAIN in losses:
-            turns = list(zip(times[name], times[PLAIN], strict=True))
+        if plain in losses:
+            turns = list(zip(times[name], times[plain], strict=True))
             wall_ratio, processor_ratio = (
-                f"{statistics.median(own[which] / plain[which] for own, plain in turns):.2f}"
+                f"{statistics.median(own[which] / other[which] for own, other in turns):.2f}"
                 for which in (0, 1)
             )
-            memory_ratio = f"{memory[name] / memory[PLAIN]:.3f}"
+            memory_ratio = f"{memory[name] / memory[plain]:.3f}"
         lines.append(
             f"| {size:,} | {name} | {len(wall)} | {statistics.median(wall):.4g} | {min(wall):.4g} | {wall_ratio} "
             f"| {statistics.median(processor):.4g} | {processor_ratio} | {memory[name]:,.0f} | {memory_ratio} |"
@@ -142,7 +145,10 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, help="turns (by default more for smaller sizes)")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--plain-up-to", type=int, default=16384, help="largest size of the cross-entropy")
+    parser.add_argument("--plain-up-to", type=int, default=16384, help="largest size of what is plain")
+    parser.add_argument(
+        "--against-itself", action="store_true", help="compare with the same loss without blocks"
+    )
     parser.add_argument("--measure", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.measure:
@@ -152,8 +158,12 @@ def main() -> None:
     print(f"load average before {os.getloadavg()[0]:.1f}")
     print("| N | loss | turns | median s | fastest s | / plain | CPU s | / plain | extra MiB | / plain |")
     print("|--:|---|--:|--:|--:|--:|--:|--:|--:|--:|", flush=True)
+    pairs = [(PLAIN, options.losses)]
+    if options.against_itself:
+        pairs = [(PLAIN_LOSS + name, [name]) for name in options.losses]
     for size in tqdm(options.sizes, unit="size"):
-        tqdm.write("\n".join(rows_of_table(options, size)))
+        for plain, blockwise in pairs:
+            tqdm.write("\n".join(rows_of_table(options, size, plain, blockwise)))
     print(f"load average after {os.getloadavg()[0]:.1f}")
 
 
