@@ -13,7 +13,7 @@ from torch import nn
 import gradlab
 from gradlab.encoder import Encoder
 from gradlab.train.fgsm import FGSM, PreviousFGSM
-from gradlab.train.heads import Perceptron, predictor, projection
+from gradlab.train.heads import predictor, projection
 from gradlab.train.objective import Objective
 from gradlab.train.parts import Parts
 from tests.tiny_models import make_bert, make_sentences
@@ -69,7 +69,9 @@ def test_step_equals_a_separately_computed_gradient(bert, epsilon):
     plain = naive_loss(objective, embedded, lengths)
     assert float(output.loss.detach()) == pytest.approx(float(expected.detach()), abs=1e-12)
     if epsilon == 1e-3:
-        assert float(output.loss.detach()) > float(plain.detach()) + 1e-3  # an adversarial step makes the loss worse
+        assert (
+            float(output.loss.detach()) > float(plain.detach()) + 1e-3
+        )  # an adversarial step makes the loss worse
     # First order: the loss grows by ε times the L1 norm of the gradient.
     growth = epsilon * float(sum(gradient.abs().sum() for gradient in gradients))
     assert float(output.loss - plain.detach()) == pytest.approx(growth, rel=0.2)
@@ -150,25 +152,35 @@ def test_encoder_without_embeddings_as_input_is_refused(bert, monkeypatch):
         objective_of(bert, FGSM(1e-3))
 
 
+def layer_norm(rows):
+    return (rows - rows.mean(1, keepdims=True)) / np.sqrt(rows.var(1, keepdims=True) + 1e-5)
+
+
 @pytest.mark.parametrize("layers", [1, 2, 3])
-def test_heads_are_matrix_products_with_relu_between(layers):
-    made = projection(layers, 5, 7).double()
-    rows = torch.randn(4, 5, dtype=torch.float64)
-    expected = rows.numpy()
-    linear = [part for part in made if isinstance(part, nn.Linear)]
-    assert [tuple(part.weight.shape) for part in linear] == [(7, 5), *[(7, 7)] * (layers - 1)]
-    for place, part in enumerate(linear):
-        expected = np.maximum(expected, 0) if place else expected
-        expected = expected @ part.weight.detach().numpy().T + part.bias.detach().numpy()
-    np.testing.assert_allclose(made(rows).detach().numpy(), expected, atol=1e-14)
+def test_heads_are_matrix_products_with_norms_between(layers):
+    rows = np.random.default_rng(0).normal(size=(4, 5))
+    for head, behind in ((projection(layers, 5, 7), layers), (predictor(layers, 5, 7), layers - 1)):
+        head = head.double().eval()
+        expected = rows
+        for place, part in enumerate(part for part in head if isinstance(part, nn.Linear)):
+            assert float(part.bias.detach().abs().sum()) == 0
+            expected = expected @ part.weight.detach().numpy().T
+            expected = layer_norm(expected) if place < behind else np.tanh(expected)
+        found = head(torch.from_numpy(rows)).detach().numpy()
+        np.testing.assert_allclose(found, expected, atol=1e-13)
+        assert head.dimension == found.shape[1]
+        assert sum(isinstance(part, nn.Dropout) for part in head) == behind
 
 
-def test_predictor_returns_to_the_width_of_the_keys():
-    made = predictor(3, 5, 11)
-    shapes = [tuple(part.weight.shape) for part in made if isinstance(part, nn.Linear)]
-    assert shapes == [(11, 5), (11, 11), (5, 11)]
-    assert isinstance(made, Perceptron)
-    assert made.dimension == 5
-    assert [part.weight.shape[0] for part in projection(2, 5) if isinstance(part, nn.Linear)] == [5, 5]
+def test_widths_of_heads():
+    def widths(head):
+        return [tuple(part.weight.shape) for part in head if isinstance(part, nn.Linear)]
+
+    assert widths(predictor(3, 5, 11)) == [(11, 5), (11, 11), (5, 11)]  # back to the width of the keys
+    assert widths(predictor(1, 5, 11)) == [(5, 5)]
+    assert widths(projection(3, 5, 7)) == [(7, 5), (7, 7), (7, 7)]
+    assert widths(projection(2, 5)) == [(5, 5), (5, 5)]
     assert isinstance(projection(0, 5), nn.Identity)
     assert isinstance(predictor(0, 5), nn.Identity)
+    stds = projection(1, 400)[0].weight.std()
+    assert float(stds.detach()) == pytest.approx(0.02, rel=0.02)

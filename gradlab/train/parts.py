@@ -15,6 +15,9 @@ from gradlab.train.heads import predictor, projection
 from gradlab.train.momentum import Momentum, parse_modules
 from gradlab.train.queue import Queue
 
+# What models call the dropout behind their layers.
+_DROPOUTS = ("hidden_dropout_prob", "hidden_dropout", "dropout", "resid_pdrop", "mlp_dropout")
+
 
 @dataclass
 class Parts:
@@ -55,11 +58,14 @@ class Parts:
             GradlabError: settings that the parts refuse, or that the encoder cannot serve.
         """
         device = encoder.device
-        made = projection(config.projection_layers, encoder.dimension, config.projection_width)
+        dropout = _dropout(config, encoder)
+        made = projection(config.projection_layers, encoder.dimension, config.projection_width, dropout)
         dimension = int(getattr(made, "dimension", encoder.dimension))
         parts = cls(
             projection=made.to(device),
-            predictor=predictor(config.predictor_layers, dimension, config.predictor_width).to(device),
+            predictor=predictor(config.predictor_layers, dimension, config.predictor_width, dropout).to(
+                device
+            ),
             keys_are_positives=config.momentum_use == "positives",
             in_batch_negatives=config.in_batch_negatives,
             augmentation=_augmentation(config, encoder),
@@ -84,6 +90,14 @@ class Parts:
             table = encoder.model.get_input_embeddings()
             parts.fgsm = PreviousFGSM(config.fgsm, table).to(device) if previous else FGSM(config.fgsm)
         return parts
+
+
+def _dropout(config: TrainConfig, encoder: Encoder) -> float:
+    """Of the heads: as in the encoder."""
+    if config.dropout is not None:
+        return config.dropout
+    own = encoder.model.config
+    return float(next((v for name in _DROPOUTS if (v := getattr(own, name, None)) is not None), 0.1))
 
 
 def _augmentation(config: TrainConfig, encoder: Encoder) -> Augmentation | None:
