@@ -38,6 +38,8 @@ def exclusive(url: str, name: str) -> Iterator[None]:
         ) from error
     backend = parsed.get_backend_name()
     if backend == "sqlite":
+        if parsed.database in (None, "", ":memory:"):
+            raise GradlabError("a sweep's SQLite database must be a file, such as sqlite:///study.db")
         with _sqlite(f"{parsed.database}.lock"):
             yield
     elif backend in ("postgresql", "mysql", "mariadb"):
