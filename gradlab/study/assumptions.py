@@ -17,7 +17,7 @@ from gradlab.study.results import Results
 from gradlab.study.section import Section
 from gradlab.study.settings import StudySettings
 
-BINS = np.linspace(-5, 5, 81)
+BINS = np.linspace(-5, 5, 41)
 
 
 def section(results: Results, settings: StudySettings) -> Section | None:

@@ -16,7 +16,7 @@ from gradlab.study.settings import MARGIN, StudySettings
 from gradlab.study.statistics import over_seeds, over_sentences
 from gradlab.study.verdicts import CONJECTURE, PERFORMANCE, Claim
 
-BINS = np.linspace(0, math.pi, 181)
+BINS = np.linspace(0, math.pi, 91)
 
 
 def section(results: Results, settings: StudySettings) -> Section | None:

@@ -147,6 +147,7 @@ def _bounds(results: Results) -> tuple[pd.DataFrame, pd.DataFrame]:
                 "low": BINS[:-1],
                 "high": BINS[1:],
                 "share": histogram / max(total, 1),
+                "count": total,
             }
         )
         for key, (histogram, total) in counts.items()
