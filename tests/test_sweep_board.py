@@ -236,6 +236,8 @@ def test_bad_databases(tmp_path):
         Board(spec, f"sqlite:///{tmp_path / 'absent' / 'study.db'}")
     with pytest.raises(GradlabError, match="has not been begun"):
         Board(spec, f"sqlite:///{tmp_path / 'new.db'}", create=False)
+    with pytest.raises(GradlabError, match="cannot be reached"):  # no driver, or no server
+        Board(spec, "postgresql+psycopg://nobody@127.0.0.1:1/sweeps")
     with pytest.raises(GradlabError, match="must be a file"):
         Board(spec, "sqlite://")
     with pytest.raises(GradlabError, match="no database URL"):

@@ -64,6 +64,7 @@ def _sqlite(path: str) -> Iterator[None]:
 @contextlib.contextmanager
 def _server(url: str, backend: str, name: str) -> Iterator[None]:
     from sqlalchemy import create_engine, text
+    from sqlalchemy.exc import SQLAlchemyError
     from sqlalchemy.pool import NullPool
 
     digest = hashlib.sha256(f"gradlab sweep {name}".encode()).digest()
@@ -82,8 +83,12 @@ def _server(url: str, backend: str, name: str) -> Iterator[None]:
             {"key": digest.hex()[:32]},
         ),
     )
-    engine: Any = create_engine(url, poolclass=NullPool)
-    with engine.connect() as connection:
+    try:
+        connection: Any = create_engine(url, poolclass=NullPool).connect()
+    except (ImportError, SQLAlchemyError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise GradlabError(f"the sweep's database cannot be reached: {reason}") from error
+    with connection:
         got = connection.execute(text(take), values).scalar()
         if backend != "postgresql" and got != 1:
             raise GradlabError("the lock of the sweep's database cannot be had; is a worker stuck?")
