@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from typing import Any
 
 import torch
 
+from gradlab._arrays import reciprocal
+from gradlab.blocks.derivatives import refuse_second_derivatives
 from gradlab.similarity import Negatives, PairSimilarity
 
 MEASURES = ("cosine", "chord", "antichord")
@@ -62,12 +65,12 @@ class LazyPairs(PairSimilarity):
     @functools.cached_property
     def chord(self) -> torch.Tensor:  # type: ignore[override]
         """``|h - h'|``, (B,)."""
-        return torch.linalg.vector_norm(self.first - self.second, dim=-1)
+        return _LengthOfSum.apply(self.first, self.second, -1)
 
     @functools.cached_property
     def antichord(self) -> torch.Tensor:  # type: ignore[override]
         """``|h + h'|``, (B,)."""
-        return torch.linalg.vector_norm(self.first + self.second, dim=-1)
+        return _LengthOfSum.apply(self.first, self.second, 1)
 
 
 class RowPairs(LazyPairs):
@@ -135,6 +138,27 @@ class RowPairs(LazyPairs):
             if name != "cosine":
                 total += _per_length(derivative, self.leaves[name])
         return total
+
+
+class _LengthOfSum(torch.autograd.Function):
+    """``|h ± h'|``, (B,), whose graph holds no array of (B, D) of its own: the sum is made again."""
+
+    @staticmethod
+    def forward(ctx: Any, first: torch.Tensor, second: torch.Tensor, sign: int) -> torch.Tensor:
+        length = torch.linalg.vector_norm(torch.add(first, second, alpha=sign), dim=-1)
+        ctx.save_for_backward(first, second, length)
+        ctx.sign = sign
+        return length
+
+    @staticmethod
+    def backward(ctx: Any, upstream: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        refuse_second_derivatives()
+        first, second, length = ctx.saved_tensors
+        # Along a sum that is 0 there is no direction; an infinite derivative stays visible there, as NaN.
+        factor = upstream * reciprocal(length)
+        by_first = torch.add(first, second, alpha=ctx.sign).mul_(factor[:, None])
+        by_second = by_first * ctx.sign if ctx.needs_input_grad[1] else None
+        return by_first, by_second, None
 
 
 def _per_length(derivative: torch.Tensor, length: torch.Tensor) -> torch.Tensor:
