@@ -14,8 +14,11 @@ from gradlab.study.repairs import PUBLISHED_GAINS
 from gradlab.study.results import METRICS
 from gradlab.study.settings import LEMMA_STEPS, TEMPERATURE
 from gradlab.study.statistics import OVER_SEEDS, OVER_SENTENCES
+from gradlab.study.verdicts import CONJECTURE
 
 Frames = Mapping[str, pd.DataFrame]
+# Up to so many seeds the report says that they are few.
+FEW_SEEDS = 2
 
 
 def page(
@@ -78,9 +81,21 @@ def _verdicts(tables: Frames) -> str:
             "A claim is supported if the whole interval over seeds lies above its threshold, not supported if it lies at the "
             "threshold or below, inconclusive otherwise. A conjecture is supported if all claims of the role *conjecture* "
             "are, not supported if one of them is not. Spearman's correlations are on the scale of -1 to 1 here.",
+            _few_seeds(tables["claims"]),
             _table(["", "role", "claim", "statistic > threshold", "seeds", "mean [interval over seeds]", "verdict"], claims),
         ]
     )  # fmt: skip
+
+
+def _few_seeds(claims: pd.DataFrame) -> str:
+    """A warning where intervals rest on hardly anything."""
+    least = int(claims.seeds[claims.role == CONJECTURE].min())
+    if least > FEW_SEEDS:
+        return "No correction is made for the number of claims."
+    return (
+        f"**Deciding claims rest on as few as {least} seeds.** An interval of two values trusts one difference between "
+        "them to stand for all trainings; read these verdicts as provisional. No correction is made for the number of claims."
+    )
 
 
 def _conjecture1(tables: Frames, figures: Mapping[str, str]) -> str:
