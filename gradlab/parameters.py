@@ -12,6 +12,7 @@ from gradlab.errors import GradlabError, nearest
 _RULES = {
     "positive": (lambda x: x > 0, "greater than 0"),
     "non-negative": (lambda x: x >= 0, "at least 0"),
+    "angle": (lambda x: abs(x) <= math.pi, "an angle in radians, between -π and π (10° is 0.1745)"),
     "any": (lambda x: True, "a finite number"),
 }
 
@@ -24,7 +25,7 @@ def parameter(
     Args:
         default: the published setting.
         text: what it is, a few words.
-        rule: ``"positive"``, ``"non-negative"`` or ``"any"`` (finite) for numbers; ``"text"`` where the class
+        rule: ``"positive"``, ``"non-negative"``, ``"angle"`` or ``"any"`` (finite) for numbers; ``"text"`` where the class
             itself reads and checks what it is given.
         unit: such as ``"radians"``; empty for pure numbers.
         choices: the admissible values of a named option.

@@ -96,6 +96,8 @@ def test_a_model_that_comes_as_one_point_gets_time_to_spread():
 def test_two_negatives_say_nothing_of_the_temperature():
     flat = {"hardest_share": [0.5] * 9, "uniform_share": [0.5] * 9, "negative_cosine": [0.1] * 9}
     assert findings(history_of(**flat)) == []
+    few = {"hardest_share": [0.8] * 9, "uniform_share": [1 / 3] * 9, "negative_cosine": [0.1] * 9}
+    assert findings(history_of(**few)) == []
     many = {"hardest_share": [0.01] * 9, "uniform_share": [1 / 127] * 9, "negative_cosine": [0.1] * 9}
     assert [finding.name for finding in findings(history_of(**many))] == ["temperature too high"]
 

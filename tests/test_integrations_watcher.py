@@ -100,7 +100,9 @@ def test_numbers_are_those_of_the_components_of_the_same_batch(folder, tmp_path,
         made = loss(model)
         name = "compute_loss_from_embeddings"
         if loss is cached:  # older versions have the first of these for training
-            name = next(n for n in ("calculate_loss_and_cache_gradients", "calculate_loss") if hasattr(made, n))
+            name = next(
+                n for n in ("calculate_loss_and_cache_gradients", "calculate_loss") if hasattr(made, n)
+            )
         if not hasattr(made, name):
             pytest.skip("this version does not compute the loss apart from its embeddings")
         original = getattr(made, name)

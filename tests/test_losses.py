@@ -229,6 +229,12 @@ def test_bad_temperatures(bad: object) -> None:
         gradlab.get_loss("infonce", temperature=bad)
 
 
+@pytest.mark.parametrize("name", ["arccon", "mat"])
+def test_margins_in_degrees_are_told_from_radians(name: str) -> None:
+    with pytest.raises(gradlab.GradlabError, match="margin must be an angle in radians"):
+        gradlab.get_loss(name, margin=10)
+
+
 def test_ties_give_the_first_hardest_negative() -> None:
     positive = PairSimilarity.from_angles(torch.tensor(0.5, dtype=torch.float64))
     negatives = Negatives.from_angles(torch.tensor([0.9, 0.6, 0.6, 1.0], dtype=torch.float64))

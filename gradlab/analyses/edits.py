@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from tqdm import tqdm
 
 from gradlab.encoder import Encoder
 from gradlab.errors import GradlabError
@@ -27,6 +28,7 @@ def edited_similarities(
     *,
     draws: int = 4,
     seed: int = 0,
+    progress: bool = False,
 ) -> Table:
     """Cosines of sentences with edited versions of themselves, without dropout.
 
@@ -38,6 +40,7 @@ def edited_similarities(
         edits: augmentations of ids or text, by name, with settings as in ``"random_deletion(rate=0.2)"``.
         draws: edited versions of each sentence.
         seed: of the edits.
+        progress: show a progress bar.
 
     Returns:
         A row an edit: ``edit``, ``similarity`` (mean cosine), ``deviation`` (standard deviation over sentences and draws),
@@ -52,7 +55,7 @@ def edited_similarities(
     sequences = [np.array(ids, dtype=np.int64) for ids in known]
     originals = embed_ids(encoder, sequences)
     found = []
-    for edit in edits:
+    for edit in tqdm(edits, desc="Editing", unit="edit", disable=not progress):
         augmentation = get_augmentation(edit, tokenizer=encoder.tokenizer, longest=encoder.max_length)
         if not isinstance(augmentation, SentenceAugmentation):
             raise GradlabError(f"{edit} changes embeddings, no sentence; choose out of {', '.join(EDITS)}")

@@ -12,6 +12,20 @@ import click
 from gradlab._version import __version__
 from gradlab.errors import GradlabError, nearest
 
+# What comes with an extra of pyproject.toml, by the name under which it is imported.
+EXTRAS = {
+    "train": {
+        "accelerate",
+        "platformdirs",
+        "pyarrow",
+        "safetensors",
+        "sklearn",
+        "tokenizers",
+        "transformers",
+    },
+    "sweep": {"optuna"},
+}
+
 # name -> (module under gradlab.cli, one line for `gradlab --help`). Nothing here is imported until it is called.
 COMMANDS = {
     "losses": ("losses", "List the losses: formula, hyper-parameters, defaults, paper."),
@@ -84,6 +98,17 @@ def main() -> NoReturn:
         sys.exit(error.exit_code)
     except GradlabError as error:
         click.echo(f"Error: {error}", err=True)
+        sys.exit(2)
+    except ModuleNotFoundError as error:
+        package = (error.name or "").split(".")[0]
+        extra = next((name for name, packages in EXTRAS.items() if package in packages), None)
+        if extra is None:
+            raise
+        click.echo(
+            f"Error: this needs {package}, which is not installed; install gradlab with its extra [{extra}]: "
+            f"pip install '.[{extra}]' in its folder",
+            err=True,
+        )
         sys.exit(2)
     except BrokenPipeError:
         # The reader (`| head`) went away; keep Python from complaining again at exit.

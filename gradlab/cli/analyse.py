@@ -238,7 +238,9 @@ def edits(
     chosen = list(itertools.islice(read_sentences(sentences, column), count))
     found = {}
     for name, encoder in _encoders(models, pooler, device):
-        found[name] = edited_similarities(encoder, chosen, edits or EDITS, draws=draws, seed=seed)
+        found[name] = edited_similarities(
+            encoder, chosen, edits or EDITS, draws=draws, seed=seed, progress=True
+        )
         click.echo(
             f"{name}: {len(chosen)} sentences, {draws} versions of each\n{columns_as_text(found[name])}\n"
         )

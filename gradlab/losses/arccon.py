@@ -20,7 +20,9 @@ from gradlab.similarity import PairSimilarity
 class ArcCon(SoftmaxLoss):
     """ArcCon (Zhang et al. 2022): InfoNCE with an angular margin on the positive; Li et al. 2024, Eq. 2."""
 
-    margin: float = parameter(math.radians(10), "angle u added to the positive's", unit="radians")
+    margin: float = parameter(
+        math.radians(10), "angle u added to the positive's", rule="angle", unit="radians"
+    )
 
     title = "ArcCon"
     paper = "Zhang et al. (2022)"

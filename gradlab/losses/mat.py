@@ -20,7 +20,7 @@ from gradlab.similarity import PairSimilarity
 class MAT(TripletLoss):
     """Triplet loss on the angle: the third dynamic ratio, in the published code of Li et al. 2024 only."""
 
-    margin: float = parameter(0.15 * math.pi, "margin m between angles", unit="radians")
+    margin: float = parameter(0.15 * math.pi, "margin m between angles", rule="angle", unit="radians")
 
     title = "MAT"
     paper = "Li et al. (2024), published code"

@@ -18,6 +18,8 @@ DIAGNOSTICS = "diagnostics"
 NOTHING, EARLY, EARLY_RECORDS = 1e-4, 0.1, 10
 # The hardest negative counts less than this many times the average one, although embeddings are this far apart.
 NEAR_UNIFORM, APART = 2.5, 0.9
+# Among fewer negatives the hardest has a large share whatever the temperature.
+ENOUGH = 8
 # Different sentences with this mean cosine are one point.
 ONE_POINT = 0.98
 # Share of triples whose ratio satisfies the lemma; a positive this close leaves nothing to come closer to.
@@ -78,9 +80,8 @@ def temperature_too_high(history: History, group: str) -> Finding | None:
     steps, shares = history.series(group, "hardest_share")
     uniform = [history.at(group, "uniform_share", step) or math.nan for step in steps]
     apart = [(history.at(group, "negative_cosine", step) or 0.0) < APART for step in steps]
-    # Among two or three negatives the hardest has a large share whatever the temperature.
     flat = [
-        share < NEAR_UNIFORM * equal < 1 and far
+        share < NEAR_UNIFORM * equal <= NEAR_UNIFORM / ENOUGH and far
         for share, equal, far in zip(shares, uniform, apart, strict=True)
     ]
     at = _persists(flat)
