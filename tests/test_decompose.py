@@ -104,14 +104,18 @@ def test_name_and_object_are_the_sum_over_anchors(name):
     assert name in by_name.loss.lower().replace(" ", "_") or by_name.loss == str(gradlab.get_loss(name))
 
 
-@pytest.mark.parametrize("name", PAIR_NAMES)
+@pytest.mark.parametrize("name", DOT_PRODUCT_NAMES)
 def test_extra_negatives_get_columns_of_their_own(name):
     anchors, positives = batch(8, 5)
     queue, _ = batch(6, 5, seed=3)
     parts = gradlab.components(name, anchors, positives, queue)
     found = gradlab.decompose(name, anchors, positives, queue)
     assert found.other_view.shape == (8, 14)
-    assert_same(found.other_view_gradient, parts.gradient_dissipation[:, None] * parts.weight)
+    negatives = parts.gradient_dissipation[:, None] * parts.weight
+    assert_same(found.other_view_gradient[:, 8:], negatives[:, 8:])
+    own = found.other_view_gradient if parts.negative_view == "other" else found.same_view_gradient
+    assert_same(own[:, :8], negatives[:, :8])
+    assert name in {match.loss.name for match in nearest_losses(found) if match.same}
     assert found.other_view_gradient[:, 8:].abs().max() > 0
     torch.testing.assert_close(found.gradient(), parts.gradient(), rtol=1e-9, atol=1e-12)
 

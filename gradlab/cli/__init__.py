@@ -12,19 +12,16 @@ import click
 from gradlab._version import __version__
 from gradlab.errors import GradlabError, nearest
 
-# What comes with an extra of pyproject.toml, by the name under which it is imported.
-EXTRAS = {
-    "train": {
-        "accelerate",
-        "platformdirs",
-        "pyarrow",
-        "safetensors",
-        "sklearn",
-        "tokenizers",
-        "transformers",
-    },
-    "sweep": {"optuna"},
-}
+# What comes with the extra [train], by the names under which it is imported.
+TRAIN_PACKAGES = (
+    "accelerate",
+    "platformdirs",
+    "pyarrow",
+    "safetensors",
+    "sklearn",
+    "tokenizers",
+    "transformers",
+)
 
 # name -> (module under gradlab.cli, one line for `gradlab --help`). Nothing here is imported until it is called.
 COMMANDS = {
@@ -101,12 +98,11 @@ def main() -> NoReturn:
         sys.exit(2)
     except ModuleNotFoundError as error:
         package = (error.name or "").split(".")[0]
-        extra = next((name for name, packages in EXTRAS.items() if package in packages), None)
-        if extra is None:
+        if package not in TRAIN_PACKAGES:
             raise
         click.echo(
-            f"Error: this needs {package}, which is not installed; install gradlab with its extra [{extra}]: "
-            f"pip install '.[{extra}]' in its folder",
+            f"Error: this needs {package}, which is not installed; it comes with gradlab's extra [train]: "
+            "pip install '.[train]' in the folder of gradlab",
             err=True,
         )
         sys.exit(2)

@@ -138,6 +138,13 @@ def save(figure: Figure, path: Path) -> Path:
     return path
 
 
+def close(figure: Figure) -> None:
+    """Let go of a figure that nobody is to look at, which pyplot would keep."""
+    pyplot = sys.modules.get("matplotlib.pyplot")
+    if pyplot is not None:
+        pyplot.close(figure)
+
+
 @contextlib.contextmanager
 def _quiet_fonts() -> Iterator[None]:
     """Without fontTools' remarks on the dates of matplotlib's own fonts."""

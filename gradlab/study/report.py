@@ -48,7 +48,7 @@ def write_report(
         the report's folder.
     """
     # Not before: matplotlib is wanted for nothing else.
-    from gradlab.figures.style import save
+    from gradlab.figures.style import close, save
     from gradlab.study.figures import FIGURES, read_tables
 
     results = Results.read(tasks, read_json(folder / UNTUNED))
@@ -70,6 +70,7 @@ def write_report(
         drawn = draw(written)
         if drawn is not None:
             save(drawn[0], place / f"{name}.png")
+            close(drawn[0])
             figures[name] = caption
     done = {"runs": len(tasks), "finished": len(results.runs)}
     manifest = {**description, **done, "parts": list(parts)}
