@@ -60,9 +60,9 @@ def simulate(
             quantity, or a loss that is no function of angles.
 
     Example:
-        >>> result = simulate("arccon", mu_pos=[0.5], mu_neg=[0.6, 2.0])
+        >>> result = simulate("arccon", mu_pos=[0.5], mu_neg=[0.6, 1.0])
         >>> result.value.round(6)
-        array([[1.      , 0.000218]])
+        array([[0.997574, 0.7555  ]])
     """
     loss = get_loss(loss)
     for value, known, what in ((quantity, QUANTITIES, "quantity"), (engine, (None, *ENGINES), "engine")):
