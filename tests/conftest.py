@@ -18,6 +18,12 @@ def _close_figures() -> Iterator[None]:
         pyplot.close("all")
 
 
+@pytest.fixture(autouse=True)
+def _cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tokenised files go to a cache of the test run, never to that of the user."""
+    monkeypatch.setenv("GRADLAB_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "cache"))
+
+
 @pytest.fixture(scope="session")
 def shared() -> Path:
     """Folder of real sentences, evaluation data and a small BERT; its tests are extra and skip without it."""

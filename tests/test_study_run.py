@@ -45,11 +45,6 @@ def inputs(tmp_path_factory) -> dict[str, Path]:
     }
 
 
-@pytest.fixture(autouse=True)
-def _cache(tmp_path_factory, monkeypatch):
-    monkeypatch.setenv("GRADLAB_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "cache"))
-
-
 def settings(**changes) -> StudySettings:
     return StudySettings.preset("light", **{**SMALL, **changes})
 

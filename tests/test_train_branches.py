@@ -50,11 +50,6 @@ def bert(tmp_path_factory) -> Path:
     return make_bert(tmp_path_factory.mktemp("model"))
 
 
-@pytest.fixture(autouse=True)
-def _cache(tmp_path_factory, monkeypatch):
-    monkeypatch.setenv("GRADLAB_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "cache"))
-
-
 def make_objective(bert, dropout=0.0, **settings):
     """In float64, with momentum copies that differ from what is trained."""
     config = TrainConfig(model=str(bert), train_file="-", output="-", **settings)

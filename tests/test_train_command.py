@@ -21,11 +21,6 @@ def bert(tmp_path_factory) -> Path:
     return make_bert(tmp_path_factory.mktemp("model"))
 
 
-@pytest.fixture(autouse=True)
-def _cache(tmp_path_factory, monkeypatch):
-    monkeypatch.setenv("GRADLAB_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "cache"))
-
-
 def run(monkeypatch, capsys, *arguments):
     """Exit code, standard output and standard error of a call from the shell."""
     monkeypatch.setattr("sys.argv", ["gradlab", "train", *map(str, arguments)])

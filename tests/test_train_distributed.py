@@ -29,11 +29,6 @@ def bert(tmp_path_factory) -> Path:
     return make_bert(tmp_path_factory.mktemp("model"))
 
 
-@pytest.fixture(autouse=True)
-def _cache(tmp_path_factory, monkeypatch):
-    monkeypatch.setenv("GRADLAB_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "cache"))
-
-
 def launch(*arguments: str, processes: int = 2) -> subprocess.CompletedProcess[str]:
     """What a user types; --multi_gpu is how accelerate is told to start several processes, on CPUs too."""
     command = [sys.executable, "-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes", str(processes),

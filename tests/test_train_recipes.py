@@ -42,11 +42,6 @@ def bert(tmp_path_factory) -> Path:
     return make_bert(tmp_path_factory.mktemp("model"))
 
 
-@pytest.fixture(autouse=True)
-def _cache(tmp_path_factory, monkeypatch):
-    monkeypatch.setenv("GRADLAB_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "cache"))
-
-
 def resolved(name, backbone, **given):
     return TrainConfig.from_dict(NEEDED | {"recipe": name, "backbone": backbone} | given)
 

@@ -32,11 +32,6 @@ def bert(tmp_path_factory) -> Path:
     return make_bert(tmp_path_factory.mktemp("model"))
 
 
-@pytest.fixture(autouse=True)
-def _cache(tmp_path_factory, monkeypatch):
-    monkeypatch.setenv("GRADLAB_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "cache"))
-
-
 def test_run_folder_holds_everything(model, tmp_path):
     config = small_config(model, tmp_path, sts=str(write_stsb(tmp_path)), eval_every=2, held_out=0.1,
                           pooler="mean", analysis_batch=10, analysis_batches=2)  # fmt: skip
