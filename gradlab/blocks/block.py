@@ -6,13 +6,32 @@ import abc
 
 import torch
 
-from gradlab.blocks.rows import Batch
+from gradlab.blocks.rows import Batch, NegativeRows
 from gradlab.blocks.similarity import BlockNegatives, RowPairs, Scratch
 from gradlab.losses.base import PairLoss
 from gradlab.similarity import Negatives
 
 # Derivatives of the scaled losses by the measures of some pairs, (B,) each; only of those that the losses use.
 Derivatives = dict[str, torch.Tensor]
+
+
+class Measures:
+    """Pairs anchors with negatives, and remembers which. No part of `Block`, or a block and its negatives held each other.
+
+    Attributes:
+        pairs: the columns asked for so far, (B,) each, with the pairs.
+    """
+
+    def __init__(self, anchors: torch.Tensor, others: NegativeRows) -> None:
+        """Take anchors, (B, D), and the negatives of all."""
+        self.anchors, self.others = anchors, others
+        self.pairs: list[tuple[torch.Tensor, RowPairs]] = []
+
+    def __call__(self, index: torch.Tensor) -> RowPairs:
+        """Pair each anchor with the negative in column ``index``, (B,)."""
+        pairs = RowPairs(self.anchors, self.others.at(index))
+        self.pairs.append((index, pairs))
+        return pairs
 
 
 class Block(abc.ABC):
@@ -31,13 +50,7 @@ class Block(abc.ABC):
         self.by_anchors = None if batch.by_anchors is None else batch.by_anchors[rows]
         self.by_positives = None if batch.by_positives is None else batch.by_positives[rows]
         self.positive = RowPairs(self.anchors, batch.positives[rows])
-        self.measured: list[tuple[torch.Tensor, RowPairs]] = []
-
-    def measure(self, index: torch.Tensor) -> RowPairs:
-        """Pair each anchor with the negative in column ``index``, (B,)."""
-        pairs = RowPairs(self.anchors, self.batch.negatives.at(index))
-        self.measured.append((index, pairs))
-        return pairs
+        self.measure = Measures(self.anchors, batch.negatives)
 
     def value(self) -> torch.Tensor:
         """``L_i``, (B,)."""
@@ -47,7 +60,7 @@ class Block(abc.ABC):
         """``L_i``, (B,); the derivatives of ``Σ_i scale_i L_i`` are added to those of the batch."""
         with torch.enable_grad():
             value = self.value()
-        measured = [pairs.leaves for pairs in (self.positive, *(pairs for _, pairs in self.measured))]
+        measured = [pairs.leaves for pairs in (self.positive, *(pairs for _, pairs in self.measure.pairs))]
         leaves = [leaf for measures in measured for leaf in measures.values()]
         found: list[torch.Tensor | None] = [None] * len(leaves)
         if value.requires_grad:
@@ -105,7 +118,7 @@ class WeightedBlock(Block):
                 others.weighted_sum(derivative, by_anchors)
             others.add_gradient(derivative, self.anchors)
         # What was measured for the components alone comes after, and without a derivative.
-        for (index, pairs), found in zip(self.measured, by_measured, strict=False):
+        for (index, pairs), found in zip(self.measure.pairs, by_measured, strict=False):
             if found:
                 radial = pairs.radial(found)[:, None]
                 if by_anchors is not None:
@@ -128,7 +141,7 @@ class HardestBlock(Block):
         self, scale: torch.Tensor, by_positive: Derivatives, by_measured: list[Derivatives]
     ) -> None:
         """The chain rule from the hardest negative's measures to both rows."""
-        ((index, hardest),) = self.measured
+        ((index, hardest),) = self.measure.pairs
         by_negatives = torch.zeros_like(hardest.second)
         if self.by_anchors is not None:
             self.by_anchors.zero_()

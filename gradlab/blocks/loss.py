@@ -125,18 +125,26 @@ class _TotalLoss(torch.autograd.Function):
         extra_negatives: torch.Tensor | None,
     ) -> torch.Tensor:
         count = anchors.shape[0]
-        scale = anchors.new_full((count,), 1 / count if reduction == "mean" else 1.0)
-        values, gradients = evaluation.differentiate(scale, ctx.needs_input_grad[2:])
-        ctx.save_for_backward(*gradients)
+        ctx.scale = anchors.new_full((count,), 1 / count if reduction == "mean" else 1.0)
+        values, ctx.gradients = evaluation.differentiate(ctx.scale, ctx.needs_input_grad[2:])
+        ctx.evaluation = evaluation
+        ctx.save_for_backward(anchors, positives, extra_negatives)
         return reduce(values, reduction, evaluation.loss.name)
 
     @staticmethod
     def backward(ctx: Any, upstream: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         refuse_second_derivatives()
-        # Usually 1: then no copy. Only on a CPU is looking at it free.
-        if upstream.device.type == "cpu" and upstream == 1:
-            return None, None, *ctx.saved_tensors
-        return None, None, *(None if part is None else part * upstream for part in ctx.saved_tensors)
+        # Given away, so that torch keeps them as the rows' gradients where it would otherwise copy what another holds.
+        gradients, ctx.gradients = ctx.gradients, None
+        if gradients is None:  # a second pass through a retained graph
+            _ = ctx.saved_tensors  # raises if it was not retained, or the rows were changed in place since
+            gradients = ctx.evaluation.differentiate(ctx.scale, ctx.needs_input_grad[2:])[1]
+        # Usually 1. Only on a CPU is looking at it free.
+        if not (upstream.device.type == "cpu" and upstream == 1):
+            for part in gradients:
+                if part is not None:
+                    part *= upstream
+        return None, None, *gradients
 
 
 class _EachLoss(torch.autograd.Function):

@@ -46,7 +46,7 @@ class StudySettings:
     """
 
     name: str = "light"
-    steps: int | None = 30
+    steps: int | None = 100
     batch_size: int = 64
     max_length: int = 32
     learning_rate: float = 1e-4
@@ -57,11 +57,11 @@ class StudySettings:
     sweep_seeds: int = 3
     variant_seeds: int = 3
     sts_seeds: int = 3
-    transfer_seeds: int = 0
+    transfer_seeds: int = 1
     margins: tuple[float, ...] = (0.3, 1.0)
     temperatures: tuple[float, ...] = (0.05, 0.3, 3.0)
     ratios: tuple[float, ...] = (0.25, 1.0, 2.0)
-    eval_every: int = 30
+    eval_every: int = 100
     watch_every: int = 10
     watch_batches: int = 1
     analysis_batches: int = 4
