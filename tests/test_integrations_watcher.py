@@ -18,7 +18,7 @@ from gradlab.diagnostics import diagnose
 from gradlab.integrations.requirements import release
 from gradlab.integrations.watcher import TrainingWarning, Watcher
 from gradlab.train.metrics import read_metrics
-from tests.sentence_training import columns_of, load_model, losses, make_trainer, weights
+from tests.sentence_training import columns_of, load_model, losses, make_trainer, relative_difference, weights
 from tests.tiny_models import make_bert
 
 adapter = pytest.importorskip("gradlab.integrations.sentence_transformers")
@@ -241,7 +241,10 @@ def test_a_resumed_run_continues_its_recording(folder, tmp_path):
     assert sorted({step for step, _ in found}) == [0, 2, 4, 6]
     expected = whole.to_frame()
     assert found[0, "alignment"] == expected.loc[0, "alignment"]
-    assert found[6, "alignment"] == pytest.approx(expected.loc[6, "alignment"], rel=1e-6)
+    # Some older versions do not resume to the same weights, watched or not; then, and only then, the numbers differ too.
+    same = relative_difference(weights(again.model), weights(trainer.model)) == 0
+    assert same == (found[6, "alignment"] == pytest.approx(expected.loc[6, "alignment"], rel=1e-6))
+    assert found[6, "alignment"] == resumed.to_frame().loc[6, "alignment"]
 
 
 def test_each_dataset_with_its_own_loss(folder, tmp_path):
