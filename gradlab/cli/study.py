@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from gradlab.errors import GradlabError
+from gradlab.study.settings import PRESETS, StudySettings
 
 EPILOG = """\b
 Examples:
@@ -41,6 +42,25 @@ def _numbers(ctx: click.Context, option: click.Parameter, text: str | None) -> t
         raise GradlabError(f"--{option.name} takes numbers such as 0.3,0.5,1 (got {text!r})") from error
 
 
+def _presets(name: str) -> str:
+    """A setting's value in each preset, for the help: ``[light: 64; full: 128]``, or ``[32]`` where all agree."""
+
+    def text(value: Any) -> str:
+        if value is None:
+            return "one epoch"
+        if isinstance(value, tuple):
+            return ",".join(f"{part:g}" for part in value)
+        return f"{value:g}" if isinstance(value, float) else str(value)
+
+    values = {preset: text(getattr(StudySettings.preset(preset), name)) for preset in PRESETS}
+    if len(set(values.values())) == 1:
+        return f"  [{next(iter(values.values()))}]"
+    return f"  [{'; '.join(f'{preset}: {value}' for preset, value in values.items())}]"
+
+
+_LIGHT = StudySettings.preset("light")
+
+
 @click.command(epilog=EPILOG)
 @click.option(
     "--model",
@@ -67,43 +87,56 @@ def _numbers(ctx: click.Context, option: click.Parameter, text: str | None) -> t
 )
 @click.option(
     "--setting",
-    type=click.Choice(["light", "full"]),
+    type=click.Choice(list(PRESETS)),
     default="light",
     show_default=True,
-    help="light: 30 steps of 64 sentences, few conditions; full: the paper's protocol.",
+    help=f"light: {_LIGHT.steps} steps of {_LIGHT.batch_size} sentences, few conditions; full: the paper's protocol.",
 )
 @click.option("--only", multiple=True, metavar="PART[,PART]...", help="These parts alone.  [default: all]")
+@click.option("--steps", type=click.IntRange(1), metavar="N", help="Steps of a run." + _presets("steps"))
 @click.option(
-    "--steps", type=click.IntRange(1), metavar="N", help="Steps of a run.  [light: 30, full: one epoch]"
+    "--seeds",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Runs of each headline condition." + _presets("seeds"),
 )
-@click.option("--seeds", type=click.IntRange(1), metavar="N", help="Runs of each headline condition.  [5]")
 @click.option(
-    "--sweep-seeds", type=click.IntRange(0), metavar="N", help="Runs of each further m, τ and r.  [3]"
+    "--sweep-seeds",
+    type=click.IntRange(0),
+    metavar="N",
+    help="Runs of each further m, τ and r." + _presets("sweep_seeds"),
 )
 @click.option(
-    "--variant-seeds", type=click.IntRange(0), metavar="N", help="Runs with the effective ratio 2r.  [3]"
+    "--variant-seeds",
+    type=click.IntRange(0),
+    metavar="N",
+    help="Runs with the effective ratio 2r." + _presets("variant_seeds"),
 )
 @click.option(
     "--transfer-seeds",
     type=click.IntRange(0),
     metavar="N",
-    help="Runs of each loss scored on the transfer tasks, which is slow.  [light: 0, full: 3]",
+    help="Runs of each loss scored on the transfer tasks, which is slow." + _presets("transfer_seeds"),
 )
-@click.option("--margins", callback=_numbers, metavar="X,X...", help="Values of m.")
-@click.option("--temperatures", callback=_numbers, metavar="X,X...", help="Values of τ.")
-@click.option("--ratios", callback=_numbers, metavar="X,X...", help="Values of r.")
+@click.option("--margins", callback=_numbers, metavar="X,X...", help="Values of m." + _presets("margins"))
 @click.option(
-    "--batch-size", type=click.IntRange(2), metavar="N", help="Sentences of a batch.  [light: 64, full: 128]"
+    "--temperatures", callback=_numbers, metavar="X,X...", help="Values of τ." + _presets("temperatures")
 )
-@click.option("--max-length", type=click.IntRange(3), metavar="N", help="Tokens of a sentence.  [32]")
-@click.option("--learning-rate", type=float, metavar="X", help="Of AdamW.  [light: 1e-4, full: 1e-5]")
-@click.option("--pooler", help="As for gradlab train.  [light: cls, full: cls_mlp]")
-@click.option("--precision", type=click.Choice(["float32", "bfloat16"]), help="[bfloat16]")
+@click.option("--ratios", callback=_numbers, metavar="X,X...", help="Values of r." + _presets("ratios"))
+@click.option(
+    "--batch-size", type=click.IntRange(2), metavar="N", help="Sentences of a batch." + _presets("batch_size")
+)
+@click.option(
+    "--max-length", type=click.IntRange(3), metavar="N", help="Tokens of a sentence." + _presets("max_length")
+)
+@click.option("--learning-rate", type=float, metavar="X", help="Of AdamW." + _presets("learning_rate"))
+@click.option("--pooler", help="As for gradlab train." + _presets("pooler"))
+@click.option("--precision", type=click.Choice(["float32", "bfloat16"]), help=_presets("precision").strip())
 @click.option(
     "--eval-every",
     type=click.IntRange(1),
     metavar="N",
-    help="Steps between evaluations.  [light: 30, full: 125]",
+    help="Steps between evaluations." + _presets("eval_every"),
 )
 @click.option(
     "--device", default="auto", show_default=True, help="auto (CUDA if there is one), cpu, cuda or cuda:N."
@@ -126,7 +159,7 @@ def command(
 
     Prints the budget, trains what is needed, and writes a report with verdicts, figures and tables.
     """
-    from gradlab.study.settings import StudySettings, check_parts
+    from gradlab.study.settings import check_parts
 
     settings = StudySettings.preset(setting, **changes)
     parts = check_parts(only)
