@@ -315,4 +315,4 @@ def test_a_new_loss_is_one_class() -> None:
         assert result.engine == "monte_carlo"
         assert result.value[2, 0] > 0.99 > 0.01 > result.value[0, 2]
     finally:
-        registry._registry.pop("cosface", None)
+        registry._registry.classes.pop("cosface", None)

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
-import importlib
-import pkgutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from gradlab.errors import GradlabError, nearest
 from gradlab.losses.specs import parse_spec
 from gradlab.parameters import parse_parameters
+from gradlab.registry import Registry, check_fields
 
 if TYPE_CHECKING:
     from gradlab.losses.base import Loss
 
-_registry: dict[str, type[Loss]] = {}
+_registry: Registry[Loss] = Registry("a loss", "gradlab.losses", order=lambda cls: cls.table_order)
 L = TypeVar("L", bound="type[Loss]")
 
 
@@ -26,30 +24,12 @@ def register(name: str) -> Callable[[L], L]:
     Raises:
         GradlabError: if another class already has the name.
     """
-
-    def add(cls: L) -> L:
-        known = _registry.get(name)
-        if known is not None and known.__qualname__ != cls.__qualname__:
-            raise GradlabError(f"a loss named {name!r} is already registered ({known.__qualname__})")
-        cls.name = name
-        _registry[name] = cls
-        return cls
-
-    return add
-
-
-@functools.cache
-def _discover() -> None:
-    import gradlab.losses
-
-    for module in pkgutil.iter_modules(gradlab.losses.__path__):
-        importlib.import_module(f"gradlab.losses.{module.name}")
+    return _registry.register(name)
 
 
 def loss_names() -> list[str]:
     """Names of all registered losses, in the order of the papers' tables."""
-    _discover()
-    return sorted(_registry, key=lambda name: (_registry[name].table_order, name))
+    return _registry.names()
 
 
 def loss_class(name: str) -> type[Loss]:
@@ -58,11 +38,7 @@ def loss_class(name: str) -> type[Loss]:
     Raises:
         GradlabError: unknown name; the message suggests the nearest one.
     """
-    name, _ = parse_spec(name)
-    names = loss_names()
-    if name not in names:
-        raise GradlabError(f"unknown loss {name!r}; there are: {', '.join(names)}.{nearest(name, names)}")
-    return _registry[name]
+    return _registry.find(parse_spec(name)[0])
 
 
 def get_loss(name: str | Loss, *, preset: str | None = None, **hyperparameters: Any) -> Loss:
@@ -91,22 +67,12 @@ def get_loss(name: str | Loss, *, preset: str | None = None, **hyperparameters: 
     else:
         cls = type(name)
         given = {field.name: getattr(name, field.name) for field in dataclasses.fields(name)}
-    _check_names(cls, hyperparameters)
+    check_fields(cls, hyperparameters, "hyper-parameter")
     if preset is not None:
         given = _preset(cls, preset) | given if isinstance(name, str) else given | _preset(cls, preset)
     elif not isinstance(name, str) and not hyperparameters:
         return name
     return cls.build(**given | hyperparameters)
-
-
-def _check_names(cls: type[Loss], hyperparameters: Mapping[str, Any]) -> None:
-    fields = [field.name for field in dataclasses.fields(cls)]
-    for key in hyperparameters:
-        if key not in fields:
-            raise GradlabError(
-                f"{cls.name} has no hyper-parameter {key!r}; it has: {', '.join(fields) or 'none'}."
-                f"{nearest(key, fields)}"
-            )
 
 
 def _preset(cls: type[Loss], preset: str) -> dict[str, Any]:

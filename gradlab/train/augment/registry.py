@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
-import functools
-import importlib
-import pkgutil
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from gradlab.errors import GradlabError, nearest
 from gradlab.losses.specs import parse_spec
 from gradlab.parameters import parse_parameters
+from gradlab.registry import Registry, check_fields
 
 if TYPE_CHECKING:
     from gradlab.train.augment.base import Augmentation
 
-_registry: dict[str, type[Augmentation]] = {}
+_registry: Registry[Augmentation] = Registry("an augmentation", "gradlab.train.augment")
 A = TypeVar("A", bound="type[Augmentation]")
 
 
@@ -26,30 +22,12 @@ def register(name: str) -> Callable[[A], A]:
     Raises:
         GradlabError: if another class already has the name.
     """
-
-    def add(cls: A) -> A:
-        known = _registry.get(name)
-        if known is not None and known.__qualname__ != cls.__qualname__:
-            raise GradlabError(f"an augmentation named {name!r} is already registered ({known.__qualname__})")
-        cls.name = name
-        _registry[name] = cls
-        return cls
-
-    return add
-
-
-@functools.cache
-def _discover() -> None:
-    import gradlab.train.augment
-
-    for module in pkgutil.iter_modules(gradlab.train.augment.__path__):
-        importlib.import_module(f"gradlab.train.augment.{module.name}")
+    return _registry.register(name)
 
 
 def augmentation_names() -> list[str]:
     """Names of all registered augmentations."""
-    _discover()
-    return sorted(_registry)
+    return _registry.names()
 
 
 def get_augmentation(
@@ -77,16 +55,6 @@ def get_augmentation(
 
 def _make(text: str, settings: dict[str, Any]) -> Augmentation:
     name, texts = parse_spec(text)
-    names = augmentation_names()
-    if name not in names:
-        raise GradlabError(
-            f"unknown augmentation {name!r}; there are: {', '.join(names)}.{nearest(name, names)}"
-        )
-    cls = _registry[name]
-    fields = [field.name for field in dataclasses.fields(cls)]
-    for key in settings:
-        if key not in fields:
-            raise GradlabError(
-                f"{name} has no setting {key!r}; it has: {', '.join(fields) or 'none'}.{nearest(key, fields)}"
-            )
+    cls = _registry.find(name)
+    check_fields(cls, settings, "setting")
     return cls(**parse_parameters(cls, texts) | settings)

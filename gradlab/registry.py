@@ -1,0 +1,80 @@
+"""Classes by name, found in the modules of a package: what losses and augmentations share."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterable
+from typing import Any, Generic, TypeVar
+
+from gradlab.errors import GradlabError, nearest
+
+T = TypeVar("T")
+C = TypeVar("C", bound="type[Any]")
+
+
+class Registry(Generic[T]):
+    """Names and their classes; the modules of a package register theirs when they are first asked for.
+
+    Attributes:
+        classes: name -> class, of the modules imported by now.
+    """
+
+    def __init__(self, a_kind: str, package: str, order: Callable[[type[T]], int] | None = None) -> None:
+        """``a_kind`` is what the classes are, with its article; ``order`` comes before the name in `names`."""
+        self._a_kind, self._package, self._order = a_kind, package, order
+        self._discovered = False
+        self.classes: dict[str, type[T]] = {}
+
+    def register(self, name: str) -> Callable[[C], C]:
+        """Class decorator: gives the class its ``name`` and makes it known by it.
+
+        Raises:
+            GradlabError: if another class already has the name.
+        """
+
+        def add(cls: C) -> C:
+            known = self.classes.get(name)
+            if known is not None and known.__qualname__ != cls.__qualname__:
+                raise GradlabError(
+                    f"{self._a_kind} named {name!r} is already registered ({known.__qualname__})"
+                )
+            cls.name = name
+            self.classes[name] = cls
+            return cls
+
+        return add
+
+    def names(self) -> list[str]:
+        """All names, in order."""
+        if not self._discovered:
+            for module in pkgutil.iter_modules(importlib.import_module(self._package).__path__):
+                importlib.import_module(f"{self._package}.{module.name}")
+            self._discovered = True
+        order = self._order or (lambda cls: 0)
+        return sorted(self.classes, key=lambda name: (order(self.classes[name]), name))
+
+    def find(self, name: str) -> type[T]:
+        """The class of a name.
+
+        Raises:
+            GradlabError: unknown name; the message suggests the nearest one.
+        """
+        names = self.names()
+        if name not in names:
+            kind = self._a_kind.partition(" ")[2]
+            raise GradlabError(
+                f"unknown {kind} {name!r}; there are: {', '.join(names)}.{nearest(name, names)}"
+            )
+        return self.classes[name]
+
+
+def check_fields(cls: type[Any], given: Iterable[str], what: str) -> None:
+    """Raise GradlabError for a name that is no field of the registered dataclass ``cls``; ``what`` its fields are."""
+    fields = [field.name for field in dataclasses.fields(cls)]
+    for name in given:
+        if name not in fields:
+            raise GradlabError(
+                f"{cls.name} has no {what} {name!r}; it has: {', '.join(fields) or 'none'}.{nearest(name, fields)}"
+            )
