@@ -198,7 +198,7 @@ def queue_of(folder: str | Path, device: str = "cpu") -> Mapping[str, Table]:
     if checkpoint is None:
         raise GradlabError(f"the run in {str(folder)!r} has no checkpoint, which holds its queue")
     trainer = Trainer(config, resume=True)
-    checkpoint.load(trainer.objective, trainer._optimiser)
+    checkpoint.load(trainer.objective, trainer.optimiser)
     rows = trainer.corpus.held_out
     rows = (rows if len(rows) else trainer.corpus.order[checkpoint.step])[: config.analysis_batch]
     objective = trainer.objective

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import inspect
 import json
-import sys
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from gradlab.errors import GradlabError, nearest
+from gradlab.objects import import_object
 
 
 def resolve_loss(target: str, settings: Mapping[str, str]) -> Any:
@@ -30,7 +27,7 @@ def resolve_loss(target: str, settings: Mapping[str, str]) -> Any:
     """
     if ":" not in target:
         return _registered(target, settings)
-    found = _import(target)
+    found = import_object(target)
     values = {name: _value(text) for name, text in settings.items()}
     if inspect.isclass(found):
         return _make(found, values, target)
@@ -58,38 +55,6 @@ def _registered(name: str, settings: Mapping[str, str]) -> Any:
     return get_loss(name, **parse_parameters(cls, settings))
 
 
-def _import(target: str) -> Any:
-    module_name, _, attribute = target.rpartition(":")
-    try:
-        module = _load_file(Path(module_name)) if module_name.endswith(".py") else _load_module(module_name)
-    except GradlabError:
-        raise
-    except Exception as error:
-        raise GradlabError(f"cannot import {module_name!r}: {type(error).__name__}: {error}") from error
-    found: Any = module
-    for part in attribute.split("."):
-        if not hasattr(found, part):
-            raise GradlabError(f"{module_name} has no {attribute!r}.{nearest(part, dir(found))}")
-        found = getattr(found, part)
-    return found
-
-
-def _load_module(name: str) -> Any:
-    # A console script, unlike `python -m`, does not look in the current folder.
-    if "" not in sys.path:
-        sys.path.insert(0, "")
-    return importlib.import_module(name)
-
-
-def _load_file(path: Path) -> Any:
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    if spec is None or spec.loader is None or not path.is_file():
-        raise GradlabError(f"there is no file {str(path)!r}")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def _value(text: str) -> Any:
     try:
         return json.loads(text)
@@ -97,7 +62,7 @@ def _value(text: str) -> Any:
         pass
     if ":" not in text:
         return text
-    found = _import(text)
+    found = import_object(text)
     return found() if inspect.isclass(found) else found
 
 

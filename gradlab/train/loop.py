@@ -88,6 +88,7 @@ class Trainer:
         processes: who computes it.
         objective: what is trained; ``objective.encoder`` is the encoder.
         corpus: the sentences.
+        optimiser: of the objective's parameters.
         steps: optimiser steps in all.
         step: those done.
         scores: see `TrainResult`.
@@ -139,7 +140,7 @@ class Trainer:
         if config.compile:
             self.objective.compile_encoders()
         self._parallel = self.processes.parallel(self.objective)
-        self._optimiser = build_optimiser(self.objective, config)
+        self.optimiser = build_optimiser(self.objective, config)
         self._diagnostics = Diagnostics(config.diagnostics_every)
         self.callbacks = [self._diagnostics, CollapseWatch(), *callbacks]
         self.history = History(self.steps)
@@ -220,7 +221,7 @@ class Trainer:
     def _step(self, progress: Progress) -> Output:
         config = self.config
         rate = learning_rate(config, self.step, self.steps)
-        for group in self._optimiser.param_groups:
+        for group in self.optimiser.param_groups:
             group["lr"] = rate
         with progress.working():
             for part in range(config.accumulation):
@@ -233,8 +234,8 @@ class Trainer:
                 progress.add(output.loss)
             self.objective.before_step()
             norm = nn.utils.clip_grad_norm_(self.objective.parameters(), config.clip or math.inf)
-            self._optimiser.step()
-            self._optimiser.zero_grad(set_to_none=True)
+            self.optimiser.step()
+            self.optimiser.zero_grad(set_to_none=True)
             with torch.no_grad():
                 self.objective.after_step(output)
         self.step += 1
@@ -284,7 +285,7 @@ class Trainer:
         }
         place = self.folder.checkpoints
         try:
-            save_checkpoint(place, self.step, self.objective, self._optimiser, state, self.config.keep)
+            save_checkpoint(place, self.step, self.objective, self.optimiser, state, self.config.keep)
         except GradlabError as error:
             raise GradlabError(
                 f"{error}. Step {self.step} is not saved; resume from the checkpoint before"
@@ -296,7 +297,7 @@ class Trainer:
             raise GradlabError(
                 f"{checkpoint.folder} was written by {len(state['random'])} processes; resume with as many"
             )
-        checkpoint.load(self.objective, self._optimiser)
+        checkpoint.load(self.objective, self.optimiser)
         self.step = checkpoint.step
         self.scores = dict(state["scores"])
         callbacks = self._named()

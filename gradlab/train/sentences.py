@@ -60,7 +60,7 @@ def read_sentences(
     path, skipped = Path(path), skipped if skipped is not None else Skipped()
     check_file(path, encoding)
     try:
-        for row in _rows(path, column, encoding):
+        for row in read_rows(path, column, encoding):
             sentence = row.strip()
             if len(sentence) > LONGEST:
                 skipped.cut += 1
@@ -86,7 +86,12 @@ def check_file(path: Path, encoding: str = "utf-8") -> None:
         raise GradlabError(f"unknown encoding {encoding!r}; utf-8 and latin-1 are usual") from error
 
 
-def _rows(path: Path, column: str | None, encoding: str) -> Iterator[str]:
+def read_rows(path: Path, column: str | None, encoding: str) -> Iterator[str]:
+    """Yield the rows of a file (of a column) as they are, blank ones too; see :func:`read_sentences`.
+
+    Raises:
+        GradlabError: if it is wrongly encoded (names the line), or lacks the column.
+    """
     endings = [ending.lower() for ending in path.suffixes]
     opener: Any = open
     if endings and endings[-1] in _OPENERS:

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from gradlab.decomposition.resolve import _import
 from gradlab.errors import GradlabError
+from gradlab.objects import import_object
 from gradlab.parameters import parameter
 from gradlab.train.augment.base import TextAugmentation
 from gradlab.train.augment.registry import register
@@ -45,7 +45,7 @@ class Function(TextAugmentation):
             raise GradlabError(
                 f"the augmentation 'function' takes function=package.module:name, not {self.function!r}"
             )
-        return _import(self.function)
+        return import_object(self.function)
 
     def text(self, sentence: str, generator: np.random.Generator) -> str:
         """What the function makes of the sentence.

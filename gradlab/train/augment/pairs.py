@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from gradlab.errors import GradlabError
-from gradlab.train.sentences import _rows, check_file
+from gradlab.train.sentences import check_file, read_rows
 from gradlab.train.tokens import Tokens, tokenize
 
 
@@ -26,7 +26,7 @@ def read_pairs(
     """
     path = Path(path)
     check_file(path, encoding)
-    first, second = (_rows(path, column, encoding) for column in columns)
+    first, second = (read_rows(path, column, encoding) for column in columns)
     for number, pair in enumerate(zip(first, second, strict=True), start=1):
         sentence, view = (text.strip() for text in pair)
         if bool(sentence) != bool(view):
