@@ -43,13 +43,13 @@ class Block(abc.ABC):
 
     negatives: Negatives
 
-    def __init__(self, loss: PairLoss, batch: Batch, rows: slice) -> None:
-        """Take the anchors in ``rows`` of a batch."""
+    def __init__(self, loss: PairLoss, batch: Batch, rows: slice, own: torch.Tensor | None) -> None:
+        """Take the anchors in ``rows`` of a batch; ``own``, (B,), are their cosines to their positives where known."""
         self.loss, self.batch, self.rows = loss, batch, rows
         self.anchors = batch.anchors[rows]
         self.by_anchors = None if batch.by_anchors is None else batch.by_anchors[rows]
         self.by_positives = None if batch.by_positives is None else batch.by_positives[rows]
-        self.positive = RowPairs(self.anchors, batch.positives[rows])
+        self.positive = RowPairs(self.anchors, batch.positives[rows], own)
         self.measure = Measures(self.anchors, batch.negatives)
 
     def value(self) -> torch.Tensor:
@@ -89,10 +89,16 @@ class WeightedBlock(Block):
     """Anchors whose loss weighs all negatives: ``∂L_i/∂S_ij = GD_i W_ij``, the declared components."""
 
     def __init__(
-        self, loss: PairLoss, batch: Batch, rows: slice, cosine: torch.Tensor, scratch: Scratch
+        self,
+        loss: PairLoss,
+        batch: Batch,
+        rows: slice,
+        own: torch.Tensor | None,
+        cosine: torch.Tensor,
+        scratch: Scratch,
     ) -> None:
         """``cosine`` is (B, K), -inf in the anchors' own columns; ``scratch`` as for `BlockNegatives`."""
-        super().__init__(loss, batch, rows)
+        super().__init__(loss, batch, rows, own)
         self.negatives = BlockNegatives(cosine, self.measure, scratch)
 
     def add_negatives(
@@ -129,9 +135,11 @@ class WeightedBlock(Block):
 class HardestBlock(Block):
     """Anchors whose loss depends on the hardest negative alone: differentiated as it is, with that one only."""
 
-    def __init__(self, loss: PairLoss, batch: Batch, rows: slice, cosine: torch.Tensor) -> None:
+    def __init__(
+        self, loss: PairLoss, batch: Batch, rows: slice, own: torch.Tensor | None, cosine: torch.Tensor
+    ) -> None:
         """``cosine`` is (B, K), -inf in the anchors' own columns."""
-        super().__init__(loss, batch, rows)
+        super().__init__(loss, batch, rows, own)
         index = cosine.argmax(-1)
         hardest = self.measure(index)
         with torch.enable_grad():

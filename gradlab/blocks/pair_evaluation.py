@@ -55,9 +55,12 @@ class PairEvaluation(Evaluation):
         cosine = memory[: anchors.shape[0]]
         for part in batch.negatives.parts:
             write_cosines(anchors, part.rows, cosine[:, part.columns])
+        own = None
         if self.views.in_batch_negatives:
-            cosine[:, rows].diagonal().fill_(-torch.inf)
+            diagonal = cosine[:, rows].diagonal()
+            own = diagonal.clone()
+            diagonal.fill_(-torch.inf)
         # A surrogate's value has one-hot weight but a gate that may depend on all negatives.
         if self.loss.one_hot_weight and not self.loss.surrogate:
-            return HardestBlock(self.loss, batch, rows, cosine)
-        return WeightedBlock(self.loss, batch, rows, cosine, scratch)
+            return HardestBlock(self.loss, batch, rows, own, cosine)
+        return WeightedBlock(self.loss, batch, rows, own, cosine, scratch)

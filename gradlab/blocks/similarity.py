@@ -76,10 +76,22 @@ class LazyPairs(PairSimilarity):
 class RowPairs(LazyPairs):
     """Pairs of which each measure is a leaf of a graph; from what a loss uses, `chain` goes on to the rows."""
 
+    products: torch.Tensor | None
+
+    def __init__(
+        self, first: torch.Tensor, second: torch.Tensor, products: torch.Tensor | None = None
+    ) -> None:
+        """Pair ``first`` (B, D) with ``second`` (B, D); ``products``, (B,), are their dot products where known."""
+        super().__init__(first, second)
+        self.__dict__["products"] = products
+
     @functools.cached_property
     def cosine(self) -> torch.Tensor:  # type: ignore[override]
-        """``cos θ``, (B,): a dot product summed pairwise, half as far off as a matrix product's."""
-        return torch.linalg.vecdot(self.first, self.second).requires_grad_()
+        """``cos θ``, (B,)."""
+        products = self.products
+        if products is None:
+            products = torch.linalg.vecdot(self.first, self.second)
+        return products.requires_grad_()
 
     @functools.cached_property
     def chord(self) -> torch.Tensor:  # type: ignore[override]
