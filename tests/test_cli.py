@@ -5,8 +5,10 @@ from __future__ import annotations
 import csv
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +16,7 @@ import pytest
 
 import gradlab
 from gradlab import cli
+from gradlab.cli.commands import COMMANDS
 
 
 @pytest.fixture
@@ -111,6 +114,83 @@ def test_bad_input_is_one_line_and_exit_2(run, arguments: tuple[str, ...], messa
     assert "Traceback" not in err
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message", "help_of"),
+    [
+        (("train", "--modle", "m"), "unknown option '--modle'. Did you mean '--model'?", "train"),
+        (("simulate", "--frobnicate"), "unknown option '--frobnicate'. Try", "simulate"),
+        (("evaluate",), "Missing option '--model'.", "evaluate"),
+        (("analyse", "spectrum", "--model", "m"), "Missing option '--data'.", "analyse spectrum"),
+        (("report",), "Missing argument 'RUN'.", "report"),
+        (("simulate", "--grid", "many"), "'many' is not a valid integer.", "simulate"),
+        (("losses", "--format", "html"), "'html' is not one of", "losses"),
+        (("losses", "all"), "unexpected extra argument (all).", "losses"),
+        (("simulat",), "study. Did you mean 'simulate'?", ""),
+        (("analyse", "spectra"), "spectrum. Did you mean 'spectrum'?", "analyse"),
+    ],
+)
+def test_usage_errors_are_one_line_and_exit_2(
+    run, arguments: tuple[str, ...], message: str, help_of: str
+) -> None:
+    code, out, err = run(*arguments)
+    assert (code, out) == (2, "")
+    assert len(err.splitlines()) == 1
+    assert err.startswith("Error: ")
+    assert message in err
+    assert err.endswith(f"gradlab {help_of} --help'.\n".replace("  ", " "))
+
+
+def test_no_command_shows_the_help(run) -> None:
+    _, out, err = run()
+    assert "Commands:" in out + err
+    assert "Error" not in out + err
+
+
+def interrupted(code: str, delay: float | None = None) -> tuple[bool, list[str]]:
+    """Whether a shell sees exit code 130, and the lines on standard error, of Python code, sent SIGINT so long after it has printed something."""
+    arguments = [sys.executable, "-c", code, "verify", "--loss", "infonce"]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        if delay is not None:
+            process.stdout.readline()
+            time.sleep(delay)
+            process.send_signal(signal.SIGINT)
+        err = process.communicate(timeout=300)[1]
+    # Where the interruption has passed through an extension module, Python ends by the signal itself.
+    return process.returncode in (130, -signal.SIGINT), [line for line in err.split("\n") if line]
+
+
+# Does something when main() begins to import a module.
+WHEN_IMPORTED = """
+import os, signal, sys, gradlab.cli
+class Finder:
+    def find_spec(self, name, *more):
+        if name == {module!r}:
+            {action}
+sys.meta_path.insert(0, Finder())
+gradlab.cli.main()
+"""
+
+
+@pytest.mark.parametrize("delay", [0, 0.02, 0.1, 0.3, 0.6, 1])
+def test_interrupted_early_is_one_line(delay: float) -> None:
+    code = WHEN_IMPORTED.format(module="gradlab.cli.commands", action="print('up', flush=True)")
+    assert interrupted(code, delay) == (True, ["Interrupted."])
+
+
+@pytest.mark.parametrize("module", ["click", "difflib", "gradlab.cli.verify", "numpy", "torch", "torch.nn"])
+def test_interrupted_within_an_import_is_one_line(module: str) -> None:
+    code = WHEN_IMPORTED.format(module=module, action="os.kill(os.getpid(), signal.SIGINT)")
+    assert interrupted(code) == (True, ["Interrupted."])
+
+
+def test_an_interruption_waits_for_the_import_and_the_second_does_not() -> None:
+    kill = "os.kill(os.getpid(), signal.SIGINT)"
+    action = f"{kill}; print('waits', file=sys.stderr); {kill}; print('too long', file=sys.stderr)"
+    code = WHEN_IMPORTED.format(module="numpy", action=action)
+    assert interrupted(code) == (True, ["waits", "Interrupted."])
+
+
 def test_interrupted_is_exit_130_and_leaves_no_half_files(run, monkeypatch, tmp_path: Path) -> None:
     from gradlab.figures import style
 
@@ -196,7 +276,7 @@ def test_the_main_job_imports_neither_torch_nor_pyplot(tmp_path: Path) -> None:
 
 
 def test_every_command_has_help_with_examples(run) -> None:
-    for name in cli.COMMANDS:
+    for name in COMMANDS:
         code, out, _ = run(name, "--help")
         assert code == 0
         assert f"gradlab {name}" in out.replace("Usage: gradlab", "", 1), name

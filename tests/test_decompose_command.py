@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 import gradlab
-from gradlab.cli import cli
+from gradlab.cli.commands import cli
 from gradlab.decomposition.embeddings import load_batch
 from gradlab.decomposition.resolve import resolve_loss
 

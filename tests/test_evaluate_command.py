@@ -16,7 +16,7 @@ from click.testing import CliRunner
 from senteval_folder import encode, make_senteval
 from tiny_models import make_bert
 
-from gradlab.cli import cli
+from gradlab.cli.commands import cli
 from gradlab.errors import GradlabError
 from gradlab.evaluate import STS_TASKS, TRANSFER_TASKS, EvaluationResult, evaluate, task_names
 

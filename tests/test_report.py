@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import gradlab
 from gradlab import GradlabError
-from gradlab.cli import cli
+from gradlab.cli.commands import cli
 from gradlab.report import charts, write_report
 from gradlab.report.charts import Series, histogram_chart, line_chart
 from gradlab.report.findings import findings

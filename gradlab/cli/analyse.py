@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gradlab.cli.commands import Group
+
 if TYPE_CHECKING:
     from gradlab.analyses import LengthBias
 
@@ -28,7 +30,7 @@ Each writes its numbers as CSV and its figure into --output, and prints a table.
 """
 
 
-@click.group(epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Group, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
 def command() -> None:
     """Analyse queues, momentum branches, length bias and the shape of embeddings (MoCoSE, ESimCSE)."""
 

@@ -1,0 +1,139 @@
+"""The sub-commands, each imported when it is used, and what their errors become: one line and an exit code."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+
+import click
+
+from gradlab._version import __version__
+from gradlab.errors import GradlabError, nearest
+
+# What comes with the extra [train], by the names under which it is imported.
+TRAIN_PACKAGES = (
+    "accelerate",
+    "platformdirs",
+    "pyarrow",
+    "safetensors",
+    "sklearn",
+    "tokenizers",
+    "transformers",
+)
+
+# name -> (module under gradlab.cli, one line for `gradlab --help`). Nothing here is imported until it is called.
+COMMANDS = {
+    "losses": ("losses", "List the losses: formula, hyper-parameters, defaults, paper."),
+    "simulate": ("simulate", "Simulate a component of a loss over angle distributions."),
+    "figures": ("figures", "Draw the figures of the unified-gradient paper that need no training."),
+    "verify": ("verify", "Compare every closed form with autograd."),
+    "decompose": ("decompose", "Find the components of any loss from its gradients."),
+    "train": ("train", "Fine-tune an encoder with any loss, measuring its gradient on the way."),
+    "analyse": ("analyse", "Analyse queues, momentum branches, length bias and spectra."),
+    "sweep": ("sweep", "Train over grids and seeds of any settings, with several workers."),
+    "report": ("report", "Show a training run as one page: verdicts, curves, histograms."),
+    "evaluate": ("evaluate", "Evaluate an encoder on STS and transfer tasks."),
+    "study": ("study", "Check the three conjectures of the paper on encoders trained for it."),
+}
+
+EPILOG = """\b
+Examples:
+  gradlab losses
+  gradlab simulate --loss arccon
+  gradlab simulate --loss infonce --set temperature=0.1
+  gradlab verify --loss met
+
+Each command explains itself: gradlab simulate --help
+"""
+
+
+class Group(click.Group):
+    """A click group that names its commands, and the nearest one, where another is asked for."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        known = self.list_commands(ctx)
+        if args and args[0] not in known and not args[0].startswith("-"):
+            there_are = f"there are: {', '.join(known)}.{nearest(args[0], known)}"
+            raise click.UsageError(f"unknown command {args[0]!r}; {there_are}", ctx)
+        return super().resolve_command(ctx, args)
+
+
+class LazyGroup(Group):
+    """Imports a sub-command only when that sub-command is used."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"gradlab.cli.{COMMANDS[name][0]}")
+        return module.command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+
+
+@click.group(cls=LazyGroup, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="gradlab")
+def cli() -> None:
+    """Why a sentence-embedding loss works: its gradient as dissipation, weight and ratio."""
+
+
+def run() -> int:
+    """Run the command line and return its exit code; 2 on bad input, after one line on standard error.
+
+    Raises:
+        KeyboardInterrupt: when interrupted.
+    """
+    try:
+        code = cli(standalone_mode=False)
+        return code if isinstance(code, int) else 0
+    except click.exceptions.Abort as error:  # what click makes of an interruption
+        raise KeyboardInterrupt from error
+    except Exception as error:
+        return _show(error)
+
+
+def _show(error: Exception) -> int:
+    """Say in one line what is wrong, and return the exit code; raise what is no fault of the input."""
+    if isinstance(error, BrokenPipeError):
+        # The reader (`| head`) went away; keep Python from complaining again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    # `gradlab` alone shows its help, which click (since 8.2) takes for an error too.
+    if isinstance(error, click.ClickException) and type(error).__name__ == "NoArgsIsHelpError":
+        error.show()
+        return 2
+    if isinstance(error, click.ClickException):
+        text = _usage(error)
+    elif isinstance(error, GradlabError):
+        text = str(error)
+    elif isinstance(error, ModuleNotFoundError) and _package(error) in TRAIN_PACKAGES:
+        text = (
+            f"this needs {_package(error)}, which is not installed; it comes with gradlab's extra [train]: "
+            "pip install '.[train]' in the folder of gradlab"
+        )
+    else:
+        raise error
+    click.echo(f"Error: {text}", err=True)
+    return 2
+
+
+def _package(error: ModuleNotFoundError) -> str:
+    return (error.name or "").split(".")[0]
+
+
+def _usage(error: click.ClickException) -> str:
+    """Click's four lines as one."""
+    text = " ".join(error.format_message().split())
+    if isinstance(error, click.NoSuchOption):
+        near = f" Did you mean {error.possibilities[0]!r}?" if error.possibilities else ""
+        text = f"unknown option {error.option_name!r}.{near}"
+    stop = "" if text.endswith((".", "?")) else "."
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    return f"{text}{stop} Try '{context.command_path} --help'." if context is not None else text
