@@ -39,6 +39,12 @@ def softmax_of_all(x: Array) -> Array:
     return xp.reshape(softmax(xp.reshape(x, (-1,))), x.shape)
 
 
+def divide(numerator: Array, denominator: Array) -> Array:
+    """IEEE division (0/0 is NaN, 1/0 infinite) without numpy's warnings."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return numerator / denominator
+
+
 def reciprocal(x: Array, above: float = 0.0) -> Array:
     """``1/x`` where ``x > above`` (at least 0), 0 elsewhere; neither it nor its derivative is ever NaN."""
     xp = array_namespace(x)

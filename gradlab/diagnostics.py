@@ -59,7 +59,8 @@ def lemma_share(anchors: Array, positives: Array, gradient: Components, step: fl
     """Share of triples (anchor, its positive, one negative) whose ratio satisfies Lemma 1 for step size ``λ``.
 
     That is ``r_i > r-`` where the bound exists; triples without one count as not satisfying it. Negatives
-    are those of the view that the loss takes them from, and the extra ones.
+    are those of the view that the loss takes them from, and the extra ones. Anchors whose ratio is not defined, as nothing
+    acts on them, do not count; NaN if there are no others.
 
     Args:
         anchors, positives: (N, D) unit rows.
@@ -70,18 +71,18 @@ def lemma_share(anchors: Array, positives: Array, gradient: Components, step: fl
     views = gradient.views
     assert views is not None
     same_view = gradient.negative_view == "same"
-    negatives = anchors if same_view else views.negative_vectors
+    negatives = views.same_view_vectors if same_view else views.negative_vectors
     pair, radial = views.positive, anchors @ negatives.T
     cosine, sine = pair.cosine[:, None], pair.sine[:, None]
     toward = (positives @ negatives.T - cosine * radial) / xp.where(sine > 0, sine, xp.ones_like(sine))
     aside = xp.sqrt(_positive_part(xp, 1 - radial**2 - toward**2))
     bounds = tangent_bounds(Triple(cosine, sine, radial, toward, aside), step)
-    satisfied = bounds.feasible & (gradient.scalar_ratio[:, None] > bounds.low)
+    ratio = gradient.scalar_ratio[:, None]
+    satisfied = bounds.feasible & (ratio > bounds.low)
+    counts = xp.zeros_like(satisfied) | (ratio == ratio)  # not NaN
     if same_view or views.in_batch_negatives:
-        own = xp.zeros_like(satisfied)
-        own[:, : anchors.shape[0]] = _eye(xp, anchors)
-        satisfied = satisfied[~own]
-    return float(xp.mean(xp.astype(satisfied, radial.dtype)))
+        counts[:, : anchors.shape[0]] &= ~_eye(xp, anchors)
+    return _mean(xp, xp.astype(satisfied[counts], radial.dtype))
 
 
 def embedding_statistics(anchors: Array, positives: Array) -> dict[str, float]:
@@ -89,17 +90,17 @@ def embedding_statistics(anchors: Array, positives: Array) -> dict[str, float]:
 
     Returns:
         ``alignment``, ``uniformity`` and ``effective_rank`` (of the anchors), ``positive_cosine`` (mean of
-        ``h_i·h_i'``) and ``negative_cosine`` (mean of ``h_i·h_j'`` over j ≠ i).
+        ``h_i·h_i'``) and ``negative_cosine`` (mean of ``h_i·h_j'`` over j ≠ i); what needs two sentences is NaN for one.
     """
     xp = array_namespace(anchors)
     cosines = anchors @ positives.T
     own = _eye(xp, anchors)
     return {
         "alignment": alignment(anchors, positives),
-        "uniformity": uniformity(anchors),
+        "uniformity": uniformity(anchors) if anchors.shape[0] > 1 else math.nan,
         "effective_rank": effective_rank(anchors),
         "positive_cosine": float(xp.mean(cosines[own])),
-        "negative_cosine": float(xp.mean(cosines[~own])),
+        "negative_cosine": _mean(xp, cosines[~own]),
     }
 
 
@@ -118,14 +119,13 @@ def gradient_statistics(gradient: Components) -> dict[str, float]:
         "gradient_dissipation": float(xp.mean(dissipation)),
         "active": float(xp.mean(xp.astype(active, dissipation.dtype))),
     }
-    if not bool(xp.any(active)):
-        return statistics | dict.fromkeys(("hardest_share", "ratio", "ratio_median"), math.nan)
-    ratio = xp.sort(gradient.scalar_ratio[active])
-    middle = (ratio.shape[0] - 1) // 2, ratio.shape[0] // 2
+    share, ratio = gradient.hardest_share[active], gradient.scalar_ratio[active]
+    ratio = xp.sort(ratio[xp.isfinite(ratio)])
+    count = ratio.shape[0]
     return statistics | {
-        "hardest_share": float(xp.mean(gradient.hardest_share[active])),
-        "ratio": float(xp.mean(ratio)),
-        "ratio_median": float((ratio[middle[0]] + ratio[middle[1]]) / 2),
+        "hardest_share": _mean(xp, share[xp.isfinite(share)]),
+        "ratio": _mean(xp, ratio),
+        "ratio_median": float(ratio[(count - 1) // 2] + ratio[count // 2]) / 2 if count else math.nan,
     }
 
 
@@ -219,6 +219,10 @@ def _histogram(xp: Any, name: str, values: Array) -> dict[float, float]:
         round(low + int(at) * width, 12): int(n) / total
         for at, n in zip(bins.tolist(), counts.tolist(), strict=True)
     }
+
+
+def _mean(xp: Any, values: Array) -> float:
+    return float(xp.mean(values)) if values.shape[0] else math.nan
 
 
 def _eye(xp: Any, rows: Array) -> Array:

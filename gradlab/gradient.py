@@ -8,7 +8,7 @@ from typing import Any
 
 from array_api_compat import array_namespace
 
-from gradlab._arrays import Array, finite
+from gradlab._arrays import Array, divide, finite
 from gradlab.errors import GradlabError
 from gradlab.views import Views
 
@@ -53,7 +53,9 @@ class Components:
         Infinite or negative where ``Σ_j W_ij`` is zero or negative (Barlow Twins, VICReg).
         """
         total = self.total_weight
-        return self.positive_weight / (total if self.positive_weight.ndim == total.ndim else total[..., None])
+        return divide(
+            self.positive_weight, total if self.positive_weight.ndim == total.ndim else total[..., None]
+        )
 
     @property
     def scalar_ratio(self) -> Array:
@@ -69,14 +71,20 @@ class Components:
 
     @property
     def hardest_share(self) -> Array:
-        """``max_j W_ij / Σ_j W_ij``, (...,): the share of the hardest negative in the weight."""
-        return array_namespace(self.weight).max(self.weight, axis=-1) / self.total_weight
+        """``max_j |W_ij| / Σ_j |W_ij|``, (...,): the share of the hardest negative in the weight; NaN where there is none.
+
+        Sizes, as the weights of Barlow Twins and VICReg have signs.
+        """
+        xp = array_namespace(self.weight)
+        size = xp.abs(self.weight)
+        return divide(xp.max(size, axis=-1), xp.sum(size, axis=-1))
 
     def gradient(self, *, tangent: bool = True, exact: bool = False) -> Array:
         """The gradient with respect to the anchors that these components make, (N, D).
 
         An infinite or undefined pull, as of some losses between vectors that coincide or are opposite, has no
-        direction in the tangent space and counts as 0, autograd's subgradient.
+        direction in the tangent space and counts as 0, autograd's subgradient. (ArcCon's has a radial part even there, which
+        ``tangent=False`` lacks then.)
 
         Args:
             tangent: project row i on the tangent space at ``h_i`` (the convention in which the paradigm

@@ -76,7 +76,7 @@ def test_statistics_are_those_of_the_components(name, views):
     assert found["gradient_dissipation"] == pytest.approx(sum(dissipation) / 9, rel=1e-12)
     assert found["active"] == pytest.approx(len(active) / 9)
     assert active
-    shares = [max(weight[i]) / sum(weight[i]) for i in active]
+    shares = [max(abs(weight[i])) / sum(abs(weight[i])) for i in active]
     assert found["hardest_share"] == pytest.approx(np.mean(shares), rel=1e-10)
     assert found["ratio"] == pytest.approx(np.mean(ratio[active]), rel=1e-10)
     assert found["ratio_median"] == pytest.approx(np.median(ratio[active]), rel=1e-10)
@@ -125,6 +125,41 @@ def test_extra_negatives_join_the_triples(views):
     decided = [lemma_by_the_paper(h[i], g[i], n, 1.0, 0.1) for i in range(9) for n in negatives[i]]
     assert found["lemma_share"] == pytest.approx(np.mean(decided), abs=1e-12)
     assert found["gradient_dissipation"] == pytest.approx(float(parts.gradient_dissipation.mean()))
+
+
+@pytest.mark.parametrize("name", ["mhe", "mhs", "modified_mhe", "vicreg"])
+def test_extra_negatives_join_the_triples_within_a_view(name, views):
+    extra = batch(4, seed=8)[0]
+    extra = torch.from_numpy(extra) if isinstance(views[0], torch.Tensor) else extra
+    parts = gradlab.components(name, *views, extra)
+    h, g = (np.asarray(rows) for rows in views)
+    decided = [
+        lemma_by_the_paper(h[i], g[i], n, float(parts.scalar_ratio[i]), 0.1)
+        for i in range(9)
+        for n in [h[j] for j in range(9) if j != i] + list(np.asarray(extra))
+    ]
+    assert lemma_share(*views, parts, 0.1) == pytest.approx(np.mean(decided), abs=1e-12)
+
+
+def test_anchors_without_weight_do_not_count():
+    h, g = batch()
+    h[1] = h[0]  # weights one over distance leave these two out
+    found = diagnose("modified_mhs", h, g)
+    parts = gradlab.components("modified_mhs", h, g)
+    assert np.isnan(parts.hardest_share).any()
+    assert found["hardest_share"] == pytest.approx(1)
+    assert found["ratio"] == found["ratio_median"] == pytest.approx(parts.ratio[-1])
+    assert 0 <= found["lemma_share"] <= 1
+
+
+def test_one_sentence_with_extra_negatives():
+    h, g = batch()
+    found = diagnose("infonce", h[:1], g[:1], h[1:])
+    assert math.isnan(found["uniformity"])
+    assert math.isnan(found["negative_cosine"])
+    assert found["hardest_share"] == pytest.approx(
+        float(gradlab.components("infonce", h[:1], g[:1], h[1:]).hardest_share[0])
+    )
 
 
 def test_nothing_active_is_nan_and_not_zero():

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from array_api_compat import array_namespace
 
-from gradlab._arrays import Array
+from gradlab._arrays import Array, divide
 from gradlab.views import Views
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class Decomposition:
         xp = array_namespace(coefficients)
         total = self.gradient_dissipation[:, None]
         idle = (coefficients == 0).all(-1)[:, None]
-        return xp.where(idle, xp.zeros_like(coefficients), _divide(coefficients, total))
+        return xp.where(idle, xp.zeros_like(coefficients), divide(coefficients, total))
 
     @property
     def other_view(self) -> Array:
@@ -92,7 +92,7 @@ class Decomposition:
     @property
     def ratio(self) -> Array:
         """``R_i = a_i/GD_i``, (N,); NaN where neither acts, infinite where only the positive does."""
-        return _divide(self.positive, self.gradient_dissipation)
+        return divide(self.positive, self.gradient_dissipation)
 
     @property
     def relative_residual(self) -> float:
@@ -111,12 +111,12 @@ class Decomposition:
     def hardest_share(self) -> Array:
         """Largest single share of the force on negatives, ``max_j |n_ij| / Σ_j |n_ij|``, (N,); NaN where none acts."""
         size = abs(self._coefficients)
-        return _divide(array_namespace(size).max(size, axis=-1), size.sum(-1))
+        return divide(array_namespace(size).max(size, axis=-1), size.sum(-1))
 
     @property
     def same_view_share(self) -> Array:
         """Share of the other anchors in the force on negatives, ``Σ_j |∂L/∂Q_ij|`` over both kinds, (N,)."""
-        return _divide(abs(self.same_view_gradient).sum(-1), abs(self._coefficients).sum(-1))
+        return divide(abs(self.same_view_gradient).sum(-1), abs(self._coefficients).sum(-1))
 
     def gradient(self) -> Array:
         """``T_i g_i`` assembled from the components, (N, D): `tangent_gradient` without `residual`."""
@@ -195,11 +195,3 @@ def to_numpy(array: Any) -> Any:
     import numpy as np
 
     return np.asarray(array.detach().cpu() if hasattr(array, "detach") else array)
-
-
-def _divide(numerator: Array, denominator: Array) -> Array:
-    """IEEE division (0/0 is NaN, 1/0 infinite) without numpy's warnings."""
-    import numpy as np
-
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return numerator / denominator

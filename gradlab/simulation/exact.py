@@ -1,4 +1,6 @@
-"""Mean gradient dissipation without sampling, to better than 1e-10.
+"""Mean gradient dissipation without sampling, to better than 1e-10 for up to 10,000 negatives.
+
+Of a million negatives at mean angles of 0 a hard gate is off by up to 1e-8, as its threshold is a cosine.
 
 An angle drawn from a normal distribution enters a loss only through its cosine, so it is folded to
 [0, π], where the folded density is smooth and so is every loss; composite Gauss-Legendre panels then
