@@ -42,7 +42,7 @@ class LengthBias:
     def slope(self) -> float:
         """Change of ``excess`` a unit of length difference, by least squares over all pairs; below 0 is length bias.
 
-        NaN where all pairs differ by the same.
+        Differences beyond :data:`LONGEST` count as that one, as in the curve. NaN where all pairs differ by the same.
         """
         x, y, weight = (self.curve[name].astype(float) for name in ("difference", "excess", "pairs"))
         if len(x) < 2:
