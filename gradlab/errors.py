@@ -13,6 +13,11 @@ class GradlabError(ValueError):
     """
 
 
+def reason(error: Exception) -> str:
+    """What went wrong in the words of the operating system, without the path that its errors repeat; else the text."""
+    return getattr(error, "strerror", None) or str(error)
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """Return ``" Did you mean 'x'?"`` for the closest known name, or an empty string."""
     match = difflib.get_close_matches(name.lower(), list(known), n=1, cutoff=0.5)

@@ -191,7 +191,7 @@ def test_lines_for_bad_input(folder):
     write(folder, more="encoding = 3")
     for arguments, message in [
         (["--plan"], "encoding must be of type str"),
-        (["--set", "batch=8"], "unknown setting 'batch'"),
+        (["--set", "batch=8"], "unknown setting 'batch'. Did you mean 'batch_size'?"),
     ]:
         code, error = run_here(*arguments)
         assert (code, message in error, error.count("\n")) == (2, True, 0)

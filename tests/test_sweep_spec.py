@@ -173,6 +173,8 @@ def test_files_and_light_versions(tmp_path):
     file.write_text("[base\n")
     with pytest.raises(GradlabError, match="cannot read the sweep"):
         read_spec(file)
+    with pytest.raises(GradlabError, match=r"cannot read the sweep '[^']*': No such file or directory$"):
+        read_spec(tmp_path / "nowhere.toml")
 
 
 def test_settings_as_text():

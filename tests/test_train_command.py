@@ -94,7 +94,14 @@ def test_resume_takes_the_runs_own_configuration(bert, tmp_path, monkeypatch, ca
         (["--resume"], "--resume needs --output"),
         (["--resume", "--output", "nowhere"], "holds no run to resume"),
         (["--resume", "--output", "x", "--config", "y"], "leave --config out"),
-        (["--config", "nowhere.json"], "cannot read the configuration"),
+        (
+            ["--config", "nowhere.json"],
+            "Error: cannot read the configuration 'nowhere.json': No such file or directory\n",
+        ),
+        (
+            ["--model", "x", "--train-file", "x", "--output", "x", "--sts", "nowhere"],
+            "no folder 'nowhere'; give SentEval's data/downstream folder",
+        ),
         (["--batch-size", "many"], "'many' is not a valid integer"),
         (
             ["--model", "x", "--train-file", "x", "--output", "x", "--batch-size", "0"],

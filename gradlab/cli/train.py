@@ -11,7 +11,7 @@ import click
 
 from gradlab.cli.options import parse_assignments, set_option
 from gradlab.errors import GradlabError
-from gradlab.train.config import TrainConfig, value_type
+from gradlab.train.config import TrainConfig, read_settings, value_type
 
 EPILOG = """\b
 Examples:
@@ -186,14 +186,7 @@ def _resumed(given: dict[str, Any]) -> dict[str, Any]:
 def _read(file: Path | None) -> dict[str, Any]:
     if file is None:
         return {}
-    import json
-
-    try:
-        content = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise GradlabError(f"cannot read the configuration {str(file)!r}: {error}") from error
-    if not isinstance(content, dict):
-        raise GradlabError(f"{str(file)!r} is no JSON object of settings")
+    content = read_settings(file)
     settings: dict[str, Any] = dict(content.get("config", content))
     # A manifest's run has its folder; the new one needs its own.
     if "config" in content:

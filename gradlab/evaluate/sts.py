@@ -129,7 +129,7 @@ def stsb_dev(encode: Encode | Any, path: str | os.PathLike[str]) -> float:
 def load_stsb_dev(path: str | os.PathLike[str]) -> Pairs:
     """Pairs of the STS-B development set; ``path`` as in :func:`stsb_dev`."""
     file = Path(path)
-    if file.is_dir():
+    if not file.is_file():
         inside = file / _STSB_FILES["dev"]
         file = inside if inside.is_file() else downstream(file) / FOLDERS["STS-B"] / _STSB_FILES["dev"]
     return _read_stsb(file)

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from gradlab.errors import GradlabError
+from gradlab.errors import GradlabError, reason
 
 # Columns by name, equally long: numbers, or texts.
 Table = dict[str, Any]
@@ -78,7 +78,7 @@ def read_table(path: str | os.PathLike[str]) -> Table:
         with open(path, encoding="utf-8", newline="") as file:
             header, *rows = list(csv.reader(file))
     except (OSError, ValueError) as error:
-        raise GradlabError(f"cannot read a table from {os.fspath(path)!r} ({error})") from error
+        raise GradlabError(f"cannot read a table from {os.fspath(path)!r} ({reason(error)})") from error
     return {name: _parse([row[index] for row in rows]) for index, name in enumerate(header)}
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gradlab.errors import GradlabError
+from gradlab.errors import GradlabError, reason
 from gradlab.report.history import History
 from gradlab.train.metrics import COLUMNS, read_metrics
 
@@ -72,7 +72,7 @@ def read_run(place: str | Path) -> Run:
             header = file.readline().strip()
         rows = read_metrics(metrics)
     except (OSError, ValueError) as error:
-        raise GradlabError(f"cannot read {str(metrics)!r}: {error}") from error
+        raise GradlabError(f"cannot read {str(metrics)!r}: {reason(error)}") from error
     if header != ",".join(COLUMNS):
         raise GradlabError(f"{str(metrics)!r} is no metrics file: its columns are not {', '.join(COLUMNS)}")
     if not rows:
@@ -90,7 +90,7 @@ def _manifest(folder: Path) -> dict[str, Any]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise GradlabError(f"cannot read {str(path)!r}: {error}") from error
+        raise GradlabError(f"cannot read {str(path)!r}: {reason(error)}") from error
     if not isinstance(content, dict):
         raise GradlabError(f"{str(path)!r} is no JSON object")
     return content

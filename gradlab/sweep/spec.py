@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from gradlab.errors import GradlabError, nearest
+from gradlab.errors import GradlabError, nearest, reason
 from gradlab.sweep.settings import (
     Settings,
     check_names,
@@ -189,7 +189,7 @@ def read_spec(path: str | Path, light: bool = False) -> Spec:
     try:
         content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise GradlabError(f"cannot read the sweep {str(path)!r}: {error}") from error
+        raise GradlabError(f"cannot read the sweep {str(path)!r}: {reason(error)}") from error
     content.setdefault("name", Path(path).stem)
     return parse_spec(content, light)
 

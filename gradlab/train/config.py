@@ -12,7 +12,7 @@ from dataclasses import MISSING, dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from gradlab.errors import GradlabError, nearest
+from gradlab.errors import GradlabError, nearest, reason
 
 POOLERS = ("cls", "cls_mlp", "mean", "first_last")
 PRECISIONS = ("float32", "bfloat16")
@@ -233,13 +233,7 @@ class TrainConfig:
         Raises:
             GradlabError: if the file is absent, no JSON object, or holds bad settings.
         """
-        try:
-            content = json.loads(Path(path).read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise GradlabError(f"cannot read the configuration {str(path)!r}: {error}") from error
-        if not isinstance(content, dict):
-            raise GradlabError(f"{str(path)!r} is no JSON object of settings")
-        return cls.from_dict(content)
+        return cls.from_dict(read_settings(path))
 
     def differences(self, other: TrainConfig) -> list[str]:
         """Settings, beside :data:`RESUMABLE_CHANGES`, in which ``other`` differs: "name: mine, not theirs"."""
@@ -248,6 +242,21 @@ class TrainConfig:
             for item in dataclasses.fields(self)
             if item.name not in RESUMABLE_CHANGES and getattr(self, item.name) != getattr(other, item.name)
         ]
+
+
+def read_settings(path: str | Path) -> dict[str, Any]:
+    """The JSON object in a file.
+
+    Raises:
+        GradlabError: if the file is absent, or holds no JSON object.
+    """
+    try:
+        content = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise GradlabError(f"cannot read the configuration {str(path)!r}: {reason(error)}") from error
+    if not isinstance(content, dict):
+        raise GradlabError(f"{str(path)!r} is no JSON object of settings")
+    return content
 
 
 @functools.cache  # they are evaluated from text, which takes longer than all checks together

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from gradlab.errors import GradlabError
+from gradlab.errors import GradlabError, reason
 from gradlab.files import versions, write_json
 from gradlab.folders import recover_folder
 from gradlab.train.config import TrainConfig
@@ -59,7 +59,7 @@ class RunFolder:
         except FileNotFoundError as error:
             raise GradlabError(f"{str(self.path)!r} holds no run to resume (no manifest.json)") from error
         except (OSError, ValueError) as error:
-            raise GradlabError(f"cannot read {self.manifest_file}: {error}") from error
+            raise GradlabError(f"cannot read {self.manifest_file}: {reason(error)}") from error
         return content
 
     def check_free(self) -> None:
