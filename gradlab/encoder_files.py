@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
+from tqdm import tqdm
 
 from gradlab.errors import GradlabError
 from gradlab.folders import atomic_folder
@@ -47,9 +49,10 @@ def load_pretrained(
     Raises:
         GradlabError: see :meth:`gradlab.encoder.Encoder.load`.
     """
+    _check_place(name)
+    _announce(name)
     from transformers import AutoConfig, AutoTokenizer
 
-    _check_place(name)
     with quiet(), _explained(name):
         stored = _read_stored(name, pooler)
         config = AutoConfig.from_pretrained(name, subfolder=stored.subfolder, trust_remote_code=False)
@@ -95,6 +98,12 @@ def quiet() -> Iterator[None]:
         logging.set_verbosity(level)
         if bars:
             logging.enable_progress_bar()
+
+
+def _announce(name: str) -> None:
+    """Loading takes seconds, and minutes from the hub: say so at a terminal, once where several processes load."""
+    if sys.stderr.isatty() and os.environ.get("LOCAL_RANK", "0") == "0":
+        tqdm.write(f"Loading {name} ...", file=sys.stderr)
 
 
 def _check_place(name: str) -> None:

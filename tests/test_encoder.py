@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import shutil
@@ -119,6 +120,21 @@ def test_encode_refuses_what_is_no_list_of_strings(folder):
         encoder.encode("one sentence")
     with pytest.raises(GradlabError, match="item 1 is float"):
         encoder.encode(["one", float("nan")])
+
+
+@pytest.mark.parametrize(
+    ("terminal", "rank", "said"), [(True, "0", True), (True, "1", False), (False, "0", False)]
+)
+def test_loading_is_announced_at_a_terminal_once(folder, monkeypatch, terminal, rank, said):
+    class Stream(io.StringIO):
+        def isatty(self) -> bool:
+            return terminal
+
+    stream = Stream()
+    monkeypatch.setattr("sys.stderr", stream)
+    monkeypatch.setenv("LOCAL_RANK", rank)
+    Encoder.load(folder)
+    assert stream.getvalue() == (f"Loading {folder} ...\n" if said else "")
 
 
 def test_unknown_pooler_suggests_one(folder):
