@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,8 @@ def test_options_become_the_configuration(bert, tmp_path, monkeypatch, capsys):
     assert code == 0, err
     assert "Trained 4 steps; encoder in" in out
     assert "Best STS-B dev" in out
+    again = run(monkeypatch, capsys, "--resume", "--output", tmp_path / "run")[1]
+    assert again.splitlines()[1:] == out.splitlines()[1:]  # finished: the same scores, and nothing trained
     config = config_of(tmp_path / "run")
     assert config == TrainConfig(
         model=str(bert), train_file=str(file), output=str(tmp_path / "run"), loss="arccon",
@@ -78,9 +81,17 @@ def test_help_shows_examples_and_defaults():
 def test_resume_takes_the_runs_own_configuration(bert, tmp_path, monkeypatch, capsys):
     (tmp_path / "c.json").write_text(json.dumps(small_config(bert, tmp_path).to_dict()))
     assert run(monkeypatch, capsys, "--config", tmp_path / "c.json")[0] == 0
-    code, _, err = run(monkeypatch, capsys, "--resume", "--output", tmp_path / "run")
+    finished = (tmp_path / "run" / "manifest.json").read_bytes()
+    code, out, err = run(monkeypatch, capsys, "--resume", "--output", tmp_path / "run")
+    assert (code, err) == (0, "")
+    assert out.startswith("The run has finished already, nothing is left to train: 6 steps; encoder in ")
+    assert "Trained" not in out
+    assert (tmp_path / "run" / "manifest.json").read_bytes() == finished
+    shutil.rmtree(tmp_path / "run" / "encoder")  # which the newest checkpoint gives back
+    code, out, err = run(monkeypatch, capsys, "--resume", "--output", tmp_path / "run")
     assert code == 0
     assert "Resuming after step 6" in err
+    assert "Trained 6 steps" in out
     code, _, err = run(monkeypatch, capsys, "--resume", "--output", tmp_path / "run", "--seed", 5)
     assert code == 2
     assert "another configuration (seed: 42, not 5)" in err

@@ -140,10 +140,15 @@ def command(
         )
     config = TrainConfig.from_dict({**base, **given})
 
-    from gradlab.train import train
+    from gradlab.train.loop import finished, train
 
-    result = train(config, resume=resume)
-    click.echo(f"Trained {result.steps} steps; encoder in {result.output / 'encoder'}")
+    result = finished(config) if resume else None
+    if result is not None:
+        done = f"The run has finished already, nothing is left to train: {result.steps} steps"
+    else:
+        result = train(config, resume=resume)
+        done = f"Trained {result.steps} steps"
+    click.echo(f"{done}; encoder in {result.output / 'encoder'}")
     if result.best_step is not None:
         before = f" (before training {result.scores[0]:.4f})" if 0 in result.scores else ""
         click.echo(

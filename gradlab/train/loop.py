@@ -80,6 +80,22 @@ def train(
     return Trainer(config, resume=resume, callbacks=callbacks, objective=objective).run()
 
 
+def finished(config: TrainConfig) -> TrainResult | None:
+    """How the run in ``config.output`` ended; None if something is left to do, or it has another configuration.
+
+    Raises:
+        GradlabError: if there is no run.
+    """
+    folder = RunFolder(Path(config.output))
+    manifest = folder.read_manifest()
+    same = not TrainConfig.from_dict(manifest["config"]).differences(config)
+    if manifest["status"] != "finished" or not same or not folder.encoder.is_dir():
+        return None
+    results = manifest["results"]
+    scores = {int(step): score for step, score in results["stsb_dev"].items()}
+    return TrainResult(folder.path, results["steps"], scores, results["best_step"])
+
+
 class Trainer:
     """One run, from configuration to encoder.
 
