@@ -12,11 +12,12 @@ from click.testing import CliRunner
 from gradlab import GradlabError
 from gradlab.analyses import branch_distance, length_bias, measured_distances, spectrum
 from gradlab.analyses import figures as draw
-from gradlab.analyses.runs import distances_of, find_runs, path_of, queue_of, summarise_runs
+from gradlab.analyses.runs import FinishedRun, distances_of, find_runs, path_of, queue_of, summarise_runs
 from gradlab.cli.analyse import command
 from gradlab.encoder import Encoder
 from gradlab.figures.tables import read_table
-from gradlab.train import train
+from gradlab.report.history import History
+from gradlab.train import TrainConfig, train
 from gradlab.train.momentum import decay
 from tests.senteval_folder import make_senteval
 from tests.tiny_models import make_bert
@@ -96,6 +97,47 @@ def test_summary_against_the_manifests(here):
         summarise_runs(runs, "momentun", ["stsb_dev"])
     with pytest.raises(GradlabError, match="no number to draw against"):
         summarise_runs(runs, "loss", ["stsb_dev"])
+
+
+def finished_run(score: float, **settings) -> FinishedRun:
+    config = TrainConfig(model="m", train_file="f", output="o", **settings)
+    results = {"steps": 1, "stsb_dev": {"1": score}, "best_step": 1}
+    return FinishedRun("run", config, results, History(1))
+
+
+def test_series_are_named_by_what_tells_them_apart():
+    long = {"loss": "arccon", "pooler": "first_last", "augment": "subword_repetition(rate=0.32)"}
+    runs = [
+        finished_run(0.1, sts="here"),
+        finished_run(0.3, sts="there", seed=7, device="cuda"),  # the same elsewhere
+        finished_run(0.4, batch_size=32),
+        # The pooler comes with the loss, and so the loss tells all.
+        *(finished_run(0.5, **long, queue_size=size) for size in (0, 64)),
+        finished_run(0.6, **long, queue_size=64, momentum=0.5, momentum_use="queue", schedule="constant"),
+    ]
+    table = summarise_runs(runs, "batch_size", ["stsb_dev"])
+    rows = zip(*(table[name].tolist() for name in ("series", "batch_size", "n", "stsb_dev")), strict=True)
+    assert list(rows) == [
+        ("loss=arccon, queue_size=0", 64, 1, 0.5),
+        ("loss=arccon, queue_size=64, momentum=0.5", 64, 1, 0.6),
+        ("loss=arccon, queue_size=64, momentum=null", 64, 1, 0.5),
+        ("loss=infonce", 32, 1, 0.4),
+        ("loss=infonce", 64, 2, pytest.approx(0.2)),
+    ]
+    table["series"] = np.array(
+        [f"{name}, model=/a/long/path/to/{name.split()[0]}" for name in table["series"]]
+    )
+    for metrics in (["stsb_dev"], ["stsb_dev", "stsb_dev"]):
+        figure, axes = draw.draw_summaries(table, "batch_size", metrics)
+        figure.canvas.draw()
+        (legend,) = figure.legends
+        assert [text.get_text().replace("\n", " ") for text in legend.get_texts()] == list(
+            dict.fromkeys(table["series"])
+        )
+        box, below = legend.get_window_extent(), min(ax.get_tightbbox().y0 for ax in axes)
+        assert 0 <= box.x0 < box.x1 <= figure.bbox.x1
+        assert 0 <= box.y0 < box.y1 <= below
+        assert all(ax.get_window_extent().height > 2 * figure.dpi for ax in axes)
 
 
 def test_queue_of_a_run(here):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,6 +17,8 @@ from gradlab.analyses.length import LONGEST, NEAR, LengthBias
 from gradlab.figures.style import COLORS, TEXT_WIDTH, empty_figure, figure_of, new_figure, style
 from gradlab.figures.tables import Table, select
 
+# Of a legend: height of a line, and letters that surely fit.
+LEGEND_LINE, LETTERS_PER_INCH = 0.16, 16
 MARKERS = ("o", "^", "s", "D", "v", "P", "X")
 LABELS = {
     "stsb_dev": "STS-B dev, Spearman",
@@ -96,6 +99,28 @@ def draw_summary(table: Table, x: str, metric: str, ax: Axes | None = None) -> t
         if any(table["series"]):
             ax.legend()
     return figure_of(ax), ax
+
+
+def draw_summaries(table: Table, x: str, metrics: Sequence[str]) -> tuple[Figure, list[Axes]]:
+    """A panel of :func:`draw_summary` for each metric, with one legend below them all: names of series are long."""
+    figure, axes = row_of(len(metrics))
+    for metric, ax in zip(metrics, axes, strict=True):
+        draw_summary(table, x, metric, ax)
+        if (inside := ax.get_legend()) is not None:
+            inside.remove()
+    names = [_wrapped(name, figure.get_figwidth()) for name in dict.fromkeys(table["series"]) if name]
+    if names:
+        handles, _ = axes[0].get_legend_handles_labels()
+        with style():
+            figure.legend(handles, names, loc="outside lower left")
+        lines = sum(name.count("\n") + 1 for name in names)
+        figure.set_figheight(figure.get_figheight() + LEGEND_LINE * lines)
+    return figure, axes
+
+
+def _wrapped(name: str, width: float) -> str:
+    """In lines that fit into a legend of so many inches."""
+    return textwrap.fill(name, int((width - 0.6) * LETTERS_PER_INCH), break_on_hyphens=False)
 
 
 def draw_by_size(table: Table, ax: Axes | None = None) -> tuple[Figure, Axes]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,12 +18,13 @@ from gradlab.errors import GradlabError, nearest
 from gradlab.figures.tables import Table, rounded
 from gradlab.report.history import History
 from gradlab.sweep.settings import describe, flatten
-from gradlab.train.config import TrainConfig
+from gradlab.train.config import RESUMABLE_CHANGES, TrainConfig
 from gradlab.train.metrics import read_metrics
 from gradlab.train.momentum import decay
 from gradlab.train.run_folder import RunFolder
 
-_PLACES = ("output", "seed", "device", "backbone")
+# In what runs of one series may differ: places, and what is told by other settings.
+_NO_SERIES = RESUMABLE_CHANGES - {"train_file"} | {"seed", "backbone"}
 
 
 @dataclass(frozen=True)
@@ -140,8 +140,8 @@ def summarise_runs(runs: Sequence[FinishedRun], x: str, metrics: Sequence[str]) 
         metrics: see :meth:`FinishedRun.metric`.
 
     Returns:
-        A row a configuration, by ``series`` and x: ``series`` (the other settings in which the runs differ, as
-        text), the column ``x``, ``n``, and for each metric its mean and ``NAME_sd`` (NaN for one seed).
+        A row a configuration, by ``series`` and x: ``series`` (as text the other settings that
+        tell them from the other runs, those that follow from the ones before left out), the column ``x``, ``n``, and for each metric its mean and ``NAME_sd`` (NaN for one seed).
 
     Raises:
         GradlabError: for an unknown setting, or one that is no number.
@@ -150,17 +150,28 @@ def summarise_runs(runs: Sequence[FinishedRun], x: str, metrics: Sequence[str]) 
     known = dict.fromkeys(name for settings in flat for name in settings)
     if x != "distance" and x not in known:
         raise GradlabError(f"{x!r} is neither a setting of these runs nor 'distance'.{nearest(x, known)}")
-    others = [name for name in known if name not in (*_PLACES, x)]
-    varied = [name for name in others if len({json.dumps(settings.get(name)) for settings in flat}) > 1]
+    others = [name for name in known if name not in (*_NO_SERIES, x)]
     groups: dict[tuple[str, float], list[FinishedRun]] = {}
     for run, settings in zip(runs, flat, strict=True):
         value = run.distance if x == "distance" else settings.get(x)
         if not isinstance(value, int | float):
             raise GradlabError(f"{x} is {value!r} in the run {run.name!r}, no number to draw against")
-        series = describe({name: settings.get(name) for name in varied})
+        series = describe(_telling(settings, flat, others))
         groups.setdefault((series, float(value)), []).append(run)
     rows = [_summary(groups[key], key, x, metrics) for key in sorted(groups)]
     return rounded({name: np.array([row[name] for row in rows]) for name in rows[0]})
+
+
+def _telling(
+    settings: Mapping[str, Any], flat: Sequence[Mapping[str, Any]], names: Iterable[str]
+) -> dict[str, Any]:
+    """The settings in which runs differ that agree in the ones before: of a recipe alone not what comes with it."""
+    chosen = {}
+    for name in names:
+        alike = [one for one in flat if one.get(name) == settings.get(name)]
+        if len(alike) < len(flat):
+            chosen[name], flat = settings.get(name), alike
+    return chosen
 
 
 def _summary(

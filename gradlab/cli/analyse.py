@@ -104,16 +104,13 @@ def setting(
     folders: tuple[Path, ...], x: str, metrics: tuple[str, ...], output: Path, formats: tuple[str, ...]
 ) -> None:
     """Results of runs and sweeps against a setting, or the maximum traceable distance: mean and spread over seeds."""
-    from gradlab.analyses.figures import columns_as_text, draw_summary, row_of
+    from gradlab.analyses.figures import columns_as_text, draw_summaries
     from gradlab.analyses.runs import find_runs, summarise_runs
 
     wanted = metrics or ("stsb_dev",)
     table = summarise_runs(find_runs(folders), x, wanted)
     click.echo(columns_as_text(table))
-    figure, axes = row_of(len(wanted))
-    for metric, ax in zip(wanted, axes, strict=True):
-        draw_summary(table, x, metric, ax)
-    _write(output, f"setting-{x}", table, figure, formats)
+    _write(output, f"setting-{x}", table, draw_summaries(table, x, wanted)[0], formats)
 
 
 @command.command()
