@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gradlab.cli.commands import Group
+from gradlab.cli.options import data_option, device_option, pooler_option
 
 if TYPE_CHECKING:
     from gradlab.analyses import LengthBias
@@ -44,12 +45,6 @@ def _output(function: Any) -> Any:
 
 _models = click.option("--model", "models", required=True, multiple=True, metavar="PATH_OR_NAME",
                        help="A model folder or a hub name; repeatable, NAME=PATH names it.")  # fmt: skip
-_pooler = click.option(
-    "--pooler", help="cls, mean or first_last.  [default: the one saved with the model, else cls]"
-)
-_data = click.option("--data", required=True, type=click.Path(path_type=Path), metavar="SENTEVAL_DIR",
-                     help="SentEval's data/downstream folder.")  # fmt: skip
-_device = click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda or cuda:N.")
 _runs = click.argument(
     "folders", nargs=-1, required=True, metavar="FOLDER...", type=click.Path(path_type=Path)
 )
@@ -135,7 +130,7 @@ def path(folders: tuple[Path, ...], output: Path, formats: tuple[str, ...]) -> N
 
 @command.command()
 @click.argument("folder", metavar="RUN", type=click.Path(path_type=Path))
-@_device
+@device_option
 @_output
 def queue(folder: Path, device: str, output: Path, formats: tuple[str, ...]) -> None:
     """What the queue in a run's newest checkpoint does to the gradient, by its size and by the age of its rows."""
@@ -155,12 +150,12 @@ def queue(folder: Path, device: str, output: Path, formats: tuple[str, ...]) -> 
 
 @command.command("length-bias")
 @_models
-@_data
+@data_option
 @click.option("--split", type=click.Choice(["test", "dev"]), default="test", show_default=True)
 @click.option("--length", type=click.Choice(["words", "tokens"]), default="words", show_default=True,
               help="What is counted: words, or tokens of the first model.")  # fmt: skip
-@_pooler
-@_device
+@pooler_option
+@device_option
 @_output
 def length_bias(
     models: tuple[str, ...],
@@ -211,8 +206,8 @@ def length_bias(
     "--draws", type=click.IntRange(1), default=4, show_default=True, help="Edited versions of a sentence."
 )
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
-@_pooler
-@_device
+@pooler_option
+@device_option
 @click.option("--output", default="analyses", show_default=True, type=click.Path(path_type=Path), help="Folder to write to.")  # fmt: skip
 def edits(
     models: tuple[str, ...],
@@ -248,10 +243,10 @@ def edits(
 
 @command.command()
 @_models
-@_data
+@data_option
 @click.option("--centre", is_flag=True, help="Without the mean of the embeddings.")
-@_pooler
-@_device
+@pooler_option
+@device_option
 @_output
 def spectrum(
     models: tuple[str, ...],

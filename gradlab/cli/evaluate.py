@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from gradlab.cli.options import data_option, device_option, pooler_option
 from gradlab.errors import GradlabError
 
 EPILOG = """\b
@@ -27,13 +28,12 @@ Nothing but text files is read from the data folder; the field gets them with Se
 @click.command(epilog=EPILOG)
 @click.option("--model", required=True, metavar="PATH_OR_NAME",
               help="A model folder (of gradlab, sentence-transformers or transformers) or a hub name.")  # fmt: skip
-@click.option("--data", required=True, type=click.Path(path_type=Path), metavar="SENTEVAL_DIR",
-              help="SentEval's data/downstream folder, or a SentEval checkout.")  # fmt: skip
+@data_option
 @click.option(
     "--tasks", multiple=True, metavar="sts|transfer|all|NAME...", help="What to evaluate.  [default: sts]"
 )
 @click.argument("more_tasks", nargs=-1, metavar="")
-@click.option("--pooler", help="cls, mean or first_last.  [default: the one saved with the model, else cls]")
+@pooler_option
 @click.option(
     "--max-length", type=click.IntRange(2), help="Tokens read of a sentence.  [default: the model's limit]"
 )
@@ -55,8 +55,7 @@ Nothing but text files is read from the data folder; the field gets them with Se
 @click.option(
     "--batch-size", type=click.IntRange(1), default=128, show_default=True, help="Sentences a forward pass."
 )
-@click.option("--device", default="auto", show_default=True,
-              help="auto (CUDA if there is one), cpu, cuda or cuda:N.")  # fmt: skip
+@device_option
 @click.option("--format", "style", type=click.Choice(["text", "markdown", "latex"]), default="text",
               show_default=True, help="Format of the table.")  # fmt: skip
 @click.option("--output", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE.json",

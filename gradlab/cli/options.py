@@ -28,6 +28,21 @@ def set_option(function: Any) -> Any:
     )(function)
 
 
+device_option = click.option(
+    "--device", default="auto", show_default=True, help="auto (CUDA if there is one), cpu, cuda or cuda:N."
+)
+pooler_option = click.option(
+    "--pooler", help="cls, mean or first_last.  [default: the one saved with the model, else cls]"
+)
+data_option = click.option(
+    "--data",
+    required=True,
+    type=click.Path(path_type=Path),
+    metavar="SENTEVAL_DIR",
+    help="SentEval's data/downstream folder, or a SentEval checkout.",
+)
+
+
 def parse_assignments(assignments: Iterable[str]) -> dict[str, str]:
     """``("a=1", "b=2")`` -> ``{"a": "1", "b": "2"}``.
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from gradlab.cli.options import device_option
 from gradlab.errors import GradlabError
 from gradlab.study.settings import PRESETS, StudySettings
 
@@ -138,9 +139,7 @@ _LIGHT = StudySettings.preset("light")
     metavar="N",
     help="Steps between evaluations." + _presets("eval_every"),
 )
-@click.option(
-    "--device", default="auto", show_default=True, help="auto (CUDA if there is one), cpu, cuda or cuda:N."
-)
+@device_option
 @click.option(
     "--jobs",
     type=click.IntRange(1),
