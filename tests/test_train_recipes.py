@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -218,6 +219,7 @@ def test_recipes_train_at_the_shell_and_are_recorded(bert, tmp_path, monkeypatch
         assert config["loss_settings"] == {"margin": 0.31, "static_ratio": 1.75}
     if name == "esimcse":
         assert config["queue_size"] == 25
+    shutil.rmtree(tmp_path / "run" / "encoder")  # else there is nothing to resume
     code, _, err = run(monkeypatch, capsys, "--resume", "--output", tmp_path / "run")
     assert code == 0, err
     assert "Resuming after step 3" in err
