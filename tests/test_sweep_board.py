@@ -169,6 +169,19 @@ def test_a_released_run_waits_and_does_not_count_as_a_death(board):
     assert board.claim().run.key == claim.run.key
 
 
+def test_a_run_that_is_to_begin_anew_still_is_when_given_back_before_that(board):
+    board.fail(board.claim(), "why")
+    board.prepare(retry_failed=True)
+    for end in (board.release, lambda claim: die(board, claim), lambda claim: None):
+        claim = board.claim()
+        assert claim.anew
+        end(claim)
+    board.emptied(claim)
+    board.release(claim)
+    again = board.claim()
+    assert (again.run.key, again.anew) == (claim.run.key, False)  # what it did since then is kept
+
+
 def test_signs_of_life(url):
     board = Board(parse_spec(CONTENT), url, heartbeat=1)
     claim = board.claim()

@@ -119,17 +119,22 @@ class Board:
             self._refresh()
             runs, waiting = self._survey()
             for run in runs.values():
-                trial = waiting.get(run.key)
-                if trial is None:
+                tried = waiting.get(run.key)
+                if tried is None:
                     continue
+                trial = tried[-1]
                 trial_id = self._storage.get_trial_id_from_study_id_trial_number(self._study_id, trial.number)
                 # The sign of life first: a worker that dies between the two leaves a trial that waits, not one that
                 # runs for ever.
                 self._storage.record_heartbeat(trial_id)
                 self._storage.set_trial_user_attr(trial_id, "worker", f"{socket.gethostname()}:{os.getpid()}")
                 self._storage.set_trial_state_values(trial_id, self._states.RUNNING)
-                return Claim(run, trial_id, bool(trial.user_attrs.get("anew")))
+                return Claim(run, trial_id, _begins_anew(tried))
         return None
+
+    def emptied(self, claim: Claim) -> None:
+        """Record that nothing is left of what a run that begins anew had before; from now on it is continued."""
+        self._storage.set_trial_user_attr(claim.trial_id, "emptied", True)
 
     def finish(self, claim: Claim, value: float, results: dict[str, Any]) -> bool:
         """Record a run's result; False if it is no longer this worker's."""
@@ -195,8 +200,8 @@ class Board:
                     self._optuna.trial.create_trial(state=self._states.WAITING, user_attrs=about)
                 )
 
-    def _survey(self) -> tuple[dict[str, Run], dict[str, Any]]:
-        """Runs by key, and the waiting trials of those that have one."""
+    def _survey(self) -> tuple[dict[str, Run], dict[str, list[Any]]]:
+        """Runs by key, and of those that have a waiting trial all of theirs, that one last."""
         trials: dict[str, list[Any]] = {}
         for trial in self._study.get_trials(deepcopy=False):
             trials.setdefault(trial.user_attrs["key"], []).append(trial)
@@ -209,7 +214,7 @@ class Board:
         for point in self.spec.points(scores):
             for seed, key in point.runs.items():
                 runs.setdefault(key, self._run(key, point, seed, trials.get(key, [])))
-        waiting = {key: tried[-1] for key, tried in trials.items() if tried[-1].state == self._states.WAITING}
+        waiting = {key: tried for key, tried in trials.items() if tried[-1].state == self._states.WAITING}
         return runs, waiting
 
     def _state(self, tried: list[Any]) -> str:
@@ -250,6 +255,16 @@ class Board:
             error,
             len(begun),
         )
+
+
+def _begins_anew(tried: list[Any]) -> bool:
+    """Whether a run, from its trials, was asked to begin anew and no worker has come to that yet."""
+    for trial in reversed(tried):
+        if "emptied" in trial.user_attrs:
+            return False
+        if trial.user_attrs.get("anew"):
+            return True
+    return False
 
 
 def _open(url: str, heartbeat: int) -> Any:

@@ -24,6 +24,8 @@ def launch(board: Board, arguments: Sequence[str], workers: int, output: Path) -
         workers: how many.
         output: folder of the sweep; what a worker prints goes to ``logs/`` there.
 
+    Whatever ends this before they do, an interruption or a database that is gone, ends them too.
+
     Raises:
         GradlabError: if a worker ended with an error.
         KeyboardInterrupt: when interrupted, after the workers have given back their runs.
@@ -44,7 +46,7 @@ def launch(board: Board, arguments: Sequence[str], workers: int, output: Path) -
                 )
             started.append((log, process))
         _watch(board, [process for _, process in started])
-    except KeyboardInterrupt:
+    except BaseException:
         for _, process in started:
             process.send_signal(signal.SIGTERM)
         for _, process in started:

@@ -26,6 +26,11 @@ def run_folder(output: Path, run: Run) -> Path:
     return output / "runs" / f"{words}_{run.key[:8]}"
 
 
+def empty(run: Run, output: Path) -> None:
+    """Delete what there is of a run that begins anew."""
+    shutil.rmtree(run_folder(output, run), ignore_errors=True)
+
+
 def carry_out(
     spec: Spec, claim: Claim, output: Path, mine: Callable[[], bool]
 ) -> tuple[float, dict[str, Any]]:
@@ -33,7 +38,7 @@ def carry_out(
 
     Args:
         spec: the sweep.
-        claim: the run; where it is to begin anew, its folder is emptied.
+        claim: the run.
         output: folder of the sweep.
         mine: says whether the run is still this worker's.
 
@@ -53,8 +58,6 @@ def carry_out(
                 raise LostRun
 
     folder = RunFolder(run_folder(output, claim.run))
-    if claim.anew:
-        shutil.rmtree(folder.path, ignore_errors=True)
     config = configure(claim.run.settings, str(folder.path))
     result = train(config, resume=folder.manifest_file.exists(), callbacks=[Owner()])
     results = measure(folder, result.scores, result.best_step)

@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import contextlib
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NoReturn
 
 from gradlab.errors import GradlabError
 from gradlab.sweep.board import RUNNING, Board, Claim
-from gradlab.sweep.run import LostRun, carry_out, tidy
+from gradlab.sweep.run import LostRun, carry_out, empty, tidy
 
 PATIENCE = 5  # seconds between two looks at what the others do
 
 
 @contextlib.contextmanager
 def terminable() -> Iterator[None]:
-    """Take SIGTERM, which schedulers send before they kill, as Ctrl-C."""
+    """Take SIGTERM, which schedulers send before they kill, as Ctrl-C; another one, while that is seen to, as nothing."""
 
-    def interrupt(number: int, frame: object) -> NoReturn:
-        raise KeyboardInterrupt
+    def interrupt(number: int, frame: object) -> None:
+        # The exception that is being handled: a run may be on its way back.
+        if not isinstance(sys.exception(), KeyboardInterrupt):
+            raise KeyboardInterrupt
 
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -71,6 +73,9 @@ def _carry_out(board: Board, claim: Claim, output: Path, say: Callable[[str], No
     say(f"Run: {name}")
     try:
         with board.alive(claim) as mine:
+            if claim.anew:
+                empty(run, output)
+                board.emptied(claim)
             value, results = carry_out(board.spec, claim, output, mine)
     except LostRun:
         say(f"Lost: {name}; another worker has it, because this one was silent for too long")

@@ -9,7 +9,10 @@ from typing import Any, Self
 
 
 class Interruption:
-    """Turns the first SIGINT or SIGTERM within the block into a request; the second one interrupts at once."""
+    """Turns SIGINT or SIGTERM within the block into a request; a SIGINT after that interrupts at once.
+
+    Another SIGTERM does not: schedulers send it to every process of a job, and so may a parent that got it too.
+    """
 
     def __init__(self, enabled: bool = True) -> None:
         # Only the main thread may set handlers; elsewhere signals keep their usual meaning.
@@ -20,7 +23,10 @@ class Interruption:
     def __enter__(self) -> Self:
         if self._enabled:
             for number in (signal.SIGINT, signal.SIGTERM):
-                self._before[number] = signal.signal(number, self._request)
+                # A shell's background process ignores interruptions, and is left to; None is a handler set outside
+                # Python, which could not be put back.
+                if signal.getsignal(number) not in (signal.SIG_IGN, None):
+                    self._before[number] = signal.signal(number, self._request)
         return self
 
     def __exit__(
@@ -30,6 +36,6 @@ class Interruption:
             signal.signal(number, handler)
 
     def _request(self, number: int, frame: FrameType | None) -> None:
-        if self.requested:
+        if self.requested and number == signal.SIGINT:
             raise KeyboardInterrupt
         self.requested = True

@@ -1,0 +1,104 @@
+"""Signals to a sweep's processes: what is under way is given back, however often they come."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from gradlab.sweep import launch as launching
+from gradlab.sweep import worker
+from gradlab.sweep.board import Claim, Run
+from gradlab.sweep.spec import Point
+from gradlab.sweep.worker import terminable, work
+from gradlab.train.interruption import Interruption
+
+
+def send(number):
+    os.kill(os.getpid(), number)
+
+
+class OneRun:
+    """A board with a single run, whose release takes a while: SIGTERM comes again meanwhile."""
+
+    heartbeat, spec = 1, None
+
+    def __init__(self):
+        self.released = False
+
+    def claim(self):
+        return Claim(Run("key", Point({}, {}, (1,)), 1), 0, False)
+
+    def alive(self, claim):
+        return contextlib.nullcontext(lambda: True)
+
+    def release(self, claim):
+        send(signal.SIGTERM)
+        self.released = True
+
+
+def test_only_a_second_ctrl_c_interrupts_at_once():
+    with terminable(), Interruption() as interruption:
+        send(signal.SIGTERM)
+        send(signal.SIGTERM)  # of the job, and of the parent
+        assert interruption.requested
+        with pytest.raises(KeyboardInterrupt):
+            send(signal.SIGINT)
+    with Interruption() as interruption:
+        send(signal.SIGINT)
+        send(signal.SIGTERM)
+        assert interruption.requested
+
+
+def test_an_ignored_signal_stays_ignored():
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # as a shell does for what runs in the background
+    try:
+        with Interruption() as interruption:
+            send(signal.SIGINT)
+            assert not interruption.requested
+            assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_a_second_termination_does_not_keep_a_run_from_being_given_back(tmp_path, monkeypatch):
+    def train(*arguments):
+        with Interruption() as interruption:
+            send(signal.SIGTERM)
+            assert interruption.requested
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(worker, "carry_out", train)
+    board = OneRun()
+    with terminable(), pytest.raises(KeyboardInterrupt):
+        work(board, tmp_path, lambda text: None)
+    assert board.released
+
+
+@pytest.mark.parametrize("error", [OSError("the database is gone"), KeyboardInterrupt()])
+def test_whatever_ends_the_watch_ends_the_workers(tmp_path, monkeypatch, error):
+    started = []
+    popen = subprocess.Popen
+
+    def sleeper(*arguments, **named):
+        started.append(popen([sys.executable, "-c", "import time; time.sleep(60)"]))
+        return started[-1]
+
+    def watch(*arguments):
+        raise error
+
+    monkeypatch.setattr(subprocess, "Popen", sleeper)
+    monkeypatch.setattr(launching, "_watch", watch)
+    try:
+        with pytest.raises(type(error)):
+            launching.launch(None, [], 2, tmp_path)
+        assert [process.poll() for process in started] == [-signal.SIGTERM] * 2
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
