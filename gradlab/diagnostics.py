@@ -110,7 +110,8 @@ def gradient_statistics(gradient: Components) -> dict[str, float]:
     Returns:
         ``gradient_dissipation``: its mean over anchors; ``active``: the share of anchors with a dissipation of
         at least :data:`ACTIVE`; over these, ``hardest_share``: mean of ``max_j W_ij / Σ_j W_ij``, and ``ratio``
-        and ``ratio_median`` (NaN where no anchor is active).
+        and ``ratio_median`` (NaN where no anchor is active); ``uniform_share``: the share that each of an anchor's
+        negatives, the extra ones included, would have if all weighed the same.
     """
     xp = array_namespace(gradient.weight)
     dissipation = gradient.gradient_dissipation
@@ -124,6 +125,7 @@ def gradient_statistics(gradient: Components) -> dict[str, float]:
     count = ratio.shape[0]
     return statistics | {
         "hardest_share": _mean(xp, share[xp.isfinite(share)]),
+        "uniform_share": 1 / _negatives(gradient),
         "ratio": _mean(xp, ratio),
         "ratio_median": float(ratio[(count - 1) // 2] + ratio[count // 2]) / 2 if count else math.nan,
     }
@@ -205,6 +207,16 @@ def distributions(
         } | found
     numbers = {name: values[values == values] for name, values in found.items()}  # without NaN
     return {name: _histogram(xp, name, values) for name, values in numbers.items() if values.shape[0]}
+
+
+def _negatives(gradient: Components) -> int:
+    """How many negatives an anchor has: other sentences of the batch once, whichever views they are taken from."""
+    views = gradient.views
+    if views is None:
+        return int(gradient.weight.shape[-1])
+    in_batch = views.in_batch_negatives or gradient.negative_view == "same"
+    extra = 0 if views.extra_negatives is None else views.extra_negatives.shape[0]
+    return int((views.anchors.shape[0] - 1 if in_batch else 0) + extra)
 
 
 def _histogram(xp: Any, name: str, values: Array) -> dict[float, float]:

@@ -141,6 +141,22 @@ def test_extra_negatives_join_the_triples_within_a_view(name, views):
     assert lemma_share(*views, parts, 0.1) == pytest.approx(np.mean(decided), abs=1e-12)
 
 
+@pytest.mark.parametrize(("name", "in_batch"), [("infonce", True), ("infonce", False), ("mhe", True)])
+def test_equal_weights_have_the_uniform_share(name, in_batch, views):
+    """Counted by hand; and where all negatives coincide, they have equal weights."""
+    extra = batch(4, seed=8)[0]
+    extra = torch.from_numpy(extra) if isinstance(views[0], torch.Tensor) else extra
+    found = diagnose(name, *views, extra, in_batch_negatives=in_batch)
+    negatives = [j for j in range(9) if in_batch and j != 0] + list(range(4))
+    assert found["uniform_share"] == 1 / len(negatives)
+    assert diagnose(name, *views)["uniform_share"] == 1 / 8
+    alike = diagnose("infonce(temperature=1.0)", *views, extra[[0] * 6], in_batch_negatives=False)
+    assert alike["uniform_share"] == 1 / 6
+    assert alike["hardest_share"] == pytest.approx(1 / 6, rel=1e-12)
+    angles = gradlab.Components(np.ones(9), np.ones((9, 8)), np.ones(9))
+    assert gradient_statistics(angles)["uniform_share"] == 1 / 8
+
+
 def test_anchors_without_weight_do_not_count():
     h, g = batch()
     h[1] = h[0]  # weights one over distance leave these two out

@@ -224,6 +224,7 @@ def test_queue_statistics_and_diagnostics_are_of_what_the_loss_saw(bert, tmp_pat
             assert rows[step, name] == pytest.approx(value, nan_ok=True)
     # Batches of 8, a queue of 20 that begins with 5 random vectors.
     assert [rows[step, "queue_negatives"] for step in (1, 2, 3, 4)] == [5, 13, 20, 20]
+    assert [rows[step, "uniform_share"] for step in (1, 2, 3, 4)] == [1 / 5, 1 / 13, 1 / 20, 1 / 20]
     assert [rows[step, "queue_random_share"] for step in (1, 2, 3, 4)] == pytest.approx(
         [1, 5 / 13, 4 / 20, 0]
     )

@@ -76,8 +76,7 @@ class Measurement:
     """What was measured on one batch.
 
     Attributes:
-        values: statistics by name, see `gradlab.diagnostics`; ``uniform_share`` is the share that each negative would have
-            if all counted the same.
+        values: statistics by name, see `gradlab.diagnostics`.
         distributions: histograms, see `gradlab.diagnostics.distributions`.
     """
 
@@ -149,14 +148,8 @@ class Probe:
         values = embedding_statistics(anchors, positives)
         if gradient is None:
             return Measurement(values, distributions(anchors, positives))
-        extra = (
-            0
-            if gradient.views is None or gradient.views.extra_negatives is None
-            else len(gradient.views.extra_negatives)
-        )
         values = {
             **gradient_statistics(gradient),
-            "uniform_share": 1 / (count - 1 + extra),
             **values,
             "lemma_share": lemma_share(anchors, positives, gradient),
         }
