@@ -13,6 +13,10 @@ class GradlabError(ValueError):
     """
 
 
+class Diverged(GradlabError):
+    """Training whose loss or weights are no longer finite."""
+
+
 def reason(error: Exception) -> str:
     """What went wrong in the words of the operating system, without the path that its errors repeat; else the text."""
     return getattr(error, "strerror", None) or str(error)

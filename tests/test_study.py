@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 from scipy import stats
 
-from gradlab.errors import GradlabError
+from gradlab.cli.study import command as study_command
+from gradlab.errors import Diverged, GradlabError
 from gradlab.lemma import tangent_bounds
 from gradlab.losses.registry import get_loss
 from gradlab.paradigm import components
 from gradlab.simulation.sphere import sample_views
+from gradlab.study import conjecture3
 from gradlab.study.assumptions import normality
 from gradlab.study.conditions import (
     ALWAYS_OPEN,
@@ -29,7 +33,7 @@ from gradlab.study.conditions import (
 from gradlab.study.conjecture2 import hardest_shares
 from gradlab.study.conjecture3 import batch_triples, published_filter
 from gradlab.study.manifest import command
-from gradlab.study.observe import negative_angles, positive_angles
+from gradlab.study.observe import Observer, negative_angles, positive_angles
 from gradlab.study.settings import PARTS, PRESETS, StudySettings, check_parts
 from gradlab.study.statistics import (
     OVER_SENTENCES,
@@ -103,6 +107,31 @@ class TestIntervals:
         assert 0 < found.low < found.mean < found.high
         same = spearman_difference_over_sentences(good, good, gold, resamples=50)
         assert (same.mean, same.low, same.high) == (0, 0, 0)
+
+
+class TestConjecture3:
+    def test_nothing_measured_is_inconclusive(self) -> None:
+        nothing = SimpleNamespace(
+            per_seed=lambda *_: {}, differences=lambda *_: [], of=lambda _: {}, scores=lambda *_: {}
+        )
+        for settings in (StudySettings.preset("light"), StudySettings.preset("light", ratios=(0.25, 0.5))):
+            claims = conjecture3._claims(nothing, settings, conjecture3._closer(nothing))
+            deciding = [claim for claim in claims if claim.role == CONJECTURE]
+            assert len(deciding) == 3
+            assert {claim.verdict for claim in deciding} == {INCONCLUSIVE}
+            supported = Claim(3, CONJECTURE, "", "", [1.0, 1.1])
+            assert verdict([*claims, supported]) == INCONCLUSIVE
+
+
+def test_weights_that_are_not_finite_are_a_divergence() -> None:
+    layer = torch.nn.Linear(2, 2)
+    trainer = SimpleNamespace(step=2, steps=4, objective=layer)
+    observer = object.__new__(Observer)
+    observer._settings = StudySettings.preset("light", watch_every=2, eval_every=3)
+    with torch.no_grad():
+        layer.bias[1] = math.nan
+    with pytest.raises(Diverged, match="weights are not finite after step 2"):
+        observer.on_step(trainer, SimpleNamespace(loss=torch.tensor(0.1)))
 
 
 class TestVerdicts:
@@ -292,3 +321,21 @@ class TestSettings:
         assert "--setting light" in text
         assert "--steps 50 --ratios 1,2" in text
         assert str(tmp_path) not in text
+
+    def test_the_command_has_no_option_that_does_not_exist(self, tmp_path) -> None:
+        changes = {"steps": 7, "seeds": 1, "sweep_seeds": 1, "variant_seeds": 1, "sts_seeds": 1, "transfer_seeds": 2,
+                   "margins": (0.4,), "temperatures": (0.4,), "ratios": (3.0,), "batch_size": 8, "max_length": 9,
+                   "learning_rate": 1e-3, "pooler": "mean", "precision": "float32", "held_out": 0.2, "eval_every": 3,
+                   "watch_every": 3, "watch_batches": 2, "analysis_batches": 2, "analysis_batch": 9}  # fmt: skip
+        settings = StudySettings.preset("light", **changes)
+        assert set(changes) == set(settings.to_dict()) - {"name"}
+        options, _, rest = (
+            command("bert", tmp_path / "sentences.txt", settings).partition("  #")[0].partition(" # ")
+        )
+        known = {option for parameter in study_command.params for option in parameter.opts}
+        given = [word for word in options.split() if word.startswith("--")]
+        assert set(given) <= known
+        assert (
+            rest == "with StudySettings(held_out=0.2, sts_seeds=1, watch_every=3, watch_batches=2, "
+            "analysis_batches=2, analysis_batch=9)"
+        )

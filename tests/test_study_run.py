@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from gradlab.cli import main
-from gradlab.errors import GradlabError
+from gradlab.errors import Diverged, GradlabError
 from gradlab.study import StudySettings, observe, run_study
 from gradlab.study.figures import FIGURES, read_tables
 from gradlab.study.run import Study
@@ -171,7 +171,7 @@ def test_side_by_side_gives_the_same_tables(inputs, tmp_path) -> None:
 def test_a_diverged_run_is_a_result(inputs, tmp_path, monkeypatch) -> None:
     def diverge(self, trainer, output):
         if trainer.config.loss_settings["margin"] == 3.0:
-            raise observe.Diverged("the loss is nan at step 1")
+            raise Diverged("the loss is nan at step 1")
 
     monkeypatch.setattr(observe.Observer, "on_step", diverge)
     report = study(inputs, tmp_path / "study", ["conjecture1"], seeds=1)

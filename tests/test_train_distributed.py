@@ -101,6 +101,16 @@ def test_unknown_devices_are_refused(name):
         find_device(name)
 
 
+def test_the_device_that_is_named_becomes_the_current_one(monkeypatch):
+    """Else the generator of another GPU would be saved and restored."""
+    chosen = []
+    monkeypatch.setattr("gradlab.train.distributed.find_device", torch.device)
+    monkeypatch.setattr(torch.cuda, "set_device", chosen.append)
+    assert Processes.start("cuda:1").device == torch.device("cuda:1")
+    Processes.start("cpu")
+    assert chosen == [torch.device("cuda:1")]
+
+
 def test_cuda_that_is_absent_is_refused():
     if torch.cuda.is_available():
         with pytest.raises(GradlabError, match="torch sees"):

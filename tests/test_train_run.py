@@ -16,6 +16,8 @@ import gradlab
 from gradlab import GradlabError
 from gradlab.encoder import Encoder
 from gradlab.train import Callback, Objective, train
+from gradlab.train.checkpoint import newest_checkpoint
+from gradlab.train.loop import finished
 from gradlab.train.metrics import read_metrics
 from tests.tiny_models import make_bert, make_roberta
 from tests.train_helpers import final_weights, same_weights, small_config, write_stsb
@@ -319,3 +321,41 @@ def test_shared_bert_learns(shared, tmp_path):
     assert result.scores[0] == pytest.approx(0.479, abs=0.001)
     assert result.scores[8] > result.scores[0] + 0.03
     shutil.rmtree(tmp_path / "run")
+
+
+class Stop(Callback):
+    """Breaks a run off after some step."""
+
+    def __init__(self, step: int) -> None:
+        self.step = step
+
+    def on_step(self, trainer, output) -> None:
+        if trainer.step == self.step:
+            raise RuntimeError("broken off")
+
+
+def test_a_checkpoint_is_written_with_the_best_encoder(bert, tmp_path, monkeypatch):
+    scores = iter([0.1, 0.3, 0.2, 0.5, 0.4, 0.6])
+    monkeypatch.setattr("gradlab.train.loop.stsb_dev", lambda *_: next(scores))
+    config = small_config(bert, tmp_path, sts=str(write_stsb(tmp_path)), eval_every=1, save_every=100)
+    with pytest.raises(RuntimeError, match="broken off"):
+        train(config, callbacks=[Stop(5)])
+    newest = newest_checkpoint(tmp_path / "run" / "checkpoints", print)
+    assert newest.step == 3  # of the best score so far, .5
+    assert dict(newest.state["scores"]) == {0: 0.1, 1: 0.3, 2: 0.2, 3: 0.5}
+
+
+def test_constant_embeddings_do_not_stop_a_run(bert, tmp_path, monkeypatch):
+    monkeypatch.setattr("gradlab.train.loop.stsb_dev", lambda *_: math.nan)
+    config = small_config(bert, tmp_path, sts=str(write_stsb(tmp_path)), eval_every=3)
+    result = train(config)
+    assert result.best_step is None
+    assert json.loads((tmp_path / "run" / "manifest.json").read_text())["results"]["stsb_dev"] == {
+        "0": None, "3": None, "6": None,
+    }  # fmt: skip
+    assert all(math.isnan(score) for score in finished(config).scores.values())
+
+
+def test_one_held_out_sentence_is_refused(bert, tmp_path):
+    with pytest.raises(GradlabError, match="keeps 1 of 200 sentences out, and to measure takes two"):
+        train(small_config(bert, tmp_path, held_out=0.005))

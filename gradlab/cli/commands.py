@@ -93,7 +93,9 @@ def run() -> int:
     try:
         code = cli(standalone_mode=False)
         return code if isinstance(code, int) else 0
-    except click.exceptions.Abort as error:  # what click makes of an interruption
+    except click.exceptions.Abort as error:  # what click makes of an interruption, and of the end of a file
+        if isinstance(error.__cause__, EOFError):
+            raise error.__cause__ from None
         raise KeyboardInterrupt from error
     except Exception as error:
         return _show(error)

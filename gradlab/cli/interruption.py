@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import signal
 import sys
+import threading
 from collections.abc import Iterator
 from types import FrameType
 from typing import Any, NoReturn
@@ -17,8 +18,9 @@ def imports_first() -> Iterator[None]:
     Packages do not expect it: numpy is left with half of its modules and says so in a hundred lines, and torch's C++
     aborts the process.
     """
-    # A shell's background process ignores interruptions, and is left to.
-    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+    # A shell's background process ignores interruptions, and is left to; other threads than the main one get none.
+    main = threading.current_thread() is threading.main_thread()
+    if not main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         yield
         return
     signal.signal(signal.SIGINT, _interrupt)

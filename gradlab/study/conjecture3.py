@@ -79,7 +79,7 @@ def section(results: Results, settings: StudySettings) -> Section | None:
 
 def _claims(results: Results, settings: StudySettings, closer: pd.DataFrame) -> list[Claim]:
     claims = []
-    for loss in DYNAMIC if len(closer) else ():
+    for loss in DYNAMIC:
         rows = closer[(closer.condition == loss) & (closer.step == LEMMA_STEP)].sort_values("seed")
         for role, column, text in (
             (CONJECTURE, "closer", "ends closer to its positive"),
@@ -99,9 +99,13 @@ def _ratio_claims(results: Results, settings: StudySettings) -> list[Claim]:
     largest, smallest = max(settings.ratios), min(settings.ratios)
     claims = []
     for first, second, role in ((largest, RATIO, CONJECTURE), (RATIO, smallest, OBSERVATION)):
-        if first <= second:
-            continue
-        cosines = [_final(results, ratio, "positive_cosine") for ratio in (first, second)]
+        if first <= second and role != CONJECTURE:
+            continue  # a claim that decides stays, inconclusive, where nothing was measured for it
+        cosines = (
+            [_final(results, ratio, "positive_cosine") for ratio in (first, second)]
+            if first > second
+            else [{}, {}]
+        )
         claims += [
             Claim(3, role, f"training with r = {first:g} ends with closer positives than with r = {second:g}",
                   "mean anchor-positive cosine on held-out sentences at the last step, difference",
@@ -178,6 +182,11 @@ def _bound_statistics(rule: str, interval: RatioInterval, kept: Array) -> dict[s
     }
 
 
+_CLOSER = (
+    "condition", "seed", "step", "ratio_mean", "ratio_median", "closer_own", "closer_one", "lemma_own", "lemma_one",
+)  # fmt: skip
+
+
 def _closer(results: Results) -> pd.DataFrame:
     """Shares of triples that a step brings closer, with a loss's own ratio and with 1, on its own trained encoder."""
     rows = []
@@ -204,4 +213,4 @@ def _closer(results: Results) -> pd.DataFrame:
                         "lemma_one": float((low < 1).mean()),
                     }
                 )
-    return pd.DataFrame(rows)
+    return pd.DataFrame(rows, columns=list(_CLOSER))

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gradlab.files import versions
-from gradlab.study.settings import StudySettings
+from gradlab.study.settings import PYTHON_ONLY, StudySettings
 
 _PACKAGES = ("torch", "transformers", "tokenizers", "numpy", "scipy", "pandas", "scikit-learn", "matplotlib")
 
@@ -47,11 +47,17 @@ def device_name(device: Any) -> str:
 def command(model: str, train_file: str | os.PathLike[str], settings: StudySettings) -> str:
     """The command that makes this study, with folders left for the reader to fill in."""
     changed = StudySettings.preset(settings.name).to_dict()
+    different = {name: value for name, value in settings.to_dict().items() if changed[name] != value}
+    python = {name: value for name, value in different.items() if name in PYTHON_ONLY or value is None}
     options = [
         f"--{name.replace('_', '-')} {_text(value)}"
-        for name, value in settings.to_dict().items()
-        if changed[name] != value
+        for name, value in different.items()
+        if name not in python
     ]
+    if python:
+        options.append(
+            f"# with StudySettings({', '.join(f'{name}={value}' for name, value in python.items())})"
+        )
     parts = [
         f"gradlab study --setting {settings.name}",
         f"--model {name_of(model)}",

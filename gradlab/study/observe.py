@@ -15,7 +15,7 @@ from scipy import stats
 
 from gradlab.diagnostics import embedding_statistics, gradient_statistics, lemma_share
 from gradlab.encoder import Encoder
-from gradlab.errors import GradlabError
+from gradlab.errors import Diverged
 from gradlab.evaluate.embed import Embedder
 from gradlab.evaluate.sts import cosines, load_stsb_dev, spearman
 from gradlab.files import atomic_path
@@ -31,10 +31,6 @@ GROUP = "study"
 BEFORE, AFTER = "held-out-before.npz", "held-out-after.npz"
 DEV_COSINES = "stsb-dev.npz"
 Array = NDArray[Any]
-
-
-class Diverged(GradlabError):
-    """The loss of a run is no finite number."""
 
 
 @dataclass(frozen=True)
@@ -133,13 +129,20 @@ class Observer(Callback):
         """Measure and evaluate when it is time.
 
         Raises:
-            Diverged: if the loss is not finite.
+            Diverged: if the loss, or a weight after this step, is not finite.
         """
         if not torch.isfinite(output.loss):
             raise Diverged(f"the loss is {float(output.loss)} at step {trainer.step}")
-        if _due(trainer, self._settings.watch_every):
+        measured, evaluated = (
+            _due(trainer, every) for every in (self._settings.watch_every, self._settings.eval_every)
+        )
+        if (measured or evaluated) and not all(
+            part.isfinite().all() for part in trainer.objective.parameters()
+        ):
+            raise Diverged(f"the weights are not finite after step {trainer.step}")
+        if measured:
             self._measure(trainer)
-        if _due(trainer, self._settings.eval_every):
+        if evaluated:
             self._evaluate(trainer)
 
     def on_end(self, trainer: Trainer) -> None:
@@ -174,6 +177,7 @@ class Observer(Callback):
         trainer.record("evaluation", {"stsb_dev": self.scores[trainer.step]})
         if self.best_step == trainer.step:
             encoder.save(self._folder / "best")
+            trainer.keep_best()
             with atomic_path(self._folder / DEV_COSINES) as temporary, temporary.open("wb") as file:
                 np.savez(file, cosines=mine, gold=np.array(self._pairs.gold))
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gradlab.errors import GradlabError
+from gradlab.errors import Diverged, GradlabError
 from gradlab.files import write_json
 from gradlab.study.conditions import Planned
 from gradlab.study.settings import StudySettings
@@ -161,7 +161,7 @@ def read_json(path: Path) -> dict[str, Any] | None:
 
 def _train_and_score(task: Task) -> None:
     from gradlab.files import versions
-    from gradlab.study.observe import Diverged, Observer
+    from gradlab.study.observe import Observer
     from gradlab.train import train
 
     observer = Observer(task.settings, task.sts, task.folder, task.planned.embeddings)

@@ -47,6 +47,11 @@ class Corpus:
         _check(config, encoder, processes)
         tokens, others = _tokens(config, encoder, processes)
         training, held_out = split_held_out(len(tokens), config.held_out, config.seed)
+        if config.held_out and len(held_out) < 2:
+            raise GradlabError(
+                f"held_out={config.held_out:g} keeps {len(held_out)} of {len(tokens)} sentences out, and to measure takes two; "
+                "choose a larger share, or 0 for none"
+            )
         order = BatchOrder(training, config.batch_size, config.seed)
         steps = config.max_steps or config.epochs * order.per_epoch // config.accumulation
         if steps == 0:

@@ -39,7 +39,10 @@ class Processes:
             GradlabError: if CUDA is asked for and absent, or there is no such device.
         """
         if int(os.environ.get("WORLD_SIZE", "1")) == 1:
-            return cls(0, 1, find_device(device))
+            found = find_device(device)
+            if found.type == "cuda" and found.index is not None:
+                torch.cuda.set_device(found)  # whose generator is saved and restored from here on
+            return cls(0, 1, found)
         from accelerate import PartialState
 
         chosen = find_device(device)

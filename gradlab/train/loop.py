@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from gradlab.encoder import Encoder
-from gradlab.errors import GradlabError
+from gradlab.errors import Diverged, GradlabError
 from gradlab.evaluate.sts import load_stsb_dev, stsb_dev
 from gradlab.losses.registry import get_loss
 from gradlab.report.history import History
@@ -92,7 +92,7 @@ def finished(config: TrainConfig) -> TrainResult | None:
     if manifest["status"] != "finished" or not same or not folder.encoder.is_dir():
         return None
     results = manifest["results"]
-    scores = {int(step): score for step, score in results["stsb_dev"].items()}
+    scores = _from_json(results["stsb_dev"].items())
     return TrainResult(folder.path, results["steps"], scores, results["best_step"])
 
 
@@ -162,6 +162,7 @@ class Trainer:
         self.history = History(self.steps)
         self.scores: dict[int, float] = {}
         self.step = 0
+        self._keeps_best = False
 
     def run(self) -> TrainResult:
         """Train to the end.
@@ -181,7 +182,7 @@ class Trainer:
                     callback.on_step(self, output)
                 if self._due(self.config.eval_every):
                     self._evaluate()
-                if self._due(self.config.save_every) or interruption.requested:
+                if self._due(self.config.save_every) or interruption.requested or self._keeps_best:
                     self._save()
                 if interruption.requested and self.step < self.steps:
                     self.say(f"Stopped after step {self.step}; continue with --resume.")
@@ -193,6 +194,14 @@ class Trainer:
         if self.processes.is_main:
             self._metrics.record(self.step, group, values)
             self.history.add(self.step, group, values)
+
+    def keep_best(self) -> None:
+        """Have a checkpoint written at the end of this step, as the best encoder so far was.
+
+        A run that resumed from before would have another best encoder than its scores say, on devices whose
+        arithmetic does not repeat itself.
+        """
+        self._keeps_best = self.step > 0
 
     @property
     def best_step(self) -> int | None:
@@ -260,9 +269,7 @@ class Trainer:
             parts = self.objective.statistics(output)
             self.record("train", {**values, "gradient_norm": float(norm), "learning_rate": rate, **parts})
             if not math.isfinite(values["loss"]):
-                raise GradlabError(
-                    f"the loss is {values['loss']} at step {self.step}; lower the learning rate"
-                )
+                raise Diverged(f"the loss is {values['loss']} at step {self.step}; lower the learning rate")
         progress.advance()
         return output
 
@@ -287,14 +294,16 @@ class Trainer:
         self.say(f"Step {self.step}: STS-B dev {score:.4f}")
         if self.best_step == self.step:
             self.objective.encoder.save(self.folder.best)
+            self.keep_best()
 
     def _save(self) -> None:
+        self._keeps_best = False
         states = self.processes.collect(random_state())
         if not self.processes.is_main:
             return
         state = {
             "random": states,
-            "scores": list(self.scores.items()),
+            "scores": _for_json(self.scores),
             "callbacks": {
                 name: state for name, one in self._named().items() if (state := one.state()) is not None
             },
@@ -315,7 +324,7 @@ class Trainer:
             )
         checkpoint.load(self.objective, self.optimiser)
         self.step = checkpoint.step
-        self.scores = dict(state["scores"])
+        self.scores = _from_json(state["scores"])
         callbacks = self._named()
         for name, content in state["callbacks"].items():
             if name not in callbacks:
@@ -334,7 +343,7 @@ class Trainer:
             self.objective.encoder.save(self.folder.encoder)
             results = {
                 "steps": self.steps,
-                "stsb_dev": self.scores,
+                "stsb_dev": dict(_for_json(self.scores)),
                 "best_step": self.best_step,
                 # Of this process: a resumed run does not know how long the one before it took.
                 "seconds": time.perf_counter() - self._began,
@@ -345,6 +354,15 @@ class Trainer:
             self._metrics.close()
         self.processes.wait()
         return result
+
+
+def _for_json(scores: dict[int, float]) -> list[tuple[int, float | None]]:
+    """Steps and scores, None for the NaN of constant embeddings, which JSON has not."""
+    return [(step, None if math.isnan(score) else score) for step, score in scores.items()]
+
+
+def _from_json(scores: Iterable[tuple[int | str, float | None]]) -> dict[int, float]:
+    return {int(step): math.nan if score is None else score for step, score in scores}
 
 
 def _say_nothing(message: str) -> None:
