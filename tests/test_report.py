@@ -120,7 +120,10 @@ def test_a_run_of_gradlab_train(tmp_path):
     assert (tmp_path / "run" / "report.html").exists()
     assert {"Training loss", "Gradient dissipation", "Ratio", "Uniformity"} <= set(page.series)
     assert "met" in " ".join(page.words)
-    assert read_run(tmp_path / "run").history.total_steps == 6
+    found = read_run(tmp_path / "run")
+    assert found.history.total_steps == 6
+    assert found.history.series("diagnostics", "uniform_share") == ([2, 4, 6], [1 / 7] * 3)
+    assert found.config == config
 
 
 def test_findings_are_told_on_the_page_and_at_the_shell(tmp_path):
@@ -140,6 +143,31 @@ def test_findings_are_told_on_the_page_and_at_the_shell(tmp_path):
     found = read_run(tmp_path).history
     assert [aspect.failing for aspect in aspects(found, [])] == [False]
     assert [aspect.failing for aspect in aspects(found, findings(found))] == [True]
+
+
+@pytest.mark.parametrize(
+    ("missing", "words"),
+    [
+        ("", "Learning, temperature, ratio and spread look sound."),
+        ("uniform_share", "Learning, ratio and spread look sound."),
+        ("hardest_share lemma_share negative_cosine", "Learning looks sound."),
+        ("gradient_dissipation", "only the embeddings are judged"),
+        ("gradient_dissipation hardest_share lemma_share negative_cosine", "Nothing was recorded"),
+    ],
+)
+def test_the_page_names_what_could_be_judged(tmp_path, missing, words):
+    values = {"gradient_dissipation": 0.5, "hardest_share": 0.5, "uniform_share": 0.1, "lemma_share": 0.9}
+    values |= {"negative_cosine": 0.2, "positive_cosine": 0.9, "effective_rank": 3.0}
+    metrics = Metrics(tmp_path / "metrics.csv")
+    metrics.restart(-1)
+    for step in range(4):
+        # A series without a number says no more than none.
+        gone = {name: math.nan for name in missing.split()} if step % 2 else {}
+        rows = {name: value for name, value in values.items() if name not in missing.split()} | gone
+        metrics.record(step, "diagnostics", rows)
+    text = write_report(tmp_path).read_text(encoding="utf-8")
+    assert words in text
+    assert ("have not collapsed" in text) == ("only the embeddings" in words)
 
 
 def test_embeddings_alone_are_judged_with_reserve(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import html
 import json
 import shutil
 from pathlib import Path
@@ -14,10 +15,13 @@ import torch
 from gradlab import GradlabError
 from gradlab.encoder import Encoder
 from gradlab.losses.registry import get_loss
+from gradlab.report import write_report
+from gradlab.report.collapse import indistinct, reason, ruined
+from gradlab.report.findings import findings
 from gradlab.report.history import History
+from gradlab.report.run import read_run
 from gradlab.train import Callback, TrainConfig, train
-from gradlab.train import collapse as collapse_module
-from gradlab.train.collapse import CollapseWatch, reason
+from gradlab.train.failures import FailureWatch
 from gradlab.train.metrics import read_metrics
 from gradlab.train.recipes import BACKBONES, OURS, backbone_of, describe, recipe, recipe_names
 from tests.test_train_command import run
@@ -277,10 +281,63 @@ def test_collapse_is_told_once_with_its_reason(bert, tmp_path, capsys, monkeypat
     assert len(told) == 1
     assert "step 4: The embeddings collapse" in told[0]
     assert "Both branches are the same" in told[0]
+    # The report says the same, in the same words.
+    (finding,) = read_run(tmp_path / "run").findings
+    assert told == [f"Warning, step {finding.step}: {finding.headline} {finding.advice}"]
 
 
-def test_collapse_watch_looks_at_records_only(bert, tmp_path):
-    watch = CollapseWatch()
+@pytest.mark.parametrize("failure", ["point", "indistinct", "scores"])
+def test_what_training_warns_of_is_on_the_report(failure, bert, tmp_path, capsys, monkeypatch):
+    """Behind heads all may look well: what the encoder gives, own views, and the score decide."""
+    seen = {"positive_cosine": 0.9, "negative_cosine": 0.2, "encoder_cosine": 0.5, "encoder_rank": 4.0}
+    seen |= {"gradient_dissipation": 0.5, "hardest_share": 0.5, "uniform_share": 0.1, "lemma_share": 0.9}
+    later = {"point": {"encoder_cosine": 0.995}, "indistinct": {"positive_cosine": 0.2}}.get(failure, {})
+
+    class Pretend(Callback):
+        seconds = 0.0
+
+        def __init__(self, every):
+            pass
+
+        def on_step(self, trainer, output):
+            trainer.record("diagnostics", seen | (later if trainer.step > 1 else {}))
+            # Evaluations come after a step's callbacks, that of the last step after all of them.
+            score = 0.1 if failure == "scores" and trainer.step > 4 else 0.5
+            trainer._evaluate = lambda: trainer.record("evaluation", {"stsb_dev": score})
+
+        def on_start(self, trainer):
+            trainer.record("evaluation", {"stsb_dev": 0.5})
+
+    monkeypatch.setattr("gradlab.train.loop.Diagnostics", Pretend)
+    train(small_config(bert, tmp_path, diagnostics_every=1, eval_every=1))
+    (told,) = [line for line in capsys.readouterr().err.splitlines() if "Warning" in line]
+    words = {
+        "point": "step 4: The embeddings collapse: different sentences have a mean cosine of 0.995",
+        "indistinct": "step 4: The loss's embeddings collapse: a sentence's own view",
+        "scores": "step 6: STS-B dev was 0.500 before training and is 0.100",
+    }
+    assert words[failure] in told
+    (finding,) = read_run(tmp_path / "run").findings
+    assert told == f"Warning, step {finding.step}: {finding.headline} {finding.advice}"
+    page = html.unescape(write_report(tmp_path / "run").read_text(encoding="utf-8"))
+    assert finding.headline in page
+    assert "No known failure" not in page
+
+
+def test_a_run_is_warned_of_every_known_failure(bert, tmp_path, capsys):
+    train(
+        small_config(
+            bert, tmp_path, loss="baseline", loss_settings={"static_ratio": 0.01}, diagnostics_every=1
+        )
+    )
+    found = read_run(tmp_path / "run").findings
+    assert "ratio too low" in {finding.name for finding in found}
+    told = [line for line in capsys.readouterr().err.splitlines() if "Warning" in line]
+    assert sorted(told) == sorted(f"Warning, step {f.step}: {f.headline} {f.advice}" for f in found)
+
+
+def test_the_watch_looks_at_records_only(bert, tmp_path):
+    watch = FailureWatch()
     history = cosines_of([0.9] * 5, [0.5] * 5)
 
     class Trainer:
@@ -294,8 +351,7 @@ def test_collapse_watch_looks_at_records_only(bert, tmp_path):
 
     Trainer.history = history
     watch.on_step(Trainer(), None)
-    assert watch.step is None
-    assert collapse_module.DIAGNOSTICS == "diagnostics"
+    assert watch.told == {}
 
 
 def test_reasons_of_collapse():
@@ -337,11 +393,16 @@ def cosines_of(positives, negatives):
     ],
 )
 def test_views_that_are_no_closer_than_strangers(positives, negatives, step):
-    found = collapse_module.indistinct(cosines_of(positives, negatives))
+    found = indistinct(cosines_of(positives, negatives))
     assert (found and found.step) == step
     if found:
         assert "own view has a cosine of" in found.headline
-        assert collapse_module.evidence(cosines_of(positives, negatives), {}) == found
+        history = cosines_of(positives, negatives)
+        assert findings(history, TrainConfig(**NEEDED)) == [found]
+        assert findings(history) == []  # pairs that are yet to be learned
+        for later in range(step + 20, 600, 20):  # what has been told stands
+            history.add(later, "diagnostics", {"positive_cosine": 0.9, "negative_cosine": 0.1})
+        assert indistinct(history) == found
 
 
 @pytest.mark.parametrize(
@@ -358,9 +419,10 @@ def test_views_that_are_no_closer_than_strangers(positives, negatives, step):
     ],
 )
 def test_scores_that_training_ruins(scores, step):
-    found = collapse_module.ruined(scores)
+    found = ruined(scores)
     assert (found and found.step) == step
-    assert collapse_module.evidence(History(), scores) == found
+    history = History.of((at, "evaluation", "stsb_dev", score) for at, score in scores.items())
+    assert findings(history) == ([found] if found else [])
 
 
 def test_mean_cosine_is_the_mean_of_all_pairs():
@@ -415,7 +477,7 @@ def test_collapse_of_the_encoder_is_what_counts():
     rows += [(step, "diagnostics", "encoder_cosine", 0.5 if step == 0 else 0.995) for step in range(6)]
     rows += [(step, "diagnostics", "encoder_rank", 1.2) for step in range(6)]
     rows += [(step, "diagnostics", "positive_cosine", 0.9) for step in range(6)]
-    finding = collapse_module.collapse(collapse_module.of_encoder(History.of(rows)), "diagnostics")
-    assert finding.step == 3
+    (finding,) = findings(History.of(rows))
+    assert (finding.name, finding.step) == ("collapse", 3)
     assert "effective rank of 1.2" in finding.headline
-    assert collapse_module.collapse(History.of(rows), "diagnostics") is None
+    assert findings(History.of(row for row in rows if not row[2].startswith("encoder"))) == []

@@ -24,10 +24,9 @@ file. The page holds verdicts in words, curves, histograms and the settings; it 
 def command(run: Path, output: Path | None) -> None:
     """Write the report of a training run, as one HTML page."""
     from gradlab.report import write_report
-    from gradlab.report.findings import findings
     from gradlab.report.run import read_run
 
     path = write_report(run, output)
-    for finding in findings(read_run(run).history):
+    for finding in read_run(run).findings:
         click.echo(f"{finding.headline} {finding.advice}")
     click.echo(f"Wrote {path}")

@@ -16,7 +16,8 @@ from torch import Tensor, nn
 from gradlab.errors import GradlabError
 from gradlab.files import versions, write_json
 from gradlab.integrations.measurement import Batch, Measurement, Probe
-from gradlab.report.findings import Finding, findings
+from gradlab.report.finding import DIAGNOSTICS, Finding
+from gradlab.report.findings import findings
 from gradlab.report.history import HISTOGRAM, History
 from gradlab.train.metrics import Metrics
 from gradlab.train.random_state import undisturbed
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 # Steps between records, and how many records a short run gets at least.
 EVERY, FEWEST_RECORDS = 25, 20
 PACKAGES = ("torch", "transformers", "sentence-transformers", "accelerate", "numpy")
-DIAGNOSTICS = "diagnostics"
 SMALL = 256  # sentences
 
 

@@ -10,51 +10,65 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+from gradlab.report.collapse import explained, indistinct, one_point, ruined, scores_of
+from gradlab.report.finding import DIAGNOSTICS, PERSISTENT, Finding, persists
 from gradlab.report.history import History
 
-DIAGNOSTICS = "diagnostics"
+if TYPE_CHECKING:
+    from gradlab.train.config import TrainConfig
+
 # Dissipation so small that no anchor learns; within which part of the run (or how many records) that is early.
 NOTHING, EARLY, EARLY_RECORDS = 1e-4, 0.1, 10
 # The hardest negative counts less than this many times the average one, although embeddings are this far apart.
 NEAR_UNIFORM, APART = 2.5, 0.9
 # Among fewer negatives the hardest has a large share whatever the temperature.
 ENOUGH = 8
-# Different sentences with this mean cosine are one point.
-ONE_POINT = 0.98
 # Share of triples whose ratio satisfies the lemma; a positive this close leaves nothing to come closer to.
 MOST, COINCIDE = 0.5, 0.99
-# Records in a row that must show a failure; and those after which embeddings that came as one point are to have spread.
-PERSISTENT, PATIENCE = 3, 10
 
 
 @dataclass(frozen=True)
-class Finding:
-    """A failure that training shows.
+class Check:
+    """A failure to look for in the diagnostics.
 
     Attributes:
-        name: a short name.
-        step: where it was first seen for sure.
-        headline: what is wrong, one sentence.
-        advice: what to do about it.
+        subject: what is sound if it is not found.
+        needs: series without which it cannot be found.
+        find: takes a history and a group of diagnostics.
     """
 
-    name: str
-    step: int
-    headline: str
-    advice: str
+    subject: str
+    needs: tuple[str, ...]
+    find: Callable[[History, str], Finding | None]
 
 
-def findings(history: History) -> list[Finding]:
-    """The failures that a run has shown so far, in order of appearance."""
-    found = [
-        check(history, group)
-        for group in history.groups()
-        if group.startswith(DIAGNOSTICS)
-        for check in CHECKS
-    ]
-    unique = {finding.name: finding for finding in reversed(found) if finding is not None}
-    return sorted(unique.values(), key=lambda finding: finding.step)
+def findings(history: History, config: TrainConfig | None = None) -> list[Finding]:
+    """The failures that a run has shown so far, in order of appearance; of several with one name the first.
+
+    Args:
+        history: what it recorded.
+        config: of a run of `gradlab train`; None for any other. It tells why a run may collapse; and that views of a
+            sentence are not told from those of others is a failure of such a run alone, since the pairs of any other
+            may be as far apart as different sentences before they are learned.
+    """
+    checks = [check.find for check in CHECKS] + ([indistinct] if config is not None else [])
+    found = [check(history, group) for group in _groups(history) for check in checks]
+    found.append(ruined(scores_of(history)))
+    unique: dict[str, Finding] = {}
+    for finding in sorted(filter(None, found), key=lambda one: one.step):
+        unique.setdefault(finding.name, finding)
+    return [explained(finding, config) for finding in unique.values()]
+
+
+def judged(history: History) -> list[str]:
+    """Subjects of the checks that could have found something in what was recorded."""
+
+    def known(group: str, check: Check) -> bool:
+        return all(any(map(math.isfinite, history.series(group, name)[1])) for name in check.needs)
+
+    return [check.subject for check in CHECKS if any(known(group, check) for group in _groups(history))]
 
 
 def nothing_to_learn(history: History, group: str) -> Finding | None:
@@ -63,7 +77,7 @@ def nothing_to_learn(history: History, group: str) -> Finding | None:
     early = len(steps[:EARLY_RECORDS])
     if history.total_steps:
         early = max(PERSISTENT, sum(step <= EARLY * history.total_steps for step in steps))
-    at = _persists([value < NOTHING for value in values[:early]])
+    at = persists([value < NOTHING for value in values[:early]])
     if at is None:
         return None
     return Finding(
@@ -78,13 +92,13 @@ def nothing_to_learn(history: History, group: str) -> Finding | None:
 def temperature_too_high(history: History, group: str) -> Finding | None:
     """The hardest negative counts hardly more than any other."""
     steps, shares = history.series(group, "hardest_share")
-    uniform = [history.at(group, "uniform_share", step) or math.nan for step in steps]
-    apart = [(history.at(group, "negative_cosine", step) or 0.0) < APART for step in steps]
+    uniform = [value or math.nan for value in history.at_each(group, "uniform_share", steps)]
+    apart = [(value or 0.0) < APART for value in history.at_each(group, "negative_cosine", steps)]
     flat = [
         share < NEAR_UNIFORM * equal <= NEAR_UNIFORM / ENOUGH and far
         for share, equal, far in zip(shares, uniform, apart, strict=True)
     ]
-    at = _persists(flat)
+    at = persists(flat)
     if at is None:
         return None
     return Finding(
@@ -96,31 +110,19 @@ def temperature_too_high(history: History, group: str) -> Finding | None:
     )
 
 
-def collapse(history: History, group: str) -> Finding | None:
-    """Different sentences have nearly the same embedding."""
-    steps, cosines = history.series(group, "negative_cosine")
-    narrower = [cosine > ONE_POINT and 1 - cosine < (1 - cosines[0]) / 2 for cosine in cosines]
-    at = _persists(narrower)
-    if at is None:
-        at = _persists([cosine > ONE_POINT for cosine in cosines], PATIENCE)
-    if at is None:
-        return None
-    rank = history.at(group, "effective_rank", steps[at])
-    return Finding(
-        "collapse",
-        steps[at],
-        f"The embeddings collapse: different sentences have a mean cosine of {cosines[at]:.3f}"
-        + (f" and an effective rank of {rank:.1f}." if rank is not None else "."),
-        "The pull on the positives outweighs the push from the negatives: lower the ratio, use more negatives, or "
-        "lower the learning rate.",
-    )
-
-
 def ratio_too_low(history: History, group: str) -> Finding | None:
     """For most triples the step does not bring the anchor closer to its positive (Lemma 1)."""
     steps, shares = history.series(group, "lemma_share")
-    low = [share < MOST and _in_play(history, group, step) for step, share in zip(steps, shares, strict=True)]
-    at = _persists(low)
+    # Whether anchors move at all, and have positives to come closer to.
+    in_play = [
+        (dissipation or 0.0) >= NOTHING and (cosine is None or cosine < COINCIDE)
+        for dissipation, cosine in zip(
+            history.at_each(group, "gradient_dissipation", steps),
+            history.at_each(group, "positive_cosine", steps),
+            strict=True,
+        )
+    ]
+    at = persists([share < MOST and moving for share, moving in zip(shares, in_play, strict=True)])
     if at is None:
         return None
     ratio = history.at(group, "ratio_median", steps[at])
@@ -134,26 +136,13 @@ def ratio_too_low(history: History, group: str) -> Finding | None:
     )
 
 
-CHECKS: tuple[Callable[[History, str], Finding | None], ...] = (
-    nothing_to_learn,
-    temperature_too_high,
-    collapse,
-    ratio_too_low,
+CHECKS = (
+    Check("learning", ("gradient_dissipation",), nothing_to_learn),
+    Check("temperature", ("hardest_share", "uniform_share"), temperature_too_high),
+    Check("ratio", ("lemma_share", "gradient_dissipation"), ratio_too_low),
+    Check("spread", ("negative_cosine",), one_point),
 )
 
 
-def _in_play(history: History, group: str, step: int) -> bool:
-    """Whether anchors move at all, and have positives to come closer to."""
-    dissipation = history.at(group, "gradient_dissipation", step)
-    cosine = history.at(group, "positive_cosine", step)
-    return (dissipation or 0.0) >= NOTHING and (cosine is None or cosine < COINCIDE)
-
-
-def _persists(failing: list[bool], records: int = PERSISTENT) -> int | None:
-    """Index of the record at which a failure has been there for ``records`` in a row, or None."""
-    run = 0
-    for place, fails in enumerate(failing):
-        run = run + 1 if fails else 0
-        if run == records:
-            return place
-    return None
+def _groups(history: History) -> list[str]:
+    return [group for group in history.groups() if group.startswith(DIAGNOSTICS)]

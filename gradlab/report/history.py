@@ -74,6 +74,10 @@ class History:
 
     def at(self, group: str, name: str, step: int) -> float | None:
         """The value recorded at ``step`` or last before it."""
-        steps, values = self.series(group, name)
-        place = bisect.bisect_right(steps, step)
-        return values[place - 1] if place else None
+        return self.at_each(group, name, [step])[0]
+
+    def at_each(self, group: str, name: str, steps: Iterable[int]) -> list[float | None]:
+        """The values recorded at each of ``steps``, or last before it."""
+        known, values = self.series(group, name)
+        places = [bisect.bisect_right(known, step) for step in steps]
+        return [values[place - 1] if place else None for place in places]

@@ -11,7 +11,8 @@ from importlib import resources
 from gradlab._version import __version__
 from gradlab.diagnostics import BINS
 from gradlab.report.charts import Series, histogram_chart, line_chart
-from gradlab.report.findings import DIAGNOSTICS, Finding, findings
+from gradlab.report.finding import DIAGNOSTICS, Finding
+from gradlab.report.findings import judged
 from gradlab.report.history import History
 from gradlab.report.numbers import percent, short
 from gradlab.report.run import Run
@@ -47,7 +48,7 @@ TITLES = {
 
 def render(run: Run) -> str:
     """The page of a run, as HTML."""
-    found = findings(run.history)
+    found = run.findings
     sections = [
         _verdict(run, found),
         _section("What it shows", _aspects(run.history, found), "words"),
@@ -90,7 +91,7 @@ def _facts(run: Run) -> str:
 
 
 def _verdict(run: Run, found: Sequence[Finding]) -> str:
-    judged = any(run.history.series(group, "gradient_dissipation")[0] for group in run.history.groups())
+    subjects = judged(run.history)
     if found:
         title = "1 known failure" if len(found) == 1 else f"{len(found)} known failures"
         points = "".join(
@@ -98,12 +99,20 @@ def _verdict(run: Run, found: Sequence[Finding]) -> str:
             for one in found
         )
         text = f'<div class="verdict bad"><p><strong>{title}</strong></p>{points}</div>'
-    elif judged:
-        text = '<div class="verdict good"><strong>No known failure seen.</strong> Learning, temperature, ratio and spread look sound.</div>'
-    else:
+    elif "learning" in subjects:
+        sound = f"{_listed(subjects).capitalize()} look{'' if len(subjects) > 1 else 's'} sound."
+        text = f'<div class="verdict good"><strong>No known failure seen.</strong> {sound}</div>'
+    elif subjects:
         text = '<div class="verdict good">The loss\'s gradient was not recorded, so that only the embeddings are judged. <strong>They have not collapsed.</strong></div>'
+    else:
+        text = '<div class="verdict">Nothing was recorded that known failures are told from.</div>'
     notes = "".join(f'<p class="note">{html.escape(note)}</p>' for note in [*run.notes, *_cost(run)])
     return text + notes
+
+
+def _listed(words: Sequence[str]) -> str:
+    """``"a, b and c"``."""
+    return " and ".join(part for part in (", ".join(words[:-1]), words[-1]) if part)
 
 
 def _cost(run: Run) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,7 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from gradlab.errors import GradlabError, reason
+from gradlab.report.finding import Finding
+from gradlab.report.findings import findings
 from gradlab.report.history import History
+from gradlab.train.config import TrainConfig
 from gradlab.train.metrics import COLUMNS, read_metrics
 
 METRICS, MANIFEST = "metrics.csv", "manifest.json"
@@ -41,6 +45,21 @@ class Run:
     def settings(self) -> dict[str, str]:
         """Its settings as texts, nested names joined by dots."""
         return _flat(self.manifest.get("config", {}))
+
+    @property
+    def config(self) -> TrainConfig | None:
+        """The configuration of a run of `gradlab train`; None of any other, or if this version does not know such."""
+        content = self.manifest.get("config", {})
+        known = {item.name for item in dataclasses.fields(TrainConfig)}
+        try:
+            return TrainConfig.from_dict({name: value for name, value in content.items() if name in known})
+        except GradlabError:
+            return None
+
+    @property
+    def findings(self) -> list[Finding]:
+        """The failures that it shows, as training told them."""
+        return findings(self.history, self.config)
 
     @property
     def notes(self) -> list[str]:

@@ -7,7 +7,8 @@ import statistics
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from gradlab.report.findings import DIAGNOSTICS, Finding
+from gradlab.report.collapse import COLLAPSE, HARM
+from gradlab.report.finding import DIAGNOSTICS, Finding
 from gradlab.report.history import History
 from gradlab.report.numbers import percent, short
 
@@ -37,12 +38,12 @@ def aspects(history: History, found: list[Finding]) -> list[Aspect]:
             ("Learning", _dissipation(history, group), "nothing to learn"),
             ("Hard negatives", _hardest(history, group), "temperature too high"),
             ("Pull and push", _ratio(history, group), "ratio too low"),
-            ("Spread", _spread(history, group), "collapse"),
+            ("Spread", _spread(history, group), COLLAPSE),
         ):
             if text:
                 described.append(Aspect(f"{title}, {suffix}" if suffix else title, text, failure in names))
     scores = _scores(history)
-    return [*described, *([Aspect("Scores", scores, False)] if scores else [])]
+    return [*described, *([Aspect("Scores", scores, HARM in names)] if scores else [])]
 
 
 def _ends(history: History, group: str, name: str) -> tuple[float, float] | None:
@@ -119,6 +120,11 @@ def _spread(history: History, group: str) -> str:
         )
     if rank:
         parts.append(f"The effective rank of a batch {_went(rank)}.")
+    encoder = _ends(history, group, "encoder_cosine")
+    if encoder:
+        parts.append(
+            f"As the encoder gives them, before any head, different sentences' mean cosine {_went(encoder)}."
+        )
     if positive and negative:
         gap = positive[1] - negative[1]
         parts.append(

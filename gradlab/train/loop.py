@@ -20,10 +20,10 @@ from gradlab.losses.registry import get_loss
 from gradlab.report.history import History
 from gradlab.train.callbacks import Callback, Diagnostics
 from gradlab.train.checkpoint import Checkpoint, newest_checkpoint, save_checkpoint
-from gradlab.train.collapse import CollapseWatch
 from gradlab.train.config import TrainConfig
 from gradlab.train.corpus import Corpus
 from gradlab.train.distributed import Processes
+from gradlab.train.failures import FailureWatch
 from gradlab.train.interruption import Interruption
 from gradlab.train.metrics import Metrics, read_metrics, start_trackers
 from gradlab.train.objective import MLP, Objective, freeze_unused
@@ -158,7 +158,7 @@ class Trainer:
         self._parallel = self.processes.parallel(self.objective)
         self.optimiser = build_optimiser(self.objective, config)
         self._diagnostics = Diagnostics(config.diagnostics_every)
-        self.callbacks = [self._diagnostics, CollapseWatch(), *callbacks]
+        self.callbacks = [self._diagnostics, FailureWatch(), *callbacks]
         self.history = History(self.steps)
         self.scores: dict[int, float] = {}
         self.step = 0
