@@ -187,6 +187,30 @@ def test_failures_are_reported_and_retried(folder):
     assert output.count("2/2") == 2
 
 
+def test_results_are_of_one_training_file(folder):
+    spec = write(folder)
+    assert run_here()[1].count("2/2") == 2
+    moved, other = folder / "moved.txt", folder / "other.txt"
+    shutil.copy(folder / "sentences.txt", moved)
+    other.write_text(moved.read_text() + "one more sentence\n")
+    assert "4 finished" in run_here("--status", "--set", "train_file=moved.txt")[1]
+    for known in (True, False):
+        if not known:  # as the database of an earlier version: the manifests say it
+            from sqlalchemy import create_engine, text
+
+            engine = create_engine(f"sqlite:///{folder / 'runs' / 'spec' / 'study.db'}")
+            with engine.begin() as connection:
+                connection.execute(text("DELETE FROM trial_user_attributes WHERE key = 'data'"))
+            engine.dispose()
+            assert {run.data for run in board_of(folder, spec).runs()} == {""}
+        for more in ([], ["--status"]):
+            code, error = run_here(*more, "--set", "train_file=other.txt")
+            assert (code, error.count("\n")) == (2, 0)
+            assert "4 runs of this sweep were trained on another file than 'other.txt'" in error
+        assert "4 finished" in run_here("--status", "--set", "train_file=moved.txt")[1]
+    assert run_here("--output", "new", "--set", "train_file=other.txt")[1].count("2/2") == 2
+
+
 def test_lines_for_bad_input(folder):
     write(folder, more="encoding = 3")
     for arguments, message in [

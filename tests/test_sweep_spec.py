@@ -73,6 +73,33 @@ def test_keys_tell_what_trains_the_same():
     assert plain not in keys
 
 
+def test_what_is_varied_counts_in_the_key(tmp_path):
+    """Also what does not count where it is the same for all runs."""
+    first, second, copy = (str(tmp_path / name) for name in ("a.txt", "b.txt", "c.txt"))
+    for file, text in ((first, "one"), (second, "two"), (copy, "one")):
+        (tmp_path / file).write_text(text)
+
+    def keys(**content):
+        return [key for point in made(**content).points({}) for key in point.runs.values()]
+
+    assert len(set(keys(grid={"train_file": [first, second]}))) == 2
+    assert len(set(keys(grid={"train_file": ["absent", "absent too"]}))) == 2
+    assert len(set(keys(grid={"sts": ["d", "e"]}))) == 2
+    assert len(set(keys(grid={"device": ["cpu", "cuda"]}))) == 2
+    assert len(set(keys(points=[{}, {"train_file": second}, {"sts": "e"}]))) == 3
+    assert len(set(keys(stages=[{"train_file": [first, second]}]))) == 2
+    # A file is its content, wherever it lies.
+    assert keys(grid={"train_file": [first, second]}) == keys(grid={"train_file": [copy, second]})
+    (tmp_path / "a.txt").write_text("one more")
+    assert keys(grid={"train_file": [first, second]})[0] != keys(grid={"train_file": [copy, second]})[0]
+
+
+def test_keys_stay_as_they_are():
+    """They are in the databases of sweeps that have begun."""
+    (point,) = made(points=[{"batch_size": 32}]).points({})
+    assert point.runs == {42: "76e6edb5c78ce53a"}
+
+
 def test_stages_begin_from_the_best():
     spec = made(
         seeds=[1, 2],

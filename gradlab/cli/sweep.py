@@ -80,11 +80,13 @@ def command(
         return
 
     from gradlab.sweep.board import Board
+    from gradlab.sweep.data import check_data
 
     folder = output or Path("runs") / spec.name
     if not status:
         _make_folder(folder)
     board = Board(spec, storage or _local(folder, status), heartbeat, create=not status)
+    check_data(board, folder)
     if status:
         _show_status(board)
         return

@@ -13,7 +13,7 @@ from typing import Any
 
 from gradlab.errors import GradlabError
 from gradlab.sweep.mutex import exclusive
-from gradlab.sweep.settings import Settings
+from gradlab.sweep.settings import Settings, content_of
 from gradlab.sweep.spec import Point, Spec
 
 # A run whose workers died this often is not tried again by itself: it may be what kills them.
@@ -34,6 +34,7 @@ class Run:
         worker: who has it, or had it last ("host:process").
         error: why it failed.
         attempts: how often it was begun.
+        data: SHA-256 of the training file that it was last begun with; empty if that is not known.
     """
 
     key: str
@@ -45,6 +46,7 @@ class Run:
     worker: str = ""
     error: str = ""
     attempts: int = 0
+    data: str = ""
 
     @property
     def settings(self) -> Settings:
@@ -128,6 +130,8 @@ class Board:
                 # runs for ever.
                 self._storage.record_heartbeat(trial_id)
                 self._storage.set_trial_user_attr(trial_id, "worker", f"{socket.gethostname()}:{os.getpid()}")
+                data = content_of(run.settings["train_file"])
+                self._storage.set_trial_user_attr(trial_id, "data", data or "")
                 self._storage.set_trial_state_values(trial_id, self._states.RUNNING)
                 return Claim(run, trial_id, _begins_anew(tried))
         return None
@@ -254,6 +258,7 @@ class Board:
             begun[-1].user_attrs.get("worker", "") if begun else "",
             error,
             len(begun),
+            begun[-1].user_attrs.get("data", "") if begun else "",
         )
 
 

@@ -7,7 +7,8 @@ import functools
 import hashlib
 import itertools
 import json
-from collections.abc import Iterator, Mapping
+import os
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from gradlab.errors import GradlabError, nearest
@@ -97,16 +98,24 @@ def configure(settings: Mapping[str, Any], output: str = "-") -> TrainConfig:
     return config
 
 
-def identify(settings: Mapping[str, Any]) -> str:
+def identify(settings: Mapping[str, Any], varied: Collection[str] = ()) -> str:
     """A key that two runs share if they train the same.
 
     Where things lie does not count, nor what is at its default, so that a new setting with a default changes no key.
+
+    Args:
+        settings: of the run, flat.
+        varied: names of those in which the runs of the sweep differ; they count whatever they are, a training file by
+            its content.
     """
-    return _identify(json.dumps(settings, sort_keys=True))
+    counted = {name: settings[name] for name in RESUMABLE_CHANGES.intersection(varied)}
+    if "train_file" in counted:
+        counted["train_file"] = content_of(counted["train_file"]) or counted["train_file"]
+    return _identify(json.dumps(settings, sort_keys=True), json.dumps(counted, sort_keys=True))
 
 
 @functools.cache  # every claim asks for all of them
-def _identify(settings: str) -> str:
+def _identify(settings: str, counted: str) -> str:
     config = configure(json.loads(settings))
     content = {}
     for item in dataclasses.fields(config):
@@ -114,7 +123,24 @@ def _identify(settings: str) -> str:
         value = getattr(config, item.name)
         if item.name not in RESUMABLE_CHANGES and (value != default or item.name == "seed"):
             content[item.name] = value
+    content |= json.loads(counted)
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def content_of(file: str) -> str | None:
+    """SHA-256 of a training file, wherever it lies; None if it is not there."""
+    try:
+        about = os.stat(file)
+        return _hash(os.path.abspath(file), about.st_mtime_ns, about.st_size)
+    except OSError:
+        return None
+
+
+@functools.cache  # the time and the size are there to tell when it changes
+def _hash(file: str, time: int, size: int) -> str:
+    from gradlab.train.tokens import hash_file
+
+    return hash_file(file)
 
 
 def describe(settings: Mapping[str, Any]) -> str:

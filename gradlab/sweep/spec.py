@@ -46,7 +46,7 @@ class Point:
     @property
     def runs(self) -> dict[int, str]:
         """Seed -> key of the run, see :func:`gradlab.sweep.settings.identify`."""
-        return {seed: identify({**self.settings, "seed": seed}) for seed in self.seeds}
+        return {seed: identify({**self.settings, "seed": seed}, self.varied) for seed in self.seeds}
 
     def describe(self) -> str:
         """The label, or what is varied."""
