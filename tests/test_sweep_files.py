@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from gradlab.analyses import traceable_distance
 from gradlab.sweep import read_spec
 from gradlab.sweep.settings import configure
 
@@ -115,3 +118,27 @@ def test_what_the_papers_say_is_what_runs():
     both = configurations("esimcse-tables-6-7")
     for name in ("momentum", "momentum_use", "momentum_dropout", "momentum_modules", "in_batch_negatives"):
         assert getattr(both["momentum contrast"], name) == getattr(both["ESimCSE"], name)
+
+
+@pytest.mark.parametrize("light", [False, True])
+def test_the_distances_of_figure_3_are_the_same_at_every_batch_size(light):
+    distances: dict[int, list[float]] = {}
+    for point in spec_of("mocose-distance-batch", light).points({}):
+        config = configure({**point.settings, "seed": 1})
+        assert config.momentum is not None
+        assert config.momentum_schedule == "constant"
+        distance = traceable_distance(config.momentum, config.queue_size, config.batch_size)
+        distances.setdefault(config.batch_size, []).append(round(distance, 2))
+    assert len(distances) >= 3
+    assert len({tuple(each) for each in distances.values()}) == 1
+    assert 14.67 in distances[64]  # the paper's best
+
+
+@pytest.mark.parametrize(("step", "share"), [(1e-9, 0.51), (5e-9, 0.99), (1e-8, 1.0)])
+def test_the_share_that_a_step_of_fgsm_changes_is_what_table_9_says(step, share):
+    values = (0.045 * np.random.default_rng(0).standard_normal(200_000)).astype(np.float32)
+    found = np.mean(values + np.float32(step) != values)
+    assert found == pytest.approx(share, abs=0.01)
+    words = f"{step:.0e}".replace("e-0", "e-")
+    named = "all" if share == 1 else f"{100 * share:.0f} %"
+    assert re.search(rf"{words} (changes )?{named}", spec_of("mocose-table-9").about)
