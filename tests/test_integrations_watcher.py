@@ -17,6 +17,7 @@ from gradlab import GradlabError
 from gradlab.diagnostics import diagnose
 from gradlab.integrations.requirements import release
 from gradlab.integrations.watcher import TrainingWarning, Watcher
+from gradlab.report.history import History
 from gradlab.train.metrics import read_metrics
 from tests.sentence_training import columns_of, load_model, losses, make_trainer, relative_difference, weights
 from tests.tiny_models import make_bert
@@ -233,18 +234,100 @@ def test_a_resumed_run_continues_its_recording(folder, tmp_path):
     trainer = make_trainer(folder, tmp_path, infonce, columns_of(64), **settings)
     whole = gradlab.watch(trainer, every=2)
     trainer.train()
+    expected = whole.to_frame()
     again = make_trainer(folder, tmp_path, infonce, columns_of(64), **settings)
     resumed = gradlab.watch(again, every=2)
+    resumed.log(0, "evaluation", {"eval_stsb": 0.5})  # an evaluation that comes first spoils nothing
     again.train(resume_from_checkpoint=str(tmp_path / "checkpoint-4"))
     rows = read_metrics(resumed.folder / "metrics.csv")
+    assert no_row_twice(rows)
+    assert resumed.history.series("evaluation", "eval_stsb") == ([0], [0.5])
+    assert resumed.history.series("train", "batch_loss")[0] == [0, 2, 4, 6]
+    assert resumed.history.series("train", "loss")[0] == whole.history.series("train", "loss")[0]
+    assert resumed.to_frame()["alignment"].dropna().index.tolist() == [0, 2, 4, 6]
+    assert "4 records" in resumed.summary()
+    assert History.of(rows)._series == resumed.history._series
     found = {(step, name): value for step, group, name, value in rows if group == "diagnostics"}
     assert sorted({step for step, _ in found}) == [0, 2, 4, 6]
-    expected = whole.to_frame()
     assert found[0, "alignment"] == expected.loc[0, "alignment"]
     # Some older versions do not resume to the same weights, watched or not; then, and only then, the numbers differ too.
     same = relative_difference(weights(again.model), weights(trainer.model)) == 0
     assert same == (found[6, "alignment"] == pytest.approx(expected.loc[6, "alignment"], rel=1e-6))
     assert found[6, "alignment"] == resumed.to_frame().loc[6, "alignment"]
+
+
+def no_row_twice(rows):
+    return len(rows) == len({row[:3] for row in rows})
+
+
+def test_a_second_run_of_a_trainer_is_a_recording_of_its_own(tmp_path):
+    trainer = hugging_face_trainer(tmp_path)
+    watcher = gradlab.watch(trainer, views=("z1", "z2"), loss="infonce", every=1)
+    trainer.train()
+    first = watcher.to_frame()
+    watcher.log(9, "evaluation", {"eval_stsb": 0.5})
+    trainer.train()
+    second = watcher.to_frame()
+    assert second.index.max() == 3
+    assert first["alignment"].dropna().index.tolist() == second["alignment"].dropna().index.tolist()
+    assert first.loc[0, "alignment"] != second.loc[0, "alignment"]  # it goes on with the weights of the first
+    rows = read_metrics(watcher.folder / "metrics.csv")
+    assert no_row_twice(rows)
+    assert History.of(rows)._series == watcher.history._series
+    assert "4 records" in watcher.summary()
+
+
+def test_a_loop_of_ones_own_is_continued(tmp_path):
+    def look(watcher, steps):
+        for _ in range(steps):
+            watcher.observe(torch.randn(4, 3), torch.randn(4, 3))
+        return watcher
+
+    killed = look(Watcher("infonce", output=tmp_path, every=1), 5)
+    killed.log(3, "evaluation", {"before": 1.0})
+    killed.log(4, "evaluation", {"after": 1.0})
+    resumed = Watcher("infonce", output=tmp_path, every=1)
+    resumed.start(3)
+    look(resumed, 4)
+    rows = read_metrics(tmp_path / "metrics.csv")
+    assert no_row_twice(rows)
+    series = resumed.history.series("diagnostics", "alignment")
+    assert series[0] == list(range(7))
+    assert series[1][:3] == killed.history.series("diagnostics", "alignment")[1][:3]
+    assert series[1][3] != killed.history.series("diagnostics", "alignment")[1][3]
+    assert resumed.history.names("evaluation") == ["before"]
+    assert resumed.history.histograms("ratio").keys() == set(range(7))
+    seconds = resumed.history.series("watch", "seconds")[1]
+    assert seconds == sorted(seconds)
+    fresh = look(Watcher("infonce", output=tmp_path, every=1), 1)
+    assert fresh.history.series("diagnostics", "alignment")[0] == [0]
+    assert {row[0] for row in read_metrics(tmp_path / "metrics.csv")} == {0}
+
+
+def test_a_failure_of_the_first_part_is_a_finding_of_the_resumed_run(tmp_path):
+    first = Watcher(output=tmp_path, every=1)
+    first.start()
+    apart, point = torch.randn(4, 3), torch.ones(4, 3)
+    for rows in (apart, apart, point, point):
+        first.observe(rows, rows)
+    with pytest.warns(TrainingWarning, match="collapse"):
+        first.observe(point, point)
+    resumed = Watcher(output=tmp_path, every=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", TrainingWarning)  # which was given already
+        resumed.start(5)
+        resumed.observe(apart, apart)
+    assert resumed.findings == first.findings
+    assert "collapse" in resumed.finish()
+
+
+def test_a_folder_that_cannot_be_written_ends_the_watching_and_not_the_run(tmp_path):
+    (tmp_path / "taken").write_text("a file", encoding="utf-8")
+    trainer = hugging_face_trainer(tmp_path)
+    gradlab.watch(trainer, views=("z1", "z2"), loss="infonce", output=tmp_path / "taken")
+    with pytest.warns(TrainingWarning, match="stopped watching"):
+        trainer.train()
+    assert trainer.state.global_step == 4
 
 
 def test_each_dataset_with_its_own_loss(folder, tmp_path):

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 EVERY, FEWEST_RECORDS = 25, 20
 PACKAGES = ("torch", "transformers", "sentence-transformers", "accelerate", "numpy")
 SMALL = 256  # sentences
+LOSS, COST = ("train", "batch_loss"), "watch"
 
 
 class TrainingWarning(UserWarning):
@@ -88,6 +89,7 @@ class Watcher:
         self._every = every
         self._to_trackers = to_trackers
         self._metrics: Metrics | None = None
+        self._early: list[tuple[int, str, str, float]] = []
         self._began = time.perf_counter()
         self._step = 0
         self._last: dict[str, int] = {}
@@ -156,22 +158,44 @@ class Watcher:
             group: ``train`` or ``evaluation``.
             values: by name.
         """
-        if values and not self._failed:
-            try:
-                self._open().record(step, group, values)
-                self.history.add(step, group, values)
-            except GradlabError as error:
-                self._fail(error)
+        if not values or self._failed:
+            return
+        try:
+            if self._metrics is not None:
+                self._metrics.record(step, group, values)
+            else:  # a trainer that evaluates before it trains has yet to say whether it resumes a run
+                self._early += [(step, group, name, float(value)) for name, value in values.items()]
+            self.history.add(step, group, values)
+        except GradlabError as error:
+            self._fail(error)
 
     def start(self, step: int = 0, total_steps: int | None = None) -> None:
-        """Begin a recording, or continue one at ``step``; without this the first record begins one."""
-        self.history.total_steps = total_steps if total_steps is not None else self.history.total_steps
-        self._began = time.perf_counter()
-        self._open(step)
+        """Begin a recording, or continue the one in the folder at ``step``.
+
+        Without this the first record begins one. What was measured at ``step`` or later is measured again and
+        dropped; so is what was logged after it.
+
+        Args:
+            step: how many updates were made; 0 is a new run, which replaces the recording of any other.
+            total_steps: planned length of the run; None keeps what was said before.
+        """
+        self._failed, self._last, self._step = False, {}, step
+        if total_steps is not None:
+            self.history.total_steps = total_steps
+        try:
+            self._begin(step)
+            self.seconds, elapsed = (
+                (self.history.series(COST, name)[1] or [0.0])[-1] for name in ("seconds", "run_seconds")
+            )
+            self._began = time.perf_counter() - elapsed
+        except Exception as error:
+            self._fail(error)
 
     def finish(self) -> str:
         """End the recording: what it cost and found, in a few lines; also written to the manifest."""
-        if self._metrics is not None and not self._failed:
+        if not self._failed and (self._metrics is not None or self._early):
+            if self._metrics is None:
+                self._begin(0)
             self._write_manifest("finished")
         return self.summary()
 
@@ -199,35 +223,40 @@ class Watcher:
         return pd.DataFrame(columns).rename_axis("step")
 
     def _record_steps(self) -> list[int]:
-        return self.history.series("watch", "seconds")[0]
+        return self.history.series(COST, "seconds")[0]
 
     def _write(self, step: int, measured: Measurement, value: float | None, dataset: str) -> None:
         began = time.perf_counter()
-        metrics = self._open(step)
+        metrics = self._metrics or self._begin(0)
         group = f"{DIAGNOSTICS} {dataset}" if dataset else DIAGNOSTICS
         for kind, values in (
             (group, measured.values),
-            ("train", {} if value is None else {"batch_loss": value}),
+            (LOSS[0], {} if value is None else {LOSS[1]: value}),
         ):
             metrics.record(step, kind, values)
             self.history.add(step, kind, values)
         if not dataset:
             metrics.record(step, HISTOGRAM, self.history.add_histograms(step, measured.distributions))
         cost = {"seconds": self.seconds, "run_seconds": began - self._began}
-        metrics.record(step, "watch", cost)
-        self.history.add(step, "watch", cost)
+        metrics.record(step, COST, cost)
+        self.history.add(step, COST, cost)
         if self._to_trackers is not None:
             prefix = f"gradlab/{dataset}/" if dataset else "gradlab/"
             self._to_trackers({f"{prefix}{name}": number for name, number in measured.values.items()})
 
-    def _open(self, step: int = 0) -> Metrics:
-        """The metrics file; of an earlier recording what lies after ``step`` is dropped."""
-        if self._metrics is None:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            self._metrics = Metrics(self.folder / "metrics.csv")
-            self._metrics.restart(step if step else -1)
-            self._write_manifest("running")
-        return self._metrics
+    def _begin(self, step: int) -> Metrics:
+        """Open the metrics file with what it is to keep, which is the history so far."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        metrics = Metrics(self.folder / "metrics.csv")
+        kept = [row for row in metrics.rows() if _before(row, step)] if step else []
+        known = {row[:3] for row in kept}
+        kept += [row for row in self._early if row[:3] not in known]
+        metrics.rewrite(kept)
+        self._metrics, self._early = metrics, []
+        self.history = History.of(kept, self.history.total_steps)
+        self.findings = findings(self.history)
+        self._write_manifest("running")
+        return metrics
 
     def _write_manifest(self, status: str) -> None:
         content = {
@@ -265,6 +294,16 @@ class Watcher:
         """Stop watching; training goes on."""
         self._failed = True
         _caution(f"gradlab stopped watching this run, which goes on: {type(error).__name__}: {error}")
+
+
+def _before(row: tuple[int, str, str, float], step: int) -> bool:
+    """Whether a row was recorded before a run went on from ``step``.
+
+    The watcher measures the first batch after ``step`` updates; what a trainer logs at ``step`` is of the updates before.
+    """
+    at, group, name, _ = row
+    measured = group.startswith(DIAGNOSTICS) or group in (HISTOGRAM, COST) or (group, name) == LOSS
+    return at < step if measured else at <= step
 
 
 def _caution(message: str) -> None:

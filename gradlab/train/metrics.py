@@ -36,7 +36,15 @@ class Metrics:
 
     def restart(self, step: int) -> None:
         """Drop what was recorded after ``step`` (by the run that died there) and half-written lines."""
-        rows = [row for row in read_metrics(self._path) if row[0] <= step] if self._path.exists() else []
+        self.rewrite(row for row in self.rows() if row[0] <= step)
+
+    def rows(self) -> list[tuple[int, str, str, float]]:
+        """What the file holds, see `read_metrics`; nothing if there is none."""
+        return read_metrics(self._path) if self._path.exists() else []
+
+    def rewrite(self, rows: Iterable[tuple[int, str, str, float]]) -> None:
+        """Let the file hold these rows and no others."""
+        rows = list(rows)
         with atomic_path(self._path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
             writer = csv.writer(file, lineterminator="\n")
             writer.writerow(COLUMNS)
