@@ -231,16 +231,17 @@ def test_full_disk_loses_nothing(bert, tmp_path, monkeypatch, part):
     assert same_weights(tmp_path / "whole", tmp_path / "run")
 
 
-def test_interrupt_saves_and_resumes(bert, tmp_path):
+@pytest.mark.parametrize("step", [3, 6])  # 6 is the last one
+def test_interrupt_saves_and_resumes(bert, tmp_path, step):
     class Interrupt(Callback):
         def on_step(self, trainer, output):
-            if trainer.step == 3:
+            if trainer.step == step:
                 os.kill(os.getpid(), signal.SIGTERM)
 
     config = small_config(bert, tmp_path, save_every=100)
     with pytest.raises(KeyboardInterrupt):
         train(config, callbacks=[Interrupt()])
-    assert [place.name for place in (tmp_path / "run" / "checkpoints").iterdir()] == ["step-00000003"]
+    assert [place.name for place in (tmp_path / "run" / "checkpoints").iterdir()] == [f"step-{step:08d}"]
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
     train(config, resume=True, callbacks=[])
     train(small_config(bert, tmp_path, "whole", save_every=100))

@@ -13,8 +13,8 @@ from gradlab.train.batches import Group
 class FGSM(nn.Module):
     """``x' = x + ε sign(∂L/∂x)``, computed in the precision of the embedding table, float32 at least.
 
-    Most of so small a step as MoCoSE's 5e-9 can be lost to rounding, which depends on the size of ``x``: the share
-    of entries that do change is measured.
+    How much of so small a step as MoCoSE's 5e-9 rounding leaves depends on the size of ``x``: the share of entries
+    that do change is measured.
 
     Attributes:
         epsilon: ``ε``.

@@ -184,7 +184,7 @@ class Trainer:
                     self._evaluate()
                 if self._due(self.config.save_every) or interruption.requested or self._keeps_best:
                     self._save()
-                if interruption.requested and self.step < self.steps:
+                if interruption.requested:
                     self.say(f"Stopped after step {self.step}; continue with --resume.")
                     raise KeyboardInterrupt
         return self._finish()
