@@ -59,7 +59,7 @@ class StudySettings:
     sweep_seeds: int = 3
     variant_seeds: int = 3
     sts_seeds: int = 3
-    transfer_seeds: int = 1
+    transfer_seeds: int = 0
     margins: tuple[float, ...] = (0.3, 1.0)
     temperatures: tuple[float, ...] = (0.05, 0.3, 3.0)
     ratios: tuple[float, ...] = (0.25, 1.0, 2.0)
