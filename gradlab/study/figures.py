@@ -203,13 +203,13 @@ def draw_training(tables: Frames) -> Drawn:
         return None
     table = tables["training"]
     with style():
-        figure = empty_figure((TEXT_WIDTH, 2.8))
+        figure = empty_figure((TEXT_WIDTH, 3.3))
         axes = list(figure.subplots(1, 2))
         for loss, color in (("arccon", AFTER), ("met", BEFORE)):
             rows = table[table.condition == loss]
             title = get_loss(loss).title
-            _line(axes[0], rows, "step", "ratio_all_median", color, f"{title}, median over anchors")
-            _line(axes[0], rows, "step", "ratio", color, f"{title}, mean where it learns", dashes="--")
+            _line(axes[0], rows, "step", "ratio_all_median", color, f"{title}, median")
+            _line(axes[0], rows, "step", "ratio", color, f"{title}, where it learns", dashes="--")
         axes[0].axhline(1, color="0.5", linewidth=0.8)
         axes[0].set_ylabel("ratio")
         known = {float(name[2:]): name for name in table.condition.unique() if name.startswith("r=")}
@@ -221,7 +221,7 @@ def draw_training(tables: Frames) -> Drawn:
         for ax, letter in zip(axes, "bc", strict=True):
             ax.set_xlabel("step")
             if ax.get_legend_handles_labels()[0]:
-                ax.legend()
+                ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=2)
             panel_letter(ax, letter)
     return figure, axes
 
@@ -280,7 +280,7 @@ FIGURES: dict[str, tuple[str, Callable[[Frames], Drawn]]] = {
     ),
     "figure-08bc-training": (
         "During training, on held-out sentences, mean and 95% interval over seeds: (b) the dynamic ratios of ArcCon and MET, "
-        "each in its own training; (c) the anchor-positive cosine under several ratios of the baseline.",
+        "each in its own training, the median over anchors and the mean over those that learn; (c) the anchor-positive cosine under several ratios of the baseline.",
         draw_training,
     ),
     "figure-09-assumptions": (
