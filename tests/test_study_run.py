@@ -207,14 +207,14 @@ class TestBadInput:
 
     def test_an_error_names_the_run(self, inputs, tmp_path) -> None:
         few = tmp_path / "few.txt"
-        few.write_text("one\ntwo\nthree\n")
+        few.write_text("one\ntwo\nthree\nfour\n")
         with pytest.raises(GradlabError, match="run baseline-seed0: 2 training sentences do not fill"):
             Study.open(
                 str(inputs["model"]),
                 few,
                 inputs["sts"],
                 tmp_path / "s",
-                settings(),
+                settings(held_out=0.5),
                 parts=["assumptions"],
                 jobs=1,
             ).run()
