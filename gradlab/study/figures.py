@@ -336,6 +336,8 @@ def _log_axis(ax: Axes) -> None:
     """A logarithmic axis with plain numbers."""
     ax.set_xscale("log")
     ax.xaxis.set_major_formatter(lambda value, place: f"{value:g}")
+    # Beside one another the others would overlap.
+    ax.xaxis.set_minor_formatter(lambda value, place: f"{value:g}" if f"{value:.0e}"[0] in "35" else "")
 
 
 def _standardised(ax: Axes, table: pd.DataFrame) -> None:
