@@ -18,7 +18,7 @@ from gradlab.train.distributed import Processes, find_device
 from gradlab.train.metrics import read_metrics
 from tests.gradient_worker import gradient, sequences_of
 from tests.tiny_models import make_bert, make_sentences
-from tests.train_helpers import final_weights, same_weights, small_config
+from tests.train_helpers import final_weights, same_weights, small_config, write_stsb
 
 LOSSES = ["infonce", "arccon", "met", "mhe", "barlow_twins", "vicreg", "modified_mhe"]
 ROOT = Path(__file__).resolve().parents[1]
@@ -29,13 +29,17 @@ def bert(tmp_path_factory) -> Path:
     return make_bert(tmp_path_factory.mktemp("model"))
 
 
-def launch(*arguments: str, processes: int = 2) -> subprocess.CompletedProcess[str]:
+def launch(
+    *arguments: str, processes: int = 2, timeout: float | None = None
+) -> subprocess.CompletedProcess[str]:
     """What a user types; --multi_gpu is how accelerate is told to start several processes, on CPUs too."""
     command = [sys.executable, "-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes", str(processes),
                "--num_machines", "1", "--mixed_precision", "no", "--dynamo_backend", "no",
                "--main_process_port", "0", *arguments]  # fmt: skip
     environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, cwd=ROOT)
+    return subprocess.run(
+        command, env=environment, capture_output=True, text=True, check=False, cwd=ROOT, timeout=timeout
+    )
 
 
 def test_two_processes_give_the_gradient_of_one(bert, tmp_path):
@@ -85,6 +89,25 @@ def test_training_under_accelerate_launch_equals_one_process(bert, tmp_path, acc
         assert same_weights(tmp_path / "two", tmp_path / "again")
         with pytest.raises(GradlabError, match="written by 2 processes; resume with as many"):
             train(small_config(bert, tmp_path, "again", **settings), resume=True)
+
+
+def test_the_best_encoder_is_saved_with_a_checkpoint_of_all_processes(bert, tmp_path):
+    """One process knows the score; a checkpoint that it wrote alone would wait for the others for ever."""
+    config = small_config(bert, tmp_path)
+    done = launch("-m", "gradlab", "train", "--model", str(bert), "--train-file", config.train_file,
+                  "--max-length", "16", "--batch-size", "8", "--max-steps", "3", "--device", "cpu",
+                  "--sts", str(write_stsb(tmp_path)), "--eval-every", "1", "--save-every", "100", "--keep", "9",
+                  "--output", str(tmp_path / "two"), timeout=300)  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]
+    scores = {
+        step: value
+        for step, _, name, value in read_metrics(tmp_path / "two" / "metrics.csv")
+        if name == "stsb_dev"
+    }
+    assert sorted(scores) == [0, 1, 2, 3]
+    best = [step for step in (1, 2, 3) if all(scores[step] > scores[other] for other in range(1, step))]
+    kept = sorted(int(place.name[-8:]) for place in (tmp_path / "two" / "checkpoints").iterdir())
+    assert kept == sorted({*best, 3})
 
 
 def test_batch_that_does_not_divide_is_refused(bert, tmp_path):

@@ -196,7 +196,7 @@ class Trainer:
             self.history.add(self.step, group, values)
 
     def keep_best(self) -> None:
-        """Have a checkpoint written at the end of this step, as the best encoder so far was.
+        """Have a checkpoint written at the end of this step, as the best encoder so far was. All processes call this.
 
         A run that resumed from before would have another best encoder than its scores say, on devices whose
         arithmetic does not repeat itself.
@@ -285,16 +285,23 @@ class Trainer:
 
     def _evaluate(self) -> None:
         """Score the encoder on STS-B dev; keep it if it is the best so far."""
-        if self.config.sts is None or not self.processes.is_main:
+        if self.config.sts is None:
             return
+        # A checkpoint takes all processes, one of which knows the score.
+        if any(self.processes.collect(self.processes.is_main and self._is_best(self.config.sts))):
+            self.keep_best()
+
+    def _is_best(self, sts: str) -> bool:
+        """Score the encoder; whether it was the best so far, and so was kept."""
         with undisturbed():
-            score = stsb_dev(self.objective.encoder.encode, self.config.sts)
+            score = stsb_dev(self.objective.encoder.encode, sts)
         self.scores[self.step] = score
         self.record("evaluation", {"stsb_dev": score})
         self.say(f"Step {self.step}: STS-B dev {score:.4f}")
-        if self.best_step == self.step:
-            self.objective.encoder.save(self.folder.best)
-            self.keep_best()
+        if self.best_step != self.step:
+            return False
+        self.objective.encoder.save(self.folder.best)
+        return True
 
     def _save(self) -> None:
         self._keeps_best = False
