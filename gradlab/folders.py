@@ -1,10 +1,11 @@
-"""Folders that appear whole or not at all."""
+"""Folders that appear whole or not at all, made by one process at a time."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -56,6 +57,38 @@ def recover_folder(path: str | os.PathLike[str]) -> None:
             replaced.rename(path)
     for partial in path.parent.glob(f"{_PARTIAL}{path.name}-*"):
         shutil.rmtree(partial, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def one_at_a_time(path: str | os.PathLike[str], waiting: str = "") -> Iterator[None]:
+    """Let one process at a time into the block, by a lock on the file ``path``; a process that dies lets go of it.
+
+    Args:
+        path: a file for the lock alone; it and its folder are made.
+        waiting: what to say on the standard error when another process has held the lock for two seconds.
+
+    Raises:
+        GradlabError: if the file cannot be made.
+    """
+    from filelock import FileLock, Timeout
+
+    lock = FileLock(path)
+    try:
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        try:
+            lock.acquire(timeout=2)
+        except Timeout:
+            if waiting:
+                print(waiting, file=sys.stderr)
+            lock.acquire()
+    except OSError as error:
+        raise GradlabError(
+            f"cannot write {str(path)!r} ({error.strerror or error}); free or choose another place"
+        ) from error
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def _exchange(new: Path, path: Path) -> None:

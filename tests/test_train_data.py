@@ -8,6 +8,8 @@ import itertools
 import json
 import lzma
 import os
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -154,6 +156,34 @@ def test_second_time_the_cache_is_used_and_content_decides(tmp_path, tokenizer, 
     assert len(tokenize(path, tokenizer, 9)) == 3
     assert len(tokenize(path, tokenizer, 4)) == 3
     assert len(list((cache_folder() / "tokens").iterdir())) == 3
+
+
+def test_one_of_several_that_start_together_tokenises(tmp_path, tokenizer, monkeypatch):
+    path = write(tmp_path / "a.txt", "\n".join(SENTENCES).encode())
+    readings = []
+
+    def slowly(*arguments):
+        readings.append(arguments)
+        time.sleep(0.2)
+        return read_sentences(*arguments)
+
+    monkeypatch.setattr(tokens_module, "read_sentences", slowly)
+    with ThreadPoolExecutor(
+        4
+    ) as pool:  # locks are held by handles of the file, threads' and processes' alike
+        found = list(pool.map(lambda _: tokenize(path, tokenizer, 9), range(4)))
+    assert len(readings) == 1
+    assert all(np.array_equal(tokens.ids, found[0].ids) for tokens in found)
+
+
+def test_what_a_killed_process_left_in_the_cache_is_deleted(tmp_path, tokenizer):
+    path = write(tmp_path / "a.txt", "\n".join(SENTENCES).encode())
+    tokenize(path, tokenizer, 9)
+    (cached,) = (cache_folder() / "tokens").iterdir()
+    partial = cached.rename(cached.with_name(f".partial-{cached.name}-abc"))
+    tokenize(path, tokenizer, 9)
+    assert cached.is_dir()
+    assert not partial.exists()
 
 
 def test_incomplete_cache_is_made_anew(tmp_path, tokenizer):

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradlab.errors import GradlabError
-from gradlab.folders import atomic_folder
+from gradlab.folders import atomic_folder, one_at_a_time, recover_folder
 from gradlab.train.sentences import Skipped, check_file, read_sentences
 
 # Raise it when the files or their meaning change: older caches are then left alone and made anew.
@@ -64,6 +64,7 @@ def tokenize(
 
     The cache (``GRADLAB_CACHE_DIR``, or the user's cache folder) is keyed by the content of the file and of the
     tokenizer and by ``max_length``, ``column`` and ``encoding``: a changed file is never mistaken for another.
+    Processes that need the same file at once wait for the first of them.
 
     Args:
         path: see :func:`gradlab.train.sentences.read_sentences`.
@@ -79,28 +80,19 @@ def tokenize(
     data_hash = hash_file(path)
     key = [FORMAT, data_hash, fingerprint(tokenizer), max_length, column, encoding, str(Path(path).suffixes)]
     folder = cache_folder() / "tokens" / hashlib.sha256(json.dumps(key).encode()).hexdigest()[:32]
+    waiting = "Another process is tokenising this file; waiting for it." if progress else ""
     cached = _open(folder)
-    if cached is not None:
-        return cached
-    skipped = Skipped()
-    sentences: Iterator[str] = read_sentences(path, column, encoding, skipped)
-    first = next(sentences, None)
-    if first is None:
-        raise GradlabError(f"the training file {str(path)!r} holds no sentence")
-    sentences = itertools.chain([first], sentences)
-    if progress:
-        from tqdm.auto import tqdm
-
-        sentences = iter(tqdm(sentences, desc="Tokenising (once)", unit=" sentences", mininterval=0.5))
-    with atomic_folder(folder) as temporary:
-        empty = _write(temporary, sentences, tokenizer, max_length)
-        skipped.blank += empty  # reading has counted there in the meantime
-        about = {"data_hash": data_hash, "notes": skipped.message()}
-        (temporary / "about.json").write_text(json.dumps(about), encoding="utf-8")
-    result = _open(folder)
-    if result is None:
+    if cached is None:
+        with one_at_a_time(cache_folder() / "locks" / folder.name, waiting):
+            recover_folder(folder)  # what a process that was killed has left
+            if _open(folder) is None:  # else another process has made it meanwhile
+                skipped = Skipped()
+                sentences = _sentences(path, column, encoding, skipped, progress)
+                _make(folder, sentences, tokenizer, max_length, data_hash, skipped)
+        cached = _open(folder)
+    if cached is None:
         raise GradlabError(f"the token cache {str(folder)!r} cannot be read back; is the disk sound?")
-    return result
+    return cached
 
 
 def cache_folder() -> Path:
@@ -141,6 +133,36 @@ def encoder_of(tokenizer: Any, max_length: int) -> Callable[[Sequence[str]], lis
     copy.enable_truncation(max_length, direction=tokenizer.truncation_side)
     encode = getattr(copy, "encode_batch_fast", copy.encode_batch)
     return lambda batch: [encoding.ids for encoding in encode(list(batch))]
+
+
+def _sentences(
+    path: str | Path, column: str | None, encoding: str, skipped: Skipped, progress: bool
+) -> Iterator[str]:
+    sentences: Iterator[str] = read_sentences(path, column, encoding, skipped)
+    first = next(sentences, None)
+    if first is None:
+        raise GradlabError(f"the training file {str(path)!r} holds no sentence")
+    sentences = itertools.chain([first], sentences)
+    if progress:
+        from tqdm.auto import tqdm
+
+        sentences = iter(tqdm(sentences, desc="Tokenising (once)", unit=" sentences", mininterval=0.5))
+    return sentences
+
+
+def _make(
+    folder: Path,
+    sentences: Iterable[str],
+    tokenizer: Any,
+    max_length: int,
+    data_hash: str,
+    skipped: Skipped,
+) -> None:
+    with atomic_folder(folder) as temporary:
+        empty = _write(temporary, sentences, tokenizer, max_length)
+        skipped.blank += empty  # reading has counted there in the meantime
+        about = {"data_hash": data_hash, "notes": skipped.message()}
+        (temporary / "about.json").write_text(json.dumps(about), encoding="utf-8")
 
 
 def _write(folder: Path, sentences: Iterable[str], tokenizer: Any, max_length: int) -> int:
