@@ -109,7 +109,7 @@ def gradient_statistics(gradient: Components) -> dict[str, float]:
 
     Returns:
         ``gradient_dissipation``: its mean over anchors; ``active``: the share of anchors with a dissipation of
-        at least :data:`ACTIVE`; over these, ``hardest_share``: mean of ``max_j W_ij / Σ_j W_ij``, and ``ratio``
+        at least :data:`ACTIVE`; over these, ``hardest_share``: mean of ``max_j |W_ij| / Σ_j |W_ij|``, and ``ratio``
         and ``ratio_median`` (NaN where no anchor is active); ``uniform_share``: the share that each of an anchor's
         negatives, the extra ones included, would have if all weighed the same.
     """

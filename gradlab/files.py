@@ -8,12 +8,16 @@ import json
 import os
 import platform
 import tempfile
+import zipfile
 from collections.abc import Iterator, Mapping
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from gradlab.errors import GradlabError
+from gradlab.errors import GradlabError, reason
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 @contextlib.contextmanager
@@ -21,7 +25,7 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield a temporary path beside ``path``; it becomes ``path`` only if the block succeeds.
 
     Raises:
-        GradlabError: if the folder cannot be created or written to.
+        GradlabError: if the folder cannot be created or written to, or the disk is full.
     """
     path = Path(path)
     try:
@@ -30,7 +34,7 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}-", suffix=path.suffix)
     except OSError as error:
         raise GradlabError(
-            f"cannot write to {str(path.parent)!r} ({error.strerror or error}); choose a writable folder"
+            f"cannot write to {str(path.parent)!r} ({reason(error)}); choose a writable folder"
         ) from error
     os.close(handle)
     temporary = Path(name)
@@ -41,6 +45,10 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
         os.umask(umask)
         temporary.chmod(0o666 & ~umask)
         temporary.replace(path)
+    except OSError as error:
+        raise GradlabError(
+            f"cannot write {str(path)!r} ({reason(error)}); free or choose another place"
+        ) from error
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -50,6 +58,24 @@ def write_text(path: str | os.PathLike[str], text: str) -> Path:
     with atomic_path(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
     return Path(path)
+
+
+def read_arrays(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
+    """The arrays of an .npz file; nothing in the file is executed.
+
+    Raises:
+        GradlabError: no such file, one that is damaged, or not an .npz file.
+    """
+    import numpy as np
+
+    try:
+        # What np.load makes of other files is no context manager: a TypeError.
+        with np.load(path, allow_pickle=False) as file:
+            return {name: file[name] for name in file.files}
+    except (OSError, EOFError, ValueError, TypeError, AttributeError, zipfile.BadZipFile) as error:
+        raise GradlabError(
+            f"cannot read {os.fspath(path)!r}: it must be an .npz file ({reason(error)})"
+        ) from error
 
 
 def write_json(path: str | os.PathLike[str], content: Any) -> Path:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
 
 from array_api_compat import array_namespace
 
@@ -95,7 +94,6 @@ class Components:
             GradlabError: if the components were computed from angles, without embeddings.
         """
         views = self._embeddings
-        xp = array_namespace(self.weight)
         negatives = views.same_view_vectors if self.negative_view == "same" else views.negative_vectors
         pull = finite(self.positive_weight)
         pull = pull[:, None] if pull.ndim == 1 else pull
@@ -103,7 +101,7 @@ class Components:
         if exact:
             for term in self.extra_terms.values():
                 gradient = gradient + term
-        return project(gradient, views.anchors, xp) if tangent else gradient
+        return project(gradient, views.anchors) if tangent else gradient
 
     @property
     def _embeddings(self) -> Views:
@@ -112,6 +110,7 @@ class Components:
         return self.views
 
 
-def project(gradient: Array, anchors: Array, xp: Any) -> Array:
-    """Project row i of ``gradient`` (N, D) on the tangent space of the sphere at row i of ``anchors``."""
+def project(gradient: Array, anchors: Array) -> Array:
+    """Project row i of ``gradient`` (N, D) on the tangent space of the sphere at row i of ``anchors`` (N, D)."""
+    xp = array_namespace(gradient)
     return gradient - xp.sum(gradient * anchors, axis=-1, keepdims=True) * anchors

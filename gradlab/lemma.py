@@ -26,6 +26,7 @@ from array_api_compat import array_namespace
 
 from gradlab._arrays import Array
 from gradlab.errors import GradlabError, nearest
+from gradlab.seeds import random_generator
 from gradlab.similarity import PairSimilarity
 from gradlab.triple import Triple, as_like, check_vectors, describe, push, tangent
 
@@ -135,12 +136,20 @@ KINDS: dict[str, Callable[[Triple, Array], RatioInterval]] = {
 
 
 def ratio_bounds(triple: Triple, step: Array, kind: str = "projected") -> RatioInterval:
-    """The interval of ratios for one kind of step: ``tangent``, ``unprojected`` or ``projected``."""
+    """The interval of ratios for one kind of step: ``tangent``, ``unprojected`` or ``projected``.
+
+    Raises:
+        GradlabError: another kind, or a step that is not positive and finite.
+    """
     return KINDS[_known(kind)](triple, step)
 
 
 def gets_closer(ratio: Array, triple: Triple, step: Array, kind: str = "projected") -> Array:
-    """Whether a step with this ratio brings the anchor closer, as booleans; see `ratio_bounds`."""
+    """Whether a step with this ratio brings the anchor closer, as booleans; see `ratio_bounds`.
+
+    Raises:
+        GradlabError: another kind, or a step that is not positive and finite.
+    """
     return ratio_bounds(triple, step, kind).contains(ratio)
 
 
@@ -288,7 +297,7 @@ def random_triples(samples: int = 200_000, seed: int = 0) -> tuple[Triple, Array
     """
     if samples < 1:
         raise GradlabError(f"samples must be at least 1 (got {samples})")
-    draw = np.random.default_rng(seed).uniform
+    draw = random_generator(seed).uniform
     triple = Triple.from_angles(
         draw(math.pi / 20, math.pi / 2, samples),
         draw(math.pi / 20, math.pi, samples),

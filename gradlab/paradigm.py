@@ -12,7 +12,7 @@ import dataclasses
 import functools
 from typing import TYPE_CHECKING, Any
 
-from array_api_compat import array_namespace, is_torch_array
+from array_api_compat import is_torch_array
 
 from gradlab._arrays import Array, detach, reciprocal
 from gradlab.errors import GradlabError
@@ -101,7 +101,7 @@ def autograd_gradient(
         total = get_loss(loss).value_of(differentiated).sum()
         (gradient,) = torch.autograd.grad(total, rows)
     if tangent:
-        gradient = project(gradient, rows.detach(), array_namespace(gradient))
+        gradient = project(gradient, rows.detach())
     return gradient if is_torch_array(anchors) else gradient.numpy()
 
 
@@ -113,6 +113,9 @@ def raw_gradient(loss: str | Loss, anchors: Array, positives: Array, scale: Arra
         anchors: (N, D) unit rows.
         positives: (N, D) unit rows.
         scale: (N,) norms of the raw embeddings.
+
+    Raises:
+        GradlabError: an unknown loss; views that are no unit rows of one shape.
     """
     import torch
 
@@ -138,7 +141,11 @@ def autograd_split(
 
     Returns:
         ``n = ∂L/∂cos θ_ij'`` (..., K), which equals ``GD W``, and ``a = -∂L/∂cos θ_ii'`` (...,), which
-        equals ``GD Σ_j W R``; relatively accurate at every angle.
+        equals ``GD Σ_j W R``; relatively accurate at every angle strictly between 0 and π, NaN where a pair
+        coincides or is opposite.
+
+    Raises:
+        GradlabError: a loss that is not a function of pair similarities.
     """
     import torch
 

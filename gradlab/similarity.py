@@ -72,8 +72,8 @@ class PairSimilarity:
     def shifted(self, increment: Array) -> PairSimilarity:
         """The same pairs with their cosine changed by ``increment``, to first order.
 
-        Differentiating at ``increment = 0`` gives exact derivatives with respect to the cosine, at
-        every angle: ``d chord/d cos = -1/chord`` and ``d antichord/d cos = 1/antichord``.
+        Differentiating at ``increment = 0`` gives exact derivatives with respect to the cosine,
+        strictly between 0 and π (at both ends NaN): ``d chord/d cos = -1/chord`` and ``d antichord/d cos = 1/antichord``.
         """
         return PairSimilarity(
             self.chord - increment / self.chord, self.antichord + increment / self.antichord

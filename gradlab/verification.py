@@ -16,6 +16,7 @@ import numpy as np
 from gradlab.losses.base import Loss
 from gradlab.losses.registry import get_loss, loss_names
 from gradlab.paradigm import autograd_gradient, components, raw_gradient
+from gradlab.seeds import random_generator
 from gradlab.views import unit_rows
 
 CONVENTIONS = ("tangent", "raw", "similarity")
@@ -114,7 +115,7 @@ def verify(
 
 def _checks(loss: Loss, batch_size: int, dim: int, seed: int) -> Iterator[Check]:
     for name, make in BATCHES.items():
-        rng = np.random.default_rng(seed)
+        rng = random_generator(seed)
         anchors, positives = make(rng, batch_size, dim)
         parts = components(loss, anchors, positives)
         push = np.abs(parts.gradient_dissipation[:, None] * parts.weight).max()

@@ -99,10 +99,26 @@ def test_summary_against_the_manifests(here):
         summarise_runs(runs, "loss", ["stsb_dev"])
 
 
-def finished_run(score: float, **settings) -> FinishedRun:
+def finished_run(score: float, steps: int = 1, **settings) -> FinishedRun:
     config = TrainConfig(model="m", train_file="f", output="o", **settings)
-    results = {"steps": 1, "stsb_dev": {"1": score}, "best_step": 1}
-    return FinishedRun("run", config, results, History(1))
+    results = {"steps": steps, "stsb_dev": {"1": score}, "best_step": 1}
+    return FinishedRun("run", config, results, History(steps))
+
+
+def test_distance_of_an_average_that_ends_at_its_beginning_and_of_accumulated_batches():
+    schedule = {"momentum": 0.75, "momentum_schedule": "cosine", "momentum_end": 1.0, "queue_size": 512}
+    assert finished_run(0.5, steps=2, **schedule).distance == math.inf
+    constant = {"momentum": 0.75, "queue_size": 512, "batch_size": 64}
+    assert finished_run(0.5, **constant).distance == 4 + 8
+    assert finished_run(0.5, **constant, accumulation=4).distance == 4 + 2  # four batches a step are queued
+    table = summarise_runs([finished_run(0.5, steps=2, **schedule)], "distance", ["stsb_dev"])
+    assert table["distance"].tolist() == [math.inf]
+
+
+def test_another_manifest_is_told_from_that_of_a_run(tmp_path):
+    (tmp_path / "manifest.json").write_text('{"settings": {}}')
+    with pytest.raises(GradlabError, match="is not the manifest of a training run"):
+        find_runs([tmp_path])
 
 
 def test_series_are_named_by_what_tells_them_apart():

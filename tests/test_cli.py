@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import errno
 import json
 import os
 import signal
@@ -294,3 +295,20 @@ def test_what_an_extra_brings_is_named_where_it_is_absent(package: str, tmp_path
     assert f"this needs {package}" in done.stderr
     assert "pip install '.[train]'" in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_a_full_disk_is_one_line_and_leaves_the_old_file(tmp_path, monkeypatch) -> None:
+    from gradlab.files import write_text
+
+    path = write_text(tmp_path / "table.csv", "old")
+
+    def full(*_, **__):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", full)
+    with pytest.raises(
+        gradlab.GradlabError, match=r"cannot write '.*table\.csv' \(No space left on device\)"
+    ):
+        write_text(path, "new")
+    assert [file.name for file in tmp_path.iterdir()] == ["table.csv"]
+    assert path.read_bytes() == b"old"

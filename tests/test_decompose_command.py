@@ -147,7 +147,7 @@ def test_libraries_losses_are_made_without_a_model():
         (["own_losses:Scaled"], "raised TypeError.*by"),
         (["own_losses:instance", "--set", "by=1"], "finished loss object"),
         (["barlow_twins"], "not a function of dot products"),
-        (["infonce", "--embeddings", "missing.npz"], "cannot read embeddings"),
+        (["infonce", "--embeddings", "missing.npz"], "cannot read 'missing.npz'.*No such file"),
     ],
 )
 def test_bad_input_is_one_line_and_writes_nothing(workspace, arguments, message):
@@ -170,6 +170,11 @@ def test_own_embeddings(workspace):
     assert positives.dtype == np.float64
     assert extra.shape == (3, 4)
     np.testing.assert_array_equal(anchors, views["anchors"])
+    # What is written can be read as a batch again, with its extra negatives.
+    (written,) = (workspace / "figures").glob("*.npz")
+    again = load_batch(written)
+    assert again[2].shape == (3, 4)
+    np.testing.assert_allclose(np.linalg.norm(again[2], axis=1), 1, rtol=1e-15)
     np.savez("half.npz", anchors=views["anchors"])
     with pytest.raises(gradlab.GradlabError, match="no array 'positives'"):
         load_batch("half.npz")

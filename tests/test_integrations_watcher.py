@@ -512,6 +512,57 @@ def test_a_loss_with_a_memory_is_left_alone(tmp_path):
     assert "not recorded" in criterion.watcher.summary()
 
 
+def test_views_that_fail_later_end_the_watching_and_not_the_run(tmp_path):
+    calls = []
+
+    def views(first, second):
+        calls.append(1)
+        if len(calls) == 2:
+            raise KeyError("no such view")
+        return first, second
+
+    criterion = gradlab.watch(normalised("infonce"), loss="infonce", views=views, every=2, output=tmp_path)
+    with pytest.warns(TrainingWarning, match=r"stopped watching.*no such view"):
+        encoder, _ = loop(criterion, steps=5)
+    assert len(calls) == 2  # of the steps that are recorded alone
+    plain, _ = loop(normalised("infonce"), steps=5)
+    assert all(torch.equal(a, b) for a, b in zip(plain.parameters(), encoder.parameters(), strict=True))
+
+
+class Gathering(torch.nn.Module):
+    """As losses of sentence-transformers that take the sentences of all processes as negatives."""
+
+    def __init__(self, gather_across_devices):
+        super().__init__()
+        self.gather_across_devices = gather_across_devices
+
+    def forward(self, first, second):
+        return normalised("infonce")(first, second)
+
+
+class Wrapping(torch.nn.Module):
+    """As MatryoshkaLoss and others, which hold a loss."""
+
+    def __init__(self, loss):
+        super().__init__()
+        self.loss = loss
+
+    def forward(self, first, second):
+        return self.loss(first, second)
+
+
+@pytest.mark.parametrize(("gathers", "processes"), [(True, 2), (False, 2), (True, 1)])
+def test_a_loss_that_gathers_is_not_called_by_one_process_alone(tmp_path, monkeypatch, gathers, processes):
+    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.distributed, "get_world_size", lambda: processes)
+    watcher = gradlab.watch(loss=Wrapping(Gathering(gathers)), every=1, output=tmp_path)
+    rows = torch.randn(2, 6, 5, generator=torch.Generator().manual_seed(0))
+    watcher.observe(rows[0], rows[1])
+    alone = gathers and processes == 2
+    assert ("gradient_dissipation" in watcher.to_frame()) == (not alone)
+    assert ("gathers sentences of other processes" in watcher.summary()) == alone
+
+
 def test_views_of_a_loss_and_blockwise_losses(tmp_path):
     batches = gradlab.watch(
         gradlab.blockwise("met"), every=1, output=tmp_path, views=lambda rows, other, normalize: (rows, other)

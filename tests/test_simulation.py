@@ -350,9 +350,26 @@ def test_frame_save_and_load(tmp_path) -> None:
     assert again.manifest() == result.manifest()
     np.testing.assert_array_equal(again.value, result.value)
     np.testing.assert_array_equal(again.pass_probability, result.pass_probability)
-    (tmp_path / "bad.npz").write_bytes(b"nothing")
+    names = [result.save(tmp_path / f"temperature-0.{digits}").name for digits in ("1", "05")]
+    assert names == ["temperature-0.1.npz", "temperature-0.05.npz"]
+    whole = path.read_bytes()
+    for content in (b"", b"nothing", whole[:-100]):
+        (tmp_path / "bad.npz").write_bytes(content)
+        with pytest.raises(gradlab.GradlabError, match=r"bad\.npz.*must be an \.npz file"):
+            gradlab.SimulationResult.load(tmp_path / "bad.npz")
+    np.save(tmp_path / "array.npy", np.ones(3))
+    with pytest.raises(gradlab.GradlabError, match=r"array\.npy.*must be an \.npz file"):
+        gradlab.SimulationResult.load(tmp_path / "array.npy")
+    np.savez(tmp_path / "other.npz", manifest="[]", value=np.ones(3))
     with pytest.raises(gradlab.GradlabError, match="not a saved simulation"):
-        gradlab.SimulationResult.load(tmp_path / "bad.npz")
+        gradlab.SimulationResult.load(tmp_path / "other.npz")
+
+
+def test_a_bad_seed_is_told() -> None:
+    with pytest.raises(gradlab.GradlabError, match=r"seed must be a whole number of at least 0 .* not -1"):
+        simulate("infonce", engine="monte_carlo", seed=-1, grid=2, batches=2)
+    with pytest.raises(gradlab.GradlabError, match="not -1"):
+        gradlab.verify("infonce", seed=-1)
 
 
 def test_a_seed_repeats_and_a_generator_moves_on() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 from pathlib import Path
 
@@ -191,9 +192,26 @@ def test_transfer_scores_and_then_clears_up(inputs, tmp_path, monkeypatch) -> No
     assert table.transfer_average_count["infonce"] == 1
     assert 0 < table.transfer_average_mean["untuned, first_last"] <= 1
     assert not list(tmp_path.rglob("*.safetensors"))
+    more = settings(seeds=2, transfer_seeds=2)
+    again = Study.open(str(inputs["model"]), inputs["train_file"], inputs["sts"], tmp_path / "study", more, parts=["repairs"])  # fmt: skip
+    assert "1 finished runs have no encoder left" in again.budget(timed=False).text()
 
 
 class TestBadInput:
+    def test_what_the_scores_need_is_there_before_the_first_step(self, inputs, tmp_path) -> None:
+        sts = tmp_path / "senteval"
+        shutil.copytree(inputs["sts"], sts)
+        shutil.rmtree(sts / "MR")
+        study = {"output": tmp_path / "study", "parts": ["repairs"]}
+        arguments = str(inputs["model"]), inputs["train_file"], sts
+        Study.open(*arguments, settings=settings(transfer_seeds=0), **study)
+        with pytest.raises(GradlabError, match="MR cannot be evaluated"):
+            Study.open(*arguments, settings=settings(transfer_seeds=1), **study)
+        shutil.rmtree(sts / "SICK")
+        with pytest.raises(GradlabError, match="SICK-R cannot be evaluated"):
+            Study.open(*arguments, settings=settings(transfer_seeds=0), **study)
+        Study.open(*arguments, settings=settings(), **{**study, "parts": ["assumptions"]})
+
     def test_other_settings_or_data_in_the_folder(self, inputs, tmp_path) -> None:
         study(inputs, tmp_path / "study", ["assumptions"], seeds=1)
         with pytest.raises(GradlabError, match=r"other settings \(learning_rate.*choose another --output"):

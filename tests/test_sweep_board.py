@@ -111,6 +111,15 @@ def test_a_finished_run_is_kept(board):
     assert states(board) == [FINISHED, WAITING, WAITING, WAITING]
 
 
+def test_another_metric_is_read_from_the_same_results(board, url):
+    for value in (0.1, 0.2):
+        board.finish(board.claim(), value, {"stsb_dev": value, "diagnostics/uniformity": -10 * value})
+    other = Board(parse_spec({**CONTENT, "metric": "diagnostics/uniformity"}), url)
+    assert [run.value for run in other.runs()] == [-1.0, -2.0, None, None]
+    with pytest.raises(GradlabError, match=r"did not measure 'diagnostics/loss'.*diagnostics/uniformity"):
+        Board(parse_spec({**CONTENT, "metric": "diagnostics/loss"}), url).runs()
+
+
 def test_a_dead_workers_run_is_done_again_and_no_other(board):
     first, second = board.claim(), board.claim()
     die(board, first)

@@ -220,6 +220,11 @@ def test_lines_for_bad_input(folder):
         code, error = run_here(*arguments)
         assert (code, message in error, error.count("\n")) == (2, True, 0)
     write(folder)
+    plain = (folder / "spec.toml").read_text()
+    (folder / "spec.toml").write_text('evaluate = ["MR"]\n' + plain)
+    code, error = run_here()  # before anything is trained
+    assert (code, "MR cannot be evaluated" in error, error.count("\n")) == (2, True, 0)
+    write(folder)
     code, error = run_here("--status")
     assert (code, "no sweep has been begun" in error) == (2, True)
     assert not (folder / "runs").exists()

@@ -173,6 +173,7 @@ def test_stages_begin_from_the_best():
         ({"direction": "up"}, "maximize or minimize"),
         ({"name": "a b"}, "name has letters"),
         ({"points": [3]}, "points must be tables"),
+        ({"evaluate": ["STS17"]}, "unknown task 'STS17'"),
     ],
 )
 def test_bad_sweeps(content, message):
@@ -215,6 +216,18 @@ def test_settings_as_text():
         parse_value("batch_size", "many")
     with pytest.raises(GradlabError, match="unknown setting"):
         parse_value("batchsize", "8")
+
+
+def test_a_table_of_loss_settings_for_all_runs_stays_theirs():
+    """A table that were kept as it is would be changed by every point that adds to it."""
+    spec = made(points=[{"loss": "arccon", "loss_settings": {"margin": 0.2}}, {"loss": "infonce"}])
+    spec = spec.with_base({"loss_settings": {"temperature": 0.1}})
+    spec.check()
+    assert [point.settings.get("loss_settings.margin") for point in spec.points({})] == [0.2, None]
+    assert {point.settings["loss_settings.temperature"] for point in spec.points({})} == {0.1}
+    assert "loss_settings" not in spec.base
+    with pytest.raises(GradlabError, match=r"loss_settings\.margin is varied"):
+        spec.with_base({"loss_settings": {"margin": 1}})
 
 
 def test_flat_names_and_tables():

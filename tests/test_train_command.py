@@ -97,6 +97,26 @@ def test_resume_takes_the_runs_own_configuration(bert, tmp_path, monkeypatch, ca
     assert "another configuration (seed: 42, not 5)" in err
 
 
+def test_settings_of_the_loss_add_to_those_of_the_configuration(bert, tmp_path, monkeypatch, capsys):
+    file = tmp_path / "settings.json"
+    settings = {"temperature": 0.1, "margin": 0.2}
+    config = {"model": str(bert), "train_file": str(write_sentences(tmp_path)), "loss": "modified_mhe", "loss_settings": settings,
+              "batch_size": 8, "max_steps": 1, "max_length": 16, "device": "cpu", "diagnostics_every": 0}  # fmt: skip
+    file.write_text(json.dumps(config))
+
+    def settings_of(name, *arguments):
+        output = tmp_path / name
+        code, _, err = run(monkeypatch, capsys, "--config", file, "--output", output, *arguments)
+        assert code == 0, err
+        return config_of(output).loss_settings
+
+    assert settings_of("one", "--set", "margin=0.3") == {"temperature": 0.1, "margin": 0.3}
+    assert settings_of("other", "--loss", "met", "--set", "margin=0.3") == {"margin": 0.3}
+    assert settings_of("published", "--set", "preset=roberta") == {"preset": "roberta"}
+    same = run(monkeypatch, capsys, "--resume", "--output", tmp_path / "one", "--set", "margin=0.3")
+    assert same[0] == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -47,6 +47,12 @@ def test_bad_settings_are_refused_in_one_line(change, message):
     assert "\n" not in str(caught.value)
 
 
+def test_types_are_checked_before_a_recipe_reckons_with_them():
+    content = {"model": "m", "train_file": "f", "output": "o", "recipe": "esimcse", "backbone": "bert-base"}
+    with pytest.raises(GradlabError, match="batch_size must be of type int, not '64'"):
+        TrainConfig.from_dict({**content, "batch_size": "64"})
+
+
 def test_missing_and_unreadable_configurations(tmp_path):
     with pytest.raises(GradlabError, match="lacks 'train_file'"):
         TrainConfig.from_dict({"model": "m", "output": "o"})

@@ -132,6 +132,14 @@ def test_absent_files_and_encodings_are_named(tmp_path):
     assert list(read_sentences(path, encoding="latin-1")) == ["café"]
 
 
+def test_half_a_character_in_json_is_refused_with_its_line(tmp_path):
+    path = write(tmp_path / "a.jsonl", b'{"text": "whole \\ud83d\\ude00"}\n{"text": "half \\ud83d"}\n')
+    sentences = read_sentences(path)
+    assert next(sentences) == "whole 😀"
+    with pytest.raises(GradlabError, match="line 2: half of a surrogate pair"):
+        next(sentences)
+
+
 def test_tokens_equal_those_of_transformers(tmp_path, tokenizer):
     path = write(tmp_path / "s.txt", "\n".join(SENTENCES).encode())
     tokens = tokenize(path, tokenizer, 9)

@@ -13,6 +13,7 @@ from gradlab.encoder import Encoder
 from gradlab.errors import GradlabError
 from gradlab.evaluate.sts import cosines
 from gradlab.figures.tables import Table, rounded
+from gradlab.seeds import random_generator
 from gradlab.train.augment import SentenceAugmentation, get_augmentation
 from gradlab.train.augment.vocabulary import Ids
 from gradlab.train.batches import pack
@@ -59,7 +60,7 @@ def edited_similarities(
         augmentation = get_augmentation(edit, tokenizer=encoder.tokenizer, longest=encoder.max_length)
         if not isinstance(augmentation, SentenceAugmentation):
             raise GradlabError(f"{edit} changes embeddings, no sentence; choose out of {', '.join(EDITS)}")
-        generator = np.random.default_rng(seed)
+        generator = random_generator(seed)
         views = [augmentation.batch(sequences, generator) for _ in range(draws)]
         similar = np.concatenate([cosines(originals, embed_ids(encoder, view)) for view in views])
         pairs = [(one, other) for view in views for one, other in zip(view, sequences, strict=True)]

@@ -61,8 +61,16 @@ class FinishedRun:
 
     @property
     def distance(self) -> float:
-        """`traceable_distance` at the momentum of the last step."""
-        return traceable_distance(self.decays[-1], self.config.queue_size, self.config.batch_size)
+        """`traceable_distance` at the momentum of the last step; infinite where that is 1."""
+        return self.distance_at(self.steps - 1)
+
+    def distance_at(self, step: int) -> float:
+        """`traceable_distance` at the momentum of a step, from 0; infinite where that is 1."""
+        momentum, config = self.decays[step], self.config
+        if momentum == 1:
+            return math.inf
+        # A step queues all of its batches.
+        return traceable_distance(momentum, config.queue_size, config.batch_size * config.accumulation)
 
 
 def find_runs(folders: Iterable[str | Path]) -> list[FinishedRun]:
@@ -103,13 +111,13 @@ def distances_of(run: FinishedRun) -> Table:
     steps, ages = run.history.series("train", "queue_age_max")
     if not steps:
         raise GradlabError(f"the run {run.name!r} recorded no ages; it has no queue")
-    decays, config = run.decays, run.config
+    decays = run.decays
     # What was recorded after step t was seen by the step before.
     measured = [
         float(measured_distances([-1 if math.isnan(age) else age], step - 1, decays)[0])
         for step, age in zip(steps, ages, strict=True)
     ]
-    formula = [traceable_distance(decays[step - 1], config.queue_size, config.batch_size) for step in steps]
+    formula = [run.distance_at(step - 1) for step in steps]
     return rounded({"step": steps, "oldest": ages, "measured": measured, "formula": formula})
 
 

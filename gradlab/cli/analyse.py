@@ -257,7 +257,7 @@ def spectrum(
     output: Path,
     formats: tuple[str, ...],
 ) -> None:
-    """Singular values of the embeddings of STS-B's test sentences (MoCoSE, Fig. 7)."""
+    """Singular values of the embeddings of STS-B's test sentences (MoCoSE, Figure 7)."""
     from gradlab.analyses.figures import draw_spectra
     from gradlab.analyses.singular import rank_of
     from gradlab.analyses.singular import spectrum as measure

@@ -38,9 +38,9 @@ NAME.json (settings, versions); the name tells loss, settings and batch.
 @click.option("--batch-size", default=64, show_default=True, type=click.IntRange(2), help="Sentences.")
 @click.option("--dim", default=256, show_default=True, type=click.IntRange(2),
               help="Dimensions; may be fewer than sentences.")  # fmt: skip
-@click.option("--seed", default=0, show_default=True, help="Seed of the batch.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the batch.")
 @click.option("--embeddings", type=click.Path(dir_okay=False, path_type=Path),
-              help="Take the batch from an .npz file: anchors, positives[, extra_negatives], (N, D) each.")  # fmt: skip
+              help="Take the batch from an .npz file: anchors, positives[, extra_negatives], a sentence a row.")  # fmt: skip
 @click.option(
     "--allow-residual",
     is_flag=True,

@@ -37,7 +37,9 @@ and NAME.json (all settings and versions); the name tells loss, quantity and set
 )
 @click.option("--negatives", default=127, show_default=True, help="Negatives an anchor.")
 @click.option("--batches", default=1000, show_default=True, help="Sampled batches a cell (monte_carlo).")
-@click.option("--seed", default=0, show_default=True, help="Seed of the draws (monte_carlo).")
+@click.option(
+    "--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the draws (monte_carlo)."
+)
 @click.option("--device", default="cpu", show_default=True, help="cpu or cuda (monte_carlo).")
 @click.option("--output", default="figures", show_default=True, type=click.Path(path_type=Path),
               help="Folder to write to.")  # fmt: skip

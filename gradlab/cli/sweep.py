@@ -80,10 +80,11 @@ def command(
         return
 
     from gradlab.sweep.board import Board
-    from gradlab.sweep.data import check_data
+    from gradlab.sweep.data import check_data, check_evaluation
 
     folder = output or Path("runs") / spec.name
     if not status:
+        check_evaluation(spec)
         _make_folder(folder)
     board = Board(spec, storage or _local(folder, status), heartbeat, create=not status)
     check_data(board, folder)

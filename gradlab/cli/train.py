@@ -132,7 +132,10 @@ def command(
         click.echo(_shown({**base, **given}))
         return
     if assignments or "loss" in given:
-        given["loss_settings"] = _loss_settings(_loss({**base, **given}), assignments)
+        settings = _loss_settings(_loss({**base, **given}), assignments)
+        if "preset" not in settings and _loss({**base, **given}) == _loss(base):
+            settings = {**base.get("loss_settings", {}), **settings}
+        given["loss_settings"] = settings
     missing = [name for name in ("model", "train_file", "output") if name not in {**base, **given}]
     if missing:
         raise GradlabError(

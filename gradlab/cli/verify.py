@@ -32,7 +32,7 @@ relative to max(1, largest entry). '=' marks a convention in which the loss decl
     "--batch-size", default=32, show_default=True, type=click.IntRange(2), help="Sentences a batch."
 )
 @click.option("--dim", default=64, show_default=True, type=click.IntRange(2), help="Dimensions.")
-@click.option("--seed", default=0, show_default=True, help="Seed of the batches.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the batches.")
 @click.option("--per-batch", is_flag=True, help="A line for each kind of batch.")
 def command(
     loss_name: str | None, assignments: tuple[str, ...], batch_size: int, dim: int, seed: int, per_batch: bool

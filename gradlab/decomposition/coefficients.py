@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from gradlab.decomposition.evaluation import Batch, CheckedLoss
 from gradlab.errors import GradlabError
+from gradlab.gradient import project
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -55,11 +56,6 @@ class Reading:
     def scale(self) -> Tensor:
         """Largest coefficient of each anchor in absolute value, (N,)."""
         return self.coefficients.abs().amax(dim=1)
-
-
-def project(anchors: Tensor, rows: Tensor) -> Tensor:
-    """``T_i rows_i``: rows (N, D) without their part along the unit anchors (N, D)."""
-    return rows - (rows * anchors).sum(dim=1, keepdim=True) * anchors
 
 
 def vectors(batch: Batch) -> Tensor:
@@ -172,7 +168,7 @@ def _without_own(coefficients: Tensor) -> Tensor:
 def _compare(
     batch: Batch, coefficients: Tensor, error: Tensor, diverges: Tensor, tangent_gradient: Tensor
 ) -> Reading:
-    residual = tangent_gradient - project(batch.anchors, coefficients @ vectors(batch))
+    residual = tangent_gradient - project(coefficients @ vectors(batch), batch.anchors)
     return Reading(coefficients, error, residual, diverges)
 
 

@@ -9,10 +9,11 @@ from array_api_compat import array_namespace, is_numpy_array
 
 from gradlab._arrays import Array, detach
 from gradlab.decomposition.adapters import held_parameters, two_views
-from gradlab.decomposition.coefficients import Reading, lift, project, read_lifted, read_span
+from gradlab.decomposition.coefficients import Reading, lift, read_lifted, read_span
 from gradlab.decomposition.evaluation import ROUNDING, Batch, CheckedLoss, Evaluation
 from gradlab.decomposition.result import Decomposition
 from gradlab.errors import GradlabError
+from gradlab.gradient import project
 from gradlab.views import Views, check_views, unit_rows
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ def decompose(
         _check_repeats(loss, batch, here)
         _check_uses_positives(loss, batch, here)
         turned_batch, turned = _turn(loss, batch)
-        tangent = project(batch.anchors, here.gradient)
+        tangent = project(here.gradient, batch.anchors)
         obstacle = ""
         if not here.agrees_with(turned, tolerance):
             obstacle = (

@@ -7,6 +7,7 @@ import os
 import numpy as np
 
 from gradlab.errors import GradlabError
+from gradlab.files import read_arrays
 
 
 def load_batch(path: str | os.PathLike[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
@@ -15,13 +16,7 @@ def load_batch(path: str | os.PathLike[str]) -> tuple[np.ndarray, np.ndarray, np
     Raises:
         GradlabError: no such file, not an .npz file, or without those arrays.
     """
-    try:
-        with np.load(path, allow_pickle=False) as arrays:
-            found = {name: arrays[name] for name in arrays.files}
-    except (OSError, ValueError, AttributeError, TypeError) as error:
-        raise GradlabError(
-            f"cannot read embeddings from {os.fspath(path)!r}: it must be an .npz file"
-        ) from error
+    found = read_arrays(path)
     for name in ("anchors", "positives"):
         if name not in found:
             raise GradlabError(

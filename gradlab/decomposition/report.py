@@ -121,13 +121,12 @@ def write(found: Decomposition, base: Path, manifest: Mapping[str, Any]) -> None
     save(figure, Path(f"{base}.png"))
     write_csv(f"{base}.csv", found.columns())
     names = ("other_view_gradient", "same_view_gradient", "positive", "residual")
+    arrays = {name: to_numpy(getattr(found, name)) for name in names}
+    for name in ("anchors", "positives", "extra_negatives"):  # as `gradlab decompose --embeddings` reads them
+        if getattr(found.views, name) is not None:
+            arrays[name] = to_numpy(getattr(found.views, name))
     with atomic_path(f"{base}.npz") as path:
-        np.savez_compressed(
-            path,
-            anchors=to_numpy(found.views.anchors),
-            positives=to_numpy(found.views.positives),
-            **{name: to_numpy(getattr(found, name)) for name in names},
-        )
+        np.savez_compressed(path, **arrays)
     write_json(f"{base}.json", manifest)
 
 

@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from gradlab.evaluate.report import STS_TASKS, TRANSFER_TASKS, EvaluationResult
-from gradlab.evaluate.run import evaluate, task_names
+from gradlab.evaluate.run import check_tasks, evaluate, task_names
 from gradlab.evaluate.sts import stsb_dev
 
-__all__ = ["STS_TASKS", "TRANSFER_TASKS", "EvaluationResult", "evaluate", "stsb_dev", "task_names"]
+__all__ = [
+    "STS_TASKS",
+    "TRANSFER_TASKS",
+    "EvaluationResult",
+    "check_tasks",
+    "evaluate",
+    "stsb_dev",
+    "task_names",
+]

@@ -145,6 +145,23 @@ def evaluate(
     return result
 
 
+def check_tasks(data: str | os.PathLike[str], tasks: str | Iterable[str], folds: int = 10) -> None:
+    """Read every file of these tasks, as `evaluate` will; for programs that evaluate after long work.
+
+    Args:
+        data, tasks, folds: as for `evaluate`.
+
+    Raises:
+        GradlabError: for an unknown task, a file that is absent or malformed, or too few examples for the folds.
+    """
+    absent = _load(downstream(data), task_names(tasks), "test", folds)[1]
+    for task, why in absent.items():
+        more = (
+            f" (nor can {', '.join(other for other in absent if other != task)})" if len(absent) > 1 else ""
+        )
+        raise GradlabError(f"{task} cannot be evaluated: {why}{more}")
+
+
 def _load(
     folder: Path, wanted: list[str], split: str, folds: int
 ) -> tuple[dict[str, list[Pairs] | TransferTask], dict[str, str]]:

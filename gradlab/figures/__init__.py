@@ -1,1 +1,1 @@
-"""Figures: every function takes an axis and returns ``(fig, ax)``; nothing draws on import."""
+"""Figures: a ``draw`` takes the tables of its ``compute``, other functions an axis; nothing draws on import."""

@@ -166,6 +166,9 @@ class Probe:
                 return (
                     closed_form(self.loss, unit.anchors, positives, unit.extra_negatives) if agrees else None
                 )
+            if _gathers(self._original):
+                self._give_up("it gathers sentences of other processes, which are not asked for them here")
+                return None
             loss = self._copy()
             views = [
                 rows.cpu() for rows in (unit.anchors, positives, unit.extra_negatives) if rows is not None
@@ -235,6 +238,15 @@ class Probe:
     def _give_up(self, reason: str) -> None:
         self.method = "embeddings only"
         self.note = self.note or f"The components of the loss are not recorded: {reason}."
+
+
+def _gathers(loss: Any) -> bool:
+    """Whether calling the loss is a collective: alone, one process would wait for the others for ever."""
+    distributed = torch.distributed.is_available() and torch.distributed.is_initialized()
+    if not distributed or torch.distributed.get_world_size() == 1:
+        return False
+    parts = loss.modules() if isinstance(loss, nn.Module) else [loss]
+    return any(getattr(part, "gather_across_devices", False) for part in parts)
 
 
 def closed_form(loss: Loss, anchors: Tensor, positives: Tensor, extra: Tensor | None) -> Components:

@@ -124,10 +124,19 @@ class Watcher:
             extra_negatives: (M, D) or None.
             value: the loss that was computed from them, to compare with.
         """
+        number = value.detach() if isinstance(value, Tensor) else value
+
+        def find() -> Batch:
+            whole = None if number is None else float(number)
+            return Batch(anchors, positives, extra_negatives, value=whole)
+
+        self.look(find)
+
+    def look(self, find: Callable[[], Batch]) -> None:
+        """A step of a loop of your own: record the batch that ``find`` gives if this step is to be recorded."""
         step, self._step = self._step, self._step + 1
         if self.wants(step):
-            number = float(value.detach()) if isinstance(value, Tensor) else value
-            self.record(step, lambda: Batch(anchors, positives, extra_negatives, value=number))
+            self.record(step, find)
 
     def record(self, step: int, find: Callable[[], Batch], dataset: str = "") -> None:
         """Measure a batch now and write it down; an error in doing so ends the watching, not the run.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gradlab.errors import GradlabError
-from gradlab.files import atomic_path, versions
+from gradlab.files import atomic_path, read_arrays, versions
 from gradlab.losses.base import Loss
 from gradlab.losses.registry import get_loss
 
@@ -81,12 +81,14 @@ class SimulationResult:
         }
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write arrays and settings to one ``.npz`` file, atomically.
+        """Write arrays and settings to one ``.npz`` file, atomically; the ending is added where it is missing.
 
         Raises:
             GradlabError: a folder that cannot be written to.
         """
-        path = Path(path).with_suffix(".npz")
+        path = Path(path)
+        if path.suffix != ".npz":
+            path = path.with_name(f"{path.name}.npz")
         arrays: dict[str, Any] = {"mu_pos": self.mu_pos, "mu_neg": self.mu_neg, "value": self.value}
         for name in ("standard_error", "pass_probability"):
             if getattr(self, name) is not None:
@@ -102,24 +104,23 @@ class SimulationResult:
         Raises:
             GradlabError: a file that is not such a result.
         """
+        arrays = read_arrays(path)
         try:
-            with np.load(path, allow_pickle=False) as file:
-                manifest = json.loads(str(file["manifest"]))
-                arrays = {name: file[name] for name in file.files if name != "manifest"}
-        except (OSError, ValueError, KeyError) as error:
+            manifest = json.loads(str(arrays.pop("manifest")))
+            own = {"loss", "hyperparameters", "quantity", "engine", "mu_pos", "mu_neg", "versions"}
+            return cls(
+                loss=get_loss(manifest["loss"], **manifest["hyperparameters"]),
+                quantity=manifest["quantity"],
+                engine=manifest["engine"],
+                settings={key: value for key, value in manifest.items() if key not in own},
+                standard_error=arrays.pop("standard_error", None),
+                pass_probability=arrays.pop("pass_probability", None),
+                **arrays,
+            )
+        except (KeyError, TypeError, ValueError) as error:
             raise GradlabError(
                 f"{str(path)!r} is not a saved simulation ({error}); use SimulationResult.save"
             ) from error
-        own = {"loss", "hyperparameters", "quantity", "engine", "mu_pos", "mu_neg", "versions"}
-        return cls(
-            loss=get_loss(manifest["loss"], **manifest["hyperparameters"]),
-            quantity=manifest["quantity"],
-            engine=manifest["engine"],
-            settings={key: value for key, value in manifest.items() if key not in own},
-            standard_error=arrays.pop("standard_error", None),
-            pass_probability=arrays.pop("pass_probability", None),
-            **arrays,
-        )
 
     def plot(self, ax: Axes | None = None) -> tuple[Figure, Axes]:
         """Heatmap of the value over both mean angles, in fractions of π."""

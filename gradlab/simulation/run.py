@@ -10,6 +10,7 @@ from gradlab.errors import GradlabError, nearest
 from gradlab.losses.base import Loss, PairLoss
 from gradlab.losses.gates import ConstantGate, SoftGate
 from gradlab.losses.registry import get_loss
+from gradlab.seeds import random_generator
 from gradlab.similarity import Negatives, PairSimilarity
 from gradlab.simulation import exact, monte_carlo
 from gradlab.simulation.result import SimulationResult
@@ -88,7 +89,7 @@ def simulate(
         estimate = _exact(loss, quantity, setting)
     else:
         check_device(device)
-        generator = np.random.default_rng(seed)
+        generator = random_generator(seed)
         settings |= {
             "batches": int(batches),
             "seed": int(seed) if isinstance(seed, (int, np.integer)) else None,

@@ -29,6 +29,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gradlab.errors import GradlabError
+from gradlab.seeds import random_generator
 from gradlab.similarity import PairSimilarity
 from gradlab.views import unit_rows
 
@@ -117,12 +118,7 @@ def sample_views(
     for name, spread in (("sigma_pos", sigma_pos), ("sigma_neg", 0.0 if sigma_neg is None else sigma_neg)):
         if not 0 <= spread < math.inf:
             raise GradlabError(f"{name} must be a spread in radians of at least 0, not {spread!r}")
-    try:
-        rng = np.random.default_rng(seed)
-    except (TypeError, ValueError) as error:
-        raise GradlabError(
-            f"seed must be a whole number of at least 0 or a generator, not {seed!r}"
-        ) from error
+    rng = random_generator(seed)
     recipe = _recipe(mu_neg, sigma_neg, batch_size, dim)
     anchors = _anchors(recipe, batches, batch_size, dim, rng)
     # Drawn angles outside [0, π] need no folding: cosines fold them, and the direction is symmetric.
@@ -145,6 +141,9 @@ def other_view_cosine(
     with ``ξ`` independent of the rest: other-view angles centre near ``arccos(cos μ_pos cos μ_neg)``, nearer to
     π/2 than ``μ_neg``. Exact for what `sample_views` gives with these arguments (to leading order in the spread
     where ``sigma_neg`` is None, which means the natural one and is for ``mu_neg`` up to π/2).
+
+    Raises:
+        GradlabError: ``mu_neg`` above π/2 without ``sigma_neg``.
     """
     if sigma_neg is None:
         if mu_neg > math.pi / 2:

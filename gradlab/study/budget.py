@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gradlab.study.runs import TRANSFER, Task
+from gradlab.study.runs import STS, TRANSFER, Task
 from gradlab.study.settings import StudySettings
 
 # Steps of the trial, and those at its beginning that only warm up.
@@ -67,6 +67,7 @@ class Budget:
         seconds: estimated, without the transfer tasks.
         jobs: runs side by side.
         device: where they run.
+        lost: encoders that were deleted before the scores that are now asked for.
     """
 
     runs: int
@@ -76,6 +77,7 @@ class Budget:
     seconds: float
     jobs: int
     device: str
+    lost: int = 0
 
     def text(self) -> str:
         """For people."""
@@ -88,6 +90,11 @@ class Budget:
             )
         if self.transfer:
             lines.append(f"then the transfer tasks for {self.transfer} encoders, some minutes each")
+        if self.lost:
+            lines.append(
+                f"{self.lost} finished runs have no encoder left for the scores that are asked for now; delete their folders "
+                "in runs/ to have them made again"
+            )
         return "\n".join(lines)
 
 
@@ -132,7 +139,9 @@ def measure(tasks: Sequence[Task]) -> Speed:
 def budget(tasks: Sequence[Task], jobs: int, device: str, speed: Speed | None) -> Budget:
     """The cost of these runs; without ``speed`` the time is not known."""
     left = [task for task in tasks if task.result() is None]
+    unscored = [task for task in tasks if task not in left and STS in task.missing()]
     seconds = [speed.run(task) + speed.scores(task) if speed else math.nan for task in left]
+    seconds += [speed.scores(task) if speed else math.nan for task in unscored]
     steps = speed.steps if speed else 0
     return Budget(
         runs=len(tasks),
@@ -144,6 +153,7 @@ def budget(tasks: Sequence[Task], jobs: int, device: str, speed: Speed | None) -
         seconds=sum(seconds) / jobs,
         jobs=jobs,
         device=device,
+        lost=sum(bool(task.lost()) for task in tasks),
     )
 
 

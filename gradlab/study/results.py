@@ -58,8 +58,8 @@ class Run:
             ("transfer_average", TRANSFER_TASKS, transfer),
         ):
             each = {task: _float(values.get(task)) for task in tasks}
-            present = [each[task] for task in tasks if task in values]
-            found |= each | {name: float(np.mean(present)) if present else math.nan}
+            # Over all of them or not at all: an average over fewer is another number.
+            found |= each | {name: float(np.mean(list(each.values())))}
         return found
 
     @functools.cached_property

@@ -112,6 +112,7 @@ class Study:
             GradlabError: bad input, or a folder with a study of other data or another model.
         """
         from gradlab.encoder import Encoder
+        from gradlab.evaluate import check_tasks
         from gradlab.evaluate.sts import load_stsb_dev
         from gradlab.study.manifest import describe
         from gradlab.train.distributed import find_device
@@ -121,6 +122,10 @@ class Study:
         wanted = check_parts(parts)
         check_file(Path(train_file))
         load_stsb_dev(sts)
+        if "repairs" in wanted:
+            for group, seeds in (("sts", settings.sts_seeds), ("transfer", settings.transfer_seeds)):
+                if seeds:
+                    check_tasks(sts, group)
         found = find_device(device)
         cores = os.cpu_count() or 1
         if jobs is not None and jobs < 1:

@@ -74,7 +74,15 @@ class Task:
 
     def missing(self) -> list[str]:
         """The scores, :data:`STS` and :data:`TRANSFER`, that are wanted of a finished run and still can be had."""
-        if not (self.folder / RESULT).exists() or not (self.folder / "best").is_dir():
+        return self._without() if (self.folder / "best").is_dir() else []
+
+    def lost(self) -> list[str]:
+        """Those that cannot be had any more, as the run's encoder was deleted before they were asked for."""
+        result = read_json(self.folder / RESULT) or {}
+        return [] if (self.folder / "best").is_dir() or result.get("best_step") is None else self._without()
+
+    def _without(self) -> list[str]:
+        if not (self.folder / RESULT).exists():
             return []
         wanted = [
             name for name, asked in ((STS, self.planned.sts), (TRANSFER, self.planned.transfer)) if asked

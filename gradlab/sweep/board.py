@@ -142,7 +142,7 @@ class Board:
 
     def finish(self, claim: Claim, value: float, results: dict[str, Any]) -> bool:
         """Record a run's result; False if it is no longer this worker's."""
-        return self._end(claim, self._states.COMPLETE, [value], results=results)
+        return self._end(claim, self._states.COMPLETE, [value], results={self.spec.metric: value, **results})
 
     def fail(self, claim: Claim, error: str) -> bool:
         """Record that a run failed, and why; False if it is no longer this worker's."""
@@ -213,13 +213,23 @@ class Board:
         for key, tried in trials.items():
             state = self._state(tried)
             if state in (FINISHED, FAILED):
-                scores[key] = tried[-1].value if state == FINISHED else None
+                scores[key] = self._score(tried[-1]) if state == FINISHED else None
         runs: dict[str, Run] = {}
         for point in self.spec.points(scores):
             for seed, key in point.runs.items():
                 runs.setdefault(key, self._run(key, point, seed, trials.get(key, [])))
         waiting = {key: tried for key, tried in trials.items() if tried[-1].state == self._states.WAITING}
         return runs, waiting
+
+    def _score(self, trial: Any) -> float:
+        """The metric of a finished run: the spec's, which may have changed since the run."""
+        results: dict[str, float] = trial.user_attrs["results"]
+        if self.spec.metric not in results:
+            raise GradlabError(
+                f"finished runs of the sweep {self.spec.name!r} did not measure {self.spec.metric!r} (they measured "
+                f"{', '.join(results)}); give the sweep another name, or keep its metric"
+            )
+        return results[self.spec.metric]
 
     def _state(self, tried: list[Any]) -> str:
         """Of a run, from its trials, the last of which counts."""
@@ -253,7 +263,7 @@ class Board:
             point,
             seed,
             state,
-            last.value if state == FINISHED else None,
+            self._score(last) if state == FINISHED else None,
             last.user_attrs.get("results"),
             begun[-1].user_attrs.get("worker", "") if begun else "",
             error,

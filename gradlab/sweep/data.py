@@ -1,4 +1,4 @@
-"""The results of a sweep are of one training file, unless it varies that."""
+"""What a sweep reads: one training file, unless it varies that, and all that its runs are evaluated on."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from gradlab.errors import GradlabError
 from gradlab.sweep.board import FINISHED, RUNNING, Board, Run
 from gradlab.sweep.run import run_folder
 from gradlab.sweep.settings import content_of
+from gradlab.sweep.spec import Spec
 
 
 def check_data(board: Board, output: Path) -> None:
@@ -34,6 +35,19 @@ def check_data(board: Board, output: Path) -> None:
             f"{len(others)} runs of this sweep were trained on another file than {others[0].settings['train_file']!r} "
             f"({name}, for one); give another --output, or with --storage another name in the sweep's file"
         )
+
+
+def check_evaluation(spec: Spec) -> None:
+    """Read every file that the encoders will be evaluated on.
+
+    Raises:
+        GradlabError: if one is absent or malformed.
+    """
+    from gradlab.evaluate import check_tasks
+
+    if spec.evaluate:
+        for folder in dict.fromkeys(point.settings["sts"] for point in spec.points({})):
+            check_tasks(folder, spec.evaluate)
 
 
 def _recorded(run: Run, output: Path) -> str:

@@ -103,4 +103,7 @@ def _evaluate(spec: Spec, folder: Any, config: Any) -> dict[str, float]:
     place = folder.best if folder.best.exists() else folder.encoder
     encoder = Encoder.load(place, device=find_device(config.device))
     result = evaluate(encoder.encode, config.sts, spec.evaluate, name=str(place), pooler=encoder.pooler)
+    if result.not_evaluated:  # an average over fewer tasks is another number
+        task, why = next(iter(result.not_evaluated.items()))
+        raise GradlabError(f"{task} could not be evaluated: {why}")
     return {**result.averages, **result.sts, **result.transfer()}

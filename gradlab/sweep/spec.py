@@ -93,6 +93,7 @@ class Spec:
         Raises:
             GradlabError: a setting that the sweep varies.
         """
+        changes = flatten(changes)
         varied = {*self.grid, *(name for one in self.points_given for name in one)}
         varied |= {name for stage in self.stages for name in stage}
         for name in changes:
@@ -104,7 +105,11 @@ class Spec:
 
     def check(self) -> None:
         """Raise GradlabError for the first point that no run could be made of (stages: for each of their values)."""
+        from gradlab.evaluate.run import task_names
+
         self._check_metric()
+        if self.evaluate:
+            task_names(self.evaluate)
         stages = [list(combinations(stage)) for stage in self.stages]
         for varied, label in self._heads():
             for more in [{}, *(one for stage in stages for one in stage)]:

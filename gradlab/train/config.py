@@ -213,10 +213,11 @@ class TrainConfig:
         Raises:
             GradlabError: for unknown, missing or ill-typed settings, or an unknown recipe.
         """
-        known = [item.name for item in dataclasses.fields(cls)]
+        known = {item.name: item for item in dataclasses.fields(cls)}
         for name in content:
             if name not in known:
                 raise GradlabError(f"unknown setting {name!r} in the configuration.{nearest(name, known)}")
+        content = {name: _checked(known[name], value) for name, value in content.items()}
         for name in ("model", "train_file", "output"):
             if name not in content:
                 raise GradlabError(f"the configuration lacks {name!r}")

@@ -52,7 +52,7 @@ class RunFolder:
         """The manifest.
 
         Raises:
-            GradlabError: if there is none or it is unreadable.
+            GradlabError: if there is none, it is unreadable, or not that of a run.
         """
         try:
             content: dict[str, Any] = json.loads(self.manifest_file.read_text(encoding="utf-8"))
@@ -60,6 +60,8 @@ class RunFolder:
             raise GradlabError(f"{str(self.path)!r} holds no run to resume (no manifest.json)") from error
         except (OSError, ValueError) as error:
             raise GradlabError(f"cannot read {self.manifest_file}: {reason(error)}") from error
+        if not isinstance(content, dict) or not {"config", "status"} <= content.keys():
+            raise GradlabError(f"{self.manifest_file} is not the manifest of a training run")
         return content
 
     def check_free(self) -> None:

@@ -144,6 +144,8 @@ def _json_lines(lines: Iterator[str], path: Path, column: str | None) -> Iterato
             raise GradlabError(
                 f"{path}, line {number}: not JSON ({error}); expected one object a line"
             ) from error
+        if "\\ud" in line.lower() and not _is_text(row):
+            raise GradlabError(f"{path}, line {number}: half of a surrogate pair, which is no character")
         if isinstance(row, str) and column is None:
             yield row
             continue
@@ -154,6 +156,15 @@ def _json_lines(lines: Iterator[str], path: Path, column: str | None) -> Iterato
         if value is not None and not isinstance(value, str):
             raise GradlabError(f"{path}, line {number}: {column!r} is no string")
         yield value or ""
+
+
+def _is_text(row: Any) -> bool:
+    """Whether what was read from JSON is Unicode: escapes can name halves of characters."""
+    try:
+        json.dumps(row, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _table(lines: Iterator[str], path: Path, delimiter: str, column: str | None) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Second views of a sentence: one file an augmentation, all reached by name.
+"""Second views of a sentence, found by themselves and reached by name.
 
 >>> import numpy as np
 >>> from gradlab.train.augment import get_augmentation
