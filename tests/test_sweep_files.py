@@ -52,7 +52,7 @@ def test_every_run_is_a_valid_one(name, light):
     keys = [key for point in points for key in point.runs.values()]
     assert len(keys) == len(set(keys))
     if light:
-        assert spec.base["max_steps"] <= 200
+        assert spec.base["max_steps"] <= (800 if name == "mocose-long" else 200)
         assert all(len(point.seeds) >= (1 if spec.stages else 3) for point in points)
 
 
