@@ -60,6 +60,9 @@ def read_runs(sweep: Path) -> list[tuple[dict[str, object], Series]]:
         series: Series = {}
         for step, _, name, value in read_metrics(manifest.parent / "metrics.csv"):
             series.setdefault(name, {})[step] = value
+        # Without heads the loss compares what the encoder gives.
+        for name, of_loss in {"encoder_cosine": "negative_cosine", "encoder_rank": "effective_rank"}.items():
+            series.setdefault(name, series[of_loss])
         runs.append((content["config"], series))
     return runs
 
