@@ -73,9 +73,9 @@ def read_arrays(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
         with np.load(path, allow_pickle=False) as file:
             return {name: file[name] for name in file.files}
     except (OSError, EOFError, ValueError, TypeError, AttributeError, zipfile.BadZipFile) as error:
-        raise GradlabError(
-            f"cannot read {os.fspath(path)!r}: it must be an .npz file ({reason(error)})"
-        ) from error
+        # Of other files numpy says that they may be loaded unsafely, which they may not.
+        why = f" ({error.strerror})" if isinstance(error, OSError) and error.strerror else ""
+        raise GradlabError(f"cannot read {os.fspath(path)!r}: it must be an .npz file{why}") from error
 
 
 def write_json(path: str | os.PathLike[str], content: Any) -> Path:

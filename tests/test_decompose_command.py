@@ -175,6 +175,9 @@ def test_own_embeddings(workspace):
     again = load_batch(written)
     assert again[2].shape == (3, 4)
     np.testing.assert_allclose(np.linalg.norm(again[2], axis=1), 1, rtol=1e-15)
+    (workspace / "notes.npz").write_text("no arrays")
+    with pytest.raises(gradlab.GradlabError, match=r"^cannot read 'notes\.npz': it must be an \.npz file$"):
+        load_batch("notes.npz")
     np.savez("half.npz", anchors=views["anchors"])
     with pytest.raises(gradlab.GradlabError, match="no array 'positives'"):
         load_batch("half.npz")

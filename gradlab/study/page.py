@@ -126,7 +126,7 @@ def _gap_rows(table: pd.DataFrame) -> list[list[Any]]:
         [
             row["difference"],
             row["interval"],
-            f"{row['count']} {row['unit']}",
+            _count(row),
             _interval_of(row, 180 / math.pi, 3),
         ]
         for _, row in table.iterrows()
@@ -295,9 +295,15 @@ def _comparisons(tables: Frames, name: str) -> str:
         p = row.get("p", math.nan)
         rows.append(
             [f"{_title(row['first'])} − {_title(row['second'])}", METRICS[row["metric"]], row["interval"],
-             f"{int(row['count'])} {row['unit']}", _interval_of(row, 100, 2), "" if math.isnan(p) else f"{p:.2g}"]
+             _count(row), _interval_of(row, 100, 2), "" if math.isnan(p) else f"{p:.2g}"]
         )  # fmt: skip
     return _table(["difference", "score x 100", "interval", "of", "mean [95%]", "p"], rows)
+
+
+def _count(row: pd.Series) -> str:
+    """How many seeds or sentences an interval is over."""
+    count, unit = int(row["count"]), str(row["unit"])
+    return f"{count} {unit.removesuffix('s') if count == 1 else unit}"
 
 
 def _title(condition: str) -> str:
