@@ -12,42 +12,42 @@ from typing import TYPE_CHECKING, Any
 from gradlab._version import __version__
 
 if TYPE_CHECKING:
-    from gradlab.blocks import BlockwiseLoss, blockwise
     from gradlab.decomposition import Decomposition, decompose
     from gradlab.errors import GradlabError
-    from gradlab.gradient import Components
-    from gradlab.integrations.watching import watch
+    from gradlab.geometry.similarity import Negatives, PairSimilarity
+    from gradlab.gradient.paradigm import autograd_gradient, autograd_split, components
+    from gradlab.gradient.verification import verify
+    from gradlab.large_batch import BlockwiseLoss, blockwise
     from gradlab.losses.base import BatchLoss, Loss, PairLoss
+    from gradlab.losses.components import Components
+    from gradlab.losses.recombination import recombine
     from gradlab.losses.registry import get_loss, loss_names, register
-    from gradlab.paradigm import autograd_gradient, autograd_split, components
-    from gradlab.recombination import recombine
-    from gradlab.similarity import Negatives, PairSimilarity
+    from gradlab.monitor.watching import watch
     from gradlab.simulation import SimulationResult, simulate
-    from gradlab.verification import verify
 
 _HOMES = {
     "BatchLoss": "gradlab.losses.base",
-    "BlockwiseLoss": "gradlab.blocks",
-    "Components": "gradlab.gradient",
+    "BlockwiseLoss": "gradlab.large_batch",
+    "Components": "gradlab.losses.components",
     "Decomposition": "gradlab.decomposition",
     "GradlabError": "gradlab.errors",
     "Loss": "gradlab.losses.base",
-    "Negatives": "gradlab.similarity",
+    "Negatives": "gradlab.geometry.similarity",
     "PairLoss": "gradlab.losses.base",
-    "PairSimilarity": "gradlab.similarity",
+    "PairSimilarity": "gradlab.geometry.similarity",
     "SimulationResult": "gradlab.simulation",
-    "autograd_gradient": "gradlab.paradigm",
-    "autograd_split": "gradlab.paradigm",
-    "blockwise": "gradlab.blocks",
-    "components": "gradlab.paradigm",
+    "autograd_gradient": "gradlab.gradient.paradigm",
+    "autograd_split": "gradlab.gradient.paradigm",
+    "blockwise": "gradlab.large_batch",
+    "components": "gradlab.gradient.paradigm",
     "decompose": "gradlab.decomposition",
     "get_loss": "gradlab.losses.registry",
     "loss_names": "gradlab.losses.registry",
-    "recombine": "gradlab.recombination",
+    "recombine": "gradlab.losses.recombination",
     "register": "gradlab.losses.registry",
     "simulate": "gradlab.simulation",
-    "verify": "gradlab.verification",
-    "watch": "gradlab.integrations.watching",
+    "verify": "gradlab.gradient.verification",
+    "watch": "gradlab.monitor.watching",
 }
 
 __all__ = ["__version__", *sorted(_HOMES)]

@@ -8,8 +8,8 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import gradlab
+from gradlab.geometry.views import Views
 from gradlab.losses.base import Loss
-from gradlab.views import Views
 
 
 def reductions(loss: Loss) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import save_file
 
 import gradlab
-from gradlab.encoder import Encoder
+from gradlab.encoder.model import Encoder
 from gradlab.train.distributed import Processes
 from gradlab.train.objective import MLP, Objective, freeze_unused
 from gradlab.train.random_state import seed_everything

@@ -11,7 +11,9 @@ import torch
 from scipy.stats import rankdata, spearmanr
 
 from gradlab import GradlabError, get_loss
-from gradlab.analyses import (
+from gradlab.encoder.model import Encoder
+from gradlab.evaluate.sts import Pairs
+from gradlab.papers.analyses import (
     branch_distance,
     branch_distances,
     by_age,
@@ -22,10 +24,8 @@ from gradlab.analyses import (
     spectrum,
     traceable_distance,
 )
-from gradlab.analyses.edits import embed_ids
-from gradlab.analyses.length import LONGEST, load_sets
-from gradlab.encoder import Encoder
-from gradlab.evaluate.sts import Pairs
+from gradlab.papers.analyses.edits import embed_ids
+from gradlab.papers.analyses.length import LONGEST, load_sets
 from gradlab.train.momentum import decay
 from gradlab.train.queue import Queue
 from tests.senteval_folder import make_senteval

@@ -10,13 +10,20 @@ import pytest
 from click.testing import CliRunner
 
 from gradlab import GradlabError
-from gradlab.analyses import branch_distance, length_bias, measured_distances, spectrum
-from gradlab.analyses import figures as draw
-from gradlab.analyses.runs import FinishedRun, distances_of, find_runs, path_of, queue_of, summarise_runs
 from gradlab.cli.analyse import command
-from gradlab.encoder import Encoder
-from gradlab.figures.tables import read_table
-from gradlab.report.history import History
+from gradlab.encoder.model import Encoder
+from gradlab.monitor.history import History
+from gradlab.papers.analyses import branch_distance, length_bias, measured_distances, spectrum
+from gradlab.papers.analyses import figures as draw
+from gradlab.papers.analyses.runs import (
+    FinishedRun,
+    distances_of,
+    find_runs,
+    path_of,
+    queue_of,
+    summarise_runs,
+)
+from gradlab.plotting.tables import read_table
 from gradlab.train import TrainConfig, train
 from gradlab.train.momentum import decay
 from tests.senteval_folder import make_senteval

@@ -11,7 +11,7 @@ import torch
 from scipy.stats import binomtest, chisquare
 
 from gradlab import GradlabError
-from gradlab.encoder import Encoder
+from gradlab.encoder.model import Encoder
 from gradlab.train.augment import augmentation_names, get_augmentation
 from gradlab.train.augment.draws import draw_places, largest_count
 from gradlab.train.augment.insertion import STOP_WORDS

@@ -16,12 +16,12 @@ from array_api_compat import array_namespace
 from blockwise_helpers import LargestTensor, assert_equal_to_autograd, gradients, reductions, unit, views
 
 import gradlab
-from gradlab.blocks.batch_evaluation import BatchEvaluation
-from gradlab.blocks.pair_evaluation import PairEvaluation
-from gradlab.blocks.products import CPU_ENTRIES, FEWEST_ROWS, default_block_size
+from gradlab.geometry.views import Views
+from gradlab.large_batch.batch_evaluation import BatchEvaluation
+from gradlab.large_batch.pair_evaluation import PairEvaluation
+from gradlab.large_batch.products import CPU_ENTRIES, FEWEST_ROWS, default_block_size
 from gradlab.losses.base import BatchLoss, Loss, PairLoss
 from gradlab.losses.registry import loss_class
-from gradlab.views import Views
 
 PAIR_NAMES = [name for name in gradlab.loss_names() if issubclass(loss_class(name), PairLoss)]
 RECOMBINED = [

@@ -12,8 +12,8 @@ import torch
 from blockwise_helpers import assert_equal_to_autograd, gradients, unit, views
 
 import gradlab
+from gradlab.geometry.views import Views
 from gradlab.losses.base import BatchLoss
-from gradlab.views import Views
 
 MODIFIED = ["modified_mhe", "modified_mhs", "modified_barlow_twins", "modified_vicreg"]
 TAU, RATIO = 0.1, 1.3

@@ -193,7 +193,7 @@ def test_an_interruption_waits_for_the_import_and_the_second_does_not() -> None:
 
 
 def test_interrupted_is_exit_130_and_leaves_no_half_files(run, monkeypatch, tmp_path: Path) -> None:
-    from gradlab.figures import style
+    from gradlab.plotting import style
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt

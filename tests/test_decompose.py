@@ -13,9 +13,9 @@ from torch.nn.functional import cross_entropy, mse_loss, normalize
 import gradlab
 from gradlab.decomposition import coefficients
 from gradlab.decomposition.matching import nearest_losses
+from gradlab.gradient.verification import BATCHES
 from gradlab.losses.base import PairLoss
 from gradlab.losses.registry import loss_class
-from gradlab.verification import BATCHES
 
 NAMES = gradlab.loss_names()
 PAIR_NAMES = [name for name in NAMES if issubclass(loss_class(name), PairLoss)]
@@ -651,7 +651,7 @@ def test_an_unknown_loss_matches_nothing():
 
 
 def test_the_blockwise_and_the_trainers_form_of_a_loss_are_the_same_loss():
-    from gradlab.blocks import blockwise
+    from gradlab.large_batch import blockwise
 
     anchors, positives = batch(9, 20)
     whole = gradlab.decompose("met", anchors, positives)

@@ -195,7 +195,7 @@ def test_projection_says_what_chance_would_leave(workspace):
 
 @pytest.mark.parametrize("name", ["arccon", "mhe", "mpt"])
 def test_picture_has_labelled_panels(name):
-    from gradlab.verification import BATCHES
+    from gradlab.gradient.verification import BATCHES
 
     found = gradlab.decompose(name, *BATCHES["paired"](np.random.default_rng(0), 10, 20))
     figure, axes = found.plot()

@@ -10,7 +10,7 @@ import torch
 
 import gradlab
 from gradlab import GradlabError
-from gradlab.diagnostics import (
+from gradlab.gradient.diagnostics import (
     ACTIVE,
     BINS,
     alignment,

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from gradlab import GradlabError
-from gradlab.encoder import POOLERS, Encoder
+from gradlab.encoder.model import POOLERS, Encoder
 from gradlab.folders import atomic_folder, recover_folder
 from tests.tiny_models import make_bert, make_roberta, make_sentences
 

@@ -200,7 +200,7 @@ class TestCommand:
         return CliRunner().invoke(cli, ["evaluate", *map(str, arguments)])
 
     def test_evaluates_a_model_folder(self, bert: Path, data: Path, tmp_path: Path) -> None:
-        from gradlab.encoder import Encoder
+        from gradlab.encoder.model import Encoder
 
         output = tmp_path / "result.json"
         options = ["--pooler", "mean", "--folds", 2, "--jobs", 1, "--output", output]

@@ -176,7 +176,7 @@ class TestStsbDev:
             stsb_dev(encode, tmp_path / path)
 
     def test_untuned_small_bert(self, shared: Path) -> None:
-        from gradlab.encoder import Encoder
+        from gradlab.encoder.model import Encoder
 
         encoder = Encoder.load(shared / "models/tinybert-4l-312d", pooler="cls")
         assert stsb_dev(encoder, shared / "data/senteval") == pytest.approx(0.479, abs=0.001)

@@ -16,14 +16,22 @@ from matplotlib.text import Text
 
 import gradlab
 from gradlab import cli
-from gradlab.figures import hardest_share, lemma_accuracy, noncontrastive, style
-from gradlab.figures.catalogue import FIGURES, TRAINED, TheoryFigure, choose, draw_figures, figure_names
-from gradlab.figures.heatmap import describe, draw_grid, heatmap
-from gradlab.figures.live import LiveHeatmap, explore
-from gradlab.figures.tables import Tables, grid_of, grid_table, read_table, rounded, select, stack
-from gradlab.lemma import gets_closer
+from gradlab.geometry.triple import Triple
+from gradlab.gradient.lemma import gets_closer
+from gradlab.papers.unified.figures import hardest_share, lemma_accuracy, noncontrastive
+from gradlab.papers.unified.figures.catalogue import (
+    FIGURES,
+    TRAINED,
+    TheoryFigure,
+    choose,
+    draw_figures,
+    figure_names,
+)
+from gradlab.plotting import style
+from gradlab.plotting.heatmap import describe, draw_grid, heatmap
+from gradlab.plotting.live import LiveHeatmap, explore
+from gradlab.plotting.tables import Tables, grid_of, grid_table, read_table, rounded, select, stack
 from gradlab.simulation.sphere import sample_views
-from gradlab.triple import Triple
 
 COMMITTED = Path(__file__).resolve().parents[1] / "figures"
 every_figure = pytest.mark.parametrize("figure", FIGURES, ids=lambda figure: figure.stem)
@@ -188,7 +196,7 @@ def test_style_leaves_no_trace() -> None:
 
 def test_drawing_needs_neither_pyplot_nor_torch(tmp_path: Path) -> None:
     code = (
-        "import sys; from gradlab.figures.catalogue import draw_figures; draw_figures(['12', '2'], sys.argv[1]);"
+        "import sys; from gradlab.papers.unified.figures.catalogue import draw_figures; draw_figures(['12', '2'], sys.argv[1]);"
         "print([m for m in ('matplotlib.pyplot', 'torch', 'pandas', 'ipywidgets') if m in sys.modules])"
     )
     made = subprocess.run(

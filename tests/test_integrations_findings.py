@@ -7,9 +7,9 @@ import warnings
 import pytest
 
 import gradlab
-from gradlab.integrations.watcher import TrainingWarning
-from gradlab.report.findings import CHECKS, findings
-from gradlab.report.history import History
+from gradlab.monitor.findings import CHECKS, findings
+from gradlab.monitor.history import History
+from gradlab.monitor.watcher import TrainingWarning
 from tests.sentence_training import columns_of, make_trainer
 from tests.tiny_models import make_bert
 

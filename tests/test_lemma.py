@@ -14,7 +14,7 @@ import torch
 
 import gradlab
 from gradlab.errors import GradlabError
-from gradlab.lemma import (
+from gradlab.gradient.lemma import (
     KINDS,
     Triple,
     gets_closer,
@@ -467,9 +467,7 @@ def test_accuracy_falls_as_steps_grow():
 
 
 def test_import_is_light():
-    code = (
-        "import sys, gradlab.lemma; print([m for m in ('torch', 'matplotlib', 'pandas') if m in sys.modules])"
-    )
+    code = "import sys, gradlab.gradient.lemma; print([m for m in ('torch', 'matplotlib', 'pandas') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 

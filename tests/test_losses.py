@@ -11,11 +11,11 @@ import pytest
 import torch
 
 import gradlab
+from gradlab.geometry.similarity import Negatives, PairSimilarity
+from gradlab.geometry.views import unit_rows
+from gradlab.gradient.verification import BATCHES
 from gradlab.losses.base import BatchLoss, PairLoss
 from gradlab.losses.registry import loss_class
-from gradlab.similarity import Negatives, PairSimilarity
-from gradlab.verification import BATCHES
-from gradlab.views import unit_rows
 
 NAMES = gradlab.loss_names()
 PAIR_NAMES = [name for name in NAMES if issubclass(loss_class(name), PairLoss)]
@@ -164,7 +164,7 @@ def test_a_trainable_scalar(name: str) -> None:
     assert bool(torch.isfinite(raw.grad).all())
     assert float(raw.grad.abs().max()) > 0
     total = loss(anchors, positives, reduction="sum")
-    if loss.value_of(gradlab.views.Views(anchors, positives)).ndim:
+    if loss.value_of(gradlab.geometry.views.Views(anchors, positives)).ndim:
         each = loss(anchors, positives, reduction="none")
         assert each.shape == (16,)
         torch.testing.assert_close(total, each.sum())
@@ -193,7 +193,7 @@ def test_losses_are_values(name: str) -> None:
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_same_kind_and_dtype_out(name: str, kind: str, dtype: str) -> None:
     views = [x.astype(np.float64) for x in BATCHES["paired"](np.random.default_rng(3), 8, 5)]
-    views = [gradlab.views.unit_rows(x.astype(dtype)) for x in views]
+    views = [gradlab.geometry.views.unit_rows(x.astype(dtype)) for x in views]
     if kind == "torch":
         views = [torch.from_numpy(x) for x in views]
     parts = gradlab.components(name, *views)
@@ -290,7 +290,7 @@ def test_a_new_loss_is_one_class() -> None:
     """The example of the README: registered, it is simulated and verified like the others."""
     from gradlab.losses import registry
     from gradlab.losses.softmax_family import SoftmaxLoss
-    from gradlab.parameters import parameter
+    from gradlab.settings.declaration import parameter
 
     try:
 

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 import gradlab
-from gradlab.verification import BATCHES
-from gradlab.views import check_views, unit_rows
+from gradlab.geometry.views import check_views, unit_rows
+from gradlab.gradient.verification import BATCHES
 
 
 def views(seed: int = 0, count: int = 6, dim: int = 5) -> tuple[np.ndarray, np.ndarray]:

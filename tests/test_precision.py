@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import gradlab
-from gradlab.similarity import Negatives, PairSimilarity
+from gradlab.geometry.similarity import Negatives, PairSimilarity
 
 mp.mp.dps = 50
 
@@ -92,7 +92,9 @@ def test_components_of_nearly_collapsed_embeddings(name: str, spread: float) -> 
     rng = np.random.default_rng(0)
     centre = rng.normal(size=16)
     centre /= np.linalg.norm(centre)
-    views = [gradlab.views.unit_rows(centre + spread / 4 * rng.normal(size=(6, 16))) for _ in range(2)]
+    views = [
+        gradlab.geometry.views.unit_rows(centre + spread / 4 * rng.normal(size=(6, 16))) for _ in range(2)
+    ]
     loss = gradlab.get_loss(name)
     parts = gradlab.components(loss, *views)
     for i in range(6):
@@ -111,7 +113,9 @@ def test_gradient_of_a_nearly_collapsed_batch() -> None:
     rng = np.random.default_rng(1)
     centre = rng.normal(size=8)
     centre /= np.linalg.norm(centre)
-    anchors, positives = (gradlab.views.unit_rows(centre + 1e-6 * rng.normal(size=(4, 8))) for _ in range(2))
+    anchors, positives = (
+        gradlab.geometry.views.unit_rows(centre + 1e-6 * rng.normal(size=(4, 8))) for _ in range(2)
+    )
     parts = gradlab.components("met", anchors, positives)
     scale = parts.weight.max()
     assert scale > 1e5

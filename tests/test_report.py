@@ -16,14 +16,14 @@ from hypothesis import strategies as st
 import gradlab
 from gradlab import GradlabError
 from gradlab.cli.commands import cli
+from gradlab.monitor.findings import findings
+from gradlab.monitor.history import History
+from gradlab.monitor.metrics import Metrics
+from gradlab.monitor.recorded_run import read_run
 from gradlab.report import charts, write_report
 from gradlab.report.charts import Series, histogram_chart, line_chart
-from gradlab.report.findings import findings
-from gradlab.report.history import History
 from gradlab.report.numbers import decades, labels, percent, short, ticks
-from gradlab.report.run import read_run
 from gradlab.report.words import aspects
-from gradlab.train.metrics import Metrics
 
 torch = pytest.importorskip("torch")
 

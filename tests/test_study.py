@@ -13,13 +13,13 @@ from scipy import stats
 
 from gradlab.cli.study import command as study_command
 from gradlab.errors import Diverged, GradlabError
-from gradlab.lemma import tangent_bounds
+from gradlab.geometry.triple import Triple
+from gradlab.gradient.lemma import tangent_bounds
+from gradlab.gradient.paradigm import components
 from gradlab.losses.registry import get_loss
-from gradlab.paradigm import components
-from gradlab.simulation.sphere import sample_views
-from gradlab.study import conjecture3
-from gradlab.study.assumptions import normality
-from gradlab.study.conditions import (
+from gradlab.papers.unified.study import conjecture3
+from gradlab.papers.unified.study.assumptions import normality
+from gradlab.papers.unified.study.conditions import (
     ALWAYS_OPEN,
     CONTRASTIVE,
     NO_DISSIPATION,
@@ -30,19 +30,19 @@ from gradlab.study.conditions import (
     plan,
     twice,
 )
-from gradlab.study.conjecture2 import hardest_shares
-from gradlab.study.conjecture3 import batch_triples, published_filter
-from gradlab.study.manifest import command
-from gradlab.study.observe import Observer, negative_angles, positive_angles
-from gradlab.study.settings import PARTS, PRESETS, StudySettings, check_parts
-from gradlab.study.statistics import (
+from gradlab.papers.unified.study.conjecture2 import hardest_shares
+from gradlab.papers.unified.study.conjecture3 import batch_triples, published_filter
+from gradlab.papers.unified.study.manifest import command
+from gradlab.papers.unified.study.observe import Observer, negative_angles, positive_angles
+from gradlab.papers.unified.study.settings import PARTS, PRESETS, StudySettings, check_parts
+from gradlab.papers.unified.study.statistics import (
     OVER_SENTENCES,
     Interval,
     over_seeds,
     over_sentences,
     spearman_difference_over_sentences,
 )
-from gradlab.study.verdicts import (
+from gradlab.papers.unified.study.verdicts import (
     CONJECTURE,
     INCONCLUSIVE,
     NOT_SUPPORTED,
@@ -54,7 +54,7 @@ from gradlab.study.verdicts import (
     verdict,
     verdicts_table,
 )
-from gradlab.triple import Triple
+from gradlab.simulation.sphere import sample_views
 
 
 @pytest.fixture(scope="module")

@@ -12,9 +12,9 @@ import pytest
 
 from gradlab.cli import main
 from gradlab.errors import Diverged, GradlabError
-from gradlab.study import StudySettings, observe, run_study
-from gradlab.study.figures import FIGURES, read_tables
-from gradlab.study.run import Study
+from gradlab.papers.unified.study import StudySettings, observe, run_study
+from gradlab.papers.unified.study.figures import FIGURES, read_tables
+from gradlab.papers.unified.study.run import Study
 from tests.senteval_folder import make_senteval
 from tests.tiny_models import make_bert
 from tests.train_helpers import write_sentences
@@ -128,7 +128,7 @@ class TestWhole:
 
     def test_called_again_it_trains_nothing(self, whole: Path, inputs, monkeypatch) -> None:
         before = tables_of(whole)
-        monkeypatch.setattr("gradlab.study.runs._train_and_score", None)
+        monkeypatch.setattr("gradlab.papers.unified.study.runs._train_and_score", None)
         again = study(
             inputs, whole.parent, None, seeds=2, sweep_seeds=1, variant_seeds=1,
             margins=(0.3, 1.0), temperatures=(0.05, 0.3), ratios=(0.5, 2.0),
@@ -182,8 +182,8 @@ def test_a_diverged_run_is_a_result(inputs, tmp_path, monkeypatch) -> None:
 
 
 def test_transfer_scores_and_then_clears_up(inputs, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr("gradlab.study.conditions.CONTRASTIVE", ("infonce",))
-    monkeypatch.setattr("gradlab.study.conditions.REPAIRS", {})
+    monkeypatch.setattr("gradlab.papers.unified.study.conditions.CONTRASTIVE", ("infonce",))
+    monkeypatch.setattr("gradlab.papers.unified.study.conditions.REPAIRS", {})
     report = study(inputs, tmp_path / "study", ["repairs"], seeds=2, transfer_seeds=1)
     runs = read_tables(report)["runs"].set_index("seed")
     assert 0 < runs.transfer_average[0] <= 1

@@ -15,10 +15,10 @@ from click.testing import CliRunner
 
 from gradlab import GradlabError
 from gradlab.cli.sweep import command
+from gradlab.monitor.metrics import read_metrics
 from gradlab.sweep.board import FINISHED, RUNNING, WAITING, Board
 from gradlab.sweep.run import run_folder
 from gradlab.sweep.spec import read_spec
-from gradlab.train.metrics import read_metrics
 from tests.tiny_models import make_bert
 from tests.train_helpers import write_sentences, write_stsb
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gradlab.analyses import traceable_distance
+from gradlab.papers.analyses import traceable_distance
 from gradlab.sweep import read_spec
 from gradlab.sweep.settings import configure
 

@@ -20,11 +20,11 @@ from torch.nn.functional import normalize
 
 import gradlab
 from gradlab import GradlabError
-from gradlab.diagnostics import diagnose
-from gradlab.encoder import Encoder
+from gradlab.encoder.model import Encoder
+from gradlab.gradient.diagnostics import diagnose
+from gradlab.monitor.metrics import read_metrics
 from gradlab.train import Callback, Objective, TrainConfig, train
 from gradlab.train.distributed import Processes
-from gradlab.train.metrics import read_metrics
 from gradlab.train.objective import MLP
 from gradlab.train.parts import Parts
 from tests.branches_worker import SETTINGS, two_steps

@@ -16,10 +16,10 @@ import pytest
 import torch
 
 from gradlab import GradlabError
+from gradlab.monitor.metrics import read_metrics
 from gradlab.train import Callback, train
 from gradlab.train import checkpoint as checkpoint_module
 from gradlab.train.checkpoint import newest_checkpoint
-from gradlab.train.metrics import read_metrics
 from gradlab.train.random_state import random_state, restore_random_state, seed_everything, undisturbed
 from gradlab.train.run_folder import resumable_config
 from tests.tiny_models import make_bert, make_roberta

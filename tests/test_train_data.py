@@ -279,7 +279,7 @@ def test_groups_hold_every_sequence_once_with_least_padding(groups, multiple):
 @pytest.mark.parametrize("make", [make_bert, make_roberta])
 @pytest.mark.parametrize("pooler", ["cls", "mean", "first_last"])
 def test_grouping_changes_no_embedding(tmp_path, make, pooler):
-    from gradlab.encoder import Encoder
+    from gradlab.encoder.model import Encoder
 
     encoder = Encoder.load(make(tmp_path / "model"), pooler)
     sequences = [np.array(encoder.tokenizer(sentence)["input_ids"]) for sentence in SENTENCES]

@@ -13,9 +13,9 @@ import torch
 from safetensors.torch import load_file
 
 from gradlab import GradlabError
+from gradlab.monitor.metrics import read_metrics
 from gradlab.train import train
 from gradlab.train.distributed import Processes, find_device
-from gradlab.train.metrics import read_metrics
 from tests.gradient_worker import gradient, sequences_of
 from tests.tiny_models import make_bert, make_sentences
 from tests.train_helpers import final_weights, same_weights, small_config, write_stsb

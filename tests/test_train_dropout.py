@@ -7,7 +7,7 @@ import pytest
 import torch
 from scipy import stats
 
-from gradlab.encoder import Encoder
+from gradlab.encoder.model import Encoder
 from gradlab.losses.registry import get_loss
 from gradlab.train import dropout as dropout_module
 from gradlab.train.dropout import FastDropout, dropout

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 import gradlab
-from gradlab.encoder import Encoder
+from gradlab.encoder.model import Encoder
 from gradlab.train.fgsm import FGSM, PreviousFGSM
 from gradlab.train.heads import predictor, projection
 from gradlab.train.objective import Objective

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from gradlab import GradlabError
-from gradlab.encoder import Encoder
+from gradlab.encoder.model import Encoder
 from gradlab.train.momentum import MODULES, Momentum, decay, embedding_layer, parse_modules
 from tests.tiny_models import make_bert
 

@@ -13,16 +13,16 @@ import pytest
 import torch
 
 from gradlab import GradlabError
-from gradlab.encoder import Encoder
+from gradlab.encoder.model import Encoder
 from gradlab.losses.registry import get_loss
+from gradlab.monitor.collapse import indistinct, reason, ruined
+from gradlab.monitor.failures import FailureWatch
+from gradlab.monitor.findings import findings
+from gradlab.monitor.history import History
+from gradlab.monitor.metrics import read_metrics
+from gradlab.monitor.recorded_run import read_run
 from gradlab.report import write_report
-from gradlab.report.collapse import indistinct, reason, ruined
-from gradlab.report.findings import findings
-from gradlab.report.history import History
-from gradlab.report.run import read_run
 from gradlab.train import Callback, TrainConfig, train
-from gradlab.train.failures import FailureWatch
-from gradlab.train.metrics import read_metrics
 from gradlab.train.recipes import BACKBONES, OURS, backbone_of, describe, recipe, recipe_names
 from tests.test_train_command import run
 from tests.tiny_models import make_bert, make_roberta

@@ -14,11 +14,11 @@ import torch
 
 import gradlab
 from gradlab import GradlabError
-from gradlab.encoder import Encoder
+from gradlab.encoder.model import Encoder
+from gradlab.monitor.metrics import read_metrics
 from gradlab.train import Callback, Objective, train
 from gradlab.train.checkpoint import newest_checkpoint
 from gradlab.train.loop import finished
-from gradlab.train.metrics import read_metrics
 from tests.tiny_models import make_bert, make_roberta
 from tests.train_helpers import final_weights, same_weights, small_config, write_stsb
 
@@ -215,7 +215,7 @@ def test_grouping_changes_no_loss(bert, tmp_path):
 
 
 def test_diagnostics_of_the_batch_are_those_of_its_embeddings(bert, tmp_path):
-    from gradlab.diagnostics import diagnose
+    from gradlab.gradient.diagnostics import diagnose
 
     seen = []
 

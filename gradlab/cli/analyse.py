@@ -13,7 +13,7 @@ from gradlab.cli.commands import Group
 from gradlab.cli.options import data_option, device_option, pooler_option
 
 if TYPE_CHECKING:
-    from gradlab.analyses import LengthBias
+    from gradlab.papers.analyses import LengthBias
 
 EPILOG = """\b
 Examples:
@@ -70,12 +70,12 @@ def distance(
     if not folders:
         if momentum is None or queue_size is None or batch_size is None:
             raise GradlabError("give runs, or --momentum, --queue-size and --batch-size")
-        from gradlab.analyses.distance import traceable_distance
+        from gradlab.papers.analyses.distance import traceable_distance
 
         click.echo(f"{traceable_distance(momentum, queue_size, batch_size):.4f}")
         return
-    from gradlab.analyses.figures import draw_distances, draw_finite_steps, row_of
-    from gradlab.analyses.runs import distances_of, find_runs
+    from gradlab.papers.analyses.figures import draw_distances, draw_finite_steps, row_of
+    from gradlab.papers.analyses.runs import distances_of, find_runs
 
     for run in find_runs(folders):
         table = distances_of(run)
@@ -99,8 +99,8 @@ def setting(
     folders: tuple[Path, ...], x: str, metrics: tuple[str, ...], output: Path, formats: tuple[str, ...]
 ) -> None:
     """Results of runs and sweeps against a setting, or the maximum traceable distance: mean and spread over seeds."""
-    from gradlab.analyses.figures import columns_as_text, draw_summaries
-    from gradlab.analyses.runs import find_runs, summarise_runs
+    from gradlab.papers.analyses.figures import columns_as_text, draw_summaries
+    from gradlab.papers.analyses.runs import find_runs, summarise_runs
 
     wanted = metrics or ("stsb_dev",)
     table = summarise_runs(find_runs(folders), x, wanted)
@@ -113,9 +113,9 @@ def setting(
 @_output
 def path(folders: tuple[Path, ...], output: Path, formats: tuple[str, ...]) -> None:
     """Alignment and uniformity over the steps of runs."""
-    from gradlab.analyses.figures import draw_paths
-    from gradlab.analyses.runs import find_runs, path_of
-    from gradlab.figures.tables import stack
+    from gradlab.papers.analyses.figures import draw_paths
+    from gradlab.papers.analyses.runs import find_runs, path_of
+    from gradlab.plotting.tables import stack
 
     paths = {run.name: path_of(run) for run in find_runs(folders)}
     for name, table in paths.items():
@@ -134,8 +134,8 @@ def path(folders: tuple[Path, ...], output: Path, formats: tuple[str, ...]) -> N
 @_output
 def queue(folder: Path, device: str, output: Path, formats: tuple[str, ...]) -> None:
     """What the queue in a run's newest checkpoint does to the gradient, by its size and by the age of its rows."""
-    from gradlab.analyses.figures import columns_as_text, draw_by_age, draw_by_size, row_of
-    from gradlab.analyses.runs import queue_of
+    from gradlab.papers.analyses.figures import columns_as_text, draw_by_age, draw_by_size, row_of
+    from gradlab.papers.analyses.runs import queue_of
 
     found = queue_of(folder, device)
     for name, table in found.items():
@@ -168,10 +168,10 @@ def length_bias(
     formats: tuple[str, ...],
 ) -> None:
     """Whether sentences of similar length are taken to be more similar (ESimCSE, Table 1)."""
-    from gradlab.analyses.figures import columns_as_text, draw_length_bias
-    from gradlab.analyses.length import length_bias as measure
-    from gradlab.analyses.length import load_sets, words
-    from gradlab.figures.tables import stack
+    from gradlab.papers.analyses.figures import columns_as_text, draw_length_bias
+    from gradlab.papers.analyses.length import length_bias as measure
+    from gradlab.papers.analyses.length import load_sets, words
+    from gradlab.plotting.tables import stack
 
     sets = load_sets(data, split)
     count: Callable[[str], int] = words
@@ -224,9 +224,9 @@ def edits(
     """How similar encoders find sentences and edited ones (ESimCSE, Table 2)."""
     import itertools
 
-    from gradlab.analyses.edits import EDITS, edited_similarities
-    from gradlab.analyses.figures import columns_as_text
-    from gradlab.figures.tables import stack
+    from gradlab.papers.analyses.edits import EDITS, edited_similarities
+    from gradlab.papers.analyses.figures import columns_as_text
+    from gradlab.plotting.tables import stack
     from gradlab.train.sentences import read_sentences
 
     chosen = list(itertools.islice(read_sentences(sentences, column), count))
@@ -258,12 +258,12 @@ def spectrum(
     formats: tuple[str, ...],
 ) -> None:
     """Singular values of the embeddings of STS-B's test sentences (MoCoSE, Figure 7)."""
-    from gradlab.analyses.figures import draw_spectra
-    from gradlab.analyses.singular import rank_of
-    from gradlab.analyses.singular import spectrum as measure
     from gradlab.evaluate.folder import downstream
     from gradlab.evaluate.sts import load_sts
-    from gradlab.figures.tables import stack
+    from gradlab.papers.analyses.figures import draw_spectra
+    from gradlab.papers.analyses.singular import rank_of
+    from gradlab.papers.analyses.singular import spectrum as measure
+    from gradlab.plotting.tables import stack
 
     sentences = list(dict.fromkeys(load_sts(downstream(data), "STS-B", "test")[0].sentences))
     found = {}
@@ -278,7 +278,7 @@ def spectrum(
 
 def _encoders(models: Sequence[str], pooler: str | None, device: str) -> Any:
     """Name and encoder of each ``--model``; a name before ``=`` comes before the path's own."""
-    from gradlab.encoder import Encoder
+    from gradlab.encoder.model import Encoder
     from gradlab.train.distributed import find_device
 
     for text in models:
@@ -303,8 +303,8 @@ def _write(
     figure: Any = None,
     formats: Sequence[str] = (),
 ) -> None:
-    from gradlab.figures.style import save
     from gradlab.files import write_csv
+    from gradlab.plotting.style import save
 
     written = [] if table is None else [write_csv(output / f"{name}.csv", table)]
     if figure is not None:

@@ -90,7 +90,7 @@ def _batch(embeddings: Path | None, options: dict[str, Any]) -> tuple[tuple[Any,
     import numpy as np
 
     from gradlab.decomposition.embeddings import load_batch
-    from gradlab.verification import BATCHES
+    from gradlab.gradient.verification import BATCHES
 
     if embeddings is not None:
         return load_batch(embeddings), {"embeddings": str(embeddings)}

@@ -74,7 +74,7 @@ def command(model: str, data: Path, output: Path | None, style: str, **options: 
     if output is not None:
         _check_writable(output)
 
-    from gradlab.encoder import Encoder
+    from gradlab.encoder.model import Encoder
     from gradlab.train.distributed import find_device
 
     device, batch_size = find_device(options.pop("device")), options.pop("batch_size")

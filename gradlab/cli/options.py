@@ -61,7 +61,7 @@ def parse_assignments(assignments: Iterable[str]) -> dict[str, str]:
 def build_loss(name: str, assignments: Iterable[str]) -> Any:
     """The loss of ``--loss`` and ``--set``."""
     from gradlab.losses.registry import get_loss, loss_class
-    from gradlab.parameters import parse_parameters
+    from gradlab.settings.declaration import parse_parameters
 
     texts = parse_assignments(assignments)
     preset = texts.pop("preset", None)

@@ -23,8 +23,8 @@ file. The page holds verdicts in words, curves, histograms and the settings; it 
 )
 def command(run: Path, output: Path | None) -> None:
     """Write the report of a training run, as one HTML page."""
+    from gradlab.monitor.recorded_run import read_run
     from gradlab.report import write_report
-    from gradlab.report.run import read_run
 
     path = write_report(run, output)
     for finding in read_run(run).findings:

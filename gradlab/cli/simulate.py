@@ -51,9 +51,9 @@ def command(
 
     Anchor-positive angles are drawn around μ_pos (π/20 to π/2), anchor-negative angles around μ_neg (π/20 to π).
     """
-    from gradlab.figures.heatmap import heatmap
-    from gradlab.figures.style import save
     from gradlab.files import write_csv, write_json
+    from gradlab.plotting.heatmap import heatmap
+    from gradlab.plotting.style import save
     from gradlab.simulation import simulate
 
     loss = build_loss(loss_name, assignments)

@@ -9,7 +9,7 @@ import click
 
 from gradlab.cli.options import device_option
 from gradlab.errors import GradlabError
-from gradlab.study.settings import PRESETS, StudySettings
+from gradlab.papers.unified.study.settings import PRESETS, StudySettings
 
 EPILOG = """\b
 Examples:
@@ -158,12 +158,12 @@ def command(
 
     Prints the budget, trains what is needed, and writes a report with verdicts, figures and tables.
     """
-    from gradlab.study.settings import check_parts
+    from gradlab.papers.unified.study.settings import check_parts
 
     settings = StudySettings.preset(setting, **changes)
     parts = check_parts(only)
 
-    from gradlab.study.run import Study
+    from gradlab.papers.unified.study.run import Study
 
     study = Study.open(model, train_file, sts, output, settings, parts=parts, jobs=jobs, device=device)
     if not report_only:

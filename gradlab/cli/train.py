@@ -204,7 +204,7 @@ def _read(file: Path | None) -> dict[str, Any]:
 
 def _loss_settings(loss: str, assignments: tuple[str, ...]) -> dict[str, Any]:
     from gradlab.losses.registry import loss_class
-    from gradlab.parameters import parse_parameters
+    from gradlab.settings.declaration import parse_parameters
 
     texts = parse_assignments(assignments)
     preset = {"preset": texts.pop("preset")} if "preset" in texts else {}

@@ -11,7 +11,7 @@ from gradlab.cli.options import build_loss, loss_option, set_option
 from gradlab.errors import GradlabError
 
 if TYPE_CHECKING:
-    from gradlab.verification import Check
+    from gradlab.gradient.verification import Check
 
 EPILOG = """\b
 Examples:
@@ -40,8 +40,8 @@ def command(
     """Compare every closed form with autograd, in float64."""
     from tqdm import tqdm
 
+    from gradlab.gradient.verification import BATCHES, CONVENTIONS, verify
     from gradlab.losses.registry import loss_names
-    from gradlab.verification import BATCHES, CONVENTIONS, verify
 
     if loss_name is None and assignments:
         raise GradlabError("--set needs --loss: hyper-parameters belong to one loss")

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from gradlab.decomposition.evaluation import Batch, CheckedLoss
 from gradlab.errors import GradlabError
-from gradlab.gradient import project
+from gradlab.losses.components import project
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from array_api_compat import array_namespace, is_numpy_array
 
-from gradlab._arrays import Array, detach
+from gradlab.arrays import Array, detach
 from gradlab.decomposition.adapters import held_parameters, two_views
 from gradlab.decomposition.coefficients import Reading, lift, read_lifted, read_span
 from gradlab.decomposition.evaluation import ROUNDING, Batch, CheckedLoss, Evaluation
 from gradlab.decomposition.result import Decomposition
 from gradlab.errors import GradlabError
-from gradlab.gradient import project
-from gradlab.views import Views, check_views, unit_rows
+from gradlab.geometry.views import Views, check_views, unit_rows
+from gradlab.losses.components import project
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -11,9 +11,9 @@ import numpy as np
 
 from gradlab.decomposition.result import Decomposition, to_numpy
 from gradlab.errors import GradlabError
+from gradlab.geometry.views import Views
 from gradlab.losses.base import Loss
 from gradlab.losses.registry import get_loss, loss_names
-from gradlab.views import Views
 
 # Relative difference of all coefficients below which two losses are called the same.
 SAME = 1e-6

@@ -115,7 +115,7 @@ SUFFIXES = {".png": "picture", ".csv": "one row an anchor", ".npz": "all coeffic
 
 def write(found: Decomposition, base: Path, manifest: Mapping[str, Any]) -> None:
     """Write picture, table, coefficients and manifest as ``base`` with `SUFFIXES`, each whole or not at all."""
-    from gradlab.figures.style import save
+    from gradlab.plotting.style import save
 
     figure, _ = found.plot()
     save(figure, Path(f"{base}.png"))

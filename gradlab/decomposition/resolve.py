@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gradlab.errors import GradlabError, nearest
-from gradlab.objects import import_object
+from gradlab.settings.objects import import_object
 
 
 def resolve_loss(target: str, settings: Mapping[str, str]) -> Any:
@@ -46,7 +46,7 @@ def resolve_loss(target: str, settings: Mapping[str, str]) -> Any:
 
 def _registered(name: str, settings: Mapping[str, str]) -> Any:
     from gradlab.losses.registry import get_loss, loss_class
-    from gradlab.parameters import parse_parameters
+    from gradlab.settings.declaration import parse_parameters
 
     try:
         cls = loss_class(name)

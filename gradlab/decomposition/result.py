@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from array_api_compat import array_namespace
 
-from gradlab._arrays import Array, divide
-from gradlab.views import Views
+from gradlab.arrays import Array, divide
+from gradlab.geometry.views import Views
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -165,7 +165,7 @@ class Decomposition:
 
     def plot(self) -> tuple[Figure, list[Axes]]:
         """Draw GD, ratio and weights; a matplotlib figure and its axes."""
-        from gradlab.figures.decomposition import draw_decomposition
+        from gradlab.plotting.decomposition import draw_decomposition
 
         return draw_decomposition(self)
 

@@ -25,7 +25,7 @@ def as_encode(model: Encode | Any) -> Encode:
     encode = getattr(model, "encode", model)
     if isinstance(model, str) or not callable(encode):
         raise GradlabError(
-            f"{model!r:.60} cannot encode; load it with gradlab.encoder.Encoder.load, for example"
+            f"{model!r:.60} cannot encode; load it with gradlab.encoder.model.Encoder.load, for example"
         )
     return encode
 

@@ -72,7 +72,7 @@ def evaluate(
 
     Args:
         model: any callable from a list of sentences to an (n, D) array, or an object with such a method ``encode``
-            (a ``SentenceTransformer``, a :class:`gradlab.encoder.Encoder`).
+            (a ``SentenceTransformer``, a :class:`gradlab.encoder.model.Encoder`).
         data: SentEval's ``data/downstream`` folder, or a SentEval checkout.
         tasks: names, "sts", "transfer" or "all".
         split: "test", or "dev": STS-B and SICK-R on their development sets (STS12–16 have none), transfer tasks by

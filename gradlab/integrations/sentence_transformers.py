@@ -18,10 +18,10 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from gradlab.blocks import BlockwiseLoss
 from gradlab.errors import GradlabError
 from gradlab.integrations.citations import citation
 from gradlab.integrations.requirements import require
+from gradlab.large_batch import BlockwiseLoss
 from gradlab.losses.base import Loss, PairLoss
 from gradlab.losses.registry import get_loss, loss_class, loss_names
 

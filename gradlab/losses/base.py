@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from array_api_compat import array_namespace
 
-from gradlab._arrays import Array
+from gradlab.arrays import Array
 from gradlab.errors import GradlabError
-from gradlab.gradient import Components
-from gradlab.parameters import check_parameters
-from gradlab.similarity import Negatives, PairSimilarity
-from gradlab.views import Views, check_views
+from gradlab.geometry.similarity import Negatives, PairSimilarity
+from gradlab.geometry.views import Views, check_views
+from gradlab.losses.components import Components
+from gradlab.settings.declaration import check_parameters
 
 if TYPE_CHECKING:
     from gradlab.losses.gates import ExactGate
@@ -115,7 +115,7 @@ class Loss(abc.ABC):
             in_batch_negatives: False takes negatives from ``extra_negatives`` only.
 
         Raises:
-            GradlabError: see `gradlab.views.check_views`; an unknown or impossible reduction.
+            GradlabError: see `gradlab.geometry.views.check_views`; an unknown or impossible reduction.
         """
         views = check_views(
             anchors, positives, extra_negatives, normalize=normalize, in_batch_negatives=in_batch_negatives

@@ -6,13 +6,13 @@ import dataclasses
 
 from array_api_compat import array_namespace
 
-from gradlab._arrays import Array
+from gradlab.arrays import Array
+from gradlab.geometry.similarity import Negatives, PairSimilarity
 from gradlab.losses.gates import HardGate
 from gradlab.losses.mpt import MPT
 from gradlab.losses.registry import register
 from gradlab.losses.surrogate_family import SurrogateLoss, effective_ratio_option
-from gradlab.parameters import parameter
-from gradlab.similarity import Negatives, PairSimilarity
+from gradlab.settings.declaration import parameter
 
 
 @register("baseline")

@@ -7,11 +7,11 @@ import dataclasses
 import numpy as np
 from array_api_compat import array_namespace
 
-from gradlab._arrays import Array
+from gradlab.arrays import Array
+from gradlab.geometry.similarity import PairSimilarity
 from gradlab.losses.gates import SoftGate
 from gradlab.losses.registry import register
 from gradlab.losses.softmax_family import SoftmaxLoss
-from gradlab.similarity import PairSimilarity
 
 
 @register("infonce")

@@ -6,12 +6,12 @@ import dataclasses
 
 import numpy as np
 
-from gradlab._arrays import Array
+from gradlab.arrays import Array
+from gradlab.geometry.similarity import PairSimilarity
 from gradlab.losses.gates import HardGate
 from gradlab.losses.registry import register
 from gradlab.losses.triplet_family import TripletLoss
-from gradlab.parameters import parameter
-from gradlab.similarity import PairSimilarity
+from gradlab.settings.declaration import parameter
 
 
 @register("met")

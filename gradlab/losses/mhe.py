@@ -5,12 +5,12 @@ from __future__ import annotations
 import dataclasses
 import math
 
-from gradlab._arrays import Array
+from gradlab.arrays import Array
+from gradlab.geometry.views import Views
 from gradlab.losses.base import Preset
 from gradlab.losses.registry import register
 from gradlab.losses.uniformity_family import UniformityLoss
-from gradlab.parameters import parameter
-from gradlab.views import Views
+from gradlab.settings.declaration import parameter
 
 
 @register("mhe")

@@ -7,13 +7,13 @@ import math
 
 from array_api_compat import array_namespace
 
-from gradlab._arrays import Array, one_hot, reciprocal
+from gradlab.arrays import Array, one_hot, reciprocal
+from gradlab.geometry.similarity import Negatives, PairSimilarity
+from gradlab.geometry.views import Views
 from gradlab.losses.base import Preset
 from gradlab.losses.registry import register
 from gradlab.losses.uniformity_family import UniformityLoss
-from gradlab.parameters import parameter
-from gradlab.similarity import Negatives, PairSimilarity
-from gradlab.views import Views
+from gradlab.settings.declaration import parameter
 
 
 @register("mhs")

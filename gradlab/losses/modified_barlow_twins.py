@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 
-from gradlab._arrays import Array
+from gradlab.arrays import Array
+from gradlab.geometry.views import Views
 from gradlab.losses.modified_family import ModifiedSurrogate, published_presets
 from gradlab.losses.registry import register
-from gradlab.parameters import parameter
-from gradlab.views import Views
+from gradlab.settings.declaration import parameter
 
 
 @register("modified_barlow_twins")

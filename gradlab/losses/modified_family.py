@@ -6,14 +6,14 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from gradlab._arrays import Array, as_float
+from gradlab.arrays import Array, as_float
+from gradlab.geometry.similarity import PairSimilarity
+from gradlab.geometry.views import Views
 from gradlab.losses.base import BatchLoss, Preset
 from gradlab.losses.gates import HardGate
 from gradlab.losses.mpt import MPT
 from gradlab.losses.surrogate_family import effective_ratio_option, surrogate_value
-from gradlab.parameters import parameter
-from gradlab.similarity import PairSimilarity
-from gradlab.views import Views
+from gradlab.settings.declaration import parameter
 
 
 @dataclasses.dataclass(frozen=True)

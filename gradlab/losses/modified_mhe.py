@@ -6,12 +6,12 @@ import dataclasses
 
 from array_api_compat import array_namespace
 
-from gradlab._arrays import Array, detach
+from gradlab.arrays import Array, detach
+from gradlab.geometry.views import Views
 from gradlab.losses.mhe import energy_weight, log_mean_energy, total_energy_weight
 from gradlab.losses.modified_family import ModifiedLoss, published_presets
 from gradlab.losses.registry import register
-from gradlab.parameters import parameter
-from gradlab.views import Views
+from gradlab.settings.declaration import parameter
 
 
 @register("modified_mhe")

@@ -7,12 +7,12 @@ import math
 
 from array_api_compat import array_namespace
 
-from gradlab._arrays import Array, detach, reciprocal
+from gradlab.arrays import Array, detach, reciprocal
+from gradlab.geometry.views import Views
 from gradlab.losses.mhs import floored_distance, separation_weight
 from gradlab.losses.modified_family import ModifiedLoss, published_presets
 from gradlab.losses.registry import register
-from gradlab.parameters import parameter
-from gradlab.views import Views
+from gradlab.settings.declaration import parameter
 
 
 @register("modified_mhs")

@@ -11,14 +11,14 @@ from typing import Any, ClassVar
 
 from array_api_compat import array_namespace
 
-from gradlab._arrays import Array
+from gradlab.arrays import Array
 from gradlab.errors import GradlabError
+from gradlab.geometry.similarity import Negatives, PairSimilarity
+from gradlab.geometry.views import Views
 from gradlab.losses.base import BatchLoss, Loss, PairLoss
 from gradlab.losses.gates import ConstantGate, ExactGate
 from gradlab.losses.registry import get_loss
 from gradlab.losses.specs import spec
-from gradlab.similarity import Negatives, PairSimilarity
-from gradlab.views import Views
 
 Summary = tuple[Any, Any]  # what the gate and what the ratio need of the negatives, each (...,) or None
 

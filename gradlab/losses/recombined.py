@@ -5,16 +5,16 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from gradlab._arrays import Array
+from gradlab.arrays import Array
 from gradlab.errors import GradlabError
+from gradlab.geometry.similarity import Negatives, PairSimilarity
+from gradlab.geometry.views import Views
 from gradlab.losses.base import BatchLoss, Loss
 from gradlab.losses.gates import ExactGate
 from gradlab.losses.parts import Gate, Part, Ratio, Summary, Weight
 from gradlab.losses.registry import register
 from gradlab.losses.surrogate_family import SurrogateLoss, effective_ratio_option, surrogate_value
-from gradlab.parameters import parameter
-from gradlab.similarity import Negatives, PairSimilarity
-from gradlab.views import Views
+from gradlab.settings.declaration import parameter
 
 KINDS: tuple[type[Part], ...] = (Gate, Weight, Ratio)
 

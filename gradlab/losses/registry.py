@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from gradlab.errors import GradlabError, nearest
 from gradlab.losses.specs import parse_spec
-from gradlab.parameters import parse_parameters
-from gradlab.registry import Registry, check_fields
+from gradlab.settings.declaration import parse_parameters
+from gradlab.settings.registry import Registry, check_fields
 
 if TYPE_CHECKING:
     from gradlab.losses.base import Loss

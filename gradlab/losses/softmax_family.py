@@ -5,10 +5,10 @@ from __future__ import annotations
 import abc
 import dataclasses
 
-from gradlab._arrays import Array, log_sigmoid, sigmoid
+from gradlab.arrays import Array, log_sigmoid, sigmoid
+from gradlab.geometry.similarity import Negatives, PairSimilarity
 from gradlab.losses.base import PairLoss
-from gradlab.parameters import parameter
-from gradlab.similarity import Negatives, PairSimilarity
+from gradlab.settings.declaration import parameter
 
 
 @dataclasses.dataclass(frozen=True)

@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 
 from array_api_compat import array_namespace
 
-from gradlab._arrays import Array, detach, finite
+from gradlab.arrays import Array, detach, finite
+from gradlab.geometry.similarity import Negatives, PairSimilarity
 from gradlab.losses.base import PairLoss
-from gradlab.parameters import parameter
-from gradlab.similarity import Negatives, PairSimilarity
+from gradlab.settings.declaration import parameter
 
 
 def effective_ratio_option() -> Any:

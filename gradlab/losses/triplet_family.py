@@ -8,10 +8,10 @@ from typing import ClassVar
 
 from array_api_compat import array_namespace
 
-from gradlab._arrays import Array, as_float, finite, one_hot
-from gradlab.gradient import Components
+from gradlab.arrays import Array, as_float, finite, one_hot
+from gradlab.geometry.similarity import Negatives, PairSimilarity
 from gradlab.losses.base import PairLoss
-from gradlab.similarity import Negatives, PairSimilarity
+from gradlab.losses.components import Components
 
 
 @dataclasses.dataclass(frozen=True)

@@ -7,11 +7,11 @@ import dataclasses
 
 from array_api_compat import array_namespace
 
-from gradlab._arrays import Array
+from gradlab.arrays import Array
+from gradlab.geometry.views import Views
 from gradlab.losses.base import BatchLoss
 from gradlab.losses.gates import ConstantGate
-from gradlab.parameters import parameter
-from gradlab.views import Views
+from gradlab.settings.declaration import parameter
 
 
 @dataclasses.dataclass(frozen=True)

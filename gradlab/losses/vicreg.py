@@ -6,13 +6,13 @@ import dataclasses
 
 from array_api_compat import array_namespace
 
-from gradlab._arrays import Array, detach, reciprocal
+from gradlab.arrays import Array, detach, reciprocal
 from gradlab.errors import GradlabError
+from gradlab.geometry.views import Views
 from gradlab.losses.base import BatchLoss
 from gradlab.losses.gates import ConstantGate
 from gradlab.losses.registry import register
-from gradlab.parameters import parameter
-from gradlab.views import Views
+from gradlab.settings.declaration import parameter
 
 
 @register("vicreg")

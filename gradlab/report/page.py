@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from importlib import resources
 
 from gradlab._version import __version__
-from gradlab.diagnostics import BINS
+from gradlab.gradient.diagnostics import BINS
+from gradlab.monitor.finding import DIAGNOSTICS, Finding
+from gradlab.monitor.findings import judged
+from gradlab.monitor.history import History
+from gradlab.monitor.recorded_run import Run
 from gradlab.report.charts import Series, histogram_chart, line_chart
-from gradlab.report.finding import DIAGNOSTICS, Finding
-from gradlab.report.findings import judged
-from gradlab.report.history import History
 from gradlab.report.numbers import percent, short
-from gradlab.report.run import Run
 from gradlab.report.words import aspects
 
 # title, hint, ((name, label), ...), reference (name, label) or (value, label), low, high

@@ -7,9 +7,9 @@ import statistics
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from gradlab.report.collapse import COLLAPSE, HARM
-from gradlab.report.finding import DIAGNOSTICS, Finding
-from gradlab.report.history import History
+from gradlab.monitor.collapse import COLLAPSE, HARM
+from gradlab.monitor.finding import DIAGNOSTICS, Finding
+from gradlab.monitor.history import History
 from gradlab.report.numbers import percent, short
 
 

@@ -18,10 +18,10 @@ import numpy as np
 from array_api_compat import array_namespace
 from tqdm.auto import tqdm
 
-from gradlab._arrays import Array
+from gradlab.arrays import Array
 from gradlab.errors import GradlabError
+from gradlab.geometry.similarity import Negatives, PairSimilarity
 from gradlab.losses.base import PairLoss
-from gradlab.similarity import Negatives, PairSimilarity
 from gradlab.simulation.setting import Setting
 
 DRAWS_A_BLOCK = 1 << 22  # normal draws held at a time (32 MiB)

@@ -124,6 +124,6 @@ class SimulationResult:
 
     def plot(self, ax: Axes | None = None) -> tuple[Figure, Axes]:
         """Heatmap of the value over both mean angles, in fractions of π."""
-        from gradlab.figures.heatmap import heatmap
+        from gradlab.plotting.heatmap import heatmap
 
         return heatmap(self, ax=ax)

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from gradlab.errors import GradlabError, nearest
+from gradlab.geometry.similarity import Negatives, PairSimilarity
 from gradlab.losses.base import Loss, PairLoss
 from gradlab.losses.gates import ConstantGate, SoftGate
 from gradlab.losses.registry import get_loss
 from gradlab.seeds import random_generator
-from gradlab.similarity import Negatives, PairSimilarity
 from gradlab.simulation import exact, monte_carlo
 from gradlab.simulation.result import SimulationResult
 from gradlab.simulation.setting import Setting

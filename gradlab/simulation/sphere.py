@@ -29,9 +29,9 @@ from typing import NamedTuple
 import numpy as np
 
 from gradlab.errors import GradlabError
+from gradlab.geometry.similarity import PairSimilarity
+from gradlab.geometry.views import unit_rows
 from gradlab.seeds import random_generator
-from gradlab.similarity import PairSimilarity
-from gradlab.views import unit_rows
 
 # On fewer dimensions p_i·p_j is flat (3) or has two peaks (2, 1), and no longer resembles a normal spread.
 LEAST_DIMENSIONS = 4

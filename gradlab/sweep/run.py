@@ -84,7 +84,7 @@ def tidy(spec: Spec, run: Run, output: Path) -> None:
 
 def measure(folder: Any, scores: dict[int, float], best_step: int | None) -> dict[str, float]:
     """Best and last STS-B dev, and the last value of everything in the metrics file."""
-    from gradlab.train.metrics import read_metrics
+    from gradlab.monitor.metrics import read_metrics
 
     results: dict[str, float] = {}
     if scores:
@@ -96,7 +96,7 @@ def measure(folder: Any, scores: dict[int, float], best_step: int | None) -> dic
 
 
 def _evaluate(spec: Spec, folder: Any, config: Any) -> dict[str, float]:
-    from gradlab.encoder import Encoder
+    from gradlab.encoder.model import Encoder
     from gradlab.evaluate import evaluate
     from gradlab.train.distributed import find_device
 

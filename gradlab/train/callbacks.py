@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gradlab.diagnostics import diagnose, effective_rank
+from gradlab.geometry.views import unit_rows
+from gradlab.gradient.diagnostics import diagnose, effective_rank
 from gradlab.train.random_state import seed_everything, undisturbed
-from gradlab.views import unit_rows
 
 if TYPE_CHECKING:
     from gradlab.train.loop import Trainer
@@ -42,7 +42,7 @@ class Callback:
 
 
 class Diagnostics(Callback):
-    """Records `gradlab.diagnostics.diagnose` every so many steps, without touching training.
+    """Records `gradlab.gradient.diagnostics.diagnose` every so many steps, without touching training.
 
     On the held-out sentences if there are some, otherwise on the embeddings of the batch just trained on, which
     cost no forward pass. Held-out batches are the same each time, with the same dropout masks, so that

@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from gradlab.encoder import Encoder
+from gradlab.encoder.model import Encoder
 from gradlab.errors import GradlabError
 from gradlab.train.augment.pairs import tokenize_pairs
 from gradlab.train.batches import BatchOrder, split_held_out

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gradlab.encoder import Encoder
+from gradlab.encoder.model import Encoder
 from gradlab.train.augment import EmbeddingAugmentation
 from gradlab.train.batches import Packed, pack
 

@@ -13,19 +13,19 @@ from typing import Any
 import torch
 from torch import nn
 
-from gradlab.encoder import Encoder
+from gradlab.encoder.model import Encoder
 from gradlab.errors import Diverged, GradlabError
 from gradlab.evaluate.sts import load_stsb_dev, stsb_dev
 from gradlab.losses.registry import get_loss
-from gradlab.report.history import History
+from gradlab.monitor.failures import FailureWatch
+from gradlab.monitor.history import History
+from gradlab.monitor.metrics import Metrics, read_metrics, start_trackers
 from gradlab.train.callbacks import Callback, Diagnostics
 from gradlab.train.checkpoint import Checkpoint, newest_checkpoint, save_checkpoint
 from gradlab.train.config import TrainConfig
 from gradlab.train.corpus import Corpus
 from gradlab.train.distributed import Processes
-from gradlab.train.failures import FailureWatch
 from gradlab.train.interruption import Interruption
-from gradlab.train.metrics import Metrics, read_metrics, start_trackers
 from gradlab.train.objective import MLP, Objective, freeze_unused
 from gradlab.train.outputs import Output
 from gradlab.train.parts import Parts

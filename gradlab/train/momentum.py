@@ -42,7 +42,7 @@ class Momentum(nn.Module):
         """Begin as a copy of ``modules``.
 
         Args:
-            modules: the trained ones: an `gradlab.encoder.Encoder` under "encoder", others under names of :data:`MODULES`.
+            modules: the trained ones: an `gradlab.encoder.model.Encoder` under "encoder", others under names of :data:`MODULES`.
             start, end, schedule, steps: see :func:`decay`; a constant one is ``start``.
             dropout: whether they drop out while they are trained.
             averaged: names out of :data:`MODULES`; "embeddings" is the encoder's embedding layer, "encoder" the rest of it.

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from gradlab.encoder import Encoder
+from gradlab.encoder.model import Encoder
 from gradlab.errors import GradlabError
 from gradlab.losses.base import Loss
 from gradlab.train.augment import EmbeddingAugmentation, SentenceAugmentation

@@ -7,7 +7,7 @@ from typing import Self
 
 from torch import nn
 
-from gradlab.encoder import Encoder
+from gradlab.encoder.model import Encoder
 from gradlab.train.augment import Augmentation, get_augmentation
 from gradlab.train.config import TrainConfig
 from gradlab.train.fgsm import FGSM, PreviousFGSM

@@ -30,7 +30,7 @@ class RunFolder:
 
     @property
     def metrics_file(self) -> Path:
-        """Everything measured, see `gradlab.train.metrics.Metrics`."""
+        """Everything measured, see `gradlab.monitor.metrics.Metrics`."""
         return self.path / "metrics.csv"
 
     @property

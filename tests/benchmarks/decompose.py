@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 import gradlab
-from gradlab.verification import BATCHES
+from gradlab.gradient.verification import BATCHES
 
 SIZES = ((64, 256), (128, 768), (512, 768), (1024, 768))
 

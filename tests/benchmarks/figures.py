@@ -41,7 +41,7 @@ def all_figures() -> None:
 
 def sliders(loss: str) -> None:
     """What `LiveHeatmap.update` takes: simulate on 100 x 100 mean angles and exchange the colours."""
-    from gradlab.figures.live import LiveHeatmap
+    from gradlab.plotting.live import LiveHeatmap
 
     live = LiveHeatmap(loss)
     threads = ThreadpoolController()  # as `explore` does

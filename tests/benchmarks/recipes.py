@@ -14,10 +14,10 @@ import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from gradlab.figures.style import COLORS, empty_figure, save, style
 from gradlab.files import write_csv, write_json
+from gradlab.monitor.metrics import read_metrics
+from gradlab.plotting.style import COLORS, empty_figure, save, style
 from gradlab.sweep.spec import Point, read_spec
-from gradlab.train.metrics import read_metrics
 
 ROOT = Path(__file__).resolve().parents[2]
 # Written for every record; names of the metrics file.

@@ -138,7 +138,7 @@ def peak(device: str) -> float:
 
 def operations(arguments: argparse.Namespace, folder: Path) -> float:
     """Of one step: 6 per token and weight outside the embeddings, padding not counted (it is no work done)."""
-    from gradlab.encoder import Encoder
+    from gradlab.encoder.model import Encoder
     from gradlab.train.tokens import tokenize
 
     encoder = Encoder.load(arguments.model)

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 import gradlab
-from gradlab.verification import BATCHES
+from gradlab.gradient.verification import BATCHES
 
 KINDS = list(BATCHES)
 Value = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]

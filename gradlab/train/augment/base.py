@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from gradlab.errors import GradlabError
-from gradlab.parameters import check_parameters
+from gradlab.settings.declaration import check_parameters
 from gradlab.train.augment.vocabulary import Ids, Vocabulary
 
 # Rare words, which any tokenizer takes apart.

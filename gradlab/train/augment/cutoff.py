@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from gradlab.errors import GradlabError
-from gradlab.parameters import parameter
+from gradlab.settings.declaration import parameter
 from gradlab.train.augment.base import EmbeddingAugmentation, uniform
 from gradlab.train.augment.registry import register
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from gradlab.errors import GradlabError
-from gradlab.objects import import_object
-from gradlab.parameters import parameter
+from gradlab.settings.declaration import parameter
+from gradlab.settings.objects import import_object
 from gradlab.train.augment.base import TextAugmentation
 from gradlab.train.augment.registry import register
 

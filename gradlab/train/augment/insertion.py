@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from gradlab.errors import GradlabError
-from gradlab.parameters import parameter
+from gradlab.settings.declaration import parameter
 from gradlab.train.augment.base import SentenceAugmentation, TextAugmentation
 from gradlab.train.augment.draws import draw_places
 from gradlab.train.augment.registry import register

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from gradlab.losses.specs import parse_spec
-from gradlab.parameters import parse_parameters
-from gradlab.registry import Registry, check_fields
+from gradlab.settings.declaration import parse_parameters
+from gradlab.settings.registry import Registry, check_fields
 
 if TYPE_CHECKING:
     from gradlab.train.augment.base import Augmentation

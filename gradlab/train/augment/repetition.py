@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gradlab.parameters import parameter
+from gradlab.settings.declaration import parameter
 from gradlab.train.augment.base import SentenceAugmentation, TextAugmentation
 from gradlab.train.augment.draws import draw_places
 from gradlab.train.augment.registry import register

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gradlab.errors import GradlabError
-from gradlab.parameters import parameter
+from gradlab.settings.declaration import parameter
 from gradlab.train.augment.base import TextAugmentation
 from gradlab.train.augment.registry import register
 

@@ -1,0 +1,266 @@
+"""Model folders: what transformers and sentence-transformers keep in them, read and written."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from tqdm import tqdm
+
+from gradlab.errors import GradlabError
+from gradlab.folders import atomic_folder
+
+if TYPE_CHECKING:
+    from gradlab.encoder.model import Encoder
+
+# The module names that every version of sentence-transformers since 2.0 can load.
+_TRANSFORMER = "sentence_transformers.models.Transformer"
+_LAYERS = "sentence_transformers.models.WeightedLayerPooling"
+_POOLING = "sentence_transformers.models.Pooling"
+# Modules that change nothing about cosines, or that the pooler stands for.
+_UNDERSTOOD = {"Transformer", "WeightedLayerPooling", "Pooling", "Normalize"}
+
+
+@dataclass(frozen=True)
+class Stored:
+    """What a sentence-transformers folder says beside the transformer: pooler, sub-folder, input length."""
+
+    pooler: str | None = None
+    subfolder: str = ""
+    max_length: int | None = None
+
+
+def load_pretrained(
+    name: str, pooler: str | None, dropout: float | None, attention: str | None
+) -> tuple[Any, Any, str, int | None]:
+    """Model in float32, tokenizer, pooler and stored input length of a folder or a hub name.
+
+    No code of the model's own is ever run, and pickled weights are read with torch's restricted unpickler.
+
+    Raises:
+        GradlabError: see :meth:`gradlab.encoder.model.Encoder.load`.
+    """
+    _check_place(name)
+    _announce(name)
+    from transformers import AutoConfig, AutoTokenizer
+
+    with quiet(), _explained(name):
+        stored = _read_stored(name, pooler)
+        config = AutoConfig.from_pretrained(name, subfolder=stored.subfolder, trust_remote_code=False)
+        if getattr(config, "is_encoder_decoder", False):
+            raise GradlabError(
+                f"{name!r} is an encoder-decoder; gradlab takes encoders such as bert-base-uncased"
+            )
+        if dropout is not None:
+            _set_dropout(config, dropout)
+        tokenizer = AutoTokenizer.from_pretrained(name, subfolder=stored.subfolder, trust_remote_code=False)
+        model = _load_model(name, config, stored.subfolder, attention)
+    if tokenizer.pad_token_id is None:
+        raise GradlabError(
+            f"the tokenizer of {name!r} has no padding token; set one (tokenizer.pad_token = tokenizer.eos_token, "
+            "for example) and save it with the model"
+        )
+    return model, tokenizer, pooler or stored.pooler or "cls", stored.max_length
+
+
+def save_pretrained(encoder: Encoder, folder: str | os.PathLike[str]) -> None:
+    """Write ``encoder`` so that transformers, sentence-transformers and gradlab load it alike."""
+    with atomic_folder(folder) as place:
+        try:
+            with quiet():
+                encoder.model.save_pretrained(place)
+                encoder.tokenizer.save_pretrained(place)
+            _write_modules(encoder, place)
+        except SafetensorError as error:  # wraps the operating system's error, "no space left" above all
+            raise GradlabError(f"cannot write {str(folder)!r}: {error}") from error
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Keep transformers' progress bars and notes about unused heads off the terminal."""
+    from transformers.utils import logging
+
+    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if bars:
+            logging.enable_progress_bar()
+
+
+def _announce(name: str) -> None:
+    """Loading takes seconds, and minutes from the hub: say so at a terminal, once where several processes load."""
+    if sys.stderr.isatty() and os.environ.get("LOCAL_RANK", "0") == "0":
+        tqdm.write(f"Loading {name} ...", file=sys.stderr)
+
+
+def _check_place(name: str) -> None:
+    folder = Path(name).expanduser()
+    if folder.is_dir():
+        if not any((folder / file).is_file() for file in ("config.json", "modules.json")):
+            raise GradlabError(f"{name!r} is not a model folder: it has no config.json")
+    elif folder.exists():
+        raise GradlabError(f"{name!r} is a file; a model is a folder with config.json, or a hub name")
+    elif name.startswith((".", "/", "~")) or name.count("/") > 1:
+        raise GradlabError(f"there is no model folder {name!r}")
+
+
+@contextlib.contextmanager
+def _explained(name: str) -> Iterator[None]:
+    try:
+        yield
+    except GradlabError:
+        raise
+    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise GradlabError(f"cannot load the model {name!r}: {reason[:300]}") from error
+
+
+def _load_model(name: str, config: Any, subfolder: str, attention: str | None) -> Any:
+    from transformers import AutoModel
+
+    settings: dict[str, Any] = {"config": config, "subfolder": subfolder, "output_loading_info": True}
+    if attention is not None:
+        settings["attn_implementation"] = attention
+    try:
+        # BERT's own pooler would be an untrained layer that no gradient reaches.
+        model, info = AutoModel.from_pretrained(name, add_pooling_layer=False, **settings)
+    except TypeError:  # architectures without that layer
+        model, info = AutoModel.from_pretrained(name, **settings)
+    missing = sorted(key for key in info["missing_keys"] if "pooler" not in key)
+    if missing:
+        raise GradlabError(
+            f"the weights of {name!r} lack {len(missing)} tensors of its architecture ({missing[0]}, ...)"
+        )
+    return model.to(torch.float32)
+
+
+def _set_dropout(config: Any, probability: float) -> None:
+    """Set every dropout probability of the encoder: names differ between architectures, all hold 'drop'."""
+    for key, value in config.to_dict().items():
+        layers_or_heads = "layerdrop" in key or "layer_drop" in key or "classifier" in key or "summary" in key
+        named = "dropout" in key or key.endswith("_pdrop")
+        if named and not layers_or_heads and isinstance(value, int | float) and not isinstance(value, bool):
+            setattr(config, key, probability)
+
+
+def _read_stored(name: str, pooler: str | None) -> Stored:
+    modules = _read_json(name, "modules.json")
+    if modules is None:
+        return Stored()
+    paths = {module["type"].rsplit(".", 1)[-1]: module["path"] for module in modules}
+    unknown = sorted(set(paths) - _UNDERSTOOD)
+    if unknown:
+        raise GradlabError(
+            f"{name!r} has a {unknown[0]} module after its pooling, which gradlab does not apply; "
+            "load it with sentence-transformers and pass its encode method"
+        )
+    subfolder = paths.get("Transformer", "")
+    settings = _read_json(name, "sentence_bert_config.json", subfolder) or {}
+    if pooler is None:
+        pooler = _stored_pooler(name, paths)
+    return Stored(pooler, subfolder, settings.get("max_seq_length"))
+
+
+def _stored_pooler(name: str, paths: dict[str, str]) -> str:
+    config = _read_json(name, "config.json", paths.get("Pooling", "")) or {}
+    modes = config.get("pooling_mode")
+    if modes is None:
+        modes = [
+            key.removeprefix("pooling_mode_")
+            for key, on in config.items()
+            if key.startswith("pooling_") and on
+        ]
+    modes = [modes] if isinstance(modes, str) else list(modes)
+    names = {"cls": "cls", "cls_token": "cls", "mean": "mean", "mean_tokens": "mean"}
+    known = names.get(modes[0]) if len(modes) == 1 else None
+    if known == "mean" and "WeightedLayerPooling" in paths:
+        known = "first_last" if _is_first_last(name, paths["WeightedLayerPooling"]) else None
+    if known is None:
+        raise GradlabError(
+            f"{name!r} pools by {' + '.join(modes)}, which gradlab does not know; name a pooler"
+        )
+    return known
+
+
+def _is_first_last(name: str, path: str) -> bool:
+    config, weights = _read_json(name, "config.json", path), _find(name, "model.safetensors", path)
+    if config is None or weights is None:
+        return False
+    layers = config["num_hidden_layers"]
+    expected = _first_last_weights(layers)
+    return config["layer_start"] == 1 and torch.equal(load_file(weights)["layer_weights"], expected)
+
+
+def _first_last_weights(layers: int) -> torch.Tensor:
+    weights = torch.zeros(layers)
+    weights[0] += 1
+    weights[-1] += 1
+    return weights
+
+
+def _find(name: str, file: str, subfolder: str = "") -> str | None:
+    from transformers.utils import cached_file
+
+    found: str | None = cached_file(
+        name,
+        file,
+        subfolder=subfolder,
+        _raise_exceptions_for_missing_entries=False,
+        _raise_exceptions_for_connection_errors=False,
+        _raise_exceptions_for_gated_repo=False,
+    )
+    return found
+
+
+def _read_json(name: str, file: str, subfolder: str = "") -> Any:
+    found = _find(name, file, subfolder)
+    return None if found is None else json.loads(Path(found).read_text(encoding="utf-8"))
+
+
+def _write_modules(encoder: Encoder, place: Path) -> None:
+    """The files by which sentence-transformers pools as ``encoder`` does."""
+    types = [_TRANSFORMER, *([_LAYERS] if encoder.pooler == "first_last" else []), _POOLING]
+    paths = ["", *(f"{index}_{kind.rsplit('.', 1)[-1]}" for index, kind in enumerate(types[1:], start=1))]
+    modules = [
+        {"idx": index, "name": str(index), "path": path, "type": kind}
+        for index, (path, kind) in enumerate(zip(paths, types, strict=True))
+    ]
+    _write(place / "modules.json", modules)
+    _write(
+        place / "sentence_bert_config.json", {"max_seq_length": encoder.max_length, "do_lower_case": False}
+    )
+    pooling = {
+        "word_embedding_dimension": encoder.dimension,
+        "pooling_mode_cls_token": encoder.pooler == "cls",
+        "pooling_mode_mean_tokens": encoder.pooler != "cls",
+        "pooling_mode_max_tokens": False,
+        "pooling_mode_mean_sqrt_len_tokens": False,
+    }
+    _write(place / paths[-1] / "config.json", pooling)
+    if encoder.pooler == "first_last":
+        layers = int(encoder.model.config.num_hidden_layers)
+        settings = {
+            "word_embedding_dimension": encoder.dimension,
+            "layer_start": 1,
+            "num_hidden_layers": layers,
+        }
+        _write(place / paths[1] / "config.json", settings)
+        save_file({"layer_weights": _first_last_weights(layers)}, place / paths[1] / "model.safetensors")
+
+
+def _write(path: Path, content: Any) -> None:
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")

@@ -1,0 +1,202 @@
+"""Sentence encoders: any Hugging Face encoder with a named pooler, loaded, applied and saved."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from gradlab.encoder.files import load_pretrained, save_pretrained
+from gradlab.errors import GradlabError, nearest
+
+POOLERS = {
+    "cls": "last hidden state of the first token",
+    "mean": "mean of the last hidden states over the tokens",
+    "first_last": "mean of the first and the last layer's hidden states over the tokens",
+}
+
+
+def check_pooler(name: str, known: Sequence[str] = tuple(POOLERS)) -> str:
+    """Return ``name`` if it is a pooler.
+
+    Raises:
+        GradlabError: if it is not; suggests the nearest one.
+    """
+    if name not in known:
+        raise GradlabError(f"unknown pooler {name!r}; choose from {', '.join(known)}.{nearest(name, known)}")
+    return name
+
+
+class Encoder(nn.Module):
+    """A transformer, its tokenizer and a pooler: sentences in, one vector each out.
+
+    Attributes:
+        model: the Hugging Face model.
+        tokenizer: its tokenizer.
+        pooler: a key of :data:`POOLERS`.
+        max_length: tokens of a sentence that :meth:`encode` reads, special tokens included.
+    """
+
+    def __init__(
+        self, model: Any, tokenizer: Any, pooler: str = "cls", max_length: int | None = None
+    ) -> None:
+        super().__init__()
+        self.model = model
+        self.tokenizer = tokenizer
+        self.pooler = check_pooler(pooler)
+        self.max_length = max_length or longest_input(model, tokenizer)
+        # Saved with the model, so that AutoModel returns the layers that first_last needs.
+        model.config.output_hidden_states = pooler == "first_last"
+
+    @classmethod
+    def load(
+        cls,
+        name_or_path: str | os.PathLike[str],
+        pooler: str | None = None,
+        *,
+        dropout: float | None = None,
+        max_length: int | None = None,
+        attention: str | None = None,
+        device: str | torch.device = "cpu",
+    ) -> Self:
+        """Load an encoder from a local folder or from the Hugging Face hub, in evaluation mode and float32.
+
+        Args:
+            name_or_path: a folder (of transformers, sentence-transformers or gradlab) or a hub name such as
+                "bert-base-uncased".
+            pooler: a key of :data:`POOLERS`; None takes the one stored with a sentence-transformers or gradlab
+                model, and "cls" where none is stored.
+            dropout: probability for all dropout layers of the model; None keeps its own.
+            max_length: see :class:`Encoder`; None takes the stored one, or the longest input of model and tokenizer.
+            attention: transformers' name of an implementation ("eager", "sdpa"); None takes its own choice.
+            device: where the model goes.
+
+        Raises:
+            GradlabError: if there is no such model, its weights do not fit, its tokenizer cannot pad, or its
+                stored pooling is none of ours.
+        """
+        if pooler is not None:
+            check_pooler(pooler)
+        model, tokenizer, pooler, stored_length = load_pretrained(
+            os.fspath(name_or_path), pooler, dropout, attention
+        )
+        return cls(model, tokenizer, pooler, max_length or stored_length).to(device).eval()
+
+    @property
+    def dimension(self) -> int:
+        """Length of an embedding."""
+        return int(self.model.config.hidden_size)
+
+    @property
+    def device(self) -> torch.device:
+        """Device of the parameters."""
+        return next(self.parameters()).device
+
+    def forward(self, input_ids: Tensor | None, attention_mask: Tensor, **inputs: Tensor) -> Tensor:
+        """Embeddings (rows, D) of padded token ids (rows, length), not normalised.
+
+        ``inputs`` may hold ``inputs_embeds`` (rows, length, D) in place of ``input_ids``. Padding is on the right.
+        """
+        output = self.model(input_ids=input_ids, attention_mask=attention_mask, **inputs)
+        if self.pooler == "cls":
+            return output.last_hidden_state[:, 0]
+        hidden = output.last_hidden_state
+        if self.pooler == "first_last":
+            # hidden_states[0] is the embedding layer; the first transformer layer is [1] (as in SimCSE's code).
+            hidden = (output.hidden_states[1] + hidden) / 2
+        weights = attention_mask.unsqueeze(-1).to(hidden.dtype)
+        return (hidden * weights).sum(1) / weights.sum(1)
+
+    def encode(
+        self,
+        sentences: Sequence[str],
+        batch_size: int = 128,
+        *,
+        normalize: bool = False,
+        progress: bool = False,
+    ) -> NDArray[np.float32]:
+        """Embed sentences without dropout: an array (N, D).
+
+        Args:
+            sentences: a list of strings.
+            batch_size: rows a forward pass; sentences of similar length share one.
+            normalize: scale the rows to unit length.
+            progress: show a progress bar.
+
+        Raises:
+            GradlabError: if ``sentences`` is one string or holds something else than strings.
+        """
+        sentences = _checked(sentences)
+        result = np.empty((len(sentences), self.dimension), dtype=np.float32)
+        order = sorted(range(len(sentences)), key=lambda i: -len(sentences[i]))
+        starts: Any = range(0, len(order), batch_size)
+        if progress:
+            from tqdm.auto import tqdm
+
+            starts = tqdm(starts, desc="Encoding", unit="batch")
+        was_training = self.training
+        self.eval()
+        try:
+            with torch.inference_mode():
+                for start in starts:
+                    rows = order[start : start + batch_size]
+                    result[rows] = self._encode_batch([sentences[i] for i in rows], normalize)
+        finally:
+            self.train(was_training)
+        return result
+
+    def _encode_batch(self, sentences: list[str], normalize: bool) -> NDArray[np.float32]:
+        batch = self.tokenizer(
+            sentences,
+            padding=True,
+            truncation=True,
+            max_length=self.max_length,
+            padding_side="right",
+            return_tensors="pt",
+        ).to(self.device)
+        rows = self(batch["input_ids"], batch["attention_mask"]).float()
+        if normalize:
+            rows = nn.functional.normalize(rows, dim=1)
+        embeddings: NDArray[np.float32] = rows.cpu().numpy()
+        return embeddings
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Write a folder for ``AutoModel.from_pretrained``, ``SentenceTransformer`` and :meth:`load`, atomically.
+
+        Raises:
+            GradlabError: if it cannot be written.
+        """
+        save_pretrained(self, folder)
+
+
+def longest_input(model: Any, tokenizer: Any) -> int:
+    """Tokens that fit into model and tokenizer, special tokens included."""
+    limit = int(min(tokenizer.model_max_length, 2**20))  # tokenizers without a limit say 1e30
+    positions = getattr(model.config, "max_position_embeddings", None)
+    if positions is None:
+        return limit
+    # RoBERTa counts positions from padding_idx + 1 on.
+    reserved = max((_reserved_positions(module) for module in model.modules()), default=0)
+    return min(limit, positions - reserved)
+
+
+def _reserved_positions(module: nn.Module) -> int:
+    table = getattr(module, "position_embeddings", None)
+    if not isinstance(table, nn.Embedding) or table.padding_idx is None:
+        return 0
+    return table.padding_idx + 1
+
+
+def _checked(sentences: Sequence[str]) -> list[str]:
+    if isinstance(sentences, str):
+        raise GradlabError("encode takes a list of sentences; put the string into a list")
+    sentences = list(sentences)
+    for place, sentence in enumerate(sentences):
+        if not isinstance(sentence, str):
+            raise GradlabError(f"encode takes strings; item {place} is {type(sentence).__name__}")
+    return sentences

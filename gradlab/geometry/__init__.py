@@ -1,0 +1,1 @@
+"""What a loss sees of a batch: similarities, views, triples."""

@@ -1,0 +1,166 @@
+"""How a loss sees a batch: similarities that stay accurate from identical to opposite vectors.
+
+A cosine alone cannot say how far apart two nearly identical unit vectors are: at an angle of 1e-6 its
+rounding error costs the ratio of ArcCon five digits in float64, and in float32 the cosine *is* 1. A
+`PairSimilarity` therefore holds the two chords ``|h - h'| = 2 sin(θ/2)`` and ``|h + h'| = 2 cos(θ/2)``,
+from which cosine, sine and 1 - cosine all follow without cancellation. Chords of all N x N negatives
+would cost far more than the one matrix product that gives their cosines and are not needed: `Negatives`
+holds the cosines, and measures again, by its chords, only the hardest negative.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable
+
+from array_api_compat import array_namespace
+
+from gradlab.arrays import Array, detach, logsumexp, softmax, softmax_of_all, take
+
+
+@dataclasses.dataclass(frozen=True)
+class PairSimilarity:
+    """Similarity of pairs of unit vectors, any shape.
+
+    Attributes:
+        chord: ``|h - h'| = 2 sin(θ/2)``, in [0, 2].
+        antichord: ``|h + h'| = 2 cos(θ/2)``, in [0, 2].
+    """
+
+    chord: Array
+    antichord: Array
+
+    @classmethod
+    def from_angles(cls, angle: Array) -> PairSimilarity:
+        """From angles in radians; an angle outside [0, π] means the one with the same cosine inside."""
+        xp = array_namespace(angle)
+        return cls(abs(2 * xp.sin(angle / 2)), abs(2 * xp.cos(angle / 2)))
+
+    @classmethod
+    def from_cosines(cls, cosine: Array) -> PairSimilarity:
+        """From cosines, when nothing better is known: near ±1 the rounding of the cosine stays."""
+        xp = array_namespace(cosine)
+        return cls(xp.sqrt(2 - 2 * cosine), xp.sqrt(2 + 2 * cosine))
+
+    @classmethod
+    def from_vectors(cls, first: Array, second: Array) -> PairSimilarity:
+        """From unit vectors (..., D) and (..., D), row by row; result (...,)."""
+        norm = array_namespace(first).linalg.vector_norm
+        return cls(norm(first - second, axis=-1), norm(first + second, axis=-1))
+
+    @property
+    def cosine(self) -> Array:
+        """``cos θ``."""
+        return (self.antichord * self.antichord - self.chord * self.chord) / 4
+
+    @property
+    def sine(self) -> Array:
+        """``sin θ``, relatively accurate near 0 and near π."""
+        return self.chord * self.antichord / 2
+
+    @property
+    def one_minus_cosine(self) -> Array:
+        """``1 - cos θ``, relatively accurate near 0."""
+        return self.chord * self.chord / 2
+
+    @property
+    def angle(self) -> Array:
+        """``θ`` in radians, in [0, π]."""
+        return 2 * array_namespace(self.chord).atan2(self.chord, self.antichord)
+
+    def shifted(self, increment: Array) -> PairSimilarity:
+        """The same pairs with their cosine changed by ``increment``, to first order.
+
+        Differentiating at ``increment = 0`` gives exact derivatives with respect to the cosine,
+        strictly between 0 and π (at both ends NaN): ``d chord/d cos = -1/chord`` and ``d antichord/d cos = 1/antichord``.
+        """
+        return PairSimilarity(
+            self.chord - increment / self.chord, self.antichord + increment / self.antichord
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class Negatives:
+    """Similarities of each anchor to its K negatives.
+
+    Attributes:
+        cosine: (..., K); a column that is not a negative of this anchor (its own positive) is -inf,
+            which every softmax, log-sum-exp and maximum ignores.
+        measure: maps an index (...,) of one column a row to its `PairSimilarity`.
+    """
+
+    cosine: Array
+    measure: Callable[[Array], PairSimilarity]
+
+    @classmethod
+    def from_angles(cls, angle: Array) -> Negatives:
+        """From angles (..., K) in radians."""
+        cosine = array_namespace(angle).cos(angle)
+        return cls(cosine, lambda index: PairSimilarity.from_angles(take(angle, index)))
+
+    @classmethod
+    def from_cosines(cls, cosine: Array) -> Negatives:
+        """From cosines (..., K), when nothing better is known."""
+        return cls(cosine, lambda index: PairSimilarity.from_cosines(take(cosine, index)))
+
+    @classmethod
+    def from_vectors(cls, anchors: Array, negatives: Array, own: slice | None = None) -> Negatives:
+        """From unit rows: anchors (N, D) and negatives (K, D), by one matrix product.
+
+        Args:
+            anchors: (N, D).
+            negatives: (K, D); the same K vectors for every anchor.
+            own: the N columns that hold, in order, each anchor's own sentence, which is masked.
+        """
+        xp = array_namespace(anchors)
+        cosine = anchors @ negatives.T
+        if own is not None:
+            rows = xp.arange(anchors.shape[0], device=anchors.device)
+            columns = xp.arange(negatives.shape[0], device=anchors.device)
+            cosine = xp.where(columns == (rows + (own.start or 0))[:, None], -xp.inf, cosine)
+        return cls(cosine, lambda index: PairSimilarity.from_vectors(anchors, negatives[index]))
+
+    @property
+    def finite_cosine(self) -> Array:
+        """The cosines with 0 instead of -inf in masked columns, for sums in which those have weight 0."""
+        xp = array_namespace(self.cosine)
+        return xp.where(xp.isinf(self.cosine), xp.zeros_like(self.cosine), self.cosine)
+
+    @functools.cached_property
+    def hardest_index(self) -> Array:
+        """Column of the largest cosine, (...,); the first one where several are equal."""
+        xp = array_namespace(self.cosine)
+        return xp.argmax(self.cosine, axis=-1)
+
+    @functools.cached_property
+    def hardest(self) -> PairSimilarity:
+        """Similarity to the hardest negative, (...,), measured by its chords."""
+        return self.measure(self.hardest_index)
+
+    def log_sum_exp(self, temperature: float) -> Array:
+        """``log Σ_k exp(cos θ_k / τ)``, (...,)."""
+        return logsumexp(self.cosine / temperature)
+
+    def softmax(self, temperature: float) -> Array:
+        """Softmax of ``cos θ_k / τ``, (..., K)."""
+        return softmax(self.cosine / temperature)
+
+    def log_sum_exp_of_all(self, temperature: float) -> Array:
+        """``log Σ_ik exp(cos θ_ik / τ)`` over all pairs of the batch, a scalar."""
+        return logsumexp(array_namespace(self.cosine).reshape(self.cosine / temperature, (-1,)))
+
+    def softmax_of_all(self, temperature: float) -> Array:
+        """Softmax of ``cos θ_ik / τ`` over all pairs of the batch together, (N, K)."""
+        return softmax_of_all(self.cosine / temperature)
+
+    def shares_of_all(self, temperature: float) -> Array:
+        """What falls to each anchor of `softmax_of_all`, (N,); without gradient."""
+        weight = detach(self.softmax_of_all(temperature))
+        return array_namespace(weight).sum(weight, axis=-1)
+
+    def shifted(self, increment: Array) -> Negatives:
+        """The same negatives with their cosines (..., K) changed by ``increment``, to first order."""
+        return Negatives(
+            self.cosine + increment, lambda index: self.measure(index).shifted(take(increment, index))
+        )

@@ -1,0 +1,247 @@
+"""What embeddings and a loss's gradient look like at one moment: numbers to watch a training run by.
+
+All functions take unit rows as numpy arrays or torch tensors; give them float64 for full precision.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from array_api_compat import array_namespace
+
+from gradlab.arrays import Array
+from gradlab.errors import GradlabError
+from gradlab.geometry.triple import Triple
+from gradlab.geometry.views import check_views
+from gradlab.gradient.lemma import tangent_bounds
+from gradlab.gradient.paradigm import components as components_of
+from gradlab.losses.base import Loss
+from gradlab.losses.components import Components
+
+# An anchor with less dissipation is taken to have stopped learning (the threshold of the paper's Fig. 3).
+ACTIVE = 0.01
+LEMMA_STEP = 0.1
+
+
+def alignment(anchors: Array, positives: Array, alpha: float = 2) -> float:
+    """Mean of ``‖h_i - h_i'‖^α`` over pairs, in [0, 2^α]; smaller is closer (Wang & Isola 2020, Eq. 2)."""
+    xp = array_namespace(anchors)
+    return float(xp.mean(xp.linalg.vector_norm(anchors - positives, axis=1) ** alpha))
+
+
+def uniformity(rows: Array, t: float = 2) -> float:
+    """``log mean_{k<l} exp(-t ‖h_k - h_l‖²)``, in [-4t, 0]; smaller is more uniform (Wang & Isola 2020, Eq. 3).
+
+    Raises:
+        GradlabError: if there are fewer than two rows.
+    """
+    count = rows.shape[0]
+    if count < 2:
+        raise GradlabError("uniformity needs at least two rows")
+    xp = array_namespace(rows)
+    exponent = 2 * t * (rows @ rows.T - 1)
+    off_diagonal = exponent[~_eye(xp, rows)]
+    largest = xp.max(off_diagonal)
+    return float(largest + xp.log(xp.mean(xp.exp(off_diagonal - largest))))
+
+
+def effective_rank(rows: Array) -> float:
+    """Exponential of the entropy of the normalised singular values, in [1, min(N, D)] (Roy & Vetterli 2007)."""
+    xp = array_namespace(rows)
+    values = xp.linalg.svdvals(rows)
+    share = values / xp.sum(values)
+    share = share[share > 0]
+    return float(xp.exp(-xp.sum(share * xp.log(share))))
+
+
+def lemma_share(anchors: Array, positives: Array, gradient: Components, step: float = LEMMA_STEP) -> float:
+    """Share of triples (anchor, its positive, one negative) whose ratio satisfies Lemma 1 for step size ``λ``.
+
+    That is ``r_i > r-`` where the bound exists; triples without one count as not satisfying it. Negatives
+    are those of the view that the loss takes them from, and the extra ones. Anchors whose ratio is not defined, as nothing
+    acts on them, do not count; NaN if there are no others.
+
+    Args:
+        anchors, positives: (N, D) unit rows.
+        gradient: the loss's components on them.
+        step: ``λ`` of the lemma.
+    """
+    xp = array_namespace(anchors)
+    views = gradient.views
+    assert views is not None
+    same_view = gradient.negative_view == "same"
+    negatives = views.same_view_vectors if same_view else views.negative_vectors
+    pair, radial = views.positive, anchors @ negatives.T
+    cosine, sine = pair.cosine[:, None], pair.sine[:, None]
+    toward = (positives @ negatives.T - cosine * radial) / xp.where(sine > 0, sine, xp.ones_like(sine))
+    aside = xp.sqrt(_positive_part(xp, 1 - radial**2 - toward**2))
+    bounds = tangent_bounds(Triple(cosine, sine, radial, toward, aside), step)
+    ratio = gradient.scalar_ratio[:, None]
+    satisfied = bounds.feasible & (ratio > bounds.low)
+    counts = xp.zeros_like(satisfied) | (ratio == ratio)  # not NaN
+    if same_view or views.in_batch_negatives:
+        counts[:, : anchors.shape[0]] &= ~_eye(xp, anchors)
+    return _mean(xp, xp.astype(satisfied[counts], radial.dtype))
+
+
+def embedding_statistics(anchors: Array, positives: Array) -> dict[str, float]:
+    """Statistics that need no loss.
+
+    Returns:
+        ``alignment``, ``uniformity`` and ``effective_rank`` (of the anchors), ``positive_cosine`` (mean of
+        ``h_i·h_i'``) and ``negative_cosine`` (mean of ``h_i·h_j'`` over j ≠ i); what needs two sentences is NaN for one.
+    """
+    xp = array_namespace(anchors)
+    cosines = anchors @ positives.T
+    own = _eye(xp, anchors)
+    return {
+        "alignment": alignment(anchors, positives),
+        "uniformity": uniformity(anchors) if anchors.shape[0] > 1 else math.nan,
+        "effective_rank": effective_rank(anchors),
+        "positive_cosine": float(xp.mean(cosines[own])),
+        "negative_cosine": _mean(xp, cosines[~own]),
+    }
+
+
+def gradient_statistics(gradient: Components) -> dict[str, float]:
+    """Statistics of a loss's components on one batch.
+
+    Returns:
+        ``gradient_dissipation``: its mean over anchors; ``active``: the share of anchors with a dissipation of
+        at least :data:`ACTIVE`; over these, ``hardest_share``: mean of ``max_j |W_ij| / Σ_j |W_ij|``, and ``ratio``
+        and ``ratio_median`` (NaN where no anchor is active); ``uniform_share``: the share that each of an anchor's
+        negatives, the extra ones included, would have if all weighed the same.
+    """
+    xp = array_namespace(gradient.weight)
+    dissipation = gradient.gradient_dissipation
+    active = dissipation >= ACTIVE
+    statistics = {
+        "gradient_dissipation": float(xp.mean(dissipation)),
+        "active": float(xp.mean(xp.astype(active, dissipation.dtype))),
+    }
+    share, ratio = gradient.hardest_share[active], gradient.scalar_ratio[active]
+    ratio = xp.sort(ratio[xp.isfinite(ratio)])
+    count = ratio.shape[0]
+    return statistics | {
+        "hardest_share": _mean(xp, share[xp.isfinite(share)]),
+        "uniform_share": 1 / _negatives(gradient),
+        "ratio": _mean(xp, ratio),
+        "ratio_median": float(ratio[(count - 1) // 2] + ratio[count // 2]) / 2 if count else math.nan,
+    }
+
+
+def diagnose(
+    loss: str | Loss,
+    anchors: Array,
+    positives: Array,
+    extra_negatives: Array | None = None,
+    *,
+    normalize: bool = False,
+    in_batch_negatives: bool = True,
+) -> dict[str, float]:
+    """All statistics of a loss on two views of a batch.
+
+    Args:
+        loss: a loss, or its name.
+        anchors, positives: (N, D) unit rows, numpy or torch.
+        extra_negatives: (M, D) unit rows or None.
+        normalize: divide rows by their norms first.
+        in_batch_negatives: False takes negatives from ``extra_negatives`` only.
+
+    Returns:
+        those of :func:`embedding_statistics` and :func:`gradient_statistics`, and ``lemma_share``.
+
+    Raises:
+        GradlabError: as :func:`gradlab.components`.
+    """
+    views = check_views(
+        anchors, positives, extra_negatives, normalize=normalize, in_batch_negatives=in_batch_negatives
+    )
+    gradient = components_of(
+        loss,
+        views.anchors,
+        views.positives,
+        views.extra_negatives,
+        in_batch_negatives=in_batch_negatives,
+    )
+    return {
+        **gradient_statistics(gradient),
+        **embedding_statistics(views.anchors, views.positives),
+        "lemma_share": lemma_share(views.anchors, views.positives, gradient),
+    }
+
+
+# Range and number of bins of each distribution; what lies outside counts in the first or last bin.
+BINS = {
+    "gradient_dissipation": (0.0, 1.0, 20),
+    "hardest_share": (0.0, 1.0, 20),
+    "ratio": (0.0, 3.0, 30),
+    "positive_cosine": (-1.0, 1.0, 40),
+    "negative_cosine": (-1.0, 1.0, 40),
+}
+
+
+def distributions(
+    anchors: Array, positives: Array, gradient: Components | None = None
+) -> dict[str, dict[float, float]]:
+    """Histograms over the anchors of a batch: quantity -> {lower edge of a bin: share}, empty bins left out.
+
+    Args:
+        anchors, positives: (N, D) unit rows.
+        gradient: a loss's components on them; without it there are the cosines only.
+
+    Returns:
+        the quantities of :data:`BINS`, each summing to 1; hardest share and ratio over active anchors
+        (see :func:`gradient_statistics`), missing where none is. Values that are NaN do not count.
+    """
+    xp = array_namespace(anchors)
+    cosines, own = anchors @ positives.T, _eye(xp, anchors)
+    found = {"positive_cosine": cosines[own], "negative_cosine": cosines[~own]}
+    if gradient is not None:
+        active = gradient.gradient_dissipation >= ACTIVE
+        found = {
+            "gradient_dissipation": gradient.gradient_dissipation,
+            "hardest_share": gradient.hardest_share[active],
+            "ratio": gradient.scalar_ratio[active],
+        } | found
+    numbers = {name: values[values == values] for name, values in found.items()}  # without NaN
+    return {name: _histogram(xp, name, values) for name, values in numbers.items() if values.shape[0]}
+
+
+def _negatives(gradient: Components) -> int:
+    """How many negatives an anchor has: other sentences of the batch once, whichever views they are taken from."""
+    views = gradient.views
+    if views is None:
+        return int(gradient.weight.shape[-1])
+    in_batch = views.in_batch_negatives or gradient.negative_view == "same"
+    extra = 0 if views.extra_negatives is None else views.extra_negatives.shape[0]
+    return int((views.anchors.shape[0] - 1 if in_batch else 0) + extra)
+
+
+def _histogram(xp: Any, name: str, values: Array) -> dict[float, float]:
+    low, high, count = BINS[name]
+    place = xp.floor((values - low) / (high - low) * count)
+    place = xp.where(place < 0, xp.zeros_like(place), place)
+    place = xp.where(place > count - 1, xp.full_like(place, count - 1), place)
+    bins, counts = xp.unique_counts(place)
+    width = (high - low) / count
+    total = values.shape[0]
+    return {
+        round(low + int(at) * width, 12): int(n) / total
+        for at, n in zip(bins.tolist(), counts.tolist(), strict=True)
+    }
+
+
+def _mean(xp: Any, values: Array) -> float:
+    return float(xp.mean(values)) if values.shape[0] else math.nan
+
+
+def _eye(xp: Any, rows: Array) -> Array:
+    index = xp.arange(rows.shape[0], device=rows.device)
+    return index[:, None] == index
+
+
+def _positive_part(xp: Any, values: Array) -> Array:
+    # A squared length that rounding made negative is zero; it is no quantity that anything differentiates.
+    return xp.where(values > 0, values, xp.zeros_like(values))

@@ -1,0 +1,180 @@
+"""The blockwise loss as a callable, a module, and a node of torch's graph."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from array_api_compat import is_numpy_array, is_torch_array
+
+from gradlab.arrays import Array
+from gradlab.errors import GradlabError
+from gradlab.geometry.views import Views, check_views
+from gradlab.large_batch.batch_evaluation import BatchEvaluation
+from gradlab.large_batch.derivatives import refuse_second_derivatives
+from gradlab.large_batch.evaluation import Evaluation
+from gradlab.large_batch.pair_evaluation import PairEvaluation
+from gradlab.losses.base import Loss, PairLoss, check_reduction, reduce
+from gradlab.losses.registry import get_loss
+
+
+def blockwise(loss: str | Loss, block_size: int | None = None) -> BlockwiseLoss:
+    """A loss that scales: the same values and gradients, without ever holding all N x K similarities.
+
+    Args:
+        loss: a loss, or its name for the published settings. Losses of the batch that hold no similarities in the
+            first place, Barlow Twins and VICReg, are served as they are.
+        block_size: anchors handled at a time; None chooses what is fast on the device. Beside the
+            gradients, memory holds two or three arrays of ``block_size`` x K similarities.
+
+    Raises:
+        GradlabError: an unknown loss, or a block size below 1. When called, a loss of the batch whose value needs all
+            similarities at once; see `gradlab.BatchLoss`.
+
+    Example:
+        >>> import torch
+        >>> z = torch.nn.functional.normalize(torch.randn(2, 8, 4, requires_grad=True), dim=-1)
+        >>> criterion = blockwise("infonce")
+        >>> criterion(z[0], z[1]).backward()
+    """
+    return BlockwiseLoss(loss, block_size)
+
+
+class BlockwiseLoss(torch.nn.Module):
+    """A loss evaluated and differentiated one block of anchors at a time.
+
+    The gradient is computed together with the value. It equals automatic differentiation of the loss, with respect
+    to the anchors, the positives and the extra negatives, radial parts included. That of a loss on pairs is its
+    declared closed form; a loss of the batch is differentiated as it stands, except for its summaries of all
+    similarities, whose derivatives are closed forms. Where an anchor coincides with its positive or with a negative whose chord is
+    in the value, both take torch's subgradient 0 of the chord. Of equally hard negatives the first
+    counts; where rounding makes duplicates unequal, which one that is may depend on the block size.
+
+    bfloat16 and float16 rows are computed with in float32 on every device, whether or not it has
+    bfloat16 arithmetic: the loss is float32, the gradients come back in the dtype of the rows. The same
+    holds under autocast. First derivatives only.
+
+    Attributes:
+        loss: the loss.
+        block_size: anchors in a block, or None for the default.
+    """
+
+    def __init__(self, loss: str | Loss, block_size: int | None = None) -> None:
+        """See `blockwise`."""
+        super().__init__()
+        if block_size is not None and (
+            isinstance(block_size, bool) or not isinstance(block_size, int) or block_size < 1
+        ):
+            raise GradlabError(
+                f"block_size must be a whole number of at least 1, or None, not {block_size!r}"
+            )
+        self.loss = get_loss(loss)
+        self.block_size = block_size
+
+    def extra_repr(self) -> str:
+        """The loss and its block size."""
+        return f"{self.loss!r}, block_size={self.block_size}"
+
+    def forward(
+        self,
+        anchors: Array,
+        positives: Array,
+        extra_negatives: Array | None = None,
+        reduction: str = "mean",
+        *,
+        normalize: bool = False,
+        in_batch_negatives: bool = True,
+    ) -> Array:
+        """The loss as a trainable scalar; arguments and errors as `gradlab.Loss.__call__`.
+
+        With ``reduction="none"`` similarities are computed again for the gradient, as it depends on what
+        is made of the values.
+
+        Raises:
+            GradlabError: bad views or reduction, or a value that is infinite or not a number.
+        """
+        check_reduction(reduction)
+        if normalize:  # in full precision, which the rows keep
+            anchors, positives, extra_negatives = map(_upcast, (anchors, positives, extra_negatives))
+        views = check_views(
+            anchors, positives, extra_negatives, normalize=normalize, in_batch_negatives=in_batch_negatives
+        )
+        rows = [_as_tensor(part) for part in (views.anchors, views.positives, views.extra_negatives)]
+        kind = PairEvaluation if isinstance(self.loss, PairLoss) else BatchEvaluation
+        evaluation = kind(self.loss, Views(rows[0], rows[1], rows[2], in_batch_negatives), self.block_size)
+        needs_gradient = any(part is not None and part.requires_grad for part in rows)
+        if not (needs_gradient and torch.is_grad_enabled()):
+            values = evaluation.values()
+            found = values if is_torch_array(anchors) else values.numpy()[()]
+            return reduce(found, reduction, self.loss.name)
+        if reduction == "none":
+            return _EachLoss.apply(evaluation, *rows)
+        return _TotalLoss.apply(evaluation, reduction, *rows)
+
+
+class _TotalLoss(torch.autograd.Function):
+    """The mean or sum of a loss; its gradient is computed with the value and scaled afterwards."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        evaluation: Evaluation,
+        reduction: str,
+        anchors: torch.Tensor,
+        positives: torch.Tensor,
+        extra_negatives: torch.Tensor | None,
+    ) -> torch.Tensor:
+        count = anchors.shape[0]
+        ctx.scale = anchors.new_full((count,), 1 / count if reduction == "mean" else 1.0)
+        values, ctx.gradients = evaluation.differentiate(ctx.scale, ctx.needs_input_grad[2:])
+        ctx.evaluation = evaluation
+        ctx.save_for_backward(anchors, positives, extra_negatives)
+        return reduce(values, reduction, evaluation.loss.name)
+
+    @staticmethod
+    def backward(ctx: Any, upstream: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        refuse_second_derivatives()
+        # Given away, so that torch keeps them as the rows' gradients where it would otherwise copy what another holds.
+        gradients, ctx.gradients = ctx.gradients, None
+        if gradients is None:  # a second pass through a retained graph
+            _ = ctx.saved_tensors  # raises if it was not retained, or the rows were changed in place since
+            gradients = ctx.evaluation.differentiate(ctx.scale, ctx.needs_input_grad[2:])[1]
+        # Usually 1. Only on a CPU is looking at it free.
+        if not (upstream.device.type == "cpu" and upstream == 1):
+            for part in gradients:
+                if part is not None:
+                    part *= upstream
+        return None, None, *gradients
+
+
+class _EachLoss(torch.autograd.Function):
+    """The loss of each anchor, (N,); its gradient is computed when it is known what becomes of each."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        evaluation: Evaluation,
+        anchors: torch.Tensor,
+        positives: torch.Tensor,
+        extra_negatives: torch.Tensor | None,
+    ) -> torch.Tensor:
+        ctx.evaluation = evaluation
+        ctx.save_for_backward(anchors, positives, extra_negatives)
+        return reduce(evaluation.values(), "none", evaluation.loss.name)
+
+    @staticmethod
+    def backward(ctx: Any, upstream: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        refuse_second_derivatives()
+        _ = ctx.saved_tensors  # raises if the rows were changed in place since
+        return None, *ctx.evaluation.differentiate(upstream.contiguous(), ctx.needs_input_grad[1:])[1]
+
+
+def _upcast(rows: Any) -> Any:
+    """Half-precision tensors in float32; anything else as it is."""
+    half = isinstance(rows, torch.Tensor) and rows.dtype in (torch.bfloat16, torch.float16)
+    return rows.float() if half else rows
+
+
+def _as_tensor(rows: Any) -> Any:
+    """A tensor of at least single precision, sharing memory where it can; None stays None."""
+    return _upcast(torch.from_numpy(rows) if is_numpy_array(rows) else rows)

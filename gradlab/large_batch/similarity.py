@@ -1,0 +1,178 @@
+"""Similarities of a block of anchors: exponentials computed once, and chords that can be differentiated."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import Any
+
+import torch
+
+from gradlab.arrays import reciprocal
+from gradlab.geometry.similarity import Negatives, PairSimilarity
+from gradlab.large_batch.derivatives import refuse_second_derivatives
+
+MEASURES = ("cosine", "chord", "antichord")
+# Memory of a block's size for a softmax, by temperature.
+Scratch = dict[float, torch.Tensor]
+
+
+@dataclasses.dataclass(frozen=True)
+class BlockNegatives(Negatives):
+    """The negatives of a block of anchors; a softmax is computed once, in memory that all blocks share.
+
+    Attributes:
+        scratch: that memory, handed from block to block.
+    """
+
+    scratch: Scratch = dataclasses.field(default_factory=dict)
+    _softmax: dict[float, torch.Tensor] = dataclasses.field(default_factory=dict)
+    _log_sum_exp: dict[float, torch.Tensor] = dataclasses.field(default_factory=dict)
+
+    def log_sum_exp(self, temperature: float) -> torch.Tensor:
+        """``log Σ_k exp(cos θ_k / τ)``, (B,): the largest logit less the log of its softmax."""
+        if temperature not in self._log_sum_exp:
+            share = self.softmax(temperature).amax(-1)
+            self._log_sum_exp[temperature] = self.cosine.amax(-1) / temperature - share.log()
+        return self._log_sum_exp[temperature]
+
+    def softmax(self, temperature: float) -> torch.Tensor:
+        """Softmax of ``cos θ_k / τ``, (B, K); overwritten by the next block, not to be changed in place."""
+        if temperature not in self._softmax:
+            logits = torch.div(self.cosine, temperature, out=self._memory(temperature))
+            # In place on a CPU, whose kernel has read a row before it writes it.
+            out = logits if logits.device.type == "cpu" else None
+            self._softmax[temperature] = torch.softmax(logits, -1, out=out)
+        return self._softmax[temperature]
+
+    def _memory(self, temperature: float) -> torch.Tensor:
+        if temperature not in self.scratch:
+            self.scratch[temperature] = torch.empty_like(self.cosine)
+        return self.scratch[temperature][: self.cosine.shape[0]]
+
+
+class LazyPairs(PairSimilarity):
+    """Similarity of pairs of rows: measured when asked for, so that what a loss does not use costs nothing."""
+
+    first: torch.Tensor
+    second: torch.Tensor
+
+    def __init__(self, first: torch.Tensor, second: torch.Tensor) -> None:
+        """Pair ``first`` (B, D) with ``second`` (B, D), row by row."""
+        # Set past the frozen dataclass, whose fields are computed here.
+        self.__dict__.update(first=first, second=second)
+
+    @functools.cached_property
+    def chord(self) -> torch.Tensor:  # type: ignore[override]
+        """``|h - h'|``, (B,)."""
+        return _LengthOfSum.apply(self.first, self.second, -1)
+
+    @functools.cached_property
+    def antichord(self) -> torch.Tensor:  # type: ignore[override]
+        """``|h + h'|``, (B,)."""
+        return _LengthOfSum.apply(self.first, self.second, 1)
+
+
+class RowPairs(LazyPairs):
+    """Pairs of which each measure is a leaf of a graph; from what a loss uses, `chain` goes on to the rows."""
+
+    products: torch.Tensor | None
+
+    def __init__(
+        self, first: torch.Tensor, second: torch.Tensor, products: torch.Tensor | None = None
+    ) -> None:
+        """Pair ``first`` (B, D) with ``second`` (B, D); ``products``, (B,), are their dot products where known."""
+        super().__init__(first, second)
+        self.__dict__["products"] = products
+
+    @functools.cached_property
+    def cosine(self) -> torch.Tensor:  # type: ignore[override]
+        """``cos θ``, (B,)."""
+        products = self.products
+        if products is None:
+            products = torch.linalg.vecdot(self.first, self.second)
+        return products.requires_grad_()
+
+    @functools.cached_property
+    def chord(self) -> torch.Tensor:  # type: ignore[override]
+        """``|h - h'|``, (B,)."""
+        return torch.linalg.vector_norm(self.difference, dim=-1).requires_grad_()
+
+    @functools.cached_property
+    def antichord(self) -> torch.Tensor:  # type: ignore[override]
+        """``|h + h'|``, (B,)."""
+        return torch.linalg.vector_norm(self.sum, dim=-1).requires_grad_()
+
+    @functools.cached_property
+    def difference(self) -> torch.Tensor:
+        """``h - h'``, (B, D)."""
+        return self.first - self.second
+
+    @functools.cached_property
+    def sum(self) -> torch.Tensor:
+        """``h + h'``, (B, D)."""
+        return self.first + self.second
+
+    @property
+    def leaves(self) -> dict[str, torch.Tensor]:
+        """What has been measured so far, by name."""
+        return {name: self.__dict__[name] for name in MEASURES if name in self.__dict__}
+
+    def chain(
+        self,
+        derivatives: dict[str, torch.Tensor],
+        by_first: torch.Tensor | None,
+        by_second: torch.Tensor | None,
+    ) -> None:
+        """Add what ``derivatives`` by the leaves, (B,) each, mean for the rows to (B, D), unless None.
+
+        A chord is followed along the difference of the rows itself, which loses nothing where they are
+        nearly equal; where they coincide it counts as constant, as in torch.
+        """
+        for name, derivative in derivatives.items():
+            if name == "cosine":
+                factor, to_first, to_second, sign = derivative, self.second, self.first, 1
+            elif name == "chord":
+                factor, to_first, sign = _per_length(derivative, self.chord), self.difference, -1
+                to_second = to_first
+            else:
+                factor, to_first, sign = _per_length(derivative, self.antichord), self.sum, 1
+                to_second = to_first
+            if by_first is not None:
+                by_first.addcmul_(to_first, factor[:, None])
+            if by_second is not None:
+                by_second.addcmul_(to_second, factor[:, None], value=sign)
+
+    def radial(self, derivatives: dict[str, torch.Tensor]) -> torch.Tensor:
+        """The factor, (B,), of each row in its own derivative, which the derivative of a dot product lacks."""
+        total = torch.zeros_like(self.first[:, 0])
+        for name, derivative in derivatives.items():
+            if name != "cosine":
+                total += _per_length(derivative, self.leaves[name])
+        return total
+
+
+class _LengthOfSum(torch.autograd.Function):
+    """``|h ± h'|``, (B,), whose graph holds no array of (B, D) of its own: the sum is made again."""
+
+    @staticmethod
+    def forward(ctx: Any, first: torch.Tensor, second: torch.Tensor, sign: int) -> torch.Tensor:
+        length = torch.linalg.vector_norm(torch.add(first, second, alpha=sign), dim=-1)
+        ctx.save_for_backward(first, second, length)
+        ctx.sign = sign
+        return length
+
+    @staticmethod
+    def backward(ctx: Any, upstream: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        refuse_second_derivatives()
+        first, second, length = ctx.saved_tensors
+        # Along a sum that is 0 there is no direction; an infinite derivative stays visible there, as NaN.
+        factor = upstream * reciprocal(length)
+        by_first = torch.add(first, second, alpha=ctx.sign).mul_(factor[:, None])
+        by_second = by_first * ctx.sign if ctx.needs_input_grad[1] else None
+        return by_first, by_second, None
+
+
+def _per_length(derivative: torch.Tensor, length: torch.Tensor) -> torch.Tensor:
+    length = length.detach()
+    return torch.where(length == 0, torch.zeros_like(length), derivative / length)

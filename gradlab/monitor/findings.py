@@ -1,0 +1,148 @@
+"""Known failures of contrastive training, told from what a run recorded.
+
+Thresholds are for what has gone wrong for good, not for what is merely not best. A healthy SimCSE run, for
+comparison, begins with embeddings of cosine .92 to each other and shares of the hardest negative near uniform, and both
+change within tens of steps; its mean dissipation falls below .01 within a hundred, which is what dissipation is for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gradlab.monitor.collapse import explained, indistinct, one_point, ruined, scores_of
+from gradlab.monitor.finding import DIAGNOSTICS, PERSISTENT, Finding, persists
+from gradlab.monitor.history import History
+
+if TYPE_CHECKING:
+    from gradlab.train.config import TrainConfig
+
+# Dissipation so small that no anchor learns; within which part of the run (or how many records) that is early.
+NOTHING, EARLY, EARLY_RECORDS = 1e-4, 0.1, 10
+# The hardest negative counts less than this many times the average one, although embeddings are this far apart.
+NEAR_UNIFORM, APART = 2.5, 0.9
+# Among fewer negatives the hardest has a large share whatever the temperature.
+ENOUGH = 8
+# Share of triples whose ratio satisfies the lemma; a positive this close leaves nothing to come closer to.
+MOST, COINCIDE = 0.5, 0.99
+
+
+@dataclass(frozen=True)
+class Check:
+    """A failure to look for in the diagnostics.
+
+    Attributes:
+        subject: what is sound if it is not found.
+        needs: series without which it cannot be found.
+        find: takes a history and a group of diagnostics.
+    """
+
+    subject: str
+    needs: tuple[str, ...]
+    find: Callable[[History, str], Finding | None]
+
+
+def findings(history: History, config: TrainConfig | None = None) -> list[Finding]:
+    """The failures that a run has shown so far, in order of appearance; of several with one name the first.
+
+    Args:
+        history: what it recorded.
+        config: of a run of `gradlab train`; None for any other. It tells why a run may collapse; and that views of a
+            sentence are not told from those of others is a failure of such a run alone, since the pairs of any other
+            may be as far apart as different sentences before they are learned.
+    """
+    checks = [check.find for check in CHECKS] + ([indistinct] if config is not None else [])
+    found = [check(history, group) for group in _groups(history) for check in checks]
+    found.append(ruined(scores_of(history)))
+    unique: dict[str, Finding] = {}
+    for finding in sorted(filter(None, found), key=lambda one: one.step):
+        unique.setdefault(finding.name, finding)
+    return [explained(finding, config) for finding in unique.values()]
+
+
+def judged(history: History) -> list[str]:
+    """Subjects of the checks that could have found something in what was recorded."""
+
+    def known(group: str, check: Check) -> bool:
+        return all(any(map(math.isfinite, history.series(group, name)[1])) for name in check.needs)
+
+    return [check.subject for check in CHECKS if any(known(group, check) for group in _groups(history))]
+
+
+def nothing_to_learn(history: History, group: str) -> Finding | None:
+    """Dissipation near zero early: negatives are all far enough, so that no anchor gets a gradient."""
+    steps, values = history.series(group, "gradient_dissipation")
+    early = len(steps[:EARLY_RECORDS])
+    if history.total_steps:
+        early = max(PERSISTENT, sum(step <= EARLY * history.total_steps for step in steps))
+    at = persists([value < NOTHING for value in values[:early]])
+    if at is None:
+        return None
+    return Finding(
+        "nothing to learn",
+        steps[at],
+        f"Gradient dissipation is near zero already (mean {values[at]:.1g}): almost no anchor gets a gradient.",
+        "The task is too easy for this loss: use harder negatives or larger batches, stronger augmentation, a higher "
+        "temperature or a larger margin.",
+    )
+
+
+def temperature_too_high(history: History, group: str) -> Finding | None:
+    """The hardest negative counts hardly more than any other."""
+    steps, shares = history.series(group, "hardest_share")
+    uniform = [value or math.nan for value in history.at_each(group, "uniform_share", steps)]
+    apart = [(value or 0.0) < APART for value in history.at_each(group, "negative_cosine", steps)]
+    flat = [
+        share < NEAR_UNIFORM * equal <= NEAR_UNIFORM / ENOUGH and far
+        for share, equal, far in zip(shares, uniform, apart, strict=True)
+    ]
+    at = persists(flat)
+    if at is None:
+        return None
+    return Finding(
+        "temperature too high",
+        steps[at],
+        f"The hardest negative has {shares[at]:.1%} of the weight, where all being equal would give it "
+        f"{uniform[at]:.1%}: the loss hardly tells hard negatives from easy ones.",
+        "Lower the temperature (published settings use 0.05).",
+    )
+
+
+def ratio_too_low(history: History, group: str) -> Finding | None:
+    """For most triples the step does not bring the anchor closer to its positive (Lemma 1)."""
+    steps, shares = history.series(group, "lemma_share")
+    # Whether anchors move at all, and have positives to come closer to.
+    in_play = [
+        (dissipation or 0.0) >= NOTHING and (cosine is None or cosine < COINCIDE)
+        for dissipation, cosine in zip(
+            history.at_each(group, "gradient_dissipation", steps),
+            history.at_each(group, "positive_cosine", steps),
+            strict=True,
+        )
+    ]
+    at = persists([share < MOST and moving for share, moving in zip(shares, in_play, strict=True)])
+    if at is None:
+        return None
+    ratio = history.at(group, "ratio_median", steps[at])
+    return Finding(
+        "ratio too low",
+        steps[at],
+        f"Only {shares[at]:.0%} of the triples have a ratio above the bound of Lemma 1"
+        + (f" (median ratio {ratio:.2f})" if ratio is not None and math.isfinite(ratio) else "")
+        + "; in the others the push from the negative outweighs the pull on the positive.",
+        "Raise the ratio (of the loss, or its margin), or use views of a sentence that are closer to each other.",
+    )
+
+
+CHECKS = (
+    Check("learning", ("gradient_dissipation",), nothing_to_learn),
+    Check("temperature", ("hardest_share", "uniform_share"), temperature_too_high),
+    Check("ratio", ("lemma_share", "gradient_dissipation"), ratio_too_low),
+    Check("spread", ("negative_cosine",), one_point),
+)
+
+
+def _groups(history: History) -> list[str]:
+    return [group for group in history.groups() if group.startswith(DIAGNOSTICS)]

@@ -1,0 +1,124 @@
+"""A recorded run, read from its folder."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gradlab.errors import GradlabError, reason
+from gradlab.monitor.finding import Finding
+from gradlab.monitor.findings import findings
+from gradlab.monitor.history import History
+from gradlab.monitor.metrics import COLUMNS, read_metrics
+from gradlab.train.config import TrainConfig
+
+METRICS, MANIFEST = "metrics.csv", "manifest.json"
+# Where a trainer's output folder holds the recording of a watched run.
+WATCHED = "gradlab"
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run of `gradlab train`, or a watched one.
+
+    Attributes:
+        folder: where it lies.
+        history: everything that it measured.
+        manifest: its settings, versions and results; empty if there is none.
+    """
+
+    folder: Path
+    history: History
+    manifest: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        """What to call it."""
+        folder = self.folder.resolve()
+        return folder.parent.name if folder.name == WATCHED else folder.name
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """Its settings as texts, nested names joined by dots."""
+        return _flat(self.manifest.get("config", {}))
+
+    @property
+    def config(self) -> TrainConfig | None:
+        """The configuration of a run of `gradlab train`; None of any other, or if this version does not know such."""
+        content = self.manifest.get("config", {})
+        known = {item.name for item in dataclasses.fields(TrainConfig)}
+        try:
+            return TrainConfig.from_dict({name: value for name, value in content.items() if name in known})
+        except GradlabError:
+            return None
+
+    @property
+    def findings(self) -> list[Finding]:
+        """The failures that it shows, as training told them."""
+        return findings(self.history, self.config)
+
+    @property
+    def notes(self) -> list[str]:
+        """What the watcher could not do, in sentences."""
+        return list(self.manifest.get("watch", {}).get("notes", []))
+
+
+def read_run(place: str | Path) -> Run:
+    """Read a run.
+
+    Args:
+        place: the folder of a run, the output folder of a watched trainer, or a metrics file.
+
+    Raises:
+        GradlabError: there is no run, it has measured nothing yet, or its files cannot be read.
+    """
+    place = Path(place)
+    if not place.exists():
+        raise GradlabError(f"there is no {str(place)!r}; give the folder of a run, which holds a {METRICS}")
+    if place.is_dir():
+        folder = next((f for f in (place, place / WATCHED) if (f / METRICS).is_file()), None)
+        if folder is None:
+            raise GradlabError(f"{str(place)!r} holds no run: there is no {METRICS} in it")
+        metrics = folder / METRICS
+    else:
+        folder, metrics = place.parent, place
+    try:
+        with metrics.open(encoding="utf-8") as file:
+            header = file.readline().strip()
+        rows = read_metrics(metrics)
+    except (OSError, ValueError) as error:
+        raise GradlabError(f"cannot read {str(metrics)!r}: {reason(error)}") from error
+    if header != ",".join(COLUMNS):
+        raise GradlabError(f"{str(metrics)!r} is no metrics file: its columns are not {', '.join(COLUMNS)}")
+    if not rows:
+        raise GradlabError(f"{str(metrics)!r} holds no measurements yet")
+    manifest = _manifest(folder)
+    watch, config = manifest.get("watch", {}), manifest.get("config", {})
+    total = watch.get("total_steps") or manifest.get("results", {}).get("steps") or config.get("max_steps")
+    return Run(folder, History.of(rows, total if isinstance(total, int) else None), manifest)
+
+
+def _manifest(folder: Path) -> dict[str, Any]:
+    path = folder / MANIFEST
+    if not path.exists():
+        return {}
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise GradlabError(f"cannot read {str(path)!r}: {reason(error)}") from error
+    if not isinstance(content, dict):
+        raise GradlabError(f"{str(path)!r} is no JSON object")
+    return content
+
+
+def _flat(content: Any, prefix: str = "") -> dict[str, str]:
+    if isinstance(content, Mapping):
+        parts = [_flat(value, f"{prefix}.{key}" if prefix else str(key)) for key, value in content.items()]
+        return {name: text for part in parts for name, text in part.items()}
+    if isinstance(content, list):
+        return {prefix: ", ".join(map(str, content)) or "none"}
+    return {prefix: "none" if content is None else str(content)}

@@ -1,0 +1,252 @@
+"""Watching the trainers of transformers and sentence-transformers."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from gradlab.errors import GradlabError
+from gradlab.integrations.requirements import require
+from gradlab.monitor.measurement import Batch
+from gradlab.monitor.watcher import Watcher, say
+
+# What is worth a line in the report, of all that a trainer is told.
+SETTINGS = (
+    "per_device_train_batch_size", "gradient_accumulation_steps", "num_train_epochs", "max_steps", "learning_rate",
+    "lr_scheduler_type", "warmup_steps", "warmup_ratio", "weight_decay", "max_grad_norm", "optim", "seed", "fp16", "bf16",
+)  # fmt: skip
+PRINTERS = ("ProgressCallback", "PrinterCallback", "NotebookProgressCallback")
+# What trainers log about themselves rather than about training.
+BOOKKEEPING = ("epoch", "total_flos", "step")
+
+
+def is_trainer(target: Any) -> bool:
+    """Whether ``target`` is a Trainer of transformers, without importing transformers."""
+    return any(
+        base.__name__ == "Trainer" and base.__module__.startswith("transformers.")
+        for base in type(target).__mro__
+    )
+
+
+def attach(
+    trainer: Any,
+    *,
+    views: Callable[..., Any] | Sequence[str] | str | None,
+    loss: Any,
+    every: int | None,
+    output: str | Path | None,
+) -> Watcher:
+    """Watch a trainer's run; see `gradlab.watch`.
+
+    Raises:
+        GradlabError: it is watched already, needs ``views``, or the libraries are too old.
+    """
+    require("transformers", "accelerate")
+    if getattr(trainer.compute_loss, "watched_by", None) is not None:
+        raise GradlabError("this trainer is watched already")
+    for_sentences = hasattr(trainer, "collect_features")
+    if for_sentences:
+        require("sentence-transformers")
+    elif views is None:
+        raise GradlabError(
+            "a Hugging Face Trainer does not tell which embeddings are the two views; name them, such as "
+            "views=('anchor_embedding', 'positive_embedding') for fields of the model's output"
+        )
+    trained = loss if loss is not None or not for_sentences else trainer.loss
+    watcher = Watcher(
+        trained,
+        output=Path(trainer.args.output_dir) / "gradlab" if output is None else output,
+        every=every,
+        encoders=lambda: [module for module in (trainer.model, trainer.model_wrapped) if module is not None],
+        settings=_settings(trainer),
+        named=loss is not None,
+        to_trackers=lambda values: _send(trainer, values),
+    )
+    capture = _sentence_batch if for_sentences and views is None else _output_batch(views)
+    _wrap(trainer, watcher, capture)
+    trainer.add_callback(_callback(watcher))
+    return watcher
+
+
+def _wrap(trainer: Any, watcher: Watcher, batch_of: Callable[..., Batch]) -> None:
+    """Let the watcher see the batches of scheduled steps: a hook on the model, there for that one call only."""
+    original = trainer.compute_loss
+
+    def compute_loss(model: nn.Module, inputs: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+        step, dataset = trainer.state.global_step, _dataset(trainer, inputs)
+        due = model.training and trainer.is_world_process_zero() and watcher.wants(step, dataset)
+        if not due:
+            return original(model, inputs, *args, **kwargs)
+        given = dict(inputs)
+        with _outputs_of(model) as outputs:
+            result = original(model, inputs, *args, **kwargs)
+        value = result[0] if isinstance(result, tuple) else result
+        watcher.record(step, lambda: batch_of(trainer, given, outputs, float(value.detach().mean())), dataset)
+        return result
+
+    compute_loss.watched_by = watcher  # type: ignore[attr-defined]
+    trainer.compute_loss = compute_loss
+
+
+def _dataset(trainer: Any, inputs: Mapping[str, Any]) -> str:
+    """The name of the batch's dataset, where each has a loss of its own."""
+    return str(inputs.get("dataset_name", "")) if isinstance(getattr(trainer, "loss", None), dict) else ""
+
+
+@contextlib.contextmanager
+def _outputs_of(model: nn.Module) -> Iterator[list[Any]]:
+    """What the model returns while the block runs."""
+    outputs: list[Any] = []
+
+    def keep(module: nn.Module, args: Any, output: Any) -> None:
+        outputs.append(output)
+
+    handle = model.register_forward_hook(keep)
+    try:
+        yield outputs
+    finally:
+        handle.remove()
+
+
+def _sentence_batch(trainer: Any, inputs: dict[str, Any], outputs: list[Any], value: float) -> Batch:
+    """The batch of a sentence-transformers loss: its columns in the order in which they were embedded.
+
+    However the passes are cut (a column each, columns merged, pieces of columns), rows come column by column.
+    """
+    features, labels = trainer.collect_features({k: v for k, v in inputs.items() if k != "dataset_name"})
+    embedded = [
+        output["sentence_embedding"]
+        for output in outputs
+        if isinstance(output, Mapping) and isinstance(output.get("sentence_embedding"), Tensor)
+    ]
+    if not embedded or not features:
+        raise GradlabError("the loss did not call the model that is trained for embeddings")
+    # A loss that embeds its batch again, in fewer dimensions (Matryoshka), is measured in full ones.
+    rows = torch.cat([part.detach() for part in embedded if part.shape[1:] == embedded[0].shape[1:]])
+    count = _batch_size(features[0], len(rows) // len(features))
+    columns = rows.split(count)[: max(2, len(features))]
+    extra = torch.cat(columns[2:]) if len(columns) > 2 else None
+    positives = columns[1] if len(columns) > 1 and len(columns[1]) == count else None
+    return Batch(columns[0], positives, extra, labels is not None, value, _is_half(trainer))
+
+
+def _batch_size(features: Mapping[str, Any], otherwise: int) -> int:
+    """Sentences in a column of tokenised sentences."""
+    for name in ("attention_mask", "input_ids", "pixel_values", "sentence_embedding"):
+        values = features.get(name)
+        if isinstance(values, Tensor) and values.ndim >= 2 and "cu_seq_lens_q" not in features:
+            return len(values)
+    return otherwise
+
+
+def _output_batch(views: Callable[..., Any] | Sequence[str] | str | None) -> Callable[..., Batch]:
+    """How to find the views in a model's outputs.
+
+    Raises:
+        GradlabError: names that are not one, two or three.
+    """
+    if isinstance(views, str):
+        names = [views]
+    elif callable(views):
+        names = []
+    else:
+        names = list(views or [])
+        if len(names) not in (2, 3):
+            raise GradlabError(
+                f"views takes the names of two or three fields of the output, not {len(names)}"
+            )
+
+    def batch(trainer: Any, inputs: dict[str, Any], outputs: list[Any], value: float) -> Batch:
+        if callable(views):
+            found = list(views(*outputs))
+        elif len(names) > 1:
+            found = [_field(outputs[0], name) for name in names]
+        elif len(outputs) > 1:
+            found = [_field(output, names[0]) for output in outputs[:2]]
+        else:
+            rows = _field(outputs[0], names[0])
+            if rows.ndim != 3:
+                raise GradlabError(
+                    f"views={names[0]!r} of one pass must have shape (N, views, D), not {tuple(rows.shape)}; "
+                    "give two names or a function"
+                )
+            found = list(rows.unbind(dim=1))
+        extra = torch.cat([rows.detach() for rows in found[2:]]) if len(found) > 2 else None
+        return Batch(found[0].detach(), found[1].detach(), extra, False, value, _is_half(trainer))
+
+    return batch
+
+
+def _field(output: Any, name: str) -> Tensor:
+    value = output.get(name) if isinstance(output, Mapping) else getattr(output, name, None)
+    if not isinstance(value, Tensor):
+        known = ", ".join(output) if isinstance(output, Mapping) else type(output).__name__
+        raise GradlabError(f"the model's output has no field {name!r} with embeddings; it has: {known}")
+    return value
+
+
+def _is_half(trainer: Any) -> bool:
+    return bool(trainer.args.fp16 or trainer.args.bf16)
+
+
+def _settings(trainer: Any) -> dict[str, Any]:
+    """The run's settings, as plain values."""
+    named = {name: getattr(trainer.args, name, None) for name in SETTINGS}
+    plain = {
+        name: value if isinstance(value, int | float | bool) else str(getattr(value, "value", value))
+        for name, value in named.items()
+        if value is not None
+    }
+    config = getattr(trainer.model, "config", None)
+    card = getattr(trainer.model, "model_card_data", None)
+    model = getattr(card, "base_model", None) or getattr(config, "_name_or_path", None)
+    return {"model": str(model), **plain} if model else plain
+
+
+def _send(trainer: Any, values: dict[str, float]) -> None:
+    """Numbers to the run's trackers (TensorBoard, Weights & Biases ...), and not to what prints."""
+    numbers = {name: value for name, value in values.items() if value == value}
+    for callback in trainer.callback_handler.callbacks:
+        if type(callback).__name__ not in PRINTERS:
+            callback.on_log(
+                trainer.args, trainer.state, trainer.control, logs=dict(numbers), model=trainer.model
+            )
+
+
+def _callback(watcher: Watcher) -> Any:
+    """What tells the watcher about the run's beginning, end and own numbers."""
+    from transformers import TrainerCallback
+
+    class WatcherCallback(TrainerCallback):
+        """Forwards a trainer's events."""
+
+        def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+            """Begin the recording, or continue it where a run is resumed."""
+            if state.is_world_process_zero:
+                watcher.start(state.global_step, state.max_steps)
+
+        def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
+            """Take the run's own numbers into the recording."""
+            if not state.is_world_process_zero or not logs:
+                return
+            own = {
+                name: float(value)
+                for name, value in logs.items()
+                if isinstance(value, int | float) and not name.startswith(("gradlab/", "train_"))
+                and name not in BOOKKEEPING
+            }  # fmt: skip
+            evaluation = {name: value for name, value in own.items() if name.startswith("eval_")}
+            watcher.log(state.global_step, "evaluation", evaluation)
+            watcher.log(state.global_step, "train", {n: v for n, v in own.items() if n not in evaluation})
+
+        def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+            """Say what it cost."""
+            if state.is_world_process_zero:
+                say(watcher.finish())
+
+    return WatcherCallback()

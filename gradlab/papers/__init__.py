@@ -1,0 +1,1 @@
+"""What reproduces the papers, built only from the rooms above."""

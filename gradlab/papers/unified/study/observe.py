@@ -1,0 +1,230 @@
+"""What is measured during a run of a study, and what is kept of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy import stats
+
+from gradlab.encoder.model import Encoder
+from gradlab.errors import Diverged
+from gradlab.evaluate.embed import Embedder
+from gradlab.evaluate.sts import cosines, load_stsb_dev, spearman
+from gradlab.files import atomic_path
+from gradlab.geometry.similarity import PairSimilarity
+from gradlab.gradient.diagnostics import embedding_statistics, gradient_statistics, lemma_share
+from gradlab.gradient.paradigm import components
+from gradlab.papers.unified.study.settings import StudySettings
+from gradlab.train import Callback
+from gradlab.train.loop import Trainer
+from gradlab.train.objective import Output
+from gradlab.train.random_state import seed_everything, undisturbed
+
+GROUP = "study"
+BEFORE, AFTER = "held-out-before.npz", "held-out-after.npz"
+DEV_COSINES = "stsb-dev.npz"
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Views:
+    """Unit embeddings of held-out sentences under two dropout masks, float64, each (batches, N, D)."""
+
+    anchors: Array
+    positives: Array
+
+    def batches(self) -> Iterator[tuple[Array, Array]]:
+        """Pairs (N, D) of one batch after the other."""
+        return zip(self.anchors, self.positives, strict=True)
+
+    def save(self, path: Path) -> None:
+        """Write them, in single precision, atomically."""
+        with atomic_path(path) as temporary, temporary.open("wb") as file:
+            np.savez(file, anchors=self.anchors.astype("f4"), positives=self.positives.astype("f4"))
+
+    @classmethod
+    def load(cls, path: Path) -> Views:
+        """Read what :meth:`save` wrote."""
+        with np.load(path) as content:
+            return cls(*(unit(content[name].astype(float)) for name in ("anchors", "positives")))
+
+
+def unit(rows: Array) -> Array:
+    """Rows (..., D) divided by their norms."""
+    scaled: Array = rows / np.linalg.norm(rows, axis=-1, keepdims=True)
+    return scaled
+
+
+def positive_angles(anchors: Array, positives: Array) -> Array:
+    """Anchor-positive angles (N,) in radians, by chords."""
+    angles: Array = PairSimilarity.from_vectors(anchors, positives).angle
+    return angles
+
+
+def negative_angles(anchors: Array, positives: Array) -> Array:
+    """Anchor-negative angles (N, N-1) in radians, to the other sentences of the other view."""
+    count = len(anchors)
+    cosine = (anchors @ positives.T)[~np.eye(count, dtype=bool)].reshape(count, count - 1)
+    angles: Array = np.arccos(np.clip(cosine, -1, 1))
+    return angles
+
+
+def angle_statistics(anchors: Array, positives: Array) -> dict[str, float]:
+    """Mean and spread of both angles in radians, and how far from normal they are.
+
+    Returns:
+        for ``theta_pos`` and ``theta_neg``: ``_mean``, ``_std``, ``_skewness`` and ``_kurtosis`` (excess); for
+        the negatives also ``theta_neg_std_within``, the mean over anchors of the spread of one anchor's negatives.
+    """
+    near, far = positive_angles(anchors, positives), negative_angles(anchors, positives)
+    found = {"theta_neg_std_within": float(far.std(axis=1, ddof=1).mean())}
+    for name, values in (("theta_pos", near), ("theta_neg", far.ravel())):
+        found |= {
+            f"{name}_mean": float(values.mean()),
+            f"{name}_std": float(values.std(ddof=1)),
+            f"{name}_skewness": float(stats.skew(values)),
+            f"{name}_kurtosis": float(stats.kurtosis(values)),
+        }
+    return found
+
+
+def encode_with(encoder: Encoder, precision: str) -> Callable[[list[str]], Array]:
+    """The encoder's ``encode``, under autocast where the study asks for bfloat16."""
+
+    def encode(sentences: list[str]) -> Array:
+        with torch.autocast(encoder.device.type, torch.bfloat16, enabled=precision == "bfloat16"):
+            return encoder.encode(sentences)
+
+    return encode
+
+
+class Observer(Callback):
+    """Measures a run on held-out sentences and STS-B dev, and keeps the best encoder and some embeddings.
+
+    Attributes:
+        scores: step -> Spearman's correlation on STS-B dev.
+    """
+
+    def __init__(self, settings: StudySettings, sts: str, folder: Path, embeddings: bool) -> None:
+        self._settings, self._folder, self._embeddings = settings, folder, embeddings
+        self._pairs = load_stsb_dev(sts)
+        self.scores: dict[int, float] = {}
+
+    def on_start(self, trainer: Trainer) -> None:
+        """Measure the encoder before training."""
+        if trainer.step:
+            return
+        self._measure(trainer)
+        if self._embeddings:
+            held_out_views(trainer, self._settings.analysis_batches).save(self._folder / BEFORE)
+
+    def on_step(self, trainer: Trainer, output: Output) -> None:
+        """Measure and evaluate when it is time.
+
+        Raises:
+            Diverged: if the loss, or a weight after this step, is not finite.
+        """
+        if not torch.isfinite(output.loss):
+            raise Diverged(f"the loss is {float(output.loss)} at step {trainer.step}")
+        measured, evaluated = (
+            _due(trainer, every) for every in (self._settings.watch_every, self._settings.eval_every)
+        )
+        if (measured or evaluated) and not all(
+            part.isfinite().all() for part in trainer.objective.parameters()
+        ):
+            raise Diverged(f"the weights are not finite after step {trainer.step}")
+        if measured:
+            self._measure(trainer)
+        if evaluated:
+            self._evaluate(trainer)
+
+    def on_end(self, trainer: Trainer) -> None:
+        """Keep embeddings of the trained encoder."""
+        if self._embeddings:
+            held_out_views(trainer, self._settings.analysis_batches).save(self._folder / AFTER)
+
+    @property
+    def best_step(self) -> int | None:
+        """The step with the best score, the earliest of equals."""
+        known = {step: score for step, score in self.scores.items() if not math.isnan(score)}
+        return max(known, key=lambda step: (known[step], -step)) if known else None
+
+    def state(self) -> Any:
+        """The scores so far."""
+        return list(self.scores.items())
+
+    def restore(self, state: Any) -> None:
+        """Take the scores back."""
+        self.scores = dict(state)
+
+    def _measure(self, trainer: Trainer) -> None:
+        views = held_out_views(trainer, self._settings.watch_batches)
+        found = [_statistics(trainer, *batch) for batch in views.batches()]
+        trainer.record(GROUP, {name: float(np.mean([one[name] for one in found])) for name in found[0]})
+
+    def _evaluate(self, trainer: Trainer) -> None:
+        encoder = trainer.objective.encoder
+        with undisturbed():
+            mine = dev_cosines(encode_with(encoder, self._settings.precision), self._pairs)
+        self.scores[trainer.step] = spearman(mine, self._pairs.gold)
+        trainer.record("evaluation", {"stsb_dev": self.scores[trainer.step]})
+        if self.best_step == trainer.step:
+            encoder.save(self._folder / "best")
+            trainer.keep_best()
+            with atomic_path(self._folder / DEV_COSINES) as temporary, temporary.open("wb") as file:
+                np.savez(file, cosines=mine, gold=np.array(self._pairs.gold))
+
+
+def dev_cosines(encode: Callable[[list[str]], Array], pairs: Any) -> Array:
+    """Cosine of each pair of an STS set, (n,)."""
+    embed = Embedder(encode)
+    embed.prepare(pairs.sentences)
+    return cosines(embed(pairs.first), embed(pairs.second))
+
+
+def held_out_views(trainer: Trainer, batches: int) -> Views:
+    """Held-out sentences as the loss would see them: through the head, under two dropout masks.
+
+    The sentences and the masks are the same whenever it is called in runs of one seed.
+
+    Args:
+        trainer: the run.
+        batches: how many batches; fewer where fewer sentences are held out.
+    """
+    held_out, objective, seed = trainer.corpus.held_out, trainer.objective, trainer.config.seed
+    size = min(trainer.config.analysis_batch, len(held_out))
+    # Held-out rows are in the order of the file; a batch should not be one article.
+    order = np.random.default_rng([seed, len(held_out)]).permutation(held_out)
+    found = []
+    with undisturbed(), torch.no_grad():
+        for batch in range(min(batches, len(held_out) // size)):
+            seed_everything(seed, batch)
+            rows = order[batch * size : (batch + 1) * size]
+            embedded = objective.embed(objective.prepare(trainer.corpus.tokens.take(rows)))
+            found.append(unit(embedded.double().cpu().numpy()).reshape(2, size, -1))
+    anchors, positives = np.stack(found, axis=1)
+    return Views(anchors, positives)
+
+
+def _statistics(trainer: Trainer, anchors: Array, positives: Array) -> dict[str, float]:
+    parts = components(trainer.objective.loss, anchors, positives)
+    ratio = parts.scalar_ratio[np.isfinite(parts.scalar_ratio)]
+    return {
+        **gradient_statistics(parts),
+        "ratio_all": float(ratio.mean()) if len(ratio) else math.nan,
+        "ratio_all_median": float(np.median(ratio)) if len(ratio) else math.nan,
+        **embedding_statistics(anchors, positives),
+        "lemma_share": lemma_share(anchors, positives, parts),
+        **angle_statistics(anchors, positives),
+    }
+
+
+def _due(trainer: Trainer, every: int) -> bool:
+    return trainer.step % every == 0 or trainer.step == trainer.steps

@@ -1,0 +1,221 @@
+"""What the finished runs of a study left, as tables."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+import math
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from gradlab.evaluate.report import STS_TASKS, TRANSFER_TASKS
+from gradlab.monitor.metrics import read_metrics
+from gradlab.papers.unified.study.runs import STS, TRANSFER, Task, read_json
+from gradlab.papers.unified.study.statistics import (
+    OVER_SEEDS,
+    Interval,
+    over_seeds,
+    spearman_difference_over_sentences,
+)
+
+METRICS = {
+    "stsb_dev": "STS-B dev",
+    "stsb_dev_last": "STS-B dev, last step",
+    "sts_average": "STS average",
+    "transfer_average": "transfer average",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """A finished run.
+
+    Attributes:
+        condition: its name.
+        seed: its seed.
+        folder: where it is.
+        result: what ``result.json`` says.
+    """
+
+    condition: str
+    seed: int
+    folder: Path
+    result: dict[str, Any]
+
+    @property
+    def scores(self) -> dict[str, float]:
+        """STS-B dev of the best and the last encoder, each STS set and transfer task, and averages; NaN where absent."""
+        dev = {int(step): _float(score) for step, score in self.result.get("stsb_dev", {}).items()}
+        best = self.result.get("best_step")
+        sts, transfer = (read_json(self.folder / name) or {} for name in (STS, TRANSFER))
+        found = {
+            "stsb_dev": dev.get(best, math.nan) if best is not None else math.nan,
+            "stsb_dev_last": dev[max(dev)] if dev else math.nan,
+        }
+        for name, tasks, values in (
+            ("sts_average", STS_TASKS, sts),
+            ("transfer_average", TRANSFER_TASKS, transfer),
+        ):
+            each = {task: _float(values.get(task)) for task in tasks}
+            # Over all of them or not at all: an average over fewer is another number.
+            found |= each | {name: float(np.mean(list(each.values())))}
+        return found
+
+    @functools.cached_property
+    def training(self) -> pd.DataFrame:
+        """What was measured during training: a row a step, a column a quantity."""
+        rows = read_metrics(self.folder / "metrics.csv")
+        kept = [(step, name, value) for step, group, name, value in rows if group in ("study", "evaluation")]
+        frame = pd.DataFrame(kept, columns=["step", "name", "value"])
+        return frame.pivot(index="step", columns="name", values="value")
+
+    def views(self, name: str) -> Any:
+        """Embeddings of held-out sentences, `gradlab.papers.unified.study.observe.Views`; None if they were not kept."""
+        from gradlab.papers.unified.study.observe import Views
+
+        path = self.folder / name
+        return Views.load(path) if path.exists() else None
+
+    def dev(self) -> tuple[NDArray[Any], NDArray[Any]] | None:
+        """Cosines and gold scores of the pairs of STS-B dev, by the best encoder."""
+        from gradlab.papers.unified.study.observe import DEV_COSINES
+
+        if not (self.folder / DEV_COSINES).exists():
+            return None
+        with np.load(self.folder / DEV_COSINES) as content:
+            return content["cosines"], content["gold"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Results:
+    """All finished runs of a study; ``untuned`` holds the scores of the encoder before training, by pooler."""
+
+    runs: tuple[Run, ...]
+    untuned: dict[str, Any]
+
+    @classmethod
+    def read(cls, tasks: Iterable[Task], untuned: dict[str, Any] | None = None) -> Results:
+        """Read what is finished of these runs.
+
+        Raises:
+            GradlabError: if some were made with other settings.
+        """
+        found = []
+        for task in tasks:
+            result = task.result()
+            if result is not None:
+                found.append(Run(task.planned.condition.name, task.config.seed, task.folder, result))
+        return cls(tuple(found), untuned or {})
+
+    def of(self, condition: str) -> dict[int, Run]:
+        """The finished runs of a condition that did not diverge, by seed."""
+        return {
+            run.seed: run for run in self.runs if run.condition == condition and not run.result["diverged"]
+        }
+
+    def scores(self, condition: str, metric: str = "stsb_dev") -> dict[int, float]:
+        """A score of a condition, by seed; seeds without it are left out."""
+        found = {seed: run.scores[metric] for seed, run in self.of(condition).items()}
+        return {seed: score for seed, score in found.items() if not math.isnan(score)}
+
+    def differences(self, first: str, second: str, metric: str = "stsb_dev") -> list[float]:
+        """``first - second`` for the seeds that both have."""
+        one, other = self.scores(first, metric), self.scores(second, metric)
+        return [one[seed] - other[seed] for seed in sorted(one.keys() & other.keys())]
+
+    def per_seed(self, condition: str, value: Callable[[Run], float]) -> dict[int, float]:
+        """A number of each run of a condition, by seed."""
+        return {seed: value(run) for seed, run in sorted(self.of(condition).items())}
+
+    def dev_difference_over_sentences(self, first: str, second: str) -> Interval | None:
+        """The difference on STS-B dev with its bootstrap interval over sentence pairs, the seeds as they are."""
+        one, other = self.of(first), self.of(second)
+        pairs = [(one[seed].dev(), other[seed].dev()) for seed in sorted(one.keys() & other.keys())]
+        known = [(a, b) for a, b in pairs if a is not None and b is not None]
+        if not known:
+            return None
+        gold = known[0][0][1]
+        return spearman_difference_over_sentences([a[0] for a, _ in known], [b[0] for _, b in known], gold)
+
+    def runs_table(self) -> pd.DataFrame:
+        """One row a run: settings, scores, cost."""
+        return pd.DataFrame([_row(run) for run in self.runs])
+
+    def training_table(self) -> pd.DataFrame:
+        """What was measured during every run: a row a step of a run."""
+        parts = []
+        for run in self.runs:
+            if run.result["diverged"]:
+                continue
+            frame = run.training.reset_index()
+            frame.insert(0, "condition", run.condition)
+            frame.insert(1, "seed", run.seed)
+            parts.append(frame)
+        return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
+
+
+def summary(results: Results, values: Sequence[tuple[float, str]], metric: str = "stsb_dev") -> pd.DataFrame:
+    """Performance against one setting: a row a value, with its interval over seeds.
+
+    Args:
+        results: of the runs.
+        values: pairs of the setting's value and the name of the condition that has it.
+        metric: a key of :data:`METRICS`.
+    """
+    rows = []
+    for value, condition in values:
+        found = over_seeds(list(results.scores(condition, metric).values()))
+        if found.count:
+            rows.append({"value": value, "condition": condition, "metric": metric, **interval_columns(found)})
+    return pd.DataFrame(rows)
+
+
+def comparison(results: Results, first: str, second: str, metric: str = "stsb_dev") -> list[dict[str, Any]]:
+    """``first - second``: a row with the interval over seeds, and for STS-B dev one with that over sentences."""
+    head = {"first": first, "second": second, "metric": metric}
+    found = over_seeds(results.differences(first, second, metric))
+    if not found.count:
+        return []
+    rows = [{**head, **interval_columns(found), "p": found.p}]
+    if metric == "stsb_dev":
+        other = results.dev_difference_over_sentences(first, second)
+        rows += [{**head, **interval_columns(other)}] if other else []
+    return rows
+
+
+def interval_columns(interval: Interval) -> dict[str, Any]:
+    """An interval as columns of a table."""
+    unit = "seeds" if interval.kind == OVER_SEEDS else "sentences"
+    return {
+        "interval": interval.kind,
+        "count": interval.count,
+        "unit": unit,
+        "mean": interval.mean,
+        "low": interval.low,
+        "high": interval.high,
+    }
+
+
+def _row(run: Run) -> dict[str, Any]:
+    result = run.result
+    return {
+        "condition": run.condition,
+        "seed": run.seed,
+        "loss": result["loss"],
+        "settings": json.dumps(result["settings"]),
+        "diverged": result["diverged"],
+        "steps": result.get("steps"),
+        "best_step": result.get("best_step"),
+        **run.scores,
+        "seconds": result.get("seconds"),
+    }
+
+
+def _float(value: Any) -> float:
+    return math.nan if value is None else float(value)

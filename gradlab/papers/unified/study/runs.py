@@ -1,0 +1,232 @@
+"""One run of a study: trained, scored, and reduced to what the analyses read."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gradlab.errors import Diverged, GradlabError
+from gradlab.files import write_json
+from gradlab.papers.unified.study.conditions import Planned
+from gradlab.papers.unified.study.settings import StudySettings
+from gradlab.train.config import TrainConfig
+
+RESULT, STS, TRANSFER, LOG = "result.json", "sts.json", "transfer.json", "log.txt"
+# Of the study, beside its runs: scores of the encoder before training.
+UNTUNED = "untuned.json"
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Task:
+    """All that a process needs to make a run; it pickles.
+
+    Attributes:
+        planned: which run.
+        config: how it is trained.
+        settings: how it is measured.
+        sts: SentEval's ``data/downstream`` folder.
+        jobs: processes that the classifiers of the transfer tasks may use.
+    """
+
+    planned: Planned
+    config: TrainConfig
+    settings: StudySettings
+    sts: str
+    jobs: int = 1
+
+    @property
+    def folder(self) -> Path:
+        """The run's folder."""
+        return Path(self.config.output)
+
+    def result(self) -> dict[str, Any] | None:
+        """What the finished run left, or None if it has not finished.
+
+        Raises:
+            GradlabError: if it was made with other settings, or is unreadable.
+        """
+        found = read_json(self.folder / RESULT)
+        if found is None:
+            return None
+        differences = TrainConfig.from_dict(found["config"]).differences(self.config)
+        measured = self.measured()
+        differences += [
+            f"{name}: {value!r}, not {measured[name]!r}"
+            for name, value in found["measured"].items()
+            if measured.get(name) != value
+        ]
+        if differences:
+            raise GradlabError(
+                f"{self.folder} was run with other settings ({'; '.join(differences)}); choose another --output"
+            )
+        return found
+
+    def measured(self) -> dict[str, Any]:
+        """The settings that decide what is measured, beside those of the training."""
+        names = ("eval_every", "watch_every", "watch_batches", "analysis_batches")
+        return {"format": FORMAT, **{name: getattr(self.settings, name) for name in names}}
+
+    def missing(self) -> list[str]:
+        """The scores, :data:`STS` and :data:`TRANSFER`, that are wanted of a finished run and still can be had."""
+        return self._without() if (self.folder / "best").is_dir() else []
+
+    def lost(self) -> list[str]:
+        """Those that cannot be had any more, as the run's encoder was deleted before they were asked for."""
+        result = read_json(self.folder / RESULT) or {}
+        return [] if (self.folder / "best").is_dir() or result.get("best_step") is None else self._without()
+
+    def _without(self) -> list[str]:
+        if not (self.folder / RESULT).exists():
+            return []
+        wanted = [
+            name for name, asked in ((STS, self.planned.sts), (TRANSFER, self.planned.transfer)) if asked
+        ]
+        return [name for name in wanted if not (self.folder / name).exists()]
+
+
+def train_config(
+    planned: Planned, settings: StudySettings, model: str, train_file: str, output: Path, device: str
+) -> TrainConfig:
+    """The training of a run. Evaluation and diagnostics are the study's own, see `gradlab.papers.unified.study.observe`."""
+    never = 10**9
+    return TrainConfig(
+        model=model,
+        train_file=train_file,
+        output=str(output),
+        loss=planned.condition.loss,
+        loss_settings=dict(planned.condition.settings),
+        max_length=settings.max_length,
+        held_out=settings.held_out,
+        pooler=settings.pooler,
+        batch_size=settings.batch_size,
+        max_steps=settings.steps,
+        learning_rate=settings.learning_rate,
+        seed=planned.seed,
+        device=device,
+        precision=settings.precision,
+        save_every=max(500, settings.eval_every),
+        keep=1,
+        log_every=never,
+        diagnostics_every=0,
+        analysis_batch=settings.analysis_batch,
+    )
+
+
+def make_run(task: Task) -> None:
+    """Train, score and clear up, unless that is done; an interrupted training goes on from its checkpoint.
+
+    What it prints goes to ``log.txt`` in the run's folder.
+
+    Raises:
+        GradlabError: bad input, or a full disk. A loss that diverges is a result, not an error.
+        KeyboardInterrupt: when interrupted, after a checkpoint is written.
+    """
+    if task.result() is None:
+        with _logged(task.folder):
+            _train_and_score(task)
+    clear(task)
+
+
+def score_sts(task: Task) -> None:
+    """Score the best encoder of a finished run on the seven STS sets, unless that is done."""
+    if STS in task.missing():
+        with _logged(task.folder):
+            found = _evaluate(task, "sts")
+            scores = {name: score if score == score else None for name, score in found.sts.items()}
+            write_json(task.folder / STS, scores)
+    clear(task)
+
+
+def score_transfer(task: Task) -> None:
+    """Score the best encoder of a finished run on the transfer tasks, unless that is done."""
+    if TRANSFER in task.missing():
+        with _logged(task.folder):
+            found = _evaluate(task, "transfer")
+            write_json(task.folder / TRANSFER, {"classifier": found.classifier, **found.transfer()})
+    clear(task)
+
+
+def read_json(path: Path) -> dict[str, Any] | None:
+    """The content of a JSON file, or None if there is no such file.
+
+    Raises:
+        GradlabError: if it is unreadable.
+    """
+    try:
+        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise GradlabError(f"cannot read {path}: {error}; delete it to have the run made again") from error
+    return content
+
+
+def _train_and_score(task: Task) -> None:
+    from gradlab.files import versions
+    from gradlab.papers.unified.study.observe import Observer
+    from gradlab.train import train
+
+    observer = Observer(task.settings, task.sts, task.folder, task.planned.embeddings)
+    result: dict[str, Any] = {
+        "condition": task.planned.condition.name,
+        "loss": task.config.loss,
+        "settings": task.config.loss_settings,
+        "seed": task.config.seed,
+        "config": task.config.to_dict(),
+        "measured": task.measured(),
+        "versions": versions("torch", "transformers", "numpy", "scipy"),
+    }
+    try:
+        trained = train(task.config, resume=(task.folder / "manifest.json").exists(), callbacks=[observer])
+    except Diverged as error:
+        write_json(task.folder / RESULT, result | {"diverged": str(error)})
+        return
+    manifest = read_json(task.folder / "manifest.json") or {}
+    result |= {
+        "diverged": "",
+        "steps": trained.steps,
+        "seconds": manifest["results"]["seconds"],
+        "device": manifest["device"],
+        "stsb_dev": {str(step): _number(score) for step, score in observer.scores.items()},
+        "best_step": observer.best_step,
+    }
+    write_json(task.folder / RESULT, result)
+
+
+def _evaluate(task: Task, tasks: str) -> Any:
+    from gradlab.encoder.model import Encoder
+    from gradlab.evaluate import evaluate
+    from gradlab.papers.unified.study.observe import encode_with
+    from gradlab.train.distributed import find_device
+
+    encoder = Encoder.load(task.folder / "best", device=find_device(task.config.device))
+    encode = encode_with(encoder, task.settings.precision)
+    return evaluate(encode, task.sts, tasks, progress=False, jobs=task.jobs)
+
+
+def clear(task: Task) -> None:
+    """Delete weights that nothing needs any more: a study would fill the disk with them."""
+    for name in ("checkpoints", "encoder", *(() if task.missing() else ("best",))):
+        shutil.rmtree(task.folder / name, ignore_errors=True)
+
+
+def _number(value: float) -> float | None:
+    return value if value == value else None
+
+
+@contextlib.contextmanager
+def _logged(folder: Path) -> Iterator[None]:
+    """What is printed within goes to the run's log: runs side by side would print over each other."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (
+        (folder / LOG).open("a", encoding="utf-8") as file,
+        contextlib.redirect_stdout(file),
+        contextlib.redirect_stderr(file),
+    ):
+        yield

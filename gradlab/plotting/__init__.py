@@ -1,0 +1,1 @@
+"""One style, and the plots that more than one figure is made of."""

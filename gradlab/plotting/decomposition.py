@@ -1,0 +1,108 @@
+"""Picture of a decomposition: where gates open, what the ratio does, who carries the weight."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from gradlab.decomposition.result import Decomposition, to_numpy
+from gradlab.plotting.style import COLORMAP, COLORS, empty_figure, pi_axis, style
+
+_IDLE = "0.65"
+
+
+def draw_decomposition(found: Decomposition) -> tuple[Figure, list[Axes]]:
+    """GD against the gap to the hardest negative, R against the positive's angle, and the weights.
+
+    The weights of the other view and of the same view get a panel each, where there are any.
+    """
+    columns = found.columns()
+    n = len(columns["anchor"])
+    weights = {"other view": to_numpy(found.other_view), "same view": to_numpy(found.same_view)}
+    shown = {name: matrix for name, matrix in weights.items() if np.any(matrix)}
+    rows, count = (2, 2) if len(shown) == 2 else (1, 3)
+    with style():
+        figure = empty_figure((3.6 * count, 3.3 * rows))
+        axes = list(figure.subplots(rows, count).ravel())
+        _dissipation(axes[0], columns)
+        _ratio(axes[1], columns)
+        for ax, (name, matrix) in zip(axes[2:], shown.items(), strict=False):
+            _weights(figure, ax, matrix, name, n)
+        if not shown:
+            _say(axes[2], "no negative has weight")
+            axes[2].set_title("weights")
+        figure.suptitle(
+            f"{_shorten(found.loss)}   (outside the paradigm: {found.relative_residual:.1g} of the gradient)"
+        )
+    return figure, axes
+
+
+def _dissipation(ax: Axes, columns: dict[str, Any]) -> None:
+    gap = columns["positive_cosine"] - columns["hardest_negative_cosine"]
+    dissipation = columns["gradient_dissipation"]
+    idle = np.isnan(columns["hardest_share"])
+    if not idle.all():
+        ax.scatter(gap[~idle], dissipation[~idle], s=14, color=COLORS[0], label="pushed by negatives")
+    if idle.any():
+        ax.scatter(gap[idle], dissipation[idle], s=14, color=_IDLE, marker="x", label="not pushed")
+        ax.legend(fontsize=8)
+    _room(ax, dissipation)
+    ax.set(
+        title="gradient dissipation",
+        xlabel="cosine of the positive − of the hardest negative",
+        ylabel="$GD_i$",
+    )
+
+
+def _ratio(ax: Axes, columns: dict[str, Any]) -> None:
+    angle, ratio = columns["positive_angle"], columns["ratio"]
+    finite = np.isfinite(ratio)
+    ax.set(title="ratio", xlabel="angle to the positive", ylabel="$R_i$")
+    if not finite.any():
+        _say(ax, "undefined: no negative acts")
+        return
+    ax.axhline(1, color=_IDLE, linewidth=1, zorder=0)
+    ax.scatter(angle[finite], ratio[finite], s=14, color=COLORS[0])
+    ax.set_xlim(left=0)
+    if ax.get_xlim()[1] > np.pi / 8:
+        pi_axis(ax.xaxis)
+    else:
+        ax.set_xlabel("angle to the positive (radians)")
+    _room(ax, ratio[finite])
+
+
+def _room(ax: Axes, values: np.ndarray) -> None:
+    """Keep matplotlib from magnifying rounding errors of a constant into a trend."""
+    low, high = float(values.min()), float(values.max())
+    if high - low < 1e-6 * max(abs(low), abs(high)):
+        margin = 0.5 * abs(high)
+        ax.set_ylim(low - margin, high + margin)
+
+
+def _weights(figure: Figure, ax: Axes, matrix: np.ndarray, name: str, sentences: int) -> None:
+    signed = float(matrix.min()) < 0
+    limit = float(np.abs(matrix).max())
+    image = ax.imshow(
+        matrix,
+        cmap="RdBu_r" if signed else COLORMAP,
+        vmin=-limit if signed else 0,
+        vmax=limit,
+        interpolation="nearest",
+        aspect="auto",
+    )
+    extra = ", then extra negatives" if matrix.shape[1] > sentences else ""
+    ax.set(title=f"weights of the {name}", xlabel=f"negative j{extra}", ylabel="anchor i")
+    figure.colorbar(image, ax=ax, label="$W_{ij}$")
+
+
+def _say(ax: Axes, text: str) -> None:
+    """An axis without data says why."""
+    ax.text(0.5, 0.5, text, ha="center", va="center", transform=ax.transAxes)
+    ax.set(xticks=[], yticks=[])
+
+
+def _shorten(text: str, length: int = 60) -> str:
+    return text if len(text) <= length else text[: length - 1] + "…"

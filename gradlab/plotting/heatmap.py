@@ -1,0 +1,130 @@
+"""Heatmap of a simulated quantity over both mean angles (Figures 2, 4 and 10 of Li et al. 2024)."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import textwrap
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.collections import QuadMesh
+from matplotlib.figure import Figure
+
+from gradlab.errors import GradlabError
+from gradlab.plotting.style import (
+    COLORMAP,
+    LABELS,
+    LINE_ON_MAP,
+    NEGATIVE_AXIS,
+    POSITIVE_AXIS,
+    RANGES,
+    WORD_ON_MAP,
+    figure_of,
+    new_figure,
+    pi_axis,
+    style,
+)
+
+TITLE_WIDTH = 48  # characters that fit above a single heatmap
+
+if TYPE_CHECKING:
+    from gradlab.losses.base import Loss
+    from gradlab.simulation.result import SimulationResult
+
+
+def heatmap(
+    result: SimulationResult, ax: Axes | None = None, *, title: str | None = None, colorbar: bool = True
+) -> tuple[Figure, Axes]:
+    """Draw a simulation: μ_neg to the right, μ_pos upwards, the diagonal μ_pos = μ_neg dashed.
+
+    Cells without a value (no batch passes) are grey; values beyond the fixed range are drawn in its end colour.
+
+    Args:
+        result: a simulation over at least 2 x 2 mean angles.
+        ax: axis to draw on, or None for a new figure.
+        title: None for the loss and its hyper-parameters.
+        colorbar: whether to add one.
+
+    Raises:
+        GradlabError: a simulation of a single row or column.
+    """
+    with style():
+        figure, ax = new_figure() if ax is None else (figure_of(ax), ax)
+        mesh = draw_grid(ax, result.mu_pos, result.mu_neg, result.value, result.quantity)
+        ax.set_title(textwrap.fill(describe(result.loss), TITLE_WIDTH) if title is None else title)
+        if colorbar:
+            add_colorbar(figure, mesh, ax, result.quantity)
+    return figure, ax
+
+
+def draw_grid(
+    ax: Axes,
+    mu_pos: np.ndarray,
+    mu_neg: np.ndarray,
+    value: np.ndarray,
+    quantity: str,
+    *,
+    diagonal: bool = True,
+) -> QuadMesh:
+    """Draw ``value`` (P, Q) over ``mu_neg`` (Q,) and ``mu_pos`` (P,), in radians, with labelled axes.
+
+    ``diagonal``: whether to draw the line μ_pos = μ_neg.
+
+    Raises:
+        GradlabError: a single row or column.
+    """
+    if min(value.shape) < 2:
+        raise GradlabError("a heatmap needs at least 2 points on both axes")
+    low, high = RANGES[quantity]
+    ax.set_facecolor("0.8")
+    mesh = ax.pcolormesh(
+        mu_neg, mu_pos, value, cmap=COLORMAP, vmin=low, vmax=high, shading="nearest", rasterized=True
+    )
+    if diagonal:
+        _diagonal(ax)
+    pi_axis(ax.xaxis)
+    pi_axis(ax.yaxis)
+    ax.set_xlabel(NEGATIVE_AXIS)
+    ax.set_ylabel(POSITIVE_AXIS)
+    return mesh
+
+
+def add_colorbar(figure: Figure, mesh: Any, ax: Any, quantity: str, **options: Any) -> None:
+    """A colour bar with the quantity's label; pointed where values may lie beyond the fixed range."""
+    bar = figure.colorbar(
+        mesh, ax=ax, label=LABELS[quantity], extend="both" if quantity == "ratio" else "neither", **options
+    )
+    assert bar.solids is not None
+    bar.solids.set_rasterized(True)
+
+
+def _diagonal(ax: Axes) -> None:
+    """The line μ_pos = μ_neg, named where it leaves the picture."""
+    (left, right), (bottom, top) = ax.get_xlim(), ax.get_ylim()
+    start, end = max(left, bottom), min(right, top)
+    if start >= end:
+        return
+    ax.plot([start, end], [start, end], linestyle=(0, (4, 3)), linewidth=1.0, **LINE_ON_MAP)
+    ax.set_xlim(left, right)
+    ax.set_ylim(bottom, top)
+    middle = (start + end) / 2
+    ax.text(
+        middle - 0.01 * (right - left), middle, "$\\mu_{\\mathrm{pos}} = \\mu_{\\mathrm{neg}}$", rotation=45, rotation_mode="anchor",
+        transform_rotates_text=True, ha="center", va="bottom", fontsize=8, **WORD_ON_MAP,
+    )  # fmt: skip
+
+
+def describe(loss: Loss, only: tuple[str, ...] | None = None) -> str:
+    """Loss and hyper-parameters on one line, angles in degrees; ``only`` those named, or all but named options."""
+    parts = []
+    for field in dataclasses.fields(loss):
+        value = getattr(loss, field.name)
+        if field.name not in only if only is not None else value == field.default and isinstance(value, str):
+            continue
+        text = f"{value:.3g}" if isinstance(value, float) else str(value)
+        if field.metadata.get("unit") == "radians":
+            text = f"{math.degrees(value):.3g}°"
+        parts.append(f"{field.name.replace('_', ' ')} {text}")
+    return f"{loss.title} ({', '.join(parts)})" if parts else loss.title

@@ -1,0 +1,137 @@
+"""A heatmap with sliders for a notebook, redrawn by the exact engine while they move."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+from gradlab.errors import GradlabError
+from gradlab.losses.base import Loss
+from gradlab.losses.registry import get_loss
+from gradlab.plotting.heatmap import describe, heatmap
+from gradlab.simulation import SimulationResult, simulate
+
+QUANTITY = "gradient_dissipation"
+
+
+class LiveHeatmap:
+    """The mean dissipation of a loss, drawn once and then updated in place.
+
+    Attributes:
+        result: the simulation on display.
+        figure, ax: where it is drawn.
+    """
+
+    def __init__(self, loss: str | Loss = "arccon", grid: int = 100) -> None:
+        """Draw ``loss`` at its own settings on ``grid`` x ``grid`` mean angles.
+
+        Raises:
+            GradlabError: a loss without an exact form; bad values.
+        """
+        self.loss = get_loss(loss)
+        if self.loss.exact_gate() is None:
+            raise GradlabError(f"{self.loss.name} has no exact form of {QUANTITY}, which sliders need")
+        self.grid = grid
+        self.result = self._simulate()
+        self.figure, self.ax = heatmap(self.result)
+        self._mesh = self.ax.collections[0]
+
+    def _simulate(self, **settings: Any) -> SimulationResult:
+        fields = {field.name for field in dataclasses.fields(self.loss)}
+        own = {name: value for name, value in settings.items() if name in fields}
+        rest = {name: value for name, value in settings.items() if name not in fields}
+        return simulate(get_loss(self.loss, **own), QUANTITY, "exact", grid=self.grid, **rest)
+
+    def update(self, **settings: Any) -> SimulationResult:
+        """Simulate anew and exchange the colours.
+
+        Args:
+            **settings: hyper-parameters of the loss, ``sigma_pos``, ``sigma_neg``, ``negatives``; those not given are
+                the loss's own and the paper's.
+
+        Raises:
+            GradlabError: bad values.
+        """
+        self.result = self._simulate(**settings)
+        self._mesh.set_array(self.result.value)
+        self.ax.set_title(describe(self.result.loss, only=("temperature", "margin")))
+        return self.result
+
+
+def explore(loss: str | Loss = "arccon", grid: int = 100) -> LiveHeatmap:
+    """Show sliders and the heatmap that follows them, in a notebook (needs ``gradlab[notebooks]``).
+
+    Sliders: temperature and margin where the loss has them, both spreads, and the number of negatives.
+
+    Args:
+        loss: a loss with an exact form, or its name.
+        grid: mean angles an axis.
+
+    Raises:
+        GradlabError: a loss without an exact form; ipywidgets or threadpoolctl missing.
+    """
+    try:
+        import ipywidgets
+        from IPython.display import display
+        from threadpoolctl import ThreadpoolController
+    except ImportError as error:
+        raise GradlabError(
+            f"sliders need {error.name}; install it with: pip install 'gradlab[notebooks]'"
+        ) from error
+    live = LiveHeatmap(loss, grid)
+    sliders = _sliders(live.loss, ipywidgets)
+    display(ipywidgets.VBox(list(sliders.values())))
+    picture = display(live.figure, display_id=True)
+    _close_for_notebook(live)
+
+    # Matrices this small are multiplied by one thread: on a busy machine several wait for each other for longer.
+    threads = ThreadpoolController()
+
+    def follow(_: Any) -> None:
+        with threads.limit(limits=1, user_api="blas"):
+            live.update(**{name: slider.value for name, slider in sliders.items()})
+        picture.update(live.figure)
+
+    for slider in sliders.values():
+        slider.observe(follow, names="value")
+    return live
+
+
+def _close_for_notebook(live: LiveHeatmap) -> None:
+    """The notebook would show the figure a second time at the end of the cell."""
+    import matplotlib.pyplot as plt
+
+    plt.close(live.figure)
+
+
+def _sliders(loss: Loss, widgets: Any) -> dict[str, Any]:
+    """A slider for each setting that the dissipation depends on."""
+    look = {"style": {"description_width": "11em"}, "layout": {"width": "34em"}}
+    sliders: dict[str, Any] = {}
+    for field in dataclasses.fields(loss):
+        value = getattr(loss, field.name)
+        if field.name == "temperature":
+            sliders[field.name] = widgets.FloatLogSlider(
+                value=value,
+                min=-2,
+                max=0,
+                step=0.05,
+                readout_format=".3f",
+                description="temperature τ",
+                **look,
+            )
+        elif field.name == "margin":
+            unit = " (radians)" if field.metadata.get("unit") == "radians" else ""
+            high = math.pi / 2 if unit else 1.5
+            sliders[field.name] = widgets.FloatSlider(
+                value=value, min=0, max=high, step=0.01, description=f"margin{unit}", **look
+            )
+    for name, value, text in (("sigma_pos", 0.05, "positive"), ("sigma_neg", 0.10, "negative")):
+        sliders[name] = widgets.FloatSlider(
+            value=value, min=0.01, max=0.4, step=0.01, description=f"spread, {text} (radians)", **look
+        )
+    sliders["negatives"] = widgets.SelectionSlider(
+        value=127, options=[1, 3, 7, 15, 31, 63, 127, 255, 511, 1023, 4095], description="negatives", **look
+    )
+    return sliders

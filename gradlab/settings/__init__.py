@@ -1,0 +1,1 @@
+"""How a setting is declared, named, parsed and checked; objects and classes by name."""
