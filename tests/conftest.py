@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import threading
@@ -9,6 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+# Tests run side by side: more threads would wait for each other, and results would depend on who else computes.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # A shell's background process ignores Ctrl-C, and so do its children; the tests of interruptions need it.
 if (

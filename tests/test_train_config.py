@@ -36,7 +36,7 @@ def test_json_round_trip(tmp_path):
         ({"learning_rate": float("nan")}, "learning_rate must be at least 0"),
         ({"learning_rate": float("inf")}, "learning_rate must be less than infinity"),
         ({"pooler": "clss"}, "pooler must be one of.*Did you mean 'cls'"),
-        ({"precision": "float16"}, "precision must be one of float32, bfloat16"),
+        ({"precision": "float16"}, "precision must be one of auto, float32, bfloat16"),
         ({"compile": 1}, "compile must be of type bool"),
         ({"trackers": ["tensorboards"]}, "unknown tracker 'tensorboards'"),
     ],

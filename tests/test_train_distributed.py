@@ -67,7 +67,7 @@ def test_training_under_accelerate_launch_equals_one_process(bert, tmp_path, acc
     train(config)
     options = ["--model", str(bert), "--train-file", config.train_file, "--max-length", "16", "--batch-size", "8",
                "--max-steps", "6", "--learning-rate", "1e-4", "--save-every", "2", "--log-every", "1", "--device", "cpu",
-               "--diagnostics-every", "3", "--dropout", "0", "--accumulation", str(accumulation), "--pooler", "mean"]  # fmt: skip
+               "--diagnostics-every", "3", "--dropout", "0", "--accumulation", str(accumulation), "--pooler", "mean", "--precision", "float32"]  # fmt: skip
     done = launch("-m", "gradlab", "train", *options, "--output", str(tmp_path / "two"))
     assert done.returncode == 0, done.stderr[-2000:]
     metrics = [read_metrics(tmp_path / output / "metrics.csv") for output in ("one", "two")]

@@ -47,6 +47,7 @@ def small_config(start: Path, folder: Path, output: str = "run", **changes: Any)
         "log_every": 1,
         "diagnostics_every": 3,
         "device": "cpu",
+        "precision": "float32",  # the same on every machine
     }
     return TrainConfig.from_dict(settings | changes)
 

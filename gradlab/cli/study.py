@@ -132,7 +132,9 @@ _LIGHT = StudySettings.preset("light")
 )
 @click.option("--learning-rate", type=float, metavar="X", help="Of AdamW." + _presets("learning_rate"))
 @click.option("--pooler", help="As for gradlab train." + _presets("pooler"))
-@click.option("--precision", type=click.Choice(["float32", "bfloat16"]), help=_presets("precision").strip())
+@click.option(
+    "--precision", type=click.Choice(["auto", "float32", "bfloat16"]), help=_presets("precision").strip()
+)
 @click.option(
     "--eval-every",
     type=click.IntRange(1),

@@ -15,7 +15,7 @@ from typing import Any, Self
 from gradlab.errors import GradlabError, nearest, reason
 
 POOLERS = ("cls", "cls_mlp", "mean", "first_last")
-PRECISIONS = ("float32", "bfloat16")
+PRECISIONS = ("auto", "float32", "bfloat16")
 SCHEDULES = ("linear", "constant", "cosine")
 TRACKERS = ("tensorboard", "wandb")
 MOMENTUM_USES = ("positives", "queue")
@@ -24,7 +24,7 @@ FGSM_GRADIENTS = ("step", "previous")
 AUGMENT_VIEWS = ("second", "both")
 # What may differ when a run is resumed: places, and what is written beside the weights. The file's content is
 # checked by its hash instead of its name.
-RESUMABLE_CHANGES = frozenset({"output", "train_file", "sts", "keep", "trackers", "device"})
+RESUMABLE_CHANGES = frozenset({"output", "train_file", "sts", "keep", "trackers", "device", "threads"})
 
 
 def about(
@@ -151,7 +151,14 @@ class TrainConfig:
                         heading="Computing")  # fmt: skip
     device: str = setting("auto", "auto (CUDA if there is one), cpu, cuda or cuda:N.")
     precision: str = setting(
-        "float32", "float32, or bfloat16 (autocast; weights stay float32).", choices=PRECISIONS
+        "auto",
+        "bfloat16 (autocast; weights stay float32), float32, or auto: bfloat16 where the device computes it natively.",
+        choices=PRECISIONS,
+    )
+    threads: int | None = setting(
+        None,
+        "Threads on a CPU; unset: OMP_NUM_THREADS, else as many as other programs leave cores free.",
+        at_least=1,
     )
     compile: bool = setting(False, "Compile the encoder with torch.compile.")
     length_groups: int | None = setting(None, "Groups by length that a batch is encoded in to save padding; changes "
@@ -237,11 +244,15 @@ class TrainConfig:
         return cls.from_dict(read_settings(path))
 
     def differences(self, other: TrainConfig) -> list[str]:
-        """Settings, beside :data:`RESUMABLE_CHANGES`, in which ``other`` differs: "name: mine, not theirs"."""
+        """Settings, beside :data:`RESUMABLE_CHANGES`, in which ``other`` differs: "name: mine, not theirs".
+
+        A precision that ``other`` leaves to the machine is none.
+        """
+        free = RESUMABLE_CHANGES | ({"precision"} if other.precision == "auto" else set())
         return [
             f"{item.name}: {getattr(self, item.name)!r}, not {getattr(other, item.name)!r}"
             for item in dataclasses.fields(self)
-            if item.name not in RESUMABLE_CHANGES and getattr(self, item.name) != getattr(other, item.name)
+            if item.name not in free and getattr(self, item.name) != getattr(other, item.name)
         ]
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import math
+import os
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -26,6 +28,7 @@ from gradlab.train.config import TrainConfig
 from gradlab.train.corpus import Corpus
 from gradlab.train.distributed import Processes
 from gradlab.train.interruption import Interruption
+from gradlab.train.machine import Pace, choose_precision, emulation_factor, free_threads, using_threads
 from gradlab.train.objective import MLP, Objective, freeze_unused
 from gradlab.train.outputs import Output
 from gradlab.train.parts import Parts
@@ -77,7 +80,15 @@ def train(
         GradlabError: for bad input of any kind, a full disk included.
         KeyboardInterrupt: when interrupted, after a checkpoint is written.
     """
-    return Trainer(config, resume=resume, callbacks=callbacks, objective=objective).run()
+    threads, words = config.threads, ""
+    if threads is None and resume:
+        threads = RunFolder(Path(config.output)).threads
+    if threads is None:
+        threads, words = free_threads()
+    if words and not os.environ.get("RANK", "0").strip("0"):
+        say(words)
+    with using_threads(threads):
+        return Trainer(config, resume=resume, callbacks=callbacks, objective=objective).run()
 
 
 def finished(config: TrainConfig) -> TrainResult | None:
@@ -100,7 +111,8 @@ class Trainer:
     """One run, from configuration to encoder.
 
     Attributes:
-        config: the configuration.
+        config: the configuration, its precision settled.
+        precision: the precision of this run, and why.
         processes: who computes it.
         objective: what is trained; ``objective.encoder`` is the encoder.
         corpus: the sentences.
@@ -120,7 +132,6 @@ class Trainer:
         callbacks: Iterable[Callback] = (),
         objective: Callable[..., Objective] = Objective,
     ) -> None:
-        self.config = config
         self.folder = RunFolder(Path(config.output))
         if not resume:
             self.folder.check_free()
@@ -130,6 +141,7 @@ class Trainer:
             load_stsb_dev(config.sts)  # better now than at the first evaluation
         self.processes = Processes.start(config.device)
         self.say = say if self.processes.is_main else _say_nothing
+        config = self.config = self._settled(config)
         seed_everything(config.seed)
         pooler = "cls" if config.pooler == "cls_mlp" else config.pooler
         device = self.processes.device
@@ -157,6 +169,7 @@ class Trainer:
             self.objective.compile_encoders()
         self._parallel = self.processes.parallel(self.objective)
         self.optimiser = build_optimiser(self.objective, config)
+        self._pace = Pace(encoder, self.precision, device)
         self._diagnostics = Diagnostics(config.diagnostics_every)
         self.callbacks = [self._diagnostics, FailureWatch(), *callbacks]
         self.history = History(self.steps)
@@ -189,6 +202,25 @@ class Trainer:
                     raise KeyboardInterrupt
         return self._finish()
 
+    def _settled(self, config: TrainConfig) -> TrainConfig:
+        """The configuration with the precision that this device, or the run that is resumed, decides on."""
+        if self._resume and config.precision == "auto":
+            config = dataclasses.replace(config, precision=self.folder.read_manifest()["config"]["precision"])
+        self.precision = choose_precision(config.precision, self.processes.device)
+        return dataclasses.replace(config, precision=self.precision.name)
+
+    def _say_precision(self) -> None:
+        """What it is, and if the device has to emulate it, what that costs."""
+        name, why = self.precision.name, self.precision.why
+        if self.precision.is_slow and self.processes.is_main:
+            factor = emulation_factor(self.processes.device)
+            self.say(
+                f"Computing in {name} ({why}): matrix products take {factor:.0f} times as long as in float32 here; "
+                "--precision auto chooses the faster."
+            )
+        else:
+            self.say(f"Computing in {name}: {why}.")
+
     def record(self, group: str, values: dict[str, float]) -> None:
         """Write numbers of this step to the metrics file and the trackers."""
         if self.processes.is_main:
@@ -211,6 +243,7 @@ class Trainer:
 
     def _begin(self) -> None:
         """Start anew or from the newest whole checkpoint."""
+        self._say_precision()
         checkpoint = None
         if self._resume:
             self.folder.check_same(self.config, self.corpus.tokens.data_hash)
@@ -228,7 +261,9 @@ class Trainer:
             if not self._resume:
                 data = self.corpus.describe(self.config)
                 processes = self.processes
-                self.folder.write_manifest(describe_run(self.config, processes.device, processes.count, data))
+                self.folder.write_manifest(
+                    describe_run(self.config, self.precision, processes.device, processes.count, data)
+                )
             self._metrics = Metrics(self.folder.metrics_file, trackers)
             self._metrics.restart(start if checkpoint else -1)
             self.history = History.of(read_metrics(self.folder.metrics_file), self.steps)
@@ -248,6 +283,7 @@ class Trainer:
         rate = learning_rate(config, self.step, self.steps)
         for group in self.optimiser.param_groups:
             group["lr"] = rate
+        began, tokens = time.perf_counter(), 0
         with progress.working():
             for part in range(config.accumulation):
                 rows = self.corpus.order[self.step * config.accumulation + part]
@@ -256,6 +292,7 @@ class Trainer:
                     output: Output = self._parallel(batch)
                     (output.loss * self.processes.count / config.accumulation).backward()
                 self.objective.after_batch(output)
+                tokens += batch.online.tokens
                 progress.add(output.loss)
             self.objective.before_step()
             norm = nn.utils.clip_grad_norm_(self.objective.parameters(), config.clip or math.inf)
@@ -264,6 +301,8 @@ class Trainer:
             with torch.no_grad():
                 self.objective.after_step(output)
         self.step += 1
+        if words := self._pace.judge(time.perf_counter() - began, tokens):
+            self.say(words)
         if self._due(config.log_every):
             values = progress.measure()
             parts = self.objective.statistics(output)

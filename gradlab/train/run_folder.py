@@ -13,6 +13,7 @@ from gradlab.errors import GradlabError, reason
 from gradlab.files import versions, write_json
 from gradlab.folders import recover_folder
 from gradlab.train.config import TrainConfig
+from gradlab.train.machine import Precision
 
 _PACKAGES = ("torch", "transformers", "tokenizers", "safetensors", "accelerate", "numpy")
 
@@ -64,6 +65,16 @@ class RunFolder:
             raise GradlabError(f"{self.manifest_file} is not the manifest of a training run")
         return content
 
+    @property
+    def threads(self) -> int | None:
+        """With how many threads the run here computes; None if it does not say.
+
+        Raises:
+            GradlabError: see :meth:`read_manifest`.
+        """
+        count = self.read_manifest().get("device", {}).get("threads")
+        return count if isinstance(count, int) and count > 0 else None
+
     def check_free(self) -> None:
         """Raise GradlabError if the folder holds a run already, or is a file."""
         if self.manifest_file.exists():
@@ -109,7 +120,7 @@ def resumable_config(output: str | Path) -> TrainConfig:
 
 
 def describe_run(
-    config: TrainConfig, device: torch.device, processes: int, data: dict[str, Any]
+    config: TrainConfig, precision: Precision, device: torch.device, processes: int, data: dict[str, Any]
 ) -> dict[str, Any]:
     """What a manifest says before training: enough to do it again."""
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
@@ -121,6 +132,7 @@ def describe_run(
             "name": name,
             "threads": torch.get_num_threads(),
             "processes": processes,
+            "precision": f"{precision.name}: {precision.why}",
         },
         "data": data,
         "versions": versions(*_PACKAGES),

@@ -24,6 +24,7 @@ from gradlab.gradient.paradigm import components
 from gradlab.papers.unified.study.settings import StudySettings
 from gradlab.train import Callback
 from gradlab.train.loop import Trainer
+from gradlab.train.machine import choose_precision
 from gradlab.train.objective import Output
 from gradlab.train.random_state import seed_everything, undisturbed
 
@@ -96,10 +97,11 @@ def angle_statistics(anchors: Array, positives: Array) -> dict[str, float]:
 
 
 def encode_with(encoder: Encoder, precision: str) -> Callable[[list[str]], Array]:
-    """The encoder's ``encode``, under autocast where the study asks for bfloat16."""
+    """The encoder's ``encode``, under autocast where the study computes in bfloat16."""
+    chosen = choose_precision(precision, encoder.device).name
 
     def encode(sentences: list[str]) -> Array:
-        with torch.autocast(encoder.device.type, torch.bfloat16, enabled=precision == "bfloat16"):
+        with torch.autocast(encoder.device.type, torch.bfloat16, enabled=chosen == "bfloat16"):
             return encoder.encode(sentences)
 
     return encode

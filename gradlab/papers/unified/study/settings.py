@@ -29,7 +29,8 @@ class StudySettings:
         max_length: tokens that a sentence is cut to.
         learning_rate: of AdamW, decayed linearly to 0.
         pooler: as in training; ``cls_mlp`` has its MLP in training only.
-        precision: ``float32`` or ``bfloat16`` (autocast, in training and in the embedding of sentences).
+        precision: ``float32``, ``bfloat16`` (autocast, in training and in the embedding of sentences) or ``auto``, which
+            the device decides.
         held_out: share of the sentences kept for analysis.
         seeds: runs of each headline condition, with seeds 0, 1, ...
         sweep_seeds: runs of each further value of m, τ and r.
@@ -53,7 +54,7 @@ class StudySettings:
     max_length: int = 32
     learning_rate: float = 1e-4
     pooler: str = "cls"
-    precision: str = "bfloat16"
+    precision: str = "auto"
     held_out: float = 0.1
     seeds: int = 5
     sweep_seeds: int = 3

@@ -1,0 +1,191 @@
+"""What the machine at hand does well: which precision, how many threads, and how long a step may take on it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import nn
+
+# Capability from which NVIDIA's devices multiply matrices of bfloat16.
+_CUDA_BFLOAT16 = (8, 0)
+# Names of the instructions for it, in torch's words and in those of /proc/cpuinfo (x86 and ARM).
+_CPU_BFLOAT16 = {"avx512_bf16": "AVX-512 BF16", "amx_bf16": "AMX", "bf16": "BF16 instructions"}
+# A step over SLOW seconds that reaches less than SHARE of the rate of one float32 matrix product is told of:
+# training as a whole reaches .25 to .6 of it.
+SLOW, SHARE = 2.0, 0.1
+
+
+@dataclass(frozen=True)
+class Precision:
+    """The precision that a run computes in.
+
+    Attributes:
+        name: ``float32`` or ``bfloat16``.
+        why: what decided.
+        native: whether the device computes bfloat16 itself, instead of emulating it.
+    """
+
+    name: str
+    why: str
+    native: bool
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether the device has to emulate it."""
+        return self.name == "bfloat16" and not self.native
+
+
+def choose_precision(asked: str, device: torch.device) -> Precision:
+    """What ``auto``, ``float32`` or ``bfloat16`` means on this device.
+
+    ``auto`` is bfloat16 where the device multiplies matrices of it in hardware (NVIDIA's from compute capability 8.0;
+    processors with AVX-512 BF16 or AMX), else float32.
+    """
+    instructions = bfloat16_instructions(device)
+    native = instructions is not None
+    have = (
+        f"this {_kind(device)} has {instructions}"
+        if native
+        else f"this {_kind(device)} has no bfloat16 arithmetic"
+    )
+    if asked != "auto":
+        return Precision(asked, f"asked for; {have}", native)
+    return Precision("bfloat16" if native else "float32", have, native)
+
+
+def bfloat16_instructions(device: torch.device) -> str | None:
+    """What the device computes bfloat16 with, for people; None where it has nothing for it."""
+    if device.type == "cuda":
+        capability = torch.cuda.get_device_capability(device)
+        return (
+            f"compute capability {'.'.join(map(str, capability))}" if capability >= _CUDA_BFLOAT16 else None
+        )
+    return next((words for flag, words in _CPU_BFLOAT16.items() if flag in cpu_flags()), None)
+
+
+def cpu_flags() -> frozenset[str]:
+    """Instruction sets of this processor, in lower case; empty where the system does not tell."""
+    if hasattr(torch.cpu, "get_capabilities"):
+        return frozenset(name for name, has in torch.cpu.get_capabilities().items() if has is True)
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return frozenset()
+    return frozenset(
+        word
+        for line in lines
+        if line.startswith(("flags", "Features"))
+        for word in line.split(":")[1].split()
+    )
+
+
+def emulation_factor(device: torch.device) -> float:
+    """How many times as long a matrix product takes in bfloat16 as in float32, measured here in a tenth of a second."""
+    return matrix_rate("float32", device) / matrix_rate("bfloat16", device)
+
+
+def matrix_rate(precision: str, device: torch.device, size: int = 256) -> float:
+    """Floating-point operations a second of a product of square matrices, measured within about 50 ms."""
+    a = torch.ones(size, size, dtype=getattr(torch, precision), device=device)
+    rates: list[float] = []
+    began = time.perf_counter()
+    a @ a  # the first call prepares
+    while not rates or (time.perf_counter() - began < 0.05 and len(rates) < 50):
+        start = time.perf_counter()
+        a @ a
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+        rates.append(2 * size**3 / (time.perf_counter() - start))
+    return max(rates)
+
+
+def free_threads(busy: Callable[[], float] | None = None) -> tuple[int, str]:
+    """How many threads to compute with on a processor, and what to tell people of it ("" if nothing).
+
+    ``OMP_NUM_THREADS`` decides if it is set; else it is torch's own number, shared among the processes that a launcher
+    started on this machine, less the cores that other programs keep busy: two threads on two busy cores wait for each
+    other, and take several times as long as one.
+
+    Args:
+        busy: measures the number of cores that are busy now; None asks the system.
+    """
+    threads = torch.get_num_threads()
+    if "OMP_NUM_THREADS" in os.environ:
+        return threads, ""
+    local = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    if local > 1:
+        return max(1, threads // local), ""
+    if threads == 1:
+        return 1, ""
+    taken = (busy or _busy_cores)()
+    cores = os.cpu_count() or 1
+    free = max(1, min(threads, round(cores - taken)))
+    if free == threads:
+        return threads, ""
+    words = f"Other programs keep {taken:.1f} of {cores} cores busy: computing on {free} of {threads} threads"
+    return free, f"{words} (--threads changes it)."
+
+
+@contextlib.contextmanager
+def using_threads(count: int) -> Iterator[None]:
+    """Torch computes with so many threads, and afterwards with as many as before."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+class Pace:
+    """Tells once, in words, that steps take far longer than this machine's measured rate allows."""
+
+    def __init__(self, encoder: nn.Module, precision: Precision, device: torch.device) -> None:
+        # A multiplication and an addition each forward, twice that backward.
+        weights = sum(m.weight.numel() for m in encoder.modules() if isinstance(m, nn.Linear))
+        self._work = 6 * weights
+        self._precision, self._device = precision, device
+        self._times: list[float] = []
+        self._told = False
+
+    def judge(self, seconds: float, tokens: int) -> str | None:
+        """What to tell after a step that took so long, for so many tokens of both views; None most of the time."""
+        if self._told or self._device.type != "cpu" or seconds < SLOW:
+            return None
+        self._times.append(seconds)
+        if len(self._times) < 3:  # the first steps prepare
+            return None
+        self._told = True
+        seconds = min(self._times)
+        with using_threads(1):
+            rate = matrix_rate("float32", self._device)
+        threads = torch.get_num_threads()
+        share = self._work * tokens / seconds / (rate * threads)
+        if share >= SHARE:
+            return None
+        cores = os.cpu_count() or 1
+        words = (
+            f"A step takes {seconds:.1f} s, and reaches {100 * share:.1g}% of this machine's rate of matrix products "
+            f"({rate * threads / 1e9:.0f} GFLOP/s on {threads} thread{'s' if threads > 1 else ''}; 25 to 60% is usual)."
+        )
+        if self._precision.is_slow:
+            return f"{words} bfloat16 is emulated here: use --precision auto."
+        if threads > 1:
+            return f"{words} Other programs may want the {cores} cores: try --threads 1."
+        return f"{words} Other programs may want the {cores} cores."
+
+
+def _busy_cores(interval: float = 0.25) -> float:
+    import psutil
+
+    return sum(psutil.cpu_percent(interval, percpu=True)) / 100
+
+
+def _kind(device: torch.device) -> str:
+    return "GPU" if device.type == "cuda" else "processor"

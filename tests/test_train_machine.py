@@ -1,0 +1,154 @@
+"""Precision and threads that the machine decides on, and the words about steps that are too slow."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+
+from gradlab.train import machine, train
+from gradlab.train.machine import Pace, Precision, choose_precision, free_threads, matrix_rate, using_threads
+from tests.tiny_models import make_bert
+from tests.train_helpers import small_config
+
+CPU = torch.device("cpu")
+WITH, WITHOUT = frozenset({"avx2", "avx512_bf16"}), frozenset({"avx2", "avx512_f"})
+
+
+@pytest.mark.parametrize(
+    ("flags", "asked", "name", "native"),
+    [
+        (WITH, "auto", "bfloat16", True),
+        (frozenset({"amx_bf16"}), "auto", "bfloat16", True),
+        (WITHOUT, "auto", "float32", False),
+        (frozenset(), "auto", "float32", False),
+        (WITH, "float32", "float32", True),
+        (WITHOUT, "bfloat16", "bfloat16", False),
+    ],
+)
+def test_processor_decides(monkeypatch, flags, asked, name, native):
+    monkeypatch.setattr(machine, "cpu_flags", lambda: flags)
+    chosen = choose_precision(asked, CPU)
+    assert (chosen.name, chosen.native) == (name, native)
+    assert chosen.is_slow == (name == "bfloat16" and not native)
+
+
+@pytest.mark.parametrize(
+    ("capability", "name"), [((7, 5), "float32"), ((8, 0), "bfloat16"), ((9, 0), "bfloat16")]
+)
+def test_cuda_capability_decides(monkeypatch, capability, name):
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
+    assert choose_precision("auto", torch.device("cuda", 0)).name == name
+
+
+def test_flags_of_the_processor_are_found_without_torch_too(monkeypatch):
+    found = machine.cpu_flags()
+    monkeypatch.delattr(torch.cpu, "get_capabilities", raising=False)
+    if machine.Path("/proc/cpuinfo").exists():
+        assert ("avx512_bf16" in machine.cpu_flags()) == ("avx512_bf16" in found)
+
+
+def test_rate_is_that_of_a_product():
+    """A size eight times as large in work cannot be a hundred times faster or slower."""
+    assert 0.01 < matrix_rate("float32", CPU, 64) / matrix_rate("float32", CPU, 128) < 100
+
+
+@pytest.mark.parametrize(
+    ("busy", "expected"), [(0.1, 2), (0.4, 2), (1.0, 1), (2.0, 1), (1.9, 1)]
+)  # of two cores
+def test_busy_cores_are_left_to_others(monkeypatch, busy, expected):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.delenv("LOCAL_WORLD_SIZE", raising=False)
+    monkeypatch.setattr(machine.os, "cpu_count", lambda: 2)
+    with using_threads(2):
+        count, words = free_threads(lambda: busy)
+    assert count == expected
+    assert ("--threads" in words) == (count < 2)
+
+
+def test_environment_decides_first(monkeypatch):
+    def never() -> float:
+        raise AssertionError("nothing is measured")
+
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    with using_threads(2):
+        assert free_threads(never) == (2, "")
+    monkeypatch.delenv("OMP_NUM_THREADS")
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
+    with using_threads(4):
+        assert free_threads(never) == (2, "")
+
+
+def test_threads_are_given_back():
+    before = torch.get_num_threads()
+    with pytest.raises(ZeroDivisionError), using_threads(before + 1):
+        assert torch.get_num_threads() == before + 1
+        1 / 0  # noqa: B018
+    assert torch.get_num_threads() == before
+
+
+def paced(rate: float, precision: Precision) -> Pace:
+    """Of an encoder of a million weights, on a machine that multiplies at ``rate``."""
+    return Pace(torch.nn.Linear(1000, 1000, bias=False), precision, CPU)
+
+
+@pytest.mark.parametrize(
+    ("precision", "threads", "advice"),
+    [
+        (Precision("bfloat16", "asked for", native=False), 1, "--precision auto"),
+        (Precision("float32", "", native=False), 2, "--threads 1"),
+    ],
+)
+def test_slow_steps_are_told_of_once(monkeypatch, precision, threads, advice):
+    # 6e6 operations a token: 1e4 tokens in 6 s are 1e10 a second, 5% of 2e11.
+    monkeypatch.setattr(machine, "matrix_rate", lambda *_: 2e11 / threads)
+    pace = paced(2e11, precision)
+    with using_threads(threads):
+        answers = [pace.judge(6.0, 10_000) for _ in range(5)]
+    told = [words for words in answers if words]
+    assert len(told) == 1
+    assert "5% of this machine's rate" in told[0]
+    assert advice in told[0]
+
+
+def test_usual_steps_are_not(monkeypatch):
+    monkeypatch.setattr(machine, "matrix_rate", lambda *_: 2e10)
+    pace = paced(2e10, Precision("float32", "", native=False))
+    with using_threads(1):
+        assert [pace.judge(6.0, 10_000) for _ in range(5)] == [None] * 5  # half the rate
+        assert pace.judge(0.1, 1) is None  # slow for its work, but who waits?
+
+
+def test_auto_is_settled_said_and_kept(tmp_path, monkeypatch, capsys):
+    model = make_bert(tmp_path / "model")
+    config = small_config(model, tmp_path, precision="auto", max_steps=2, threads=1)
+    monkeypatch.setattr(machine, "cpu_flags", lambda: WITH)
+    train(config)
+    assert "Computing in bfloat16" in capsys.readouterr().err
+    manifest = json.loads((tmp_path / "run" / "manifest.json").read_text())
+    assert manifest["config"]["precision"] == "bfloat16"
+    assert "AVX-512 BF16" in manifest["device"]["precision"]
+    assert manifest["device"]["threads"] == 1
+    # Resumed on another processor it computes as it began.
+    monkeypatch.setattr(machine, "cpu_flags", lambda: WITHOUT)
+    train(config, resume=True)
+    manifest = json.loads((tmp_path / "run" / "manifest.json").read_text())
+    assert manifest["config"]["precision"] == "bfloat16"
+
+
+def test_emulated_bfloat16_is_warned_of_with_its_factor(tmp_path, monkeypatch, capsys):
+    model = make_bert(tmp_path / "model")
+    monkeypatch.setattr(machine, "cpu_flags", lambda: WITHOUT)
+    rates = {"float32": 1e11, "bfloat16": 1e9}
+    monkeypatch.setattr(machine, "matrix_rate", lambda precision, *_: rates[precision])
+    train(small_config(model, tmp_path, precision="bfloat16", max_steps=1))
+    assert "100 times as long" in capsys.readouterr().err
+
+
+def test_a_sweeps_key_does_not_change():
+    """Runs of before, in which no precision was given, are those in which none is given now."""
+    from gradlab.sweep.settings import identify
+
+    settings = {"model": "m", "train_file": "t", "seed": 1}
+    assert identify(settings) == identify({**settings, "threads": 2})
