@@ -6,6 +6,7 @@ import io
 import json
 import os
 import shutil
+import socket
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ import pytest
 import torch
 
 from gradlab import GradlabError
+from gradlab.encoder import files
 from gradlab.encoder.model import POOLERS, Encoder
 from gradlab.folders import atomic_folder, recover_folder
 from tests.tiny_models import make_bert, make_roberta, make_sentences
@@ -238,3 +240,35 @@ def test_recover_folder_undoes_half_an_exchange(tmp_path):
     (tmp_path / ".partial-place-x").mkdir()
     recover_folder(tmp_path / "place")
     assert [path.name for path in tmp_path.iterdir()] == ["place"]
+
+
+def test_a_hub_name_without_a_network_is_one_error_at_once(monkeypatch):
+    monkeypatch.setattr(files, "_answers", lambda url: False)
+    with pytest.raises(GradlabError, match=r"no such folder.*not in the cache"):
+        Encoder.load("somebody/some-model")
+    with pytest.raises(GradlabError, match="cannot load the model 'not a name'"):
+        Encoder.load("not a name")
+
+
+def test_a_cached_model_needs_no_network(monkeypatch, tmp_path):
+    from huggingface_hub import constants
+
+    place = tmp_path / "models--somebody--some-model"
+    (place / "refs").mkdir(parents=True)
+    (place / "refs" / "main").write_text("abc")
+    make_bert(place / "snapshots" / "abc")
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setattr(files, "_answers", lambda url: False)
+    assert Encoder.load("somebody/some-model").encode(["a sentence"]).shape[0] == 1
+
+
+def test_a_server_answers_or_does_not(monkeypatch):
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+        url = f"http://127.0.0.1:{server.getsockname()[1]}"
+        monkeypatch.setattr("urllib.request.getproxies", dict)
+        assert files._answers(url)
+    assert not files._answers(url)
+    monkeypatch.setattr("urllib.request.getproxies", lambda: {"http": "a proxy"})
+    assert files._answers(url)

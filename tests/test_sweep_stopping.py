@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -15,6 +16,7 @@ from gradlab.sweep import worker
 from gradlab.sweep.board import Claim, Run
 from gradlab.sweep.spec import Point
 from gradlab.sweep.worker import terminable, work
+from gradlab.train import interruption as interruption_module
 from gradlab.train.interruption import Interruption
 
 
@@ -102,3 +104,16 @@ def test_whatever_ends_the_watch_ends_the_workers(tmp_path, monkeypatch, error):
         for process in started:
             process.kill()
             process.wait()
+
+
+def test_a_request_that_nobody_looks_at_interrupts(monkeypatch):
+    """A long step or evaluation is not waited for; one that looks in time is left alone."""
+    monkeypatch.setattr(interruption_module, "PATIENCE", 0.2)
+    with pytest.raises(KeyboardInterrupt), Interruption():
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(5)
+    with Interruption() as interruption:
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert interruption.requested
+        time.sleep(0.4)
+    assert signal.getsignal(signal.SIGALRM) == signal.SIG_DFL

@@ -5,7 +5,10 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import socket
 import sys
+import urllib.parse
+import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,12 +56,14 @@ def load_pretrained(
     _announce(name)
     from transformers import AutoConfig, AutoTokenizer
 
-    with quiet(), _explained(name):
+    asked = name
+    with quiet(), _explained(asked):
+        name = _local_copy(name)
         stored = _read_stored(name, pooler)
         config = AutoConfig.from_pretrained(name, subfolder=stored.subfolder, trust_remote_code=False)
         if getattr(config, "is_encoder_decoder", False):
             raise GradlabError(
-                f"{name!r} is an encoder-decoder; gradlab takes encoders such as bert-base-uncased"
+                f"{asked!r} is an encoder-decoder; gradlab takes encoders such as bert-base-uncased"
             )
         if dropout is not None:
             _set_dropout(config, dropout)
@@ -66,7 +71,7 @@ def load_pretrained(
         model = _load_model(name, config, stored.subfolder, attention)
     if tokenizer.pad_token_id is None:
         raise GradlabError(
-            f"the tokenizer of {name!r} has no padding token; set one (tokenizer.pad_token = tokenizer.eos_token, "
+            f"the tokenizer of {asked!r} has no padding token; set one (tokenizer.pad_token = tokenizer.eos_token, "
             "for example) and save it with the model"
         )
     return model, tokenizer, pooler or stored.pooler or "cls", stored.max_length
@@ -115,6 +120,43 @@ def _check_place(name: str) -> None:
         raise GradlabError(f"{name!r} is a file; a model is a folder with config.json, or a hub name")
     elif name.startswith((".", "/", "~")) or name.count("/") > 1:
         raise GradlabError(f"there is no model folder {name!r}")
+
+
+def _local_copy(name: str) -> str:
+    """``name``, or without a connection to the hub the folder in its cache, which asks nobody.
+
+    The libraries would try a hub that is not there five times for each file, for half a minute in all.
+
+    Raises:
+        GradlabError: no connection, and nothing in the cache.
+    """
+    if Path(name).expanduser().is_dir():
+        return name
+    from huggingface_hub import constants, snapshot_download
+    from huggingface_hub.errors import LocalEntryNotFoundError
+
+    if not constants.HF_HUB_OFFLINE and _answers(constants.ENDPOINT):
+        return name
+    try:
+        return str(snapshot_download(name, local_files_only=True))
+    except LocalEntryNotFoundError as error:
+        why = "HF_HUB_OFFLINE is set" if constants.HF_HUB_OFFLINE else f"{constants.ENDPOINT} does not answer"
+        raise GradlabError(
+            f"cannot load the model {name!r}: there is no such folder, and as a hub name it is not in the cache, while {why}"
+        ) from error
+
+
+def _answers(url: str) -> bool:
+    """Whether a server accepts connections; taken for granted behind a proxy."""
+    place = urllib.parse.urlsplit(url)
+    if place.scheme in urllib.request.getproxies():
+        return True
+    port = place.port or (443 if place.scheme == "https" else 80)
+    try:
+        socket.create_connection((place.hostname or "", port), timeout=5).close()
+    except OSError:
+        return False
+    return True
 
 
 @contextlib.contextmanager

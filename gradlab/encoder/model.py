@@ -126,7 +126,7 @@ class Encoder(nn.Module):
             sentences: a list of strings.
             batch_size: rows a forward pass; sentences of similar length share one.
             normalize: scale the rows to unit length.
-            progress: show a progress bar.
+            progress: show a progress bar once two seconds have passed.
 
         Raises:
             GradlabError: if ``sentences`` is one string or holds something else than strings.
@@ -138,7 +138,7 @@ class Encoder(nn.Module):
         if progress:
             from tqdm.auto import tqdm
 
-            starts = tqdm(starts, desc="Encoding", unit="batch")
+            starts = tqdm(starts, desc="Encoding", unit="batch", delay=2, leave=False)
         was_training = self.training
         self.eval()
         try:

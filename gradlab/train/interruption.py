@@ -1,4 +1,4 @@
-"""Ctrl-C and termination that wait for the end of a step."""
+"""Ctrl-C and termination that wait for the end of a step, but not for long."""
 
 from __future__ import annotations
 
@@ -7,18 +7,30 @@ import threading
 from types import FrameType, TracebackType
 from typing import Any, Self
 
+# Seconds that a step or an evaluation has to come to its end.
+PATIENCE = 4.0
+
 
 class Interruption:
     """Turns SIGINT or SIGTERM within the block into a request; a SIGINT after that interrupts at once.
 
     Another SIGTERM does not: schedulers send it to every process of a job, and so may a parent that got it too.
+    A request that nobody has looked at after :data:`PATIENCE` seconds interrupts as well: a resumed run then begins at
+    the checkpoint before.
     """
 
     def __init__(self, enabled: bool = True) -> None:
         # Only the main thread may set handlers; elsewhere signals keep their usual meaning.
         self._enabled = enabled and threading.current_thread() is threading.main_thread()
         self._before: dict[int, Any] = {}
-        self.requested = False
+        self._asked = False
+
+    @property
+    def requested(self) -> bool:
+        """Whether somebody asked to stop; who looks has the time that stopping takes."""
+        if self._asked:
+            self._alarm(0)
+        return self._asked
 
     def __enter__(self) -> Self:
         if self._enabled:
@@ -27,15 +39,32 @@ class Interruption:
                 # Python, which could not be put back.
                 if signal.getsignal(number) not in (signal.SIG_IGN, None):
                     self._before[number] = signal.signal(number, self._request)
+            # Where the alarm is somebody else's, or there is none (Windows), a request waits as long as it takes.
+            if (
+                self._before
+                and getattr(signal, "SIGALRM", None)
+                and signal.getsignal(signal.SIGALRM) == signal.SIG_DFL
+            ):
+                self._before[signal.SIGALRM] = signal.signal(signal.SIGALRM, self._interrupt)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._alarm(0)
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
     def _request(self, number: int, frame: FrameType | None) -> None:
-        if self.requested and number == signal.SIGINT:
+        if self._asked and number == signal.SIGINT:
             raise KeyboardInterrupt
-        self.requested = True
+        if not self._asked:
+            self._alarm(PATIENCE)
+        self._asked = True
+
+    def _interrupt(self, number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    def _alarm(self, seconds: float) -> None:
+        if getattr(signal, "SIGALRM", None) in self._before:
+            signal.setitimer(signal.ITIMER_REAL, seconds)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import math
 import os
 import time
@@ -333,7 +334,7 @@ class Trainer:
     def _is_best(self, sts: str) -> bool:
         """Score the encoder; whether it was the best so far, and so was kept."""
         with undisturbed():
-            score = stsb_dev(self.objective.encoder.encode, sts)
+            score = stsb_dev(functools.partial(self.objective.encoder.encode, progress=True), sts)
         self.scores[self.step] = score
         self.record("evaluation", {"stsb_dev": score})
         self.say(f"Step {self.step}: STS-B dev {score:.4f}")
