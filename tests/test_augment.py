@@ -326,8 +326,8 @@ def test_a_function_of_ones_own(tokenizer):
     ("name", "settings", "message"),
     [
         ("subword_repetitoin", {}, "unknown augmentation.*Did you mean 'subword_repetition'"),
-        ("subword_repetition", {"rat": 1}, "no setting 'rat'.*Did you mean 'rate'"),
-        ("subword_repetition(rat=1)", {}, "unknown hyper-parameter 'rat'"),
+        ("subword_repetition", {"rat": 1}, "unknown setting 'rat'.*Did you mean 'rate'"),
+        ("subword_repetition(rat=1)", {}, "unknown setting 'rat'"),
         ("subword_repetition", {"rate": -0.1}, "rate must be at least 0"),
         ("token_cutoff", {"rate": 1.5}, "rate must be a probability"),
         ("typos", {"rate": 2}, "rate must be a probability"),

@@ -163,7 +163,7 @@ def test_stages_begin_from_the_best():
         ({"grid": {"loss": ["infonce", "infonse"]}}, "unknown loss 'infonse'"),
         (
             {"points": [{"label": "hot", "loss_settings": {"temprature": 1}}]},
-            "hot.*no hyper-parameter 'temprature'",
+            "hot.*unknown hyper-parameter 'temprature'",
         ),
         ({"grid": {"augment": ["subword_repetition(rate=-1)"]}}, "rate must be at least 0"),
         ({"stages": [{"batch_size": [8]}, {"max_length": [1]}]}, "max_length must be at least 3"),

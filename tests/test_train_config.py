@@ -63,6 +63,22 @@ def test_missing_and_unreadable_configurations(tmp_path):
         TrainConfig.from_json(tmp_path / "list.json")
 
 
+def test_an_unknown_loss_is_refused_when_a_configuration_is_made_but_a_finished_run_of_one_still_opens():
+    with pytest.raises(GradlabError, match=r"^unknown loss 'infonc'; .* Did you mean 'infonce'\?$"):
+        TrainConfig(**NEEDED, loss="infonc")
+    recorded = TrainConfig(**NEEDED, batch_size=8).to_dict() | {"loss": "mine", "loss_settings": {"a": 1}}
+    opened = TrainConfig.of_run(recorded)
+    assert (opened.loss, opened.loss_settings, opened.batch_size) == ("mine", {"a": 1}, 8)
+    assert opened.to_dict() == recorded
+
+
+def test_an_unknown_argument_gets_the_nearest_name():
+    with pytest.raises(
+        GradlabError, match=r"^unknown setting 'learning_rte'\. Did you mean 'learning_rate'\?$"
+    ):
+        TrainConfig(**NEEDED, learning_rte=1)
+
+
 def test_whole_numbers_serve_as_floats_and_paths_as_names(tmp_path):
     config = TrainConfig(model=tmp_path, train_file="f", output="o", learning_rate=1)
     assert isinstance(config.learning_rate, float)

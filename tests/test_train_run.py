@@ -273,7 +273,7 @@ def test_epochs_count_batches(bert, tmp_path):
         ({"device": "gpu"}, "unknown device 'gpu'"),
         ({"max_length": 65}, "max_length 65 exceeds the model's 64"),
         ({"loss": "infonc"}, "unknown loss 'infonc'.*Did you mean 'infonce'"),
-        ({"loss_settings": {"margin": 1.0}}, "infonce has no hyper-parameter 'margin'"),
+        ({"loss_settings": {"margin": 1.0}}, "unknown hyper-parameter 'margin'; infonce has: temperature"),
         ({"sts": "nowhere"}, "nowhere"),
         ({"train_file": "nowhere.txt"}, "'nowhere.txt' does not exist"),
         ({"model": "./nowhere"}, "there is no model folder"),

@@ -8,8 +8,9 @@ from typing import Any
 
 import click
 
-from gradlab.cli.options import check_existing, parse_assignments
+from gradlab.cli.options import check_existing
 from gradlab.errors import GradlabError, nearest
+from gradlab.settings import read_assignments
 
 EPILOG = """\b
 Examples:
@@ -69,7 +70,7 @@ def command(
     from gradlab.decomposition.report import SUFFIXES, describe, manifest, write
     from gradlab.decomposition.resolve import resolve_loss
 
-    settings = parse_assignments(assignments)
+    settings = read_assignments(assignments)
     views, batch = _batch(embeddings, options)
     loss = resolve_loss(target, settings)
     checks = {name: options[name] for name in ("allow_residual", "tolerance")}

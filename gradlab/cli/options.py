@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from gradlab.errors import GradlabError
+from gradlab.settings import read_assignments
 
 
 def loss_option(**settings: Any) -> Callable[[Any], Any]:
@@ -43,29 +44,11 @@ data_option = click.option(
 )
 
 
-def parse_assignments(assignments: Iterable[str]) -> dict[str, str]:
-    """``("a=1", "b=2")`` -> ``{"a": "1", "b": "2"}``.
-
-    Raises:
-        GradlabError: a text without ``=``.
-    """
-    values: dict[str, str] = {}
-    for text in assignments:
-        name, equals, value = text.partition("=")
-        if not equals or not name:
-            raise GradlabError(f"--set takes NAME=VALUE such as temperature=0.1, not {text!r}")
-        values[name.strip()] = value.strip()
-    return values
-
-
 def build_loss(name: str, assignments: Iterable[str]) -> Any:
     """The loss of ``--loss`` and ``--set``."""
-    from gradlab.losses.registry import get_loss, loss_class
-    from gradlab.settings.declaration import parse_parameters
+    from gradlab.losses.registry import read_loss
 
-    texts = parse_assignments(assignments)
-    preset = texts.pop("preset", None)
-    return get_loss(name, preset=preset, **parse_parameters(loss_class(name), texts))
+    return read_loss(name, read_assignments(assignments))
 
 
 def check_existing(base: Path, suffixes: Iterable[str], manifest: dict[str, Any], overwrite: bool) -> bool:

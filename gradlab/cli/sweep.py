@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gradlab.cli.options import parse_assignments
+from gradlab.settings import read_assignments
 
 if TYPE_CHECKING:
     from gradlab.sweep.board import Board
@@ -72,7 +72,7 @@ def command(
     from gradlab.sweep.settings import parse_value
     from gradlab.sweep.spec import read_spec
 
-    given = {name: parse_value(name, text) for name, text in parse_assignments(assignments).items()}
+    given = {name: parse_value(name, text) for name, text in read_assignments(assignments).items()}
     spec = read_spec(file, light).with_base(given)
     spec.check()
     if plan:

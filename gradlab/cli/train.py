@@ -9,9 +9,11 @@ from typing import Any
 
 import click
 
-from gradlab.cli.options import parse_assignments, set_option
+from gradlab.cli.options import set_option
 from gradlab.errors import GradlabError
-from gradlab.train.config import TrainConfig, read_settings, value_type
+from gradlab.settings import declarations, read_assignments
+from gradlab.settings.declaration import Declaration
+from gradlab.train.config import TrainConfig, read_settings
 
 EPILOG = """\b
 Examples:
@@ -37,24 +39,25 @@ _SPECIAL = {"loss_settings": "--set", "trackers": "--tracker"}
 
 def config_options(function: Any) -> Any:
     """One option for each setting of `TrainConfig`, with its default and explanation."""
-    for item in reversed(dataclasses.fields(TrainConfig)):
-        if item.name not in _SPECIAL:
-            function = _option(item)(function)
+    for declared in reversed(list(declarations(TrainConfig).values())):
+        if declared.name not in _SPECIAL:
+            function = _option(declared)(function)
     return function
 
 
-def _option(item: dataclasses.Field[Any]) -> Callable[[Any], Any]:
-    kind, _ = value_type(item)
-    text = item.metadata["text"]
-    shown = item.default not in (None, dataclasses.MISSING)
-    name = item.name.replace("_", "-")
+def _option(declared: Declaration) -> Callable[[Any], Any]:
+    kind, text = declared.kind, declared.text
+    shown = declared.default not in (None, dataclasses.MISSING)
+    name = declared.name.replace("_", "-")
     if kind is bool:
         # Both ways, so that what a recipe or a file sets can be unset.
         return click.option(
-            f"--{name}/--no-{name}", default=None, help=text + ("  [default: yes]" if item.default else "")
+            f"--{name}/--no-{name}",
+            default=None,
+            help=text + ("  [default: yes]" if declared.default else ""),
         )
     # Nothing is a default here: what is given must be told from what is not, for --resume and --config.
-    default = f"  [default: {item.default}]" if shown else ""
+    default = f"  [default: {declared.default}]" if shown else ""
     return click.option(
         f"--{name}",
         type=kind,
@@ -75,9 +78,9 @@ class GroupedCommand(click.Command):
         """Write one section a heading; options that are no settings come last."""
         headings = {}
         heading = ""
-        for item in dataclasses.fields(TrainConfig):
-            heading = item.metadata["heading"] or heading
-            headings[item.name] = heading
+        for declared in declarations(TrainConfig).values():
+            heading = declared.heading or heading
+            headings[declared.name] = heading
         headings["assignments"] = headings["loss_settings"]
         sections: dict[str, list[tuple[str, str]]] = {one: [] for one in headings.values()}
         for parameter in self.get_params(ctx):
@@ -203,9 +206,6 @@ def _read(file: Path | None) -> dict[str, Any]:
 
 
 def _loss_settings(loss: str, assignments: tuple[str, ...]) -> dict[str, Any]:
-    from gradlab.losses.registry import loss_class
-    from gradlab.settings.declaration import parse_parameters
+    from gradlab.losses.registry import loss_class, parse_hyperparameters
 
-    texts = parse_assignments(assignments)
-    preset = {"preset": texts.pop("preset")} if "preset" in texts else {}
-    return {**preset, **parse_parameters(loss_class(loss), texts)}
+    return parse_hyperparameters(loss_class(loss), read_assignments(assignments))

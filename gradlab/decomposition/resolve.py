@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import inspect
-import json
 from collections.abc import Mapping
 from typing import Any
 
 from gradlab.errors import GradlabError, nearest
+from gradlab.settings import read_json
 from gradlab.settings.objects import import_object
 
 
@@ -45,23 +45,19 @@ def resolve_loss(target: str, settings: Mapping[str, str]) -> Any:
 
 
 def _registered(name: str, settings: Mapping[str, str]) -> Any:
-    from gradlab.losses.registry import get_loss, loss_class
-    from gradlab.settings.declaration import parse_parameters
+    from gradlab.losses.registry import loss_class, read_loss
 
     try:
-        cls = loss_class(name)
+        loss_class(name)
     except GradlabError as error:
         raise GradlabError(f"{error} Any other loss is given as package.module:Name") from None
-    return get_loss(name, **parse_parameters(cls, settings))
+    return read_loss(name, settings)
 
 
 def _value(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError:
-        pass
-    if ":" not in text:
-        return text
+    value = read_json(text)
+    if not isinstance(value, str) or value != text or ":" not in text:
+        return value
     found = import_object(text)
     return found() if inspect.isclass(found) else found
 

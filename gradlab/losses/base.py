@@ -22,7 +22,7 @@ from gradlab.errors import GradlabError
 from gradlab.geometry.similarity import Negatives, PairSimilarity
 from gradlab.geometry.views import Views, check_views
 from gradlab.losses.components import Components
-from gradlab.settings.declaration import check_parameters
+from gradlab.settings import Settings
 
 if TYPE_CHECKING:
     from gradlab.losses.gates import ExactGate
@@ -45,7 +45,7 @@ class Preset:
 
 
 @dataclasses.dataclass(frozen=True)
-class Loss(abc.ABC):
+class Loss(Settings, abc.ABC):
     """A loss on two views of N sentences; the fields of a subclass are its hyper-parameters.
 
     Class attributes:
@@ -72,9 +72,7 @@ class Loss(abc.ABC):
     negative_view: ClassVar[str] = "other"
     presets: ClassVar[Mapping[str, Preset]] = {}
     table_order: ClassVar[int] = 100
-
-    def __post_init__(self) -> None:
-        check_parameters(self)
+    setting_noun: ClassVar[str] = "hyper-parameter"
 
     @classmethod
     def build(cls, **hyperparameters: Any) -> Loss:

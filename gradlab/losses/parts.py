@@ -18,7 +18,7 @@ from gradlab.geometry.views import Views
 from gradlab.losses.base import BatchLoss, Loss, PairLoss
 from gradlab.losses.gates import ConstantGate, ExactGate
 from gradlab.losses.registry import get_loss
-from gradlab.losses.specs import spec
+from gradlab.settings import call_text
 
 Summary = tuple[Any, Any]  # what the gate and what the ratio need of the negatives, each (...,) or None
 
@@ -41,13 +41,15 @@ class Part(str):
     source: Loss | float | str
 
     def __new__(cls, source: Any) -> Part:
-        """From any source."""
+        """From any source; from a part of this kind, that part."""
+        if type(source) is cls:
+            return source
         source = read_source(source, cls.role)
         return cls._create(source.source if isinstance(source, Part) else source)
 
     @classmethod
     def _create(cls, source: Loss | float | str, prefix: str = "") -> Any:
-        text = spec(source) if isinstance(source, Loss) else str(source)
+        text = call_text(source) if isinstance(source, Loss) else str(source)
         part = super().__new__(cls, prefix + text)
         part.source = source
         return part
@@ -126,7 +128,9 @@ class Weight(Part):
     factor: float
 
     def __new__(cls, source: Any, factor: float = 1.0) -> Weight:
-        """From any source."""
+        """From any source; from a weight without another factor, that weight."""
+        if type(source) is cls and factor == 1:
+            return source
         if isinstance(source, str) and not isinstance(source, Part) and "*" in source:
             number, _, source = source.partition("*")
             factor, source = factor * float(read_number(number)), source.strip()

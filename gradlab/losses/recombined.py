@@ -53,9 +53,11 @@ class RecombinedParts(Loss):
     @classmethod
     def build(cls, **hyperparameters: Any) -> Loss:
         """A loss of pair similarities if all parts are, else one of whole views."""
-        given = [kind(hyperparameters[kind.role]) for kind in KINDS if kind.role in hyperparameters]
-        family = RecombinedOnViews if any(part.needs_views for part in given) else Recombined
-        return family(**hyperparameters)
+        given = {
+            kind.role: kind(hyperparameters[kind.role]) for kind in KINDS if kind.role in hyperparameters
+        }
+        family = RecombinedOnViews if any(part.needs_views for part in given.values()) else Recombined
+        return family(**hyperparameters | given)
 
     def exact_gate(self) -> ExactGate | None:
         """The gate's."""

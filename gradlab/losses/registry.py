@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 from gradlab.errors import GradlabError, nearest
-from gradlab.losses.specs import parse_spec
-from gradlab.settings.declaration import parse_parameters
-from gradlab.settings.registry import Registry, check_fields
-
-if TYPE_CHECKING:
-    from gradlab.losses.base import Loss
+from gradlab.losses.base import Loss
+from gradlab.settings import parse_settings
+from gradlab.settings.registry import Registry
 
 _registry: Registry[Loss] = Registry("a loss", "gradlab.losses", order=lambda cls: cls.table_order)
 L = TypeVar("L", bound="type[Loss]")
@@ -38,7 +35,7 @@ def loss_class(name: str) -> type[Loss]:
     Raises:
         GradlabError: unknown name; the message suggests the nearest one.
     """
-    return _registry.find(parse_spec(name)[0])
+    return _registry.read(name)[0]
 
 
 def get_loss(name: str | Loss, *, preset: str | None = None, **hyperparameters: Any) -> Loss:
@@ -53,26 +50,57 @@ def get_loss(name: str | Loss, *, preset: str | None = None, **hyperparameters: 
             before the preset.
 
     Raises:
-        GradlabError: unknown loss, preset or hyper-parameter, or a value out of range.
+        GradlabError: unknown loss, preset or hyper-parameter, a value out of range, or no loss at all.
 
     Example:
         >>> get_loss("arccon", temperature=0.1)
         ArcCon(temperature=0.1, margin=0.17453292519943295)
     """
     if isinstance(name, str):
-        cls = loss_class(name)
-        texts = parse_spec(name)[1]
-        preset = texts.pop("preset", preset)
-        given = parse_parameters(cls, texts)
-    else:
-        cls = type(name)
-        given = {field.name: getattr(name, field.name) for field in dataclasses.fields(name)}
-    check_fields(cls, hyperparameters, "hyper-parameter")
-    if preset is not None:
-        given = _preset(cls, preset) | given if isinstance(name, str) else given | _preset(cls, preset)
-    elif not isinstance(name, str) and not hyperparameters:
+        cls, texts = _registry.read(name)
+        given = parse_hyperparameters(cls, texts) if texts else {}
+        return _build(cls, {"preset": preset} | given, hyperparameters)
+    if not isinstance(name, Loss):
+        kind = "class" if isinstance(name, type) else "function" if callable(name) else type(name).__name__
+        raise GradlabError(
+            f"a loss is wanted, by its name such as 'infonce' or as an object of gradlab.Loss, not a {kind}; "
+            "gradlab.decompose takes any function of two views"
+        )
+    if preset is None and not hyperparameters:
         return name
-    return cls.build(**given | hyperparameters)
+    cls = type(name)
+    own = {field.name: getattr(name, field.name) for field in dataclasses.fields(name)}
+    return _build(cls, own, ({} if preset is None else _preset(cls, preset)) | hyperparameters)
+
+
+def read_loss(name: str, texts: Mapping[str, str]) -> Loss:
+    """The loss of a text such as ``"mpt(margin=0.3)"`` with more settings, themselves texts; these come first.
+
+    Raises:
+        GradlabError: as `get_loss`; a text that is not of its setting's type.
+    """
+    cls, own = _registry.read(name)
+    return _build(cls, parse_hyperparameters(cls, own | dict(texts)))
+
+
+def parse_hyperparameters(cls: type[Loss], texts: Mapping[str, str]) -> dict[str, Any]:
+    """Typed values of hyper-parameters given as texts; a ``preset`` stays the name that it is.
+
+    Raises:
+        GradlabError: an unknown name, or a text that is not of its setting's type.
+    """
+    own = {name: text for name, text in texts.items() if name != "preset"}
+    preset = {"preset": texts["preset"]} if "preset" in texts else {}
+    return {**preset, **parse_settings(cls, own)}
+
+
+def _build(cls: type[Loss], *given: Mapping[str, Any]) -> Loss:
+    """A loss from settings, later ones before earlier ones, all of them before their preset."""
+    values: dict[str, Any] = {}
+    for one in given:
+        values |= one
+    preset = values.pop("preset", None)
+    return cls.build(**({} if preset is None else _preset(cls, preset)) | values)
 
 
 def _preset(cls: type[Loss], preset: str) -> dict[str, Any]:

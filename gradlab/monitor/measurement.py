@@ -29,8 +29,8 @@ from gradlab.gradient.diagnostics import (
 from gradlab.gradient.paradigm import components as components_of
 from gradlab.losses.base import Loss, PairLoss
 from gradlab.losses.components import Components
-from gradlab.losses.specs import spec
 from gradlab.monitor.recognition import recognise
+from gradlab.settings import call_text
 
 # Sentences that are measured, similarities held for them, and sentences of a decomposition: the cost of a
 # record stays bounded for batches of any size.
@@ -118,7 +118,7 @@ class Probe:
     def describe(self) -> str:
         """The loss as a text."""
         if self.loss is not None:
-            return spec(self.loss)
+            return call_text(self.loss)
         if self._original is None:
             return "unknown"
         return getattr(self._original, "__name__", None) or type(self._original).__name__

@@ -52,7 +52,7 @@ class Run:
         content = self.manifest.get("config", {})
         known = {item.name for item in dataclasses.fields(TrainConfig)}
         try:
-            return TrainConfig.from_dict({name: value for name, value in content.items() if name in known})
+            return TrainConfig.of_run({name: value for name, value in content.items() if name in known})
         except GradlabError:
             return None
 

@@ -1,1 +1,32 @@
-"""How a setting is declared, named, parsed and checked; objects and classes by name."""
+"""How a setting is declared, named, parsed and checked; objects and classes by name.
+
+One declaration serves Python, the command line and files:
+
+>>> import dataclasses
+>>> from gradlab.settings import Settings, parse_settings, setting
+>>> @dataclasses.dataclass(frozen=True)
+... class Cooling(Settings):
+...     temperature: float = setting(0.05, "softmax temperature τ", rule="positive")
+...     steps: int = setting(10, "steps of cooling", at_least=1)
+>>> Cooling(**parse_settings(Cooling, {"temperature": "0.1"}))
+Cooling(temperature=0.1, steps=10)
+>>> Cooling(temprature=0.1)
+Traceback (most recent call last):
+    ...
+gradlab.errors.GradlabError: unknown setting 'temprature'; Cooling has: temperature, steps. Did you mean 'temperature'?
+"""
+
+from gradlab.settings.declaration import Settings, check_names, declarations, parse_settings, setting
+from gradlab.settings.text import call_text, parse_call, read_assignments, read_json
+
+__all__ = [
+    "Settings",
+    "call_text",
+    "check_names",
+    "declarations",
+    "parse_call",
+    "parse_settings",
+    "read_assignments",
+    "read_json",
+    "setting",
+]

@@ -1,86 +1,298 @@
-"""Hyper-parameters that describe and check themselves."""
+"""Settings that describe, read and check themselves: the fields of losses, augmentations, training and study."""
 
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
-from collections.abc import Mapping
-from typing import Any
+import numbers
+import operator
+import typing
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, ClassVar, Self
 
 from gradlab.errors import GradlabError, nearest
 
-_RULES = {
-    "positive": (lambda x: x > 0, "greater than 0"),
-    "non-negative": (lambda x: x >= 0, "at least 0"),
-    "angle": (lambda x: abs(x) <= math.pi, "an angle in radians, between -π and π (10° is 0.1745)"),
-    "any": (lambda x: True, "a finite number"),
+# Ranges with a name of their own: limits as of `setting`, or none for what the class checks itself.
+_RULES: dict[str, dict[str, float]] = {
+    "positive": {"above": 0},
+    "non-negative": {"at_least": 0},
+    "angle": {"at_least": -math.pi, "at_most": math.pi},
+    "any": {},
+    "text": {},
+}
+_ANGLE = "an angle in radians, between -π and π (10° is 0.1745)"
+_LIMITS: dict[str, tuple[Callable[[Any, Any], bool], str]] = {
+    "above": (operator.gt, "greater than"),
+    "at_least": (operator.ge, "at least"),
+    "below": (operator.lt, "less than"),
+    "at_most": (operator.le, "at most"),
+}
+# As many names as a message lists; of more, the nearest one alone is told.
+_LISTED = 12
+# What an annotation says, as text; any other is not checked.
+_KINDS = {"bool": bool, "int": int, "float": float, "str": str, "tuple": tuple, "dict": dict}
+# What a text must be to be read as one.
+_READABLE = {
+    bool: "must be true or false",
+    int: "takes int, a whole number",
+    float: "must be a number",
+    tuple: "takes numbers separated by commas, such as 0.3,1",
+    dict: "takes a JSON object",
 }
 
 
-def parameter(
-    default: Any, text: str, *, rule: str = "any", unit: str = "", choices: tuple[str, ...] = ()
+def setting(
+    default: Any = dataclasses.MISSING,
+    text: str = "",
+    *,
+    factory: Callable[[], Any] | None = None,
+    rule: str = "any",
+    above: float | None = None,
+    at_least: float | None = None,
+    below: float | None = None,
+    at_most: float | None = None,
+    choices: tuple[str, ...] = (),
+    unit: str = "",
+    heading: str | None = None,
 ) -> Any:
-    """A dataclass field for a hyper-parameter.
+    """A field of a dataclass of `Settings`. Its type is that of the annotation; ``| None`` lets it be unset.
 
     Args:
-        default: the published setting.
+        default: the usual, or published, value; a setting without one must be given.
         text: what it is, a few words.
-        rule: ``"positive"``, ``"non-negative"``, ``"angle"`` or ``"any"`` (finite) for numbers; ``"text"`` where the class
-            itself reads and checks what it is given.
-        unit: such as ``"radians"``; empty for pure numbers.
+        factory: makes the default, where that can be changed (a dict).
+        rule: a range by name: ``"positive"``, ``"non-negative"``, ``"angle"`` (radians) or ``"any"``; ``"text"`` where the
+            class itself reads and checks what it is given.
+        above, at_least, below, at_most: limits of a number, or of each number of a tuple. Numbers are finite anyway.
         choices: the admissible values of a named option.
+        unit: such as ``"radians"``; empty for pure numbers.
+        heading: begins a group of settings that belong together.
     """
-    metadata = {"text": text, "rule": rule, "unit": unit, "choices": choices}
+    limits = {"above": above, "at_least": at_least, "below": below, "at_most": at_most}
+    limits = {**_RULES[rule], **{name: value for name, value in limits.items() if value is not None}}
+    metadata = {
+        "text": text,
+        "rule": rule,
+        "limits": limits,
+        "choices": choices,
+        "unit": unit,
+        "heading": heading,
+    }
+    if factory is not None:
+        return dataclasses.field(default_factory=factory, metadata=metadata)
     return dataclasses.field(default=default, metadata=metadata)
 
 
-def check_parameters(instance: Any) -> None:
-    """Check every field of a dataclass made of `parameter` fields.
+# The name of `setting` where it is a loss's hyper-parameter.
+parameter = setting
 
-    Raises:
-        GradlabError: a value that is not a number, NaN, or breaks its rule; none of the choices.
+
+@dataclasses.dataclass(frozen=True)
+class Declaration:
+    """One setting as its field declares it.
+
+    Attributes:
+        name, text, unit, heading, choices: as given to `setting`.
+        default: the default; `dataclasses.MISSING` if it must be given.
+        kind: bool, int, float, str, tuple or dict; object where anything goes.
+        of: the kind of a tuple's entries.
+        optional: whether it may be None.
+        limits: of a number: "above", "at_least", "below", "at_most".
+        rule: the named range.
     """
-    for field in dataclasses.fields(instance):
-        value = getattr(instance, field.name)
-        choices = field.metadata.get("choices", ())
-        if choices and value not in choices:
-            words = " or ".join(repr(choice) for choice in choices)
-            raise GradlabError(f"{field.name} must be {words}, not {value!r}")
-        rule = field.metadata.get("rule")
-        if rule is None or rule == "text" or isinstance(field.default, (bool, str)):
-            continue
-        holds, words = _RULES[rule]
-        number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        if not number or not math.isfinite(value) or not holds(value):
-            raise GradlabError(f"{field.name} must be {words}, not {value!r}")
 
+    name: str
+    text: str
+    unit: str
+    heading: str | None
+    choices: tuple[str, ...]
+    default: Any
+    kind: type
+    of: type
+    optional: bool
+    limits: Mapping[str, float]
+    rule: str
 
-def parse_parameters(cls: type, texts: Mapping[str, str]) -> dict[str, Any]:
-    """Turn ``{"temperature": "0.1"}`` into typed values for the dataclass ``cls``.
+    @classmethod
+    def of_field(cls, field: dataclasses.Field[Any]) -> Self:
+        """From a field made by `setting`, or any other, which is then not checked."""
+        about = field.metadata
+        checked = about.get("rule", "text") != "text"
+        kind, of, optional = _kind(field) if checked else (object, object, True)
+        default = field.default_factory() if callable(field.default_factory) else field.default
+        return cls(
+            field.name,
+            about.get("text", ""),
+            about.get("unit", ""),
+            about.get("heading"),
+            about.get("choices", ()),
+            default,
+            kind,
+            of,
+            optional,
+            about.get("limits", {}),
+            about.get("rule", "text"),
+        )
 
-    Raises:
-        GradlabError: an unknown name, or a text that is not of the field's type.
-    """
-    fields = {field.name: field for field in dataclasses.fields(cls)}
-    values: dict[str, Any] = {}
-    for name, text in texts.items():
-        if name not in fields:
-            known = ", ".join(fields) or "none"
-            raise GradlabError(
-                f"unknown hyper-parameter {name!r}; there are: {known}.{nearest(name, fields)}"
-            )
-        values[name] = _parse(name, text, fields[name])
-    return values
+    def check(self, value: Any) -> Any:
+        """The value as its type: whole numbers serve as floats, lists as tuples, paths as texts.
 
+        Raises:
+            GradlabError: another type, NaN or infinity, out of range, or none of the choices.
+        """
+        if value is None and self.optional:
+            return None
+        if self.choices:
+            self._check_choice(value)
+        elif self.kind is float:
+            return self._number(value)
+        elif self.kind is int:
+            whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+            return int(self._in_range(value if whole else self._refuse_type(value)))
+        elif self.kind is tuple:
+            if isinstance(value, str) or not isinstance(value, Iterable):
+                self._refuse_type(value)
+            return tuple(self._number(one) if self.of is float else one for one in value)
+        elif self.kind is str and isinstance(value, Path):
+            return str(value)
+        elif not isinstance(value, self.kind):
+            self._refuse_type(value)
+        return value
 
-def _parse(name: str, text: str, field: dataclasses.Field) -> Any:
-    if isinstance(field.default, bool):
-        if text.lower() not in {"true", "false"}:
-            raise GradlabError(f"{name} must be true or false, not {text!r}")
-        return text.lower() == "true"
-    if isinstance(field.default, str) or field.metadata.get("rule") == "text":
+    def read(self, text: str) -> Any:
+        """The value that a text stands for, not yet checked: ``null`` for none, JSON for tables.
+
+        Raises:
+            GradlabError: a text of another type.
+        """
+        if self.optional and self.kind is not object and text in ("null", "none"):
+            return None
+        try:
+            return self._read(text)
+        except ValueError:
+            raise GradlabError(f"{self.name} {_READABLE[self.kind]}, not {text!r}") from None
+
+    def _read(self, text: str) -> Any:
+        if self.kind is bool:
+            if text.lower() not in ("true", "false"):
+                raise ValueError(text)
+            return text.lower() == "true"
+        if self.kind in (int, float):
+            return self.kind(text)
+        if self.kind is dict:
+            return json.loads(text)
+        if self.kind is tuple:
+            if text.lstrip().startswith("["):
+                return tuple(json.loads(text))
+            words = text.replace(",", " ").split()
+            return tuple(float(word) if self.of is float else word for word in words)
         return text
-    try:
-        return float(text)
-    except ValueError:
-        raise GradlabError(f"{name} must be a number, not {text!r}") from None
+
+    def _number(self, value: Any) -> float:
+        if isinstance(value, bool) or not isinstance(value, numbers.Real):
+            raise GradlabError(f"{self.name} must be {self._words()}, not {value!r}")
+        return float(self._in_range(value))
+
+    def _in_range(self, value: Any) -> Any:
+        # `not holds` rather than its opposite, so that NaN is refused.
+        broken = [name for name, bound in self.limits.items() if not _LIMITS[name][0](value, bound)]
+        if math.isfinite(value) and not broken:
+            return value
+        if value == math.inf and not broken and self.limits:
+            words = f"{self._words('above')} and finite" if "above" in self.limits else "less than infinity"
+        else:
+            words = self._words(*broken[:1])
+        raise GradlabError(f"{self.name} must be {words}, not {value!r}")
+
+    def _words(self, *names: str) -> str:
+        """Limits, or all of them, in words."""
+        if self.rule == "angle":
+            return _ANGLE
+        limits = [f"{_LIMITS[name][1]} {self.limits[name]}" for name in names or self.limits]
+        return " and ".join(limits) or "a finite number"
+
+    def _check_choice(self, value: Any) -> None:
+        if value in self.choices:
+            return
+        if len(self.choices) == 2:
+            words = " or ".join(repr(choice) for choice in self.choices)
+        else:
+            words = f"one of {', '.join(self.choices)}"
+        near = nearest(value, self.choices) if isinstance(value, str) else ""
+        raise GradlabError(f"{self.name} must be {words}, not {value!r}" + (f".{near}" if near else ""))
+
+    def _refuse_type(self, value: Any) -> typing.NoReturn:
+        none = " or null" if self.optional else ""
+        raise GradlabError(f"{self.name} must be of type {self.kind.__name__}{none}, not {value!r}")
+
+
+def _kind(field: dataclasses.Field[Any]) -> tuple[type, type, bool]:
+    """Kind, kind of a tuple's entries, and whether None is allowed.
+
+    From the annotation as a text, which may name what is not imported; where that says little, from the default.
+    """
+    text = field.type.__name__ if isinstance(field.type, type) else str(field.type)
+    parts = [part.strip() for part in text.split("|")]
+    names = [part for part in parts if part != "None"]
+    name, _, inner = names[0].partition("[")
+    if len(names) == 1 and name in _KINDS:
+        return _KINDS[name], _KINDS.get(inner.partition(",")[0], object), "None" in parts
+    return _KINDS.get(type(field.default).__name__, object), object, "None" in parts
+
+
+def declarations(cls: type) -> Mapping[str, Declaration]:
+    """The settings of a dataclass by name, in their order."""
+    if cls not in _declared:
+        _declared[cls] = {field.name: Declaration.of_field(field) for field in dataclasses.fields(cls)}
+    return _declared[cls]
+
+
+_declared: dict[type, Mapping[str, Declaration]] = {}
+
+
+class Settings:
+    """Base of dataclasses whose fields are settings: names and values are checked when one is made.
+
+    Class attributes:
+        setting_noun: what a setting of this class is called in messages.
+
+    Raises:
+        GradlabError: a name that the class does not have (the message suggests the nearest), or a bad value.
+    """
+
+    setting_noun: ClassVar[str] = "setting"
+
+    def __new__(cls, *args: Any, **given: Any) -> Self:
+        """As usual, with unknown names told."""
+        if given:
+            check_names(cls, given)
+        return super().__new__(cls)
+
+    def __post_init__(self) -> None:
+        for name, declared in declarations(type(self)).items():
+            if declared.kind is not object or declared.choices:  # others are the class's own affair
+                object.__setattr__(self, name, declared.check(getattr(self, name)))
+
+
+def check_names(cls: type, given: Iterable[str]) -> None:
+    """Raise GradlabError for a name that is no setting of ``cls``; the message suggests the nearest one."""
+    known = declarations(cls)
+    for name in given:
+        if name not in known:
+            noun = getattr(cls, "setting_noun", Settings.setting_noun)
+            owner = cls.__dict__.get("name", cls.__name__)  # of registered classes their name
+            listed = f"; {owner} has: {', '.join(known) or 'none'}" if len(known) <= _LISTED else ""
+            raise GradlabError(f"unknown {noun} {name!r}{listed}.{nearest(name, known)}")
+
+
+def parse_settings(cls: type, texts: Mapping[str, str]) -> dict[str, Any]:
+    """Turn ``{"temperature": "0.1"}`` into typed values for the dataclass ``cls``, which checks their ranges.
+
+    Raises:
+        GradlabError: an unknown name, or a text that is not of the setting's type.
+    """
+    check_names(cls, texts)
+    known = declarations(cls) if texts else {}
+    return {name: known[name].read(text) for name, text in texts.items()}

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import importlib
 import pkgutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from gradlab.errors import GradlabError, nearest
+from gradlab.settings.text import parse_call
 
 T = TypeVar("T")
 C = TypeVar("C", bound="type[Any]")
@@ -48,33 +48,27 @@ class Registry(Generic[T]):
 
     def names(self) -> list[str]:
         """All names, in order."""
+        self._discover()
+        order = self._order or (lambda cls: 0)
+        return sorted(self.classes, key=lambda name: (order(self.classes[name]), name))
+
+    def read(self, text: str) -> tuple[type[T], dict[str, str]]:
+        """The class that ``"name"`` or ``"name(setting=value, ...)"`` names, and its settings as texts.
+
+        Raises:
+            GradlabError: a text of another form, or an unknown name; the message suggests the nearest one.
+        """
+        name, texts = parse_call(text)
+        self._discover()
+        if name not in self.classes:
+            kind, names = self._a_kind.partition(" ")[2], self.names()
+            raise GradlabError(
+                f"unknown {kind} {name!r}; there are: {', '.join(names)}.{nearest(name, names)}"
+            )
+        return self.classes[name], texts
+
+    def _discover(self) -> None:
         if not self._discovered:
             for module in pkgutil.iter_modules(importlib.import_module(self._package).__path__):
                 importlib.import_module(f"{self._package}.{module.name}")
             self._discovered = True
-        order = self._order or (lambda cls: 0)
-        return sorted(self.classes, key=lambda name: (order(self.classes[name]), name))
-
-    def find(self, name: str) -> type[T]:
-        """The class of a name.
-
-        Raises:
-            GradlabError: unknown name; the message suggests the nearest one.
-        """
-        names = self.names()
-        if name not in names:
-            kind = self._a_kind.partition(" ")[2]
-            raise GradlabError(
-                f"unknown {kind} {name!r}; there are: {', '.join(names)}.{nearest(name, names)}"
-            )
-        return self.classes[name]
-
-
-def check_fields(cls: type[Any], given: Iterable[str], what: str) -> None:
-    """Raise GradlabError for a name that is no field of the registered dataclass ``cls``; ``what`` its fields are."""
-    fields = [field.name for field in dataclasses.fields(cls)]
-    for name in given:
-        if name not in fields:
-            raise GradlabError(
-                f"{cls.name} has no {what} {name!r}; it has: {', '.join(fields) or 'none'}.{nearest(name, fields)}"
-            )

@@ -9,7 +9,7 @@ import numpy as np
 from gradlab.errors import GradlabError, nearest
 from gradlab.geometry.similarity import Negatives, PairSimilarity
 from gradlab.losses.base import Loss, PairLoss
-from gradlab.losses.gates import ConstantGate, SoftGate
+from gradlab.losses.gates import ConstantGate, ExactGate, SoftGate
 from gradlab.losses.registry import get_loss
 from gradlab.seeds import random_generator
 from gradlab.simulation import exact, monte_carlo
@@ -75,7 +75,8 @@ def simulate(
     if not (isinstance(batches, (int, np.integer)) and batches >= 2):
         raise GradlabError(f"batches must be a whole number of at least 2, not {batches!r}")
     setting = Setting.create(mu_pos, mu_neg, grid, sigma_pos, sigma_neg, negatives)
-    has_exact = _has_exact(loss, quantity)
+    gate = loss.exact_gate()
+    has_exact = _has_exact(loss, quantity, gate)
     if engine is None:
         engine = "exact" if has_exact else "monte_carlo"
     settings: dict[str, Any] = {
@@ -86,7 +87,7 @@ def simulate(
     if engine == "exact":
         if not has_exact:
             raise GradlabError(f"{loss.name} has no exact form of {quantity}; use engine='monte_carlo'")
-        estimate = _exact(loss, quantity, setting)
+        estimate = _exact(loss, quantity, setting, gate)
     else:
         check_device(device)
         generator = random_generator(seed)
@@ -121,8 +122,7 @@ def simulate(
     )
 
 
-def _has_exact(loss: Loss, quantity: str) -> bool:
-    gate = loss.exact_gate()
+def _has_exact(loss: Loss, quantity: str, gate: ExactGate | None) -> bool:
     if quantity == "gradient_dissipation":
         return gate is not None
     pair_loss = _pair_loss(loss)
@@ -140,11 +140,10 @@ def _pair_loss(loss: Loss) -> PairLoss:
     return loss
 
 
-def _exact(loss: Loss, quantity: str, setting: Setting) -> monte_carlo.Estimate:
+def _exact(loss: Loss, quantity: str, setting: Setting, gate: ExactGate | None) -> monte_carlo.Estimate:
     nothing = np.empty(0)
     if quantity == "ratio":
         return monte_carlo.Estimate(_ratio_at_mean(_pair_loss(loss), setting), nothing)
-    gate = loss.exact_gate()
     assert gate is not None
     dissipation = exact.dissipation(gate, setting)
     if quantity == "gradient_dissipation":

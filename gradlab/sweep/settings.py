@@ -12,7 +12,8 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from gradlab.errors import GradlabError, nearest
-from gradlab.train.config import RESUMABLE_CHANGES, TrainConfig, value_type
+from gradlab.settings import declarations, read_json
+from gradlab.train.config import RESUMABLE_CHANGES, TrainConfig
 
 Settings = dict[str, Any]
 # Settings that are tables themselves.
@@ -50,7 +51,7 @@ def combinations(grid: Mapping[str, list[Any]]) -> Iterator[Settings]:
 
 def check_names(names: Mapping[str, Any], where: str) -> None:
     """Raise GradlabError for a name that is no setting of `TrainConfig`, or one that a sweep sets itself."""
-    known = [item.name for item in dataclasses.fields(TrainConfig)]
+    known = declarations(TrainConfig)
     for name in names:
         first, dot, _ = name.partition(".")
         if first in ("seed", "output"):
@@ -67,18 +68,7 @@ def parse_value(name: str, text: str) -> Any:
         GradlabError: an unknown name, or a text of another type.
     """
     check_names({name: text}, "--set")
-    fields = {item.name: item for item in dataclasses.fields(TrainConfig)}
-    kind, optional = (object, False) if "." in name else value_type(fields[name])
-    if optional and text in ("null", "none"):
-        return None
-    if kind is str:
-        return text
-    try:
-        return json.loads(text)
-    except ValueError:
-        if kind is object:
-            return text
-        raise GradlabError(f"--set {name} takes {kind.__name__}, not {text!r}") from None
+    return read_json(text) if "." in name else declarations(TrainConfig)[name].read(text)
 
 
 def configure(settings: Mapping[str, Any], output: str = "-") -> TrainConfig:
@@ -87,10 +77,7 @@ def configure(settings: Mapping[str, Any], output: str = "-") -> TrainConfig:
     Raises:
         GradlabError: for bad settings of run, loss or augmentation.
     """
-    from gradlab.losses.registry import get_loss
-
     config = TrainConfig.from_dict(unflatten(settings) | {"output": output})
-    get_loss(config.loss, **config.loss_settings)
     if config.augment is not None:
         from gradlab.train.augment import get_augmentation
 

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import json
-import types
-import typing
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, field
+from dataclasses import MISSING, dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from gradlab.errors import GradlabError, nearest, reason
+from gradlab.errors import GradlabError, reason
+from gradlab.settings import Settings, check_names, declarations, setting
 
 POOLERS = ("cls", "cls_mlp", "mean", "first_last")
 PRECISIONS = ("auto", "float32", "bfloat16")
@@ -27,35 +25,14 @@ AUGMENT_VIEWS = ("second", "both")
 RESUMABLE_CHANGES = frozenset({"output", "train_file", "sts", "keep", "trackers", "device", "threads"})
 
 
-def about(
-    text: str,
-    at_least: float | None = None,
-    below: float | None = None,
-    at_most: float | None = None,
-    choices: tuple[str, ...] = (),
-    heading: str | None = None,
-) -> dict[str, Any]:
-    """What a field of :class:`TrainConfig` says of itself: what it is, and the values that it may take.
-
-    ``heading`` begins a group of settings that belong together.
-    """
-    limits = {"at_least": at_least, "below": below, "at_most": at_most, "choices": choices}
-    return {"text": text, "heading": heading, **limits}
-
-
-def setting(default: Any, text: str, **limits: Any) -> Any:
-    """A field of :class:`TrainConfig` with its default; for the others see :func:`about`."""
-    return field(default=default, metadata=about(text, **limits))
-
-
 @dataclass(frozen=True)
-class TrainConfig:
+class TrainConfig(Settings):
     """Everything that determines a training run; ``gradlab train --help`` lists the same settings.
 
     A recipe is applied by :meth:`from_dict`, which knows what was given and what was not.
 
     Raises:
-        GradlabError: if a value has the wrong type or is out of range.
+        GradlabError: if a value has the wrong type or is out of range, or there is no such loss or hyper-parameter.
     """
 
     model: str = setting(MISSING, "Encoder to start from: a local folder or a Hugging Face hub name.",
@@ -71,9 +48,8 @@ class TrainConfig:
         None, "The recipe's: bert-base, bert-large, roberta-base or roberta-large; unset asks the model."
     )
     loss: str = setting("infonce", "A loss of `gradlab losses`.")
-    loss_settings: dict[str, Any] = field(
-        default_factory=dict,
-        metadata=about("Its hyper-parameters; those left out keep their published values."),
+    loss_settings: dict[str, Any] = setting(
+        factory=dict, text="Its hyper-parameters; those left out keep their published values."
     )
 
     column: str | None = setting(
@@ -180,12 +156,14 @@ class TrainConfig:
     trackers: tuple[str, ...] = setting((), "tensorboard, wandb: log there too.")
 
     def __post_init__(self) -> None:
-        for item in dataclasses.fields(self):
-            object.__setattr__(self, item.name, _checked(item, getattr(self, item.name)))
+        super().__post_init__()
         for name in self.trackers:
             if name not in TRACKERS:
                 raise GradlabError(f"unknown tracker {name!r}; there are {', '.join(TRACKERS)}")
         self._check_parts()
+        from gradlab.losses.registry import get_loss  # here, as help and plans need no loss
+
+        get_loss(self.loss, **self.loss_settings)
 
     def _check_parts(self) -> None:
         """Raise GradlabError for settings that contradict each other."""
@@ -220,11 +198,9 @@ class TrainConfig:
         Raises:
             GradlabError: for unknown, missing or ill-typed settings, or an unknown recipe.
         """
-        known = {item.name: item for item in dataclasses.fields(cls)}
-        for name in content:
-            if name not in known:
-                raise GradlabError(f"unknown setting {name!r} in the configuration.{nearest(name, known)}")
-        content = {name: _checked(known[name], value) for name, value in content.items()}
+        check_names(cls, content)
+        known = declarations(cls)
+        content = {name: known[name].check(value) for name, value in content.items()}
         for name in ("model", "train_file", "output"):
             if name not in content:
                 raise GradlabError(f"the configuration lacks {name!r}")
@@ -233,6 +209,18 @@ class TrainConfig:
 
             content = complete(content)
         return cls(**content)
+
+    @classmethod
+    def of_run(cls, content: Mapping[str, Any]) -> Self:
+        """The configuration that a run recorded. Its loss need not be known here: it may be one of the user's.
+
+        Raises:
+            GradlabError: as :meth:`from_dict`, but for the loss.
+        """
+        config = cls.from_dict({**content, "loss": "infonce", "loss_settings": {}})
+        for name in ("loss", "loss_settings"):
+            object.__setattr__(config, name, content.get(name, getattr(config, name)))
+        return config
 
     @classmethod
     def from_json(cls, path: str | Path) -> Self:
@@ -269,49 +257,3 @@ def read_settings(path: str | Path) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise GradlabError(f"{str(path)!r} is no JSON object of settings")
     return content
-
-
-@functools.cache  # they are evaluated from text, which takes longer than all checks together
-def _type_hints() -> dict[str, Any]:
-    return typing.get_type_hints(TrainConfig)
-
-
-def value_type(item: dataclasses.Field[Any]) -> tuple[type, bool]:
-    """The plain type of a setting, and whether it may be None."""
-    hint = _type_hints()[item.name]
-    optional = typing.get_origin(hint) in (types.UnionType, typing.Union)
-    if optional:
-        hint = next(part for part in typing.get_args(hint) if part is not type(None))
-    return typing.get_origin(hint) or hint, optional
-
-
-def _checked(item: dataclasses.Field[Any], value: Any) -> Any:
-    kind, optional = value_type(item)
-    if value is None and optional:
-        return None
-    if kind is float and isinstance(value, int) and not isinstance(value, bool):
-        value = float(value)
-    if kind is tuple and isinstance(value, list):
-        value = tuple(value)
-    if isinstance(value, Path) and kind is str:
-        value = str(value)
-    if not isinstance(value, kind) or (kind is not bool and isinstance(value, bool)):
-        none = " or null" if optional else ""
-        raise GradlabError(f"{item.name} must be of type {kind.__name__}{none}, not {value!r}")
-    _check_range(item, value)
-    return value
-
-
-def _check_range(item: dataclasses.Field[Any], value: Any) -> None:
-    low, high, top, choices = (item.metadata[key] for key in ("at_least", "below", "at_most", "choices"))
-    if choices and value not in choices:
-        raise GradlabError(
-            f"{item.name} must be one of {', '.join(choices)}, not {value!r}.{nearest(value, choices)}"
-        )
-    # `not >=` rather than `<`, so that NaN is refused.
-    if low is not None and not value >= low:
-        raise GradlabError(f"{item.name} must be at least {low}, not {value!r}")
-    if value == float("inf") or (high is not None and not value < high):
-        raise GradlabError(f"{item.name} must be less than {high or 'infinity'}, not {value!r}")
-    if top is not None and not value <= top:
-        raise GradlabError(f"{item.name} must be at most {top}, not {value!r}")

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from gradlab.errors import GradlabError, nearest
-from gradlab.losses.specs import parse_spec
+from gradlab.settings import parse_call
 
 BACKBONES = ("bert-base", "bert-large", "roberta-base", "roberta-large")
 OURS = "ours"
@@ -105,7 +105,7 @@ def complete(content: Mapping[str, Any]) -> dict[str, Any]:
     )
     settings = {name: choice.value for name, choice in choices.items()}
     of_loss = dict(content.get("loss_settings") or {})
-    named = parse_spec(content.get("loss") or "infonce")[1]
+    named = parse_call(content.get("loss") or "infonce")[1]
     if "preset" not in {**of_loss, **named}:
         theirs = {key: value for key, value in settings["loss_settings"].items() if key not in named}
         of_loss = theirs | of_loss

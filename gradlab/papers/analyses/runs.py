@@ -97,7 +97,7 @@ def _read(place: Path) -> FinishedRun | None:
     if manifest["status"] != "finished":
         return None
     # What ran, not what the recipe would give today.
-    config = TrainConfig.from_dict(manifest["config"])
+    config = TrainConfig.of_run(manifest["config"])
     history = History.of(read_metrics(folder.metrics_file))
     return FinishedRun(place.name, config, manifest["results"], history)
 

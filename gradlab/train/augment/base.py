@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from gradlab.errors import GradlabError
-from gradlab.settings.declaration import check_parameters
+from gradlab.settings import Settings
 from gradlab.train.augment.vocabulary import Ids, Vocabulary
 
 # Rare words, which any tokenizer takes apart.
@@ -21,7 +21,7 @@ _PROBE = "unreadablenesses of xylophonists, ba fadra"
 
 
 @dataclass(frozen=True)
-class Augmentation(abc.ABC):
+class Augmentation(Settings, abc.ABC):
     """Makes the second view of a sentence; the fields of a subclass are its settings.
 
     Class attributes:
@@ -35,9 +35,6 @@ class Augmentation(abc.ABC):
     title: ClassVar[str]
     paper: ClassVar[str]
     vocabulary: ClassVar[Vocabulary] = Vocabulary()
-
-    def __post_init__(self) -> None:
-        check_parameters(self)
 
     def bind(self, tokenizer: Any, longest: int | None = None) -> Self:
         """The same augmentation for sequences of a Hugging Face tokenizer.

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from gradlab.losses.specs import parse_spec
-from gradlab.settings.declaration import parse_parameters
-from gradlab.settings.registry import Registry, check_fields
+from gradlab.settings import parse_settings
+from gradlab.settings.registry import Registry
 
 if TYPE_CHECKING:
     from gradlab.train.augment.base import Augmentation
@@ -54,7 +53,5 @@ def get_augmentation(
 
 
 def _make(text: str, settings: dict[str, Any]) -> Augmentation:
-    name, texts = parse_spec(text)
-    cls = _registry.find(name)
-    check_fields(cls, settings, "setting")
-    return cls(**parse_parameters(cls, texts) | settings)
+    cls, texts = _registry.read(text)
+    return cls(**parse_settings(cls, texts) | settings)

@@ -1,0 +1,97 @@
+"""Settings as people write them: ``name=value``, and calls such as ``mpt(margin=0.3)``."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from gradlab.errors import GradlabError
+
+
+def read_assignments(texts: Iterable[str]) -> dict[str, str]:
+    """``("a=1", "b=2")`` -> ``{"a": "1", "b": "2"}``; of a name given twice the last counts.
+
+    Raises:
+        GradlabError: a text without name or ``=``.
+    """
+    values: dict[str, str] = {}
+    for text in texts:
+        name, equals, value = (part.strip() for part in text.partition("="))
+        if not equals or not name:
+            raise GradlabError(f"--set takes NAME=VALUE such as temperature=0.1, not {text!r}")
+        values[name] = value
+    return values
+
+
+def read_json(text: str) -> Any:
+    """A value of no declared type: as JSON where it is JSON (a number, true, null, a list), else the text itself."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def parse_call(text: str) -> tuple[str, dict[str, str]]:
+    """Split ``"mpt(margin=0.3)"`` into ``("mpt", {"margin": "0.3"})``; a bare name has no settings.
+
+    Values may themselves be such texts; quotes around a value are dropped.
+
+    Raises:
+        GradlabError: a text of another form.
+    """
+    name, opened, rest = text.strip().partition("(")
+    if name and not opened:
+        return name, {}
+    try:
+        items = _split(rest.removesuffix(")"))
+        settings = read_assignments(items)
+    except GradlabError:
+        raise _malformed(text) from None
+    whole = all(key.isidentifier() and value for key, value in settings.items())
+    if not name or not rest.endswith(")") or len(settings) < len(items) or not whole:
+        raise _malformed(text)
+    return name.strip(), {key: value.strip("'\"") for key, value in settings.items()}
+
+
+def call_text(instance: Any) -> str:
+    """The text from which a registry makes an equal object; settings at their defaults are left out.
+
+    Example:
+        >>> from gradlab import get_loss
+        >>> call_text(get_loss("mpt", margin=0.3))
+        'mpt(margin=0.3)'
+    """
+    changed = [
+        f"{field.name}={_plain(getattr(instance, field.name))}"
+        for field in dataclasses.fields(instance)
+        if getattr(instance, field.name) != field.default
+    ]
+    # A subclass inherits a name that is not its own.
+    name = vars(type(instance)).get("name") or type(instance).__qualname__
+    return f"{name}({', '.join(changed)})" if changed else name
+
+
+def _split(text: str) -> list[str]:
+    """At the commas outside of parentheses."""
+    items, depth = [""], 0
+    for character in text:
+        depth += (character == "(") - (character == ")")
+        if character == "," and depth == 0:
+            items.append("")
+        else:
+            items[-1] += character
+        if depth < 0:
+            break
+    if depth:
+        raise _malformed(text)
+    return items if any(item.strip() for item in items) else []
+
+
+def _malformed(text: str) -> GradlabError:
+    return GradlabError(f"{text!r} is not of the form name(setting=value, ...), such as mpt(margin=0.3)")
+
+
+def _plain(value: Any) -> str:
+    return str(value) if isinstance(value, str) else repr(value)
