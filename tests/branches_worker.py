@@ -13,7 +13,8 @@ import gradlab
 from gradlab.encoder.model import Encoder
 from gradlab.train import TrainConfig
 from gradlab.train.distributed import Processes
-from gradlab.train.objective import MLP, Objective, freeze_unused
+from gradlab.train.heads import MLP
+from gradlab.train.objective import Objective, freeze_unused
 from gradlab.train.parts import Parts
 from gradlab.train.random_state import seed_everything
 from tests.gradient_worker import sequences_of

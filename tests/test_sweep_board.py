@@ -284,3 +284,10 @@ def test_the_lock_is_free_when_its_holder_is_killed(tmp_path, url):
     holder.wait()
     with exclusive(url, "x"):
         pass
+
+
+def test_all_points_of_a_seed_come_before_the_next_seed(board):
+    claimed = []
+    while (claim := board.claim()) is not None:
+        claimed.append((claim.run.seed, claim.run.point.varied["batch_size"]))
+    assert claimed == [(1, 8), (1, 16), (2, 8), (2, 16)]

@@ -25,7 +25,7 @@ from gradlab.gradient.diagnostics import diagnose
 from gradlab.monitor.metrics import read_metrics
 from gradlab.train import Callback, Objective, TrainConfig, train
 from gradlab.train.distributed import Processes
-from gradlab.train.objective import MLP
+from gradlab.train.heads import MLP
 from gradlab.train.parts import Parts
 from tests.branches_worker import SETTINGS, two_steps
 from tests.gradient_worker import sequences_of

@@ -116,11 +116,13 @@ class Board:
             self._refresh(retry_failed)
 
     def claim(self) -> Claim | None:
-        """Take the first waiting run; None if there is none."""
+        """Take the first waiting run, of all points with a seed before the next seed; None if there is none."""
         with self._lock():
             self._refresh()
             runs, waiting = self._survey()
-            for run in runs.values():
+            for run in sorted(
+                runs.values(), key=lambda run: (run.point.stage, run.point.seeds.index(run.seed))
+            ):
                 tried = waiting.get(run.key)
                 if tried is None:
                     continue

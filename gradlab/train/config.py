@@ -11,6 +11,7 @@ from typing import Any, Self
 
 from gradlab.errors import GradlabError, reason
 from gradlab.settings import Settings, check_names, declarations, setting
+from gradlab.train.heads import ACTIVATIONS, INITIAL
 
 POOLERS = ("cls", "cls_mlp", "mean", "first_last")
 PRECISIONS = ("auto", "float32", "bfloat16")
@@ -79,6 +80,16 @@ class TrainConfig(Settings):
         None, "Width of its hidden layers; unset is that of what it takes.", at_least=1
     )
 
+    pooler_activation: str = setting(
+        "tanh", "Behind the linear layer of cls_mlp: tanh, or none.", choices=ACTIVATIONS
+    )
+    head_initial: str = setting(
+        "random",
+        "How the linear layers of cls_mlp, projection and predictor begin: random, or identity.",
+        choices=INITIAL,
+    )
+    head_rate: float = setting(1.0, "Factor on the learning rate of these heads.", at_least=0)
+
     augment: str | None = setting(None, "Augmentation that makes the second view, such as subword_repetition(rate=0.32).",
                                   heading="Second view")  # fmt: skip
     augment_views: str = setting("second", "Views that it makes: second or both.", choices=AUGMENT_VIEWS)
@@ -110,6 +121,9 @@ class TrainConfig(Settings):
     )
     momentum_use: str = setting("positives", "What the momentum branch makes: positives, or rows of the queue alone.",
                                 choices=MOMENTUM_USES)  # fmt: skip
+    keys_gradient: bool = setting(
+        False, "Gradient flows through the momentum branch into the modules that it shares."
+    )
 
     batch_size: int = setting(64, "Sentences that meet in one loss, all processes together.", at_least=2,
                               heading="Optimisation")  # fmt: skip
@@ -143,6 +157,7 @@ class TrainConfig(Settings):
     sts: str | None = setting(None, "SentEval's data/downstream folder: evaluate on STS-B dev, keep the best.",
                               heading="Evaluation and records")  # fmt: skip
     eval_every: int = setting(125, "Steps between evaluations.", at_least=1)
+    eval_start: bool = setting(True, "Evaluate before the first step too.")
     save_every: int = setting(125, "Steps between checkpoints.", at_least=1)
     keep: int = setting(2, "Newest checkpoints kept.", at_least=1)
     log_every: int = setting(5, "Steps between records of loss and throughput.", at_least=1)
@@ -179,6 +194,10 @@ class TrainConfig(Settings):
             )
         if self.momentum is not None and self.momentum_use == "queue" and not self.queue_size:
             raise GradlabError("momentum_use is 'queue', but there is none; give queue_size too")
+        if self.keys_gradient and (self.momentum is None or self.momentum_use != "positives"):
+            raise GradlabError(
+                "keys_gradient is of positives that a momentum branch makes; give momentum, and momentum_use positives"
+            )
         if self.second_column is not None and self.column is None:
             raise GradlabError("second_column needs column, the name of the first one")
         if self.second_column is not None and self.augment is not None:

@@ -1,13 +1,18 @@
-"""Projection and predictor: layers behind the encoder that exist in training only (MoCoSE, sections 3 and 5.2).
+"""Layers behind the encoder that exist in training only: SimCSE's MLP, MoCoSE's projection and predictor (sections 3, 5.2).
 
-The paper says "fully connected layers"; what is around them is as in its authors' code: a layer norm and dropout behind
-each layer of the projection and each hidden one of the predictor, tanh behind the predictor's last. Without the norms and
-with torch's own biases the parts that all sentences share outweigh what tells them apart, and training starts badly.
+MoCoSE's paper says "fully connected layers"; what is around them is as in its authors' code: a layer norm and dropout behind
+each layer of the projection and each hidden one of the predictor, tanh behind the predictor's last.
+
+How the layers begin decides whether a small encoder trains at all: a random map in front of the loss hides for a while what
+the encoder knows, and the encoder forgets it in the meantime; one that begins as the identity does not.
 """
 
 from __future__ import annotations
 
 from torch import nn
+
+INITIAL = ("random", "identity")
+ACTIVATIONS = ("tanh", "none")
 
 
 class Perceptron(nn.Sequential):
@@ -22,33 +27,64 @@ class Perceptron(nn.Sequential):
         self.dimension = dimension
 
 
-def projection(layers: int, dimension: int, width: int | None = None, dropout: float = 0.1) -> nn.Module:
+class MLP(nn.Sequential):
+    """SimCSE's head: one linear layer of the embeddings' own size and tanh.
+
+    Args:
+        dimension: of input and output.
+        initial: see :func:`linear`.
+        activation: "tanh", or "none" for the linear layer alone, as in the code of MoCoSE's authors.
+    """
+
+    def __init__(self, dimension: int, initial: str = "random", activation: str = "tanh") -> None:
+        last = [nn.Tanh()] if activation == "tanh" else []
+        super().__init__(linear(dimension, dimension, initial), *last)
+
+
+def projection(
+    layers: int, dimension: int, width: int | None = None, dropout: float = 0.1, initial: str = "random"
+) -> nn.Module:
     """Of both branches: every layer ``width`` wide (unset: as wide as the embedding), the last one too."""
     if layers == 0:
         return nn.Identity()
     width = width or dimension
-    return Perceptron(*_hidden(layers, dimension, width, dropout), dimension=width)
+    return Perceptron(*_hidden(layers, dimension, width, dropout, initial), dimension=width)
 
 
-def predictor(layers: int, dimension: int, width: int | None = None, dropout: float = 0.1) -> nn.Module:
+def predictor(
+    layers: int, dimension: int, width: int | None = None, dropout: float = 0.1, initial: str = "random"
+) -> nn.Module:
     """Of the anchors' branch alone: hidden layers ``width`` wide, and back to ``dimension``, which the keys have."""
     if layers == 0:
         return nn.Identity()
     width = width or dimension
-    last = _linear(width if layers > 1 else dimension, dimension)
-    return Perceptron(*_hidden(layers - 1, dimension, width, dropout), last, nn.Tanh(), dimension=dimension)
+    last = linear(width if layers > 1 else dimension, dimension, initial)
+    hidden = _hidden(layers - 1, dimension, width, dropout, initial)
+    return Perceptron(*hidden, last, nn.Tanh(), dimension=dimension)
 
 
-def _hidden(layers: int, dimension: int, width: int, dropout: float) -> list[nn.Module]:
-    parts: list[nn.Module] = []
-    for place in range(layers):
-        parts += [_linear(width if place else dimension, width), nn.LayerNorm(width), nn.Dropout(dropout)]
-    return parts
+def linear(inputs: int, outputs: int, initial: str = "random") -> nn.Linear:
+    """A layer without bias at first: as transformers initialises those of BERT, or the identity.
 
-
-def _linear(rows: int, columns: int) -> nn.Linear:
-    """Initialised as transformers initialises the layers of BERT."""
-    layer = nn.Linear(rows, columns)
-    nn.init.normal_(layer.weight, std=0.02)
+    Args:
+        inputs, outputs: its sizes; where they differ, the "identity" passes on the first components, and zeros after them.
+        initial: "random" (normal, standard deviation .02) or "identity".
+    """
+    layer = nn.Linear(inputs, outputs)
+    if initial == "identity":
+        nn.init.eye_(layer.weight)
+    else:
+        nn.init.normal_(layer.weight, std=0.02)
     nn.init.zeros_(layer.bias)
     return layer
+
+
+def _hidden(layers: int, dimension: int, width: int, dropout: float, initial: str) -> list[nn.Module]:
+    parts: list[nn.Module] = []
+    for place in range(layers):
+        parts += [
+            linear(width if place else dimension, width, initial),
+            nn.LayerNorm(width),
+            nn.Dropout(dropout),
+        ]
+    return parts

@@ -28,9 +28,10 @@ from gradlab.train.checkpoint import Checkpoint, newest_checkpoint, save_checkpo
 from gradlab.train.config import TrainConfig
 from gradlab.train.corpus import Corpus
 from gradlab.train.distributed import Processes
+from gradlab.train.heads import MLP
 from gradlab.train.interruption import Interruption
 from gradlab.train.machine import Pace, choose_precision, emulation_factor, free_threads, using_threads
-from gradlab.train.objective import MLP, Objective, freeze_unused
+from gradlab.train.objective import Objective, freeze_unused
 from gradlab.train.outputs import Output
 from gradlab.train.parts import Parts
 from gradlab.train.progress import Progress, say
@@ -153,7 +154,9 @@ class Trainer:
         )
         self.corpus = Corpus.read(config, encoder, self.processes)
         self.steps = self.corpus.steps
-        head = MLP(encoder.dimension).to(device) if config.pooler == "cls_mlp" else nn.Identity()
+        head: nn.Module = nn.Identity()
+        if config.pooler == "cls_mlp":
+            head = MLP(encoder.dimension, config.head_initial, config.pooler_activation).to(device)
         self.objective = objective(
             encoder,
             loss,
@@ -276,14 +279,14 @@ class Trainer:
             self._restore(checkpoint)
         for callback in self.callbacks:
             callback.on_start(self)
-        if not checkpoint:
+        if not checkpoint and self.config.eval_start:
             self._evaluate()
 
     def _step(self, progress: Progress) -> Output:
         config = self.config
         rate = learning_rate(config, self.step, self.steps)
         for group in self.optimiser.param_groups:
-            group["lr"] = rate
+            group["lr"] = rate * group["factor"]
         began, tokens = time.perf_counter(), 0
         with progress.working():
             for part in range(config.accumulation):

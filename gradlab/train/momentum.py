@@ -20,10 +20,11 @@ MODULES = ("embeddings", "encoder", "head", "projection")
 class Momentum(nn.Module):
     """Copies of trained modules that follow them: ``target ← η target + (1 - η) online`` after each step.
 
-    No gradient reaches them. Weights, and how many updates were made, are in the state dictionary.
+    No gradient reaches the averages. Weights, and how many updates were made, are in the state dictionary.
 
     Attributes:
         copies: the averaged modules by name.
+        keys_gradient: whether gradient reaches what is shared, see :meth:`hand_over_gradients`.
         updates: how many were made.
         last_decay: ``η`` of the last of them; NaN before.
     """
@@ -38,6 +39,7 @@ class Momentum(nn.Module):
         steps: int = 1,
         dropout: bool = True,
         averaged: Collection[str] = MODULES,
+        keys_gradient: bool = False,
     ) -> None:
         """Begin as a copy of ``modules``.
 
@@ -46,6 +48,10 @@ class Momentum(nn.Module):
             start, end, schedule, steps: see :func:`decay`; a constant one is ``start``.
             dropout: whether they drop out while they are trained.
             averaged: names out of :data:`MODULES`; "embeddings" is the encoder's embedding layer, "encoder" the rest of it.
+            keys_gradient: whether gradient flows through this branch into what it shares with the trained one.
+
+        Raises:
+            GradlabError: if gradient is to flow, but nothing is shared.
         """
         super().__init__()
         self._decay = functools.partial(decay, start, end, schedule, steps=steps)
@@ -57,6 +63,9 @@ class Momentum(nn.Module):
         self._shared: tuple[list[Tensor], list[Tensor]] = ([], [])
         for name, module in modules.items():
             self._pair(name, module, averaged)
+        self.keys_gradient = keys_gradient
+        if keys_gradient:
+            self._share_gradients()
 
     def train(self, mode: bool = True) -> Self:
         """Training mode, without dropout if it was so ordered."""
@@ -76,6 +85,13 @@ class Momentum(nn.Module):
             torch._foreach_copy_(*self._shared)
         self.updates += 1
 
+    def hand_over_gradients(self) -> None:
+        """Add the gradients of the shared parameters, of which there are copies here, to those of the trained ones."""
+        for mine, theirs in zip(*self._shared, strict=True):
+            if mine.grad is not None:
+                theirs.grad = mine.grad if theirs.grad is None else theirs.grad + mine.grad
+                mine.grad = None
+
     def get_extra_state(self) -> Tensor:
         """Number of updates, for the state dictionary."""
         return torch.tensor(self.updates)
@@ -83,6 +99,15 @@ class Momentum(nn.Module):
     def set_extra_state(self, state: Tensor) -> None:
         """Take it back."""
         self.updates = int(state)
+
+    def _share_gradients(self) -> None:
+        shared = [mine for mine in self._shared[0] if isinstance(mine, nn.Parameter)]
+        if not shared:
+            raise GradlabError(
+                "keys_gradient needs something that both branches share; leave embeddings out of momentum_modules, say"
+            )
+        for parameter in shared:
+            parameter.requires_grad_()
 
     def _pair(self, name: str, module: nn.Module, averaged: Collection[str]) -> None:
         """Remember which tensor follows which; references alone, since the trained ones are registered elsewhere."""

@@ -21,6 +21,7 @@ from gradlab.train.distributed import Processes
 from gradlab.train.dropout import fast_dropout
 from gradlab.train.fgsm import FGSM, PreviousFGSM
 from gradlab.train.lookup import Embedded, augment, encode, look_up, takes_embeddings
+from gradlab.train.momentum import Momentum
 from gradlab.train.outputs import Batch, Output
 from gradlab.train.parts import Parts
 from gradlab.train.queue import age_statistics
@@ -141,11 +142,12 @@ class Objective(nn.Module):
         if embedded is not None and batch.changed is not None and self._embedding_view is not None:
             embedded = augment(embedded, batch.online, batch.changed, self._embedding_view)
         if self.fgsm is not None and perturbed:
-            embedded = self._perturb(self.fgsm, batch.online, embedded, keys, gather)
+            fixed = None if keys is None else keys.detach()
+            embedded = self._perturb(self.fgsm, batch.online, embedded, fixed, gather)
         output = self._output(batch.online, embedded, keys, gather)
         if self.queue is None:
             return output
-        return replace(output, keys=output.positives.detach() if keys is None else keys)
+        return replace(output, keys=(output.positives if keys is None else keys).detach())
 
     def compare(self, anchors: Tensor, positives: Tensor, extra_negatives: Tensor | None = None) -> Output:
         """The loss on embeddings (N, D), with the queue's negatives behind the extra ones."""
@@ -168,8 +170,15 @@ class Objective(nn.Module):
         if output.keys is not None:
             self._pending.append(output.keys)
 
+    def trained_parameters(self) -> list[nn.Parameter]:
+        """All but those of the momentum branch, which follow them."""
+        following = set() if self.momentum is None else {id(one) for one in self.momentum.parameters()}
+        return [one for one in self.parameters() if id(one) not in following]
+
     def before_step(self) -> None:
         """Called when the gradients of a step are complete."""
+        if self.momentum is not None:
+            self.momentum.hand_over_gradients()
         if isinstance(self.fgsm, PreviousFGSM):
             self.fgsm.remember(self.encoder.model.get_input_embeddings())
 
@@ -218,11 +227,14 @@ class Objective(nn.Module):
             return output
         return replace(output, encoded=self._encoded[:count])
 
-    @torch.no_grad()
     def _target_rows(self, packed: Packed) -> Tensor:
-        """What the momentum branch makes of the second views, (N, D)."""
+        """What the momentum branch makes of the second views, (N, D); without gradient, unless it is asked for."""
         assert self.momentum is not None
-        encoder, head, projection = (self.momentum.copies[name] for name in ("encoder", "head", "projection"))
+        with torch.set_grad_enabled(torch.is_grad_enabled() and self.momentum.keys_gradient):
+            return self._target(self.momentum, packed)
+
+    def _target(self, momentum: Momentum, packed: Packed) -> Tensor:
+        encoder, head, projection = (momentum.copies[name] for name in ("encoder", "head", "projection"))
         embedded = None
         if self._embedding_view is not None:
             every = torch.ones_like(packed.order, dtype=torch.bool)
@@ -279,23 +291,12 @@ class Objective(nn.Module):
             yield
 
 
-class MLP(nn.Sequential):
-    """SimCSE's head: one linear layer of the embeddings' own size and tanh."""
-
-    def __init__(self, dimension: int) -> None:
-        linear = nn.Linear(dimension, dimension)
-        # As transformers initialises the layers of BERT.
-        nn.init.normal_(linear.weight, std=0.02)
-        nn.init.zeros_(linear.bias)
-        super().__init__(linear, nn.Tanh())
-
-
 def freeze_unused(objective: Objective) -> None:
     """Take parameters that no gradient reaches out of training; DistributedDataParallel waits for the others."""
     objective.zero_grad()
     ids = np.array(objective.encoder.tokenizer("a probe")["input_ids"])
     objective.predict(objective.embed(objective.pack([ids, ids]))).sum().backward()
-    for parameter in objective.parameters():
+    for parameter in objective.trained_parameters():
         parameter.requires_grad_(parameter.grad is not None)
     objective.zero_grad(set_to_none=True)
 

@@ -59,13 +59,16 @@ class Parts:
         """
         device = encoder.device
         dropout = _dropout(config, encoder)
-        made = projection(config.projection_layers, encoder.dimension, config.projection_width, dropout)
+        initial = config.head_initial
+        made = projection(
+            config.projection_layers, encoder.dimension, config.projection_width, dropout, initial
+        )
         dimension = int(getattr(made, "dimension", encoder.dimension))
         parts = cls(
             projection=made.to(device),
-            predictor=predictor(config.predictor_layers, dimension, config.predictor_width, dropout).to(
-                device
-            ),
+            predictor=predictor(
+                config.predictor_layers, dimension, config.predictor_width, dropout, initial
+            ).to(device),
             keys_are_positives=config.momentum_use == "positives",
             in_batch_negatives=config.in_batch_negatives,
             augmentation=_augmentation(config, encoder),
@@ -84,6 +87,7 @@ class Parts:
                 steps=steps,
                 dropout=config.momentum_dropout,
                 averaged=parse_modules(config.momentum_modules),
+                keys_gradient=config.keys_gradient,
             )
         if config.fgsm:
             previous = config.fgsm_gradient == "previous"

@@ -218,6 +218,9 @@ def _mocose(given: Given) -> Choices:
         "eval_every": Choice(100, section),
         "fgsm": Choice(5e-9, f"{_MOCOSE}, section 3 and Table 9"),
         "fgsm_gradient": Choice("step", f"{_MOCOSE}, section 3; the authors' code takes that of the previous step"),
+        "pooler_activation": Choice("tanh", f"{OURS}: as SimCSE; the authors' code has none"),
+        "head_initial": Choice("identity", f"{OURS}: not in the paper; the authors' code begins the pooler with BERT's own weights, and "
+                               "projection and predictor at random, which undoes a small encoder"),
         "projection_layers": Choice(1, f"{_MOCOSE}, Table 4"),
         "predictor_layers": Choice(2, f"{_MOCOSE}, Table 4"),
         "queue_size": Choice(512, section),
@@ -225,9 +228,10 @@ def _mocose(given: Given) -> Choices:
         "in_batch_negatives": Choice(False, f"{_MOCOSE}, Eq. 3; the authors' code has them too"),
         "momentum": Choice(0.75, section),
         "momentum_end": Choice(0.95, section),
-        "momentum_schedule": Choice("cosine", section),
+        "momentum_schedule": Choice("cosine", f"{section}; the authors' code goes to 1 over a fixed 15,000 steps"),
         "momentum_dropout": Choice(True, f"{_MOCOSE}, section 3"),
         "momentum_use": Choice("positives", f"{_MOCOSE}, section 3"),
+        "keys_gradient": Choice(False, f"{_MOCOSE}, section 3: the target branch is not trained; the authors' code detaches no keys"),
         "momentum_modules": Choice("encoder,head,projection", f"{_MOCOSE}, section 3: one embedding layer for both branches"),
     }  # fmt: skip
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import torch
-from torch import nn
 
 from gradlab.train.config import TrainConfig
+
+if TYPE_CHECKING:
+    from gradlab.train.objective import Objective
 
 
 def learning_rate(config: TrainConfig, step: int, steps: int) -> float:
@@ -24,11 +27,27 @@ def learning_rate(config: TrainConfig, step: int, steps: int) -> float:
     return config.learning_rate * factor
 
 
-def build_optimiser(module: nn.Module, config: TrainConfig) -> torch.optim.AdamW:
-    """AdamW in one fused kernel; biases and layer norms do not decay, as usual for BERT."""
-    trained = [parameter for parameter in module.parameters() if parameter.requires_grad]
-    groups = [
-        {"params": [p for p in trained if p.ndim > 1], "weight_decay": config.weight_decay},
-        {"params": [p for p in trained if p.ndim <= 1], "weight_decay": 0.0},
-    ]
+def build_optimiser(objective: Objective, config: TrainConfig) -> torch.optim.AdamW:
+    """AdamW in one fused kernel; biases and layer norms do not decay, as usual for BERT.
+
+    Each group has a ``factor`` on the learning rate, that of the heads being ``config.head_rate``.
+    """
+    heads = {
+        id(one)
+        for part in ("head", "projection", "predictor")
+        for one in getattr(objective, part).parameters()
+    }
+    parameters = [one for one in objective.trained_parameters() if one.requires_grad]
+    factors = [1.0] if config.head_rate == 1 else [1.0, config.head_rate]
+    groups = []
+    for place, factor in enumerate(factors):
+        mine = [one for one in parameters if len(factors) == 1 or (id(one) in heads) == bool(place)]
+        groups += [
+            {
+                "params": [p for p in mine if p.ndim > 1],
+                "weight_decay": config.weight_decay,
+                "factor": factor,
+            },
+            {"params": [p for p in mine if p.ndim <= 1], "weight_decay": 0.0, "factor": factor},
+        ]
     return torch.optim.AdamW(groups, lr=config.learning_rate, fused=True)

@@ -1,0 +1,161 @@
+"""How heads begin and learn: identity, activation, learning rate, and gradient through the keys."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from torch.nn.functional import layer_norm, normalize
+
+import gradlab
+from gradlab import GradlabError
+from gradlab.encoder.model import Encoder
+from gradlab.train import Objective, TrainConfig, train
+from gradlab.train.heads import MLP, predictor, projection
+from gradlab.train.parts import Parts
+from gradlab.train.schedule import build_optimiser
+from tests.gradient_worker import sequences_of
+from tests.tiny_models import make_bert, make_sentences
+from tests.train_helpers import same_weights, small_config, write_stsb
+
+MOCOSE = {
+    "pooler": "cls_mlp", "projection_layers": 1, "predictor_layers": 2, "queue_size": 20, "queue_initial": 5,
+    "in_batch_negatives": False, "momentum": 0.75, "momentum_modules": "encoder,head,projection",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def bert(tmp_path_factory):
+    return make_bert(tmp_path_factory.mktemp("model"))
+
+
+def make_objective(bert, **settings):
+    config = TrainConfig(model=str(bert), train_file="-", output="-", **settings)
+    encoder = Encoder.load(bert, dropout=0.0).double()
+    head = MLP(encoder.dimension, config.head_initial, config.pooler_activation).double()
+    parts = Parts.build(config, encoder, head, steps=4)
+    return Objective(encoder, gradlab.get_loss("infonce"), head=head, parts=parts).double().train(), config
+
+
+def test_identity_heads_pass_on_what_they_get():
+    rows = torch.randn(5, 8, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    assert torch.equal(MLP(8, "identity", "none").double()(rows), rows)
+    assert torch.equal(MLP(8, "identity", "tanh").double()(rows), rows.tanh())
+    made = projection(2, 8, initial="identity", dropout=0.0).double()
+    torch.testing.assert_close(made(rows), layer_norm(layer_norm(rows, (8,)), (8,)), rtol=0, atol=1e-12)
+    made = predictor(2, 8, width=12, initial="identity", dropout=0.0).double()
+    wide = torch.nn.functional.pad(rows, (0, 4))
+    torch.testing.assert_close(made(rows), layer_norm(wide, (12,))[:, :8].tanh(), rtol=0, atol=1e-12)
+
+
+def test_heads_have_their_own_learning_rate(bert):
+    objective, config = make_objective(bert, **MOCOSE, head_rate=10.0, weight_decay=0.5)
+    groups = build_optimiser(objective, config).param_groups
+    factor = {id(one): (g["factor"], g["weight_decay"]) for g in groups for one in g["params"]}
+    for name, parameter in objective.named_parameters():
+        if name.startswith("momentum."):
+            assert id(parameter) not in factor
+        elif parameter.requires_grad:
+            expected = 10.0 if name.split(".")[0] in ("head", "projection", "predictor") else 1.0
+            assert factor[id(parameter)] == (expected, 0.5 if parameter.ndim > 1 else 0.0), name
+
+
+def test_rate_of_heads_moves_them_that_much_more(bert, tmp_path):
+    """Adam's first step moves every weight by the learning rate."""
+    moved = {}
+    for factor in (1.0, 10.0):
+
+        class Keep(Objective):
+            def before_step(self):
+                self.first = getattr(self, "first", self.head[0].weight.detach().clone())
+                super().before_step()
+
+            def after_step(self, output, factor=factor):
+                moved.setdefault(factor, (self.head[0].weight - self.first).abs().median().item())
+
+        config = small_config(bert, tmp_path, f"r{factor}", pooler="cls_mlp", head_rate=factor, max_steps=1)
+        train(config, objective=Keep)
+    assert moved[10.0] == pytest.approx(10 * moved[1.0], rel=1e-3)
+
+
+def test_gradient_through_the_keys_is_that_of_one_shared_layer(bert):
+    """Against autograd of the same two branches with one embedding layer, written out."""
+    objective, _ = make_objective(bert, **MOCOSE, keys_gradient=True)
+    sequences = sequences_of(str(bert), make_sentences(6))
+    table = objective.encoder.model.get_input_embeddings().weight
+
+    # A branch with the same weights, whose embedding layer is the trained one itself.
+    target = copy.deepcopy(objective.encoder)
+    target.model.embeddings = objective.encoder.model.embeddings
+
+    def encode(encoder):
+        return torch.cat([encoder(torch.from_numpy(row)[None], torch.ones(1, len(row))) for row in sequences])
+
+    keys = objective.projection(objective.head(encode(target)))
+    rows = objective.projection(objective.head(encode(objective.encoder)))
+    anchors, positives = normalize(objective.predict(rows)), normalize(keys)
+    queue = normalize(objective.queue.rows[:5])
+    logits = torch.cat([(anchors * positives).sum(1, keepdim=True), anchors @ queue.T], 1) / 0.05
+    loss = -torch.log_softmax(logits, 1)[:, 0].mean()
+    expected = torch.autograd.grad(loss, table)[0]
+
+    output = objective(objective.prepare(sequences))
+    assert output.keys is not None
+    assert not output.keys.requires_grad
+    output.loss.backward()
+    alone = table.grad.clone()
+    objective.before_step()
+    torch.testing.assert_close(table.grad, expected, rtol=0, atol=1e-12)
+    assert not torch.allclose(alone, expected, rtol=0, atol=1e-6)  # the keys' part is not nothing
+    assert all(one.grad is None for one in objective.momentum.parameters())
+
+
+def test_training_through_the_keys_resumes_bit_by_bit(bert, tmp_path):
+    settings = MOCOSE | {"keys_gradient": True, "head_rate": 3.0, "head_initial": "identity", "sts": None}
+    whole = small_config(bert, tmp_path, "whole", **settings)
+    train(whole)
+    parted = small_config(bert, tmp_path, "parted", **settings)
+
+    class Stop(Exception):
+        pass
+
+    class Cut(Objective):
+        def after_step(self, output):
+            super().after_step(output)
+            if self.momentum.updates == 4:
+                raise Stop
+
+    with pytest.raises(Stop):
+        train(parted, objective=Cut)
+    train(parted, resume=True)
+    assert same_weights(whole.output, parted.output)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"keys_gradient": True}, "keys_gradient is of positives that a momentum branch makes"),
+        ({"keys_gradient": True, "momentum": 0.9, "momentum_use": "queue", "queue_size": 8}, "keys_gradient is"),
+        ({"head_initial": "identiy"}, "head_initial must be one of random, identity.*Did you mean 'identity'"),
+        ({"pooler_activation": "relu"}, "pooler_activation must be one of tanh, none"),
+        ({"head_rate": -1.0}, "head_rate must be at least 0"),
+    ],
+)  # fmt: skip
+def test_settings_that_make_no_sense(settings, words):
+    with pytest.raises(GradlabError, match=words):
+        TrainConfig(model="m", train_file="t", output="o", **settings)
+
+
+def test_gradient_through_keys_needs_something_shared(bert):
+    with pytest.raises(GradlabError, match="something that both branches share"):
+        make_objective(
+            bert, **MOCOSE | {"momentum_modules": "embeddings,encoder,head,projection"}, keys_gradient=True
+        )
+
+
+def test_evaluation_before_the_first_step_can_be_left_out(bert, tmp_path):
+    config = small_config(bert, tmp_path, sts=str(write_stsb(tmp_path)), eval_every=4, eval_start=False)
+    result = train(config)
+    assert list(result.scores) == [4, 6]
+    assert result.best_step == max(result.scores, key=result.scores.__getitem__)
