@@ -137,8 +137,8 @@ def test_training_through_the_keys_resumes_bit_by_bit(bert, tmp_path):
     [
         ({"keys_gradient": True}, "keys_gradient is of positives that a momentum branch makes"),
         ({"keys_gradient": True, "momentum": 0.9, "momentum_use": "queue", "queue_size": 8}, "keys_gradient is"),
-        ({"head_initial": "identiy"}, "head_initial must be one of random, identity.*Did you mean 'identity'"),
-        ({"pooler_activation": "relu"}, "pooler_activation must be one of tanh, none"),
+        ({"head_initial": "identiy"}, "head_initial must be 'random' or 'identity'.*Did you mean 'identity'"),
+        ({"pooler_activation": "relu"}, "pooler_activation must be 'tanh' or 'none'"),
         ({"head_rate": -1.0}, "head_rate must be at least 0"),
     ],
 )  # fmt: skip
