@@ -110,7 +110,8 @@ def test_extra_negatives_get_columns_of_their_own(name):
     queue, _ = batch(6, 5, seed=3)
     parts = gradlab.components(name, anchors, positives, queue)
     found = gradlab.decompose(name, anchors, positives, queue)
-    assert found.other_view.shape == (8, 14)
+    assert found.other_view.shape == (8, 8)
+    assert found.extra.shape == (8, 6)
     negatives = parts.gradient_dissipation[:, None] * parts.weight
     assert_same(found.other_view_gradient[:, 8:], negatives[:, 8:])
     own = found.other_view_gradient if parts.negative_view == "other" else found.same_view_gradient
@@ -568,7 +569,7 @@ def test_a_tie_of_different_vectors_takes_one_of_them():
     positives = torch.tensor([[0.0, 0, 1], [0.8, 0.6, 0]], dtype=torch.float64)
     queue = torch.tensor([[0.8, -0.6, 0]], dtype=torch.float64)
     found = gradlab.decompose("mpt", anchors, positives, queue)
-    assert sorted(found.other_view[0].tolist()) == [0, 0, 1]
+    assert sorted(found.weight[0].tolist()) == [0, 0, 0, 0, 1]
     assert found.relative_residual < 1e-12
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from gradlab.decomposition.evaluation import ROUNDING, Batch, CheckedLoss, Evalu
 from gradlab.decomposition.result import Decomposition
 from gradlab.errors import GradlabError
 from gradlab.geometry.views import Views, check_views, unit_rows
+from gradlab.gradient.paradigm import check_side
 from gradlab.losses.components import project
 
 if TYPE_CHECKING:
@@ -37,11 +39,12 @@ def decompose(
     normalize: bool = False,
     tolerance: float = TOLERANCE,
     allow_residual: bool = False,
-) -> Decomposition:
+    side: str = "anchors",
+) -> Any:
     """Gradient dissipation, weights and ratio of any differentiable loss on two views, from gradients alone.
 
     The paradigm is the gradient with respect to the anchors, the other view held fixed, in the tangent space of the
-    unit sphere; what a loss does to the other view is not part of it. Any loss that depends on its input through dot
+    unit sphere; ``side="positives"`` is the same with the views exchanged: what the loss does to the other view. Any loss that depends on its input through dot
     products (cosines, Euclidean distances, angles) is decomposed exactly, also for more sentences than dimensions: every
     vector is given a tiny coordinate of its own, in which the anchor's gradient is the wanted coefficient. Gates keep
     their state, stop-gradient surrogates are read as they are, and at a tie for the hardest negative the result is
@@ -63,9 +66,11 @@ def decompose(
             to its gradient, of an anchor that counts as explained.
         allow_residual: for a loss that is no function of dot products, return the least-squares projection of its
             gradient on the batch's vectors, with the rest as ``residual``, instead of refusing (needs 2N + M < D).
+        side: the view whose gradient it is: ``"anchors"``, ``"positives"`` or ``"both"``.
 
     Returns:
-        `Decomposition`, float64, numpy or torch as the input.
+        `Decomposition`, float64, numpy or torch as the input; for both sides a pair. On the side of the positives they
+        stand where the anchors do: its ``views`` are exchanged.
 
     Raises:
         GradlabError: bad input; a loss that raises, is not a differentiable scalar, changes its input, differs from
@@ -85,10 +90,30 @@ def decompose(
         >>> found.ratio.nanmean().item()
         1.0
     """
+    check_side(side)
     views = _prepare(anchors, positives, extra_negatives, normalize)
-    batch = _torch_batch(views)
     function, name = two_views(loss_fn)
-    loss = CheckedLoss(function, name)
+
+    def of(one: str) -> Decomposition:
+        seen, given = (views, function) if one == "anchors" else (views.exchanged(), _exchanged(function))
+        loss = CheckedLoss(given, name, side=one)
+        return _decompose(loss, loss_fn, seen, tolerance, allow_residual)
+
+    return (of("anchors"), of("positives")) if side == "both" else of(side)
+
+
+def _exchanged(function: Callable[..., Any]) -> Callable[..., Any]:
+    def exchanged(first: Any, second: Any, *extra: Any) -> Any:
+        return function(second, first, *extra)
+
+    return exchanged
+
+
+def _decompose(
+    loss: CheckedLoss, loss_fn: Any, views: Views, tolerance: float, allow_residual: bool
+) -> Decomposition:
+    """Of the rows that stand as the anchors of ``views`` and come first in ``loss``."""
+    batch, name = _torch_batch(views), loss.name
     with loss.progress:
         here = loss(batch)
         _check_repeats(loss, batch, here)
@@ -125,7 +150,8 @@ def decompose(
             "give a batch without identical rows, and two views that differ"
         )
     unreliable = unexplained | (reading.error > UNRELIABLE * reading.scale)
-    return _assemble(views, name, here, tangent, reading, unreliable, method, here.difference(turned))
+    found = _assemble(views, name, here, tangent, reading, unreliable, method, here.difference(turned))
+    return dataclasses.replace(found, side=loss.side)
 
 
 def _prepare(anchors: Array, positives: Array, extra_negatives: Array | None, normalize: bool) -> Views:
@@ -163,7 +189,7 @@ def _check_uses_positives(loss: CheckedLoss, batch: Batch, here: Evaluation) -> 
     there = loss(Batch(batch.anchors, other, batch.extra_negatives))
     if here.difference(there) == 0 and bool(here.gradient.any()):
         raise GradlabError(
-            f"{loss.name} does not depend on the positives, its second argument: other positives give the same "
+            f"{loss.name} does not depend on the {loss.fixed}: others give the same "
             "value and gradient; give a loss of two views, the alignment term included"
         )
 

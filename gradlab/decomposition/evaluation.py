@@ -81,13 +81,20 @@ class CheckedLoss:
     """A loss whose every call is checked: a finite differentiable scalar that leaves its input alone.
 
     Args:
-        function: ``function(anchors, positives)``, or with a third argument where there are extra negatives.
+        function: ``function(anchors, positives)``, or with a third argument where there are extra negatives; on the side of
+            the positives they come first.
         name: what error messages call it.
+        side: ``"anchors"`` or ``"positives"``: what comes first, and is differentiated.
+
+    Attributes:
+        moving, fixed: what messages call the rows that are differentiated, and those of the other view.
     """
 
-    def __init__(self, function: Callable[..., Any], name: str) -> None:
+    def __init__(self, function: Callable[..., Any], name: str, side: str = "anchors") -> None:
         self.function = function
-        self.name = name
+        self.name, self.side = name, side
+        rows = ("anchors, its first argument", "positives, its second argument")
+        self.moving, self.fixed = rows if side == "anchors" else rows[::-1]
         # Shown only when the whole takes longer than two seconds.
         self.progress = tqdm(desc=f"decompose {name}", unit=" gradients", delay=2, leave=False)
 
@@ -125,7 +132,7 @@ class CheckedLoss:
                 ) from error
         if gradient is None:
             raise GradlabError(
-                f"{self.name} does not depend on the anchors, its first argument; give loss_fn(anchors, positives)"
+                f"{self.name} does not depend on the {self.moving}; give loss_fn(anchors, positives)"
             )
         self.progress.update()
         evaluation = Evaluation(float(value.detach()), gradient.detach().to(batch.anchors.dtype))
@@ -152,7 +159,7 @@ class CheckedLoss:
             )
         if not value.requires_grad:
             raise GradlabError(
-                f"{self.name} is not differentiable: its value carries no gradient; "
+                f"{self.name} is not differentiable in the {self.moving}: its value carries no gradient; "
                 "compute it with torch operations and without detach(), item() or no_grad()"
             )
 

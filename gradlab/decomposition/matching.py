@@ -113,10 +113,9 @@ def _coefficients(loss: Loss, views: Views) -> np.ndarray | None:
         return None
     n, m = len(views.anchors), 0 if views.extra_negatives is None else len(views.extra_negatives)
     other, same = np.zeros((n, n + m)), np.zeros((n, n))
-    if components.negative_view == "other":
-        other[...] = negatives
-    else:  # extra negatives stand behind the other view, whichever view the rest is of
-        same[...], other[:, n:] = negatives[:, :n], negatives[:, n:]
+    for name, target in (("other", other[:, :n]), ("same", same), ("extra", other[:, n:])):
+        if name in components.columns:
+            target[...] = negatives[:, components.columns[name]]
     return np.concatenate([other.reshape(-1), same.reshape(-1), positive])
 
 

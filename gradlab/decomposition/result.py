@@ -9,6 +9,7 @@ from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, divide
 from gradlab.geometry.views import Views
+from gradlab.losses.components import Components, canonical
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -46,7 +47,8 @@ class Decomposition:
         method: ``"lifted"`` (extra coordinates, exact) or ``"span"`` (least squares on the batch's vectors).
         rotation_change: relative change of value or gradient when both views are rotated together; zero up
             to rounding for a function of dot products.
-        views: the batch.
+        views: the batch; exchanged on the side of the positives, which then stand where the anchors do.
+        side: ``"anchors"`` or ``"positives"``: whose gradient it is.
     """
 
     loss: str
@@ -61,6 +63,7 @@ class Decomposition:
     method: str
     rotation_change: float
     views: Views
+    side: str = "anchors"
 
     @property
     def gradient_dissipation(self) -> Array:
@@ -69,7 +72,7 @@ class Decomposition:
 
     @property
     def weight(self) -> Array:
-        """``W_ij``, (N, 2N + M): the other view's sentences, the extra negatives, then the other anchors.
+        """``W_ij``, (N, 2N + M): the other view's sentences, the other anchors, then the extra negatives.
 
         Rows sum to 1; a row without any force on negatives (a closed gate) is zero.
         """
@@ -81,13 +84,30 @@ class Decomposition:
 
     @property
     def other_view(self) -> Array:
-        """The columns of `weight` that stand for the other view and the extra negatives, (N, N + M)."""
-        return self.weight[:, : self.other_view_gradient.shape[1]]
+        """The columns of `weight` that stand for the other view, (N, N)."""
+        return self.weight[:, : self.positive.shape[0]]
 
     @property
     def same_view(self) -> Array:
         """The columns of `weight` that stand for the other anchors, (N, N)."""
-        return self.weight[:, self.other_view_gradient.shape[1] :]
+        n = self.positive.shape[0]
+        return self.weight[:, n : 2 * n]
+
+    @property
+    def extra(self) -> Array:
+        """The columns of `weight` that stand for the extra negatives, (N, M)."""
+        return self.weight[:, 2 * self.positive.shape[0] :]
+
+    @property
+    def components(self) -> Components:
+        """The same as `gradlab.components` gives it, in the canonical split."""
+        n = self.positive.shape[0]
+        coefficients = {
+            "other": self.other_view_gradient[:, :n],
+            "same": self.same_view_gradient,
+            "extra": self.other_view_gradient[:, n:],
+        }
+        return canonical(coefficients, self.positive, self.views, side=self.side)
 
     @property
     def ratio(self) -> Array:
@@ -186,8 +206,9 @@ class Decomposition:
     @property
     def _coefficients(self) -> Array:
         """Coefficients of all negatives, (N, 2N + M), in the order of `weight`."""
-        xp = array_namespace(self.positive)
-        return xp.concat([self.other_view_gradient, self.same_view_gradient], axis=1)
+        xp, n = array_namespace(self.positive), self.positive.shape[0]
+        other, extra = self.other_view_gradient[:, :n], self.other_view_gradient[:, n:]
+        return xp.concat([other, self.same_view_gradient, extra], axis=1)
 
 
 def to_numpy(array: Any) -> Any:

@@ -96,6 +96,10 @@ class Views:
         xp, weights = array_namespace(self.anchors), detach(weight(self))
         return xp.sum(weights, axis=-1), xp.sum(weights * negatives.finite_cosine, axis=-1)
 
+    def exchanged(self) -> Views:
+        """The same batch with its views exchanged: the positives are the anchors."""
+        return dataclasses.replace(self, anchors=self.positives, positives=self.anchors)
+
     def with_fixed_positives(self) -> Views:
         """The same views with the other view and the extra negatives held fixed: no gradient reaches them."""
         extra = None if self.extra_negatives is None else detach(self.extra_negatives)

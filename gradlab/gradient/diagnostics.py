@@ -70,8 +70,7 @@ def lemma_share(anchors: Array, positives: Array, gradient: Components, step: fl
     xp = array_namespace(anchors)
     views = gradient.views
     assert views is not None
-    same_view = gradient.negative_view == "same"
-    negatives = views.same_view_vectors if same_view else views.negative_vectors
+    negatives = gradient.vectors
     pair, radial = views.positive, anchors @ negatives.T
     cosine, sine = pair.cosine[:, None], pair.sine[:, None]
     toward = (positives @ negatives.T - cosine * radial) / xp.where(sine > 0, sine, xp.ones_like(sine))
@@ -80,8 +79,9 @@ def lemma_share(anchors: Array, positives: Array, gradient: Components, step: fl
     ratio = gradient.scalar_ratio[:, None]
     satisfied = bounds.feasible & (ratio > bounds.low)
     counts = xp.zeros_like(satisfied) | (ratio == ratio)  # not NaN
-    if same_view or views.in_batch_negatives:
-        counts[:, : anchors.shape[0]] &= ~_eye(xp, anchors)
+    for name in ("other", "same"):
+        if name in gradient.columns:
+            counts[:, gradient.columns[name]] &= ~_eye(xp, anchors)
     return _mean(xp, xp.astype(satisfied[counts], radial.dtype))
 
 
@@ -111,7 +111,8 @@ def gradient_statistics(gradient: Components) -> dict[str, float]:
         ``gradient_dissipation``: its mean over anchors; ``active``: the share of anchors with a dissipation of
         at least :data:`ACTIVE`; over these, ``hardest_share``: mean of ``max_j |W_ij| / Σ_j |W_ij|``, and ``ratio``
         and ``ratio_median`` (NaN where no anchor is active); ``uniform_share``: the share that each of an anchor's
-        negatives, the extra ones included, would have if all weighed the same.
+        negatives, the extra ones included, would have if all weighed the same; and where ``gradient`` was computed
+        with ``side="both"``, those of :func:`two_sided_statistics`.
     """
     xp = array_namespace(gradient.weight)
     dissipation = gradient.gradient_dissipation
@@ -121,14 +122,84 @@ def gradient_statistics(gradient: Components) -> dict[str, float]:
         "active": float(xp.mean(xp.astype(active, dissipation.dtype))),
     }
     share, ratio = gradient.hardest_share[active], gradient.scalar_ratio[active]
-    ratio = xp.sort(ratio[xp.isfinite(ratio)])
-    count = ratio.shape[0]
+    ratio = ratio[xp.isfinite(ratio)]
     return statistics | {
         "hardest_share": _mean(xp, share[xp.isfinite(share)]),
         "uniform_share": 1 / _negatives(gradient),
         "ratio": _mean(xp, ratio),
-        "ratio_median": float(ratio[(count - 1) // 2] + ratio[count // 2]) / 2 if count else math.nan,
+        "ratio_median": _finite_median(xp, ratio),
+        **(two_sided_statistics(gradient, gradient.counterpart) if gradient.counterpart else {}),
     }
+
+
+def two_sided_statistics(anchors: Components, positives: Components) -> dict[str, float]:
+    """Statistics of what a loss does to both views of a batch.
+
+    In the canonical split, in which the GD of a row is the sum of all that pushes it.
+
+    Args:
+        anchors, positives: the two sides that ``components(..., side="both")`` returns.
+
+    Returns:
+        ``hubness``: the Gini coefficient of ``GD'_j``, which is what sentence j receives *as a negative of others*, from
+        0 (all are pushed alike) towards 1 (one hub receives everything); ``hubness_largest``: the largest share of one
+        sentence in it, as a multiple of an equal share; ``push_spread``: the Gini coefficient of what anchors
+        receive; ``ratio_both_sides``: median of ``R̄_i = 2a_i/(GD_i + GD'_i)`` over the sentences on which anything
+        acts; ``ratio_positives``: median of ``R'_j``. NaN where nothing pushes.
+    """
+    xp = array_namespace(anchors.weight)
+    received = positives.gradient_dissipation
+    total = float(xp.sum(received))
+    both = _finite_median(xp, effective_ratio(anchors, positives))
+    return {
+        "hubness": gini(received),
+        "hubness_largest": float(xp.max(received)) * received.shape[0] / total if total > 0 else math.nan,
+        "push_spread": gini(anchors.canonical_dissipation),
+        "ratio_both_sides": both,
+        "ratio_positives": _finite_median(xp, _along(positives) / _nonzero(xp, received)),
+    }
+
+
+def effective_ratio(anchors: Components, positives: Components) -> Array:
+    """``R̄_i = (a_i + a'_i)/(GD_i + GD'_i)`` in the canonical split, (N,): pull against push, over both views of a sentence.
+
+    It is twice the anchors' ratio where the positive moves and no negative does: the published 2r. NaN where nothing pushes.
+    """
+    xp = array_namespace(anchors.weight)
+    push = anchors.canonical_dissipation + positives.canonical_dissipation
+    return (_along(anchors) + _along(positives)) / _nonzero(xp, push)
+
+
+def gini(values: Array) -> float:
+    """Gini coefficient of N numbers that are not negative: ``Σ_ij |x_i - x_j| / (2 N Σ_i x_i)``, in [0, 1 - 1/N].
+
+    NaN where all are 0. Numbers of both signs, which signed weights make, count by their sizes.
+    """
+    xp = array_namespace(values)
+    ordered = xp.sort(xp.abs(values))
+    count, total = ordered.shape[0], float(xp.sum(ordered))
+    rank = 2 * xp.arange(count, dtype=ordered.dtype, device=ordered.device) - (count - 1)
+    return float(xp.sum(rank * ordered)) / (count * total) if total > 0 else math.nan
+
+
+def _along(gradient: Components) -> Array:
+    """The pull as one number a row, (N,): along the positive where it is a vector."""
+    pull = gradient.pull
+    if pull.ndim == 1:
+        return pull
+    views = gradient.views
+    assert views is not None
+    return array_namespace(pull).sum(pull * views.positives * views.positives, axis=-1)
+
+
+def _nonzero(xp: Any, values: Array) -> Array:
+    return xp.where(values == 0, xp.full_like(values, math.nan), values)
+
+
+def _finite_median(xp: Any, values: Array) -> float:
+    values = xp.sort(values[xp.isfinite(values)])
+    count = values.shape[0]
+    return float(values[(count - 1) // 2] + values[count // 2]) / 2 if count else math.nan
 
 
 def diagnose(
@@ -150,7 +221,7 @@ def diagnose(
         in_batch_negatives: False takes negatives from ``extra_negatives`` only.
 
     Returns:
-        those of :func:`embedding_statistics` and :func:`gradient_statistics`, and ``lemma_share``.
+        those of :func:`embedding_statistics` and :func:`gradient_statistics`, of both sides, and ``lemma_share``.
 
     Raises:
         GradlabError: as :func:`gradlab.components`.
@@ -158,12 +229,13 @@ def diagnose(
     views = check_views(
         anchors, positives, extra_negatives, normalize=normalize, in_batch_negatives=in_batch_negatives
     )
-    gradient = components_of(
+    gradient, _ = components_of(
         loss,
         views.anchors,
         views.positives,
         views.extra_negatives,
         in_batch_negatives=in_batch_negatives,
+        side="both",
     )
     return {
         **gradient_statistics(gradient),
@@ -214,7 +286,7 @@ def _negatives(gradient: Components) -> int:
     views = gradient.views
     if views is None:
         return int(gradient.weight.shape[-1])
-    in_batch = views.in_batch_negatives or gradient.negative_view == "same"
+    in_batch = "other" in gradient.columns or "same" in gradient.columns
     extra = 0 if views.extra_negatives is None else views.extra_negatives.shape[0]
     return int((views.anchors.shape[0] - 1 if in_batch else 0) + extra)
 

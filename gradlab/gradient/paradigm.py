@@ -1,16 +1,17 @@
 """Components of a loss on embeddings, and the same gradient by autograd.
 
-Convention (both functions, by default): the gradient of ``Σ_i L_i`` (of the one batch loss, for losses of
+Convention (all functions, by default): the gradient of ``Σ_i L_i`` (of the one batch loss, for losses of
 the whole batch) with respect to the *normalised anchors only*, the other view and all negatives held
 fixed, projected on the tangent space at each anchor. Without the projection some losses differ by a
-multiple of ``h_i``, which normalisation removes.
+multiple of ``h_i``, which normalisation removes. ``side="positives"`` is the same with respect to the rows of the other
+view, the anchors held fixed.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from array_api_compat import is_torch_array
 
@@ -25,7 +26,21 @@ from gradlab.losses.registry import get_loss
 if TYPE_CHECKING:
     import torch
 
+SIDES = ("anchors", "positives", "both")
 
+
+@overload
+def components(  # type: ignore[overload-overlap]
+    loss: str | Loss,
+    anchors: Array,
+    positives: Array,
+    extra_negatives: Array | None = None,
+    *,
+    normalize: bool = False,
+    in_batch_negatives: bool = True,
+    side: Literal["both"],
+) -> tuple[Components, Components]: ...
+@overload
 def components(
     loss: str | Loss,
     anchors: Array,
@@ -34,7 +49,18 @@ def components(
     *,
     normalize: bool = False,
     in_batch_negatives: bool = True,
-) -> Components:
+    side: str = "anchors",
+) -> Components: ...
+def components(
+    loss: str | Loss,
+    anchors: Array,
+    positives: Array,
+    extra_negatives: Array | None = None,
+    *,
+    normalize: bool = False,
+    in_batch_negatives: bool = True,
+    side: str = "anchors",
+) -> Any:
     """Gradient dissipation, weight and ratio of a loss on two views, in closed form.
 
     Args:
@@ -44,20 +70,41 @@ def components(
         extra_negatives: (M, D) unit rows, negatives of every anchor, or None.
         normalize: divide rows by their norms first.
         in_batch_negatives: False takes negatives from ``extra_negatives`` only.
+        side: the view whose gradient it is: ``"anchors"``, ``"positives"`` or ``"both"``. The positives are moved too,
+            by the pull towards their anchors and as negatives of the other anchors.
 
     Returns:
         `Components`: ``gradient_dissipation`` (N,), ``weight`` (N, K), ``ratio`` (N,) and ``gradient()``
-        (N, D). K = N + M: column j < N stands for sentence j of the view that ``negative_view`` names (zero
-        at j = i), column N + k for extra negative k; without in-batch negatives K = M.
+        (N, D); for both sides a pair of them. The K columns are the other view, the own view and the extra
+        negatives, as far as there are such negatives: usually K = N + M, column j < N standing for sentence j of the
+        view that ``negative_view`` names (zero at j = i), column N + k for extra negative k; without in-batch
+        negatives K = M. The split of the anchors is the one that the loss declares, that of the positives the canonical one.
 
     Raises:
-        GradlabError: unknown loss; views of wrong kind or shape, with NaN, zero rows, rows that are not
+        GradlabError: unknown loss or side; views of wrong kind or shape, with NaN, zero rows, rows that are not
             unit-norm, or without any negative.
+
+    Example:
+        >>> import numpy as np
+        >>> anchors, positives = np.eye(3), np.roll(np.eye(3), 1, axis=1)
+        >>> first, second = components("infonce", anchors, positives, side="both")
+        >>> first.ratio.round(3), second.ratio.round(3)
+        (array([1., 1., 1.]), array([1., 1., 1.]))
     """
+    check_side(side)
     views = check_views(
         anchors, positives, extra_negatives, normalize=normalize, in_batch_negatives=in_batch_negatives
     )
-    return get_loss(loss).components_of(views)
+    if side == "anchors":
+        return get_loss(loss).components_of(views)
+    both = get_loss(loss).sides_of(views)
+    return both if side == "both" else both[1]
+
+
+def check_side(side: str) -> None:
+    """Raise `GradlabError` unless ``side`` is one of `SIDES`."""
+    if side not in SIDES:
+        raise GradlabError(f"side must be 'anchors', 'positives' or 'both', not {side!r}")
 
 
 def autograd_gradient(
@@ -69,7 +116,8 @@ def autograd_gradient(
     tangent: bool = True,
     normalize: bool = False,
     in_batch_negatives: bool = True,
-) -> Array:
+    side: str = "anchors",
+) -> Any:
     """The gradient that `components` states in closed form, by automatic differentiation of the value.
 
     Args:
@@ -81,52 +129,88 @@ def autograd_gradient(
             form, every cosine taken as the plain dot product of its two vectors.
         normalize: divide rows by their norms first.
         in_batch_negatives: False takes negatives from ``extra_negatives`` only.
+        side: ``"anchors"``, ``"positives"`` or ``"both"``, as in `components`.
 
     Returns:
-        (N, D), of the same kind, dtype and device as ``anchors``.
+        (N, D), of the same kind, dtype and device as ``anchors``; for both sides a pair.
 
     Raises:
         GradlabError: as `components`.
     """
-    import torch
-
     views = check_views(
         anchors, positives, extra_negatives, normalize=normalize, in_batch_negatives=in_batch_negatives
     )
-    tensors = _as_torch(views)
-    rows = tensors.anchors.detach().requires_grad_()
     kind = Views if tangent else DotProductViews
-    differentiated = kind(rows, tensors.positives, tensors.extra_negatives, in_batch_negatives)
-    with torch.enable_grad():
-        total = get_loss(loss).value_of(differentiated).sum()
-        (gradient,) = torch.autograd.grad(total, rows)
-    if tangent:
-        gradient = project(gradient, rows.detach())
-    return gradient if is_torch_array(anchors) else gradient.numpy()
+    return _differentiate(get_loss(loss), views, side, kind, tangent=tangent)
 
 
-def raw_gradient(loss: str | Loss, anchors: Array, positives: Array, scale: Array) -> Array:
+def raw_gradient(
+    loss: str | Loss,
+    anchors: Array,
+    positives: Array,
+    scale: Array,
+    extra_negatives: Array | None = None,
+    *,
+    side: str = "anchors",
+) -> Any:
     """``|z_i| ∂L/∂z_i`` of ``loss(z/|z|)`` at ``z_i = scale_i h_i``, (N, D): what an encoder receives.
 
     Args:
         loss: a loss, or its name.
         anchors: (N, D) unit rows.
         positives: (N, D) unit rows.
-        scale: (N,) norms of the raw embeddings.
+        scale: (N,) norms of the raw embeddings of a side.
+        extra_negatives: (M, D) unit rows or None.
+        side: ``"anchors"``, ``"positives"`` or ``"both"`` (a pair).
 
     Raises:
         GradlabError: an unknown loss; views that are no unit rows of one shape.
     """
+    return _differentiate(
+        get_loss(loss), check_views(anchors, positives, extra_negatives), side, Views, scale=scale
+    )
+
+
+def _differentiate(
+    loss: Loss,
+    views: Views,
+    side: str,
+    kind: type[Views],
+    *,
+    tangent: bool = False,
+    scale: Array | None = None,
+) -> Any:
+    """The gradient of the summed value with respect to the rows of a side, or those rows times their lengths."""
     import torch
 
-    views = _as_torch(check_views(anchors, positives))
-    lengths = torch.as_tensor(scale, dtype=views.anchors.dtype, device=views.anchors.device)[:, None]
-    raw = (views.anchors.detach() * lengths).requires_grad_()
+    check_side(side)
+    given = _as_torch(views)
+    lengths = None
+    if scale is not None:
+        lengths = torch.as_tensor(scale, dtype=given.anchors.dtype, device=given.anchors.device)[:, None]
+    names = ("anchors", "positives") if side == "both" else (side,)
+    unit = {"anchors": given.anchors.detach(), "positives": given.positives.detach()}
+    rows = {name: unit[name] if lengths is None else unit[name] * lengths for name in names}
+    leaves = {name: row.clone().requires_grad_() for name, row in rows.items()}
     with torch.enable_grad():
-        total = get_loss(loss).value_of(Views(unit_rows(raw), views.positives)).sum()
-        (gradient,) = torch.autograd.grad(total, raw)
-    gradient = gradient * lengths
-    return gradient if is_torch_array(anchors) else gradient.numpy()
+        seen = {
+            name: leaves.get(name, row) if lengths is None or name not in leaves else unit_rows(leaves[name])
+            for name, row in unit.items()
+        }
+        differentiated = dataclasses.replace(
+            kind(given.anchors, given.positives, given.extra_negatives, given.in_batch_negatives), **seen
+        )
+        total = loss.value_of(differentiated).sum()
+        found: list[Any] = [None] * len(leaves)
+        if total.requires_grad:  # not where the side is fixed
+            found = list(torch.autograd.grad(total, list(leaves.values()), allow_unused=True))
+    gradients = []
+    for name, gradient in zip(names, found, strict=True):
+        gradient = torch.zeros_like(unit[name]) if gradient is None else gradient
+        gradient = gradient if lengths is None else gradient * lengths
+        gradient = project(gradient, unit[name]) if tangent else gradient
+        gradients.append(gradient if is_torch_array(views.anchors) else gradient.numpy())
+    return tuple(gradients) if side == "both" else gradients[0]
 
 
 def autograd_split(

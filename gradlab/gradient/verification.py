@@ -1,4 +1,4 @@
-"""`verify`: every closed form against autograd, in every convention, on batches of every shape.
+"""`verify`: every closed form against autograd, of both views, in every convention, on batches of every shape.
 
 Conventions: *tangent* compares projections on the tangent space at each anchor; *raw* takes the
 gradient of ``loss(z/|z|)`` with respect to unnormalised ``z``, times ``|z|``; *similarity* compares
@@ -14,8 +14,9 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from gradlab.geometry.views import unit_rows
-from gradlab.gradient.paradigm import autograd_gradient, components, raw_gradient
+from gradlab.gradient.paradigm import autograd_gradient, check_side, components, raw_gradient
 from gradlab.losses.base import Loss
+from gradlab.losses.components import Components
 from gradlab.losses.registry import get_loss, loss_names
 from gradlab.seeds import random_generator
 
@@ -32,6 +33,7 @@ class Check:
         convention: ``"tangent"``, ``"raw"`` or ``"similarity"``.
         form: ``"components"`` for the papers' form, ``"exact"`` with its named extra terms.
         batch: name of the batch.
+        side: ``"anchors"`` or ``"positives"``: the view whose gradient it is.
         error: largest absolute difference over the scale of the module's docstring.
         relative: norm of the whole difference over the norm of the gradient; NaN where that is zero.
         declared: whether the loss declares to be exact here.
@@ -44,6 +46,7 @@ class Check:
     error: float
     relative: float
     declared: bool
+    side: str = "anchors"
 
     @property
     def passed(self) -> bool:
@@ -96,7 +99,12 @@ BATCHES: dict[str, Batch] = {
 
 
 def verify(
-    loss: str | Loss | None = None, *, batch_size: int = 32, dim: int = 64, seed: int = 0
+    loss: str | Loss | None = None,
+    *,
+    batch_size: int = 32,
+    dim: int = 64,
+    seed: int = 0,
+    side: str = "both",
 ) -> list[Check]:
     """Compare closed-form components with autograd in float64.
 
@@ -105,33 +113,51 @@ def verify(
         batch_size: N.
         dim: D.
         seed: of the batches.
+        side: ``"anchors"``, ``"positives"`` or ``"both"``: the view whose gradient is compared.
 
     Returns:
-        One `Check` for each loss, form, convention and batch.
+        One `Check` for each loss, side, form, convention and batch.
+
+    Raises:
+        GradlabError: an unknown loss or side.
     """
+    check_side(side)
     losses = [get_loss(name) for name in loss_names()] if loss is None else [get_loss(loss)]
-    return [check for one in losses for check in _checks(one, batch_size, dim, seed)]
+    return [check for one in losses for check in _checks(one, batch_size, dim, seed, side)]
 
 
-def _checks(loss: Loss, batch_size: int, dim: int, seed: int) -> Iterator[Check]:
+def _checks(loss: Loss, batch_size: int, dim: int, seed: int, side: str) -> Iterator[Check]:
+    sides = ("anchors", "positives") if side == "both" else (side,)
     for name, make in BATCHES.items():
         rng = random_generator(seed)
         anchors, positives = make(rng, batch_size, dim)
-        parts = components(loss, anchors, positives)
-        push = np.abs(parts.gradient_dissipation[:, None] * parts.weight).max()
-        pull = np.abs(parts.gradient_dissipation * parts.positive_weight.T).max()
-        scale = max(1.0, float(push), float(pull))
-        forms = {"components": loss.exact_in}
-        if parts.extra_terms:
-            forms["exact"] = loss.exact_in_full
+        scale = rng.uniform(0.5, 2, batch_size)
+        closed_forms = dict(
+            zip(("anchors", "positives"), components(loss, anchors, positives, side="both"), strict=True)
+        )
         for convention in CONVENTIONS:
             if convention == "raw":
-                reference = raw_gradient(loss, anchors, positives, rng.uniform(0.5, 2, batch_size))
+                found = raw_gradient(loss, anchors, positives, scale, side="both")
             else:
-                reference = autograd_gradient(loss, anchors, positives, tangent=convention == "tangent")
-            for form, exact_in in forms.items():
-                closed = parts.gradient(tangent=convention != "similarity", exact=form == "exact")
-                error = float(np.abs(closed - reference).max()) / scale
-                with np.errstate(invalid="ignore", divide="ignore"):  # all gates closed: 0/0
-                    relative = float(np.linalg.norm(closed - reference) / np.linalg.norm(reference))
-                yield Check(loss, convention, form, name, error, relative, convention in exact_in)
+                found = autograd_gradient(
+                    loss, anchors, positives, tangent=convention == "tangent", side="both"
+                )
+            references = dict(zip(("anchors", "positives"), found, strict=True))
+            for one in sides:
+                yield from _compare(loss, closed_forms[one], references[one], convention, name)
+
+
+def _compare(
+    loss: Loss, parts: Components, reference: np.ndarray, convention: str, batch: str
+) -> Iterator[Check]:
+    push = np.abs(parts.gradient_dissipation[:, None] * parts.weight).max()
+    scale = max(1.0, float(push), float(np.abs(parts.pull).max()))
+    forms = {"components": loss.exact_in}
+    if parts.extra_terms:
+        forms["exact"] = loss.exact_in_full
+    for form, exact_in in forms.items():
+        closed = parts.gradient(tangent=convention != "similarity", exact=form == "exact")
+        error = float(np.abs(closed - reference).max()) / scale
+        with np.errstate(invalid="ignore", divide="ignore"):  # nothing acts: 0/0
+            relative = float(np.linalg.norm(closed - reference) / np.linalg.norm(reference))
+        yield Check(loss, convention, form, batch, error, relative, convention in exact_in, parts.side)

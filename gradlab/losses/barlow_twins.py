@@ -39,6 +39,11 @@ class BarlowTwins(BatchLoss):
     negative_view = "same"
     table_order = 9
 
+    @property
+    def moves_positives(self) -> str:
+        """The loss does not change when the views are exchanged."""
+        return "mirror"
+
     def value(self, views: Views) -> Array:
         """The loss of the batch, a scalar."""
         xp = array_namespace(views.anchors)

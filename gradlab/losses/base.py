@@ -21,7 +21,7 @@ from gradlab.arrays import Array
 from gradlab.errors import GradlabError
 from gradlab.geometry.similarity import Negatives, PairSimilarity
 from gradlab.geometry.views import Views, check_views
-from gradlab.losses.components import Components
+from gradlab.losses.components import Components, canonical, seen_by_positives
 from gradlab.settings import Settings
 
 if TYPE_CHECKING:
@@ -59,6 +59,9 @@ class Loss(Settings, abc.ABC):
         negative_view: ``"other"`` or ``"same"``: which view the weights' columns stand for.
         presets: published settings by name, beside the defaults.
         table_order: place in the papers' tables.
+
+    The positives' side of the gradient follows from the anchors' components by itself; see `moves_positives` for
+    what a loss may have to say about it.
     """
 
     name: ClassVar[str] = ""
@@ -86,6 +89,35 @@ class Loss(Settings, abc.ABC):
     @abc.abstractmethod
     def components_of(self, views: Views) -> Components:
         """The declared components on two views."""
+
+    @property
+    def moves_positives(self) -> str:
+        """How the gradient reaches the other view, one of:
+
+        - ``"all"``: the pull, and from each anchor that has it as a negative of the other view, the push (the default
+          of a `PairLoss`, and of a `BatchLoss` whose negatives are of the other view);
+        - ``"pull"``: the pull alone, as the negatives are fixed or of the anchors' own view (the default of other
+          batch losses);
+        - ``"nothing"``: the positives are fixed;
+        - ``"mirror"``: exchanging the views does not change the loss, so that the positives have the components of
+          anchors.
+
+        With detached parts it says what autograd does to the positives. A loss for which none of these holds overrides
+        `sides_of`.
+        """
+        return "all" if self.negative_view == "other" else "pull"
+
+    def sides_of(self, views: Views) -> tuple[Components, Components]:
+        """The components of the anchors, as declared, and those of the positives."""
+        anchors, moves = self.components_of(views), self.moves_positives
+        if moves == "mirror":
+            positives = dataclasses.replace(self.components_of(views.exchanged()), side="positives")
+        else:
+            positives = self._positives(anchors, views, moves)
+        return dataclasses.replace(anchors, counterpart=positives), positives
+
+    def _positives(self, anchors: Components, views: Views, moves: str) -> Components:
+        return seen_by_positives(anchors, views, push=moves == "all", pull=moves != "nothing")
 
     def exact_gate(self) -> ExactGate | None:
         """The gradient dissipation in the form that the exact simulator integrates, or None."""
@@ -154,6 +186,11 @@ class PairLoss(Loss):
     def negatives_are_fixed(self) -> bool:
         """Whether training moves no negative: then only the pull acts on both views, which makes 2r of r."""
         return False
+
+    @property
+    def moves_positives(self) -> str:
+        """``"all"``, or ``"pull"`` where the negatives are fixed."""
+        return "pull" if self.negatives_are_fixed else "all"
 
     @abc.abstractmethod
     def summary(self, negatives: Negatives) -> Any:
@@ -262,6 +299,22 @@ class BatchLoss(Loss):
             positive_weight=whole.positive_weight[anchors],
             extra_terms={name: term[anchors] for name, term in whole.extra_terms.items()},
             views=views,
+        )
+
+    def _positives(self, anchors: Components, views: Views, moves: str) -> Components:
+        """Of a scalar value the extra negatives are anchors too, whose negatives the positives are."""
+        extra = views.extra_negatives
+        whole = self._whole(views)
+        if extra is None or moves != "all" or self.value(whole).ndim:
+            return super()._positives(anchors, views, moves)
+        n = views.anchors.shape[0]
+        every = self.components(whole)
+        pushed = (every.weight * every.gradient_dissipation[:, None]).T[:n, :]
+        return canonical(
+            {"other": pushed[:, :n], "extra": pushed[:, n:]},
+            anchors.pull,
+            views.exchanged(),
+            side="positives",
         )
 
     def _whole(self, views: Views) -> Views:

@@ -1,4 +1,4 @@
-"""The three components of a gradient, and the gradient they make."""
+"""The three components of a gradient, of either view of a batch, and the gradient they make."""
 
 from __future__ import annotations
 
@@ -20,17 +20,26 @@ class Components:
     declares the split of the papers' tables. What is stored is what stays finite: the weight of the
     positive, ``Σ_j W_ij R_ij``, rather than the ratio.
 
+    The positives have components too: theirs are those that they have as the anchors of the exchanged views. There the
+    split is the canonical one, as declared ones are of the anchors: ``GD'_j`` is the sum of what pushes ``h_j'``, the
+    weights are the shares in it, ``R'_j = a_j/GD'_j`` (infinite where nothing pushes).
+
     Attributes:
         gradient_dissipation: ``GD``, (..., ) or (N,).
-        weight: ``W``, (..., K) or (N, K). On embeddings column j < N stands for sentence j (of the other
-            view where `negative_view` is ``"other"``, of the anchors' own view where it is ``"same"``),
-            zero at j = i; columns from N on stand for the extra negatives, in order.
+        weight: ``W``, (..., K) or (N, K). On embeddings its columns are the N sentences of the other view, the N
+            sentences of the own view and the M extra negatives, in this order, as far as the loss has such negatives:
+            see `negative_view`, `other_view`, `same_view` and `extra`. Zero at j = i.
         positive_weight: ``Σ_j W_ij R_ij``, (...,) or (N,); (N, D) where the ratio is a diagonal matrix
             (Barlow Twins), one row holding the diagonal.
-        negative_view: ``"other"`` or ``"same"``.
+        negative_view: ``"other"``, ``"same"`` or ``"both"``: the views that columns stand for.
         extra_terms: named parts of the exact gradient that the paper's form leaves out, each (N, D);
             empty for every loss whose published form is exact. They are not part of `gradient` unless asked for.
-        views: the embeddings, or None where the components came from angles.
+        views: the embeddings, or None where the components came from angles; exchanged on the side of the positives, so
+            that ``views.anchors`` are the rows that the gradient belongs to.
+        side: ``"anchors"`` or ``"positives"``.
+        counterpart: of the anchors' side the positives' where both were asked for, else None.
+        given_pull: ``a``, (N,) or (N, D), where GD times `positive_weight` would lose it (a sentence that is pulled and not
+            pushed has the GD 0), else None; `pull` is what to read.
     """
 
     gradient_dissipation: Array
@@ -39,11 +48,72 @@ class Components:
     negative_view: str = "other"
     extra_terms: Mapping[str, Array] = dataclasses.field(default_factory=dict)
     views: Views | None = dataclasses.field(default=None, repr=False)
+    side: str = "anchors"
+    counterpart: Components | None = dataclasses.field(default=None, repr=False)
+    given_pull: Array | None = dataclasses.field(default=None, repr=False)
+
+    @property
+    def pull(self) -> Array:
+        """``a_i = GD_i Σ_j W_ij R_ij``, (N,) or (N, D): the coefficient of the attraction to the positive; 0 where it has no limit."""
+        if self.given_pull is not None:
+            return self.given_pull
+        weight, dissipation = finite(self.positive_weight), self.gradient_dissipation
+        return weight * (dissipation if weight.ndim == dissipation.ndim else dissipation[..., None])
+
+    @property
+    def columns(self) -> Mapping[str, slice]:
+        """Which columns of the weight stand for ``"other"``, ``"same"`` and ``"extra"``; what there is none of is missing.
+
+        Raises:
+            GradlabError: if the components were computed from angles, without embeddings.
+        """
+        views = self._embeddings
+        n, extra = views.anchors.shape[0], views.extra_negatives
+        names = {"other": ("other",), "same": ("same",), "both": ("other", "same")}[self.negative_view]
+        blocks = [(name, n) for name in names if views.in_batch_negatives or name == "same"]
+        blocks += [("extra", extra.shape[0])] if extra is not None else []
+        found, start = {}, 0
+        for name, size in blocks:
+            found[name] = slice(start, start + size)
+            start += size
+        return found
+
+    @property
+    def other_view(self) -> Array | None:
+        """The columns of the weight that stand for the other view, (N, N), or None."""
+        return self._part("other")
+
+    @property
+    def same_view(self) -> Array | None:
+        """The columns of the weight that stand for the own view, (N, N), or None."""
+        return self._part("same")
+
+    @property
+    def extra(self) -> Array | None:
+        """The columns of the weight that stand for the extra negatives, (N, M), or None."""
+        return self._part("extra")
+
+    def _part(self, name: str) -> Array | None:
+        columns = self.columns.get(name)
+        return None if columns is None else self.weight[:, columns]
+
+    @property
+    def vectors(self) -> Array:
+        """What the columns of the weight stand for, (K, D)."""
+        views = self._embeddings
+        rows = {"other": views.positives, "same": views.anchors, "extra": views.extra_negatives}
+        parts = [rows[name] for name in self.columns]
+        return parts[0] if len(parts) == 1 else array_namespace(views.anchors).concat(parts, axis=0)
 
     @property
     def total_weight(self) -> Array:
         """``Σ_j W_ij``, (...,)."""
         return array_namespace(self.weight).sum(self.weight, axis=-1)
+
+    @property
+    def canonical_dissipation(self) -> Array:
+        """``GD_i Σ_j W_ij``, (...,): the sum of all coefficients of negatives, which is GD in the canonical split."""
+        return self.gradient_dissipation * self.total_weight
 
     @property
     def ratio(self) -> Array:
@@ -79,7 +149,7 @@ class Components:
         return divide(xp.max(size, axis=-1), xp.sum(size, axis=-1))
 
     def gradient(self, *, tangent: bool = True, exact: bool = False) -> Array:
-        """The gradient with respect to the anchors that these components make, (N, D).
+        """The gradient with respect to the rows of their side that these components make, (N, D).
 
         An infinite or undefined pull, as of some losses between vectors that coincide or are opposite, has no
         direction in the tangent space and counts as 0, autograd's subgradient. (ArcCon's has a radial part even there, which
@@ -94,10 +164,9 @@ class Components:
             GradlabError: if the components were computed from angles, without embeddings.
         """
         views = self._embeddings
-        negatives = views.same_view_vectors if self.negative_view == "same" else views.negative_vectors
-        pull = finite(self.positive_weight)
+        pull = self.pull
         pull = pull[:, None] if pull.ndim == 1 else pull
-        gradient = self.gradient_dissipation[:, None] * (self.weight @ negatives - pull * views.positives)
+        gradient = self.gradient_dissipation[:, None] * (self.weight @ self.vectors) - pull * views.positives
         if exact:
             for term in self.extra_terms.values():
                 gradient = gradient + term
@@ -108,6 +177,79 @@ class Components:
         if self.views is None:
             raise GradlabError("these components came from angles; give embeddings to assemble a gradient")
         return self.views
+
+
+def canonical(
+    coefficients: Mapping[str, Array | None],
+    pull: Array,
+    views: Views,
+    *,
+    side: str = "anchors",
+    extra_terms: Mapping[str, Array] | None = None,
+) -> Components:
+    """Components from the coefficients of a gradient: GD is their sum, the weights are the shares in it.
+
+    Args:
+        coefficients: of the other view (``"other"``, (N, N)), the own view (``"same"``, (N, N)) and the extra negatives
+            (``"extra"``, (N, M)), zero at j = i; None, or missing, where there are none.
+        pull: ``a``, (N,) or (N, D).
+        views: the embeddings, those of this side being the anchors.
+        side: ``"anchors"`` or ``"positives"``.
+        extra_terms: named further parts of the gradient, (N, D) each.
+    """
+    xp = array_namespace(views.anchors)
+    n, extra = views.anchors.shape[0], views.extra_negatives
+    same = coefficients.get("same")
+    blocks: list[Array | None] = [coefficients.get("other")] if views.in_batch_negatives else []
+    negative_view = "other"
+    if same is not None:
+        only = not blocks or blocks[0] is None
+        negative_view, blocks = ("same", [same]) if only else ("both", [*blocks, same])
+    sizes = [n] * len(blocks)
+    if extra is not None:
+        blocks, sizes = [*blocks, coefficients.get("extra")], [*sizes, extra.shape[0]]
+    total = xp.zeros_like(views.anchors[:, 0])
+    for block in blocks:
+        total = total if block is None else total + xp.sum(block, axis=-1)
+    idle = total == 0
+    share = xp.where(idle, xp.zeros_like(total), 1 / xp.where(idle, xp.ones_like(total), total))
+    parts = [
+        xp.zeros((n, size), dtype=total.dtype, device=total.device)
+        if block is None
+        else block * share[:, None]
+        for block, size in zip(blocks, sizes, strict=True)
+    ]
+    return Components(
+        total,
+        parts[0] if len(parts) == 1 else xp.concat(parts, axis=-1),
+        divide(pull, total if pull.ndim == 1 else total[:, None]),
+        negative_view=negative_view,
+        extra_terms=extra_terms or {},
+        views=views,
+        side=side,
+        given_pull=pull,
+    )
+
+
+def seen_by_positives(anchors: Components, views: Views, *, push: bool, pull: bool = True) -> Components:
+    """The positives' side of a loss from the anchors' side, whose coefficients both share.
+
+    What pushes anchor i away from ``h_j'`` pushes ``h_j'`` away from anchor i with the same coefficient, and so does the
+    pull. Negatives of the anchors' own view and extra negatives do not concern the positives.
+
+    Args:
+        anchors: components of the anchors.
+        views: their embeddings.
+        push: whether negatives move.
+        pull: whether positives do.
+    """
+    attraction = anchors.pull if pull else 0 * anchors.pull
+    other = None
+    columns = anchors.columns.get("other") if push else None
+    if columns is not None:
+        # One array of N x N: of its columns the shares are taken by `canonical`, in their transpose.
+        other = (anchors.weight[:, columns] * anchors.gradient_dissipation[:, None]).T
+    return canonical({"other": other}, attraction, views.exchanged(), side="positives")
 
 
 def project(gradient: Array, anchors: Array) -> Array:

@@ -50,6 +50,11 @@ class ModifiedLoss(BatchLoss):
             return as_float(nearest < self.margin, nearest)
         return MPT(self.margin).dissipation(views.positive, views.other_view.hardest)
 
+    @property
+    def moves_positives(self) -> str:
+        """By the pull with the effective ratio 2r, not at all with r."""
+        return "pull" if self.effective_ratio == "2r" else "nothing"
+
     def pulled(self, views: Views) -> PairSimilarity:
         """Anchors to positives, (N,), with the gradient to the positives that the options ask for."""
         return (views if self.effective_ratio == "2r" else views.with_fixed_positives()).positive

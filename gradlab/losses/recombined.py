@@ -116,6 +116,14 @@ class RecombinedOnViews(RecombinedParts, BatchLoss):
         """The weight's."""
         return self.weight.negative_view
 
+    @property
+    def moves_positives(self) -> str:
+        """By pull and push; with the effective ratio 2r, or negatives of the same view, by less."""
+        both_ways = self.effective_ratio == "2r"
+        if self.negative_view == "same":
+            return "pull" if both_ways else "nothing"
+        return "pull" if both_ways else "all"
+
     def value(self, views: Views) -> Array:
         """The loss of each anchor, (N,)."""
         fixed, both_ways = views.with_fixed_positives(), self.effective_ratio == "2r"

@@ -28,6 +28,11 @@ class UniformityLoss(BatchLoss):
     def uniformity_weight(self, views: Views) -> Array:
         """``∂L^u/∂(h_i·n_j)``, (N, N): the weight for ν = 1, zero at j = i."""
 
+    @property
+    def moves_positives(self) -> str:
+        """By the alignment alone, wherever the neighbours are sought."""
+        return "pull"
+
     def value(self, views: Views) -> Array:
         """Alignment plus ν times uniformity, a scalar."""
         xp = array_namespace(views.anchors)

@@ -77,6 +77,11 @@ class VICReg(BatchLoss):
             )
         return cls(nu * dimensions * (batch_size - 1) ** 2 / (2 * batch_size**2), nu2, gamma)
 
+    @property
+    def moves_positives(self) -> str:
+        """The loss does not change when the views are exchanged."""
+        return "mirror"
+
     def value(self, views: Views) -> Array:
         """The loss of the batch, a scalar."""
         xp = array_namespace(views.anchors)

@@ -261,8 +261,9 @@ def closed_form(loss: Loss, anchors: Tensor, positives: Tensor, extra: Tensor | 
         if isinstance(loss, PairLoss):
             rest = positives[most:]
             extra = rest if extra is None else torch.cat([rest, extra])
-        anchors, positives = anchors[:most], positives[:most]
-    return components_of(loss, anchors, positives, extra)
+        # What all other anchors do to these positives is not known.
+        return components_of(loss, anchors[:most], positives[:most], extra)
+    return components_of(loss, anchors, positives, extra, side="both")[0]
 
 
 def as_components(found: Decomposition, scale: float) -> Components:
@@ -281,13 +282,20 @@ def as_components(found: Decomposition, scale: float) -> Components:
     # Anchors that do not move have neither weights nor a ratio; the others' typical ratio and equal weights stand in,
     # multiplied by zero, so that they do not count against the loss.
     ratio = torch.where(moving, ratio, ratio[moving].median() if bool(moving.any()) else torch.nan)
+    # Views that no anchor has negatives in have no columns.
+    views = [
+        name
+        for name in ("other", "same")
+        if bool(getattr(found, f"{name}_view_gradient")[:, : len(ratio)].any())
+    ]
+    kept = [getattr(found, f"{name}_view") for name in views] + [found.extra]
+    weight = torch.cat(kept, dim=1) if views else weight
     weight = torch.where(moving[:, None], weight, 1 / weight.shape[1])
-    same = bool(found.same_view_share.nanmean() > 0.5)
     return Components(
         found.gradient_dissipation / scale,
         scale * weight,
         scale * ratio * weight.sum(dim=1),
-        negative_view="same" if same else "other",
+        negative_view=views[0] if len(views) == 1 else "both",
         views=found.views,
     )
 

@@ -21,7 +21,8 @@ def draw_decomposition(found: Decomposition) -> tuple[Figure, list[Axes]]:
     """
     columns = found.columns()
     n = len(columns["anchor"])
-    weights = {"other view": to_numpy(found.other_view), "same view": to_numpy(found.same_view)}
+    other = np.concatenate([to_numpy(found.other_view), to_numpy(found.extra)], axis=1)
+    weights = {"other view": other, "same view": to_numpy(found.same_view)}
     shown = {name: matrix for name, matrix in weights.items() if np.any(matrix)}
     rows, count = (2, 2) if len(shown) == 2 else (1, 3)
     with style():

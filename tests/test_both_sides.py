@@ -1,0 +1,199 @@
+"""Both sides of the gradient: closed forms against autograd, exchanged views, statistics against loops."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+import gradlab
+from gradlab.gradient.diagnostics import diagnose, effective_ratio, gini, two_sided_statistics
+from gradlab.gradient.verification import BATCHES, TOLERANCE
+from gradlab.losses.registry import loss_names
+
+SETTINGS = [
+    *loss_names(),
+    "baseline(effective_ratio=2r)",
+    "mhs(neighbour_view=other)",
+    "modified_mhe(effective_ratio=2r)",
+    "modified_mhs(preset=as_published)",
+    "modified_barlow_twins(preset=as_published)",
+    "modified_vicreg(effective_ratio=2r)",
+    *(
+        f"recombined(gate=infonce, weight={weight}, ratio={ratio}, effective_ratio={effective})"
+        for weight, ratio in (("mhe", "1.5"), ("infonce", "barlow_twins"), ("infonce", "arccon"))
+        for effective in ("r", "2r")
+    ),
+]
+
+
+def batch(kind: str, count: int = 10, dim: int = 7) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Two views and four extra negatives of their kind."""
+    rng = np.random.default_rng(3)
+    return *BATCHES[kind](rng, count, dim), BATCHES[kind](rng, 4, dim)[0]
+
+
+def scale(parts: gradlab.Components) -> float:
+    pushes = np.abs(parts.gradient_dissipation[:, None] * parts.weight).max()
+    return max(1.0, float(pushes), float(np.abs(parts.pull).max()))
+
+
+@pytest.mark.parametrize("kind", BATCHES)
+@pytest.mark.parametrize("spec", SETTINGS)
+def test_closed_form_is_autograd_on_both_sides(spec: str, kind: str) -> None:
+    anchors, positives, extra = batch(kind)
+    loss = gradlab.get_loss(spec)
+    for negatives in (None, extra):
+        pair = gradlab.components(loss, anchors, positives, negatives, side="both")
+        references = gradlab.autograd_gradient(loss, anchors, positives, negatives, side="both")
+        for parts, reference, side in zip(pair, references, ("anchors", "positives"), strict=True):
+            assert parts.side == side
+            assert np.abs(parts.gradient(exact=True) - reference).max() <= TOLERANCE * scale(parts)
+
+
+@pytest.mark.parametrize("spec", ["infonce", "met", "baseline"])
+def test_without_in_batch_negatives_positives_are_only_pulled(spec: str) -> None:
+    anchors, positives, extra = batch("paired")
+    options = {"in_batch_negatives": False}
+    parts = gradlab.components(spec, anchors, positives, extra, side="positives", **options)
+    reference = gradlab.autograd_gradient(spec, anchors, positives, extra, side="positives", **options)
+    assert np.abs(parts.gradient() - reference).max() <= TOLERANCE * scale(parts)
+    assert parts.weight.shape == (10, 4)
+    assert not parts.weight.any()
+    assert not parts.gradient_dissipation.any()
+
+
+def test_positives_share_the_coefficients_of_the_anchors() -> None:
+    """``∂L/∂h_j' = Σ_i n_ij h_i - a_j h_j``, by a loop over the anchors' declared components."""
+    anchors, positives, _ = batch("paired")
+    first, second = gradlab.components("arccon", anchors, positives, side="both")
+    for j in range(10):
+        pushes = [first.gradient_dissipation[i] * first.weight[i, j] for i in range(10)]
+        assert pushes[j] == 0
+        assert second.gradient_dissipation[j] == pytest.approx(sum(pushes), rel=1e-13)
+        np.testing.assert_allclose(second.weight[j], np.array(pushes) / sum(pushes), rtol=1e-12)
+        attraction = first.gradient_dissipation[j] * first.positive_weight[j]
+        assert second.ratio[j] == pytest.approx(attraction / sum(pushes), rel=1e-12)
+
+
+def test_a_positive_that_nothing_pushes_keeps_its_pull() -> None:
+    anchors, positives, _ = batch("clustered")
+    parts = gradlab.components("mpt", anchors, positives, side="positives")
+    alone = (parts.gradient_dissipation == 0) & (parts.pull != 0)
+    assert alone.any()
+    assert np.isinf(parts.ratio[alone]).all()
+    assert np.abs(parts.gradient()[alone]).max() > 1e-3
+
+
+@pytest.mark.parametrize("spec", ["barlow_twins", "vicreg"])
+def test_exchanged_views_give_exchanged_components(spec: str) -> None:
+    anchors, positives, extra = batch("random")
+    for side, other in (("anchors", "positives"), ("positives", "anchors")):
+        here = gradlab.components(spec, anchors, positives, extra, side=side)
+        there = gradlab.components(spec, positives, anchors, extra, side=other)
+        np.testing.assert_allclose(here.weight, there.weight, atol=1e-15)
+        np.testing.assert_allclose(here.gradient(), there.gradient(), atol=1e-15)
+
+
+def test_torch_and_numpy_agree_and_sides_are_named() -> None:
+    anchors, positives, extra = batch("random")
+    rows = [torch.from_numpy(part) for part in (anchors, positives, extra)]
+    for side in ("anchors", "positives"):
+        numbers = gradlab.components("infonce", anchors, positives, extra, side=side)
+        tensors = gradlab.components("infonce", *rows, side=side)
+        np.testing.assert_allclose(numbers.weight, tensors.weight.numpy(), atol=1e-14)
+        np.testing.assert_allclose(numbers.gradient(), tensors.gradient().numpy(), atol=1e-14)
+        assert numbers.other_view.shape == (10, 10)
+        assert numbers.extra.shape == (10, 4)
+        assert numbers.same_view is None
+    for function in (gradlab.components, gradlab.autograd_gradient, gradlab.decompose):
+        with pytest.raises(gradlab.GradlabError, match="side must be 'anchors', 'positives' or 'both'"):
+            function("infonce", anchors, positives, side="left")
+    with pytest.raises(gradlab.GradlabError, match="side must be"):
+        gradlab.verify("infonce", side="left")
+
+
+@pytest.mark.parametrize("spec", ["infonce", "mhe", "barlow_twins"])
+def test_decompose_finds_the_positives_side(spec: str) -> None:
+    anchors, positives, extra = batch("paired", count=6)
+    negatives = extra if spec == "infonce" else None
+    options = {"allow_residual": True} if spec == "barlow_twins" else {}
+    if options:  # more dimensions than vectors, which a projection takes
+        anchors, positives, _ = batch("paired", count=6, dim=16)
+    found = gradlab.decompose(spec, anchors, positives, negatives, side="both", **options)
+    closed = gradlab.components(spec, anchors, positives, negatives, side="both")
+    for one, other in zip(found, closed, strict=True):
+        assert one.side == other.side
+        np.testing.assert_allclose(one.tangent_gradient, other.gradient(), atol=1e-12)
+        np.testing.assert_allclose(one.gradient() + one.residual, other.gradient(), atol=1e-9)
+        if not options:
+            np.testing.assert_allclose(one.positive, other.pull, atol=1e-9)
+            push = other.gradient_dissipation[:, None] * other.weight
+            for name, columns in other.columns.items():
+                part = one.components
+                ours = part.gradient_dissipation[:, None] * part.weight[:, part.columns[name]]
+                np.testing.assert_allclose(ours, push[:, columns], atol=1e-9)
+
+
+def test_verify_compares_both_sides() -> None:
+    checks = gradlab.verify("infonce", batch_size=6, dim=5)
+    assert {check.side for check in checks} == {"anchors", "positives"}
+    assert all(check.passed for check in checks)
+    assert {check.side for check in gradlab.verify("infonce", side="positives")} == {"positives"}
+
+
+def test_a_wrong_positives_side_fails_verification(monkeypatch) -> None:
+    monkeypatch.setattr(gradlab.get_loss("mhe").__class__, "moves_positives", "mirror")
+    wrong = [check for check in gradlab.verify("mhe", batch_size=6, dim=5) if not check.passed]
+    assert {check.side for check in wrong} == {"positives"}
+
+
+def test_gini_from_its_definition() -> None:
+    values = np.random.default_rng(0).exponential(size=9)
+    expected = sum(abs(x - y) for x in values for y in values) / (2 * 9 * values.sum())
+    assert gini(values) == pytest.approx(expected, rel=1e-12)
+    assert gini(np.ones(5)) == pytest.approx(0, abs=1e-15)
+    assert gini(np.eye(5)[0]) == pytest.approx(0.8)
+    assert math.isnan(gini(np.zeros(3)))
+
+
+def test_two_sided_statistics_by_loops() -> None:
+    anchors, positives, extra = batch("paired")
+    first, second = gradlab.components("arccon", anchors, positives, extra, side="both")
+    n = [[first.gradient_dissipation[i] * first.weight[i, j] for j in range(14)] for i in range(10)]
+    pull = [first.gradient_dissipation[i] * first.positive_weight[i] for i in range(10)]
+    received = [sum(n[i][j] for i in range(10)) for j in range(10)]
+    both = [2 * pull[i] / (sum(n[i]) + received[i]) for i in range(10)]
+    found = two_sided_statistics(first, second)
+    assert found["hubness"] == pytest.approx(gini(np.array(received)))
+    assert found["hubness_largest"] == pytest.approx(10 * max(received) / sum(received))
+    assert found["push_spread"] == pytest.approx(gini(np.array([sum(row) for row in n])))
+    assert found["ratio_both_sides"] == pytest.approx(np.median(both))
+    assert found["ratio_positives"] == pytest.approx(np.median(np.array(pull) / received))
+    np.testing.assert_allclose(effective_ratio(first, second), both, rtol=1e-12)
+    assert found.items() <= diagnose("arccon", anchors, positives, extra).items()
+
+
+def test_the_published_2r() -> None:
+    """Where no negative moves and the positive does, both sides together have twice the ratio."""
+    anchors, positives, _ = batch("clustered")
+    for spec, expected in (("baseline(effective_ratio=2r, static_ratio=1.3)", 2.6), ("mhs", None)):
+        first, second = gradlab.components(spec, anchors, positives, side="both")
+        found = effective_ratio(first, second)
+        active = np.isfinite(found)
+        assert active.any()
+        np.testing.assert_allclose(found[active], 2 * first.ratio[active], rtol=1e-12)
+        if expected:
+            np.testing.assert_allclose(found[active], expected)
+    fixed = gradlab.components("modified_mhe(margin=2, static_ratio=1.3)", anchors, positives, side="both")
+    np.testing.assert_allclose(effective_ratio(*fixed), 1.3)
+
+
+def test_push_sums_to_the_same_on_both_sides() -> None:
+    anchors, positives, _ = batch("random")
+    for spec in ("infonce", "met", "baseline"):
+        first, second = gradlab.components(spec, anchors, positives, side="both")
+        assert first.canonical_dissipation.sum() == pytest.approx(second.gradient_dissipation.sum())
+        assert first.pull.sum() == pytest.approx(second.pull.sum())
