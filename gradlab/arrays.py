@@ -98,3 +98,16 @@ def one_hot(index: Array, size: int, values: Array) -> Array:
     xp = array_namespace(values)
     columns = xp.arange(size, device=values.device)
     return xp.where(columns == index[..., None], values[..., None], xp.zeros_like(values)[..., None])
+
+
+def span(x: Array) -> str:
+    """An array in a few words, for people: ``mean 0.42 (0.00013 to 1)``; entries that are not finite are counted apart."""
+    values = np.asarray(detach(x).cpu() if is_torch_array(x) else x, dtype=np.float64).ravel()
+    usual = values[np.isfinite(values)]
+    if not usual.size:
+        return "nowhere finite" if values.size else "empty"
+    low, high = usual.min(), usual.max()
+    same = f"{low:.3g}" == f"{high:.3g}"
+    words = f"{low:.3g} throughout" if same else f"mean {usual.mean():.3g} ({low:.3g} to {high:.3g})"
+    others = values.size - usual.size
+    return words + (f", {others} not finite" if others else "")

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import gradlab
+from gradlab.arrays import span
 from gradlab.geometry.views import check_views, unit_rows
 from gradlab.gradient.verification import BATCHES
 
@@ -183,3 +184,20 @@ def test_components_where_vectors_coincide_make_the_gradient_of_autograd(loss, w
     assert bool(torch.isfinite(value))
     for gradient in torch.autograd.grad(value, rows, allow_unused=True):
         assert gradient is None or bool(torch.isfinite(gradient).all())
+
+
+def test_components_print_as_a_summary():
+    """Short, and true of the arrays."""
+    anchors = np.eye(3)
+    parts = gradlab.components("infonce", anchors, anchors)
+    text = repr(parts)
+    assert len(text.splitlines()) == 5
+    assert "(3,) anchors, weight (3, 3) on the other view" in text
+    assert "ratio                 1 throughout" in text
+    assert f"hardest_share         {float(parts.hardest_share[0]):.3g} throughout" in text
+
+
+def test_spans_count_what_is_not_finite():
+    assert span(np.array([1.0, 3.0, np.nan, np.inf])) == "mean 2 (1 to 3), 2 not finite"
+    assert span(np.array([np.nan])) == "nowhere finite"
+    assert span(np.array([])) == "empty"

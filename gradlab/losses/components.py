@@ -7,12 +7,12 @@ from collections.abc import Mapping
 
 from array_api_compat import array_namespace
 
-from gradlab.arrays import Array, divide, finite
+from gradlab.arrays import Array, divide, finite, span
 from gradlab.errors import GradlabError
 from gradlab.geometry.views import Views
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class Components:
     """``∂L/∂h_i = GD_i Σ_j W_ij (n_j - R_i h_i')`` (Li et al. 2024, Eq. 4), per anchor.
 
@@ -104,6 +104,20 @@ class Components:
         rows = {"other": views.positives, "same": views.anchors, "extra": views.extra_negatives}
         parts = [rows[name] for name in self.columns]
         return parts[0] if len(parts) == 1 else array_namespace(views.anchors).concat(parts, axis=0)
+
+    def __repr__(self) -> str:
+        """A short summary; the arrays are the attributes."""
+        ratio = self.ratio if self.views is None else self.scalar_ratio
+        lines = [
+            f"Components of {tuple(self.gradient_dissipation.shape)} anchors, weight {tuple(self.weight.shape)} "
+            f"on the {self.negative_view} view",
+            f"  gradient_dissipation  {span(self.gradient_dissipation)}",
+            f"  total_weight          {span(self.total_weight)}",
+            f"  hardest_share         {span(self.hardest_share)}",
+            f"  ratio                 {span(ratio)}",
+        ]
+        lines += [f"  extra term            {name}" for name in self.extra_terms]
+        return "\n".join(lines)
 
     @property
     def total_weight(self) -> Array:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gradlab.arrays import span
 from gradlab.errors import GradlabError
 from gradlab.files import atomic_path, read_arrays, versions
 from gradlab.losses.base import Loss
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class SimulationResult:
     """A quantity of a loss over a grid of mean angles.
 
@@ -47,6 +48,16 @@ class SimulationResult:
     standard_error: np.ndarray | None
     pass_probability: np.ndarray | None
     settings: Mapping[str, Any]
+
+    def __repr__(self) -> str:
+        """A short summary; the numbers are in `value` and `to_frame`."""
+        (rows, columns), settings = self.value.shape, ", ".join(f"{k}={v}" for k, v in self.settings.items())
+        return (
+            f"SimulationResult: {self.quantity} of {self.loss}, {self.engine.replace('_', ' ')} engine, {settings}\n"
+            f"  mu_pos  {rows} angles, {self.mu_pos[0]:.3g} to {self.mu_pos[-1]:.3g} rad\n"
+            f"  mu_neg  {columns} angles, {self.mu_neg[0]:.3g} to {self.mu_neg[-1]:.3g} rad\n"
+            f"  value   {span(self.value)}"
+        )
 
     def columns(self) -> dict[str, np.ndarray]:
         """The tidy table as columns: one row a cell, angles in radians."""
