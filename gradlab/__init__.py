@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from gradlab.gradient.paradigm import autograd_gradient, autograd_split, components
     from gradlab.gradient.verification import verify
     from gradlab.large_batch import BlockwiseLoss, blockwise
+    from gradlab.large_batch.audit import audit
     from gradlab.losses.base import BatchLoss, Loss, PairLoss
     from gradlab.losses.components import Components
     from gradlab.losses.recombination import recombine
@@ -36,6 +37,7 @@ _HOMES = {
     "PairLoss": "gradlab.losses.base",
     "PairSimilarity": "gradlab.geometry.similarity",
     "SimulationResult": "gradlab.simulation",
+    "audit": "gradlab.large_batch.audit",
     "autograd_gradient": "gradlab.gradient.paradigm",
     "autograd_split": "gradlab.gradient.paradigm",
     "blockwise": "gradlab.large_batch",

@@ -29,6 +29,7 @@ COMMANDS = {
     "figures": ("figures", "Draw the figures of the unified-gradient paper that need no training."),
     "verify": ("verify", "Compare every closed form with autograd."),
     "decompose": ("decompose", "Find the components of any loss from its gradients."),
+    "audit": ("audit", "Check a loss's gradient on several processes against one."),
     "train": ("train", "Fine-tune an encoder with any loss, measuring its gradient on the way."),
     "analyse": ("analyse", "Analyse queues, momentum branches, length bias and spectra."),
     "sweep": ("sweep", "Train over grids and seeds of any settings, with several workers."),

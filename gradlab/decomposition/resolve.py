@@ -74,8 +74,11 @@ def _open_parameters(function: Any, values: Mapping[str, Any]) -> int:
 
 
 def _make(factory: Any, values: dict[str, Any], target: str) -> Any:
-    wants_model = factory.__module__.startswith("sentence_transformers.") and (
-        "model" in inspect.signature(factory).parameters
+    # The signature of a deprecated class is hidden by that of its `__new__`.
+    made_by = factory.__init__ if inspect.isclass(factory) else factory
+    wants_model = "model" in inspect.signature(made_by).parameters and (
+        factory.__module__.startswith("sentence_transformers.")
+        or hasattr(factory, "compute_loss_from_embeddings")  # of gradlab.integrations
     )
     if wants_model:
         values = {"model": _placeholder_model(), **values}
