@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from gradlab.cli.options import parse_assignments
+from gradlab.settings import read_assignments
 
 EPILOG = """\b
 Examples:
@@ -51,7 +51,7 @@ def command(
         target,
         processes=processes,
         columns=columns,
-        settings=parse_assignments(assignments),
+        settings=read_assignments(assignments),
         averaged=not summed,
         uneven=not even,
         timeout=timeout,
