@@ -1,10 +1,19 @@
-"""From a seed to a generator of random numbers."""
+"""Seeds, and the random generators of a process: seeded, saved, restored, and left alone by whoever only watches."""
 
 from __future__ import annotations
+
+import base64
+import contextlib
+import random
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gradlab.errors import GradlabError
+
+if TYPE_CHECKING:
+    import torch
 
 
 def random_generator(seed: int | np.random.Generator) -> np.random.Generator:
@@ -19,3 +28,67 @@ def random_generator(seed: int | np.random.Generator) -> np.random.Generator:
         raise GradlabError(
             f"seed must be a whole number of at least 0 or a generator, not {seed!r}"
         ) from error
+
+
+def seed_everything(seed: int, rank: int = 0) -> None:
+    """Seed Python's, numpy's and torch's generators; every rank gets a stream of its own."""
+    import torch
+
+    words = np.random.SeedSequence([seed, rank]).generate_state(3)
+    random.seed(int(words[0]))
+    np.random.seed(int(words[1]))  # noqa: NPY002 - callbacks may draw from the global generator
+    torch.manual_seed(int(words[2]))
+
+
+def random_state() -> dict[str, Any]:
+    """The state of all generators, ready for JSON."""
+    import torch
+
+    generator = np.random.get_state(legacy=False)  # noqa: NPY002
+    assert isinstance(generator, dict)
+    generator["state"]["key"] = generator["state"]["key"].tolist()
+    state = {"python": random.getstate(), "numpy": generator, "torch": _to_text(torch.get_rng_state())}
+    if torch.cuda.is_available() and torch.cuda.is_initialized():
+        state["cuda"] = _to_text(torch.cuda.get_rng_state())
+    return state
+
+
+def restore_random_state(state: dict[str, Any]) -> None:
+    """Put the generators where :func:`random_state` found them.
+
+    Raises:
+        GradlabError: if the state is not one of :func:`random_state`'s.
+    """
+    import torch
+
+    try:
+        version, words, gauss = state["python"]
+        random.setstate((version, tuple(words), gauss))
+        generator = {**state["numpy"], "state": dict(state["numpy"]["state"])}
+        generator["state"]["key"] = np.array(generator["state"]["key"], dtype=np.uint32)
+        np.random.set_state(generator)  # noqa: NPY002
+        torch.set_rng_state(_from_text(state["torch"]))
+        if "cuda" in state and torch.cuda.is_available():
+            torch.cuda.set_rng_state(_from_text(state["cuda"]))
+    except (KeyError, TypeError, ValueError, RuntimeError) as error:
+        raise GradlabError(f"the saved state of the random generators cannot be used: {error}") from error
+
+
+@contextlib.contextmanager
+def undisturbed() -> Iterator[None]:
+    """Leave all generators as they were, whatever the block draws."""
+    state = random_state()
+    try:
+        yield
+    finally:
+        restore_random_state(state)
+
+
+def _to_text(state: torch.Tensor) -> str:
+    return base64.b64encode(state.numpy().tobytes()).decode("ascii")
+
+
+def _from_text(text: str) -> torch.Tensor:
+    import torch
+
+    return torch.frombuffer(bytearray(base64.b64decode(text)), dtype=torch.uint8)

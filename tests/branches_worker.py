@@ -11,12 +11,12 @@ from safetensors.torch import save_file
 
 import gradlab
 from gradlab.encoder.model import Encoder
+from gradlab.seeds import seed_everything
 from gradlab.train import TrainConfig
 from gradlab.train.distributed import Processes
 from gradlab.train.heads import MLP
 from gradlab.train.objective import Objective, freeze_unused
 from gradlab.train.parts import Parts
-from gradlab.train.random_state import seed_everything
 from tests.gradient_worker import sequences_of
 
 # As MoCoSE, as ESimCSE, and both kinds of negatives with the gradient of the step before.

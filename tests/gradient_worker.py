@@ -11,10 +11,10 @@ from safetensors.torch import save_file
 
 import gradlab
 from gradlab.encoder.model import Encoder
+from gradlab.seeds import seed_everything
 from gradlab.train.distributed import Processes
 from gradlab.train.heads import MLP
 from gradlab.train.objective import Objective, freeze_unused
-from gradlab.train.random_state import seed_everything
 
 
 def gradient(

@@ -271,7 +271,7 @@ def test_gathering_across_devices_is_the_loss_of_the_whole_batch(tmp_path):
 
 
 def test_missing_and_old_libraries_are_named(monkeypatch):
-    from gradlab.integrations import requirements
+    from gradlab.monitor import requirements
 
     requirements.require(*requirements.OLDEST)
     monkeypatch.setattr(requirements.metadata, "version", lambda package: "3.2.1")
@@ -287,7 +287,7 @@ def test_missing_and_old_libraries_are_named(monkeypatch):
 
 
 def test_versions_are_compared_as_numbers():
-    from gradlab.integrations.requirements import release
+    from gradlab.monitor.requirements import release
 
     assert release("4.46.0rc1+cpu") == (4, 46, 0)
     assert release("10.0") > release("9.9.9")

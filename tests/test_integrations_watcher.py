@@ -15,9 +15,9 @@ import transformers
 import gradlab
 from gradlab import GradlabError
 from gradlab.gradient.diagnostics import diagnose
-from gradlab.integrations.requirements import release
 from gradlab.monitor.history import History
 from gradlab.monitor.metrics import read_metrics
+from gradlab.monitor.requirements import release
 from gradlab.monitor.watcher import TrainingWarning, Watcher
 from tests.sentence_training import columns_of, load_model, losses, make_trainer, relative_difference, weights
 from tests.tiny_models import make_bert
@@ -575,9 +575,9 @@ def test_views_of_a_loss_and_blockwise_losses(tmp_path):
 
 
 def test_large_batches_are_measured_exactly_on_some_anchors(monkeypatch, tmp_path):
-    from gradlab.monitor import measurement
+    from gradlab.monitor import probe
 
-    monkeypatch.setattr(measurement, "MOST_ANCHORS", 8)
+    monkeypatch.setattr(probe, "MOST_ANCHORS", 8)
     rows = torch.randn(2, 24, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     watcher = gradlab.watch(loss="arccon", output=tmp_path)
     watcher.observe(*rows)

@@ -17,9 +17,9 @@ import gradlab
 from gradlab import GradlabError
 from gradlab.cli.commands import cli
 from gradlab.monitor.findings import findings
-from gradlab.monitor.history import History
+from gradlab.monitor.history import History, histogram_rows
 from gradlab.monitor.metrics import Metrics
-from gradlab.monitor.recorded_run import read_run
+from gradlab.monitor.recording import read_recording
 from gradlab.report import charts, write_report
 from gradlab.report.charts import Series, histogram_chart, line_chart
 from gradlab.report.numbers import decades, labels, percent, short, ticks
@@ -120,10 +120,10 @@ def test_a_run_of_gradlab_train(tmp_path):
     assert (tmp_path / "run" / "report.html").exists()
     assert {"Training loss", "Gradient dissipation", "Ratio", "Uniformity"} <= set(page.series)
     assert "met" in " ".join(page.words)
-    found = read_run(tmp_path / "run")
+    found = read_recording(tmp_path / "run")
     assert found.history.total_steps == 6
     assert found.history.series("diagnostics", "uniform_share") == ([2, 4, 6], [1 / 7] * 3)
-    assert found.config == config
+    assert found.config == config.to_dict()
 
 
 def test_findings_are_told_on_the_page_and_at_the_shell(tmp_path):
@@ -140,7 +140,7 @@ def test_findings_are_told_on_the_page_and_at_the_shell(tmp_path):
     page = Page((tmp_path / "report.html").read_text(encoding="utf-8"))
     assert any("1 known failure" in words for words in page.words)
     assert [attrs for tag, attrs in page.tags if attrs.get("class") == "verdict bad"]
-    found = read_run(tmp_path).history
+    found = read_recording(tmp_path).history
     assert [aspect.failing for aspect in aspects(found, [])] == [False]
     assert [aspect.failing for aspect in aspects(found, findings(found))] == [True]
 
@@ -319,7 +319,7 @@ def test_history_keeps_the_last_of_repeated_rows_and_reads_histograms_back():
     assert history.series("g", "a") == ([0, 5], [3.0, 2.0])
     assert history.at("g", "a", 4) == 3.0
     assert history.at("g", "a", -1) is None
-    flat = history.add_histograms(5, {"ratio": {0.9: 0.25, 1.0: 0.75}, "x": {-1.0: 1.0}})
+    flat = histogram_rows({"ratio": {0.9: 0.25, 1.0: 0.75}, "x": {-1.0: 1.0}})
     again = History.of([(5, "histogram", name, value) for name, value in flat.items()])
     assert again.histograms("ratio") == {5: {0.9: 0.25, 1.0: 0.75}}
     assert again.histograms("x") == {5: {-1.0: 1.0}}

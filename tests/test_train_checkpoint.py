@@ -17,10 +17,10 @@ import torch
 
 from gradlab import GradlabError
 from gradlab.monitor.metrics import read_metrics
+from gradlab.seeds import random_state, restore_random_state, seed_everything, undisturbed
 from gradlab.train import Callback, train
 from gradlab.train import checkpoint as checkpoint_module
 from gradlab.train.checkpoint import newest_checkpoint
-from gradlab.train.random_state import random_state, restore_random_state, seed_everything, undisturbed
 from gradlab.train.run_folder import resumable_config
 from tests.tiny_models import make_bert, make_roberta
 from tests.train_helpers import same_weights, small_config, write_stsb

@@ -58,7 +58,7 @@ def test_run_folder_holds_everything(model, tmp_path):
         result.best_score, abs=1e-12
     )
     rows = read_metrics(tmp_path / "run" / "metrics.csv")
-    assert {group for _, group, _, _ in rows} == {"train", "diagnostics", "evaluation"}
+    assert {group for _, group, _, _ in rows} == {"train", "diagnostics", "evaluation", "histogram"}
     assert [step for step, _, name, _ in rows if name == "stsb_dev"] == [0, 2, 4, 6]
     assert [step for step, _, name, _ in rows if name == "loss"] == [1, 2, 3, 4, 5, 6]
     assert [step for step, _, name, _ in rows if name == "uniformity"] == [0, 3, 6]

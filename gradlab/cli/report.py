@@ -23,10 +23,10 @@ file. The page holds verdicts in words, curves, histograms and the settings; it 
 )
 def command(run: Path, output: Path | None) -> None:
     """Write the report of a training run, as one HTML page."""
-    from gradlab.monitor.recorded_run import read_run
+    from gradlab.monitor.recording import read_recording
     from gradlab.report import write_report
 
     path = write_report(run, output)
-    for finding in read_run(run).findings:
+    for finding in read_recording(run).findings:
         click.echo(f"{finding.headline} {finding.advice}")
     click.echo(f"Wrote {path}")

@@ -55,6 +55,12 @@ def effective_rank(rows: Array) -> float:
     return float(xp.exp(-xp.sum(share * xp.log(share))))
 
 
+def mean_cosine(rows: Array) -> float:
+    """Mean cosine of different unit rows (N, D): 1 where all are one point."""
+    xp, count = array_namespace(rows), rows.shape[0]
+    return (float(xp.sum(xp.sum(rows, axis=0) ** 2)) - count) / (count * (count - 1))
+
+
 def lemma_share(anchors: Array, positives: Array, gradient: Components, step: float = LEMMA_STEP) -> float:
     """Share of triples (anchor, its positive, one negative) whose ratio satisfies Lemma 1 for step size ``λ``.
 
@@ -221,7 +227,7 @@ def diagnose(
         in_batch_negatives: False takes negatives from ``extra_negatives`` only.
 
     Returns:
-        those of :func:`embedding_statistics` and :func:`gradient_statistics`, of both sides, and ``lemma_share``.
+        those of :func:`batch_statistics`.
 
     Raises:
         GradlabError: as :func:`gradlab.components`.
@@ -237,11 +243,27 @@ def diagnose(
         in_batch_negatives=in_batch_negatives,
         side="both",
     )
-    return {
-        **gradient_statistics(gradient),
-        **embedding_statistics(views.anchors, views.positives),
-        "lemma_share": lemma_share(views.anchors, views.positives, gradient),
-    }
+    return batch_statistics(views.anchors, views.positives, gradient)
+
+
+def batch_statistics(
+    anchors: Array, positives: Array, gradient: Components | None = None
+) -> dict[str, float]:
+    """All statistics of two views of a batch: what training, watching and reports go by.
+
+    Args:
+        anchors, positives: (N, D) unit rows.
+        gradient: a loss's components on them; without it there are those of :func:`embedding_statistics` only.
+
+    Returns:
+        those of :func:`gradient_statistics`, of both sides where it has them, :func:`embedding_statistics`, and
+        ``lemma_share``.
+    """
+    embeddings = embedding_statistics(anchors, positives)
+    if gradient is None:
+        return embeddings
+    share = lemma_share(anchors, positives, gradient)
+    return {**gradient_statistics(gradient), **embeddings, "lemma_share": share}
 
 
 # Range and number of bins of each distribution; what lies outside counts in the first or last bin.

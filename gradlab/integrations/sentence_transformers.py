@@ -5,7 +5,7 @@
     trainer = SentenceTransformerTrainer(model=model, train_dataset=pairs, loss=loss(model, "arccon"))
 
 Each is also a class of its own, named after the loss: ``ArcConLoss(model, temperature=0.05)``. Supported versions
-are those of `gradlab.integrations.requirements`; importing this module checks them.
+are those of `gradlab.monitor.requirements`; importing this module checks them.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from torch import Tensor, nn
 
 from gradlab.errors import GradlabError
 from gradlab.integrations.citations import citation
-from gradlab.integrations.requirements import require
 from gradlab.large_batch import BlockwiseLoss
 from gradlab.losses.base import Loss, PairLoss
 from gradlab.losses.registry import get_loss, loss_class, loss_names
+from gradlab.monitor.requirements import require
 
 require("sentence-transformers", "transformers", "torch")
 

@@ -9,13 +9,10 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import Any
 
-from gradlab.monitor.finding import DIAGNOSTICS, PERSISTENT, Finding, persists
-from gradlab.monitor.history import History
-
-if TYPE_CHECKING:
-    from gradlab.train.config import TrainConfig
+from gradlab.monitor.finding import PERSISTENT, Finding, persists
+from gradlab.monitor.history import DIAGNOSTICS, EVALUATION, History
 
 COLLAPSE, HARM = "collapse", "training hurts"
 # Different sentences with this mean cosine are one point; records after which embeddings that came as one are to have
@@ -102,27 +99,31 @@ def ruined(scores: Mapping[int, float]) -> Finding | None:
 
 def scores_of(history: History) -> dict[int, float]:
     """The scores on STS-B dev by step."""
-    return dict(zip(*history.series("evaluation", "stsb_dev"), strict=True))
+    return dict(zip(*history.series(EVALUATION, "stsb_dev"), strict=True))
 
 
-def explained(finding: Finding, config: TrainConfig | None) -> Finding:
+def explained(finding: Finding, config: Mapping[str, Any] | None) -> Finding:
     """A finding with advice for the configuration, where that is known to let it happen."""
     known = reason(config) if config is not None and finding.name in (COLLAPSE, HARM) else None
     return finding if known is None else dataclasses.replace(finding, advice=known)
 
 
-def reason(config: TrainConfig) -> str | None:
-    """What in a configuration is known to let embeddings collapse; None if nothing is."""
-    if not config.queue_size or config.in_batch_negatives:
+def reason(config: Mapping[str, Any]) -> str | None:
+    """What in a configuration is known to let embeddings collapse; None if nothing is.
+
+    Args:
+        config: settings of `gradlab train` by name; what is missing is as without a queue and a momentum branch.
+    """
+    if not config.get("queue_size") or config.get("in_batch_negatives", True):
         return None
     shared = (
         "All negatives come from earlier steps (in_batch_negatives is off): moving all sentences together, away from the "
         "queue, lowers the loss as well as telling them apart does. "
     )
-    at_once = config.momentum_schedule == "constant" and config.momentum == 0
-    if not at_once or config.momentum_use != "positives":
+    at_once = config.get("momentum_schedule", "constant") == "constant" and config.get("momentum") == 0
+    if not at_once or config.get("momentum_use", "positives") != "positives":
         return shared + "Turn in_batch_negatives on, lower the learning rate, or raise momentum."
-    if config.predictor_layers == 0:
+    if not config.get("predictor_layers"):
         return (
             shared
             + "Both branches are the same, since momentum is 0 and there is no predictor, so that nothing holds the "

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-DIAGNOSTICS = "diagnostics"
 # Records in a row that must show a failure.
 PERSISTENT = 3
 

@@ -8,16 +8,13 @@ change within tens of steps; its mean dissipation falls below .01 within a hundr
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any
 
 from gradlab.monitor.collapse import explained, indistinct, one_point, ruined, scores_of
-from gradlab.monitor.finding import DIAGNOSTICS, PERSISTENT, Finding, persists
-from gradlab.monitor.history import History
-
-if TYPE_CHECKING:
-    from gradlab.train.config import TrainConfig
+from gradlab.monitor.finding import PERSISTENT, Finding, persists
+from gradlab.monitor.history import DIAGNOSTICS, History
 
 # Dissipation so small that no anchor learns; within which part of the run (or how many records) that is early.
 NOTHING, EARLY, EARLY_RECORDS = 1e-4, 0.1, 10
@@ -44,12 +41,12 @@ class Check:
     find: Callable[[History, str], Finding | None]
 
 
-def findings(history: History, config: TrainConfig | None = None) -> list[Finding]:
+def findings(history: History, config: Mapping[str, Any] | None = None) -> list[Finding]:
     """The failures that a run has shown so far, in order of appearance; of several with one name the first.
 
     Args:
         history: what it recorded.
-        config: of a run of `gradlab train`; None for any other. It tells why a run may collapse; and that views of a
+        config: settings by name of a run of `gradlab train`; None for any other. They tell why a run may collapse; and that views of a
             sentence are not told from those of others is a failure of such a run alone, since the pairs of any other
             may be as far apart as different sentences before they are learned.
     """

@@ -6,7 +6,8 @@ import bisect
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-HISTOGRAM = "histogram"
+# Groups of a metrics file: what a run's loss does to the embeddings, its scores, its own numbers, and histograms.
+DIAGNOSTICS, EVALUATION, TRAIN, HISTOGRAM = "diagnostics", "evaluation", "train", "histogram"
 
 
 @dataclass
@@ -50,18 +51,6 @@ class History:
         """The last step with any record; 0 if there is none."""
         return max((max(points) for points in self._series.values()), default=0)
 
-    def add_histograms(
-        self, step: int, distributions: Mapping[str, Mapping[float, float]]
-    ) -> dict[str, float]:
-        """Take in histograms of one moment; what to write of them to a metrics file."""
-        flat = {
-            f"{quantity}:{low:g}": share
-            for quantity, shares in distributions.items()
-            for low, share in shares.items()
-        }
-        self.add(step, HISTOGRAM, flat)
-        return flat
-
     def histograms(self, quantity: str) -> dict[int, dict[float, float]]:
         """Histograms of a quantity by step: lower edge of a bin -> share."""
         found: dict[int, dict[float, float]] = {}
@@ -81,3 +70,12 @@ class History:
         known, values = self.series(group, name)
         places = [bisect.bisect_right(known, step) for step in steps]
         return [values[place - 1] if place else None for place in places]
+
+
+def histogram_rows(distributions: Mapping[str, Mapping[float, float]]) -> dict[str, float]:
+    """What to record of histograms of one moment in the group `HISTOGRAM`: ``quantity:lower edge`` -> share."""
+    return {
+        f"{quantity}:{low:g}": share
+        for quantity, shares in distributions.items()
+        for low, share in shares.items()
+    }

@@ -1,303 +1,90 @@
-"""What a watched batch looks like: statistics of its embeddings, and of the gradient of the loss being trained.
+"""What is measured on a batch: numbers and histograms of its embeddings, and of a loss's gradient on them.
 
 All of it happens on detached copies in float64, without a further pass through the encoder.
 """
 
 from __future__ import annotations
 
-import copy
 import dataclasses
-import functools
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from gradlab.decomposition import Decomposition, decompose, two_views
 from gradlab.errors import GradlabError
 from gradlab.geometry.views import unit_rows
-from gradlab.gradient.diagnostics import (
-    distributions,
-    effective_rank,
-    embedding_statistics,
-    gradient_statistics,
-    lemma_share,
-    uniformity,
-)
-from gradlab.gradient.paradigm import components as components_of
-from gradlab.losses.base import Loss, PairLoss
-from gradlab.losses.components import Components
-from gradlab.monitor.recognition import recognise
-from gradlab.settings import call_text
 
-# Sentences that are measured, similarities held for them, and sentences of a decomposition: the cost of a
-# record stays bounded for batches of any size.
-MOST_ANCHORS, MOST_SIMILARITIES, MOST_DECOMPOSED = 1024, 1 << 22, 256
-# How far the loss on the captured embeddings may be from the one that was trained, relative: rounding in single
-# and in half precision, amplified by 1/τ.
-AGREEMENT, HALF_AGREEMENT = 1e-3, 5e-2
+# Of unit anchors and positives (N, D) and of the components on them, None where there are none: numbers by name.
+Statistics = Callable[[Any, Any, Any], dict[str, float]]
 
 
 @dataclasses.dataclass(frozen=True)
-class Batch:
+class Snapshot:
     """Embeddings that a loss was computed from, as they were: of any length and dtype, perhaps on an accelerator.
 
     Attributes:
         anchors: (N, D).
         positives: (N, D), or None where the batch has one view only.
         extra_negatives: (M, D) or None.
+        in_batch_negatives: whether the other sentences of the batch were negatives too.
         labels: whether the loss was given labels, so that rows of the two columns need not belong together.
         value: the loss that was computed from them, or None.
         half: whether it was computed in half precision.
+        encoded: (N, D), the anchors as the encoder gives them; None where no head comes after it.
     """
 
     anchors: Tensor
     positives: Tensor | None
     extra_negatives: Tensor | None = None
+    in_batch_negatives: bool = True
     labels: bool = False
     value: float | None = None
     half: bool = False
+    encoded: Tensor | None = None
 
-    def unit(self) -> Batch:
-        """Detached unit rows in float64 (on the CPU where the device has no float64)."""
-        return dataclasses.replace(
-            self,
-            anchors=_unit(self.anchors),
-            positives=None if self.positives is None else _unit(self.positives),
-            extra_negatives=None if self.extra_negatives is None else _unit(self.extra_negatives),
-            half=self.half or self.anchors.dtype in (torch.float16, torch.bfloat16),
-        )
+    def unit(self) -> Snapshot:
+        """Detached unit rows in float64 (on the CPU where the device has no float64).
+
+        Raises:
+            GradlabError: embeddings that are not finite or have no direction.
+        """
+        rows = {name: getattr(self, name) for name in ("anchors", "positives", "extra_negatives", "encoded")}
+        units: dict[str, Any] = {name: _unit(one) for name, one in rows.items() if one is not None}
+        half = self.half or self.anchors.dtype in (torch.float16, torch.bfloat16)
+        return dataclasses.replace(self, half=half, **units)
 
 
 @dataclasses.dataclass(frozen=True)
 class Measurement:
-    """What was measured on one batch.
+    """What was measured on one snapshot, or on several on average.
 
     Attributes:
-        values: statistics by name, see `gradlab.gradient.diagnostics`.
+        values: numbers by name, see `gradlab.gradient.diagnostics`.
         distributions: histograms, see `gradlab.gradient.diagnostics.distributions`.
     """
 
     values: dict[str, float]
     distributions: dict[str, dict[float, float]]
 
-
-class Probe:
-    """Measures batches of one loss, by the best means there is for it.
-
-    Attributes:
-        loss: the gradlab loss that it is recognised as, or None.
-        method: ``"closed form"``, ``"decomposition"`` (from the loss's gradients), or ``"embeddings only"``.
-        note: why there is nothing better, in a sentence; empty where there is no need to say.
-    """
-
-    def __init__(
-        self, loss: Any, *, encoders: Callable[[], Sequence[nn.Module]] = tuple, named: bool = False
-    ) -> None:
-        """Take a loss, without calling it.
-
-        Args:
-            loss: a loss object or function, or None if it is not known.
-            encoders: gives the modules within it that are not part of the loss itself.
-            named: whether the user named the loss: then it is measured even where the run's loss has another value
-                (further terms), which is noted.
-        """
-        self.loss = None if loss is None else recognise(loss)
-        self._original, self._encoders, self._named = loss, encoders, named
-        self._scale: float | None = None
-        self.note = ""
-        if self.loss is not None:
-            self.method = "closed form"
-        elif loss is not None:
-            self.method = "decomposition"
-        else:
-            self._give_up("the loss is not known; name it with loss=")
-
-    def describe(self) -> str:
-        """The loss as a text."""
-        if self.loss is not None:
-            return call_text(self.loss)
-        if self._original is None:
-            return "unknown"
-        return getattr(self._original, "__name__", None) or type(self._original).__name__
-
-    def measure(self, batch: Batch) -> Measurement:
-        """Measure a batch of at least two sentences; what cannot be measured is missing.
-
-        Raises:
-            GradlabError: embeddings that are not finite or have no direction.
-        """
-        unit = batch.unit()
-        if unit.positives is None:
-            self._give_up("it sees one view of each sentence, so that there are no positives")
-        elif batch.labels and self.loss is None:
-            self._give_up("it has labels, so that its columns are not two views of the same sentences")
-        else:
-            return self._two_views(unit, unit.positives)
-        rows = unit.anchors[:MOST_ANCHORS]
-        return Measurement({"uniformity": uniformity(rows), "effective_rank": effective_rank(rows)}, {})
-
-    def _two_views(self, unit: Batch, positives: Tensor) -> Measurement:
-        gradient = self._gradient(unit, positives)
-        count = min(len(positives), MOST_ANCHORS)
-        if gradient is not None:
-            count = len(gradient.gradient_dissipation)
-        anchors, positives = unit.anchors[:count], positives[:count]
-        values = embedding_statistics(anchors, positives)
-        if gradient is None:
-            return Measurement(values, distributions(anchors, positives))
-        values = {
-            **gradient_statistics(gradient),
-            **values,
-            "lemma_share": lemma_share(anchors, positives, gradient),
-        }
-        return Measurement(values, distributions(anchors, positives, gradient))
-
-    def _gradient(self, unit: Batch, positives: Tensor) -> Components | None:
-        """The components, unless the loss has none or is not what was trained on these embeddings."""
-        if self.method == "embeddings only":
-            return None
-        try:
-            if self.loss is not None:
-                value = functools.partial(self.loss, unit.anchors, positives, unit.extra_negatives)
-                agrees = self._agrees(unit, value)
-                return (
-                    closed_form(self.loss, unit.anchors, positives, unit.extra_negatives) if agrees else None
-                )
-            if _gathers(self._original):
-                self._give_up("it gathers sentences of other processes, which are not asked for them here")
-                return None
-            loss = self._copy()
-            views = [
-                rows.cpu() for rows in (unit.anchors, positives, unit.extra_negatives) if rows is not None
-            ]
-            agrees = self._agrees(unit, lambda: two_views(loss)[0](*views))
-            return self._decompose(loss, views) if agrees else None
-        except GradlabError as error:
-            self._give_up(_first_line(error))
-            return None
-
-    def _copy(self) -> Any:
-        """The loss as it is now, to be called at will: what it keeps, such as a queue, stays training's own."""
-        if not isinstance(self._original, nn.Module):
-            return self._original
-        try:
-            # Without the encoder, which is neither to be copied nor touched.
-            return (
-                copy.deepcopy(self._original, {id(encoder): None for encoder in self._encoders()})
-                .double()
-                .cpu()
-            )
-        except Exception as error:
-            raise GradlabError(f"it cannot be copied ({_first_line(error)})") from error
-
-    def _agrees(self, unit: Batch, value: Callable[[], Any]) -> bool:
-        """Whether the loss on the captured embeddings is the one that was trained on."""
-        if unit.value is None or not math.isfinite(unit.value) or len(unit.anchors) > MOST_ANCHORS:
-            return True
-        try:
-            with torch.no_grad():
-                found = float(value())
-        except GradlabError:
-            raise
-        except Exception as error:
-            raise GradlabError(f"it raised {type(error).__name__}: {_first_line(error)}") from error
-        tolerance = HALF_AGREEMENT if unit.half else AGREEMENT
-        if abs(found - unit.value) <= tolerance * max(1.0, abs(unit.value)):
-            return True
-        what = (
-            f"on the captured embeddings, divided by their lengths, it is {found:.4g}, but the loss that was "
-            f"trained is {unit.value:.4g}"
+    @classmethod
+    def mean(cls, parts: Sequence[Measurement]) -> Measurement:
+        """The average over snapshots of one size; a histogram's over those that have it."""
+        values = {name: float(np.mean([part.values[name] for part in parts])) for name in parts[0].values}
+        quantities = dict.fromkeys(name for part in parts for name in part.distributions)
+        return cls(
+            values,
+            {
+                name: _mean([part.distributions[name] for part in parts if name in part.distributions])
+                for name in quantities
+            },
         )
-        if self._named:
-            self.note = self.note or f"Components are those of {self.loss or 'the named loss'} alone: {what}."
-            return True
-        self.note = self.note or (
-            f"The components of the loss are not recorded: {what} (it may depend on the lengths of the "
-            "embeddings, on labels, or on sentences of other devices)."
-        )
-        return False
-
-    def _decompose(self, loss: Any, views: list[Tensor]) -> Components:
-        count = len(views[0])
-        if count > MOST_DECOMPOSED:
-            self.note = (
-                f"Components are those of the loss on the first {MOST_DECOMPOSED} sentences of a batch."
-            )
-            # Extra negatives are whole columns.
-            views = [torch.cat([c[:MOST_DECOMPOSED] for c in rows.split(count)]) for rows in views]
-        found = decompose(loss, *views)
-        if self._scale is None:
-            anchors, positives, *extra = views
-            wrong = decompose(loss, anchors, positives.roll(1, dims=0), *extra)
-            self._scale = float(wrong.gradient_dissipation.abs().max()) or 1.0
-        return as_components(found, self._scale)
-
-    def _give_up(self, reason: str) -> None:
-        self.method = "embeddings only"
-        self.note = self.note or f"The components of the loss are not recorded: {reason}."
 
 
-def _gathers(loss: Any) -> bool:
-    """Whether calling the loss is a collective: alone, one process would wait for the others for ever."""
-    distributed = torch.distributed.is_available() and torch.distributed.is_initialized()
-    if not distributed or torch.distributed.get_world_size() == 1:
-        return False
-    parts = loss.modules() if isinstance(loss, nn.Module) else [loss]
-    return any(getattr(part, "gather_across_devices", False) for part in parts)
-
-
-def closed_form(loss: Loss, anchors: Tensor, positives: Tensor, extra: Tensor | None) -> Components:
-    """Components of a loss; of a large batch those of its first anchors.
-
-    For a loss of pairs they are exact, all sentences being their negatives; a loss of the whole batch is taken on those
-    sentences alone.
-    """
-    candidates = len(positives) + (0 if extra is None else len(extra))
-    most = min(MOST_ANCHORS, max(2, MOST_SIMILARITIES // candidates))
-    if len(anchors) > most:
-        if isinstance(loss, PairLoss):
-            rest = positives[most:]
-            extra = rest if extra is None else torch.cat([rest, extra])
-        # What all other anchors do to these positives is not known.
-        return components_of(loss, anchors[:most], positives[:most], extra)
-    return components_of(loss, anchors, positives, extra, side="both")[0]
-
-
-def as_components(found: Decomposition, scale: float) -> Components:
-    """A decomposition in the form of a loss's declared components.
-
-    A gradient does not tell the size of the dissipation, which depends on the loss's own units. Here it is relative
-    to ``scale``, the largest that the loss has when every positive is another sentence, so that it lies between 0 (an
-    anchor is left alone) and about 1.
-
-    Args:
-        found: what `gradlab.decompose` found.
-        scale: dissipation that counts as 1, in the units of the decomposition.
-    """
-    ratio, weight = found.ratio, found.weight
-    moving = ratio.isfinite()
-    # Anchors that do not move have neither weights nor a ratio; the others' typical ratio and equal weights stand in,
-    # multiplied by zero, so that they do not count against the loss.
-    ratio = torch.where(moving, ratio, ratio[moving].median() if bool(moving.any()) else torch.nan)
-    # Views that no anchor has negatives in have no columns.
-    views = [
-        name
-        for name in ("other", "same")
-        if bool(getattr(found, f"{name}_view_gradient")[:, : len(ratio)].any())
-    ]
-    kept = [getattr(found, f"{name}_view") for name in views] + [found.extra]
-    weight = torch.cat(kept, dim=1) if views else weight
-    weight = torch.where(moving[:, None], weight, 1 / weight.shape[1])
-    return Components(
-        found.gradient_dissipation / scale,
-        scale * weight,
-        scale * ratio * weight.sum(dim=1),
-        negative_view=views[0] if len(views) == 1 else "both",
-        views=found.views,
-    )
+def _mean(histograms: Sequence[Mapping[float, float]]) -> dict[float, float]:
+    edges = sorted({edge for one in histograms for edge in one})
+    return {edge: sum(one.get(edge, 0.0) for one in histograms) / len(histograms) for edge in edges}
 
 
 def _unit(rows: Tensor) -> Tensor:
@@ -309,7 +96,3 @@ def _unit(rows: Tensor) -> Tensor:
     if not bool((norms > 0).all()):
         raise GradlabError("an embedding is zero, which has no direction")
     return unit_rows(rows)
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")

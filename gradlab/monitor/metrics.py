@@ -10,8 +10,11 @@ from typing import Any, Protocol
 
 from gradlab.errors import GradlabError
 from gradlab.files import atomic_path
+from gradlab.monitor.history import HISTOGRAM
 
+METRICS = "metrics.csv"
 COLUMNS = ("step", "group", "name", "value")
+Row = tuple[int, str, str, float]
 
 
 class Tracker(Protocol):
@@ -27,7 +30,7 @@ class Tracker(Protocol):
 class Metrics:
     """A CSV file of ``step, group, name, value``, one measured number a line, written as the run goes.
 
-    ``group`` is train, diagnostics or evaluation. Read it with ``pandas.read_csv`` and pivot by ``name``.
+    ``group`` is train, diagnostics, evaluation or histogram, which trackers are not told. Read it with ``pandas.read_csv`` and pivot by ``name``.
     """
 
     def __init__(self, path: Path, trackers: Iterable[Tracker] = ()) -> None:
@@ -38,11 +41,11 @@ class Metrics:
         """Drop what was recorded after ``step`` (by the run that died there) and half-written lines."""
         self.rewrite(row for row in self.rows() if row[0] <= step)
 
-    def rows(self) -> list[tuple[int, str, str, float]]:
+    def rows(self) -> list[Row]:
         """What the file holds, see `read_metrics`; nothing if there is none."""
         return read_metrics(self._path) if self._path.exists() else []
 
-    def rewrite(self, rows: Iterable[tuple[int, str, str, float]]) -> None:
+    def rewrite(self, rows: Iterable[Row]) -> None:
         """Let the file hold these rows and no others."""
         rows = list(rows)
         with atomic_path(self._path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
@@ -62,6 +65,8 @@ class Metrics:
                 writer.writerows((step, group, name, repr(float(value))) for name, value in values.items())
         except OSError as error:
             raise GradlabError(f"cannot write {self._path}: {error.strerror or error}") from error
+        if group == HISTOGRAM:
+            return
         finite = {f"{group}/{name}": float(value) for name, value in values.items() if not math.isnan(value)}
         for tracker in self._trackers:
             tracker.log(finite, step=step)
@@ -72,7 +77,7 @@ class Metrics:
             tracker.finish()
 
 
-def read_metrics(path: str | Path) -> list[tuple[int, str, str, float]]:
+def read_metrics(path: str | Path) -> list[Row]:
     """Rows ``(step, group, name, value)`` of a metrics file; a half-written last line is left out."""
     rows = []
     with Path(path).open(encoding="utf-8", newline="") as file:

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from gradlab.errors import GradlabError
-from gradlab.integrations.requirements import require
-from gradlab.monitor.measurement import Batch
+from gradlab.monitor.measurement import Snapshot
+from gradlab.monitor.requirements import require
 from gradlab.monitor.watcher import Watcher, say
 
 # What is worth a line in the report, of all that a trainer is told.
@@ -67,13 +67,13 @@ def attach(
         named=loss is not None,
         to_trackers=lambda values: _send(trainer, values),
     )
-    capture = _sentence_batch if for_sentences and views is None else _output_batch(views)
+    capture = _sentences if for_sentences and views is None else _named_views(views)
     _wrap(trainer, watcher, capture)
     trainer.add_callback(_callback(watcher))
     return watcher
 
 
-def _wrap(trainer: Any, watcher: Watcher, batch_of: Callable[..., Batch]) -> None:
+def _wrap(trainer: Any, watcher: Watcher, snapshot_of: Callable[..., Snapshot]) -> None:
     """Let the watcher see the batches of scheduled steps: a hook on the model, there for that one call only."""
     original = trainer.compute_loss
 
@@ -86,7 +86,9 @@ def _wrap(trainer: Any, watcher: Watcher, batch_of: Callable[..., Batch]) -> Non
         with _outputs_of(model) as outputs:
             result = original(model, inputs, *args, **kwargs)
         value = result[0] if isinstance(result, tuple) else result
-        watcher.record(step, lambda: batch_of(trainer, given, outputs, float(value.detach().mean())), dataset)
+        watcher.record(
+            step, lambda: snapshot_of(trainer, given, outputs, float(value.detach().mean())), dataset
+        )
         return result
 
     compute_loss.watched_by = watcher  # type: ignore[attr-defined]
@@ -113,8 +115,8 @@ def _outputs_of(model: nn.Module) -> Iterator[list[Any]]:
         handle.remove()
 
 
-def _sentence_batch(trainer: Any, inputs: dict[str, Any], outputs: list[Any], value: float) -> Batch:
-    """The batch of a sentence-transformers loss: its columns in the order in which they were embedded.
+def _sentences(trainer: Any, inputs: dict[str, Any], outputs: list[Any], value: float) -> Snapshot:
+    """What a sentence-transformers loss saw: its columns in the order in which they were embedded.
 
     However the passes are cut (a column each, columns merged, pieces of columns), rows come column by column.
     """
@@ -132,7 +134,9 @@ def _sentence_batch(trainer: Any, inputs: dict[str, Any], outputs: list[Any], va
     columns = rows.split(count)[: max(2, len(features))]
     extra = torch.cat(columns[2:]) if len(columns) > 2 else None
     positives = columns[1] if len(columns) > 1 and len(columns[1]) == count else None
-    return Batch(columns[0], positives, extra, labels is not None, value, _is_half(trainer))
+    return Snapshot(
+        columns[0], positives, extra, labels=labels is not None, value=value, half=_is_half(trainer)
+    )
 
 
 def _batch_size(features: Mapping[str, Any], otherwise: int) -> int:
@@ -144,7 +148,7 @@ def _batch_size(features: Mapping[str, Any], otherwise: int) -> int:
     return otherwise
 
 
-def _output_batch(views: Callable[..., Any] | Sequence[str] | str | None) -> Callable[..., Batch]:
+def _named_views(views: Callable[..., Any] | Sequence[str] | str | None) -> Callable[..., Snapshot]:
     """How to find the views in a model's outputs.
 
     Raises:
@@ -161,7 +165,7 @@ def _output_batch(views: Callable[..., Any] | Sequence[str] | str | None) -> Cal
                 f"views takes the names of two or three fields of the output, not {len(names)}"
             )
 
-    def batch(trainer: Any, inputs: dict[str, Any], outputs: list[Any], value: float) -> Batch:
+    def snapshot(trainer: Any, inputs: dict[str, Any], outputs: list[Any], value: float) -> Snapshot:
         if callable(views):
             found = list(views(*outputs))
         elif len(names) > 1:
@@ -177,9 +181,9 @@ def _output_batch(views: Callable[..., Any] | Sequence[str] | str | None) -> Cal
                 )
             found = list(rows.unbind(dim=1))
         extra = torch.cat([rows.detach() for rows in found[2:]]) if len(found) > 2 else None
-        return Batch(found[0].detach(), found[1].detach(), extra, False, value, _is_half(trainer))
+        return Snapshot(found[0].detach(), found[1].detach(), extra, value=value, half=_is_half(trainer))
 
-    return batch
+    return snapshot
 
 
 def _field(output: Any, name: str) -> Tensor:

@@ -2,41 +2,35 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from gradlab.errors import GradlabError
 from gradlab.files import versions, write_json
-from gradlab.monitor.finding import DIAGNOSTICS, Finding
-from gradlab.monitor.findings import findings
-from gradlab.monitor.history import HISTOGRAM, History
-from gradlab.monitor.measurement import Batch, Measurement, Probe
-from gradlab.monitor.metrics import Metrics
-from gradlab.train.random_state import undisturbed
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
+from gradlab.monitor.history import DIAGNOSTICS, HISTOGRAM, TRAIN
+from gradlab.monitor.measurement import Snapshot
+from gradlab.monitor.metrics import Row
+from gradlab.monitor.probe import Probe
+from gradlab.monitor.recorder import Recorder
+from gradlab.monitor.recording import KIND, MANIFEST
 
 # Steps between records, and how many records a short run gets at least.
 EVERY, FEWEST_RECORDS = 25, 20
 PACKAGES = ("torch", "transformers", "sentence-transformers", "accelerate", "numpy")
-SMALL = 256  # sentences
-LOSS, COST = ("train", "batch_loss"), "watch"
+LOSS, COST = (TRAIN, "batch_loss"), "watch"
 
 
 class TrainingWarning(UserWarning):
     """Training shows a known failure; the message says which, and what to do about it."""
 
 
-class Watcher:
+class Watcher(Recorder):
     """Records what a run's loss does, on a schedule, into a folder that `gradlab report` reads.
 
     A record costs no pass through the encoder; it is computed from detached copies of the embeddings that the loss was
@@ -77,19 +71,14 @@ class Watcher:
         Raises:
             GradlabError: a bad schedule, or an unknown name of a loss.
         """
+        super().__init__(output, total_steps=total_steps)
         if every is not None and (isinstance(every, bool) or not isinstance(every, int) or every < 1):
             raise GradlabError(f"every must be a whole number of at least 1, or None, not {every!r}")
         losses = loss if isinstance(loss, Mapping) else {"": loss}
         self._probes = {name: Probe(one, encoders=encoders, named=named) for name, one in losses.items()}
-        self.folder = Path(output)
         self.settings = dict(settings or {})
-        self.history = History(total_steps)
-        self.findings: list[Finding] = []
-        self.seconds = 0.0
         self._every = every
         self._to_trackers = to_trackers
-        self._metrics: Metrics | None = None
-        self._early: list[tuple[int, str, str, float]] = []
         self._began = time.perf_counter()
         self._step = 0
         self._last: dict[str, int] = {}
@@ -125,20 +114,19 @@ class Watcher:
             value: the loss that was computed from them, to compare with.
         """
         number = value.detach() if isinstance(value, Tensor) else value
+        self.look(
+            lambda: Snapshot(
+                anchors, positives, extra_negatives, value=None if number is None else float(number)
+            )
+        )
 
-        def find() -> Batch:
-            whole = None if number is None else float(number)
-            return Batch(anchors, positives, extra_negatives, value=whole)
-
-        self.look(find)
-
-    def look(self, find: Callable[[], Batch]) -> None:
+    def look(self, find: Callable[[], Snapshot]) -> None:
         """A step of a loop of your own: record the batch that ``find`` gives if this step is to be recorded."""
         step, self._step = self._step, self._step + 1
         if self.wants(step):
             self.record(step, find)
 
-    def record(self, step: int, find: Callable[[], Batch], dataset: str = "") -> None:
+    def record(self, step: int, find: Callable[[], Snapshot], dataset: str = "") -> None:
         """Measure a batch now and write it down; an error in doing so ends the watching, not the run.
 
         Args:
@@ -146,18 +134,16 @@ class Watcher:
             find: gives its embeddings.
             dataset: its dataset, where there are several losses.
         """
-        began = time.perf_counter()
         self._last[dataset] = step
         try:
-            batch = find()
-            if len(batch.anchors) > 1:
-                with _aside(batch):
-                    measured = self._probes[dataset].measure(batch)
-                self._write(step, measured, batch.value, dataset)
+            with self.timed():
+                snapshot = find()
+                if len(snapshot.anchors) > 1:
+                    self._record(step, snapshot, dataset)
         except Exception as error:
             self._fail(error)
-        self.seconds += time.perf_counter() - began
-        self._warn()
+        for finding in self.judge():
+            _caution(f"Step {finding.step}: {finding.headline} {finding.advice}")
 
     def log(self, step: int, group: str, values: Mapping[str, float]) -> None:
         """Write down further numbers of the run, such as its learning rate.
@@ -167,16 +153,12 @@ class Watcher:
             group: ``train`` or ``evaluation``.
             values: by name.
         """
-        if not values or self._failed:
-            return
-        try:
-            if self._metrics is not None:
-                self._metrics.record(step, group, values)
-            else:  # a trainer that evaluates before it trains has yet to say whether it resumes a run
-                self._early += [(step, group, name, float(value)) for name, value in values.items()]
-            self.history.add(step, group, values)
-        except GradlabError as error:
-            self._fail(error)
+        if values and not self._failed:
+            try:
+                # A trainer that evaluates before it trains has yet to say whether it resumes a run.
+                self.write(step, group, values)
+            except GradlabError as error:
+                self._fail(error)
 
     def start(self, step: int = 0, total_steps: int | None = None) -> None:
         """Begin a recording, or continue the one in the folder at ``step``.
@@ -192,7 +174,7 @@ class Watcher:
         if total_steps is not None:
             self.history.total_steps = total_steps
         try:
-            self._begin(step)
+            self._open(step)
             self.seconds, elapsed = (
                 (self.history.series(COST, name)[1] or [0.0])[-1] for name in ("seconds", "run_seconds")
             )
@@ -202,16 +184,16 @@ class Watcher:
 
     def finish(self) -> str:
         """End the recording: what it cost and found, in a few lines; also written to the manifest."""
-        if not self._failed and (self._metrics is not None or self._early):
-            if self._metrics is None:
-                self._begin(0)
+        if not self._failed and (self.begun or self.history.groups()):
+            if not self.begun:
+                self._open(0)
             self._write_manifest("finished")
         return self.summary()
 
     def summary(self) -> str:
         """What was watched, what it cost, and what was found."""
         elapsed = max(time.perf_counter() - self._began, 1e-9)
-        records = len(self._record_steps())
+        records = len(self.history.series(COST, "seconds")[0])
         lines = [
             f"gradlab: {records} records in {self.seconds:.2g} s, {100 * self.seconds / elapsed:.1f}% of the run; "
             f"see them with: gradlab report {self.folder}"
@@ -220,57 +202,30 @@ class Watcher:
         lines += [f"  {finding.headline} {finding.advice}" for finding in self.findings]
         return "\n".join(lines)
 
-    def to_frame(self) -> DataFrame:
-        """What was measured, one row a record, as a pandas DataFrame indexed by step."""
-        import pandas as pd
-
-        columns = {}
-        for group in self.history.groups():
-            for name in self.history.names(group):
-                steps, values = self.history.series(group, name)
-                columns[name if group == DIAGNOSTICS else f"{group}/{name}"] = pd.Series(values, index=steps)
-        return pd.DataFrame(columns).rename_axis("step")
-
-    def _record_steps(self) -> list[int]:
-        return self.history.series(COST, "seconds")[0]
-
-    def _write(self, step: int, measured: Measurement, value: float | None, dataset: str) -> None:
-        began = time.perf_counter()
-        metrics = self._metrics or self._begin(0)
+    def _record(self, step: int, snapshot: Snapshot, dataset: str) -> None:
+        if not self.begun:
+            self._open(0)
         group = f"{DIAGNOSTICS} {dataset}" if dataset else DIAGNOSTICS
-        for kind, values in (
-            (group, measured.values),
-            (LOSS[0], {} if value is None else {LOSS[1]: value}),
-        ):
-            metrics.record(step, kind, values)
-            self.history.add(step, kind, values)
-        if not dataset:
-            metrics.record(step, HISTOGRAM, self.history.add_histograms(step, measured.distributions))
-        cost = {"seconds": self.seconds, "run_seconds": began - self._began}
-        metrics.record(step, COST, cost)
-        self.history.add(step, COST, cost)
-        if self._to_trackers is not None:
+        measured = self.measure(step, self._probes[dataset], [snapshot], group)
+        if snapshot.value is not None:
+            self.write(step, LOSS[0], {LOSS[1]: snapshot.value})
+        elapsed = time.perf_counter() - self._began
+        self.write(step, COST, {"seconds": self.seconds, "run_seconds": elapsed})
+        if self._to_trackers is not None and measured is not None:
             prefix = f"gradlab/{dataset}/" if dataset else "gradlab/"
             self._to_trackers({f"{prefix}{name}": number for name, number in measured.values.items()})
 
-    def _begin(self, step: int) -> Metrics:
-        """Open the metrics file with what it is to keep, which is the history so far."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        metrics = Metrics(self.folder / "metrics.csv")
-        kept = [row for row in metrics.rows() if _before(row, step)] if step else []
-        known = {row[:3] for row in kept}
-        kept += [row for row in self._early if row[:3] not in known]
-        metrics.rewrite(kept)
-        self._metrics, self._early = metrics, []
-        self.history = History.of(kept, self.history.total_steps)
-        self.findings = findings(self.history)
+    def _open(self, step: int) -> None:
+        """Go on with the recording in the folder from ``step``; what it has shown already is not told again."""
+        self.begin((lambda row: _before(row, step)) if step else None)
+        self.judge()
         self._write_manifest("running")
-        return metrics
 
     def _write_manifest(self, status: str) -> None:
+        texts = {name: probe.describe() for name, probe in self._probes.items()}
         content = {
-            "kind": "watched run",
-            "config": {"loss": self._loss_text(), **self.settings},
+            "kind": KIND,
+            "config": {"loss": texts.get("", texts), **self.settings},
             "watch": {
                 "every": self.every,
                 "total_steps": self.history.total_steps,
@@ -285,19 +240,7 @@ class Watcher:
                 "run_seconds": time.perf_counter() - self._began,
             },
         }
-        write_json(self.folder / "manifest.json", content)
-
-    def _loss_text(self) -> str | dict[str, str]:
-        texts = {name: probe.describe() for name, probe in self._probes.items()}
-        return texts.get("", texts)
-
-    def _warn(self) -> None:
-        """Say in words what has gone wrong, once each."""
-        known = {finding.name for finding in self.findings}
-        for finding in findings(self.history):
-            if finding.name not in known:
-                self.findings.append(finding)
-                _caution(f"Step {finding.step}: {finding.headline} {finding.advice}")
+        write_json(self.folder / MANIFEST, content)
 
     def _fail(self, error: Exception) -> None:
         """Stop watching; training goes on."""
@@ -305,7 +248,7 @@ class Watcher:
         _caution(f"gradlab stopped watching this run, which goes on: {type(error).__name__}: {error}")
 
 
-def _before(row: tuple[int, str, str, float], step: int) -> bool:
+def _before(row: Row, step: int) -> bool:
     """Whether a row was recorded before a run went on from ``step``.
 
     The watcher measures the first batch after ``step`` updates; what a trainer logs at ``step`` is of the updates before.
@@ -318,22 +261,6 @@ def _before(row: tuple[int, str, str, float], step: int) -> bool:
 def _caution(message: str) -> None:
     """Warn, without a line of code: none is to blame."""
     warnings.warn_explicit(message, TrainingWarning, "gradlab.watch", 1)
-
-
-@contextlib.contextmanager
-def _aside(batch: Batch) -> Iterator[None]:
-    """Random generators left alone, no autocast, and for a small batch one thread.
-
-    On matrices so small threads cost more than they save: many times more where other processes want the cores.
-    """
-    threads = torch.get_num_threads()
-    with undisturbed(), torch.autocast(batch.anchors.device.type, enabled=False):
-        if len(batch.anchors) <= SMALL:
-            torch.set_num_threads(1)
-        try:
-            yield
-        finally:
-            torch.set_num_threads(threads)
 
 
 def say(message: str) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from torch import Tensor
 
 from gradlab.errors import GradlabError
-from gradlab.monitor.measurement import Batch
+from gradlab.monitor.measurement import Snapshot
 from gradlab.monitor.watcher import Watcher
 
 
@@ -30,14 +30,14 @@ class WatchedLoss:
         """Call the loss; a call that gradients can flow from is a step."""
         value = self.loss(*args, **kwargs)
         if isinstance(value, Tensor) and value.requires_grad:
-            self.watcher.look(functools.partial(self._batch, value.detach(), args, kwargs))
+            self.watcher.look(functools.partial(self._snapshot, value.detach(), args, kwargs))
         return value
 
-    def _batch(self, value: Tensor, args: Any, kwargs: Any) -> Batch:
+    def _snapshot(self, value: Tensor, args: Any, kwargs: Any) -> Snapshot:
         views = self._views(*args, **kwargs) if self._views else _first_tensors(*args, **kwargs)
         anchors, positives, *extra = views
         whole = float(value) if value.ndim == 0 else None
-        return Batch(anchors, positives, extra[0] if extra else None, value=whole)
+        return Snapshot(anchors, positives, extra[0] if extra else None, value=whole)
 
     def __getattr__(self, name: str) -> Any:
         if name in {"loss", "watcher", "_views"}:  # not there yet, as while unpickling

@@ -25,8 +25,8 @@ def write_report(run: str | Path, output: str | Path | None = None) -> Path:
         PosixPath('runs/first/report.html')
     """
     from gradlab.files import write_text
-    from gradlab.monitor.recorded_run import read_run
+    from gradlab.monitor.recording import read_recording
     from gradlab.report.page import render
 
-    found = read_run(run)
+    found = read_recording(run)
     return write_text(found.folder / "report.html" if output is None else output, render(found))

@@ -10,10 +10,10 @@ from importlib import resources
 
 from gradlab._version import __version__
 from gradlab.gradient.diagnostics import BINS
-from gradlab.monitor.finding import DIAGNOSTICS, Finding
+from gradlab.monitor.finding import Finding
 from gradlab.monitor.findings import judged
-from gradlab.monitor.history import History
-from gradlab.monitor.recorded_run import Run
+from gradlab.monitor.history import DIAGNOSTICS, History
+from gradlab.monitor.recording import Recording
 from gradlab.report.charts import Series, histogram_chart, line_chart
 from gradlab.report.numbers import percent, short
 from gradlab.report.words import aspects
@@ -46,7 +46,7 @@ TITLES = {
 }
 
 
-def render(run: Run) -> str:
+def render(run: Recording) -> str:
     """The page of a run, as HTML."""
     found = run.findings
     sections = [
@@ -75,7 +75,7 @@ def _resource(name: str) -> str:
     return (resources.files("gradlab.report") / name).read_text(encoding="utf-8")
 
 
-def _facts(run: Run) -> str:
+def _facts(run: Recording) -> str:
     settings, history = run.settings, run.history
     steps = f"step {history.last_step()}"
     if history.total_steps:
@@ -90,7 +90,7 @@ def _facts(run: Run) -> str:
     return " · ".join(part for part in parts if part)
 
 
-def _verdict(run: Run, found: Sequence[Finding]) -> str:
+def _verdict(run: Recording, found: Sequence[Finding]) -> str:
     subjects = judged(run.history)
     if found:
         title = "1 known failure" if len(found) == 1 else f"{len(found)} known failures"
@@ -115,7 +115,7 @@ def _listed(words: Sequence[str]) -> str:
     return " and ".join(part for part in (", ".join(words[:-1]), words[-1]) if part)
 
 
-def _cost(run: Run) -> list[str]:
+def _cost(run: Recording) -> list[str]:
     results = run.manifest.get("results", {})
     seconds, whole = results.get("seconds"), results.get("run_seconds")
     if run.manifest.get("kind") != "watched run" or not seconds or not whole:

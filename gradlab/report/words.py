@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from gradlab.monitor.collapse import COLLAPSE, HARM
-from gradlab.monitor.finding import DIAGNOSTICS, Finding
-from gradlab.monitor.history import History
+from gradlab.monitor.finding import Finding
+from gradlab.monitor.history import DIAGNOSTICS, History
 from gradlab.report.numbers import percent, short
 
 

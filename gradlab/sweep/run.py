@@ -84,6 +84,7 @@ def tidy(spec: Spec, run: Run, output: Path) -> None:
 
 def measure(folder: Any, scores: dict[int, float], best_step: int | None) -> dict[str, float]:
     """Best and last STS-B dev, and the last value of everything in the metrics file."""
+    from gradlab.monitor.history import HISTOGRAM
     from gradlab.monitor.metrics import read_metrics
 
     results: dict[str, float] = {}
@@ -92,7 +93,7 @@ def measure(folder: Any, scores: dict[int, float], best_step: int | None) -> dic
         best = last if best_step is None else scores[best_step]
         results |= {"stsb_dev": best, "stsb_dev_last": last, "best_step": float(best_step or 0)}
     rows = read_metrics(folder.metrics_file)
-    return results | {f"{group}/{name}": value for _, group, name, value in rows}
+    return results | {f"{group}/{name}": value for _, group, name, value in rows if group != HISTOGRAM}
 
 
 def _evaluate(spec: Spec, folder: Any, config: Any) -> dict[str, float]:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import time
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
-from gradlab.geometry.views import unit_rows
-from gradlab.gradient.diagnostics import diagnose, effective_rank
-from gradlab.train.random_state import seed_everything, undisturbed
+from gradlab.gradient.diagnostics import batch_statistics
+from gradlab.monitor.history import DIAGNOSTICS
+from gradlab.monitor.measurement import Statistics
+from gradlab.seeds import seed_everything, undisturbed
 
 if TYPE_CHECKING:
     from gradlab.train.loop import Trainer
@@ -42,79 +42,71 @@ class Callback:
 
 
 class Diagnostics(Callback):
-    """Records `gradlab.gradient.diagnostics.diagnose` every so many steps, without touching training.
+    """Measures every so many steps what the loss does to the embeddings, without touching training.
 
     On the held-out sentences if there are some, otherwise on the embeddings of the batch just trained on, which
-    cost no forward pass. Held-out batches are the same each time, with the same dropout masks, so that
-    only the encoder differs between two records.
+    cost no forward pass.
     """
 
     def __init__(self, every: int) -> None:
-        """``seconds`` adds up what recording has cost so far."""
         self._every = every
-        self.seconds = 0.0
 
     def on_start(self, trainer: Trainer) -> None:
         """Record the state before training, where there are held-out sentences."""
         if self._every and trainer.step == 0 and len(trainer.corpus.held_out):
-            self._record(trainer, None)
+            measure(trainer, held_out(trainer, trainer.config.analysis_batches))
 
     def on_step(self, trainer: Trainer, output: Output) -> None:
         """Record on schedule."""
-        if self._every and (trainer.step % self._every == 0 or trainer.step == trainer.steps):
-            self._record(trainer, output)
+        if trainer.due(self._every):
+            aside = len(trainer.corpus.held_out) > 0
+            measure(trainer, held_out(trainer, trainer.config.analysis_batches) if aside else [output])
 
-    def _record(self, trainer: Trainer, output: Output | None) -> None:
-        if not trainer.processes.is_main:
-            return
-        began = time.perf_counter()
-        config, rows = trainer.config, trainer.corpus.held_out
-        if len(rows):
-            size = min(config.analysis_batch, len(rows))
-            batches = [
-                rows[i * size : (i + 1) * size]
-                for i in range(min(config.analysis_batches, len(rows) // size))
-            ]
-            found = [self._held_out(trainer, batch) for batch in batches]
-        else:
-            assert output is not None
-            found = [_diagnose(trainer, output)]
-        found = [one for one in found if one]
-        if not found:
-            return
-        trainer.record(
-            "diagnostics", {name: float(np.mean([one[name] for one in found])) for name in found[0]}
-        )
-        self.seconds += time.perf_counter() - began
 
-    def _held_out(self, trainer: Trainer, rows: np.ndarray[Any, Any]) -> dict[str, float]:
-        objective = trainer.objective
+def held_out(trainer: Trainer, batches: int) -> Iterator[Output]:
+    """Batches of held-out sentences as the loss sees them, under dropout.
+
+    Sentences and dropout masks are the same whenever it is called in runs of one seed, so that only the encoder differs.
+
+    Args:
+        trainer: the run.
+        batches: how many; fewer where fewer sentences are held out.
+    """
+    rows, objective, seed = trainer.corpus.held_out, trainer.objective, trainer.config.seed
+    size = min(trainer.config.analysis_batch, len(rows))
+    # Held-out rows are in the order of the file; a batch should not be one article.
+    order = np.random.default_rng([seed, len(rows)]).permutation(rows)
+    for batch in range(min(batches, len(rows) // size)):
         with undisturbed(), torch.no_grad():
-            seed_everything(trainer.config.seed)
-            return _diagnose(trainer, objective.evaluate(objective.prepare(*trainer.corpus.take(rows))))
+            seed_everything(seed, batch)
+            sequences = trainer.corpus.take(order[batch * size : (batch + 1) * size])
+            output = objective.evaluate(objective.prepare(*sequences))
+        yield output
 
 
-def _diagnose(trainer: Trainer, output: Output) -> dict[str, float]:
-    """What the loss does to the embeddings, with the negatives that it saw; nothing while there are none."""
-    if not output.has_negatives:
-        return {}
-    anchors, positives = output.anchors.detach().double(), output.positives.detach().double()
-    extra = None if output.extra_negatives is None else output.extra_negatives.detach().double()
-    found = diagnose(
-        trainer.objective.loss,
-        anchors,
-        positives,
-        extra,
-        normalize=True,
-        in_batch_negatives=output.in_batch_negatives,
-    )
-    if output.encoded is not None:
-        rows = unit_rows(output.encoded.double())
-        found |= {"encoder_cosine": mean_cosine(rows), "encoder_rank": effective_rank(rows)}
-    return found
+def measure(
+    trainer: Trainer,
+    outputs: Iterable[Output],
+    group: str = DIAGNOSTICS,
+    statistics: Statistics = batch_statistics,
+) -> None:
+    """Record what the loss does to the embeddings of these batches, with the negatives that it saw.
 
+    Batches without negatives do not count: their loss is that of a queue that is empty yet.
 
-def mean_cosine(rows: Tensor) -> float:
-    """Mean cosine of different unit rows (N, D): 1 where all are one point."""
-    count = len(rows)
-    return (float(rows.sum(0).square().sum()) - count) / (count * (count - 1))
+    Args:
+        trainer: the run.
+        outputs: of batches of one size.
+        group: of the metrics file.
+        statistics: what to measure, see `gradlab.gradient.diagnostics.batch_statistics`.
+    """
+    if not trainer.processes.is_main:
+        return
+    recorder, probe = trainer.recorder, trainer.probe
+    note = probe.note
+    with recorder.timed():
+        snapshots = (output.snapshot() for output in outputs if output.has_negatives)
+        recorder.measure(trainer.step, probe, snapshots, group, statistics)
+    if probe.note != note:
+        trainer.say(probe.note)
+    trainer.judge()

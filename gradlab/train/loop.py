@@ -20,9 +20,11 @@ from gradlab.encoder.model import Encoder
 from gradlab.errors import Diverged, GradlabError
 from gradlab.evaluate.sts import load_stsb_dev, stsb_dev
 from gradlab.losses.registry import get_loss
-from gradlab.monitor.failures import FailureWatch
-from gradlab.monitor.history import History
-from gradlab.monitor.metrics import Metrics, read_metrics, start_trackers
+from gradlab.monitor.history import EVALUATION, TRAIN, History
+from gradlab.monitor.metrics import start_trackers
+from gradlab.monitor.probe import Probe
+from gradlab.monitor.recorder import Recorder
+from gradlab.seeds import random_state, restore_random_state, seed_everything, undisturbed
 from gradlab.train.callbacks import Callback, Diagnostics
 from gradlab.train.checkpoint import Checkpoint, newest_checkpoint, save_checkpoint
 from gradlab.train.config import TrainConfig
@@ -35,7 +37,6 @@ from gradlab.train.objective import Objective, freeze_unused
 from gradlab.train.outputs import Output
 from gradlab.train.parts import Parts
 from gradlab.train.progress import Progress, say
-from gradlab.train.random_state import random_state, restore_random_state, seed_everything, undisturbed
 from gradlab.train.run_folder import RunFolder, describe_run
 from gradlab.train.schedule import build_optimiser, learning_rate
 
@@ -122,7 +123,8 @@ class Trainer:
         steps: optimiser steps in all.
         step: those done.
         scores: see `TrainResult`.
-        history: what was recorded so far, as in the metrics file; of the main process alone.
+        recorder: writes down what is measured, in the main process alone.
+        probe: of the loss, for measuring it.
         say: tells people something, on standard error, if this is the main process.
     """
 
@@ -174,9 +176,9 @@ class Trainer:
         self._parallel = self.processes.parallel(self.objective)
         self.optimiser = build_optimiser(self.objective, config)
         self._pace = Pace(encoder, self.precision, device)
-        self._diagnostics = Diagnostics(config.diagnostics_every)
-        self.callbacks = [self._diagnostics, FailureWatch(), *callbacks]
-        self.history = History(self.steps)
+        self.callbacks = [Diagnostics(config.diagnostics_every), *callbacks]
+        self.probe = Probe(loss)
+        self.recorder = Recorder(self.folder.path, total_steps=self.steps, config=config.to_dict())
         self.scores: dict[int, float] = {}
         self.step = 0
         self._keeps_best = False
@@ -197,9 +199,9 @@ class Trainer:
                 output = self._step(progress)
                 for callback in self.callbacks:
                     callback.on_step(self, output)
-                if self._due(self.config.eval_every):
+                if self.due(self.config.eval_every):
                     self._evaluate()
-                if self._due(self.config.save_every) or interruption.requested or self._keeps_best:
+                if self.due(self.config.save_every) or interruption.requested or self._keeps_best:
                     self._save()
                 if interruption.requested:
                     self.say(f"Stopped after step {self.step}; continue with --resume.")
@@ -228,8 +230,19 @@ class Trainer:
     def record(self, group: str, values: dict[str, float]) -> None:
         """Write numbers of this step to the metrics file and the trackers."""
         if self.processes.is_main:
-            self._metrics.record(self.step, group, values)
-            self.history.add(self.step, group, values)
+            self.recorder.write(self.step, group, values)
+            if group != TRAIN:
+                self.judge()
+
+    def judge(self) -> None:
+        """Warn of known failures that the run has begun to show, as its report will tell them."""
+        for finding in self.recorder.judge():
+            self.say(f"Warning, step {finding.step}: {finding.headline} {finding.advice}")
+
+    @property
+    def history(self) -> History:
+        """What was recorded so far, as in the metrics file."""
+        return self.recorder.history
 
     def keep_best(self) -> None:
         """Have a checkpoint written at the end of this step, as the best encoder so far was. All processes call this.
@@ -268,9 +281,8 @@ class Trainer:
                 self.folder.write_manifest(
                     describe_run(self.config, self.precision, processes.device, processes.count, data)
                 )
-            self._metrics = Metrics(self.folder.metrics_file, trackers)
-            self._metrics.restart(start if checkpoint else -1)
-            self.history = History.of(read_metrics(self.folder.metrics_file), self.steps)
+            self.recorder.begin((lambda row: row[0] <= start) if checkpoint else None, trackers)
+            self.judge()
         self.processes.wait()
         if self.corpus.tokens.notes:
             self.say(f"{self.config.train_file}: {self.corpus.tokens.notes}.")
@@ -307,10 +319,10 @@ class Trainer:
         self.step += 1
         if words := self._pace.judge(time.perf_counter() - began, tokens):
             self.say(words)
-        if self._due(config.log_every):
+        if self.due(config.log_every):
             values = progress.measure()
             parts = self.objective.statistics(output)
-            self.record("train", {**values, "gradient_norm": float(norm), "learning_rate": rate, **parts})
+            self.record(TRAIN, {**values, "gradient_norm": float(norm), "learning_rate": rate, **parts})
             if not math.isfinite(values["loss"]):
                 raise Diverged(f"the loss is {values['loss']} at step {self.step}; lower the learning rate")
         progress.advance()
@@ -323,8 +335,9 @@ class Trainer:
             return contextlib.nullcontext()
         return parallel.no_sync()
 
-    def _due(self, every: int) -> bool:
-        return self.step % every == 0 or self.step == self.steps
+    def due(self, every: int) -> bool:
+        """Whether something that happens every so many steps, and at the end, happens now; 0 is never."""
+        return every > 0 and (self.step % every == 0 or self.step == self.steps)
 
     def _evaluate(self) -> None:
         """Score the encoder on STS-B dev; keep it if it is the best so far."""
@@ -339,7 +352,7 @@ class Trainer:
         with undisturbed():
             score = stsb_dev(functools.partial(self.objective.encoder.encode, progress=True), sts)
         self.scores[self.step] = score
-        self.record("evaluation", {"stsb_dev": score})
+        self.record(EVALUATION, {"stsb_dev": score})
         self.say(f"Step {self.step}: STS-B dev {score:.4f}")
         if self.best_step != self.step:
             return False
@@ -397,11 +410,11 @@ class Trainer:
                 "best_step": self.best_step,
                 # Of this process: a resumed run does not know how long the one before it took.
                 "seconds": time.perf_counter() - self._began,
-                "diagnostics_seconds": self._diagnostics.seconds,
+                "diagnostics_seconds": self.recorder.seconds,
             }
             description = {**self.folder.read_manifest(), "status": "finished", "results": results}
             self.folder.write_manifest(description)
-            self._metrics.close()
+            self.recorder.close()
         self.processes.wait()
         return result
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from gradlab.monitor.measurement import Snapshot
 from gradlab.train.batches import Packed
 
 
@@ -37,6 +38,16 @@ class Output:
     def has_negatives(self) -> bool:
         """False at the beginning of a run whose negatives are those of a queue that began empty."""
         return self.in_batch_negatives or self.extra_negatives is not None
+
+    def snapshot(self) -> Snapshot:
+        """What there is to measure."""
+        return Snapshot(
+            self.anchors,
+            self.positives,
+            self.extra_negatives,
+            self.in_batch_negatives,
+            encoded=self.encoded,
+        )
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ import tempfile
 import venv
 from pathlib import Path
 
-from gradlab.integrations.requirements import OLDEST
+from gradlab.monitor.requirements import OLDEST
 
 ROOT = Path(__file__).resolve().parents[2]
 TESTS = [

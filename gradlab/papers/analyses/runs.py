@@ -203,10 +203,10 @@ def queue_of(folder: str | Path, device: str = "cpu") -> Mapping[str, Table]:
     """
     import torch
 
+    from gradlab.seeds import seed_everything, undisturbed
     from gradlab.train import Trainer
     from gradlab.train.checkpoint import newest_checkpoint
     from gradlab.train.progress import say
-    from gradlab.train.random_state import seed_everything, undisturbed
     from gradlab.train.run_folder import resumable_config
 
     config = dataclasses.replace(resumable_config(folder), device=device)

@@ -19,18 +19,19 @@ from gradlab.evaluate.embed import Embedder
 from gradlab.evaluate.sts import cosines, load_stsb_dev, spearman
 from gradlab.files import atomic_path
 from gradlab.geometry.similarity import PairSimilarity
-from gradlab.gradient.diagnostics import embedding_statistics, gradient_statistics, lemma_share
-from gradlab.gradient.paradigm import components
+from gradlab.gradient.diagnostics import batch_statistics
+from gradlab.losses.components import Components
 from gradlab.papers.unified.study.settings import StudySettings
-from gradlab.train import Callback
+from gradlab.seeds import undisturbed
+from gradlab.train.callbacks import Callback, held_out, measure
 from gradlab.train.loop import Trainer
 from gradlab.train.machine import choose_precision
-from gradlab.train.objective import Output
-from gradlab.train.random_state import seed_everything, undisturbed
+from gradlab.train.outputs import Output
 
 GROUP = "study"
 BEFORE, AFTER = "held-out-before.npz", "held-out-after.npz"
 DEV_COSINES = "stsb-dev.npz"
+SIDES = ("anchors", "positives")
 Array = NDArray[Any]
 
 
@@ -54,7 +55,7 @@ class Views:
     def load(cls, path: Path) -> Views:
         """Read what :meth:`save` wrote."""
         with np.load(path) as content:
-            return cls(*(unit(content[name].astype(float)) for name in ("anchors", "positives")))
+            return cls(*(unit(content[name].astype(float)) for name in SIDES))
 
 
 def unit(rows: Array) -> Array:
@@ -136,7 +137,7 @@ class Observer(Callback):
         if not torch.isfinite(output.loss):
             raise Diverged(f"the loss is {float(output.loss)} at step {trainer.step}")
         measured, evaluated = (
-            _due(trainer, every) for every in (self._settings.watch_every, self._settings.eval_every)
+            trainer.due(every) for every in (self._settings.watch_every, self._settings.eval_every)
         )
         if (measured or evaluated) and not all(
             part.isfinite().all() for part in trainer.objective.parameters()
@@ -167,9 +168,7 @@ class Observer(Callback):
         self.scores = dict(state)
 
     def _measure(self, trainer: Trainer) -> None:
-        views = held_out_views(trainer, self._settings.watch_batches)
-        found = [_statistics(trainer, *batch) for batch in views.batches()]
-        trainer.record(GROUP, {name: float(np.mean([one[name] for one in found])) for name in found[0]})
+        measure(trainer, held_out(trainer, self._settings.watch_batches), GROUP, study_statistics)
 
     def _evaluate(self, trainer: Trainer) -> None:
         encoder = trainer.objective.encoder
@@ -192,41 +191,24 @@ def dev_cosines(encode: Callable[[list[str]], Array], pairs: Any) -> Array:
 
 
 def held_out_views(trainer: Trainer, batches: int) -> Views:
-    """Held-out sentences as the loss would see them: through the head, under two dropout masks.
+    """Embeddings of held-out sentences, see `gradlab.train.callbacks.held_out`."""
+    found = [output.snapshot().unit() for output in held_out(trainer, batches)]
+    anchors, positives = ([getattr(one, side).cpu().numpy() for one in found] for side in SIDES)
+    return Views(np.stack(anchors), np.stack(positives))
 
-    The sentences and the masks are the same whenever it is called in runs of one seed.
+
+def study_statistics(anchors: Any, positives: Any, gradient: Components | None) -> dict[str, float]:
+    """What is measured during a run: what every run measures, the ratio of all anchors, and the angles.
 
     Args:
-        trainer: the run.
-        batches: how many batches; fewer where fewer sentences are held out.
+        anchors, positives: (N, D) unit rows.
+        gradient: the loss's components on them.
     """
-    held_out, objective, seed = trainer.corpus.held_out, trainer.objective, trainer.config.seed
-    size = min(trainer.config.analysis_batch, len(held_out))
-    # Held-out rows are in the order of the file; a batch should not be one article.
-    order = np.random.default_rng([seed, len(held_out)]).permutation(held_out)
-    found = []
-    with undisturbed(), torch.no_grad():
-        for batch in range(min(batches, len(held_out) // size)):
-            seed_everything(seed, batch)
-            rows = order[batch * size : (batch + 1) * size]
-            embedded = objective.embed(objective.prepare(trainer.corpus.tokens.take(rows)))
-            found.append(unit(embedded.double().cpu().numpy()).reshape(2, size, -1))
-    anchors, positives = np.stack(found, axis=1)
-    return Views(anchors, positives)
-
-
-def _statistics(trainer: Trainer, anchors: Array, positives: Array) -> dict[str, float]:
-    parts = components(trainer.objective.loss, anchors, positives)
-    ratio = parts.scalar_ratio[np.isfinite(parts.scalar_ratio)]
+    ratio = np.empty(0) if gradient is None else gradient.scalar_ratio.cpu().numpy()
+    ratio = ratio[np.isfinite(ratio)]
     return {
-        **gradient_statistics(parts),
+        **batch_statistics(anchors, positives, gradient),
         "ratio_all": float(ratio.mean()) if len(ratio) else math.nan,
         "ratio_all_median": float(np.median(ratio)) if len(ratio) else math.nan,
-        **embedding_statistics(anchors, positives),
-        "lemma_share": lemma_share(anchors, positives, parts),
-        **angle_statistics(anchors, positives),
+        **angle_statistics(anchors.cpu().numpy(), positives.cpu().numpy()),
     }
-
-
-def _due(trainer: Trainer, every: int) -> bool:
-    return trainer.step % every == 0 or trainer.step == trainer.steps

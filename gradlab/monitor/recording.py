@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,16 +12,15 @@ from gradlab.errors import GradlabError, reason
 from gradlab.monitor.finding import Finding
 from gradlab.monitor.findings import findings
 from gradlab.monitor.history import History
-from gradlab.monitor.metrics import COLUMNS, read_metrics
-from gradlab.train.config import TrainConfig
+from gradlab.monitor.metrics import COLUMNS, METRICS, read_metrics
 
-METRICS, MANIFEST = "metrics.csv", "manifest.json"
-# Where a trainer's output folder holds the recording of a watched run.
-WATCHED = "gradlab"
+MANIFEST = "manifest.json"
+# Where a trainer's output folder holds the recording of a watched run, and what its manifest calls it.
+WATCHED, KIND = "gradlab", "watched run"
 
 
 @dataclass(frozen=True)
-class Run:
+class Recording:
     """A run of `gradlab train`, or a watched one.
 
     Attributes:
@@ -47,14 +45,15 @@ class Run:
         return _flat(self.manifest.get("config", {}))
 
     @property
-    def config(self) -> TrainConfig | None:
-        """The configuration of a run of `gradlab train`; None of any other, or if this version does not know such."""
-        content = self.manifest.get("config", {})
-        known = {item.name for item in dataclasses.fields(TrainConfig)}
-        try:
-            return TrainConfig.of_run({name: value for name, value in content.items() if name in known})
-        except GradlabError:
-            return None
+    def watched(self) -> bool:
+        """Whether another trainer's run was watched."""
+        return bool(self.manifest.get("kind") == KIND)
+
+    @property
+    def config(self) -> dict[str, Any] | None:
+        """The configuration of a run of `gradlab train`; None of any other."""
+        content = self.manifest.get("config")
+        return content if isinstance(content, dict) and not self.watched else None
 
     @property
     def findings(self) -> list[Finding]:
@@ -67,7 +66,7 @@ class Run:
         return list(self.manifest.get("watch", {}).get("notes", []))
 
 
-def read_run(place: str | Path) -> Run:
+def read_recording(place: str | Path) -> Recording:
     """Read a run.
 
     Args:
@@ -99,7 +98,7 @@ def read_run(place: str | Path) -> Run:
     manifest = _manifest(folder)
     watch, config = manifest.get("watch", {}), manifest.get("config", {})
     total = watch.get("total_steps") or manifest.get("results", {}).get("steps") or config.get("max_steps")
-    return Run(folder, History.of(rows, total if isinstance(total, int) else None), manifest)
+    return Recording(folder, History.of(rows, total if isinstance(total, int) else None), manifest)
 
 
 def _manifest(folder: Path) -> dict[str, Any]:

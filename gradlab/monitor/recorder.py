@@ -1,0 +1,173 @@
+"""The one recorder of training, watching and studies: what was measured goes through it, into a file, and is judged."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from gradlab.gradient.diagnostics import batch_statistics
+from gradlab.monitor.finding import Finding
+from gradlab.monitor.findings import findings
+from gradlab.monitor.history import DIAGNOSTICS, HISTOGRAM, History, histogram_rows
+from gradlab.monitor.measurement import Measurement, Snapshot, Statistics
+from gradlab.monitor.metrics import METRICS, Metrics, Row, Tracker
+from gradlab.monitor.probe import Probe
+from gradlab.seeds import undisturbed
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+SMALL = 256  # sentences
+
+
+class Recorder:
+    """Keeps what a run measures, writes it down as it goes, and tells known failures from it.
+
+    Attributes:
+        folder: where ``metrics.csv`` (step, group, name, value) is written.
+        history: everything recorded so far.
+        findings: the known failures that training has shown so far.
+        seconds: time spent on measuring.
+    """
+
+    def __init__(
+        self, folder: str | Path, *, total_steps: int | None = None, config: Mapping[str, Any] | None = None
+    ) -> None:
+        """Prepare to record; nothing is written before :meth:`begin`.
+
+        Args:
+            folder: where to write.
+            total_steps: planned length of the run, if known.
+            config: of a run of `gradlab train`, see `gradlab.monitor.findings.findings`.
+        """
+        self.folder = Path(folder)
+        self.history = History(total_steps)
+        self.findings: list[Finding] = []
+        self.seconds = 0.0
+        self._config = config
+        self._metrics: Metrics | None = None
+        self._early: list[Row] = []
+
+    def begin(self, keep: Callable[[Row], bool] | None = None, trackers: Iterable[Tracker] = ()) -> None:
+        """Open the file, with what was written here before this.
+
+        Args:
+            keep: which rows of an earlier recording in the folder to go on from; None replaces it.
+            trackers: are told everything too, but for histograms.
+
+        Raises:
+            GradlabError, OSError: if the folder or the file cannot be written.
+        """
+        self.folder.mkdir(parents=True, exist_ok=True)
+        metrics = Metrics(self.folder / METRICS, trackers)
+        rows = [row for row in metrics.rows() if keep(row)] if keep else []
+        known = {row[:3] for row in rows}
+        rows += [row for row in self._early if row[:3] not in known]
+        metrics.rewrite(rows)
+        self._metrics, self._early = metrics, []
+        self.history = History.of(rows, self.history.total_steps)
+        self.findings = []
+
+    @property
+    def begun(self) -> bool:
+        """Whether there is a file."""
+        return self._metrics is not None
+
+    def write(self, step: int, group: str, values: Mapping[str, float]) -> None:
+        """Write down numbers of one moment; before :meth:`begin` they are kept for it.
+
+        Raises:
+            GradlabError: if the file cannot be written.
+        """
+        if self._metrics is not None:
+            self._metrics.record(step, group, values)
+        else:
+            self._early += [(step, group, name, float(value)) for name, value in values.items()]
+        self.history.add(step, group, values)
+
+    def measure(
+        self,
+        step: int,
+        probe: Probe,
+        snapshots: Iterable[Snapshot],
+        group: str = DIAGNOSTICS,
+        statistics: Statistics = batch_statistics,
+    ) -> Measurement | None:
+        """Measure snapshots and write down the average; histograms too where ``group`` is that of the run's loss.
+
+        Random generators are left as they were.
+
+        Args:
+            step: how many updates were made.
+            probe: of their loss.
+            snapshots: batches of one size; with none nothing is written.
+            group: of the file.
+            statistics: what to measure, see `Probe.measure`.
+
+        Returns:
+            what was measured.
+        """
+        found = []
+        for snapshot in snapshots:
+            with _aside(snapshot):
+                found.append(probe.measure(snapshot, statistics))
+        if not found:
+            return None
+        mean = Measurement.mean(found)
+        self.write(step, group, mean.values)
+        if group == DIAGNOSTICS:
+            self.write(step, HISTOGRAM, histogram_rows(mean.distributions))
+        return mean
+
+    @contextlib.contextmanager
+    def timed(self) -> Iterator[None]:
+        """Count the time of the block among :attr:`seconds`."""
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds += time.perf_counter() - began
+
+    def judge(self) -> list[Finding]:
+        """The known failures that can be told since this was last asked."""
+        known = {finding.name for finding in self.findings}
+        new = [one for one in findings(self.history, self._config) if one.name not in known]
+        self.findings += new
+        return new
+
+    def close(self) -> None:
+        """Let the trackers write out what they hold."""
+        if self._metrics is not None:
+            self._metrics.close()
+
+    def to_frame(self) -> DataFrame:
+        """What was measured, one row a record, as a pandas DataFrame indexed by step."""
+        import pandas as pd
+
+        columns = {}
+        for group in self.history.groups():
+            for name in self.history.names(group):
+                steps, values = self.history.series(group, name)
+                columns[name if group == DIAGNOSTICS else f"{group}/{name}"] = pd.Series(values, index=steps)
+        return pd.DataFrame(columns).rename_axis("step")
+
+
+@contextlib.contextmanager
+def _aside(snapshot: Snapshot) -> Iterator[None]:
+    """Random generators left alone, no autocast, and for a small batch one thread.
+
+    On matrices so small threads cost more than they save: many times more where other processes want the cores.
+    """
+    threads = torch.get_num_threads()
+    with undisturbed(), torch.autocast(snapshot.anchors.device.type, enabled=False):
+        if len(snapshot.anchors) <= SMALL:
+            torch.set_num_threads(1)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(threads)
