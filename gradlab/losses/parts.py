@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from array_api_compat import array_namespace
 
-from gradlab.arrays import Array
+from gradlab.arrays import Array, divide, finite
 from gradlab.errors import GradlabError
 from gradlab.geometry.similarity import Negatives, PairSimilarity
 from gradlab.geometry.views import Views
@@ -108,6 +108,12 @@ class Gate(Part):
             return self.source.dissipation(views)
         return self(views.positive, (self.summary(views.other_view), None))
 
+    def push_of(self, views: Views) -> Array:
+        """The total push ``GD_i Σ_j |W_ij|`` of the loss that it is from, (N,): the dissipation where weights sum to 1."""
+        if isinstance(self.source, Loss):
+            return self.of(views) * _total_size(self.source, views)
+        return self.of(views)
+
     def exact(self) -> ExactGate | None:
         """In the form that the exact simulator integrates, or None."""
         return self.source.exact_gate() if isinstance(self.source, Loss) else ConstantGate(float(self.source))
@@ -174,6 +180,12 @@ class Weight(Part):
             return self.factor * self.source.negative_weight(views)
         return self(views.other_view)
 
+    def share_of(self, views: Views) -> Array:
+        """Weight by its total size, ``W_ij / Σ_k |W_ik|``, (N, K); zeros where all weights are."""
+        weight = self.of(views)
+        xp = array_namespace(weight)
+        return finite(divide(weight, xp.sum(xp.abs(weight), axis=-1, keepdims=True)))
+
 
 class Ratio(Part):
     """Ratio; a number is a static one."""
@@ -201,6 +213,24 @@ class Ratio(Part):
             )
         pull = self.source.positive_weight(views, total)
         return pull / (total if pull.ndim == 1 else total[:, None])
+
+    def pull_of(self, views: Views) -> Array:
+        """Pull over push, ``Σ_j W_ij R_i / Σ_j |W_ij|``, (N,) or (N, D): the ratio where weights have one sign."""
+        if not isinstance(self.source, Loss):
+            return self.of(views)
+        if isinstance(self.source, BatchLoss):
+            pull = self.source.positive_weight(views, views.total_weight(self.source.negative_weight))
+        else:
+            pull = self.source.components_of(views).positive_weight
+        total = _total_size(self.source, views)
+        return divide(pull, total if pull.ndim == 1 else total[:, None])
+
+
+def _total_size(loss: Loss, views: Views) -> Array:
+    """``Σ_j |W_ij|``, (N,)."""
+    weight = Weight(loss).of(views)
+    xp = array_namespace(weight)
+    return xp.sum(xp.abs(weight), axis=-1)
 
 
 def read_number(text: str) -> float:

@@ -9,7 +9,15 @@ from gradlab.losses.parts import Gate, Ratio, Weight
 from gradlab.losses.recombined import Recombined
 
 
-def recombine(*, gate: Any, weight: Any, ratio: Any, factor: float = 1.0, effective_ratio: str = "r") -> Loss:
+def recombine(
+    *,
+    gate: Any,
+    weight: Any,
+    ratio: Any,
+    factor: float = 1.0,
+    effective_ratio: str = "r",
+    gauge: str = "declared",
+) -> Loss:
     """A new loss from a gate, a weight and a ratio, each of any loss or constant.
 
     It is trained through the stop-gradient surrogate of Li et al. 2024, Eq. 5,
@@ -26,6 +34,7 @@ def recombine(*, gate: Any, weight: Any, ratio: Any, factor: float = 1.0, effect
         factor: multiplies the weight; also as text, ``weight="0.05 * infonce"``.
         effective_ratio: ``"r"``, or ``"2r"`` to train as the published results were; see `Baseline` and, for
             negatives of the same view, `ModifiedLoss`.
+        gauge: ``"declared"``, or ``"unit"`` to exchange parts between losses on one scale; see `RecombinedOnViews`.
 
     Returns:
         A `Recombined` loss, of pair similarities; a `RecombinedOnViews` if a part needs whole views.
@@ -37,10 +46,14 @@ def recombine(*, gate: Any, weight: Any, ratio: Any, factor: float = 1.0, effect
         >>> import gradlab
         >>> loss = gradlab.recombine(gate="mpt(margin=0.3)", weight="infonce", ratio="arccon", factor=0.05)
         >>> loss
-        Recombined(gate='mpt(margin=0.3)', weight='0.05 * infonce', ratio='arccon', effective_ratio='r')
+        Recombined(gate='mpt(margin=0.3)', weight='0.05 * infonce', ratio='arccon', effective_ratio='r', gauge='declared')
         >>> bool(gradlab.simulate(loss, grid=5).value[0, 0] > 0.99)
         True
     """
     return Recombined.build(
-        gate=Gate(gate), weight=Weight(weight, factor), ratio=Ratio(ratio), effective_ratio=effective_ratio
+        gate=Gate(gate),
+        weight=Weight(weight, factor),
+        ratio=Ratio(ratio),
+        effective_ratio=effective_ratio,
+        gauge=gauge,
     )

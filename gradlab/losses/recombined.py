@@ -16,6 +16,7 @@ from gradlab.losses.registry import register
 from gradlab.losses.surrogate_family import SurrogateLoss, effective_ratio_option, surrogate_value
 from gradlab.settings.declaration import parameter
 
+GAUGES = ("declared", "unit")
 KINDS: tuple[type[Part], ...] = (Gate, Weight, Ratio)
 
 
@@ -33,6 +34,11 @@ class RecombinedParts(Loss):
     )
     ratio: Any = parameter("1.0", "ratio: of a loss, such as arccon, or a number", rule="text")
     effective_ratio: str = effective_ratio_option()
+    gauge: str = parameter(
+        "declared",
+        "split of the parts' gradients: declared (that of the tables) or unit (weights sum to 1, dissipation the total push)",
+        choices=GAUGES,
+    )
 
     title = "recombined"
     paper = "Li et al. (2024), Eq. 5"
@@ -56,12 +62,13 @@ class RecombinedParts(Loss):
         given = {
             kind.role: kind(hyperparameters[kind.role]) for kind in KINDS if kind.role in hyperparameters
         }
-        family = RecombinedOnViews if any(part.needs_views for part in given.values()) else Recombined
+        of_views = hyperparameters.get("gauge") == "unit" or any(part.needs_views for part in given.values())
+        family = RecombinedOnViews if of_views else Recombined
         return family(**hyperparameters | given)
 
     def exact_gate(self) -> ExactGate | None:
-        """The gate's."""
-        return self.gate.exact()
+        """The gate's; None in the unit gauge, where it is a push of any size."""
+        return None if self.gauge == "unit" else self.gate.exact()
 
 
 @register("recombined")
@@ -76,6 +83,8 @@ class Recombined(RecombinedParts, SurrogateLoss):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.gauge == "unit":
+            raise GradlabError("the unit gauge needs whole views; use gradlab.recombine")
         for part in (self.gate, self.weight, self.ratio):
             if part.needs_views:
                 raise GradlabError(f"{part} needs whole views; use gradlab.recombine")
@@ -107,6 +116,11 @@ class RecombinedOnViews(RecombinedParts, BatchLoss):
 
     Where its negatives are of the same view, ``effective_ratio`` is that of the `ModifiedLoss`: the other anchors
     are fixed, and so are the positives unless it is ``"2r"``. Otherwise it is that of the `Baseline`.
+
+    In the gauge ``"unit"`` parts of different losses are on one scale: the sizes of the weights sum to 1 for each
+    anchor, the dissipation is the total push ``GD_i Σ_j |W_ij|``, and the ratio is pull over push,
+    ``Σ_j W_ij R_i / Σ_j |W_ij|``. For weights of one sign, all but those of Barlow Twins and VICReg, that is the declared ratio.
+    A loss's own three parts make its own gradient again, whatever the signs.
     """
 
     name = "recombined"
@@ -138,14 +152,16 @@ class RecombinedOnViews(RecombinedParts, BatchLoss):
         return surrogate_value(self.dissipation(views), pushed, positive_weight, pull)
 
     def dissipation(self, views: Views) -> Array:
-        """The gate's; each part is as its loss declares it."""
-        return self.gate.of(views)
+        """The gate's, as its loss declares it; in the unit gauge its loss's total push."""
+        return self.gate.push_of(views) if self.gauge == "unit" else self.gate.of(views)
 
     def negative_weight(self, views: Views) -> Array:
-        """The weight's, (N, N)."""
-        return self.weight.of(views)
+        """The weight's, (N, N); in the unit gauge their sizes sum to 1."""
+        return self.weight.share_of(views) if self.gauge == "unit" else self.weight.of(views)
 
     def positive_weight(self, views: Views, total: Array) -> Array:
-        """The ratio's times the sum of the weights."""
+        """The ratio's times the sum of the weights; in the unit gauge its loss's pull over push."""
+        if self.gauge == "unit":
+            return self.ratio.pull_of(views)
         ratio = self.ratio.of(views)
         return (total if ratio.ndim == 1 else total[:, None]) * ratio

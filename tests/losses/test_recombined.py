@@ -198,7 +198,7 @@ def test_recombined_losses_are_values(loss: gradlab.Loss) -> None:
 
 def test_it_reads_as_it_was_written() -> None:
     assert repr(LOSSES[0]) == (
-        "Recombined(gate='mpt(margin=0.3)', weight='0.05 * infonce', ratio=1.25, effective_ratio='r')"
+        "Recombined(gate='mpt(margin=0.3)', weight='0.05 * infonce', ratio=1.25, effective_ratio='r', gauge='declared')"
     )
     assert LOSSES[0] == gradlab.recombine(
         gate=gradlab.get_loss("mpt", margin=0.3), weight="0.05*infonce", ratio="1.25"
