@@ -12,6 +12,7 @@ from typing import Any, Self
 from gradlab.errors import GradlabError, reason
 from gradlab.settings import Settings, check_names, declarations, setting
 from gradlab.train.heads import ACTIVATIONS, INITIAL
+from gradlab.train.open_share import USES as OPEN_SHARE_USES
 
 POOLERS = ("cls", "cls_mlp", "mean", "first_last")
 PRECISIONS = ("auto", "float32", "bfloat16")
@@ -51,6 +52,15 @@ class TrainConfig(Settings):
     loss: str = setting("infonce", "A loss of `gradlab losses`.")
     loss_settings: dict[str, Any] = setting(
         factory=dict, text="Its hyper-parameters; those left out keep their published values."
+    )
+
+    open_shares: str | None = setting(
+        None, "CSV (seed, step, share) of the anchors that count in each step: those open in another run."
+    )
+    open_shares_use: str = setting(
+        "random",
+        "What is made of it: a random gate that opens as many, or all anchors at that scale.",
+        choices=OPEN_SHARE_USES,
     )
 
     column: str | None = setting(

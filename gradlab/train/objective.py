@@ -62,6 +62,7 @@ class Objective(nn.Module):
         self.parts = parts or Parts()
         self.projection, self.predictor = self.parts.projection, self.parts.predictor
         self.momentum, self.queue, self.fgsm = self.parts.momentum, self.parts.queue, self.parts.fgsm
+        self.open_share = self.parts.open_share
         self.processes = processes or Processes(0, 1, encoder.device)
         self._groups = groups
         self._autocast = precision == "bfloat16"
@@ -162,7 +163,17 @@ class Objective(nn.Module):
             # Nothing pushes yet: the step leaves the weights as they are.
             loss = 0 * (anchors.sum() + positives.sum())
         else:
-            loss = self.loss(anchors, positives, extra, normalize=True, in_batch_negatives=in_batch)
+            gated = self.open_share is not None and torch.is_grad_enabled()
+            loss = self.loss(
+                anchors,
+                positives,
+                extra,
+                "none" if gated else "mean",
+                normalize=True,
+                in_batch_negatives=in_batch,
+            )
+            if self.open_share is not None and gated:
+                loss = (loss * self.open_share.factors(len(anchors)).to(loss)).mean()
         return Output(loss, anchors, positives, extra, in_batch, ages)
 
     def after_batch(self, output: Output) -> None:
@@ -186,6 +197,8 @@ class Objective(nn.Module):
         """Called after each optimiser step with the last batch's output: the averages follow, keys are queued."""
         if self.momentum is not None:
             self.momentum.update()
+        if self.open_share is not None:
+            self.open_share.step += 1
         if self.queue is not None and self._pending:
             self.queue.enqueue(torch.cat(self._pending))
         self._pending.clear()

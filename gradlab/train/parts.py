@@ -13,6 +13,7 @@ from gradlab.train.config import TrainConfig
 from gradlab.train.fgsm import FGSM, PreviousFGSM
 from gradlab.train.heads import predictor, projection
 from gradlab.train.momentum import Momentum, parse_modules
+from gradlab.train.open_share import OpenShare, read_open_shares
 from gradlab.train.queue import Queue
 
 # What models call the dropout behind their layers.
@@ -33,6 +34,7 @@ class Parts:
         fgsm: perturbs the embeddings of the trained branch, or None.
         augmentation: makes the second view, or None.
         both_views: whether it makes the first one too.
+        open_share: which anchors count, or how much, or None for all of them.
     """
 
     projection: nn.Module = field(default_factory=nn.Identity)
@@ -44,6 +46,7 @@ class Parts:
     fgsm: FGSM | None = None
     augmentation: Augmentation | None = None
     both_views: bool = False
+    open_share: OpenShare | None = None
 
     @classmethod
     def build(cls, config: TrainConfig, encoder: Encoder, head: nn.Module, steps: int) -> Self:
@@ -89,6 +92,9 @@ class Parts:
                 averaged=parse_modules(config.momentum_modules),
                 keys_gradient=config.keys_gradient,
             )
+        if config.open_shares is not None:
+            shares = read_open_shares(config.open_shares, config.seed, steps)
+            parts.open_share = OpenShare(shares, config.open_shares_use, config.seed)
         if config.fgsm:
             previous = config.fgsm_gradient == "previous"
             table = encoder.model.get_input_embeddings()
