@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+import functools
+import inspect
+from collections.abc import Callable, Iterable
+from typing import Any, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class GradlabError(ValueError):
@@ -26,3 +32,39 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """Return ``" Did you mean 'x'?"`` for the closest known name, or an empty string."""
     match = difflib.get_close_matches(name.lower(), list(known), n=1, cutoff=0.5)
     return f" Did you mean {match[0]!r}?" if match else ""
+
+
+def missing(package: str, extra: str) -> GradlabError:
+    """The error of a package that is not installed, with the command that installs it with gradlab's ``extra``."""
+    return GradlabError(
+        f"this needs {package}, which is not installed; it comes with gradlab's extra [{extra}]: "
+        f"pip install '.[{extra}]' in the folder of gradlab"
+    )
+
+
+def names_arguments(
+    hint: Callable[[str, tuple[Any, ...], dict[str, Any]], str] | None = None,
+) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """Decorator of a public function: an unknown keyword argument is one line with the nearest name, no TypeError.
+
+    Args:
+        hint: says where an unknown argument belongs, from its name and what the function was called with; "" if it
+            does not know.
+    """
+
+    def decorate(function: Callable[P, T]) -> Callable[P, T]:
+        known = inspect.signature(function).parameters
+
+        @functools.wraps(function)
+        def call(*args: P.args, **given: P.kwargs) -> T:
+            for name in given:
+                if name not in known:
+                    place = hint(name, args, given) if hint else ""
+                    raise GradlabError(
+                        f"{function.__name__} has no argument {name!r}{place or '.' + nearest(name, known)}"
+                    )
+            return function(*args, **given)
+
+        return call
+
+    return decorate

@@ -53,6 +53,28 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
+def check_writable(path: str | os.PathLike[str], folder: bool = False) -> None:
+    """Say before minutes of work, not after, that its result could not be written; nothing is made.
+
+    Args:
+        path: a file, or with ``folder`` a folder, that is to be written.
+        folder: whether it is to be a folder.
+
+    Raises:
+        GradlabError: it is the other of the two, or lies where nothing can be written.
+    """
+    path = Path(path)
+    existing = next(place for place in (path.absolute(), *path.absolute().parents) if place.exists())
+    if existing == path.absolute() and not folder:
+        existing = existing.parent
+    if path.exists() and path.is_dir() != folder:
+        raise GradlabError(f"cannot write {str(path)!r}: it is a {'file' if folder else 'folder'}")
+    if not existing.is_dir() or not os.access(existing, os.W_OK):
+        raise GradlabError(
+            f"cannot write {str(path)!r}: {str(existing)!r} is no folder that can be written to"
+        )
+
+
 def write_text(path: str | os.PathLike[str], text: str) -> Path:
     """Write ``text`` as UTF-8, atomically."""
     with atomic_path(path) as temporary:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gradlab.cli.commands import Group
-from gradlab.cli.options import data_option, device_option, pooler_option
+from gradlab.cli.options import OutputFolder, data_option, device_option, pooler_option
 
 if TYPE_CHECKING:
     from gradlab.papers.analyses import LengthBias
@@ -39,7 +39,7 @@ def command() -> None:
 def _output(function: Any) -> Any:
     function = click.option("--format", "formats", multiple=True, default=("png",), show_default=True,
                             type=click.Choice(["png", "svg", "pdf"]), help="Picture format; repeatable.")(function)  # fmt: skip
-    return click.option("--output", default="analyses", show_default=True, type=click.Path(path_type=Path),
+    return click.option("--output", default="analyses", show_default=True, type=OutputFolder(),
                         help="Folder to write to; what is there under the same name is replaced.")(function)  # fmt: skip
 
 
@@ -208,7 +208,7 @@ def length_bias(
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
 @pooler_option
 @device_option
-@click.option("--output", default="analyses", show_default=True, type=click.Path(path_type=Path), help="Folder to write to.")  # fmt: skip
+@click.option("--output", default="analyses", show_default=True, type=OutputFolder(), help="Folder to write to.")  # fmt: skip
 def edits(
     models: tuple[str, ...],
     sentences: Path,

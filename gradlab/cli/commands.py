@@ -9,7 +9,7 @@ import sys
 import click
 
 from gradlab._version import __version__
-from gradlab.errors import GradlabError, nearest
+from gradlab.errors import GradlabError, missing, nearest
 
 # What comes with the extra [train], by the names under which it is imported.
 TRAIN_PACKAGES = (
@@ -117,10 +117,7 @@ def _show(error: Exception) -> int:
     elif isinstance(error, GradlabError):
         text = str(error)
     elif isinstance(error, ModuleNotFoundError) and _package(error) in TRAIN_PACKAGES:
-        text = (
-            f"this needs {_package(error)}, which is not installed; it comes with gradlab's extra [train]: "
-            "pip install '.[train]' in the folder of gradlab"
-        )
+        text = str(missing(_package(error), "train"))
     else:
         raise error
     click.echo(f"Error: {text}", err=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from gradlab.cli.options import check_existing
+from gradlab.cli.options import OutputFolder, check_existing
 from gradlab.errors import GradlabError, nearest
 from gradlab.settings import read_assignments
 
@@ -49,7 +49,7 @@ NAME.json (settings, versions); the name tells loss, settings and batch.
     help="Project a loss that is no function of dot products.",
 )
 @click.option("--tolerance", default=1e-4, show_default=True, help="Relative residual that counts as none.")
-@click.option("--output", default="figures", show_default=True, type=click.Path(path_type=Path),
+@click.option("--output", default="figures", show_default=True, type=OutputFolder(),
               help="Folder to write to.")  # fmt: skip
 @click.option("--overwrite", is_flag=True, help="Replace files made with other settings.")
 def command(

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
 import click
 
 from gradlab.cli.options import data_option, device_option, pooler_option
-from gradlab.errors import GradlabError
 
 EPILOG = """\b
 Examples:
@@ -67,12 +65,13 @@ def command(model: str, data: Path, output: Path | None, style: str, **options: 
     """
     from gradlab.evaluate import evaluate, task_names
     from gradlab.evaluate.folder import downstream
+    from gradlab.files import check_writable
 
     # What can be wrong at no cost comes before a model is loaded.
     tasks = task_names([*options.pop("tasks"), *options.pop("more_tasks")] or "sts")
     downstream(data)
     if output is not None:
-        _check_writable(output)
+        check_writable(output)
 
     from gradlab.encoder.model import Encoder
     from gradlab.train.distributed import find_device
@@ -91,12 +90,3 @@ def command(model: str, data: Path, output: Path | None, style: str, **options: 
     click.echo(result.table(style))
     if output is not None:
         click.echo(f"\nWrote {output}")
-
-
-def _check_writable(output: Path) -> None:
-    """Say before minutes of work, not after, that its result could not be written."""
-    existing = next(folder for folder in output.absolute().parents if folder.exists())
-    if not existing.is_dir() or not os.access(existing, os.W_OK):
-        raise GradlabError(
-            f"cannot write {str(output)!r}: {str(existing)!r} is no folder that can be written to"
-        )

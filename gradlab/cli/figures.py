@@ -7,6 +7,8 @@ from pathlib import Path
 
 import click
 
+from gradlab.cli.options import OutputFolder
+
 EPILOG = """\b
 Examples:
   gradlab figures
@@ -34,7 +36,7 @@ written as picture and CSV; captions.md says what was computed and how it differ
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @click.option("--as-published", is_flag=True,
               help="Figures 3 and 4 as the published ones were computed, where that differs from the text.")  # fmt: skip
-@click.option("--output", default="figures", show_default=True, type=click.Path(path_type=Path),
+@click.option("--output", default="figures", show_default=True, type=OutputFolder(),
               help="Folder to write to; figures already there are drawn anew.")  # fmt: skip
 @click.option("--format", "formats", multiple=True, default=("png", "svg"), show_default=True,
               type=click.Choice(["png", "svg", "pdf"]), help="Picture format; repeatable.")  # fmt: skip

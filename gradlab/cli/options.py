@@ -29,6 +29,21 @@ def set_option(function: Any) -> Any:
     )(function)
 
 
+class OutputFolder(click.Path):
+    """A folder to write to, tried when it is given: before anything long, and without making it."""
+
+    def __init__(self) -> None:
+        """A path."""
+        super().__init__(path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The path."""
+        from gradlab.files import check_writable
+
+        check_writable(value, folder=True)
+        return super().convert(value, param, ctx)
+
+
 device_option = click.option(
     "--device", default="auto", show_default=True, help="auto (CUDA if there is one), cpu, cuda or cuda:N."
 )

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from gradlab.cli.options import build_loss, check_existing, loss_option, set_option
+from gradlab.cli.options import OutputFolder, build_loss, check_existing, loss_option, set_option
 
 EPILOG = """\b
 Examples:
@@ -41,7 +41,7 @@ and NAME.json (all settings and versions); the name tells loss, quantity and set
     "--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the draws (monte_carlo)."
 )
 @click.option("--device", default="cpu", show_default=True, help="cpu or cuda (monte_carlo).")
-@click.option("--output", default="figures", show_default=True, type=click.Path(path_type=Path),
+@click.option("--output", default="figures", show_default=True, type=OutputFolder(),
               help="Folder to write to.")  # fmt: skip
 @click.option("--overwrite", is_flag=True, help="Replace files made with other settings.")
 def command(

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from gradlab.cli.options import device_option
+from gradlab.cli.options import OutputFolder, device_option
 from gradlab.errors import GradlabError
 from gradlab.papers.unified.study.settings import PRESETS, StudySettings
 
@@ -83,9 +83,7 @@ _LIGHT = StudySettings.preset("light")
     metavar="SENTEVAL_DIR",
     help="SentEval's data/downstream folder.",
 )
-@click.option(
-    "--output", required=True, type=click.Path(path_type=Path), metavar="DIR", help="The study's folder."
-)
+@click.option("--output", required=True, type=OutputFolder(), metavar="DIR", help="The study's folder.")
 @click.option(
     "--setting",
     type=click.Choice(list(PRESETS)),

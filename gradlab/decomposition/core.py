@@ -17,6 +17,7 @@ from gradlab.errors import GradlabError
 from gradlab.geometry.views import Views, check_views, unit_rows
 from gradlab.gradient.paradigm import check_side
 from gradlab.losses.components import project
+from gradlab.losses.registry import takes_loss
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -30,6 +31,7 @@ TURNED = 256
 UNRELIABLE = 0.01
 
 
+@takes_loss
 def decompose(
     loss_fn: Callable[..., Any] | str,
     anchors: Array,

@@ -14,7 +14,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from gradlab.errors import GradlabError, nearest
+from gradlab.errors import GradlabError, missing, nearest
 
 Selection = Literal["nested", "folds", "dev"]
 """How the regularisation is chosen: on inner folds, on folds of the training set, or on a dev set."""
@@ -243,5 +243,5 @@ def get_classifier(name: str, seed: int = 1111) -> Classifier:
     try:
         import sklearn  # noqa: F401
     except ImportError as error:
-        raise GradlabError("transfer tasks need scikit-learn: pip install 'gradlab[train]'") from error
+        raise missing("scikit-learn", "train") from error
     return AdamLinear(seed) if name == "adam" else Logistic()

@@ -21,7 +21,7 @@ from gradlab.geometry.similarity import Negatives, PairSimilarity
 from gradlab.geometry.views import Views, check_views, unit_rows
 from gradlab.losses.base import Loss, PairLoss
 from gradlab.losses.components import Components, project
-from gradlab.losses.registry import get_loss
+from gradlab.losses.registry import get_loss, takes_loss
 
 if TYPE_CHECKING:
     import torch
@@ -51,6 +51,7 @@ def components(
     in_batch_negatives: bool = True,
     side: str = "anchors",
 ) -> Components: ...
+@takes_loss
 def components(
     loss: str | Loss,
     anchors: Array,
@@ -107,6 +108,7 @@ def check_side(side: str) -> None:
         raise GradlabError(f"side must be 'anchors', 'positives' or 'both', not {side!r}")
 
 
+@takes_loss
 def autograd_gradient(
     loss: str | Loss,
     anchors: Array,

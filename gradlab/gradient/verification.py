@@ -17,7 +17,7 @@ from gradlab.geometry.views import unit_rows
 from gradlab.gradient.paradigm import autograd_gradient, check_side, components, raw_gradient
 from gradlab.losses.base import Loss
 from gradlab.losses.components import Components
-from gradlab.losses.registry import get_loss, loss_names
+from gradlab.losses.registry import get_loss, loss_names, takes_loss
 from gradlab.seeds import random_generator
 
 CONVENTIONS = ("tangent", "raw", "similarity")
@@ -98,6 +98,7 @@ BATCHES: dict[str, Batch] = {
 }
 
 
+@takes_loss
 def verify(
     loss: str | Loss | None = None,
     *,

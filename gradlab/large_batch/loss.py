@@ -15,9 +15,10 @@ from gradlab.large_batch.derivatives import refuse_second_derivatives
 from gradlab.large_batch.evaluation import Evaluation
 from gradlab.large_batch.pair_evaluation import PairEvaluation
 from gradlab.losses.base import Loss, PairLoss, check_reduction, reduce
-from gradlab.losses.registry import get_loss
+from gradlab.losses.registry import get_loss, takes_loss
 
 
+@takes_loss
 def blockwise(loss: str | Loss, block_size: int | None = None) -> BlockwiseLoss:
     """A loss that scales: the same values and gradients, without ever holding all N x K similarities.
 

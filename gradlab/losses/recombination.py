@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from gradlab.errors import names_arguments
 from gradlab.losses.base import Loss
 from gradlab.losses.parts import Gate, Ratio, Weight
 from gradlab.losses.recombined import Recombined
 
 
+@names_arguments()
 def recombine(
     *,
     gate: Any,

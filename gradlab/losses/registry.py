@@ -6,9 +6,9 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from gradlab.errors import GradlabError, nearest
+from gradlab.errors import GradlabError, names_arguments, nearest
 from gradlab.losses.base import Loss
-from gradlab.settings import parse_settings
+from gradlab.settings import declarations, parse_settings
 from gradlab.settings.registry import Registry
 
 _registry: Registry[Loss] = Registry("a loss", "gradlab.losses", order=lambda cls: cls.table_order)
@@ -71,6 +71,21 @@ def get_loss(name: str | Loss, *, preset: str | None = None, **hyperparameters: 
     cls = type(name)
     own = {field.name: getattr(name, field.name) for field in dataclasses.fields(name)}
     return _build(cls, own, ({} if preset is None else _preset(cls, preset)) | hyperparameters)
+
+
+def _belongs_to_loss(name: str, args: tuple[Any, ...], given: dict[str, Any]) -> str:
+    loss = args[0] if args else given.get("loss")
+    if not isinstance(loss, (str, Loss)):
+        return ""
+    known = get_loss(loss)
+    if name not in declarations(type(known)):
+        return ""
+    shown = repr(loss) if isinstance(loss, str) else known.name
+    return f"; it is a hyper-parameter of the loss: gradlab.get_loss({shown}, {name}={given[name]!r})"
+
+
+takes_loss = names_arguments(_belongs_to_loss)
+"""Decorator of a public function of a loss: an unknown keyword is told in one line, see `names_arguments`."""
 
 
 def read_loss(name: str, texts: Mapping[str, str]) -> Loss:

@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import Tensor
 
-from gradlab.errors import GradlabError
+from gradlab.errors import GradlabError, names_arguments
 from gradlab.monitor.measurement import Snapshot
 from gradlab.monitor.watcher import Watcher
 
@@ -55,6 +55,7 @@ def _first_tensors(*args: Any, **kwargs: Any) -> list[Tensor]:
     return tensors[:3]
 
 
+@names_arguments()
 def watch(
     target: Any = None,
     *,
@@ -95,6 +96,11 @@ def watch(
     """
     from gradlab.monitor import trainers
 
+    if target is None and loss is None and output is None:
+        raise GradlabError(
+            "watch wants what to watch: a Trainer; the loss of a loop of your own, to be called in its place; or "
+            "loss='infonce', say, for batches that you pass to observe"
+        )
     if trainers.is_trainer(target):
         return trainers.attach(target, views=views, loss=loss, every=every, output=output)
     if isinstance(views, str) or (views is not None and not callable(views)):

@@ -6,7 +6,7 @@ import dataclasses
 import math
 from typing import Any
 
-from gradlab.errors import GradlabError
+from gradlab.errors import GradlabError, missing
 from gradlab.losses.base import Loss
 from gradlab.losses.registry import get_loss
 from gradlab.plotting.heatmap import describe, heatmap
@@ -76,9 +76,7 @@ def explore(loss: str | Loss = "arccon", grid: int = 100) -> LiveHeatmap:
         from IPython.display import display
         from threadpoolctl import ThreadpoolController
     except ImportError as error:
-        raise GradlabError(
-            f"sliders need {error.name}; install it with: pip install 'gradlab[notebooks]'"
-        ) from error
+        raise missing(str(error.name), "notebooks") from error
     live = LiveHeatmap(loss, grid)
     sliders = _sliders(live.loss, ipywidgets)
     display(ipywidgets.VBox(list(sliders.values())))

@@ -10,7 +10,7 @@ from gradlab.errors import GradlabError, nearest
 from gradlab.geometry.similarity import Negatives, PairSimilarity
 from gradlab.losses.base import Loss, PairLoss
 from gradlab.losses.gates import ConstantGate, ExactGate, SoftGate
-from gradlab.losses.registry import get_loss
+from gradlab.losses.registry import get_loss, takes_loss
 from gradlab.seeds import random_generator
 from gradlab.simulation import exact, monte_carlo
 from gradlab.simulation.result import SimulationResult
@@ -20,6 +20,7 @@ QUANTITIES = ("gradient_dissipation", "hardest_share", "ratio")
 ENGINES = ("exact", "monte_carlo")
 
 
+@takes_loss
 def simulate(
     loss: str | Loss,
     quantity: str = "gradient_dissipation",

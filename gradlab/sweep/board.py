@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from gradlab.errors import GradlabError
+from gradlab.errors import GradlabError, missing
 from gradlab.sweep.mutex import exclusive
 from gradlab.sweep.settings import Settings, content_of
 from gradlab.sweep.spec import Point, Spec
@@ -83,7 +83,7 @@ class Board:
         try:
             import optuna
         except ImportError as error:
-            raise GradlabError("sweeps need Optuna; install it with: pip install 'gradlab[sweep]'") from error
+            raise missing("Optuna", "sweep") from error
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         self._optuna = optuna
         with self._lock():  # two workers would make the tables at the same moment

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from gradlab.errors import GradlabError, reason
-from gradlab.files import versions, write_json
+from gradlab.files import check_writable, versions, write_json
 from gradlab.folders import recover_folder
 from gradlab.train.config import TrainConfig
 from gradlab.train.machine import Precision
@@ -83,6 +83,7 @@ class RunFolder:
             )
         if self.path.exists() and not self.path.is_dir():
             raise GradlabError(f"{str(self.path)!r} is a file; --output is a folder")
+        check_writable(self.path, folder=True)
 
     def check_same(self, config: TrainConfig, data_hash: str) -> None:
         """Raise GradlabError unless the run here has this configuration and these data."""

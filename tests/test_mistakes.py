@@ -1,0 +1,213 @@
+"""Mistakes that users make, each answered in one line that says what would be right."""
+
+from __future__ import annotations
+
+import builtins
+import inspect
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from click.testing import CliRunner
+
+import gradlab
+from gradlab.cli.commands import cli
+from gradlab.decomposition.matching import nearest_losses
+from gradlab.gradient.verification import paired_batch
+from gradlab.train.config import TrainConfig
+
+ROWS = np.eye(3)
+RUN = {"model": "m", "train_file": "f", "output": "o"}
+
+
+def plain(anchors: Any, positives: Any) -> Any:
+    return (anchors * positives).sum()
+
+
+@pytest.mark.parametrize(
+    ("call", "answer"),
+    [
+        (
+            lambda: TrainConfig(**RUN, learning_rte=1),
+            "unknown setting 'learning_rte'. Did you mean 'learning_rate'?",
+        ),
+        (
+            lambda: TrainConfig(**RUN, loss_settings={"temprature": 1}),
+            "unknown hyper-parameter 'temprature'; infonce has: temperature. Did you mean 'temperature'?",
+        ),
+        (
+            lambda: gradlab.simulate("arccon", temperature=0.1),
+            "simulate has no argument 'temperature'; it is a hyper-parameter of the loss: "
+            "gradlab.get_loss('arccon', temperature=0.1)",
+        ),
+        (
+            lambda: gradlab.simulate(loss="arccon", gird=5),
+            "simulate has no argument 'gird'. Did you mean 'grid'?",
+        ),
+        (
+            lambda: gradlab.components(gradlab.get_loss("mpt"), ROWS, ROWS, margin=0.3),
+            "components has no argument 'margin'; it is a hyper-parameter of the loss: gradlab.get_loss(mpt, margin=0.3)",
+        ),
+        (
+            lambda: gradlab.components("mpt", ROWS, ROWS, normalise=True),
+            "components has no argument 'normalise'. Did you mean 'normalize'?",
+        ),
+        (
+            lambda: gradlab.decompose(plain, ROWS, ROWS, tolerence=1),
+            "decompose has no argument 'tolerence'. Did you mean 'tolerance'?",
+        ),
+        (
+            lambda: gradlab.recombine(gate=1, wieght=1, ratio=1),
+            "recombine has no argument 'wieght'. Did you mean 'weight'?",
+        ),
+        (
+            lambda: gradlab.watch(ouput="x"),
+            "watch has no argument 'ouput'. Did you mean 'output'?",
+        ),
+        (
+            gradlab.watch,
+            "watch wants what to watch: a Trainer; the loss of a loop of your own, to be called in its place; or "
+            "loss='infonce', say, for batches that you pass to observe",
+        ),
+        *(
+            (
+                make,
+                "a loss is wanted, by its name such as 'infonce' or as an object of gradlab.Loss, not a function; "
+                "gradlab.decompose takes any function of two views",
+            )
+            for make in (
+                lambda: gradlab.get_loss(plain),
+                lambda: gradlab.blockwise(plain),
+                lambda: gradlab.simulate(plain),
+                lambda: gradlab.components(plain, ROWS, ROWS),
+            )
+        ),
+    ],
+)  # fmt: skip
+def test_one_line_says_what_would_be_right(call: Callable[[], Any], answer: str) -> None:
+    with pytest.raises(gradlab.GradlabError) as caught:
+        call()
+    assert str(caught.value) == answer
+
+
+def test_a_training_of_an_unknown_loss_is_refused_when_it_is_configured() -> None:
+    with pytest.raises(gradlab.GradlabError, match=r"^unknown loss 'infonc'; .*Did you mean 'infonce'\?$"):
+        TrainConfig(**RUN, loss="infonc")
+
+
+def test_functions_keep_their_names_and_arguments() -> None:
+    assert gradlab.simulate.__name__ == "simulate"
+    assert list(inspect.signature(gradlab.simulate).parameters)[:3] == ["loss", "quantity", "engine"]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["simulate", "--loss", "infonce"],
+        ["decompose", "infonce"],
+        ["figures"],
+        ["analyse", "distance", "nowhere"],
+        ["study", "--model", "m", "--train-file", "f", "--sts", "s"],
+        ["evaluate", "--model", "m", "--data", "d"],
+    ],
+)
+def test_the_output_is_tried_before_anything_else(
+    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.chdir(tmp_path)
+    given = "file/below" if command[0] != "evaluate" else "file/below/scores.json"
+    if command[0] == "evaluate":  # the data come first, at no cost
+        monkeypatch.setattr("gradlab.evaluate.folder.downstream", str)
+    result = CliRunner().invoke(cli, [*command, "--output", given], standalone_mode=False)
+    assert isinstance(result.exception, gradlab.GradlabError)
+    assert str(result.exception).startswith(f"cannot write '{given}': ")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_run_folder_that_cannot_be_made_is_told_before_the_model_is_loaded(tmp_path: Path) -> None:
+    from gradlab.train import train
+
+    (tmp_path / "file").write_text("")
+    (tmp_path / "sentences").write_text("one\ntwo\n")
+    config = TrainConfig("no-such-model", str(tmp_path / "sentences"), str(tmp_path / "file" / "run"))
+    with pytest.raises(
+        gradlab.GradlabError, match=r"^cannot write '.*run': '.*file' is no folder that can be"
+    ):
+        train(config)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_without_permission_is_told(tmp_path: Path) -> None:
+    from gradlab.files import check_writable
+
+    tmp_path.chmod(0o500)
+    with pytest.raises(gradlab.GradlabError, match="no folder that can be written to"):
+        check_writable(tmp_path / "results", folder=True)
+
+
+@pytest.mark.parametrize(
+    ("module", "call", "answer"),
+    [
+        (
+            "optuna",
+            lambda: __import__("gradlab.sweep.board").sweep.board.Board(None, ""),
+            "this needs Optuna, which is not installed; it comes with gradlab's extra [sweep]: "
+            "pip install '.[sweep]' in the folder of gradlab",
+        ),
+        (
+            "sklearn",
+            lambda: __import__("gradlab.evaluate.classifiers").evaluate.classifiers.get_classifier("adam"),
+            "this needs scikit-learn, which is not installed; it comes with gradlab's extra [train]: "
+            "pip install '.[train]' in the folder of gradlab",
+        ),
+        (
+            "ipywidgets",
+            lambda: __import__("gradlab.plotting.live").plotting.live.explore("infonce"),
+            "this needs ipywidgets, which is not installed; it comes with gradlab's extra [notebooks]: "
+            "pip install '.[notebooks]' in the folder of gradlab",
+        ),
+    ],
+)
+def test_what_is_missing_is_named_as_it_is_installed(
+    module: str, call: Callable[[], Any], answer: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usual = builtins.__import__
+
+    def absent(name: str, *args: Any, **options: Any) -> Any:
+        if name.partition(".")[0] == module:
+            raise ModuleNotFoundError(f"No module named {module!r}", name=module)
+        return usual(name, *args, **options)
+
+    monkeypatch.delitem(sys.modules, module, raising=False)
+    monkeypatch.setattr(builtins, "__import__", absent)
+    with pytest.raises(gradlab.GradlabError) as caught:
+        call()
+    assert str(caught.value) == answer
+
+
+def test_infonce_in_single_precision_is_named_infonce() -> None:
+    """ArcCon with a margin of 2e-8 is nearer by a rounding error."""
+
+    def loss(anchors: torch.Tensor, positives: torch.Tensor) -> torch.Tensor:
+        scores = (
+            torch.nn.functional.normalize(anchors.float())
+            @ torch.nn.functional.normalize(positives.float()).T
+        )
+        return torch.nn.functional.cross_entropy(scores / 0.01, torch.arange(len(anchors)))
+
+    found = gradlab.decompose(loss, *paired_batch(np.random.default_rng(0), 32, 64), normalize=True)
+    first, second = nearest_losses(found)[:2]
+    assert second.mismatch < first.mismatch  # or this says nothing
+    assert (first.loss.name, second.loss.name) == ("infonce", "arccon")
+    assert abs(second.loss.margin) < 1e-6
+
+
+def test_arccon_is_still_named_arccon() -> None:
+    found = gradlab.decompose("arccon", *paired_batch(np.random.default_rng(0), 16, 32), normalize=True)
+    assert nearest_losses(found)[0].loss.name == "arccon"
