@@ -30,7 +30,7 @@ Nothing but text files is read from the data folder; the field gets them with Se
 @click.option(
     "--tasks", multiple=True, metavar="sts|transfer|all|NAME...", help="What to evaluate.  [default: sts]"
 )
-@click.argument("more_tasks", nargs=-1, metavar="")
+@click.argument("more_tasks", nargs=-1, metavar="[TASK]...")
 @pooler_option
 @click.option(
     "--max-length", type=click.IntRange(2), help="Tokens read of a sentence.  [default: the model's limit]"

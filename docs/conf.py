@@ -1,0 +1,89 @@
+"""The site: ``sphinx-build -W -c docs . build/site`` from the top of the repository.
+
+The source directory is the repository, so that a link from a page to a figure or a notebook is the same file for a
+reader of the repository and for the site.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from gradlab._version import __version__  # noqa: E402
+
+project, author, release = "gradlab", "The gradlab authors", __version__
+copyright = author
+root_doc = "docs/index"
+include_patterns = [
+    "docs/**",
+    "notebooks/*.ipynb",
+    "figures/captions.md",
+    "figures/study/report.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+]
+exclude_patterns = ["docs/_templates", "docs/_static"]
+
+extensions = [
+    "myst_nb",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.intersphinx",
+    "sphinx.ext.napoleon",
+    "sphinx_click",
+    "sphinx_copybutton",
+    "sphinx-mathjax-offline",
+]
+# Other projects' inventories come from the network: without one their names stay plain.
+online = os.environ.get("READTHEDOCS") or os.environ.get("GRADLAB_DOCS_ONLINE")
+intersphinx_mapping = (
+    {
+        "python": ("https://docs.python.org/3", None),
+        "numpy": ("https://numpy.org/doc/stable", None),
+        "torch": ("https://docs.pytorch.org/docs/stable", None),
+        "matplotlib": ("https://matplotlib.org/stable", None),
+    }
+    if online
+    else {}
+)
+
+# Names in single backticks are Python objects where there is one of that name.
+default_role = "py:obj"
+autosummary_generate = True
+autosummary_ignore_module_all = False
+autodoc_member_order = "bysource"
+autodoc_typehints = "signature"
+autodoc_default_options = {"members": True, "show-inheritance": True}
+napoleon_google_docstring = True
+napoleon_numpy_docstring = False
+napoleon_use_ivar = True
+
+nb_execution_mode = "off"  # the notebooks are committed with their output, and executed by the tests
+nb_merge_streams = True
+myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
+myst_fence_as_directive = ["math"]
+myst_heading_anchors = 4
+suppress_warnings = [
+    "myst.header",  # notebooks begin where their tutorial does
+    "mystnb.unknown_mime_type",  # sliders live in a running notebook only
+]
+
+html_theme = "pydata_sphinx_theme"
+html_title = "gradlab"
+html_static_path = ["_static"]
+html_extra_path = ["_static/root"]
+html_css_files = ["site.css"]
+templates_path = ["_templates"]
+html_sidebars = {"docs/index": []}
+html_theme_options = {
+    "navigation_with_keys": False,
+    "header_links_before_dropdown": 6,
+    "show_toc_level": 2,
+    "footer_start": ["copyright"],
+    "footer_end": [],
+    "secondary_sidebar_items": ["page-toc"],
+}
