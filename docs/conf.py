@@ -62,6 +62,8 @@ napoleon_google_docstring = True
 napoleon_numpy_docstring = False
 napoleon_use_ivar = True
 
+smartquotes = False  # they make a dash of two hyphens
+
 nb_execution_mode = "off"  # the notebooks are committed with their output, and executed by the tests
 nb_merge_streams = True
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]

@@ -143,7 +143,7 @@ def test_usage_errors_are_one_line_and_exit_2(
 
 def test_no_command_shows_the_help(run) -> None:
     _, out, err = run()
-    assert "Commands:" in out + err
+    assert "Understand a loss:" in out + err
     assert "Error" not in out + err
 
 

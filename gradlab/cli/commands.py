@@ -22,21 +22,30 @@ TRAIN_PACKAGES = (
     "transformers",
 )
 
-# name -> (module under gradlab.cli, one line for `gradlab --help`). Nothing here is imported until it is called.
-COMMANDS = {
-    "losses": ("losses", "List the losses: formula, hyper-parameters, defaults, paper."),
-    "simulate": ("simulate", "Simulate a component of a loss over angle distributions."),
-    "figures": ("figures", "Draw the figures of the unified-gradient paper that need no training."),
-    "verify": ("verify", "Compare every closed form with autograd."),
-    "decompose": ("decompose", "Find the components of any loss from its gradients."),
-    "audit": ("audit", "Check a loss's gradient on several processes against one."),
-    "train": ("train", "Fine-tune an encoder with any loss, measuring its gradient on the way."),
-    "analyse": ("analyse", "Analyse queues, momentum branches, length bias and spectra."),
-    "sweep": ("sweep", "Train over grids and seeds of any settings, with several workers."),
-    "report": ("report", "Show a training run as one page: verdicts, curves, histograms."),
-    "evaluate": ("evaluate", "Evaluate an encoder on STS and transfer tasks."),
-    "study": ("study", "Check the three conjectures of the paper on encoders trained for it."),
+# heading -> name -> (module under gradlab.cli, one line for `gradlab --help`). Nothing is imported until it is called.
+GROUPS = {
+    "Understand a loss": {
+        "losses": ("losses", "List the losses: formula, hyper-parameters, defaults, paper."),
+        "simulate": ("simulate", "Simulate a component of a loss over angle distributions."),
+        "decompose": ("decompose", "Find the components of any loss from its gradients."),
+        "verify": ("verify", "Compare every closed form with autograd."),
+        "audit": ("audit", "Check a loss's gradient on several processes against one."),
+    },
+    "Train and watch": {
+        "train": ("train", "Fine-tune an encoder with any loss, measuring its gradient on the way."),
+        "sweep": ("sweep", "Train over grids and seeds of any settings, with several workers."),
+        "report": ("report", "Show training runs as one page: verdicts, curves, histograms."),
+        "evaluate": ("evaluate", "Evaluate an encoder on STS and transfer tasks."),
+    },
+    "Look at data and runs": {
+        "analyse": ("analyse", "Analyse queues, momentum branches, length bias and spectra."),
+    },
+    "Reproduce the papers": {
+        "figures": ("figures", "Draw the figures of the unified-gradient paper that need no training."),
+        "study": ("study", "Check the three conjectures of the paper on encoders trained for it."),
+    },
 }
+COMMANDS = {name: entry for group in GROUPS.values() for name, entry in group.items()}
 
 EPILOG = """\b
 Examples:
@@ -72,11 +81,14 @@ class LazyGroup(Group):
         if name not in COMMANDS:
             return None
         module = importlib.import_module(f"gradlab.cli.{COMMANDS[name][0]}")
+        module.command.name = name  # every module calls its own `command`
         return module.command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+        width = max(map(len, COMMANDS))
+        for heading, commands in GROUPS.items():
+            with formatter.section(heading):
+                formatter.write_dl([(name.ljust(width), text) for name, (_, text) in commands.items()])
 
 
 @click.group(cls=LazyGroup, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
