@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from array_api_compat import array_namespace, is_numpy_array, is_torch_array
 
 from gradlab.arrays import Array, detach
 from gradlab.errors import GradlabError
+from gradlab.geometry.candidates import USUAL, Candidates, pooled
 from gradlab.geometry.similarity import Negatives, PairSimilarity
 
 # How far a row's norm may be from 1: about sixteen roundings of a norm in that dtype.
@@ -26,17 +27,54 @@ class Views:
         positives: (N, D), the rows ``h_i'`` of the other view.
         extra_negatives: (M, D) or None: negatives of every anchor, such as a queue's.
         in_batch_negatives: whether the other sentences of the batch are negatives.
+        owners: (M,) integers or None: the row of the sentence whose hard negative each extra negative is, -1 for none.
+        guide: embeddings of the same sentences by another model, or None.
+        mask: (N, N) or (N, N + M) booleans, pairs of sentences that are no negatives of each other, or None.
+        sentences: (N,) whole numbers by which the sentences are known outside of the batch, or None.
+        candidates: what else is a negative, or is none.
+
+    Owners, guide, mask and sentences are there for combinators that ask for them.
     """
 
     anchors: Array
     positives: Array
     extra_negatives: Array | None = None
     in_batch_negatives: bool = True
+    owners: Array | None = None
+    guide: Views | None = None
+    mask: Array | None = None
+    sentences: Array | None = None
+    candidates: Candidates = USUAL
 
     @functools.cached_property
     def positive(self) -> PairSimilarity:
         """Anchor i to its own positive, (N,), by chords."""
-        return PairSimilarity.from_vectors(self.anchors, self.positives)
+        return self.pair(self.anchors, self.positives)
+
+    @functools.cached_property
+    def negatives(self) -> Negatives:
+        """Anchor i to all its `candidates`, (N, K); -inf where a column is no negative."""
+        return self.other_view if self.candidates.are_usual else pooled(self)
+
+    @property
+    def owned(self) -> Array:
+        """Whether extra negative k is a hard negative of sentence i, (N, M).
+
+        Raises:
+            GradlabError: nobody has said whose the extra negatives are.
+        """
+        if self.owners is None:
+            raise GradlabError("whose hard negatives the extra negatives are is not known; give their owners")
+        rows = array_namespace(self.anchors).arange(self.anchors.shape[0], device=self.anchors.device)
+        return rows[:, None] == self.owners
+
+    def pair(self, first: Array, second: Array) -> PairSimilarity:
+        """Rows (B, D) to rows (B, D), by chords, (B,)."""
+        return PairSimilarity.from_vectors(first, second)
+
+    def products(self, first: Array, second: Array) -> Array:
+        """All dot products of rows (N, D) and (K, D), (N, K)."""
+        return first @ second.T
 
     @functools.cached_property
     def negative_vectors(self) -> Array:
@@ -98,7 +136,18 @@ class Views:
 
     def exchanged(self) -> Views:
         """The same batch with its views exchanged: the positives are the anchors."""
-        return dataclasses.replace(self, anchors=self.positives, positives=self.anchors)
+        guide = None if self.guide is None else self.guide.exchanged()
+        return dataclasses.replace(self, anchors=self.positives, positives=self.anchors, guide=guide)
+
+    def without_extra_negatives(self) -> Views:
+        """The same batch alone."""
+        guide = None if self.guide is None else self.guide.without_extra_negatives()
+        mask = None if self.mask is None else self.mask[:, : self.anchors.shape[0]]
+        return dataclasses.replace(self, extra_negatives=None, owners=None, guide=guide, mask=mask)
+
+    def with_candidates(self, **changes: Any) -> Views:
+        """The same batch with other `candidates`."""
+        return dataclasses.replace(self, candidates=dataclasses.replace(self.candidates, **changes))
 
     def with_fixed_positives(self) -> Views:
         """The same views with the other view and the extra negatives held fixed: no gradient reaches them."""
@@ -119,6 +168,10 @@ def check_views(
     *,
     normalize: bool = False,
     in_batch_negatives: bool = True,
+    owners: Array | None = None,
+    guide: Sequence[Array] | None = None,
+    mask: Array | None = None,
+    sentences: Array | None = None,
 ) -> Views:
     """Check two views of a batch and return them as `Views`.
 
@@ -128,9 +181,15 @@ def check_views(
         extra_negatives: (M, D) or None.
         normalize: divide every row by its norm instead of asking for unit rows.
         in_batch_negatives: whether the other sentences of the batch are negatives.
+        owners: (M,) whole numbers: the row of the sentence whose hard negative each extra negative is, -1 for none.
+        guide: embeddings of the same sentences by another model, of any length and dimension: anchors, positives and, where
+            there are, extra negatives.
+        mask: (N, N) or (N, N + M) booleans, True where sentence j (or an extra negative) is no negative of sentence i.
+        sentences: (N,) whole numbers by which the sentences are known outside of the batch.
 
     Raises:
-        GradlabError: wrong kind, shape or dtype; NaN; zero rows; rows that are not unit-norm; no negatives.
+        GradlabError: wrong kind, shape or dtype; NaN; zero rows; rows that are not unit-norm; no negatives; owners, guide, mask
+            or sentences of another batch.
     """
     named = {"anchors": anchors, "positives": positives}
     if extra_negatives is not None:
@@ -154,7 +213,75 @@ def check_views(
             f"a batch of {anchors.shape[0]} leaves no negatives; give at least 2 sentences or extra_negatives"
         )
     checked = [_check_norms(name, rows, normalize) for name, rows in named.items()]
-    return Views(checked[0], checked[1], checked[2] if len(checked) == 3 else None, in_batch_negatives)
+    extra = checked[2] if len(checked) == 3 else None
+    return Views(
+        checked[0],
+        checked[1],
+        extra,
+        in_batch_negatives,
+        None if owners is None else _check_owners(owners, anchors, extra),
+        None if guide is None else _check_guide(guide, anchors, extra),
+        None if mask is None else _check_mask(mask, anchors, extra),
+        None if sentences is None else _check_sentences(sentences, anchors),
+    )
+
+
+def _check_guide(guide: Sequence[Array], anchors: Array, extra_negatives: Array | None) -> Views:
+    wanted = [anchors.shape[0]] * 2 + ([] if extra_negatives is None else [extra_negatives.shape[0]])
+    names = ("anchors", "positives", "extra_negatives")
+    if len(guide) != len(wanted):
+        raise GradlabError(
+            f"the guide must be embeddings of {', '.join(names[: len(wanted)])}, not of {len(guide)} columns"
+        )
+    for name, rows, count in zip(names, guide, wanted, strict=False):
+        _check_kind(f"the guide's {name}", rows, guide[0])
+        if rows.shape[0] != count or rows.shape[1] != guide[0].shape[1]:
+            raise GradlabError(
+                f"the guide's {name} have shape {tuple(rows.shape)}, but the batch has {count} {name}; give the "
+                "guide's embeddings of the same batch"
+            )
+    checked = [
+        _check_norms(f"the guide's {name}", rows, True) for name, rows in zip(names, guide, strict=False)
+    ]
+    return Views(checked[0], checked[1], checked[2] if len(checked) == 3 else None)
+
+
+def _check_mask(mask: Any, anchors: Array, extra_negatives: Array | None) -> Array:
+    xp = array_namespace(anchors)
+    found = xp.asarray(mask, device=anchors.device)
+    n, extra = anchors.shape[0], 0 if extra_negatives is None else extra_negatives.shape[0]
+    if found.dtype != xp.bool or tuple(found.shape) not in {(n, n), (n, n + extra)}:
+        columns = f"({n}, {n})" + (f" or ({n}, {n + extra})" if extra else "")
+        raise GradlabError(
+            f"mask must be booleans of shape {columns}, not {_dtype_name(found)} of shape {tuple(found.shape)}"
+        )
+    return found
+
+
+def _check_sentences(sentences: Any, anchors: Array) -> Array:
+    xp = array_namespace(anchors)
+    found = xp.asarray(sentences, device=anchors.device)
+    if tuple(found.shape) != (anchors.shape[0],) or not xp.isdtype(found.dtype, "integral"):
+        raise GradlabError(
+            f"sentences must be {anchors.shape[0]} whole numbers, one for each row of the batch, not "
+            f"{_dtype_name(found)} of shape {tuple(found.shape)}"
+        )
+    return found
+
+
+def _check_owners(owners: Any, anchors: Array, extra_negatives: Array | None) -> Array:
+    xp = array_namespace(anchors)
+    count = 0 if extra_negatives is None else extra_negatives.shape[0]
+    found = xp.asarray(owners, device=anchors.device)
+    if tuple(found.shape) != (count,):
+        raise GradlabError(
+            f"owners have shape {tuple(found.shape)}, but there are {count} extra negatives; give one row number for each"
+        )
+    if xp.isdtype(found.dtype, "integral") and bool(xp.all((found >= -1) & (found < anchors.shape[0]))):
+        return found
+    raise GradlabError(
+        f"owners must be row numbers from 0 to {anchors.shape[0] - 1}, or -1 for extra negatives of nobody"
+    )
 
 
 def _check_kind(name: str, rows: Any, like: Any) -> None:

@@ -118,7 +118,8 @@ def gradient_statistics(gradient: Components) -> dict[str, float]:
         at least :data:`ACTIVE`; over these, ``hardest_share``: mean of ``max_j |W_ij| / Σ_j |W_ij|``, and ``ratio``
         and ``ratio_median`` (NaN where no anchor is active); ``uniform_share``: the share that each of an anchor's
         negatives, the extra ones included, would have if all weighed the same; and where ``gradient`` was computed
-        with ``side="both"``, those of :func:`two_sided_statistics`.
+        with ``side="both"``, those of :func:`two_sided_statistics`; and what the loss itself counts, such as ``masked_pairs``
+        and ``without_negatives`` of a mask.
     """
     xp = array_namespace(gradient.weight)
     dissipation = gradient.gradient_dissipation
@@ -135,6 +136,7 @@ def gradient_statistics(gradient: Components) -> dict[str, float]:
         "ratio": _mean(xp, ratio),
         "ratio_median": _finite_median(xp, ratio),
         **(two_sided_statistics(gradient, gradient.counterpart) if gradient.counterpart else {}),
+        **gradient.statistics,
     }
 
 
@@ -216,6 +218,7 @@ def diagnose(
     *,
     normalize: bool = False,
     in_batch_negatives: bool = True,
+    **context: Any,
 ) -> dict[str, float]:
     """All statistics of a loss on two views of a batch.
 
@@ -225,6 +228,7 @@ def diagnose(
         extra_negatives: (M, D) unit rows or None.
         normalize: divide rows by their norms first.
         in_batch_negatives: False takes negatives from ``extra_negatives`` only.
+        **context: as in :func:`gradlab.components`.
 
     Returns:
         those of :func:`batch_statistics`.
@@ -242,6 +246,7 @@ def diagnose(
         views.extra_negatives,
         in_batch_negatives=in_batch_negatives,
         side="both",
+        **context,
     )
     return batch_statistics(views.anchors, views.positives, gradient)
 

@@ -13,7 +13,7 @@ import dataclasses
 import functools
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from array_api_compat import is_torch_array
+from array_api_compat import is_numpy_array, is_torch_array
 
 from gradlab.arrays import Array, detach, reciprocal
 from gradlab.errors import GradlabError
@@ -39,6 +39,7 @@ def components(  # type: ignore[overload-overlap]
     normalize: bool = False,
     in_batch_negatives: bool = True,
     side: Literal["both"],
+    **context: Any,
 ) -> tuple[Components, Components]: ...
 @overload
 def components(
@@ -50,6 +51,7 @@ def components(
     normalize: bool = False,
     in_batch_negatives: bool = True,
     side: str = "anchors",
+    **context: Any,
 ) -> Components: ...
 @takes_loss
 def components(
@@ -61,6 +63,7 @@ def components(
     normalize: bool = False,
     in_batch_negatives: bool = True,
     side: str = "anchors",
+    **context: Any,
 ) -> Any:
     """Gradient dissipation, weight and ratio of a loss on two views, in closed form.
 
@@ -73,6 +76,8 @@ def components(
         in_batch_negatives: False takes negatives from ``extra_negatives`` only.
         side: the view whose gradient it is: ``"anchors"``, ``"positives"`` or ``"both"``. The positives are moved too,
             by the pull towards their anchors and as negatives of the other anchors.
+        **context: what some combinators ask for: ``owners``, ``guide``, ``mask``, ``sentences``; see
+            `gradlab.geometry.views.check_views`.
 
     Returns:
         `Components`: ``gradient_dissipation`` (N,), ``weight`` (N, K), ``ratio`` (N,) and ``gradient()``
@@ -94,7 +99,12 @@ def components(
     """
     check_side(side)
     views = check_views(
-        anchors, positives, extra_negatives, normalize=normalize, in_batch_negatives=in_batch_negatives
+        anchors,
+        positives,
+        extra_negatives,
+        normalize=normalize,
+        in_batch_negatives=in_batch_negatives,
+        **context,
     )
     if side == "anchors":
         return get_loss(loss).components_of(views)
@@ -119,6 +129,7 @@ def autograd_gradient(
     normalize: bool = False,
     in_batch_negatives: bool = True,
     side: str = "anchors",
+    **context: Any,
 ) -> Any:
     """The gradient that `components` states in closed form, by automatic differentiation of the value.
 
@@ -132,6 +143,7 @@ def autograd_gradient(
         normalize: divide rows by their norms first.
         in_batch_negatives: False takes negatives from ``extra_negatives`` only.
         side: ``"anchors"``, ``"positives"`` or ``"both"``, as in `components`.
+        **context: as in `components`.
 
     Returns:
         (N, D), of the same kind, dtype and device as ``anchors``; for both sides a pair.
@@ -140,7 +152,12 @@ def autograd_gradient(
         GradlabError: as `components`.
     """
     views = check_views(
-        anchors, positives, extra_negatives, normalize=normalize, in_batch_negatives=in_batch_negatives
+        anchors,
+        positives,
+        extra_negatives,
+        normalize=normalize,
+        in_batch_negatives=in_batch_negatives,
+        **context,
     )
     kind = Views if tangent else DotProductViews
     return _differentiate(get_loss(loss), views, side, kind, tangent=tangent)
@@ -199,9 +216,8 @@ def _differentiate(
             name: leaves.get(name, row) if lengths is None or name not in leaves else unit_rows(leaves[name])
             for name, row in unit.items()
         }
-        differentiated = dataclasses.replace(
-            kind(given.anchors, given.positives, given.extra_negatives, given.in_batch_negatives), **seen
-        )
+        fields = {field.name: getattr(given, field.name) for field in dataclasses.fields(Views)}
+        differentiated = kind(**fields | seen)
         total = loss.value_of(differentiated).sum()
         found: list[Any] = [None] * len(leaves)
         if total.requires_grad:  # not where the side is fixed
@@ -250,10 +266,9 @@ def autograd_split(
 class DotProductViews(Views):
     """Views whose cosines differentiate as plain dot products, their values still measured by chords."""
 
-    @functools.cached_property
-    def positive(self) -> PairSimilarity:
-        """Anchor i to its positive, (N,)."""
-        return _as_dot_product(self.anchors, self.positives)
+    def pair(self, first: Array, second: Array) -> PairSimilarity:
+        """Rows to rows, (B,)."""
+        return _as_dot_product(first, second)
 
     @functools.cached_property
     def other_view(self) -> Negatives:
@@ -271,7 +286,7 @@ class DotProductViews(Views):
         return self._flat(super().same_view_fixed, detach(self.anchors))
 
     def _flat(self, negatives: Negatives, vectors: Array) -> Negatives:
-        return Negatives(negatives.cosine, lambda index: _as_dot_product(self.anchors, vectors[index]))
+        return Negatives(negatives.cosine, lambda index: self.pair(self.anchors, vectors[index]))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -312,7 +327,10 @@ def _as_torch(views: Views) -> Views:
         return views
     import torch
 
-    extra = None if views.extra_negatives is None else torch.from_numpy(views.extra_negatives)
-    return Views(
-        torch.from_numpy(views.anchors), torch.from_numpy(views.positives), extra, views.in_batch_negatives
-    )
+    converted: dict[str, Any] = {}
+    for field in dataclasses.fields(views):
+        value = getattr(views, field.name)
+        if isinstance(value, Views):
+            value = _as_torch(value)
+        converted[field.name] = torch.from_numpy(value) if is_numpy_array(value) else value
+    return Views(**converted)

@@ -150,6 +150,13 @@ class StreamedViews(Views):
         """``Σ_j sg(W_ij)`` and ``Σ_j sg(W_ij) cos θ_ij``, (N,) each, of these views' negatives."""
         return _streamed(negatives).weighted_sums(self._by_rows(weight))
 
+    def products(self, first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
+        """Pools, masks and hardness are not streamed yet."""
+        raise GradlabError(
+            "blockwise does not take this combinator: it computes all similarities of the batch at once, which blockwise "
+            "never holds"
+        )
+
     def _by_rows(self, weight: Callable[[Views], Any]) -> Callable[[slice], torch.Tensor]:
         return lambda rows: weight(BlockViews(self.anchors, self.positives, whole=self, rows=rows))
 

@@ -19,9 +19,10 @@ from array_api_compat import array_namespace
 
 from gradlab.arrays import Array
 from gradlab.errors import GradlabError
+from gradlab.geometry.candidates import blocks_of, hardened
 from gradlab.geometry.similarity import Negatives, PairSimilarity
 from gradlab.geometry.views import Views, check_views
-from gradlab.losses.components import Components, canonical, seen_by_positives
+from gradlab.losses.components import Components, canonical, from_pools, seen_by_positives
 from gradlab.settings import Settings
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ class Loss(Settings, abc.ABC):
         negative_view: ``"other"`` or ``"same"``: which view the weights' columns stand for.
         presets: published settings by name, beside the defaults.
         table_order: place in the papers' tables.
+        is_combinator: whether it changes another loss; see `gradlab.losses.combinator`.
 
     The positives' side of the gradient follows from the anchors' components by itself; see `moves_positives` for
     what a loss may have to say about it.
@@ -76,6 +78,7 @@ class Loss(Settings, abc.ABC):
     presets: ClassVar[Mapping[str, Preset]] = {}
     table_order: ClassVar[int] = 100
     setting_noun: ClassVar[str] = "hyper-parameter"
+    is_combinator: ClassVar[bool] = False
 
     @classmethod
     def build(cls, **hyperparameters: Any) -> Loss:
@@ -132,6 +135,7 @@ class Loss(Settings, abc.ABC):
         *,
         normalize: bool = False,
         in_batch_negatives: bool = True,
+        **context: Any,
     ) -> Array:
         """The loss as a trainable scalar.
 
@@ -143,12 +147,19 @@ class Loss(Settings, abc.ABC):
                 A loss of the whole batch has one published value, which both ``"mean"`` and ``"sum"`` give.
             normalize: divide rows by their norms first, instead of asking for unit rows.
             in_batch_negatives: False takes negatives from ``extra_negatives`` only.
+            **context: what some combinators ask for: ``owners``, ``guide``, ``mask``, ``sentences``; see
+                `gradlab.geometry.views.check_views`.
 
         Raises:
             GradlabError: see `gradlab.geometry.views.check_views`; an unknown or impossible reduction.
         """
         views = check_views(
-            anchors, positives, extra_negatives, normalize=normalize, in_batch_negatives=in_batch_negatives
+            anchors,
+            positives,
+            extra_negatives,
+            normalize=normalize,
+            in_batch_negatives=in_batch_negatives,
+            **context,
         )
         return reduce(self.value_of(views), reduction, self.name)
 
@@ -181,6 +192,10 @@ class PairLoss(Loss):
     """
 
     one_hot_weight: ClassVar[bool] = False  # whether the hardest negative has all the weight
+    takes_hardness: ClassVar[bool] = (
+        False  # whether negatives enter as logits only, their cosines over `temperature`
+    )
+    pulls_alone: ClassVar[bool] = False  # whether an anchor without negatives keeps its pull (and its value)
 
     @property
     def negatives_are_fixed(self) -> bool:
@@ -228,13 +243,73 @@ class PairLoss(Loss):
         )
 
     def value_of(self, views: Views) -> Array:
-        """The loss of each anchor, (N,)."""
-        negatives = views.with_fixed_positives() if self.negatives_are_fixed else views
-        return self.value(views.positive, negatives.other_view)
+        """The loss of each anchor, (N,); 0 for one that a mask leaves no negative, unless it `pulls_alone`."""
+        given = views.with_fixed_positives() if self.negatives_are_fixed else views
+        negatives, alone = self._negatives(given)
+        value = self.value(views.positive, negatives)
+        return value if alone is None else _where_not(alone, value)
 
     def components_of(self, views: Views) -> Components:
-        """The components on two views; weight (N, K)."""
-        return dataclasses.replace(self.components(views.positive, views.other_view), views=views)
+        """The components on two views; weight (N, K). The split is the declared one where all negatives are of the other view."""
+        if views.candidates.pools != ("other",):
+            return self.sides_of(views)[0]
+        return self._rows(views)
+
+    def sides_of(self, views: Views) -> tuple[Components, Components]:
+        """The components of the anchors and those of the positives."""
+        if views.candidates.pools == ("other",):
+            return super().sides_of(views)
+        return from_pools(self._rows(views), blocks_of(views), views)
+
+    def _rows(self, views: Views) -> Components:
+        """The declared components of each anchor, in the columns of its negatives."""
+        negatives, alone = self._negatives(views)
+        found = dataclasses.replace(self.components(views.positive, negatives), views=views)
+        if not views.candidates.rules:
+            return found
+        found = dataclasses.replace(found, statistics=_masked(views))
+        if alone is None:
+            return found
+        return dataclasses.replace(
+            found,
+            gradient_dissipation=_where_not(alone, found.gradient_dissipation),
+            weight=_where_not(alone[:, None], found.weight),
+            positive_weight=_where_not(alone, found.positive_weight),
+        )
+
+    def _negatives(self, views: Views) -> tuple[Negatives, Array | None]:
+        """The negatives of each anchor, and which anchors have none, (N,), or None where that cannot be or does not matter.
+
+        Those get a negative at a right angle, so that everything stays finite; what comes of it is to be dropped.
+        """
+        negatives = views.negatives
+        if views.candidates.hardness:
+            negatives = hardened(negatives, views, self.temperature)  # type: ignore[attr-defined]
+        if not views.candidates.rules or self.pulls_alone:
+            return negatives, None
+        xp, cosine = array_namespace(negatives.cosine), negatives.cosine
+        alone = xp.all(xp.isinf(cosine), axis=-1)
+        if not bool(xp.any(alone)):
+            return negatives, None
+        filled = xp.where(alone[:, None], xp.zeros_like(cosine), cosine)
+        return Negatives(filled, negatives.measure), alone
+
+
+def _where_not(condition: Array, values: Array) -> Array:
+    xp = array_namespace(values)
+    return xp.where(condition, xp.zeros_like(values), values)
+
+
+def _masked(views: Views) -> dict[str, float]:
+    """What rules leave out: the share of the pairs, and of the anchors that have no negative left."""
+    xp = array_namespace(views.anchors)
+    usual = views.with_candidates(rules=()).negatives.cosine
+    before, after = (~xp.isinf(cosine) for cosine in (usual, views.negatives.cosine))
+    left, alone = xp.astype(after, usual.dtype), ~xp.any(after, axis=-1)
+    return {
+        "masked_pairs": 1 - float(xp.sum(left)) / float(xp.sum(xp.astype(before, usual.dtype))),
+        "without_negatives": float(xp.mean(xp.astype(alone, usual.dtype))),
+    }
 
 
 @dataclasses.dataclass(frozen=True)

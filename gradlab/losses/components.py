@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, divide, finite, span
 from gradlab.errors import GradlabError
+from gradlab.geometry.candidates import Block
 from gradlab.geometry.views import Views
 
 
@@ -37,6 +39,7 @@ class Components:
         views: the embeddings, or None where the components came from angles; exchanged on the side of the positives, so
             that ``views.anchors`` are the rows that the gradient belongs to.
         side: ``"anchors"`` or ``"positives"``.
+        statistics: what else a loss counts on the batch, by name, such as the pairs that a mask leaves out.
         counterpart: of the anchors' side the positives' where both were asked for, else None.
         given_pull: ``a``, (N,) or (N, D), where GD times `positive_weight` would lose it (a sentence that is pulled and not
             pushed has the GD 0), else None; `pull` is what to read.
@@ -49,6 +52,7 @@ class Components:
     extra_terms: Mapping[str, Array] = dataclasses.field(default_factory=dict)
     views: Views | None = dataclasses.field(default=None, repr=False)
     side: str = "anchors"
+    statistics: Mapping[str, float] = dataclasses.field(default_factory=dict)
     counterpart: Components | None = dataclasses.field(default=None, repr=False)
     given_pull: Array | None = dataclasses.field(default=None, repr=False)
 
@@ -200,6 +204,7 @@ def canonical(
     *,
     side: str = "anchors",
     extra_terms: Mapping[str, Array] | None = None,
+    statistics: Mapping[str, float] | None = None,
 ) -> Components:
     """Components from the coefficients of a gradient: GD is their sum, the weights are the shares in it.
 
@@ -210,6 +215,7 @@ def canonical(
         views: the embeddings, those of this side being the anchors.
         side: ``"anchors"`` or ``"positives"``.
         extra_terms: named further parts of the gradient, (N, D) each.
+        statistics: see `Components`.
     """
     xp = array_namespace(views.anchors)
     n, extra = views.anchors.shape[0], views.extra_negatives
@@ -241,6 +247,7 @@ def canonical(
         extra_terms=extra_terms or {},
         views=views,
         side=side,
+        statistics=statistics or {},
         given_pull=pull,
     )
 
@@ -264,6 +271,74 @@ def seen_by_positives(anchors: Components, views: Views, *, push: bool, pull: bo
         # One array of N x N: of its columns the shares are taken by `canonical`, in their transpose.
         other = (anchors.weight[:, columns] * anchors.gradient_dissipation[:, None]).T
     return canonical({"other": other}, attraction, views.exchanged(), side="positives")
+
+
+def from_pools(rows: Components, blocks: Sequence[Block], views: Views) -> tuple[Components, Components]:
+    """Both sides of a loss whose rows have negatives of several kinds.
+
+    A pair of the own view stands in two rows, and counts in both. A pair itself among the negatives weakens its pull.
+
+    Args:
+        rows: what a row declares; its weight (N, K) has the columns of ``blocks``.
+        blocks: what the columns stand for.
+        views: the embeddings.
+    """
+    xp = array_namespace(rows.weight)
+    pull = rows.pull
+    found: dict[str, Any] = {}
+    for block in blocks:
+        part = rows.weight[:, block.columns] * rows.gradient_dissipation[:, None]
+        if block.name == "positive_other" and not block.own:
+            index = xp.arange(part.shape[0], device=part.device)
+            own = index[:, None] == index
+            pull = pull - xp.linalg.diagonal(part)
+            part = xp.where(own, xp.zeros_like(part), part)
+        found[block.name] = part
+    other, reverse = found.get("other"), found.get("positive_other")
+    sides = [
+        {
+            "other": _sum(other, None if reverse is None else reverse.T),
+            "same": None if (same := found.get("same")) is None else same + same.T,
+            "extra": found.get("extra"),
+        },
+        {
+            "other": _sum(None if other is None else other.T, reverse),
+            "same": None if (same := found.get("positive_same")) is None else same + same.T,
+            "extra": found.get("positive_extra"),
+        },
+    ]
+    anchors = canonical(sides[0], pull, views, statistics=rows.statistics)
+    positives = canonical(sides[1], pull, views.exchanged(), side="positives")
+    return dataclasses.replace(anchors, counterpart=positives), positives
+
+
+def weighted_sum(parts: Sequence[tuple[float, Components]], views: Views, side: str) -> Components:
+    """The components of a weighted sum of losses, in the canonical split.
+
+    Args:
+        parts: factors, and components of the losses on the same rows.
+        views: the embeddings, those of this side being the anchors.
+        side: ``"anchors"`` or ``"positives"``.
+    """
+    coefficients: dict[str, Any] = {}
+    terms: dict[str, Any] = {}
+    pull: Any = None
+    for factor, part in parts:
+        size = factor * part.gradient_dissipation[:, None]
+        for name, columns in part.columns.items():
+            coefficients[name] = _sum(coefficients.get(name), part.weight[:, columns] * size)
+        for name, term in part.extra_terms.items():
+            terms[name] = _sum(terms.get(name), factor * term)
+        attraction = factor * part.pull
+        if pull is not None and pull.ndim != attraction.ndim:
+            pull, attraction = (one if one.ndim == 2 else one[:, None] for one in (pull, attraction))
+        pull = _sum(pull, attraction)
+    statistics = {name: value for _, part in parts for name, value in part.statistics.items()}
+    return canonical(coefficients, pull, views, side=side, extra_terms=terms, statistics=statistics)
+
+
+def _sum(first: Array | None, second: Array | None) -> Any:
+    return second if first is None else first if second is None else first + second
 
 
 def project(gradient: Array, anchors: Array) -> Array:

@@ -25,8 +25,13 @@ def register(name: str) -> Callable[[L], L]:
 
 
 def loss_names() -> list[str]:
-    """Names of all registered losses, in the order of the papers' tables."""
-    return _registry.names()
+    """Names of all registered losses, in the order of the papers' tables; without those of `combinator_names`."""
+    return [name for name in _registry.names() if not _registry.classes[name].is_combinator]
+
+
+def combinator_names() -> list[str]:
+    """Names of what changes another loss, such as ``symmetric``."""
+    return [name for name in _registry.names() if _registry.classes[name].is_combinator]
 
 
 def loss_class(name: str) -> type[Loss]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+from typing import ClassVar
 
 from gradlab.arrays import Array, log_sigmoid, sigmoid
 from gradlab.geometry.similarity import Negatives, PairSimilarity
@@ -19,6 +20,7 @@ class SoftmaxLoss(PairLoss):
     gradient is lost at τ = 0.01.
     """
 
+    takes_hardness: ClassVar[bool] = True
     temperature: float = parameter(0.05, "softmax temperature τ", rule="positive")
 
     @abc.abstractmethod

@@ -65,7 +65,15 @@ class Registry(Generic[T]):
             raise GradlabError(
                 f"unknown {kind} {name!r}; there are: {', '.join(names)}.{nearest(name, names)}"
             )
-        return self.classes[name], texts
+        found = self.classes[name]
+        if "" in texts:
+            first = getattr(found, "first_setting", "")
+            if not first or first in texts:
+                raise GradlabError(
+                    f"{text!r} is not of the form name(setting=value, ...): {texts['']!r} is no setting of {name}"
+                )
+            texts = {first: texts.pop(""), **texts}
+        return found, texts
 
     def _discover(self) -> None:
         if not self._discovered:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from collections.abc import Iterable
 from typing import Any
 
 from gradlab.errors import GradlabError
+
+# A name, perhaps with settings of its own: what a value without a name of its own looks like.
+_CALL = re.compile(r"\s*[A-Za-z_]\w*\s*(\(.*\)\s*)?$", re.DOTALL)
 
 
 def read_assignments(texts: Iterable[str]) -> dict[str, str]:
@@ -36,7 +40,8 @@ def read_json(text: str) -> Any:
 def parse_call(text: str) -> tuple[str, dict[str, str]]:
     """Split ``"mpt(margin=0.3)"`` into ``("mpt", {"margin": "0.3"})``; a bare name has no settings.
 
-    Values may themselves be such texts; quotes around a value are dropped.
+    Values may themselves be such texts; quotes around a value are dropped. A first value without a name, as in
+    ``"symmetric(infonce)"``, has the name ``""``.
 
     Raises:
         GradlabError: a text of another form.
@@ -46,12 +51,15 @@ def parse_call(text: str) -> tuple[str, dict[str, str]]:
         return name, {}
     try:
         items = _split(rest.removesuffix(")"))
-        settings = read_assignments(items)
+        first = bool(items and _CALL.match(items[0]))
+        settings = read_assignments(items[first:])
     except GradlabError:
         raise _malformed(text) from None
     whole = all(key.isidentifier() and value for key, value in settings.items())
-    if not name or not rest.endswith(")") or len(settings) < len(items) or not whole:
+    if not name or not rest.endswith(")") or len(settings) + first < len(items) or not whole:
         raise _malformed(text)
+    if first:
+        settings = {"": items[0].strip(), **settings}
     return name.strip(), {key: value.strip("'\"") for key, value in settings.items()}
 
 
@@ -63,10 +71,12 @@ def call_text(instance: Any) -> str:
         >>> call_text(get_loss("mpt", margin=0.3))
         'mpt(margin=0.3)'
     """
-    changed = [
+    first = getattr(instance, "first_setting", "")
+    changed = [_plain(getattr(instance, first))] if first else []
+    changed += [
         f"{field.name}={_plain(getattr(instance, field.name))}"
         for field in dataclasses.fields(instance)
-        if getattr(instance, field.name) != field.default
+        if field.name != first and getattr(instance, field.name) != field.default
     ]
     # A subclass inherits a name that is not its own.
     name = vars(type(instance)).get("name") or type(instance).__qualname__
@@ -94,4 +104,6 @@ def _malformed(text: str) -> GradlabError:
 
 
 def _plain(value: Any) -> str:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return call_text(value)
     return str(value) if isinstance(value, str) else repr(value)

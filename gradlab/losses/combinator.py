@@ -1,0 +1,118 @@
+"""What changes another loss: its directions, its negatives, their weights, its dimensions.
+
+A combinator is a loss itself, so that it composes, trains, verifies and has components like any other. Its text is
+``symmetric(infonce(temperature=0.1))``: the loss comes first. To add one, write one file with a registered subclass:
+
+- of `OtherCandidates` where it changes what the negatives of an anchor are: `seen` returns the views as the loss is to see
+  them, with other `gradlab.geometry.candidates.Candidates`. Value, components of both sides and statistics follow.
+- of `Combinator` where it adds values of the loss: ``value_of`` and ``sides_of``, the latter usually by
+  `gradlab.losses.components.weighted_sum` of the sides of its terms.
+
+All that a pair loss knows of its negatives it takes from the finished summary of a row, and of the other direction
+from that of a column.
+"""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+from typing import Any, ClassVar
+
+from gradlab.arrays import Array
+from gradlab.errors import GradlabError
+from gradlab.geometry.views import Views
+from gradlab.losses.base import Loss, PairLoss
+from gradlab.losses.components import Components
+from gradlab.losses.registry import get_loss
+from gradlab.settings.declaration import parameter
+
+
+@dataclasses.dataclass(frozen=True)
+class Combinator(Loss):
+    """A loss made of another one, its first setting.
+
+    Class attributes:
+        of_pairs: whether the losses that it changes must be functions of pair similarities.
+    """
+
+    loss: Any = parameter("infonce", "loss that is changed, such as infonce(temperature=0.1)", rule="text")
+
+    is_combinator: ClassVar[bool] = True
+    first_setting: ClassVar[str] = "loss"
+    of_pairs: ClassVar[bool] = False
+    paper: ClassVar[str] = ""
+    latex: ClassVar = {}
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "loss", get_loss(self.loss))
+        super().__post_init__()
+        for base in self.bases if self.of_pairs else ():
+            if not isinstance(base, PairLoss):
+                raise GradlabError(
+                    f"{self.name} takes losses of pair similarities such as infonce, or combinators of them; {base.name} "
+                    "compares whole views"
+                )
+
+    @property
+    def terms(self) -> tuple[Loss, ...]:
+        """The losses that it is directly made of."""
+        return (self.loss,)
+
+    @property
+    def bases(self) -> tuple[Loss, ...]:
+        """The losses at the bottom, that are no combinators."""
+        return tuple(
+            base for term in self.terms for base in (term.bases if isinstance(term, Combinator) else (term,))
+        )
+
+    def has(self, kind: type[Combinator]) -> bool:
+        """Whether a combinator of a kind is in it, or it is one."""
+        return isinstance(self, kind) or any(
+            isinstance(term, Combinator) and term.has(kind) for term in self.terms
+        )
+
+    @property
+    def exact_in(self) -> frozenset[str]:  # type: ignore[override]
+        """Where all of its losses are."""
+        return frozenset.intersection(*(base.exact_in for base in self.bases))
+
+    @property
+    def exact_in_full(self) -> frozenset[str]:  # type: ignore[override]
+        """Where all of its losses are."""
+        return frozenset.intersection(*(base.exact_in_full for base in self.bases))
+
+    @property
+    def surrogate(self) -> bool:  # type: ignore[override]
+        """Whether one of its losses is."""
+        return any(base.surrogate for base in self.bases)
+
+    def components_of(self, views: Views) -> Components:
+        """The components of the anchors."""
+        return self.sides_of(views)[0]
+
+    @abc.abstractmethod
+    def sides_of(self, views: Views) -> tuple[Components, Components]:
+        """The components of the anchors and those of the positives."""
+
+
+@dataclasses.dataclass(frozen=True)
+class OtherCandidates(Combinator):
+    """A loss whose anchors have other negatives."""
+
+    of_pairs = True
+
+    @abc.abstractmethod
+    def seen(self, views: Views) -> Views:
+        """The views as the loss sees them."""
+
+    def value_of(self, views: Views) -> Array:
+        """The loss of each anchor, (N,)."""
+        return self.loss.value_of(self.seen(views))
+
+    def components_of(self, views: Views) -> Components:
+        """The components of the anchors."""
+        return self.loss.components_of(self.seen(views))
+
+    def sides_of(self, views: Views) -> tuple[Components, Components]:
+        """The components of the anchors and those of the positives."""
+        return self.loss.sides_of(self.seen(views))

@@ -1,0 +1,60 @@
+"""Hard negatives that weigh more."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from gradlab.errors import GradlabError
+from gradlab.geometry.candidates import Hardness as Addition
+from gradlab.geometry.views import Views
+from gradlab.losses.base import PairLoss
+from gradlab.losses.combinator import OtherCandidates
+from gradlab.losses.gates import SoftGate
+from gradlab.losses.registry import loss_class, loss_names, register
+from gradlab.settings.declaration import parameter
+
+
+@register("hardness")
+@dataclasses.dataclass(frozen=True)
+class Hardness(OtherCandidates):
+    """Logits ``cos θ/τ + α sg(cos θ)`` of negatives (Lan et al. 2025): their weight and the dissipation change, the ratio stays.
+
+    ``on`` says of which negatives: ``all``; those of the ``other`` view, with the extra ones, in a loss that has more pools; of
+    these, ``in_batch`` leaves out the row's own hard negatives, and ``hard`` has them alone (EmbeddingGemma). The last two ask
+    for the owners of the extra negatives where there are any.
+    """
+
+    alpha: float = parameter(5.0, "factor α of the cosine that is added", rule="positive")
+    on: str = parameter(
+        "all",
+        "negatives that it acts on: all, other (view), in_batch, hard",
+        choices=("all", "other", "in_batch", "hard"),
+    )
+
+    title = "hardness"
+    paper = "Lan et al. (2025)"
+    formula = "L with logits cos θ/τ + α sg(cos θ) of negatives"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for base in self.bases:
+            if not (isinstance(base, PairLoss) and base.takes_hardness):
+                able = [name for name in loss_names() if getattr(loss_class(name), "takes_hardness", False)]
+                raise GradlabError(
+                    f"hardness takes losses whose negatives are logits at a temperature ({', '.join(able)}), not {base.name}"
+                )
+
+    def seen(self, views: Views) -> Views:
+        """With α added."""
+        if self.on == "hard" and views.extra_negatives is None:
+            return views
+        return views.with_candidates(hardness=(*views.candidates.hardness, Addition(self.alpha, self.on)))
+
+    def exact_gate(self) -> SoftGate | None:
+        """The loss's, its negatives at the temperature ``1/(1/τ + α)``."""
+        gate = self.loss.exact_gate()
+        if not isinstance(gate, SoftGate) or self.on == "hard":
+            return None
+        temperature = 1 / (1 / gate.temperature + self.alpha)
+        cosine, factor = gate.positive_cosine, temperature / gate.temperature
+        return SoftGate(temperature, lambda angle: factor * cosine(angle))

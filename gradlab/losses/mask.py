@@ -1,0 +1,187 @@
+"""Pairs that are no negatives of each other."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from pathlib import Path
+
+import numpy as np
+from array_api_compat import array_namespace
+
+from gradlab.arrays import Array
+from gradlab.errors import GradlabError
+from gradlab.geometry.candidates import Block, Rule, blocks_of
+from gradlab.geometry.views import Views
+from gradlab.losses.combinator import OtherCandidates
+from gradlab.losses.registry import register
+from gradlab.settings.declaration import parameter
+
+
+@register("mask")
+@dataclasses.dataclass(frozen=True)
+class Mask(OtherCandidates):
+    """A loss without some of its negatives, in all of its pools and both directions. Left out are, by
+
+    - ``near_duplicates``: pairs whose own cosine is above a threshold;
+    - ``guide``: pairs of which another model's cosine is above its cosine of the row's positive, less a margin, as in
+      GISTEmbed (Solatorio 2024); called with ``guide=(anchors, positives)``, the guide's embeddings of the batch;
+    - ``given``: what a mask (N, N) says, called with ``mask=``; one that leaves an anchor no negative is an error;
+    - ``pairs``: pairs of sentences listed in a file, one a line, two whole numbers with a comma or white space between them, in
+      either order; called with ``sentences=``, the numbers of the batch's sentences.
+
+    Above means strictly above. An anchor that is left without negatives gets no push and, from losses whose pull depends
+    on negatives, no pull, and its value is 0; means are over all N anchors as before. ``masked_pairs`` and
+    ``without_negatives`` among the statistics say how often that happens.
+    """
+
+    by: str = parameter(
+        "near_duplicates",
+        "what leaves pairs out: near_duplicates, guide, given, pairs",
+        choices=("near_duplicates", "guide", "given", "pairs"),
+    )
+    above: float = parameter(0.95, "cosine above which a pair is a near-duplicate")
+    margin: float = parameter(0.0, "margin below the guide's cosine of the positive")
+    margin_kind: str = parameter(
+        "absolute",
+        "absolute, or relative to the size of the guide's cosine of the positive",
+        choices=("absolute", "relative"),
+    )
+    pairs: str = parameter("", "file of pairs of sentences", rule="text")
+
+    title = "mask"
+    paper = "Solatorio (2024)"
+    formula = "L without the negatives that a mask leaves out"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if (self.by == "pairs") != bool(self.pairs):
+            raise GradlabError("by=pairs needs pairs=FILE, and pairs=FILE needs by=pairs")
+        if self.by == "pairs":
+            read_pairs(self.pairs)
+
+    def seen(self, views: Views) -> Views:
+        """With one more rule.
+
+        Raises:
+            GradlabError: the call lacks what the rule needs.
+        """
+        rules: dict[str, Rule] = {
+            "near_duplicates": NearDuplicates(self.above),
+            "guide": Guide(self.margin, self.margin_kind == "relative"),
+            "given": Given(),
+            "pairs": Pairs(self.pairs),
+        }
+        missing = {
+            "guide": (views.guide, "guide=(anchors, positives), the guide's embeddings of the batch"),
+            "given": (views.mask, "mask=, booleans (N, N)"),
+            "pairs": (views.sentences, "sentences=, the numbers of the batch's sentences in the file"),
+        }
+        if self.by in missing and missing[self.by][0] is None:
+            raise GradlabError(
+                f"mask(by={self.by}) needs {missing[self.by][1]}, given where the loss is called"
+            )
+        return views.with_candidates(rules=(*views.candidates.rules, rules[self.by]))
+
+
+@dataclasses.dataclass(frozen=True)
+class NearDuplicates:
+    """Pairs whose own cosine is above a threshold."""
+
+    above: float
+    must_leave_negatives = False
+
+    def left_out(self, block: Block, cosine: Array, views: Views) -> Array:
+        """(N, size)."""
+        return cosine > self.above
+
+
+@dataclasses.dataclass(frozen=True)
+class Guide:
+    """Pairs of which the guide's cosine is above its cosine of the positive, less a margin."""
+
+    margin: float
+    relative: bool
+    must_leave_negatives = False
+
+    def left_out(self, block: Block, cosine: Array, views: Views) -> Array:
+        """(N, size)."""
+        assert views.guide is not None
+        guide = dataclasses.replace(
+            views.guide, candidates=views.candidates, in_batch_negatives=views.in_batch_negatives
+        )
+        (same,) = (one for one in blocks_of(guide) if one.name == block.name)
+        found = guide.products(same.rows, same.vectors)
+        xp = array_namespace(found)
+        # Of the same product as the others, so that equal texts have equal cosines.
+        positive = xp.linalg.diagonal(guide.products(guide.anchors, guide.positives))
+        margin = self.margin * (xp.abs(positive) if self.relative else xp.ones_like(positive))
+        return found > (positive - margin)[:, None]
+
+
+@dataclasses.dataclass(frozen=True)
+class Given:
+    """What a given mask says of two sentences."""
+
+    must_leave_negatives = True
+
+    def left_out(self, block: Block, cosine: Array, views: Views) -> Array | None:
+        """(N, size); a mask without columns for the extra negatives keeps them."""
+        assert views.mask is not None
+        n = views.anchors.shape[0]
+        if not block.name.endswith("extra"):
+            return views.mask[:, :n]
+        return views.mask[:, n:] if views.mask.shape[1] > n else None
+
+
+@dataclasses.dataclass(frozen=True)
+class Pairs:
+    """Pairs of sentences that a file lists; extra negatives are none of them."""
+
+    file: str
+    must_leave_negatives = False
+
+    def left_out(self, block: Block, cosine: Array, views: Views) -> Array | None:
+        """(N, N)."""
+        if block.name.endswith("extra"):
+            return None
+        assert views.sentences is not None
+        xp = array_namespace(views.anchors)
+        numbers = np.asarray(views.sentences.tolist())
+        rows: dict[int, list[int]] = {}
+        for row, number in enumerate(numbers.tolist()):
+            rows.setdefault(number, []).append(row)
+        listed = read_pairs(self.file)
+        out = np.zeros((len(numbers), len(numbers)), dtype=bool)
+        for number, own in rows.items():
+            for other in listed.get(number, ()):
+                for row in own:
+                    out[row, rows.get(other, [])] = True
+        return xp.asarray(out, device=views.anchors.device)
+
+
+@functools.lru_cache(maxsize=4)
+def read_pairs(file: str) -> dict[int, frozenset[int]]:
+    """Pairs of sentences from a file: each sentence's partners.
+
+    Raises:
+        GradlabError: a file that cannot be read, or a line that is not two whole numbers.
+    """
+    try:
+        lines = Path(file).read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise GradlabError(f"cannot read the pairs in {file}: {getattr(error, 'strerror', error)}") from None
+    found: dict[int, set[int]] = {}
+    for at, line in enumerate(lines, 1):
+        words = line.replace(",", " ").split()
+        if not words:
+            continue
+        try:
+            first, second = (int(word) for word in words)
+        except ValueError:
+            raise GradlabError(
+                f"line {at} of {file} is not two whole numbers: {line.strip()[:60]!r}"
+            ) from None
+        found.setdefault(first, set()).add(second)
+        found.setdefault(second, set()).add(first)
+    return {number: frozenset(partners) for number, partners in found.items()}

@@ -1,0 +1,145 @@
+"""Matryoshka: a loss of the leading coordinates."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from array_api_compat import array_namespace
+
+from gradlab.arrays import Array
+from gradlab.errors import GradlabError
+from gradlab.geometry.views import Views, unit_rows
+from gradlab.losses.combinator import Combinator
+from gradlab.losses.components import Components
+from gradlab.losses.registry import register
+from gradlab.settings.declaration import parameter
+
+
+@register("per_prefix")
+@dataclasses.dataclass(frozen=True)
+class PerPrefix(Combinator):
+    """``Σ_d w_d L`` of the first d coordinates, normalised again (Kusupati et al. 2022).
+
+    Components are one set a prefix, `PrefixComponents`.
+    """
+
+    dims: Any = parameter("64+128+256", "lengths of the prefixes, joined by +", rule="text")
+    weights: Any = parameter("", "weight of each prefix, joined by +; empty for 1 each", rule="text")
+
+    title = "per prefix"
+    paper = "Kusupati et al. (2022)"
+    formula = "Σ_d w_d L(h[:d]/|h[:d]|, h'[:d]/|h'[:d]|)"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        dims = _numbers(self.dims, "dims")
+        if not dims or any(d != int(d) or d < 1 for d in dims) or len(set(dims)) < len(dims):
+            raise GradlabError(
+                f"dims must be different whole numbers, joined by +, such as 64+128, not {self.dims!r}"
+            )
+        weights = _numbers(self.weights, "weights") or [1.0] * len(dims)
+        if len(weights) != len(dims) or any(w <= 0 for w in weights):
+            raise GradlabError(
+                f"weights must be {len(dims)} numbers greater than 0, one for each prefix, not {self.weights!r}"
+            )
+        object.__setattr__(self, "dims", "+".join(str(int(d)) for d in dims))
+        given = "" if weights == [1.0] * len(dims) else "+".join(map(repr, weights))
+        object.__setattr__(self, "weights", given)
+        if isinstance(self.loss, Combinator) and self.loss.has(PerPrefix):
+            raise GradlabError("per_prefix takes no loss that has prefixes already")
+
+    @property
+    def prefixes(self) -> Mapping[int, float]:
+        """Weights by length, shortest first."""
+        dims = [int(d) for d in _numbers(self.dims, "dims")]
+        weights = _numbers(self.weights, "weights") or [1.0] * len(dims)
+        return dict(sorted(zip(dims, weights, strict=True)))
+
+    def value_of(self, views: Views) -> Array:
+        """The weighted sum, of each anchor, (N,), or a scalar."""
+        values = [weight * self.loss.value_of(prefix(views, d)) for d, weight in self.prefixes.items()]
+        return sum(values[1:], values[0])
+
+    def sides_of(self, views: Views) -> tuple[Components, Components]:
+        """Both sides of each prefix."""
+        pairs = {d: self.loss.sides_of(prefix(views, d)) for d in self.prefixes}
+        positives = self._gather({d: pair[1] for d, pair in pairs.items()}, views.exchanged())
+        anchors = self._gather({d: pair[0] for d, pair in pairs.items()}, views)
+        return dataclasses.replace(anchors, counterpart=positives), positives
+
+    def _gather(self, parts: Mapping[int, Components], views: Views) -> PrefixComponents:
+        longest = parts[max(parts)]
+        shared = {field.name: getattr(longest, field.name) for field in dataclasses.fields(Components)}
+        return PrefixComponents(**shared, prefixes=parts, factors=self.prefixes, whole=views)
+
+
+@dataclasses.dataclass(frozen=True)
+class PrefixComponents(Components):
+    """Components of each prefix. Where one set is asked for, that is the longest prefix's.
+
+    Attributes:
+        prefixes: components by length; the ``views`` of each are its normalised rows.
+        factors: weights of the prefixes in the loss.
+        whole: the embeddings.
+    """
+
+    prefixes: Mapping[int, Components] = dataclasses.field(default_factory=dict)
+    factors: Mapping[int, float] = dataclasses.field(default_factory=dict)
+    whole: Any = dataclasses.field(default=None, repr=False)
+
+    def gradient(self, *, tangent: bool = True, exact: bool = False) -> Array:
+        """The gradient of all prefixes with respect to the whole rows, (N, D).
+
+        Normalising makes it tangent; the arguments are those of `Components.gradient`.
+        """
+        rows = self.whole.anchors
+        xp = array_namespace(rows)
+        total = xp.zeros_like(rows)
+        for d, part in self.prefixes.items():
+            norm = xp.linalg.vector_norm(rows[:, :d], axis=-1, keepdims=True)
+            gradient = self.factors[d] / norm * part.gradient(exact=exact)
+            rest = xp.zeros((rows.shape[0], rows.shape[1] - d), dtype=rows.dtype, device=rows.device)
+            total = total + xp.concat([gradient, rest], axis=-1)
+        return total
+
+
+def prefix(views: Views, d: int) -> Views:
+    """The first d coordinates, normalised.
+
+    Raises:
+        GradlabError: there are not as many, or those of a row are all zero.
+    """
+    if d > views.anchors.shape[1]:
+        raise GradlabError(
+            f"a prefix of {d} is longer than the embedding, which has {views.anchors.shape[1]} dimensions"
+        )
+
+    def cut(name: str, rows: Array) -> Array:
+        xp = array_namespace(rows)
+        if not bool(xp.all(xp.any(rows[:, :d] != 0, axis=-1))):
+            raise GradlabError(
+                f"the first {d} coordinates of a row of {name} are zero, which has no direction"
+            )
+        return unit_rows(rows[:, :d])
+
+    extra = None if views.extra_negatives is None else cut("extra_negatives", views.extra_negatives)
+    return dataclasses.replace(
+        views,
+        anchors=cut("anchors", views.anchors),
+        positives=cut("positives", views.positives),
+        extra_negatives=extra,
+    )
+
+
+def _numbers(given: Any, name: str) -> list[float]:
+    parts: Iterable[Any] = given
+    if isinstance(given, str):
+        parts = [part for part in given.split("+") if part.strip()]
+    elif isinstance(given, (int, float)):
+        parts = [given]
+    try:
+        return [float(part) for part in parts]
+    except (TypeError, ValueError):
+        raise GradlabError(f"{name} must be numbers, joined by +, not {given!r}") from None

@@ -1,0 +1,102 @@
+"""Other pools of negatives."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from gradlab.arrays import Array
+from gradlab.errors import GradlabError, nearest
+from gradlab.geometry.candidates import POOLS
+from gradlab.geometry.views import Views
+from gradlab.losses.base import PairLoss
+from gradlab.losses.combinator import Combinator, OtherCandidates
+from gradlab.losses.components import Components, weighted_sum
+from gradlab.losses.registry import register
+from gradlab.settings.declaration import parameter
+
+
+@register("pool")
+@dataclasses.dataclass(frozen=True)
+class Pool(OtherCandidates):
+    """A loss with negatives of the views that are named, joined by ``+``:
+
+    - ``other``: an anchor against the other view of other sentences (every loss's own default);
+    - ``same``: an anchor against other anchors;
+    - ``positive_other``: its positive against other anchors; ``positive_same``: its positive against other positives.
+
+    Extra negatives stand with ``other`` or ``same``, and, except for the sentence's own, with ``positive_same``. A pair of the
+    own view stands in the rows of both sentences, so that it pushes each of them twice. ``denominators="joint"`` puts all
+    pools into one denominator, ``"separate"`` is the mean over the pools of a loss with each alone. The positive is in
+    it as the loss has it (once in InfoNCE's denominator, not in dcl's); ``positive="twice"`` counts the pair among
+    ``positive_other`` again, as sentence-transformers does: then the value of InfoNCE is at least log 2.
+
+    SimCLR's NT-Xent is ``symmetric(pool(infonce, negatives=other+same))``; GTE's improved contrastive loss is
+    ``pool(infonce, negatives=other+same+positive_other+positive_same, positive=twice)``.
+    """
+
+    negatives: str = parameter(
+        "other+same", "pools, joined by +: other, same, positive_other, positive_same", rule="text"
+    )
+    denominators: str = parameter(
+        "joint", "one denominator for all pools, or the mean of one each", choices=("joint", "separate")
+    )
+    positive: str = parameter(
+        "once", "whether the pair itself counts again among positive_other", choices=("once", "twice")
+    )
+
+    title = "pool"
+    paper = "Chen et al. (2020), Li et al. (2023)"
+    formula = "L with negatives of the pools named"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in self.pools:
+            if name not in POOLS:
+                raise GradlabError(
+                    f"unknown pool {name!r}; there are: {', '.join(POOLS)}, joined by +.{nearest(name, POOLS)}"
+                )
+        if len(set(self.pools)) < len(self.pools):
+            raise GradlabError(f"negatives={self.negatives} names a pool twice")
+        if self.positive == "twice" and "positive_other" not in self.pools:
+            raise GradlabError("positive=twice needs the pool positive_other, where the pair stands again")
+        if isinstance(self.loss, Combinator) and self.loss.has(Pool):
+            raise GradlabError("pool takes no loss that has a pool already; name all pools in one")
+        fixed = [base.name for base in self.bases if isinstance(base, PairLoss) and base.negatives_are_fixed]
+        if fixed:
+            raise GradlabError(f"pool takes losses whose negatives move; those of {fixed[0]} are fixed (2r)")
+
+    @property
+    def pools(self) -> tuple[str, ...]:
+        """Their names."""
+        return tuple(name.strip() for name in self.negatives.split("+"))
+
+    def seen(self, views: Views) -> Views:
+        """With all pools."""
+        return views.with_candidates(pools=self.pools, repeated=self.positive == "twice")
+
+    def _apart(self, views: Views) -> list[Views]:
+        """With each pool alone."""
+        return [
+            views.with_candidates(pools=(name,), repeated=self.positive == "twice") for name in self.pools
+        ]
+
+    def value_of(self, views: Views) -> Array:
+        """The loss of each anchor, (N,)."""
+        if self.denominators == "joint":
+            return super().value_of(views)
+        values = [self.loss.value_of(seen) for seen in self._apart(views)]
+        return sum(values[1:], values[0]) / len(values)
+
+    def components_of(self, views: Views) -> Components:
+        """The components of the anchors."""
+        return super().components_of(views) if self.denominators == "joint" else self.sides_of(views)[0]
+
+    def sides_of(self, views: Views) -> tuple[Components, Components]:
+        """The components of the anchors and those of the positives."""
+        if self.denominators == "joint":
+            return super().sides_of(views)
+        pairs = [self.loss.sides_of(seen) for seen in self._apart(views)]
+        share = 1 / len(pairs)
+        anchors = weighted_sum([(share, one) for one, _ in pairs], views, "anchors")
+        positives = weighted_sum([(share, one) for _, one in pairs], views.exchanged(), "positives")
+        return dataclasses.replace(anchors, counterpart=positives), positives

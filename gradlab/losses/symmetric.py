@@ -1,0 +1,68 @@
+"""Both directions of a loss."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from gradlab.arrays import Array
+from gradlab.errors import GradlabError
+from gradlab.geometry.views import Views
+from gradlab.losses.base import Loss
+from gradlab.losses.combinator import Combinator
+from gradlab.losses.components import Components, weighted_sum
+from gradlab.losses.per_prefix import PerPrefix
+from gradlab.losses.registry import get_loss, register
+from gradlab.settings.declaration import parameter
+
+
+@register("symmetric")
+@dataclasses.dataclass(frozen=True)
+class Symmetric(Combinator):
+    """The mean of a loss on the batch and on the batch with its views exchanged; CLIP's is ``symmetric(infonce)``.
+
+    With the row's own ``n^r, a^r`` and those of the exchanged views ``n^c, a^c``: ``n_ij = (n^r_ij + n^c_ji)/2`` and
+    ``a_i = (a^r_i + a^c_i)/2``, so that the ratio of an anchor is not that of its loss. Extra negatives are negatives of the
+    anchors alone: the other direction sees none.
+    """
+
+    reverse: Any = parameter(
+        "", "loss of the other direction; empty for the same as of the first", rule="text"
+    )
+
+    title = "symmetric"
+    paper = "Radford et al. (2021)"
+    formula = "(L(h, h') + L(h', h))/2"
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.reverse, str) and self.reverse == ""):
+            object.__setattr__(self, "reverse", get_loss(self.reverse))
+        super().__post_init__()
+        if self.has(PerPrefix):
+            raise GradlabError(
+                "symmetric takes no per_prefix; write per_prefix(symmetric(...)), which is the same"
+            )
+
+    @property
+    def terms(self) -> tuple[Loss, ...]:
+        """The loss of each direction."""
+        return self.loss, self.loss if isinstance(self.reverse, str) else self.reverse
+
+    def value_of(self, views: Views) -> Array:
+        """The mean of both directions: of each sentence, (N,), or a scalar."""
+        first, second = self.terms
+        return (first.value_of(views) + second.value_of(_exchanged(views))) / 2
+
+    def sides_of(self, views: Views) -> tuple[Components, Components]:
+        """Each side has its part in both directions."""
+        first, second = self.terms
+        here, there = first.sides_of(views), second.sides_of(_exchanged(views))
+        anchors = weighted_sum([(0.5, here[0]), (0.5, there[1])], views, "anchors")
+        positives = weighted_sum([(0.5, here[1]), (0.5, there[0])], views.exchanged(), "positives")
+        return dataclasses.replace(anchors, counterpart=positives), positives
+
+
+def _exchanged(views: Views) -> Views:
+    if not views.in_batch_negatives:
+        raise GradlabError("symmetric needs in-batch negatives: its other direction sees no extra negatives")
+    return views.exchanged().without_extra_negatives()

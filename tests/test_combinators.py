@@ -1,0 +1,375 @@
+"""Combinators: closed forms against autograd, values from their definitions, exchanged views, texts, bad input."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+import gradlab
+from gradlab.geometry.views import unit_rows
+from gradlab.gradient.verification import BATCHES, TOLERANCE
+from gradlab.losses.registry import combinator_names
+from gradlab.losses.specs import spec
+
+BASES = ("infonce(temperature=0.1)", "arccon", "met", "baseline")
+PAIRS = [
+    "symmetric({})",
+    "pool({}, negatives=other+same)",
+    "pool({}, negatives=same)",
+    "pool({}, negatives=other+same+positive_other+positive_same)",
+    "pool({}, negatives=other+positive_other, denominators=separate)",
+    "symmetric(pool({}, negatives=other+same))",
+    "mask({}, above=0.4)",
+    "mask({}, by=guide)",
+    "mask({}, by=guide, margin=0.2, margin_kind=relative)",
+    "mask({}, by=given)",
+    "symmetric(mask(pool({}, negatives=other+same+positive_same), by=guide, margin=0.1))",
+    "per_prefix({}, dims=3+7, weights=0.5+2)",
+    "per_prefix(symmetric({}), dims=4+6)",
+]
+SOFT = [
+    "hardness({}, alpha=3)",
+    "hardness(pool({}, negatives=other+same), on=other)",
+    "hardness({}, on=hard)",
+    "hardness({}, on=in_batch)",
+    "symmetric(hardness({}), reverse=infonce)",
+    "pool({}, negatives=other+positive_other, positive=twice)",
+    "pool(hardness({}, on=other), negatives=other+same+positive_other+positive_same, positive=twice)",
+]
+VIEWS = ["symmetric({})", "per_prefix({}, dims=4+7)"]
+SPECS = [
+    *(one.format(base) for one in PAIRS for base in BASES[:3]),
+    *(one.format(base) for one in SOFT for base in ("infonce(temperature=0.1)", "arccon(temperature=0.2)")),
+    *(
+        one.format(base)
+        for one in VIEWS
+        for base in ("mhe", "barlow_twins", "mhs", "modified_mhe(effective_ratio=2r)")
+    ),
+    *(one.format(BASES[3]) for one in PAIRS),
+]
+
+
+def batch(kind: str, count: int = 8, dim: int = 7) -> tuple[tuple[np.ndarray, ...], dict]:
+    """Two views and four extra negatives, and what combinators ask for."""
+    rng = np.random.default_rng(3)
+    rows = (*BATCHES[kind](rng, count, dim), BATCHES[kind](rng, 4, dim)[0])
+    mask = rng.random((count, count + 4)) < 0.3
+    mask[:, 0] = False
+    mask[0, 1] = False
+    guide = (*BATCHES["paired"](rng, count, 5), BATCHES["paired"](rng, 4, 5)[0])
+    return rows, {"owners": np.array([1, 0, -1, 1]), "mask": mask, "guide": guide}
+
+
+def scale(parts: gradlab.Components) -> float:
+    pushes = np.abs(parts.gradient_dissipation[:, None] * parts.weight).max()
+    return max(1.0, float(pushes), float(np.abs(parts.pull).max()))
+
+
+@pytest.mark.parametrize("text", SPECS)
+def test_closed_form_is_autograd_on_both_sides(text: str) -> None:
+    loss = gradlab.get_loss(text)
+    for kind in BATCHES:
+        (anchors, positives, extra), context = batch(kind)
+        for negatives in (None, extra):
+            given = dict(context)
+            if negatives is None:
+                given |= {"owners": None, "mask": context["mask"][:, :8], "guide": context["guide"][:2]}
+            if negatives is not None and "same" in text and "mh" in text:
+                continue
+            pair = gradlab.components(loss, anchors, positives, negatives, side="both", **given)
+            for tangent in (True, False):
+                if "similarity" not in loss.exact_in and not tangent:
+                    continue
+                references = gradlab.autograd_gradient(
+                    loss, anchors, positives, negatives, side="both", tangent=tangent, **given
+                )
+                for parts, reference in zip(pair, references, strict=True):
+                    error = np.abs(parts.gradient(exact=True, tangent=tangent) - reference).max()
+                    assert error <= TOLERANCE * scale(parts), (kind, parts.side)
+
+
+@pytest.mark.parametrize(
+    "text", [text for text in SPECS if text.startswith("symmetric") and "reverse" not in text]
+)
+def test_exchanged_views_give_exchanged_results(text: str) -> None:
+    (anchors, positives, _), context = batch("paired")
+    here = {"guide": context["guide"][:2], "mask": context["mask"][:, :8]}
+    there = here | {"guide": context["guide"][1::-1]}
+    loss = gradlab.get_loss(text)
+    first = gradlab.components(loss, anchors, positives, side="both", **here)
+    second = gradlab.components(loss, positives, anchors, side="both", **there)
+    for one, other in ((first[0], second[1]), (first[1], second[0])):
+        np.testing.assert_allclose(one.weight, other.weight, atol=1e-12)
+        np.testing.assert_allclose(one.pull, other.pull, rtol=1e-10, atol=1e-12)
+        np.testing.assert_allclose(one.gradient(), other.gradient(), atol=1e-12)
+    value = gradlab.get_loss(loss)(anchors, positives, **here)
+    assert value == pytest.approx(loss(positives, anchors, **there), rel=1e-12)
+
+
+def cross_entropy(positive: float, negatives: list[float]) -> float:
+    logits = np.array([positive, *negatives])
+    return float(np.log(np.exp(logits - logits.max()).sum()) + logits.max() - positive)
+
+
+def test_values_by_loops() -> None:
+    (a, b, e), context = batch("clustered")
+    tau, n = 0.1, 8
+    base = "infonce(temperature=0.1)"
+
+    def rows(others):
+        return [cross_entropy(a[i] @ b[i] / tau, [x / tau for x in others(i)]) for i in range(n)]
+
+    others = [[j for j in range(n) if j != i] for i in range(n)]
+    both = rows(lambda i: [a[i] @ b[j] for j in others[i]] + [a[i] @ a[j] for j in others[i]])
+    forth = rows(lambda i: [a[i] @ b[j] for j in others[i]])
+    back = rows(lambda i: [b[i] @ a[j] for j in others[i]])
+    gte = rows(
+        lambda i: (
+            [x for j in others[i] for x in (a[i] @ b[j], a[i] @ a[j], b[i] @ a[j], b[i] @ b[j])]
+            + [a[i] @ b[i]]
+        )
+    )
+    owners = context["owners"]
+    hard = rows(
+        lambda i: (
+            [a[i] @ b[j] for j in others[i]]
+            + [(1 + 2 * tau * (owners[k] == i)) * (a[i] @ e[k]) for k in range(4)]
+        )
+    )
+    foreign = rows(
+        lambda i: (
+            [a[i] @ e[k] for k in range(4)]
+            + [x for j in others[i] for x in (a[i] @ b[j], b[i] @ b[j])]
+            + [b[i] @ e[k] for k in range(4) if owners[k] != i]
+        )
+    )
+    near = rows(lambda i: [a[i] @ b[j] for j in others[i] if a[i] @ b[j] <= 0.5])
+    guide = [unit_rows(one) for one in context["guide"][:2]]
+    guided = rows(
+        lambda i: [
+            a[i] @ b[j] for j in others[i] if guide[0][i] @ guide[1][j] <= guide[0][i] @ guide[1][i] - 0.1
+        ]
+    )
+    cases = {
+        f"pool({base})": both,
+        f"symmetric({base})": [(x + y) / 2 for x, y in zip(forth, back, strict=True)],
+        f"pool({base}, negatives=other+same+positive_other+positive_same, positive=twice)": gte,
+        f"mask({base}, above=0.5)": near,
+        f"mask({base}, by=guide, margin=0.1)": guided,
+        f"pool({base}, negatives=other+positive_other, denominators=separate)": [
+            (x + y) / 2 for x, y in zip(forth, back, strict=True)
+        ],
+    }
+    for text, expected in cases.items():
+        found = gradlab.get_loss(text)(a, b, reduction="none", guide=context["guide"][:2])
+        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-14, err_msg=text)
+    for text, expected in {
+        f"hardness({base}, alpha=2, on=hard)": hard,
+        f"pool({base}, negatives=other+positive_same)": foreign,
+    }.items():
+        found = gradlab.get_loss(text)(a, b, e, reduction="none", owners=owners)
+        np.testing.assert_allclose(found, expected, rtol=1e-12, err_msg=text)
+
+
+def test_known_losses_are_combinators() -> None:
+    (a, b, _), _ = batch("random")
+    logits = torch.from_numpy(a @ b.T / 0.07)
+    own = torch.arange(8)
+    clip = (
+        torch.nn.functional.cross_entropy(logits, own) + torch.nn.functional.cross_entropy(logits.T, own)
+    ) / 2
+    assert float(gradlab.get_loss("symmetric(infonce(temperature=0.07))")(a, b)) == pytest.approx(
+        float(clip), rel=1e-12
+    )
+    every = np.concatenate([a, b])
+    simclr = torch.from_numpy(every @ every.T / 0.5).fill_diagonal_(-torch.inf)
+    expected = torch.nn.functional.cross_entropy(simclr, torch.cat([own + 8, own]))
+    nt_xent = gradlab.get_loss("symmetric(pool(infonce(temperature=0.5), negatives=other+same))")
+    assert float(nt_xent(a, b)) == pytest.approx(float(expected), rel=1e-12)
+
+
+def test_metric_learnings_nt_xent() -> None:
+    library = pytest.importorskip("pytorch_metric_learning.losses")
+    (a, b, _), _ = batch("paired")
+    rows = torch.from_numpy(np.concatenate([a, b]))
+    expected = library.NTXentLoss(temperature=0.2)(rows, torch.arange(8).repeat(2))
+    nt_xent = gradlab.get_loss("symmetric(pool(infonce(temperature=0.2), negatives=other+same))")
+    assert float(nt_xent(a, b)) == pytest.approx(float(expected), rel=1e-10)
+
+
+def test_the_pair_twice_gates_by_log_2() -> None:
+    """GD = σ(LSE - p/τ - log 2) and R = 1."""
+    (a, b, _), _ = batch("paired")
+    text = "pool(infonce(temperature=0.2), negatives=other+positive_other, positive=twice)"
+    parts = gradlab.components(text, a, b, side="both")
+    for i in range(8):
+        negatives = [a[i] @ b[j] / 0.2 for j in range(8) if j != i] + [
+            b[i] @ a[j] / 0.2 for j in range(8) if j != i
+        ]
+        gap = np.log(np.exp(negatives).sum()) - a[i] @ b[i] / 0.2 - np.log(2)
+        assert parts[0].pull[i] == pytest.approx(1 / (1 + np.exp(-gap)) / 0.2, rel=1e-10)
+    total = parts[0].gradient_dissipation + parts[1].gradient_dissipation
+    assert parts[0].pull.sum() == pytest.approx(total.sum() / 2, rel=1e-10)
+    assert (gradlab.get_loss(text)(a, b, reduction="none") > np.log(2)).all()
+
+
+def test_hardness_leaves_the_ratio_and_is_simulated_exactly() -> None:
+    (a, b, _), _ = batch("paired")
+    for base in ("infonce", "arccon"):
+        plain, hard = gradlab.components(base, a, b), gradlab.components(f"hardness({base}, alpha=4)", a, b)
+        np.testing.assert_allclose(hard.ratio, plain.ratio, rtol=1e-12)
+        assert np.abs(hard.weight - plain.weight).max() > 0.01
+        setting = {"mu_pos": [0.5, 0.9], "mu_neg": [0.7, 1.1], "negatives": 20}
+        result = gradlab.simulate(f"hardness({base}(temperature=0.2), alpha=4)", **setting)
+        assert result.engine == "exact"
+        rng = np.random.default_rng(0)
+        u = 0 if base == "infonce" else gradlab.get_loss(base).margin
+        for row, mu in enumerate(setting["mu_pos"]):
+            for column, nu in enumerate(setting["mu_neg"]):
+                positive = np.cos(np.abs(rng.normal(mu, 0.05, 20000)) + u)
+                negative = np.cos(rng.normal(nu, 0.1, (20000, 20)))
+                total = np.exp(negative * (5 + 4)).sum(1)
+                share = total / (total + np.exp(positive * 5))
+                error = share.std() / 20000**0.5
+                assert abs(result.value[row, column] - share.mean()) < 5 * error
+
+
+def test_anchors_without_negatives_are_counted_and_at_rest() -> None:
+    (a, b, _), _ = batch("random")
+    for base in BASES:
+        loss = gradlab.get_loss(f"mask({base}, above=-2)")
+        tensors = [torch.from_numpy(rows).requires_grad_() for rows in (a, b)]
+        values = loss(*tensors, reduction="none")
+        assert values.tolist() == [0] * 8
+        for gradient in torch.autograd.grad(values.sum(), tensors, allow_unused=True):
+            assert gradient is None or not gradient.any()
+        parts = gradlab.components(loss, a, b, side="both")
+        for one in parts:
+            assert not one.gradient().any()
+        assert parts[0].statistics == {"masked_pairs": 1.0, "without_negatives": 1.0}
+    cosines = a @ b.T
+    np.fill_diagonal(cosines, -1)
+    threshold = float(np.sort(cosines.min(1, where=~np.eye(8, dtype=bool), initial=1))[-1]) - 1e-9
+    found = gradlab.components(f"mask(infonce, above={threshold})", a, b).statistics
+    off = ~np.eye(8, dtype=bool)
+    assert found["without_negatives"] == pytest.approx(np.mean(((cosines > threshold) | ~off).all(1)))
+    assert found["masked_pairs"] == pytest.approx((cosines > threshold)[off].mean())
+    assert found["without_negatives"] > 0
+
+
+def test_pairs_of_a_file_in_both_orders_and_all_pools(tmp_path) -> None:
+    file = tmp_path / "pairs.csv"
+    file.write_text("10,13\n\n17 11\n99,10\n", encoding="utf-8")
+    (a, b, _), _ = batch("random")
+    numbers = np.array([10, 11, 12, 13, 14, 15, 16, 17])
+    mask = np.zeros((8, 8), dtype=bool)
+    mask[[0, 3, 7, 1], [3, 0, 1, 7]] = True
+    for form in ("{}", "symmetric({})", "pool({}, negatives=other+same)"):
+        listed = gradlab.components(
+            form.format(f"mask(infonce, by=pairs, pairs={file})"), a, b, sentences=numbers
+        )
+        given = gradlab.components(form.format("mask(infonce, by=given)"), a, b, mask=mask)
+        np.testing.assert_array_equal(listed.weight, given.weight)
+        for name in listed.columns:
+            block = listed.weight[:, listed.columns[name]]
+            if name == "same" or form != "pool({}, negatives=other+same)":
+                assert not block[mask].any()
+    file.write_text("10,11,12\n", encoding="utf-8")
+    gradlab.losses.mask.read_pairs.cache_clear()
+    for path, message in (
+        (file, "line 1 of .* is not two whole numbers"),
+        (tmp_path / "none", "cannot read the pairs"),
+    ):
+        with pytest.raises(gradlab.GradlabError, match=message):
+            gradlab.get_loss(f"mask(infonce, by=pairs, pairs={path})")
+
+
+def test_prefixes_have_components_each() -> None:
+    (a, b, _), _ = batch("paired")
+    parts = gradlab.components("per_prefix(infonce, dims=3+6)", a, b)
+    assert list(parts.prefixes) == [3, 6]
+    for d, one in parts.prefixes.items():
+        alone = gradlab.components("infonce", unit_rows(a[:, :d]), unit_rows(b[:, :d]))
+        np.testing.assert_array_equal(one.weight, alone.weight)
+    np.testing.assert_array_equal(parts.weight, parts.prefixes[6].weight)
+    expected = sum(
+        w * gradlab.get_loss("met")(unit_rows(a[:, :d]), unit_rows(b[:, :d])) for d, w in ((2, 0.5), (7, 3))
+    )
+    assert gradlab.get_loss("per_prefix(met, dims=7+2, weights=3+0.5)")(a, b) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("text", [*SPECS[:3], SPECS[60], "symmetric(hardness(infonce), reverse=arccon)"])
+def test_a_text_makes_an_equal_loss(text: str) -> None:
+    loss = gradlab.get_loss(text)
+    assert gradlab.get_loss(spec(loss)) == loss
+    assert hash(gradlab.get_loss(spec(loss))) == hash(loss)
+
+
+def test_texts_and_names() -> None:
+    loss = gradlab.get_loss("symmetric(infonce(temperature=0.1))")
+    assert spec(loss) == "symmetric(infonce(temperature=0.1))"
+    assert loss == gradlab.get_loss("symmetric", loss=gradlab.get_loss("infonce", temperature=0.1))
+    assert gradlab.get_loss("symmetric(loss=infonce)") == gradlab.get_loss("symmetric")
+    assert combinator_names() == ["hardness", "mask", "per_prefix", "pool", "symmetric"]
+    assert not set(combinator_names()) & set(gradlab.loss_names())
+    for name in combinator_names():
+        if name != "per_prefix":
+            assert all(check.passed for check in gradlab.verify(name, batch_size=6, dim=5))
+    checks = gradlab.verify("per_prefix(infonce, dims=2+5)", batch_size=6, dim=5)
+    assert all(check.passed for check in checks)
+
+
+A, B = batch("random")[0][:2]
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "message"),
+    [
+        ("pool(mhe)", {}, "pool takes losses of pair similarities such as infonce.*mhe compares whole views"),
+        ("mask(symmetric(vicreg))", {}, "mask takes losses of pair similarities.*vicreg"),
+        ("hardness(met)", {}, r"logits at a temperature \(infonce, arccon.*\), not met"),
+        ("pool(pool(infonce))", {}, "pool already"),
+        ("pool(infonce, negatives=other+simliar)", {}, "unknown pool 'simliar'"),
+        ("pool(infonce, positive=twice)", {}, "positive=twice needs the pool positive_other"),
+        ("pool(baseline(effective_ratio=2r))", {}, "negatives move"),
+        ("symmetric(per_prefix(infonce))", {}, r"write per_prefix\(symmetric"),
+        ("per_prefix(infonce, dims=4+9)", {}, "a prefix of 9 is longer than the embedding, which has 7"),
+        ("per_prefix(infonce, dims=4+x)", {}, "dims must be numbers"),
+        ("per_prefix(infonce, dims=4, weights=1+2)", {}, "weights must be 1 numbers"),
+        ("mask(infonce, by=given)", {}, "needs mask="),
+        ("mask(infonce, by=guide)", {}, "needs guide="),
+        ("mask(infonce, by=pairs)", {}, "needs pairs=FILE"),
+        ("mask(infonce, by=given)", {"mask": np.zeros((7, 8), dtype=bool)}, r"shape \(8, 8\), not bool of shape \(7, 8\)"),
+        ("mask(infonce, by=given)", {"mask": np.zeros((8, 8))}, "must be booleans"),
+        ("mask(infonce, by=given)", {"mask": np.ones((8, 8), dtype=bool)}, "the mask leaves anchor 0 no negative"),
+        ("mask(infonce, by=guide)", {"guide": (A[:5], B[:5])}, "the guide's anchors have shape .* the batch has 8"),
+        ("mask(infonce, by=guide)", {"guide": (A,)}, "the guide must be embeddings of anchors, positives"),
+        ("infonce", {"owners": [0]}, "there are 0 extra negatives"),
+        ("hardness(infonce, alpha=0)", {}, "alpha must be greater than 0"),
+        ("mpt(infonce)", {}, "'infonce' is no setting of mpt"),
+        ("symmetric(infonce, loss=arccon)", {}, "not of the form"),
+        ("symmetric(infonce", {}, "not of the form"),
+    ],
+)  # fmt: skip
+def test_bad_input(text: str, options: dict, message: str) -> None:
+    with pytest.raises(gradlab.GradlabError, match=message) as caught:
+        gradlab.components(text, A, B, **options)
+    assert "\n" not in str(caught.value)
+
+
+def test_bad_calls() -> None:
+    extra = batch("random")[0][2]
+    for text, message in (
+        ("symmetric(infonce)", "needs in-batch"),
+        ("pool(infonce, negatives=positive_other)", "has no negatives"),
+    ):
+        with pytest.raises(gradlab.GradlabError, match=message):
+            gradlab.components(text, A, B, extra, in_batch_negatives=False)
+    with pytest.raises(gradlab.GradlabError, match="give their owners"):
+        gradlab.components("hardness(infonce, on=hard)", A, B, extra)
+    with pytest.raises(gradlab.GradlabError, match="row numbers from 0 to 7"):
+        gradlab.components("infonce", A, B, extra, owners=[0, 1, 2, 8])
+    for text in ("pool(infonce)", "mask(infonce)", "hardness(infonce)"):
+        with pytest.raises(gradlab.GradlabError, match="blockwise"):
+            gradlab.blockwise(text)(torch.from_numpy(A), torch.from_numpy(B))
