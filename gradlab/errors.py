@@ -44,16 +44,21 @@ def missing(package: str, extra: str) -> GradlabError:
 
 def names_arguments(
     hint: Callable[[str, tuple[Any, ...], dict[str, Any]], str] | None = None,
+    passed_on: Iterable[str] = (),
 ) -> Callable[[Callable[P, T]], Callable[P, T]]:
     """Decorator of a public function: an unknown keyword argument is one line with the nearest name, no TypeError.
 
     Args:
         hint: says where an unknown argument belongs, from its name and what the function was called with; "" if it
             does not know.
+        passed_on: names that a function with ``**`` passes on.
     """
 
     def decorate(function: Callable[P, T]) -> Callable[P, T]:
-        known = inspect.signature(function).parameters
+        parameters = inspect.signature(function).parameters
+        any_name = [name for name, one in parameters.items() if one.kind is one.VAR_KEYWORD]
+        known = [name for name in parameters if name not in any_name]
+        known += passed_on if any_name else ()
 
         @functools.wraps(function)
         def call(*args: P.args, **given: P.kwargs) -> T:

@@ -17,6 +17,9 @@ from gradlab.geometry.similarity import Negatives, PairSimilarity
 # How far a row's norm may be from 1: about sixteen roundings of a norm in that dtype.
 NORM_TOLERANCE = {"float64": 4e-15, "float32": 2e-6, "float16": 1.6e-2, "bfloat16": 6.3e-2}
 
+# What combinators may ask for beside the embeddings; see `check_views`.
+CONTEXT = ("owners", "guide", "mask", "sentences")
+
 
 @dataclasses.dataclass(frozen=True)
 class Views:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from gradlab.errors import GradlabError, names_arguments, nearest
+from gradlab.geometry.views import CONTEXT
 from gradlab.losses.base import Loss
 from gradlab.settings import declarations, parse_settings
 from gradlab.settings.registry import Registry
@@ -89,7 +90,7 @@ def _belongs_to_loss(name: str, args: tuple[Any, ...], given: dict[str, Any]) ->
     return f"; it is a hyper-parameter of the loss: gradlab.get_loss({shown}, {name}={given[name]!r})"
 
 
-takes_loss = names_arguments(_belongs_to_loss)
+takes_loss = names_arguments(_belongs_to_loss, passed_on=CONTEXT)
 """Decorator of a public function of a loss: an unknown keyword is told in one line, see `names_arguments`."""
 
 
