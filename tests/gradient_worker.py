@@ -20,18 +20,27 @@ from gradlab.train.objective import Objective, freeze_unused
 def gradient(
     model: str, loss: str, sequences: list[np.ndarray], processes: Processes
 ) -> dict[str, torch.Tensor]:
-    """The gradient of one batch over all processes, dropout off, in float64."""
+    """The gradient of one batch over all processes, dropout off, in float64; ``"infonce:5"`` in chunks of 5."""
+    loss, _, chunk = loss.partition(":")
     seed_everything(0)
     encoder = Encoder.load(model, "mean", dropout=0.0).double()
     objective = Objective(
-        encoder, gradlab.get_loss(loss), head=MLP(encoder.dimension).double(), processes=processes
+        encoder,
+        gradlab.get_loss(loss),
+        head=MLP(encoder.dimension).double(),
+        processes=processes,
+        chunk_size=int(chunk) if chunk else None,
     )
     objective.train()
     freeze_unused(objective)
-    parallel = processes.parallel(objective)
     rows = processes.share(np.arange(len(sequences)))
-    output = parallel(objective.prepare([sequences[row] for row in rows]))
-    (output.loss * processes.count).backward()
+    batch = objective.prepare([sequences[row] for row in rows])
+    if chunk:
+        output = objective.accumulate(batch, processes.count)
+        processes.average(objective.parameters())
+    else:
+        output = processes.parallel(objective)(batch)
+        (output.loss * processes.count).backward()
     found = {
         name: parameter.grad for name, parameter in objective.named_parameters() if parameter.grad is not None
     }

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from gradlab.errors import GradlabError
 from gradlab.integrations.citations import citation
 from gradlab.large_batch import BlockwiseLoss
+from gradlab.large_batch.gradient_cache import GradientCache, deferred
 from gradlab.losses.base import Loss, PairLoss
 from gradlab.losses.registry import get_loss, loss_class, loss_names
 from gradlab.monitor.requirements import require
@@ -34,6 +35,7 @@ def loss(
     *,
     blockwise: bool = False,
     block_size: int | None = None,
+    chunk_size: int | None = None,
     gather_across_devices: bool = False,
     preset: str | None = None,
     **hyperparameters: Any,
@@ -50,6 +52,9 @@ def loss(
             `gradlab.recombine` makes.
         blockwise: never hold all similarities of a batch: for batches of many thousands; same values and gradients.
         block_size: anchors handled at a time with ``blockwise``; None chooses.
+        chunk_size: sentences encoded at a time, without keeping the activations of the others (gradient cache, as
+            the library's ``Cached...`` losses); None encodes whole columns. With ``blockwise`` memory does not grow
+            with the batch but for its embeddings.
         gather_across_devices: sentences of all processes are negatives, as in ``MultipleNegativesRankingLoss``.
         preset: other published settings, see `gradlab.get_loss`.
         **hyperparameters: of the loss, such as ``temperature=0.05``; angles in radians.
@@ -70,6 +75,7 @@ def loss(
         made,
         blockwise=blockwise,
         block_size=block_size,
+        chunk_size=chunk_size,
         gather_across_devices=gather_across_devices,
     )
 
@@ -81,6 +87,7 @@ class EmbeddingLoss(nn.Module):
         model: the ``SentenceTransformer`` to train.
         definition: the gradlab loss.
         criterion: what is called on the embeddings: the definition, or its blockwise form.
+        chunk_size: sentences encoded at a time, or None.
         gather_across_devices: whether sentences of all processes are negatives.
     """
 
@@ -94,6 +101,7 @@ class EmbeddingLoss(nn.Module):
         *,
         blockwise: bool = False,
         block_size: int | None = None,
+        chunk_size: int | None = None,
         gather_across_devices: bool = False,
         preset: str | None = None,
         **hyperparameters: Any,
@@ -105,6 +113,7 @@ class EmbeddingLoss(nn.Module):
             get_loss(self.loss_name, preset=preset, **hyperparameters),
             blockwise,
             block_size,
+            chunk_size,
             gather_across_devices,
         )
 
@@ -122,10 +131,16 @@ class EmbeddingLoss(nn.Module):
         definition: Loss,
         blockwise: bool,
         block_size: int | None,
+        chunk_size: int | None,
         gather_across_devices: bool,
     ) -> None:
         if block_size is not None and not blockwise:
             raise GradlabError("block_size belongs to blockwise=True")
+        if chunk_size is not None and (not isinstance(chunk_size, int) or chunk_size < 1):
+            raise GradlabError(
+                f"chunk_size must be a whole number of at least 1, or None, not {chunk_size!r}"
+            )
+        self.chunk_size = chunk_size
         self.model = model
         self.definition = definition
         self.criterion = BlockwiseLoss(definition, block_size) if blockwise else definition
@@ -134,11 +149,39 @@ class EmbeddingLoss(nn.Module):
     def forward(self, sentence_features: Iterable[dict[str, Tensor]], labels: Tensor | None = None) -> Tensor:
         """The loss of a batch of tokenised sentences, one dictionary a column, as the trainer calls it."""
         columns = [dict(features) for features in sentence_features]
+        if self.chunk_size is not None:
+            return self._cached(columns * 2 if len(columns) == 1 else columns, labels)
         if len(columns) == 1:
             rows = [self.model(dict(columns[0]))["sentence_embedding"] for _ in range(2)]
         else:
             rows = _embed(self.model, columns)
         return self.compute_loss_from_embeddings(rows, labels)
+
+    @property
+    def uses_gradient_cache(self) -> bool:
+        """Whether encoding is repeated in the backward pass; asked by the library's losses that wrap others."""
+        return self.chunk_size is not None
+
+    def _cached(self, columns: list[dict[str, Tensor]], labels: Tensor | None) -> Tensor:
+        """The loss of columns that are encoded in chunks of sentences of like length."""
+        assert self.chunk_size is not None
+        chunks = [sentence_chunks(column, self.chunk_size) for column in columns]
+        cache = GradientCache(columns[0]["attention_mask"].device)
+        rows = []
+        for parts, order in chunks:
+            if torch.is_grad_enabled():
+                (found,) = cache.encode(self._encode, parts)
+            else:
+                found = torch.cat([self._encode(part)[0] for part in parts])
+            rows.append(found[order])
+        value = self.compute_loss_from_embeddings(rows, labels)
+        if not torch.is_grad_enabled():
+            return value
+        # Gradients are averaged over processes with the last chunk.
+        return deferred(value, cache, getattr(self.model, "no_sync", None))
+
+    def _encode(self, features: dict[str, Tensor]) -> tuple[Tensor]:
+        return (self.model(dict(features))["sentence_embedding"],)
 
     def compute_loss_from_embeddings(self, embeddings: list[Tensor], labels: Tensor | None = None) -> Tensor:
         """The loss of embedded columns: anchors, positives and any hard negatives, each (N, D), of any length.
@@ -188,6 +231,7 @@ class EmbeddingLoss(nn.Module):
             **plain,
             "blockwise": blocks is not None,
             "block_size": blocks.block_size if blocks else None,
+            "chunk_size": self.chunk_size,
             "gather_across_devices": self.gather_across_devices,
         }
 
@@ -238,6 +282,36 @@ def _embed(model: nn.Module, columns: list[dict[str, Tensor]]) -> list[Tensor]:
     except ImportError:  # before 6.0 each column is a pass
         return [model(features)["sentence_embedding"] for features in columns]
     return embed_columns(model, columns)
+
+
+def sentence_chunks(features: dict[str, Any], size: int) -> tuple[list[dict[str, Any]], Tensor]:
+    """A column of tokenised sentences in chunks of at most ``size``, by length and without needless padding.
+
+    Returns:
+        The chunks, and the order, (N,), that puts the rows of all chunks back in their places.
+
+    Raises:
+        GradlabError: features that are not padded rows of tokens.
+    """
+    mask = features.get("attention_mask")
+    if not isinstance(mask, Tensor) or mask.ndim != 2 or "cu_seq_lens_q" in features:
+        raise GradlabError(
+            "chunk_size needs padded rows of tokens with an attention_mask; this model's inputs are of another form"
+        )
+    count, width = mask.shape
+    by_length = mask.sum(1).argsort(stable=True)
+    chunks = []
+    for rows in by_length.split(size):
+        used = int(mask[rows].any(0).nonzero().max()) + 1  # padding on the left stays, for positions' sake
+        chunks.append({name: _chunk(value, rows, count, width, used) for name, value in features.items()})
+    return chunks, by_length.argsort()
+
+
+def _chunk(value: Any, rows: Tensor, count: int, width: int, used: int) -> Any:
+    if not isinstance(value, Tensor) or value.ndim == 0 or len(value) != count:
+        return value
+    chosen = value[rows]
+    return chosen[:, :used] if value.ndim > 1 and value.shape[1] == width else chosen
 
 
 def _full_precision(rows: Tensor) -> Tensor:

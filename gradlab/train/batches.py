@@ -90,7 +90,13 @@ class Packed:
         return Packed(tuple(group.to(device) for group in self.groups), _to(self.order, device))
 
 
-def pack(sequences: Sequence[NDArray[Any]], padding: int, groups: int = 2, multiple: int = 1) -> Packed:
+def pack(
+    sequences: Sequence[NDArray[Any]],
+    padding: int,
+    groups: int = 2,
+    multiple: int = 1,
+    rows: int | None = None,
+) -> Packed:
     """Lay sequences of token ids out in at most ``groups`` padded rectangles of least total size.
 
     Which sequences a loss sees together is not touched: embeddings are put back in order afterwards. Every
@@ -101,11 +107,12 @@ def pack(sequences: Sequence[NDArray[Any]], padding: int, groups: int = 2, multi
         padding: id of the padding token.
         groups: largest number of rectangles.
         multiple: lengths are rounded up to a multiple of it (8 serves tensor cores).
+        rows: sequences in each rectangle (the last may have fewer), instead of ``groups``; None for any number.
     """
     lengths = np.array([len(sequence) for sequence in sequences])
     by_length = np.argsort(lengths, kind="stable")
     padded = -(-lengths[by_length] // multiple) * multiple
-    edges = _cut(padded, groups)
+    edges = _cut(padded, groups) if rows is None else [*range(0, len(padded), rows), len(padded)]
     built = [
         _pad([sequences[row] for row in by_length[start:end]], padding, int(padded[end - 1]))
         for start, end in itertools.pairwise(edges)

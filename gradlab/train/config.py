@@ -137,6 +137,12 @@ class TrainConfig(Settings):
 
     batch_size: int = setting(64, "Sentences that meet in one loss, all processes together.", at_least=2,
                               heading="Optimisation")  # fmt: skip
+    chunk_size: int | None = setting(
+        None,
+        "Sequences that are encoded at a time, without keeping the activations of the others (gradient cache): memory "
+        "for batches of any size, at about 4/3 of the time. Unset: all at once.",
+        at_least=1,
+    )
     accumulation: int = setting(1, "Batches whose gradients are averaged for one step.", at_least=1)
     epochs: int = setting(1, "Passes over the sentences, unless max_steps says otherwise.", at_least=1)
     max_steps: int | None = setting(None, "Optimiser steps; unset takes all of the epochs.", at_least=1)
@@ -207,6 +213,10 @@ class TrainConfig(Settings):
         if self.keys_gradient and (self.momentum is None or self.momentum_use != "positives"):
             raise GradlabError(
                 "keys_gradient is of positives that a momentum branch makes; give momentum, and momentum_use positives"
+            )
+        if self.chunk_size is not None and self.fgsm:
+            raise GradlabError(
+                "fgsm needs the whole batch's activations; leave chunk_size out, or train without fgsm"
             )
         if self.second_column is not None and self.column is None:
             raise GradlabError("second_column needs column, the name of the first one")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,6 +84,21 @@ class Processes:
             return module
         devices = [self.device.index] if self.device.type == "cuda" else None
         return nn.parallel.DistributedDataParallel(module, device_ids=devices)
+
+    def average(self, parameters: Iterable[nn.Parameter]) -> None:
+        """Average the gradients of ``parameters`` over the processes, all in one all-reduce."""
+        if self.count == 1:
+            return
+        trained = [one for one in parameters if one.requires_grad]
+        for one in trained:
+            if one.grad is None:
+                one.grad = torch.zeros_like(one)
+        gradients = [one.grad for one in trained if one.grad is not None]
+        flat = torch.cat([gradient.flatten() for gradient in gradients])
+        torch.distributed.all_reduce(flat)
+        flat /= self.count
+        for gradient, part in zip(gradients, flat.split([one.numel() for one in gradients]), strict=True):
+            gradient.copy_(part.view_as(gradient))
 
     def collect(self, value: Any) -> list[Any]:
         """``value`` of every process, at every process."""

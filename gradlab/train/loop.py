@@ -168,12 +168,15 @@ class Trainer:
             precision=config.precision,
             compiled=config.compile,
             parts=Parts.build(config, encoder, head, self.steps),
+            chunk_size=config.chunk_size,
         )
         self.objective.train()
         freeze_unused(self.objective)
         if config.compile:
             self.objective.compile_encoders()
-        self._parallel = self.processes.parallel(self.objective)
+        self._parallel: nn.Module = self.objective
+        if config.chunk_size is None:  # with chunks gradients are averaged once, when all chunks are done
+            self._parallel = self.processes.parallel(self.objective)
         self.optimiser = build_optimiser(self.objective, config)
         self._pace = Pace(encoder, self.precision, device)
         self.callbacks = [Diagnostics(config.diagnostics_every), *callbacks]
@@ -304,12 +307,18 @@ class Trainer:
             for part in range(config.accumulation):
                 rows = self.corpus.order[self.step * config.accumulation + part]
                 batch = self.objective.prepare(*self.corpus.take(self.processes.share(rows)))
-                with self._averaging(part == config.accumulation - 1):
-                    output: Output = self._parallel(batch)
-                    (output.loss * self.processes.count / config.accumulation).backward()
+                share = self.processes.count / config.accumulation
+                if config.chunk_size is not None:
+                    output: Output = self.objective.accumulate(batch, share)
+                else:
+                    with self._averaging(part == config.accumulation - 1):
+                        output = self._parallel(batch)
+                        (output.loss * share).backward()
                 self.objective.after_batch(output)
                 tokens += batch.online.tokens
                 progress.add(output.loss)
+            if config.chunk_size is not None:
+                self.processes.average(self.objective.parameters())
             self.objective.before_step()
             norm = nn.utils.clip_grad_norm_(self.objective.parameters(), config.clip or math.inf)
             self.optimiser.step()

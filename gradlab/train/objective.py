@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -14,6 +15,8 @@ from torch import Tensor, nn
 
 from gradlab.encoder.model import Encoder
 from gradlab.errors import GradlabError
+from gradlab.large_batch.gradient_cache import GradientCache
+from gradlab.large_batch.loss import BlockwiseLoss
 from gradlab.losses.base import Loss
 from gradlab.train.augment import EmbeddingAugmentation, SentenceAugmentation
 from gradlab.train.batches import Packed, pack
@@ -54,11 +57,15 @@ class Objective(nn.Module):
         precision: str = "float32",
         compiled: bool = False,
         parts: Parts | None = None,
+        chunk_size: int | None = None,
     ) -> None:
         super().__init__()
         self.encoder = encoder
         self.head = head if head is not None else nn.Identity()
         self.loss = loss
+        # A batch that needs chunks has too many similarities as well.
+        self._criterion = loss if chunk_size is None else BlockwiseLoss(loss)
+        self._chunk_size, self._in_place = chunk_size, False
         self.parts = parts or Parts()
         self.projection, self.predictor = self.parts.projection, self.parts.predictor
         self.momentum, self.queue, self.fgsm = self.parts.momentum, self.parts.queue, self.parts.fgsm
@@ -107,7 +114,8 @@ class Objective(nn.Module):
     def pack(self, sequences: Sequences) -> Packed:
         """Sequences laid out on the device without needless padding."""
         padding = self.encoder.tokenizer.pad_token_id
-        return pack(sequences, padding, self._groups, self._multiple).to(self.processes.device)
+        packed = pack(sequences, padding, self._groups, self._multiple, self._chunk_size)
+        return packed.to(self.processes.device)
 
     def embed(self, packed: Packed | Batch, embedded: Embedded | None = None) -> Tensor:
         """Embeddings (sequences, D) as the loss sees them: pooled, through head and projection, in float32 at least.
@@ -132,10 +140,40 @@ class Objective(nn.Module):
         """The loss of what :meth:`prepare` laid out, over the batches of all processes."""
         return self.evaluate(batch, self.processes.gather)
 
-    def evaluate(self, batch: Batch, gather: Callable[[Tensor], Tensor] | None = None) -> Output:
-        """The same, for the batch of this process alone unless ``gather`` collects those of the others."""
+    def accumulate(self, batch: Batch, factor: float) -> Output:
+        """:meth:`forward`, and the gradient of ``factor`` times the loss, added to that of the parameters.
+
+        Chunk by chunk, so that no more than one chunk's activations are held; see `gradlab.large_batch.gradient_cache`.
+        """
+        cache = GradientCache(self.processes.device)
+        output = self.evaluate(batch, self.processes.gather, cache)
+        (output.loss * factor).backward()
+        self._in_place = True
+        try:
+            cache.backward()
+        finally:
+            self._in_place = False
+        return output
+
+    def evaluate(
+        self,
+        batch: Batch,
+        gather: Callable[[Tensor], Tensor] | None = None,
+        cache: GradientCache | None = None,
+    ) -> Output:
+        """The same, for the batch of this process alone unless ``gather`` collects those of the others.
+
+        Args:
+            batch: see :meth:`prepare`.
+            gather: collects rows.
+            cache: encodes chunks without their activations.
+        """
         gather = gather or _as_it_is
-        keys = None if batch.target is None else gather(self._target_rows(batch.target))
+        keys = None if batch.target is None else gather(self._target_rows(batch.target, cache))
+        if self._chunk_size is not None:
+            rows, encoded = self._chunks(self._chunk, batch.online, batch.changed, cache)
+            self._encoded = encoded
+            return self._with_keys(self._compare(rows, keys, gather), keys)
         perturbed = self.fgsm is not None and torch.is_grad_enabled()
         embedded = None
         if perturbed or batch.changed is not None:
@@ -146,6 +184,10 @@ class Objective(nn.Module):
             fixed = None if keys is None else keys.detach()
             embedded = self._perturb(self.fgsm, batch.online, embedded, fixed, gather)
         output = self._output(batch.online, embedded, keys, gather)
+        return self._with_keys(output, keys)
+
+    def _with_keys(self, output: Output, keys: Tensor | None) -> Output:
+        """What the queue, if there is one, is to take in."""
         if self.queue is None:
             return output
         return replace(output, keys=(output.positives if keys is None else keys).detach())
@@ -164,7 +206,7 @@ class Objective(nn.Module):
             loss = 0 * (anchors.sum() + positives.sum())
         else:
             gated = self.open_share is not None and torch.is_grad_enabled()
-            loss = self.loss(
+            loss = self._criterion(
                 anchors,
                 positives,
                 extra,
@@ -229,6 +271,10 @@ class Objective(nn.Module):
         gather: Callable[[Tensor], Tensor],
     ) -> Output:
         rows = self.embed(packed) if embedded is None else self.embed(packed, embedded)
+        return self._compare(rows, keys, gather)
+
+    def _compare(self, rows: Tensor, keys: Tensor | None, gather: Callable[[Tensor], Tensor]) -> Output:
+        """The loss of the rows of the trained branch, anchors first, and of the momentum branch's keys."""
         count = len(rows)
         if keys is not None and self.parts.keys_are_positives:
             output = self.compare(gather(self.predict(rows)), keys)
@@ -240,19 +286,53 @@ class Objective(nn.Module):
             return output
         return replace(output, encoded=self._encoded[:count])
 
-    def _target_rows(self, packed: Packed) -> Tensor:
+    def _chunks(
+        self,
+        encode: Callable[[tuple[Packed, Tensor | None]], tuple[Tensor, Tensor]],
+        packed: Packed,
+        changed: Tensor | None,
+        cache: GradientCache | None,
+    ) -> tuple[Tensor, Tensor]:
+        """Rows behind the heads and before them, (sequences, D), from chunks that are encoded one after the other."""
+        sizes = [len(group.input_ids) for group in packed.groups]
+        parts = [None] * len(sizes) if changed is None else changed.split(sizes)
+        chunks = [
+            (Packed((group,), torch.arange(size, device=packed.order.device)), part)
+            for group, size, part in zip(packed.groups, sizes, parts, strict=True)
+        ]
+        if cache is None:
+            rows, encoded = (torch.cat(part) for part in zip(*map(encode, chunks), strict=True))
+        else:
+            rows, encoded = cache.encode(encode, chunks)
+        return rows[packed.order], encoded[packed.order]
+
+    def _chunk(self, chunk: tuple[Packed, Tensor | None]) -> tuple[Tensor, Tensor]:
+        packed, changed = chunk
+        embedded = None
+        if changed is not None and self._embedding_view is not None:
+            embedded = augment(look_up(self.encoder, packed), packed, changed, self._embedding_view)
+        rows = self.embed(packed) if embedded is None else self.embed(packed, embedded)
+        assert self._encoded is not None
+        return rows, self._encoded
+
+    def _target_rows(self, packed: Packed, cache: GradientCache | None = None) -> Tensor:
         """What the momentum branch makes of the second views, (N, D); without gradient, unless it is asked for."""
         assert self.momentum is not None
-        with torch.set_grad_enabled(torch.is_grad_enabled() and self.momentum.keys_gradient):
-            return self._target(self.momentum, packed)
+        keys_gradient = self.momentum.keys_gradient
+        with torch.set_grad_enabled(torch.is_grad_enabled() and keys_gradient):
+            encode = functools.partial(self._target, self.momentum)
+            if self._chunk_size is None:
+                return encode((packed, None))[0]
+            return self._chunks(encode, packed, None, cache if keys_gradient else None)[0]
 
-    def _target(self, momentum: Momentum, packed: Packed) -> Tensor:
+    def _target(self, momentum: Momentum, chunk: tuple[Packed, Tensor | None]) -> tuple[Tensor, Tensor]:
+        packed = chunk[0]
         encoder, head, projection = (momentum.copies[name] for name in ("encoder", "head", "projection"))
         embedded = None
         if self._embedding_view is not None:
             every = torch.ones_like(packed.order, dtype=torch.bool)
             embedded = augment(look_up(encoder, packed), packed, every, self._embedding_view)
-        return self._embed(encoder, head, projection, packed, embedded)[0]
+        return self._embed(encoder, head, projection, packed, embedded)
 
     def _perturb(
         self,
@@ -291,7 +371,7 @@ class Objective(nn.Module):
         """Rows behind the heads, in float32 at least, and before them, without gradient."""
         with self._working():
             if embedded is None and self._shares_lookup:
-                embedded = look_up(encoder, packed)
+                embedded = look_up(encoder, packed, in_place=self._in_place)
             encoded = encode(encoder, packed, embedded)
             rows = projection(head(encoded))
         rows = rows.to(torch.promote_types(rows.dtype, torch.float32))[packed.order]

@@ -1,0 +1,155 @@
+"""Gradient cache: time a sentence and peak memory of a training step, against whole batches and sentence-transformers.
+
+    python tests/benchmarks/gradient_cache.py --model PATH --train-file SENTENCES --what time
+    python tests/benchmarks/gradient_cache.py --model PATH --train-file SENTENCES --what memory
+    python tests/benchmarks/gradient_cache.py --model PATH --train-file SENTENCES --what library
+
+``time``: steps of batches that fit without a cache, cached and not, in turns in one process; a ratio is the median of
+ratios within a turn. ``memory``: peak of a fresh process after one step of each batch size, beyond what it held before the
+step. ``library``: forward and backward of one batch of the sentence-transformers trainer's losses, theirs
+cached and ours, in turns.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import lzma
+import statistics
+import subprocess
+import sys
+import time
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import torch
+
+import gradlab
+from gradlab.encoder.model import Encoder
+from gradlab.train.objective import Objective, freeze_unused
+
+
+def sentences(path: str, count: int) -> list[str]:
+    opened = lzma.open(path, "rt") if path.endswith(".xz") else open(path)  # noqa: SIM115
+    with opened as file:
+        return [line.strip() for line in islice(file, count)]
+
+
+def make_step(options: argparse.Namespace, chunk_size: int | None):
+    """A function that trains one batch: loss, gradient and AdamW."""
+    torch.manual_seed(0)
+    encoder = Encoder.load(options.model, "cls", attention="eager")
+    loss = gradlab.get_loss("infonce")
+    objective = Objective(encoder, loss, chunk_size=chunk_size, precision=options.precision).train()
+    freeze_unused(objective)
+    optimiser = torch.optim.AdamW([p for p in objective.parameters() if p.requires_grad], lr=1e-5)
+
+    def step(sequences: list[np.ndarray]) -> None:
+        batch = objective.prepare(sequences)
+        if chunk_size is None:
+            objective(batch).loss.backward()
+        else:
+            objective.accumulate(batch, 1.0)
+        optimiser.step()
+        optimiser.zero_grad(set_to_none=True)
+
+    def tokenised(texts: list[str]) -> list[np.ndarray]:
+        tokens = encoder.tokenizer(texts, truncation=True, max_length=32)["input_ids"]
+        return [np.array(one) for one in tokens]
+
+    return step, tokenised
+
+
+def peak() -> float:
+    """Peak memory so far, MiB."""
+    status = Path("/proc/self/status").read_text().splitlines()
+    return int(next(line for line in status if line.startswith("VmHWM")).split()[1]) / 2**10
+
+
+def in_turns(runs: dict[str, object], turns: int, texts: int) -> None:
+    """Print seconds and ratios to the first of the runs."""
+    times: dict[str, list[float]] = {name: [] for name in runs}
+    for run in runs.values():
+        run()
+    for _ in range(turns):
+        for name, run in runs.items():
+            began = time.process_time(), time.perf_counter()
+            run()
+            times[name].append(time.perf_counter() - began[1])
+    first = times[next(iter(runs))]
+    for name, found in times.items():
+        ratio = statistics.median(own / other for own, other in zip(found, first, strict=True))
+        print(
+            f"{name}: {1000 * statistics.median(found) / texts:.2f} ms a sentence, {ratio:.2f} of the first"
+        )
+
+
+def measure_time(options: argparse.Namespace) -> None:
+    texts = sentences(options.train_file, options.batch)
+    runs = {}
+    for name, chunk in (("whole batch", None), (f"chunks of {options.chunk}", options.chunk)):
+        step, tokenised = make_step(options, chunk)
+        tokens = tokenised(texts)
+        runs[name] = lambda step=step, tokens=tokens: step(tokens)
+    in_turns(runs, options.turns, len(texts))
+
+
+def measure_library(options: argparse.Namespace) -> None:
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer import losses
+    from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+
+    from gradlab.integrations.sentence_transformers import loss
+
+    words = Transformer(options.model, max_seq_length=32)
+    pooling = Pooling(words.get_embedding_dimension(), "cls")
+    model = SentenceTransformer(modules=[words, pooling], device="cpu").train()
+    texts = sentences(options.train_file, 2 * options.batch)
+    columns = [model.preprocess(texts[: options.batch]), model.preprocess(texts[options.batch :])]
+
+    def run(criterion) -> None:
+        model.zero_grad()
+        criterion([dict(column) for column in columns], None).backward()
+
+    theirs = losses.CachedMultipleNegativesRankingLoss(model, mini_batch_size=options.chunk)
+    ours = loss(model, "infonce", chunk_size=options.chunk, blockwise=True)
+    in_turns({"theirs": lambda: run(theirs), "ours": lambda: run(ours)}, options.turns, options.batch)
+
+
+def measure_memory(options: argparse.Namespace) -> None:
+    if options.child:
+        step, tokenised = make_step(options, options.chunk or None)
+        before = peak()
+        step(tokenised(sentences(options.train_file, options.batch)))
+        print(json.dumps([before, peak()]))
+        return
+    for batch in options.batches:
+        command = [sys.executable, __file__, "--what", "memory", "--child", "--batch", str(batch), "--model", options.model,
+                   "--train-file", options.train_file, "--chunk", str(options.chunk), "--precision", options.precision]  # fmt: skip
+        before, after = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+        print(
+            f"batch {batch}: before the step {before:.0f} MiB, peak {after:.0f} MiB, {after - before:.0f} more",
+            flush=True,
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--model", required=True)
+    parser.add_argument("--train-file", required=True)
+    parser.add_argument("--what", choices=["time", "memory", "library"], default="time")
+    parser.add_argument("--batch", type=int, default=256)
+    parser.add_argument("--batches", type=int, nargs="+", default=[256, 4096])
+    parser.add_argument("--chunk", type=int, default=64, help="0 for none, with memory")
+    parser.add_argument("--turns", type=int, default=5)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--precision", default="float32")
+    parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    {"time": measure_time, "memory": measure_memory, "library": measure_library}[options.what](options)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,174 @@
+"""A gradient cache gives the gradient of the same chunks with their activations kept, dropout and all."""
+
+from __future__ import annotations
+
+import shutil
+
+import numpy as np
+import pytest
+import torch
+
+import gradlab
+from gradlab.encoder.model import Encoder
+from gradlab.large_batch.gradient_cache import GradientCache, deferred
+from gradlab.train import TrainConfig, train
+from gradlab.train.heads import MLP
+from gradlab.train.objective import Objective, freeze_unused
+from gradlab.train.parts import Parts
+from gradlab.train.random_state import seed_everything
+from tests.tiny_models import make_bert, make_sentences
+from tests.train_helpers import same_weights, small_config
+
+SETTINGS = {
+    "simcse": {"pooler": "cls_mlp"},
+    "batch loss": {"loss": "modified_mhe"},
+    "heads": {"projection_layers": 1, "predictor_layers": 1, "queue_size": 20, "queue_initial": 5},
+    "momentum": {"momentum": 0.9, "momentum_modules": "encoder", "keys_gradient": True},
+    "momentum queue": {"momentum": 0.9, "momentum_use": "queue", "queue_size": 9, "queue_initial": 9},
+    "augmented embeddings": {"augment": "token_cutoff"},
+    "augmented tokens": {"augment": "subword_repetition"},
+}
+
+
+@pytest.fixture(scope="module")
+def bert(tmp_path_factory):
+    return make_bert(tmp_path_factory.mktemp("bert"))
+
+
+def make_objective(bert, dtype: torch.dtype, settings: dict) -> tuple[Objective, list[np.ndarray]]:
+    seed_everything(0)
+    config = TrainConfig(model=str(bert), train_file="-", output="-", chunk_size=5, **settings)
+    encoder = Encoder.load(str(bert), "cls").to(dtype)
+    head = MLP(encoder.dimension).to(dtype) if config.pooler == "cls_mlp" else torch.nn.Identity()
+    parts = Parts.build(config, encoder, head, 1)
+    loss = gradlab.get_loss(config.loss)
+    made = Objective(encoder, loss, head=head, parts=parts, chunk_size=config.chunk_size).to(dtype).train()
+    freeze_unused(made)
+    sequences = [np.array(encoder.tokenizer(text)["input_ids"]) for text in make_sentences(17, longest=9)]
+    return made, sequences
+
+
+def gradients(made: Objective) -> dict[str, torch.Tensor]:
+    return {name: one.grad for name, one in made.named_parameters() if one.grad is not None}
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-12), (torch.float32, 1e-5)])
+def test_gradients_are_those_of_the_chunks_with_their_activations(bert, name, dtype, tolerance):
+    """Two batches, so that the second adds to gradients that are there."""
+    found = []
+    for cached in (False, True):
+        made, sequences = make_objective(bert, dtype, SETTINGS[name])
+        values = []
+        for _ in range(2):
+            batch = made.prepare(sequences)
+            if cached:
+                values.append(float(made.accumulate(batch, 0.7).loss.detach()))
+            else:
+                output = made(batch)
+                (0.7 * output.loss).backward()
+                values.append(float(output.loss.detach()))
+        found.append((values, gradients(made), torch.get_rng_state()))
+    (values, expected, state), (cached_values, cached_gradients, cached_state) = found
+    assert cached_values == pytest.approx(values, rel=tolerance)
+    assert torch.equal(state, cached_state)
+    assert cached_gradients.keys() == expected.keys()
+    largest = max(float(one.abs().max()) for one in expected.values())
+    for key, one in expected.items():
+        torch.testing.assert_close(cached_gradients[key], one, rtol=0, atol=tolerance * largest, msg=key)
+
+
+def test_no_chunk_is_encoded_with_the_activations_of_another(bert):
+    """Of all activations that are kept for a backward pass, those of one chunk at most are alive at a time."""
+    made, sequences = make_objective(bert, torch.float32, {"pooler": "cls_mlp"})
+    alive, most = set(), [0]
+
+    class Kept:
+        def __init__(self, tensor):
+            self.tensor = tensor
+            alive.add(id(self))
+            most[0] = max(most[0], len(alive))
+
+        def __del__(self):
+            alive.discard(id(self))
+
+    def largest(backward) -> int:
+        most[0] = 0
+        with torch.autograd.graph.saved_tensors_hooks(Kept, lambda kept: kept.tensor):
+            backward()
+        return most[0]
+
+    one = largest(lambda: made.accumulate(made.prepare(sequences[:2]), 1.0))  # 4 rows are one chunk
+    every = largest(lambda: made.accumulate(made.prepare(sequences), 1.0))
+    kept = largest(lambda: made(made.prepare(sequences)).loss.backward())
+    assert every < 1.2 * one  # the loss keeps a little
+    assert kept > 4 * one
+
+
+@pytest.mark.parametrize("scale", [1.0, 0.25])
+def test_a_deferred_loss_is_differentiated_by_whoever_calls_backward(scale):
+    torch.manual_seed(0)
+    layer = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.Dropout(0.5)).double()
+    pieces = list(torch.randn(7, 4, dtype=torch.float64).split(3))
+    seed_everything(5)
+    rows = torch.cat([layer(piece) for piece in pieces])
+    (scale * (rows @ rows.T).exp().sum()).backward()
+    expected = layer[0].weight.grad.clone()
+    layer.zero_grad()
+    seed_everything(5)
+    cache = GradientCache(torch.device("cpu"))
+    (rows,) = cache.encode(lambda piece: (layer(piece),), pieces)
+    value = deferred((rows @ rows.T).exp().sum(), cache)
+    (scale * value).backward()
+    torch.testing.assert_close(layer[0].weight.grad, expected, rtol=1e-13, atol=0)
+
+
+def test_a_run_resumes_bit_by_bit(bert, tmp_path):
+    config = small_config(bert, tmp_path, chunk_size=3, accumulation=2, max_steps=4)
+    train(config)
+    shutil.copytree(tmp_path / "run", tmp_path / "again")
+    shutil.rmtree(tmp_path / "again" / "checkpoints" / "step-00000004")
+    shutil.rmtree(tmp_path / "again" / "encoder")
+    train(small_config(bert, tmp_path, "again", chunk_size=3, accumulation=2, max_steps=4), resume=True)
+    assert same_weights(tmp_path / "run", tmp_path / "again")
+
+
+def test_fgsm_is_refused():
+    with pytest.raises(gradlab.GradlabError, match="leave chunk_size out"):
+        TrainConfig(model="-", train_file="-", output="-", chunk_size=4, fgsm=1e-3)
+
+
+@pytest.mark.parametrize("columns", [1, 2, 3])
+def test_losses_for_sentence_transformers_are_cached(bert, columns):
+    """Without dropout against whole columns; with dropout the chunks draw other masks, as the library's own do."""
+    adapter = pytest.importorskip("gradlab.integrations.sentence_transformers")
+    from tests.sentence_training import columns_of, load_model, relative_difference
+
+    model = load_model(bert)
+    model.eval()
+    table = columns_of(11, columns)
+    tokenize = getattr(model, "preprocess", None) or model.tokenize
+    found = []
+    for options in ({}, {"chunk_size": 4}, {"chunk_size": 4, "blockwise": True}):
+        model.zero_grad()
+        criterion = adapter.loss(model, "infonce", **options)
+        value = criterion([tokenize(texts) for texts in table.values()], None)
+        (0.5 * value).backward()
+        found.append(
+            (float(value.detach()), {n: p.grad for n, p in model.named_parameters() if p.grad is not None})
+        )
+        with torch.no_grad():
+            assert float(criterion([tokenize(texts) for texts in table.values()], None)) == pytest.approx(
+                found[-1][0], rel=1e-5
+            )
+    for value, one in found[1:]:
+        assert value == pytest.approx(found[0][0], rel=1e-5)
+        assert relative_difference(one, found[0][1]) < 1e-5
+
+
+def test_bad_chunks_are_refused(bert):
+    adapter = pytest.importorskip("gradlab.integrations.sentence_transformers")
+    with pytest.raises(gradlab.GradlabError, match="at least 1"):
+        adapter.loss(torch.nn.Identity(), "infonce", chunk_size=0)
+    with pytest.raises(gradlab.GradlabError, match="attention_mask"):
+        adapter.sentence_chunks({"input_ids": torch.ones(3)}, 2)
