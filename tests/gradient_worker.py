@@ -39,7 +39,8 @@ def gradient(
         output = objective.accumulate(batch, processes.count)
         processes.average(objective.parameters())
     else:
-        output = processes.parallel(objective)(batch)
+        parallel = processes.parallel(objective)  # which averages as long as it lives
+        output = parallel(batch)
         (output.loss * processes.count).backward()
     found = {
         name: parameter.grad for name, parameter in objective.named_parameters() if parameter.grad is not None

@@ -11,11 +11,11 @@ import torch
 import gradlab
 from gradlab.encoder.model import Encoder
 from gradlab.large_batch.gradient_cache import GradientCache, deferred
+from gradlab.seeds import seed_everything
 from gradlab.train import TrainConfig, train
 from gradlab.train.heads import MLP
 from gradlab.train.objective import Objective, freeze_unused
 from gradlab.train.parts import Parts
-from gradlab.train.random_state import seed_everything
 from tests.tiny_models import make_bert, make_sentences
 from tests.train_helpers import same_weights, small_config
 
