@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from gradlab.cli.options import data_option, device_option, pooler_option
+from gradlab.errors import GradlabError
 
 EPILOG = """\b
 Examples:
@@ -59,17 +60,24 @@ Nothing but text files is read from the data folder; the field gets them with Se
 @click.option("--output", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE.json",
               help="Also write every score, with settings and versions, as JSON; kept up to date after each task.")  # fmt: skip
 def command(model: str, data: Path, output: Path | None, style: str, **options: Any) -> None:
-    """Evaluate a sentence encoder on STS and transfer tasks, as the field does.
+    """Evaluate a sentence encoder on STS and transfer tasks, as the field does, or on a retrieval task by mteb.
 
-    Prints Spearman's correlation and accuracy times 100 with their averages, and names pooler and split.
+    Prints Spearman's correlation and accuracy times 100 with their averages, and names pooler and split. A --data folder
+    with corpus.jsonl, queries.jsonl and qrels/test.tsv (BEIR's layout) is a retrieval task: nDCG@10 and others.
     """
     from gradlab.evaluate import evaluate, task_names
     from gradlab.evaluate.folder import downstream
-    from gradlab.files import check_writable
+    from gradlab.evaluate.retrieval import evaluate_retrieval, is_retrieval_folder
+    from gradlab.files import check_writable, write_json
 
     # What can be wrong at no cost comes before a model is loaded.
-    tasks = task_names([*options.pop("tasks"), *options.pop("more_tasks")] or "sts")
-    downstream(data)
+    asked = [*options.pop("tasks"), *options.pop("more_tasks")]
+    retrieval = is_retrieval_folder(data)
+    if retrieval and asked:
+        raise GradlabError(f"{str(data)!r} is one retrieval task; leave --tasks out")
+    tasks = task_names(asked or "sts")
+    if not retrieval:
+        downstream(data)
     if output is not None:
         check_writable(output)
 
@@ -78,6 +86,16 @@ def command(model: str, data: Path, output: Path | None, style: str, **options: 
 
     device, batch_size = find_device(options.pop("device")), options.pop("batch_size")
     encoder = Encoder.load(model, options.pop("pooler"), max_length=options.pop("max_length"), device=device)
+    if retrieval:
+        scores = evaluate_retrieval(lambda sentences: encoder.encode(sentences, batch_size), data)
+        for name, score in scores.items():
+            click.echo(f"{name:<16}{score:.4f}")
+        if output is not None:
+            write_json(
+                output, {"model": model, "pooler": encoder.pooler, "task": str(data), "scores": scores}
+            )
+            click.echo(f"\nWrote {output}")
+        return
     result = evaluate(
         lambda sentences: encoder.encode(sentences, batch_size),
         data,

@@ -1,0 +1,186 @@
+"""Retrieval by mteb's protocol, on local files: fine-tuning that helps STS and hurts retrieval is then seen.
+
+mteb (Muennighoff et al. 2023) asks a hub for its tasks; here a task is a folder in the layout of BEIR (Thakur et al. 2021),
+and the encoder is any callable from sentences to rows. What is computed, and how, is mteb's.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gradlab.errors import GradlabError, reason
+from gradlab.evaluate.embed import Embedder, Encode, as_encode
+
+# What is reported, of all that mteb computes.
+MEASURES = ("ndcg_at_10", "map_at_10", "mrr_at_10", "recall_at_100")
+
+
+def is_retrieval_folder(folder: str | os.PathLike[str]) -> bool:
+    """Whether a folder is in BEIR's layout."""
+    return (Path(folder) / "corpus.jsonl").is_file()
+
+
+def evaluate_retrieval(
+    model: Encode | Any, folder: str | os.PathLike[str], split: str = "test"
+) -> dict[str, float]:
+    """Scores of an encoder on a retrieval task, by mteb.
+
+    Args:
+        model: any callable from a list of sentences to an (n, D) array, or an object with such a method ``encode``.
+        folder: ``corpus.jsonl`` (``_id``, ``text``, perhaps ``title``), ``queries.jsonl`` (``_id``, ``text``) and
+            ``qrels/SPLIT.tsv`` (query, document, relevance), as BEIR has them.
+        split: name of the file of relevances.
+
+    Returns:
+        nDCG@10, MAP@10, MRR@10 and recall@100, in [0, 1], by cosine over the whole corpus.
+
+    Raises:
+        GradlabError: mteb is not installed; a file is absent or malformed; an embedding is bad.
+
+    Example:
+        >>> evaluate_retrieval(encoder, "scifact")["ndcg_at_10"]  # doctest: +SKIP
+    """
+    task = retrieval_task(folder, split)
+    import mteb
+
+    results = mteb.evaluate(as_mteb(model), task, cache=None, show_progress_bar=False, co2_tracker=False)
+    scores = results.task_results[0].scores[split][0]
+    return {name: float(scores[name]) for name in MEASURES}
+
+
+def as_mteb(model: Encode | Any, name: str = "local/encoder") -> Any:
+    """An encoder in mteb's form: for `mteb.evaluate` and any task of mteb's, hub or local.
+
+    Args:
+        model: any callable from a list of sentences to an (n, D) array, or an object with such a method ``encode``.
+        name: what mteb's results call it, ``owner/name``.
+
+    Raises:
+        GradlabError: mteb is not installed, or the model cannot encode.
+    """
+    _require_mteb()
+    from mteb.models.abs_encoder import AbsEncoder
+    from mteb.models.model_meta import ModelMeta, ScoringFunction
+
+    encode = as_encode(model)
+
+    class LocalEncoder(AbsEncoder):
+        """Sentences of a task's batches, to rows."""
+
+        mteb_model_meta = ModelMeta.create_empty(
+            {"name": name, "revision": "local", "similarity_fn_name": ScoringFunction.COSINE}
+        )
+
+        def encode(self, inputs: Any, **settings: Any) -> Any:
+            """Rows (n, D) of all sentences, float32."""
+            sentences = [text for batch in inputs for text in batch["text"]]
+            return np.asarray(Embedder(encode)(sentences), dtype=np.float32)
+
+    return LocalEncoder()
+
+
+def retrieval_task(folder: str | os.PathLike[str], split: str = "test") -> Any:
+    """A folder in BEIR's layout as a task of mteb's; the arguments are those of `evaluate_retrieval`.
+
+    Raises:
+        GradlabError: as `evaluate_retrieval`.
+    """
+    _require_mteb()
+    place = Path(folder)
+    corpus = {row["_id"]: row for row in _rows(place / "corpus.jsonl")}
+    queries = {row["_id"]: row["text"] for row in _rows(place / "queries.jsonl")}
+    relevant = _relevances(place / "qrels" / f"{split}.tsv", corpus, queries)
+
+    from datasets import Dataset
+    from mteb.abstasks.retrieval import AbsTaskRetrieval
+    from mteb.abstasks.task_metadata import TaskMetadata
+
+    class LocalRetrieval(AbsTaskRetrieval):
+        """The task; its data are read already."""
+
+        metadata = TaskMetadata(
+            name=place.resolve().name,
+            description=f"Retrieval from the local folder {place.resolve().name}.",
+            type="Retrieval",
+            dataset={"path": place.resolve().name, "revision": "local"},
+            eval_splits=[split],
+            eval_langs=["eng-Latn"],
+            main_score="ndcg_at_10",
+        )
+
+        def load_data(self, *_: Any, **__: Any) -> None:
+            """Queries that have a relevant document, the whole corpus, and the relevances."""
+            self.dataset = {
+                "default": {
+                    split: {
+                        "corpus": Dataset.from_list(
+                            [
+                                {"id": key, "title": row.get("title") or "", "text": row["text"]}
+                                for key, row in corpus.items()
+                            ]
+                        ),
+                        "queries": Dataset.from_list([{"id": key, "text": queries[key]} for key in relevant]),
+                        "relevant_docs": relevant,
+                        "top_ranked": None,
+                    }
+                }
+            }
+            self.data_loaded = True
+
+    return LocalRetrieval()
+
+
+def _rows(file: Path) -> Iterator[dict[str, Any]]:
+    try:
+        with file.open(encoding="utf-8") as lines:
+            for number, line in enumerate(lines, start=1):
+                row = json.loads(line)
+                if not isinstance(row, dict) or not isinstance(row.get("text"), str) or "_id" not in row:
+                    raise GradlabError(f'{file}, line {number}: a row is {{"_id": ..., "text": ...}}')
+                yield {**row, "_id": str(row["_id"])}
+    except (OSError, ValueError) as error:
+        raise GradlabError(
+            f"cannot read {file}: {reason(error)}; a retrieval task has corpus.jsonl, queries.jsonl and qrels/test.tsv"
+        ) from error
+
+
+def _relevances(file: Path, corpus: dict[str, Any], queries: dict[str, str]) -> dict[str, dict[str, int]]:
+    relevant: dict[str, dict[str, int]] = {}
+    try:
+        with file.open(encoding="utf-8", newline="") as lines:
+            table = csv.reader(lines, delimiter="\t")
+            next(table, None)  # query-id, corpus-id, score
+            for number, row in enumerate(table, start=2):
+                query, document, score = row
+                if query not in queries or document not in corpus:
+                    raise GradlabError(
+                        f"{file}, line {number}: query {query!r} or document {document!r} is not in the task"
+                    )
+                relevant.setdefault(query, {})[document] = int(score)
+    except (OSError, ValueError) as error:
+        raise GradlabError(
+            f"cannot read {file}: {reason(error)}; its lines are query, document, relevance"
+        ) from error
+    relevant = {
+        query: found for query, found in relevant.items() if any(score > 0 for score in found.values())
+    }
+    if not relevant:
+        raise GradlabError(f"{file} has no query with a relevant document")
+    return relevant
+
+
+def _require_mteb() -> None:
+    try:
+        import mteb  # noqa: F401
+    except ImportError as error:
+        raise GradlabError(
+            "retrieval needs mteb, which is not installed; it comes with gradlab's extra [mteb]: pip install '.[mteb]' "
+            "in the folder of gradlab"
+        ) from error

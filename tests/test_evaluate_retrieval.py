@@ -1,0 +1,87 @@
+"""Retrieval by mteb on a local folder, against scores computed by hand."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gradlab import GradlabError
+from gradlab.evaluate.retrieval import evaluate_retrieval
+
+mteb = pytest.importorskip("mteb")
+WORDS = ["red", "green", "blue", "cold", "warm", "loud"]
+
+
+def bag(sentences: list[str]) -> np.ndarray:
+    """Counts of words, and a little of something that no word has."""
+    return np.array([[text.split().count(word) for word in WORDS] + [0.1] for text in sentences], dtype=float)
+
+
+@pytest.fixture
+def folder(tmp_path) -> Path:
+    place = tmp_path / "colours"
+    (place / "qrels").mkdir(parents=True)
+    corpus = {"d1": "red", "d2": "red green", "d3": "blue cold", "d4": "warm", "d5": "loud loud red"}
+    queries = {"q1": "red", "q2": "blue", "q3": "never asked"}
+    (place / "corpus.jsonl").write_text(
+        "".join(json.dumps({"_id": i, "text": t, "title": ""}) + "\n" for i, t in corpus.items())
+    )
+    (place / "queries.jsonl").write_text(
+        "".join(json.dumps({"_id": i, "text": t}) + "\n" for i, t in queries.items())
+    )
+    (place / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq1\td2\t1\nq1\td5\t1\nq2\td3\t1\n")
+    return place
+
+
+def test_scores_are_those_of_the_definition(folder):
+    """By cosine q1 ranks d1, d2, d5: the relevant ones are second and third; q2 finds d3 first."""
+    scores = evaluate_retrieval(bag, folder)
+    gain = (1 / math.log2(3) + 1 / math.log2(4)) / (1 + 1 / math.log2(3))
+    # mteb rounds to five digits.
+    assert scores["ndcg_at_10"] == pytest.approx((gain + 1) / 2, abs=1e-5)
+    assert scores["mrr_at_10"] == pytest.approx((1 / 2 + 1) / 2, abs=1e-5)
+    assert scores["map_at_10"] == pytest.approx(((1 / 2 + 2 / 3) / 2 + 1) / 2, abs=1e-5)
+    assert scores["recall_at_100"] == 1
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "message"),
+    [
+        ("corpus.jsonl", '{"_id": "d1"}\n', "line 1: a row is"),
+        ("queries.jsonl", "nonsense\n", "cannot read"),
+        ("qrels/test.tsv", "a\tb\tc\nq1\td9\t1\n", "'d9' is not in the task"),
+        ("qrels/test.tsv", "a\tb\tc\nq1\n", "lines are query, document, relevance"),
+        ("qrels/test.tsv", "a\tb\tc\nq1\td1\t0\n", "no query with a relevant document"),
+    ],
+)
+def test_malformed_files_are_told_in_one_line(folder, file, text, message):
+    (folder / file).write_text(text)
+    with pytest.raises(GradlabError, match=message):
+        evaluate_retrieval(bag, folder)
+
+
+def test_another_split_must_be_there(folder):
+    with pytest.raises(GradlabError, match=r"dev\.tsv"):
+        evaluate_retrieval(bag, folder, "dev")
+
+
+def test_command_knows_a_retrieval_task(folder, tmp_path):
+    from click.testing import CliRunner
+
+    from gradlab.cli.evaluate import command
+    from tests.tiny_models import make_bert
+
+    model = make_bert(tmp_path / "model")
+    output = tmp_path / "scores.json"
+    done = CliRunner().invoke(
+        command, ["--model", str(model), "--data", str(folder), "--output", str(output)]
+    )
+    assert done.exit_code == 0, done.output
+    assert "ndcg_at_10" in done.output
+    assert 0 <= json.loads(output.read_text())["scores"]["ndcg_at_10"] <= 1
+    refused = CliRunner().invoke(command, ["--model", str(model), "--data", str(folder), "--tasks", "sts"])
+    assert isinstance(refused.exception, GradlabError)
