@@ -27,6 +27,7 @@ GROUPS = {
     "Understand a loss": {
         "losses": ("losses", "List the losses: formula, hyper-parameters, defaults, paper."),
         "simulate": ("simulate", "Simulate a component of a loss over angle distributions."),
+        "explore": ("explore", "Write a page that teaches and compares losses by moving things."),
         "decompose": ("decompose", "Find the components of any loss from its gradients."),
         "verify": ("verify", "Compare every closed form with autograd."),
         "audit": ("audit", "Check a loss's gradient on several processes against one."),

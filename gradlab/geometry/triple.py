@@ -82,7 +82,13 @@ class Triple:
         Raises:
             GradlabError: wrong kinds or shapes, rows that are not unit-norm, a weight that is not finite.
         """
-        anchor, positive, negative, weight = check_vectors(anchor, positive, negative, weight)
+        return cls.from_unit_vectors(*check_vectors(anchor, positive, negative, weight))
+
+    @classmethod
+    def from_unit_vectors(
+        cls, anchor: Array, positive: Array, negative: Array, weight: Array | None = None
+    ) -> Triple:
+        """`from_vectors` without its checks."""
         xp = array_namespace(anchor)
         pair = PairSimilarity.from_vectors(anchor, positive)
         pull = tangent(anchor, positive)

@@ -1,0 +1,165 @@
+"""From a loss to JavaScript: the formulas of the loss files, evaluated once on arrays that record.
+
+No formula is written a second time. What a script computes is what the loss computes; a loss that a user registers, one made
+of parts of others, or a combinator is compiled as it is.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from gradlab.errors import GradlabError
+from gradlab.explorer.tracing import Trace, literal, symbolic_math
+from gradlab.losses.base import Loss
+from gradlab.losses.parts import Part
+
+Function = Callable[..., Mapping[str, Any]]
+Examples = Callable[[int], Mapping[str, np.ndarray]]
+NAME = re.compile(r"\bt\d+\b")
+
+
+@dataclasses.dataclass(frozen=True)
+class Script:
+    """A compiled function.
+
+    Attributes:
+        text: a JavaScript function ``($, {inputs}, p) => ({outputs})`` of the array functions of ``arrays.js``, of arrays
+            of any size, and of hyper-parameters by name.
+        numbers: the hyper-parameters that it takes and the loss's own values; others are part of the text.
+    """
+
+    text: str
+    numbers: dict[str, float]
+
+
+def compile_script(function: Function, loss: Loss | None, examples: Examples) -> Script:
+    """Compile ``function(loss, **arrays)``, which returns arrays by name.
+
+    It is run on several examples of different sizes, entries and hyper-parameters. The same script must come out, or
+    it would hold only for the example. A hyper-parameter that changes the script, such as one that is compared, is fixed.
+
+    Args:
+        function: of a loss and arrays by name.
+        loss: with its hyper-parameters; None where the function needs none.
+        examples: maps 0, 1, … to arrays, whose sizes differ.
+
+    Raises:
+        GradlabError: a loss that cannot be compiled; the message names the operation.
+    """
+    name = "this" if loss is None else loss.name
+    values = {} if loss is None else numbers_of(loss)
+    moving = dict(values)
+    first = _record(function, loss, examples(0), moving, name)
+    nudged = {path: _nudge(value) for path, value in values.items()}
+    if _try(function, loss, examples(0), nudged, name) != first:
+        # One at a time, to find those that are not simply numbers in a formula.
+        for path in values:
+            if _try(function, loss, examples(0), {**values, path: nudged[path]}, name) != first:
+                del moving[path]
+        first = _record(function, loss, examples(0), moving, name)
+    if _record(function, loss, examples(1), moving, name) != first:
+        raise GradlabError(
+            f"{name} cannot be compiled: what it computes depends on sizes or entries of its arrays"
+        )
+    return Script(first, moving)
+
+
+def numbers_of(loss: Loss) -> dict[str, float]:
+    """All numbers among the hyper-parameters, by path: ``temperature``, or ``gate.margin`` of a part's loss."""
+    found: dict[str, float] = {}
+
+    def note(path: str, value: float) -> float:
+        found[path] = value
+        return value
+
+    replace_numbers(loss, note)
+    return found
+
+
+def replace_numbers(value: Any, replace: Callable[[str, float], float], path: str = "") -> Any:
+    """A copy of a loss with every number ``x`` at a path replaced by ``replace(path, x)``; nothing is checked anew."""
+    if isinstance(value, float):
+        return replace(path, value)
+    if isinstance(value, (tuple, list)):
+        return type(value)(replace_numbers(v, replace, _join(path, str(i))) for i, v in enumerate(value))
+    if isinstance(value, Part):
+        clone = copy.copy(value)
+        for name, item in vars(value).items():
+            setattr(
+                clone, name, replace_numbers(item, replace, path if name == "source" else _join(path, name))
+            )
+        return clone
+    if isinstance(value, Loss):
+        clone = copy.copy(value)
+        for field in dataclasses.fields(value):
+            item = getattr(value, field.name)
+            if isinstance(field.default, float) and type(item) is int:
+                item = float(item)
+            object.__setattr__(clone, field.name, replace_numbers(item, replace, _join(path, field.name)))
+        return clone
+    return value
+
+
+def _join(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name
+
+
+def _nudge(value: float) -> float:
+    """A number close by and, if at all possible, as admissible."""
+    return value * (1 - 2.0**-7) or 2.0**-7
+
+
+def _try(*args: Any) -> str | None:
+    """None where the function refuses the changed hyper-parameters."""
+    try:
+        return _record(*args)
+    except GradlabError:
+        return None
+
+
+def _record(
+    function: Function,
+    loss: Loss | None,
+    arrays: Mapping[str, np.ndarray],
+    moving: Mapping[str, float],
+    name: str,
+) -> str:
+    trace = Trace()
+
+    def symbol(path: str, value: float) -> float:
+        return trace.number(f'p["{path}"]', moving[path]) if path in moving else value
+
+    inputs = {key: trace.array(key, value) for key, value in arrays.items()}
+    symbolic = None if loss is None else replace_numbers(loss, symbol)
+    try:
+        with symbolic_math():
+            outputs = dict(function(symbolic, **inputs))
+    except GradlabError as error:
+        raise GradlabError(f"{name} cannot be compiled: {error}") from error
+    except (TypeError, AttributeError, ValueError, NotImplementedError) as error:
+        raise GradlabError(f"{name} cannot be compiled: {type(error).__name__}: {error}") from error
+    return _text(trace, inputs, outputs)
+
+
+def _text(trace: Trace, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> str:
+    """The script, without what nothing depends on."""
+    conditions = {name: way for name, way in trace.conditions.items() if NAME.match(name)}
+    result = ", ".join(f"{key}: {literal(value)}" for key, value in outputs.items())
+    needed = set(NAME.findall(result)) | {found for name in conditions for found in NAME.findall(name)}
+    kept = []
+    for expression, name in reversed(trace.statements.items()):
+        if name in needed:
+            needed |= set(NAME.findall(expression))
+            kept.append(f"const {name} = {expression};")
+    lines = [*reversed(kept), *(f"$.require({name}, {literal(way)});" for name, way in conditions.items())]
+    text = "\n".join([*lines, f"return {{{result}}};"])
+    # Numbered anew, so that what was computed and dropped leaves no trace.
+    order: dict[str, str] = {}
+    text = NAME.sub(lambda match: order.setdefault(match[0], f"t{len(order)}"), text)
+    return f"($, {{{', '.join(inputs)}}}, p) => {{\n{text}\n}}"

@@ -1,0 +1,155 @@
+"""Heatmaps for the page: simulated by the library, one byte a cell."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import zlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from tqdm.auto import tqdm
+
+from gradlab.errors import GradlabError
+from gradlab.explorer.compiler import numbers_of, replace_numbers
+from gradlab.losses.base import Loss, PairLoss
+from gradlab.simulation import simulate
+from gradlab.simulation.setting import NEGATIVE_RANGE, POSITIVE_RANGE
+
+ROWS, COLUMNS = 36, 48
+LEVELS, MISSING = 250, 255  # a cell is low + (high - low) · byte/250, or missing
+BATCHES = 200  # of the Monte Carlo of hardest shares
+QUANTITIES = ("gradient_dissipation", "hardest_share", "ratio")
+TEMPERATURES = (0.005, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.5)
+SPREADS = (0.02, 0.05, 0.1, 0.15, 0.2, 0.3)
+NEGATIVES = (1, 3, 7, 15, 31, 63, 127, 255, 511)
+MARGINS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 2.5)  # of the loss's own
+
+
+@dataclasses.dataclass(frozen=True)
+class Slider:
+    """One thing that changes from frame to frame.
+
+    Attributes:
+        name: as the page calls it.
+        values: what it takes, in order.
+        start: index of the loss's own, or of the papers' setting.
+        frame: maps a value to the loss and the options of `simulate`.
+        angle: whether the values are angles in radians.
+    """
+
+    name: str
+    values: tuple[float, ...]
+    start: int
+    frame: Callable[[float], tuple[Loss, dict[str, Any]]]
+    angle: bool = False
+
+
+def heatmaps(losses: Mapping[str, Loss], progress: bool | None = None) -> dict[str, Any]:
+    """All heatmaps of some losses, ready for the page.
+
+    Args:
+        losses: by the name that the page gives them.
+        progress: show a bar if it takes over two seconds; None does so on a terminal.
+    """
+    jobs = [
+        (name, loss, quantity, slider)
+        for name, loss in losses.items()
+        for quantity in QUANTITIES
+        if _has(loss, quantity)
+        for slider in sliders(loss)
+    ]
+    series: dict[str, dict[str, dict[str, Any]]] = {}
+    for name, loss, quantity, slider in tqdm(
+        jobs, delay=2, disable=None if progress is None else not progress, unit="slider", desc="heatmaps"
+    ):
+        packed = pack(quantity, slider)
+        series.setdefault(name, {}).setdefault(quantity, {})[slider.name] = packed
+    words = (
+        f"Spreads 0.05 (positive) and 0.10 rad, 127 negatives and the loss's own settings unless a slider says otherwise; the settings of the "
+        f"sphere do not matter here. Cells are rounded to the stated ±; shares are means over {BATCHES} batches."
+    )
+    return {
+        "rows": ROWS,
+        "columns": COLUMNS,
+        "upwards": list(POSITIVE_RANGE),
+        "across": list(NEGATIVE_RANGE),
+        "series": series,
+        "words": words,
+    }
+
+
+def _has(loss: Loss, quantity: str) -> bool:
+    return isinstance(loss, PairLoss) or (quantity == "gradient_dissipation" and loss.exact_gate() is not None)
+
+
+def sliders(loss: Loss) -> list[Slider]:
+    """Those that a loss has."""
+    found = []
+    numbers = numbers_of(loss)
+    for name in ("temperature", "margin"):
+        path = next((path for path in numbers if path.split(".")[-1] == name), None)
+        if path is None:
+            continue
+        own = numbers[path]
+        values = TEMPERATURES if name == "temperature" else tuple(own * share for share in MARGINS)
+        values = tuple(sorted({*values, own}))
+
+        def changed(value: float, path: str = path) -> tuple[Loss, dict[str, Any]]:
+            return replace_numbers(loss, lambda at, old: value if at == path else old), {}
+
+        found.append(Slider(name, values, values.index(own), changed, _is_angle(loss, path)))
+    found.append(Slider("spread", SPREADS, SPREADS.index(0.1), lambda value: (loss, {"sigma_neg": value}), True))
+    found.append(
+        Slider("negatives", NEGATIVES, NEGATIVES.index(127), lambda value: (loss, {"negatives": int(value)}))
+    )
+    return found
+
+
+def _is_angle(loss: Loss, path: str) -> bool:
+    return any(field.name == path and field.metadata.get("unit") == "radians" for field in dataclasses.fields(loss))
+
+
+def pack(quantity: str, slider: Slider) -> dict[str, Any]:
+    """The frames of one slider: quantised, as differences along rows, deflated, in base64."""
+    frames, error = [], 0.0
+    for value in slider.values:
+        loss, options = slider.frame(value)
+        frame = _simulated(loss, quantity, options)
+        frames.append(frame.value)
+        if frame.standard_error is not None and np.isfinite(frame.standard_error).any():
+            error = max(error, float(np.nanmax(frame.standard_error)))
+    values = np.stack(frames)
+    finite = values[np.isfinite(values)]
+    low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
+    if quantity != "ratio":
+        low, high = 0.0, 1.0
+    high = max(high, low + 1e-9)
+    cells = quantise(values, low, high)
+    differences = np.diff(cells, axis=2, prepend=np.zeros((*cells.shape[:2], 1), np.uint8))
+    return {
+        "values": list(slider.values),
+        "start": slider.start,
+        "angle": slider.angle,
+        "low": low,
+        "high": high,
+        "tolerance": (high - low) / LEVELS / 2,
+        "error": error,
+        "cells": base64.b64encode(zlib.compress(differences.tobytes(), 9)).decode(),
+    }
+
+
+def quantise(values: np.ndarray, low: float, high: float) -> np.ndarray:
+    """Bytes; off by at most ``(high - low)/500`` between the two, `MISSING` where not finite."""
+    finite = np.isfinite(values)
+    share = (np.where(finite, values, low) - low) / (high - low)
+    return np.where(finite, np.rint(LEVELS * np.clip(share, 0, 1)), MISSING).astype(np.uint8)
+
+
+def _simulated(loss: Loss, quantity: str, options: dict[str, Any]) -> Any:
+    settings = {"grid": (ROWS, COLUMNS), "progress": False, **options}
+    try:
+        return simulate(loss, quantity, "exact", **settings)
+    except GradlabError:  # it has no exact form
+        return simulate(loss, quantity, "monte_carlo", batches=BATCHES, **settings)

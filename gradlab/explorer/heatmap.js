@@ -1,0 +1,129 @@
+// Heatmaps: frames that the library computed when the page was made, one byte a cell.
+"use strict";
+const QUANTITIES = {
+  gradient_dissipation: { name: "mean dissipation (exact)", words: "1: every anchor gets its whole gradient; 0: it is left alone. The band between is where training comes to rest. A soft gate has a wide band, a hard one is as wide as the spread of the angles. A larger margin moves it to the right, more negatives too; a lower temperature makes it narrower." },
+  hardest_share: { name: "share of the hardest negative (Monte Carlo)", words: "Mean of the hardest negative's share in the weight over the batches with a dissipation of .01 or more; hatched where there is none." },
+  ratio: { name: "ratio (at the mean angles)", words: "At the mean angles themselves; over drawn angles it has no mean. Colours end at 3, values do not." },
+};
+const SLIDERS = { temperature: "temperature", margin: "margin", spread: "spread of the negatives", negatives: "number of negatives" };
+const MISSING = 255, LEVELS = 250;
+const COLOURS = [[68, 1, 84], [59, 82, 139], [33, 145, 140], [94, 201, 98], [253, 231, 37]];
+
+const colour = (share) => {
+  const at = Math.max(0, Math.min(1, share)) * 4, i = Math.min(3, Math.floor(at));
+  return COLOURS[i].map((c, k) => c + (COLOURS[i + 1][k] - c) * (at - i));
+};
+const unpacked = new Map();
+// The frames of one series: deflated, each row as differences from cell to cell.
+const unpack = async (series) => {
+  if (!unpacked.has(series)) {
+    const packed = Uint8Array.from(atob(series.cells), (c) => c.charCodeAt(0));
+    const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
+    const cells = new Uint8Array(await new Response(stream).arrayBuffer());
+    for (let i = 0; i < cells.length; i++) if (i % HEAT.columns) cells[i] = (cells[i] + cells[i - 1]) & 255;
+    unpacked.set(series, cells);
+  }
+  return unpacked.get(series);
+};
+
+class HeatMap {
+  constructor(index) {
+    this.index = index;
+    this.title = tag("h3");
+    this.canvas = tag("canvas", { width: HEAT.columns, height: HEAT.rows, tabIndex: 0, ariaLabel: "Heatmap; arrow keys read cells" });
+    const [left, right] = HEAT.across, [low, high] = HEAT.upwards;
+    this.range = tag("input", { type: "range", min: 0, step: 1 });
+    this.text = tag("output");
+    this.label = tag("span");
+    this.slider = tag("label", {}, this.label, this.text, this.range);
+    this.low = tag("span"); this.high = tag("span");
+    this.bar = tag("canvas", { width: 100, height: 1, ariaHidden: "true" });
+    this.scale = tag("div", { className: "scale" }, this.low, this.bar, this.high);
+    this.cell = tag("p", { className: "cell", ariaLive: "polite" });
+    this.plot = tag("div", { className: "plot" },
+      tag("span", { className: "up" }, tag("span", { textContent: degrees(low) }), tag("span", { textContent: "mean angle to the positive" }), tag("span", { textContent: degrees(high) })),
+      this.canvas,
+      tag("span", { className: "along" }, tag("span", { textContent: degrees(left) }), tag("span", { textContent: "mean angle to the negatives" }), tag("span", { textContent: degrees(right) })));
+    this.none = tag("p", { className: "note" });
+    this.node = tag("div", { className: "panel map" }, this.title, this.slider, this.plot, this.scale, this.cell, this.none);
+    this.range.addEventListener("input", () => { state.heat.frames[this.key()] = Number(this.range.value); changed(); });
+    const read = (event) => {
+      const box = this.canvas.getBoundingClientRect();
+      this.read(Math.floor(((event.clientX - box.left) / box.width) * HEAT.columns), HEAT.rows - 1 - Math.floor(((event.clientY - box.top) / box.height) * HEAT.rows));
+    };
+    this.canvas.addEventListener("pointermove", read);
+    this.canvas.addEventListener("pointerdown", read);
+    this.canvas.addEventListener("pointerleave", () => this.read(null));
+    this.canvas.addEventListener("keydown", (event) => {
+      const by = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] }[event.key];
+      if (!by) return;
+      event.preventDefault();
+      const [column, row] = this.at ?? [HEAT.columns >> 1, HEAT.rows >> 1];
+      this.read(Math.max(0, Math.min(HEAT.columns - 1, column + by[0])), Math.max(0, Math.min(HEAT.rows - 1, row + by[1])));
+    });
+  }
+
+  loss() { return state.panels[this.index].loss; }
+  key() { return `${this.loss()}.${state.heat.x}`; }
+
+  async draw() {
+    const loss = this.loss(), series = HEAT.series[loss]?.[state.heat.y]?.[state.heat.x];
+    this.title.textContent = LOSSES[loss].title;
+    for (const node of [this.slider, this.plot, this.scale, this.cell]) node.hidden = !series;
+    this.plot.style.display = this.scale.style.display = series ? "" : "none";
+    this.none.textContent = series ? "" : this.why(loss);
+    this.series = series;
+    if (!series) return;
+    const frame = Math.min(series.values.length - 1, state.heat.frames[this.key()] ?? series.start);
+    put(this.range, { max: series.values.length - 1, "aria-label": SLIDERS[state.heat.x] });
+    this.range.value = frame;
+    this.label.textContent = SLIDERS[state.heat.x];
+    this.text.textContent = series.angle ? degrees(series.values[frame]) : show(series.values[frame]);
+    const cells = await unpack(series);
+    if (this.series !== series) return;
+    const size = HEAT.rows * HEAT.columns;
+    this.cells = cells.subarray(frame * size, (frame + 1) * size);
+    this.paint();
+    if (this.at) this.read(...this.at);
+    else this.cell.textContent = "Point at a cell, or move through them with the arrow keys.";
+  }
+
+  why(loss) {
+    const some = HEAT.series[loss]?.[state.heat.y];
+    if (some) return `It has no ${SLIDERS[state.heat.x]}.`;
+    return HEAT.series[loss] ? "Needs the angles within a view, of which these heatmaps know nothing." : "This loss has no heatmaps: it compares whole views.";
+  }
+
+  value(cell) {
+    const { low, high } = this.series;
+    return cell === MISSING ? NaN : low + ((high - low) * cell) / LEVELS;
+  }
+
+  limits() { return state.heat.y === "ratio" ? [Math.min(0, this.series.low), Math.min(3, Math.max(1, this.series.high))] : [0, 1]; }
+
+  paint() {
+    const context = this.canvas.getContext("2d"), image = context.createImageData(HEAT.columns, HEAT.rows);
+    const [low, high] = this.limits();
+    const palette = Array.from({ length: 256 }, (_, cell) => { const v = this.value(cell); return Number.isNaN(v) ? [0, 0, 0, 0] : [...colour((v - low) / (high - low)), 255]; });
+    for (let row = 0, at = 0; row < HEAT.rows; row++) {
+      const from = (HEAT.rows - 1 - row) * HEAT.columns;
+      for (let column = 0; column < HEAT.columns; column++, at += 4) image.data.set(palette[this.cells[from + column]], at);
+    }
+    context.putImageData(image, 0, 0);
+    this.low.textContent = show(low);
+    this.high.textContent = show(high) + (this.series.high > high + 1e-9 ? " and more" : "");
+    const bar = this.bar.getContext("2d"), strip = bar.createImageData(100, 1);
+    for (let i = 0; i < 100; i++) strip.data.set([...colour(i / 99), 255], 4 * i);
+    bar.putImageData(strip, 0, 0);
+  }
+
+  read(column, row) {
+    this.at = column === null ? null : [Math.max(0, Math.min(HEAT.columns - 1, column)), Math.max(0, Math.min(HEAT.rows - 1, row))];
+    if (!this.at || !this.cells) { this.cell.textContent = "Point at a cell, or move through them with the arrow keys."; return; }
+    const [x, y] = this.at, [left, right] = HEAT.across, [low, high] = HEAT.upwards;
+    const negative = left + ((right - left) * x) / (HEAT.columns - 1), positive = low + ((high - low) * y) / (HEAT.rows - 1);
+    const value = this.value(this.cells[y * HEAT.columns + x]), { tolerance, error } = this.series;
+    const shown = Number.isNaN(value) ? "no batch has a gradient" : `${show(value)} ± ${show(tolerance, 2)}${error ? `, standard error at most ${show(error, 2)}` : ""}`;
+    this.cell.textContent = `positive ${degrees(positive)}, negatives ${degrees(negative)}: ${shown}`;
+  }
+}

@@ -1,0 +1,62 @@
+// Puts the sections together: whatever changes goes through `changed`, and one frame draws it all.
+"use strict";
+const panels = [], maps = [];
+let frame = 0, saving = 0;
+
+const drawAll = () => {
+  frame = 0;
+  const { points, step } = state;
+  byId("count").value = points.negatives.length;
+  byId("count-text").textContent = points.negatives.length;
+  byId("step").value = Math.log10(step);
+  byId("step-text").textContent = show(step);
+  if (panels[0].arcs.length !== points.negatives.length) panels.forEach((panel) => panel.fit());
+  panels.forEach((panel) => panel.draw());
+  drawCurves();
+  drawMaps();
+  clearTimeout(saving);
+  saving = setTimeout(() => history.replaceState(null, "", writeState()), 250);
+};
+let mapsShown = "";
+const drawMaps = () => {
+  const wanted = JSON.stringify([state.heat, state.panels.map((panel) => panel.loss)]);
+  if (wanted === mapsShown) return;
+  mapsShown = wanted;
+  maps.forEach((map) => map.draw());
+  byId("heat-words").textContent = `${QUANTITIES[state.heat.y].words} ${HEAT.words}`;
+};
+function changed() { if (!frame) frame = requestAnimationFrame(drawAll); }
+// Another loss has other sliders.
+function refresh() { panels.forEach((panel) => panel.fit()); changed(); }
+
+const startAll = () => {
+  readState(location.hash);
+  for (const index of [0, 1]) {
+    panels.push(new Panel(index));
+    maps.push(new HeatMap(index));
+  }
+  byId("panels").append(...panels.map((panel) => panel.node));
+  byId("maps").append(...maps.map((map) => map.node));
+  byId("count").oninput = (event) => { setCount(Number(event.target.value)); changed(); };
+  byId("step").oninput = (event) => { state.step = Number((10 ** Number(event.target.value)).toPrecision(3)); changed(); };
+  byId("shuffle").onclick = () => {
+    state.points = firstPoints(state.points.negatives.length, Math.floor(Math.random() * 2 ** 31));
+    changed();
+  };
+  byId("reset").onclick = () => { history.replaceState(null, "", "#"); takeState(); };
+  const options = (node, names, use) => {
+    node.replaceChildren(...Object.entries(names).map(([value, name]) => tag("option", { value, textContent: name.name ?? name })));
+    node.onchange = () => { use(node.value); changed(); };
+  };
+  options(byId("heat-y"), QUANTITIES, (value) => { state.heat.y = value; });
+  options(byId("heat-x"), SLIDERS, (value) => { state.heat.x = value; });
+  startCurves();
+  addEventListener("hashchange", takeState);
+  showChoices();
+  refresh();
+};
+const takeState = () => { readState(location.hash); showChoices(); refresh(); };
+const showChoices = () => {
+  for (const [id, value] of [["curve-y", state.curve.y], ["curve-x", state.curve.x], ["heat-y", state.heat.y], ["heat-x", state.heat.x]]) byId(id).value = value;
+};
+startAll();

@@ -1,0 +1,170 @@
+"""`write_page`: the explorer, one HTML file that needs nothing but itself."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import hashlib
+import json
+import math
+import os
+from collections.abc import Iterable, Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from gradlab._version import __version__
+from gradlab.errors import GradlabError
+from gradlab.explorer.compiler import Script, compile_script
+from gradlab.explorer.frames import heatmaps
+from gradlab.explorer.scene import bounds, compile_scene, example_of_bounds, needs_batch
+from gradlab.files import write_text
+from gradlab.losses.base import Loss
+from gradlab.losses.registry import get_loss, loss_names
+from gradlab.losses.specs import spec
+
+SCRIPTS = ("arrays.js", "state.js", "sphere.js", "curves.js", "heatmap.js", "page.js")
+
+
+@dataclasses.dataclass(frozen=True)
+class Page:
+    """The explorer of some losses.
+
+    Attributes:
+        html: the page.
+        losses: the names of the losses in it.
+        left_out: why a loss could not be compiled, by name.
+    """
+
+    html: str
+    losses: tuple[str, ...]
+    left_out: Mapping[str, str]
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write it, atomically.
+
+        Raises:
+            GradlabError: a folder that cannot be written to.
+        """
+        return write_text(path, self.html)
+
+
+def explore(*losses: str | Loss, progress: bool | None = None) -> Page:
+    """Make the explorer: a page on which one understands losses by moving things.
+
+    Args:
+        *losses: names, texts such as ``"arccon(temperature=0.1)"``, or losses; none for all that are registered.
+        progress: show a bar if it takes over two seconds; None does so on a terminal.
+
+    Raises:
+        GradlabError: an unknown loss; one that was asked for and cannot be compiled, or if none can.
+
+    Example:
+        >>> page = explore("mpt", progress=False)
+        >>> page.losses
+        ('mpt',)
+    """
+    chosen = {(spec(loss)): loss for loss in map(get_loss, losses or loss_names())}
+    scripts, left_out = {}, {}
+    for name, loss in chosen.items():
+        try:
+            scripts[name] = compile_scene(loss)
+        except GradlabError as error:
+            if losses:
+                raise
+            left_out[name] = str(error)
+    if not scripts:
+        raise GradlabError("none of the losses can be compiled: " + "; ".join(left_out.values()))
+    compiled = {name: chosen[name] for name in scripts}
+    data = [
+        f"const LOSSES = {{{', '.join(f'{_json(name)}: {_loss(chosen[name], script)}' for name, script in scripts.items())}}};",
+        f"const BOUNDS = {compile_script(bounds, None, example_of_bounds).text};",
+        f"const HEAT = {_json(heatmaps(compiled, progress))};",
+    ]
+    return Page(_render(data), tuple(scripts), left_out)
+
+
+def _render(data: Iterable[str]) -> str:
+    from jinja2 import Environment
+
+    script = "\n".join([*data, *map(_resource, SCRIPTS)])
+    style = _resource("page.css")
+    template = Environment(autoescape=True, keep_trailing_newline=True).from_string(_resource("page.html"))
+    from markupsafe import Markup
+
+    return template.render(
+        title="What a loss does · gradlab",
+        version=__version__,
+        script=Markup(script),
+        style=Markup(style),
+        script_hash=_hash(script),
+        style_hash=_hash(style),
+    )
+
+
+def _hash(text: str) -> str:
+    """What a content security policy names a script by, so that no other one runs."""
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+
+
+def _resource(name: str) -> str:
+    return (resources.files("gradlab.explorer") / name).read_text(encoding="utf-8")
+
+
+def _json(value: Any) -> str:
+    """JSON that may stand in a script of a page."""
+    return json.dumps(value, ensure_ascii=False).replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+
+
+def _loss(loss: Loss, script: Script) -> str:
+    about = {
+        "title": _title(loss),
+        "formula": loss.formula,
+        "batch": needs_batch(loss),
+        "shown": [],
+        "numbers": [_number(loss, path, value) for path, value in script.numbers.items()],
+    }
+    return f"{{...{_json(about)}, scene: {script.text}}}"
+
+
+def _title(loss: Loss) -> str:
+    text = spec(loss)
+    return loss.title if "(" not in text else f"{loss.title} ({text.partition('(')[2].removesuffix(')')})"
+
+
+def _number(loss: Loss, path: str, value: float) -> dict[str, Any]:
+    """A hyper-parameter's slider: its range follows from what is admissible and from the loss's own value."""
+    metadata = _metadata(loss, path)
+    rule = metadata.get("rule", "any")
+    size = abs(value) or 1.0
+    if rule == "positive" and value > 0:
+        low, high, log = value / 20, value * 20, True
+    elif rule == "angle":
+        low, high, log = 0.0, max(math.pi / 3, 2 * size), False
+    elif rule == "non-negative":
+        low, high, log = 0.0, 4 * size, False
+    else:
+        low, high, log = min(0.0, 2 * value), 4 * size, False
+    return {
+        "path": path,
+        "label": path.replace("_", " "),
+        "text": metadata.get("text", ""),
+        "value": value,
+        "low": low,
+        "high": high,
+        "log": log,
+        "angle": metadata.get("unit") == "radians",
+    }
+
+
+def _metadata(loss: Any, path: str) -> Mapping[str, Any]:
+    """What the field at a path says of itself; nothing where it is no field of a loss."""
+    first, _, rest = path.partition(".")
+    field = next((field for field in dataclasses.fields(loss) if field.name == first), None)
+    if field is None:
+        return {}
+    inner = getattr(loss, first)
+    inner = getattr(inner, "source", inner)
+    if rest:
+        return _metadata(inner, rest) if dataclasses.is_dataclass(inner) else {}
+    return field.metadata if isinstance(inner, (int, float)) and not isinstance(getattr(loss, first), str) else {}

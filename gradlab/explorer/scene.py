@@ -1,0 +1,125 @@
+"""What the page computes while things are moved, in terms of the library: each function here is compiled as it stands."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace
+
+from gradlab.arrays import Array
+from gradlab.explorer.compiler import Script, compile_script
+from gradlab.geometry.similarity import PairSimilarity
+from gradlab.geometry.triple import Triple
+from gradlab.geometry.views import Views, unit_rows
+from gradlab.gradient.lemma import projected_sphere_bounds, tangent_bounds
+from gradlab.losses.base import Loss, PairLoss
+
+
+def needs_batch(loss: Loss) -> bool:
+    """Whether the loss compares whole views, so that each negative is a sentence with a positive of its own."""
+    return not isinstance(loss, PairLoss)
+
+
+def run_scene(
+    loss: Loss, anchors: Array, positives: Array, step: Array, negatives: Array | None = None
+) -> dict[str, Any]:
+    """One anchor in its batch.
+
+    Args:
+        loss: any.
+        anchors: (N, D) unit rows; the anchor that is looked at comes first.
+        positives: (N, D).
+        step: learning rate, of the gradient of the sum over anchors.
+        negatives: (K, D), of a loss that needs no batch (N is 1 then); else None, and the rest of the batch are the negatives.
+
+    Returns:
+        Of the first anchor: ``dissipation``, ``ratio`` and ``hardest_share``, (); ``positive_weight``, () or (D,); ``weight`` (K) and the ``negatives``
+        (K, D) that its columns stand for; ``pull`` and ``push``, the tangent parts of minus the gradient, ``moved``, where a
+        step of gradient descent takes it, each (D,); the angle to the positive ``before`` and ``after``, radians.
+    """
+    views = Views(anchors, positives, negatives, in_batch_negatives=negatives is None)
+    parts = loss.components_of(views)
+    xp = array_namespace(anchors)
+    no_pull = xp.zeros_like(parts.positive_weight)
+    no_push = xp.zeros_like(parts.weight)
+    moved = unit_rows(anchors - step * parts.gradient(exact=True))
+    after = PairSimilarity.from_vectors(moved, positives)
+    columns = views.same_view_vectors if parts.negative_view == "same" else views.negative_vectors
+    return {
+        "dissipation": parts.gradient_dissipation[0],
+        "ratio": parts.scalar_ratio[0],
+        "positive_weight": parts.positive_weight[0, ...],
+        "hardest_share": parts.hardest_share[0],
+        "weight": parts.weight[0, ...],
+        "negatives": columns,
+        "pull": -dataclasses.replace(parts, weight=no_push).gradient()[0, ...],
+        "push": -dataclasses.replace(parts, positive_weight=no_pull).gradient()[0, ...],
+        "moved": moved[0, ...],
+        "before": views.positive.angle[0],
+        "after": after.angle[0],
+    }
+
+
+def bounds(
+    _: None, anchor: Array, positive: Array, negatives: Array, weight: Array, step: Array
+) -> dict[str, Any]:
+    """Which ratios bring an anchor closer to its positive, of any loss with a positive sum of weights.
+
+    Args:
+        anchor, positive: (D,).
+        negatives: (K, D).
+        weight: (K,).
+        step: learning rate times dissipation, greater than 0.
+
+    Returns:
+        ``low``, ``high``, ``feasible`` and ``outside`` of `projected_sphere_bounds`, exact for the step that is drawn, as ratios; ``lemma``, the
+        published bound ``r-``, NaN where it is undefined.
+    """
+    triple = Triple.from_unit_vectors(anchor, positive, negatives, weight)
+    exact, lemma = projected_sphere_bounds(triple, step), tangent_bounds(triple, step)
+    total = array_namespace(weight).sum(weight)
+    return {
+        "low": exact.low / total,
+        "high": exact.high / total,
+        "feasible": exact.feasible,
+        "outside": exact.outside,
+        "lemma": lemma.low / total,
+    }
+
+
+def compile_scene(loss: Loss) -> Script:
+    """`scene` of a loss as a script.
+
+    Raises:
+        GradlabError: a loss that cannot be compiled; the message names the operation.
+    """
+    return compile_script(run_scene, loss, functools.partial(example, needs_batch(loss)))
+
+
+def example(batch: bool, which: int) -> dict[str, Any]:
+    """Arrays for `run_scene` of sizes and entries that differ with ``which``; for losses of whole batches or for others."""
+    rng = np.random.default_rng(which)
+    count, others, dimensions = ((5, 7, 3), (7, 11, 4), (13, 17, 3))[which % 3]
+    rows = unit_rows(rng.standard_normal((count + others, dimensions)) + 1.5)
+    near = unit_rows(rows[:count] + 0.3 * rng.standard_normal((count, dimensions)))
+    step = np.asarray(0.02 + 0.01 * which)
+    if batch:
+        return {"anchors": rows[:count], "positives": near, "step": step}
+    return {"anchors": rows[:1], "positives": near[:1], "negatives": rows[count:], "step": step}
+
+
+def example_of_bounds(which: int) -> dict[str, Any]:
+    """Arrays for `bounds`."""
+    arrays = example(False, which)
+    negatives = arrays["negatives"]
+    weight = np.random.default_rng(which).uniform(0.1, 1, len(negatives))
+    return {
+        "anchor": arrays["anchors"][0],
+        "positive": arrays["positives"][0],
+        "negatives": negatives,
+        "weight": weight,
+        "step": arrays["step"],
+    }

@@ -1,0 +1,335 @@
+// The sphere: points that can be dragged, and what each of two losses makes of them.
+"use strict";
+const RADIUS = 150, MIDDLE = 170;
+const dot = (a, b) => a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
+const cross = (a, b) => [a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]];
+const scaled = (a, s) => a.map((x) => x * s);
+const plus = (a, b) => a.map((x, i) => x + b[i]);
+const unit = (a) => scaled(a, 1 / Math.hypot(...a));
+const angleOf = (a, b) => 2 * Math.atan2(Math.hypot(...plus(a, scaled(b, -1))), Math.hypot(...plus(a, b)));
+// Rotation about a unit axis.
+const turned = (v, axis, angle) => {
+  const c = Math.cos(angle), s = Math.sin(angle);
+  return unit(plus(plus(scaled(v, c), scaled(cross(axis, v), s)), scaled(axis, dot(axis, v) * (1 - c))));
+};
+const axisTo = (from, to) => {
+  const axis = cross(from, to), size = Math.hypot(...axis);
+  return size > 1e-9 ? scaled(axis, 1 / size) : unit(cross(from, Math.abs(from[0]) < 0.9 ? [1, 0, 0] : [0, 1, 0]));
+};
+const placed = (anchor, angle, around) => {
+  const side = axisTo(anchor, [0, 1, 0]);
+  return turned(turned(anchor, side, angle), anchor, around);
+};
+// The same points for everyone: repeatable numbers in [0, 1).
+const drawer = (seed) => () => { seed = (Math.imul(seed, 1664525) + 1013904223) >>> 0; return seed / 2 ** 32; };
+const addNegative = (points, draw) => {
+  // Directions a golden section apart, so that few points cover each other.
+  const negative = placed(points.anchor, 0.45 + 1.1 * draw(), 2.4 * (points.negatives.length + 0.6 * draw()));
+  points.negatives.push(negative);
+  points.partners.push(placed(negative, 0.2 + 0.25 * draw(), 2 * Math.PI * draw()));
+};
+function firstPoints(count, seed = 7) {
+  const draw = drawer(seed), anchor = unit([-0.15, 0.1, 1]);
+  const points = { anchor, positive: placed(anchor, 0.5, -0.9), negatives: [], partners: [] };
+  for (let i = 0; i < count; i++) addNegative(points, draw);
+  return points;
+}
+
+const matrix = (rows) => ({ shape: [rows.length, 3], data: Float64Array.from(rows.flat()) });
+const vector = (row) => ({ shape: [3], data: Float64Array.from(row) });
+const scalar = (x) => (typeof x === "number" ? x : x.data[0]);
+
+// What a loss makes of the points: the compiled scene, and the bounds on the ratio.
+function evaluate(panel, points, withBounds = true) {
+  const loss = LOSSES[panel.loss];
+  const arrays = loss.batch
+    ? { anchors: matrix([points.anchor, ...points.negatives]), positives: matrix([points.positive, ...points.partners]), step: state.step }
+    : { anchors: matrix([points.anchor]), positives: matrix([points.positive]), negatives: matrix(points.negatives), step: state.step };
+  let out;
+  try { out = loss.scene($, arrays, panel.numbers); } catch (error) {
+    if (!(error instanceof RangeError)) throw error;
+    return null;
+  }
+  const found = { weight: Array.from(out.weight.data).slice(loss.batch ? 1 : 0), pull: [...out.pull.data], push: [...out.push.data], moved: [...out.moved.data] };
+  for (const name of ["dissipation", "ratio", "hardest_share", "before", "after"]) found[name] = scalar(out[name]);
+  found.size = found.weight.reduce((sum, w) => sum + Math.abs(w), 0);
+  found.negatives = out.negatives;
+  const total = found.weight.reduce((sum, w) => sum + w, 0), step = state.step * found.dissipation;
+  if (withBounds && total > 0 && step > 0 && shapeRank(out.positive_weight) === 0) {
+    try {
+      const bound = BOUNDS($, { anchor: vector(points.anchor), positive: vector(points.positive), negatives: out.negatives, weight: out.weight, step });
+      found.bounds = Object.fromEntries(Object.entries(bound).map(([key, value]) => [key, scalar(value)]));
+    } catch (error) { if (!(error instanceof RangeError)) throw error; }
+  }
+  return found;
+}
+const shapeRank = (x) => (typeof x === "number" ? 0 : x.shape.length);
+
+// The camera: world to screen. z points at the reader.
+const seen = ([x, y, z]) => {
+  const { yaw, pitch } = state.camera;
+  const across = x * Math.cos(yaw) - z * Math.sin(yaw), deep = x * Math.sin(yaw) + z * Math.cos(yaw);
+  return [across, y * Math.cos(pitch) - deep * Math.sin(pitch), y * Math.sin(pitch) + deep * Math.cos(pitch)];
+};
+const unseen = ([x, y, z]) => {
+  const { yaw, pitch } = state.camera;
+  const up = y * Math.cos(pitch) + z * Math.sin(pitch), deep = z * Math.cos(pitch) - y * Math.sin(pitch);
+  return [x * Math.cos(yaw) + deep * Math.sin(yaw), up, deep * Math.cos(yaw) - x * Math.sin(yaw)];
+};
+const screen = (v) => { const [x, y] = seen(v); return [MIDDLE + RADIUS * x, MIDDLE - RADIUS * y]; };
+const path = (points) => points.map((v, i) => { const [x, y] = screen(v); return `${i ? "L" : "M"}${x.toFixed(1)} ${y.toFixed(1)}`; }).join("");
+const arc = (from, to, pieces = 14) => {
+  const axis = axisTo(from, to), angle = angleOf(from, to);
+  return path(Array.from({ length: pieces + 1 }, (_, i) => turned(from, axis, (angle * i) / pieces)));
+};
+const circle = (axis, from) => path(Array.from({ length: 49 }, (_, i) => turned(from, axis, (2 * Math.PI * i) / 48)));
+
+// In the order of painting; the Tab key follows it.
+const POINTS = () => [...state.points.partners.map((_, i) => ["partner", i]), ...state.points.negatives.map((_, i) => ["negative", i]), ["positive", 0], ["anchor", 0]];
+const getPoint = ([kind, index]) => (kind === "negative" ? state.points.negatives[index] : kind === "partner" ? state.points.partners[index] : state.points[kind]);
+const setPoint = ([kind, index], v) => {
+  if (kind === "negative") state.points.negatives[index] = v;
+  else if (kind === "partner") state.points.partners[index] = v;
+  else state.points[kind] = v;
+};
+const called = ([kind, index]) => ({ anchor: "anchor", positive: "positive of the anchor", negative: `negative ${index + 1}`, partner: `positive of negative ${index + 1}` })[kind];
+
+class Panel {
+  constructor(index) {
+    this.index = index;
+    this.choice = tag("select", { ariaLabel: `Loss ${index + 1}`, onchange: () => { state.panels[index] = own(this.choice.value); refresh(); } },
+      ...NAMES.map((name) => tag("option", { value: name, textContent: LOSSES[name].title })));
+    this.formula = tag("p", { className: "formula-text" });
+    this.ball = shape("svg", { class: "ball", viewBox: "0 0 340 340", role: "group", "aria-label": "Anchor, positive and negatives on a sphere" });
+    this.layers = Object.fromEntries(["globe", "lines", "points", "arrows"].map((name) => [name, this.ball.appendChild(shape("g"))]));
+    this.sliders = tag("div", { className: "sliders" });
+    this.reading = tag("dl", { className: "reading" });
+    this.node = tag("div", { className: "panel" }, this.choice, this.formula, this.ball, this.sliders, this.reading);
+    this.build();
+    this.ball.addEventListener("pointerdown", (event) => this.grab(event));
+  }
+
+  build() {
+    const { globe, arrows } = this.layers;
+    globe.append(shape("circle", { class: "globe", cx: MIDDLE, cy: MIDDLE, r: RADIUS }), ...Array.from({ length: 5 }, () => shape("path", { class: "grid" })));
+    this.parts = { pair: shape("path", { class: "pair" }), track: shape("path", { class: "track" }), push: shape("path", { class: "arrow push" }), pull: shape("path", { class: "arrow pull" }), moved: shape("path", { class: "moved" }) };
+    this.layers.lines.before(this.parts.pair);
+    arrows.append(this.parts.track, this.parts.push, this.parts.pull, this.parts.moved);
+    for (const part of Object.values(this.parts)) part.style.pointerEvents = "none";
+    const row = (name, node) => { const number = tag("dd", { className: "number" }); this.reading.append(tag("dt", { textContent: name }), tag("dd", {}, node), number); return number; };
+    const meter = (...children) => shape("svg", { class: "meter", viewBox: "0 0 200 18", preserveAspectRatio: "none", "aria-hidden": "true" }, shape("rect", { class: "back", width: 200, height: 18, rx: 3 }), ...children);
+    const fill = () => shape("rect", { class: "fill", height: 18, rx: 3 });
+    this.fills = { dissipation: fill(), hardest_share: fill() };
+    this.ratio = { band: shape("rect", { class: "band", height: 18 }), tick: shape("line", { class: "tick", y1: 0, y2: 18 }), mark: shape("rect", { class: "mark", width: 4, height: 18, rx: 2 }) };
+    this.bars = shape("svg", { class: "meter bars", viewBox: "0 0 200 34", preserveAspectRatio: "none", "aria-hidden": "true" });
+    this.numbers = {
+      dissipation: row("dissipation", meter(this.fills.dissipation)),
+      hardest_share: row("hardest share", meter(this.fills.hardest_share)),
+      weight: row("weights", this.bars),
+      ratio: row("ratio", meter(this.ratio.band, this.ratio.tick, this.ratio.mark)),
+    };
+    const wide = (name) => { const node = tag("dd", { className: "wide" }); this.reading.append(tag("dt", { textContent: name }), node); return node; };
+    this.numbers.bound = wide("it takes");
+    this.numbers.forces = wide("pull, push");
+    this.numbers.step = wide("next step");
+  }
+
+  // Dots and sliders follow what there is of them.
+  fit() {
+    const panel = state.panels[this.index], loss = LOSSES[panel.loss];
+    this.choice.value = panel.loss;
+    this.formula.textContent = `L = ${loss.formula}`;
+    const points = POINTS();
+    this.dots = points.map((which) => {
+      const node = shape("circle", { class: `point ${which[0]}`, tabindex: 0, role: "button", "aria-label": called(which) });
+      node.addEventListener("keydown", (event) => this.press(event, which));
+      node.addEventListener("focus", () => choose(which));
+      return { which, node, hit: shape("circle", { class: "hit", r: 16 }) };
+    });
+    this.layers.points.replaceChildren(...this.dots.flatMap(({ hit, node }) => [hit, node]));
+    this.arcs = state.points.negatives.map(() => shape("path", { class: "arc" }));
+    this.ties = state.points.negatives.map(() => shape("path", { class: "tie" }));
+    this.layers.lines.replaceChildren(...this.arcs, ...this.ties);
+    this.shares = state.points.negatives.map((_, i) => shape("rect", { class: "share" }));
+    this.bars.replaceChildren(shape("rect", { class: "back", width: 200, height: 34, rx: 3 }), ...this.shares);
+    this.sliders.replaceChildren(...loss.numbers.map((number) => this.slider(panel, number)));
+  }
+
+  slider(panel, number) {
+    const text = tag("output", { textContent: showNumber(number, panel.numbers[number.path]) });
+    const range = tag("input", { type: "range", min: 0, max: 1, step: 0.001, title: number.text, ariaLabel: number.text || number.label });
+    const { low, high, log } = number;
+    range.value = log ? Math.log(panel.numbers[number.path] / low) / Math.log(high / low) : (panel.numbers[number.path] - low) / (high - low);
+    range.addEventListener("input", () => {
+      const at = Number(range.value), value = log ? low * (high / low) ** at : low + (high - low) * at;
+      panel.numbers[number.path] = Number(value.toPrecision(3));
+      text.textContent = showNumber(number, panel.numbers[number.path]);
+      changed();
+    });
+    return tag("label", { title: number.text }, number.label, text, range);
+  }
+
+  at(event) {
+    const box = this.ball.getBoundingClientRect(), scale = 340 / box.width;
+    return [((event.clientX - box.left) * scale - MIDDLE) / RADIUS, (MIDDLE - (event.clientY - box.top) * scale) / RADIUS];
+  }
+
+  grab(event) {
+    if (event.button > 0) return;
+    const [x, y] = this.at(event);
+    const near = this.dots
+      .filter(({ which }) => which[0] !== "partner" || LOSSES[state.panels[this.index].loss].batch)
+      .map(({ which, node }) => { const [a, b, deep] = seen(getPoint(which)); return { which, node, deep, away: Math.hypot(a - x, b - y) + (deep < 0 ? 0.04 : 0) }; })
+      .filter(({ away }) => away < 0.13).sort((p, q) => p.away - q.away)[0];
+    if (near) event.preventDefault();
+    this.ball.setPointerCapture(event.pointerId);
+    const camera = { ...state.camera };
+    const move = (next) => {
+      const [a, b] = this.at(next);
+      if (near) {
+        const size = Math.hypot(a, b), inside = size < 1 ? Math.sqrt(1 - size * size) : 0;
+        const on = size < 1 ? [a, b, near.deep < 0 ? -inside : inside] : [a / size, b / size, 0];
+        moveTo(near.which, unseen(on));
+      } else {
+        state.camera.yaw = camera.yaw - 1.2 * (a - x);
+        state.camera.pitch = Math.max(-1.5, Math.min(1.5, camera.pitch - 1.2 * (b - y)));
+        changed();
+      }
+    };
+    const end = () => {
+      this.ball.removeEventListener("pointermove", move);
+      for (const name of ["pointerup", "pointercancel"]) this.ball.removeEventListener(name, end);
+    };
+    this.ball.addEventListener("pointermove", move);
+    for (const name of ["pointerup", "pointercancel"]) this.ball.addEventListener(name, end);
+    if (near) { near.node.focus({ preventScroll: true }); choose(near.which); }
+  }
+
+  press(event, which) {
+    const by = ((event.shiftKey ? 0.5 : 3) * Math.PI) / 180;
+    const way = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }[event.key];
+    if (!way) return;
+    event.preventDefault();
+    const v = seen(getPoint(which));
+    moveTo(which, unseen(turned(v, way[0] ? [1, 0, 0] : [0, 1, 0], by * (way[0] || way[1]))));
+  }
+
+  draw() {
+    const panel = state.panels[this.index], loss = LOSSES[panel.loss], points = state.points;
+    const found = evaluate(panel, points);
+    this.globe();
+    this.dots.forEach(({ which, node, hit }) => {
+      const v = getPoint(which), [x, y] = screen(v), hidden = which[0] === "partner" && !loss.batch;
+      put(node, { cx: x.toFixed(1), cy: y.toFixed(1), r: { anchor: 9, positive: 8, negative: 7, partner: 5 }[which[0]], tabindex: hidden ? -1 : 0 });
+      put(hit, { cx: x.toFixed(1), cy: y.toFixed(1) });
+      node.classList.toggle("behind", seen(v)[2] < 0);
+      node.classList.toggle("chosen", which[0] === "negative" && which[1] === state.chosen);
+      node.style.display = hit.style.display = hidden ? "none" : "";
+    });
+    this.ties.forEach((tie, i) => { put(tie, { d: arc(points.negatives[i], points.partners[i], 6) }); tie.style.display = loss.batch ? "" : "none"; });
+    put(this.parts.pair, { d: arc(points.anchor, points.positive) });
+    if (found) this.drawFound(found, points, loss);
+    else this.drawNothing();
+  }
+
+  globe() {
+    const { yaw, pitch } = state.camera, key = `${yaw},${pitch}`;
+    if (this.turned === key) return;
+    this.turned = key;
+    const lines = [[[0, 1, 0], [0, 0, 1]], [[1, 0, 0], [0, 0, 1]], [[0, 0, 1], [1, 0, 0]], [[0, 1, 0], unit([0, 1, 1.732])], [[0, 1, 0], unit([0, -1, 1.732])]];
+    lines.forEach(([axis, from], i) => put(this.layers.globe.children[i + 1], { d: circle(axis, from) }));
+  }
+
+  drawFound(found, points, loss) {
+    const size = found.size || 1;
+    this.arcs.forEach((node, i) => {
+      const share = Math.abs(found.weight[i]) / size;
+      const index = loss.batch ? i + 1 : i, to = [...found.negatives.data.subarray(3 * index, 3 * index + 3)];
+      put(node, { d: share < 0.001 ? "" : arc(points.anchor, to), "stroke-width": (0.5 + 7 * share).toFixed(2), opacity: (0.25 + 0.5 * Math.sqrt(share)).toFixed(2) });
+      const width = 200 / this.shares.length, height = 32 * share;
+      put(this.shares[i], { x: (i * width + 0.12 * width).toFixed(2), width: (0.76 * width).toFixed(2), y: (33 - height).toFixed(2), height: Math.max(1, height).toFixed(2) });
+      this.shares[i].classList.toggle("chosen", i === state.chosen);
+    });
+    for (const name of ["pull", "push"]) put(this.parts[name], { d: arrow(points.anchor, scaled(found[name], 1 / size)) });
+    const [x, y] = screen(found.moved);
+    put(this.parts.moved, { d: `M${x - 5} ${y - 5}L${x + 5} ${y + 5}M${x + 5} ${y - 5}L${x - 5} ${y + 5}` });
+    put(this.parts.track, { d: arc(points.anchor, found.moved) });
+    for (const name of ["dissipation", "hardest_share"]) {
+      const value = found[name];
+      put(this.fills[name], { width: Number.isFinite(value) ? 200 * Math.max(0, Math.min(1, value)) : 0 });
+      this.numbers[name].textContent = show(value);
+    }
+    this.numbers.weight.textContent = `${show(found.size)} in all`;
+    this.numbers.ratio.textContent = show(found.ratio);
+    this.drawBounds(found);
+    const away = points.negatives.map((v) => angleOf(points.anchor, v));
+    this.numbers.forces.textContent = `${show(Math.hypot(...found.pull))}, ${show(Math.hypot(...found.push))}`;
+    this.numbers.step.textContent = stepWords(found, Math.min(...away));
+  }
+
+  drawBounds({ bounds, ratio }) {
+    const place = (r) => 200 * Math.max(0, Math.min(1, r / 3));
+    put(this.ratio.mark, { x: Number.isFinite(ratio) ? Math.min(196, Math.max(0, place(ratio) - 2)) : -10 });
+    let words = "no bound here", band = [0, 0], tick = -10;
+    if (bounds) {
+      const { low, high, feasible, outside, lemma } = bounds;
+      if (!feasible) words = "no ratio brings it closer at this step";
+      else if (outside) words = `ratio ≥ ${show(low)} or ≤ ${show(high)} to get closer`;
+      else if (low === -Infinity && high === Infinity) words = "any ratio brings it closer";
+      else words = high === Infinity ? `ratio ≥ ${show(low)} to get closer` : `ratio ${show(low)} to ${show(high)} to get closer`;
+      if (feasible && !outside) band = [place(low), place(high)];
+      if (Number.isFinite(lemma)) { tick = place(lemma); words += `; Lemma 1: ≥ ${show(lemma)}`; }
+    }
+    put(this.ratio.band, { x: band[0], width: Math.max(0, band[1] - band[0]) });
+    put(this.ratio.tick, { x1: tick, x2: tick });
+    this.numbers.bound.textContent = words;
+  }
+
+  drawNothing() {
+    for (const part of ["pull", "push", "moved", "track"]) put(this.parts[part], { d: "" });
+    this.arcs.forEach((node) => put(node, { d: "" }));
+    Object.values(this.fills).forEach((node) => put(node, { width: 0 }));
+    Object.values(this.numbers).forEach((node) => { node.textContent = "–"; });
+    this.numbers.bound.textContent = "not defined for these points and settings";
+  }
+}
+
+const stepWords = ({ before, after, dissipation }) => {
+  if (dissipation === 0 && before === after) return "the anchor is left alone";
+  const change = after - before;
+  const verdict = Math.abs(change) < 1e-12 ? "no closer, no farther" : change < 0 ? "closer to its positive" : "farther from its positive";
+  return `${degrees(before)} → ${degrees(after)}, ${verdict}`;
+};
+
+// An arrow in the tangent plane of the sphere at a point, not longer than 0.9.
+const arrow = (from, along) => {
+  const size = Math.hypot(...along);
+  if (!(size > 1e-4)) return "";
+  const shown = scaled(along, Math.min(1, 0.9 / size)), tip = plus(from, shown);
+  const [x, y] = screen(from), [a, b] = screen(tip), flat = Math.hypot(a - x, b - y);
+  if (flat < 1) return "";
+  const head = Math.min(10, 0.6 * flat) / flat, back = [(x - a) * head, (y - b) * head];
+  const side = (s) => `${(a + back[0] * 0.87 - s * back[1] * 0.55).toFixed(1)} ${(b + back[1] * 0.87 + s * back[0] * 0.55).toFixed(1)}`;
+  return `M${x.toFixed(1)} ${y.toFixed(1)}L${a.toFixed(1)} ${b.toFixed(1)}M${side(1)}L${a.toFixed(1)} ${b.toFixed(1)}L${side(-1)}`;
+};
+
+const choose = ([kind, index]) => {
+  if ((kind === "negative" || kind === "partner") && state.chosen !== index) { state.chosen = index; changed(); }
+};
+// A negative takes its own positive along.
+const moveTo = (which, v) => {
+  const before = getPoint(which);
+  if (which[0] === "negative") {
+    const axis = axisTo(before, v), angle = angleOf(before, v);
+    state.points.partners[which[1]] = turned(state.points.partners[which[1]], axis, angle);
+  }
+  setPoint(which, unit(v));
+  changed();
+};
+const setCount = (count) => {
+  const { negatives, partners } = state.points;
+  const draw = drawer(100 + negatives.length);
+  while (negatives.length < count) addNegative(state.points, draw);
+  negatives.length = partners.length = count;
+  state.chosen = Math.min(state.chosen, count - 1);
+};

