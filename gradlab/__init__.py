@@ -14,6 +14,7 @@ from gradlab._version import __version__
 if TYPE_CHECKING:
     from gradlab.decomposition import Decomposition, decompose
     from gradlab.errors import GradlabError
+    from gradlab.explorer import explore
     from gradlab.geometry.similarity import Negatives, PairSimilarity
     from gradlab.gradient.paradigm import autograd_gradient, autograd_split, components
     from gradlab.gradient.verification import verify
@@ -43,6 +44,7 @@ _HOMES = {
     "blockwise": "gradlab.large_batch",
     "components": "gradlab.gradient.paradigm",
     "decompose": "gradlab.decomposition",
+    "explore": "gradlab.explorer",
     "get_loss": "gradlab.losses.registry",
     "loss_names": "gradlab.losses.registry",
     "recombine": "gradlab.losses.recombination",

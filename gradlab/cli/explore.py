@@ -19,7 +19,9 @@ ratio and the next step of two losses side by side; curves and heatmaps with sli
 
 @click.command(epilog=EPILOG)
 @click.argument("losses", metavar="[LOSS]...", nargs=-1)
-@click.option("--output", default="explore.html", show_default=True, type=click.Path(path_type=Path), help="The page.")
+@click.option(
+    "--output", default="explore.html", show_default=True, type=click.Path(path_type=Path), help="The page."
+)
 def command(losses: tuple[str, ...], output: Path) -> None:
     """Write a page that teaches and compares losses; without LOSS, all of them.
 
@@ -31,4 +33,5 @@ def command(losses: tuple[str, ...], output: Path) -> None:
     path = page.save(output)
     for name, why in page.left_out.items():
         click.echo(f"Left out {name}: {why}")
-    click.echo(f"Wrote {path} ({len(page.losses)} losses, {path.stat().st_size / 1e6:.1f} MB); open it in a browser")
+    count = "1 loss" if len(page.losses) == 1 else f"{len(page.losses)} losses"
+    click.echo(f"Wrote {path} ({count}, {path.stat().st_size / 1e6:.1f} MB); open it in a browser")

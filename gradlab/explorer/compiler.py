@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from gradlab.errors import GradlabError
-from gradlab.explorer.tracing import Trace, literal, symbolic_math
+from gradlab.explorer.tracing import Trace, literal, symbols_pass
 from gradlab.losses.base import Loss
 from gradlab.losses.parts import Part
 
@@ -89,12 +89,12 @@ def replace_numbers(value: Any, replace: Callable[[str, float], float], path: st
     if isinstance(value, (tuple, list)):
         return type(value)(replace_numbers(v, replace, _join(path, str(i))) for i, v in enumerate(value))
     if isinstance(value, Part):
-        clone = copy.copy(value)
+        part = copy.copy(value)
         for name, item in vars(value).items():
             setattr(
-                clone, name, replace_numbers(item, replace, path if name == "source" else _join(path, name))
+                part, name, replace_numbers(item, replace, path if name == "source" else _join(path, name))
             )
-        return clone
+        return part
     if isinstance(value, Loss):
         clone = copy.copy(value)
         for field in dataclasses.fields(value):
@@ -138,7 +138,7 @@ def _record(
     inputs = {key: trace.array(key, value) for key, value in arrays.items()}
     symbolic = None if loss is None else replace_numbers(loss, symbol)
     try:
-        with symbolic_math():
+        with symbols_pass():
             outputs = dict(function(symbolic, **inputs))
     except GradlabError as error:
         raise GradlabError(f"{name} cannot be compiled: {error}") from error

@@ -32,28 +32,44 @@ const swept = (points, what, angle) => {
   return { ...points, negatives, partners };
 };
 
-const chart = { series: [], drawn: 0, waiting: null };
+const chart = { series: [], work: null, stale: false };
+// The sweep runs in slices between frames, to its end, and once more if something has changed meanwhile.
+const SLICE = 3; // milliseconds
 const drawCurves = () => {
-  clearTimeout(chart.waiting);
-  // While something is dragged the curves follow a few times a second.
-  const wait = Math.max(0, 120 - (performance.now() - chart.drawn));
-  chart.waiting = setTimeout(() => { chart.drawn = performance.now(); computeCurves(); }, wait);
+  chart.stale = true;
+  if (!chart.work) nextSweep();
 };
-
-const computeCurves = () => {
-  const { x, y, kept } = state.curve, height = HEIGHTS[y];
-  const panels = [...state.panels, ...kept];
+const nextSweep = () => {
+  chart.stale = false;
+  chart.work = sweep();
+  setTimeout(workOn, 0);
+};
+const workOn = () => {
+  const until = performance.now() + SLICE;
+  while (performance.now() < until) {
+    if (!chart.work.next().done) continue;
+    chart.work = null;
+    if (chart.stale) nextSweep();
+    return;
+  }
+  setTimeout(workOn, 0);
+};
+function* sweep() {
+  const { x, y, kept } = state.curve, height = HEIGHTS[y], points = state.points;
   const angles = Array.from({ length: SAMPLES }, (_, i) => 0.02 + ((Math.PI - 0.04) * i) / (SAMPLES - 1));
-  chart.angles = angles;
-  chart.series = panels.map((panel) => ({
-    panel,
-    values: angles.map((angle) => {
-      const found = evaluate(panel, swept(state.points, x, angle), false);
-      return found ? height.of(found) : NaN;
-    }),
-  }));
+  const series = [];
+  for (const panel of [...state.panels, ...kept]) {
+    const values = [];
+    for (const angle of angles) {
+      const found = evaluate(panel, swept(points, x, angle), false);
+      values.push(found ? height.of(found) : NaN);
+      yield;
+    }
+    series.push({ panel, values });
+  }
+  Object.assign(chart, { angles, series });
   paintCurves();
-};
+}
 
 const ticksOf = (low, high) => {
   const rough = (high - low) / 5, power = 10 ** Math.floor(Math.log10(rough));

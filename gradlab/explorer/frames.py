@@ -54,14 +54,14 @@ def heatmaps(losses: Mapping[str, Loss], progress: bool | None = None) -> dict[s
         progress: show a bar if it takes over two seconds; None does so on a terminal.
     """
     jobs = [
-        (name, loss, quantity, slider)
+        (name, quantity, slider)
         for name, loss in losses.items()
         for quantity in QUANTITIES
         if _has(loss, quantity)
         for slider in sliders(loss)
     ]
     series: dict[str, dict[str, dict[str, Any]]] = {}
-    for name, loss, quantity, slider in tqdm(
+    for name, quantity, slider in tqdm(
         jobs, delay=2, disable=None if progress is None else not progress, unit="slider", desc="heatmaps"
     ):
         packed = pack(quantity, slider)
@@ -81,7 +81,9 @@ def heatmaps(losses: Mapping[str, Loss], progress: bool | None = None) -> dict[s
 
 
 def _has(loss: Loss, quantity: str) -> bool:
-    return isinstance(loss, PairLoss) or (quantity == "gradient_dissipation" and loss.exact_gate() is not None)
+    return isinstance(loss, PairLoss) or (
+        quantity == "gradient_dissipation" and loss.exact_gate() is not None
+    )
 
 
 def sliders(loss: Loss) -> list[Slider]:
@@ -100,7 +102,9 @@ def sliders(loss: Loss) -> list[Slider]:
             return replace_numbers(loss, lambda at, old: value if at == path else old), {}
 
         found.append(Slider(name, values, values.index(own), changed, _is_angle(loss, path)))
-    found.append(Slider("spread", SPREADS, SPREADS.index(0.1), lambda value: (loss, {"sigma_neg": value}), True))
+    found.append(
+        Slider("spread", SPREADS, SPREADS.index(0.1), lambda value: (loss, {"sigma_neg": value}), True)
+    )
     found.append(
         Slider("negatives", NEGATIVES, NEGATIVES.index(127), lambda value: (loss, {"negatives": int(value)}))
     )
@@ -108,7 +112,9 @@ def sliders(loss: Loss) -> list[Slider]:
 
 
 def _is_angle(loss: Loss, path: str) -> bool:
-    return any(field.name == path and field.metadata.get("unit") == "radians" for field in dataclasses.fields(loss))
+    return any(
+        field.name == path and field.metadata.get("unit") == "radians" for field in dataclasses.fields(loss)
+    )
 
 
 def pack(quantity: str, slider: Slider) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import dataclasses
 import hashlib
+import html
 import json
 import math
 import os
@@ -21,7 +22,7 @@ from gradlab.explorer.scene import bounds, compile_scene, example_of_bounds, nee
 from gradlab.files import write_text
 from gradlab.losses.base import Loss
 from gradlab.losses.registry import get_loss, loss_names
-from gradlab.losses.specs import spec
+from gradlab.settings import call_text
 
 SCRIPTS = ("arrays.js", "state.js", "sphere.js", "curves.js", "heatmap.js", "page.js")
 
@@ -39,6 +40,12 @@ class Page:
     html: str
     losses: tuple[str, ...]
     left_out: Mapping[str, str]
+
+    def _repr_html_(self) -> str:
+        """In a notebook, in a frame."""
+        return (
+            f'<iframe srcdoc="{html.escape(self.html)}" width="100%" height="860" frameborder="0"></iframe>'
+        )
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write it, atomically.
@@ -64,7 +71,7 @@ def explore(*losses: str | Loss, progress: bool | None = None) -> Page:
         >>> page.losses
         ('mpt',)
     """
-    chosen = {(spec(loss)): loss for loss in map(get_loss, losses or loss_names())}
+    chosen = {(call_text(loss)): loss for loss in map(get_loss, losses or loss_names())}
     scripts, left_out = {}, {}
     for name, loss in chosen.items():
         try:
@@ -113,7 +120,12 @@ def _resource(name: str) -> str:
 
 def _json(value: Any) -> str:
     """JSON that may stand in a script of a page."""
-    return json.dumps(value, ensure_ascii=False).replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+    return (
+        json.dumps(value, ensure_ascii=False)
+        .replace("<", "\\u003c")
+        .replace("\u2028", "\\u2028")
+        .replace("\u2029", "\\u2029")
+    )
 
 
 def _loss(loss: Loss, script: Script) -> str:
@@ -128,7 +140,7 @@ def _loss(loss: Loss, script: Script) -> str:
 
 
 def _title(loss: Loss) -> str:
-    text = spec(loss)
+    text = call_text(loss)
     return loss.title if "(" not in text else f"{loss.title} ({text.partition('(')[2].removesuffix(')')})"
 
 
@@ -167,4 +179,8 @@ def _metadata(loss: Any, path: str) -> Mapping[str, Any]:
     inner = getattr(inner, "source", inner)
     if rest:
         return _metadata(inner, rest) if dataclasses.is_dataclass(inner) else {}
-    return field.metadata if isinstance(inner, (int, float)) and not isinstance(getattr(loss, first), str) else {}
+    return (
+        field.metadata
+        if isinstance(inner, (int, float)) and not isinstance(getattr(loss, first), str)
+        else {}
+    )

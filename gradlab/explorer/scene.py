@@ -37,26 +37,25 @@ def run_scene(
 
     Returns:
         Of the first anchor: ``dissipation``, ``ratio`` and ``hardest_share``, (); ``positive_weight``, () or (D,); ``weight`` (K) and the ``negatives``
-        (K, D) that its columns stand for; ``pull`` and ``push``, the tangent parts of minus the gradient, ``moved``, where a
+        (K, D) that its columns stand for, of a batch one or two views of all N; ``pull`` and ``push``, the tangent parts of minus the gradient, ``moved``, where a
         step of gradient descent takes it, each (D,); the angle to the positive ``before`` and ``after``, radians.
     """
     views = Views(anchors, positives, negatives, in_batch_negatives=negatives is None)
     parts = loss.components_of(views)
     xp = array_namespace(anchors)
-    no_pull = xp.zeros_like(parts.positive_weight)
-    no_push = xp.zeros_like(parts.weight)
+    no_pull = dataclasses.replace(parts, given_pull=xp.zeros_like(parts.pull))
+    no_push = dataclasses.replace(parts, weight=xp.zeros_like(parts.weight), given_pull=parts.pull)
     moved = unit_rows(anchors - step * parts.gradient(exact=True))
     after = PairSimilarity.from_vectors(moved, positives)
-    columns = views.same_view_vectors if parts.negative_view == "same" else views.negative_vectors
     return {
         "dissipation": parts.gradient_dissipation[0],
         "ratio": parts.scalar_ratio[0],
         "positive_weight": parts.positive_weight[0, ...],
         "hardest_share": parts.hardest_share[0],
         "weight": parts.weight[0, ...],
-        "negatives": columns,
-        "pull": -dataclasses.replace(parts, weight=no_push).gradient()[0, ...],
-        "push": -dataclasses.replace(parts, positive_weight=no_pull).gradient()[0, ...],
+        "negatives": parts.vectors,
+        "pull": -no_push.gradient()[0, ...],
+        "push": -no_pull.gradient()[0, ...],
         "moved": moved[0, ...],
         "before": views.positive.angle[0],
         "after": after.angle[0],

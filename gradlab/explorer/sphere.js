@@ -50,11 +50,9 @@ function evaluate(panel, points, withBounds = true) {
     if (!(error instanceof RangeError)) throw error;
     return null;
   }
-  const found = { weight: Array.from(out.weight.data).slice(loss.batch ? 1 : 0), pull: [...out.pull.data], push: [...out.push.data], moved: [...out.moved.data] };
+  const found = { ...weighed(out, loss.batch, points.negatives.length), pull: [...out.pull.data], push: [...out.push.data], moved: [...out.moved.data] };
   for (const name of ["dissipation", "ratio", "hardest_share", "before", "after"]) found[name] = scalar(out[name]);
-  found.size = found.weight.reduce((sum, w) => sum + Math.abs(w), 0);
-  found.negatives = out.negatives;
-  const total = found.weight.reduce((sum, w) => sum + w, 0), step = state.step * found.dissipation;
+  const total = out.weight.data.reduce((sum, w) => sum + w, 0), step = state.step * found.dissipation;
   if (withBounds && total > 0 && step > 0 && shapeRank(out.positive_weight) === 0) {
     try {
       const bound = BOUNDS($, { anchor: vector(points.anchor), positive: vector(points.positive), negatives: out.negatives, weight: out.weight, step });
@@ -63,6 +61,19 @@ function evaluate(panel, points, withBounds = true) {
   }
   return found;
 }
+// The weight of each negative, and where the column of its largest weight is. A batch has one or two views of all, the anchor first.
+const weighed = (out, batch, count) => {
+  const block = batch ? count + 1 : count, weight = new Array(count).fill(0), targets = [], largest = new Array(count).fill(-1);
+  let size = 0;
+  out.weight.data.forEach((w, column) => {
+    const i = (column % block) - (batch ? 1 : 0);
+    if (i < 0) return;
+    weight[i] += w;
+    size += Math.abs(w);
+    if (Math.abs(w) > largest[i]) { largest[i] = Math.abs(w); targets[i] = [...out.negatives.data.subarray(3 * column, 3 * column + 3)]; }
+  });
+  return { weight, targets, size };
+};
 const shapeRank = (x) => (typeof x === "number" ? 0 : x.shape.length);
 
 // The camera: world to screen. z points at the reader.
@@ -228,7 +239,7 @@ class Panel {
     });
     this.ties.forEach((tie, i) => { put(tie, { d: arc(points.negatives[i], points.partners[i], 6) }); tie.style.display = loss.batch ? "" : "none"; });
     put(this.parts.pair, { d: arc(points.anchor, points.positive) });
-    if (found) this.drawFound(found, points, loss);
+    if (found) this.drawFound(found, points);
     else this.drawNothing();
   }
 
@@ -240,12 +251,11 @@ class Panel {
     lines.forEach(([axis, from], i) => put(this.layers.globe.children[i + 1], { d: circle(axis, from) }));
   }
 
-  drawFound(found, points, loss) {
+  drawFound(found, points) {
     const size = found.size || 1;
     this.arcs.forEach((node, i) => {
       const share = Math.abs(found.weight[i]) / size;
-      const index = loss.batch ? i + 1 : i, to = [...found.negatives.data.subarray(3 * index, 3 * index + 3)];
-      put(node, { d: share < 0.001 ? "" : arc(points.anchor, to), "stroke-width": (0.5 + 7 * share).toFixed(2), opacity: (0.25 + 0.5 * Math.sqrt(share)).toFixed(2) });
+      put(node, { d: share < 0.001 ? "" : arc(points.anchor, found.targets[i]), "stroke-width": (0.5 + 7 * share).toFixed(2), opacity: (0.25 + 0.5 * Math.sqrt(share)).toFixed(2) });
       const width = 200 / this.shares.length, height = 32 * share;
       put(this.shares[i], { x: (i * width + 0.12 * width).toFixed(2), width: (0.76 * width).toFixed(2), y: (33 - height).toFixed(2), height: Math.max(1, height).toFixed(2) });
       this.shares[i].classList.toggle("chosen", i === state.chosen);
@@ -262,9 +272,8 @@ class Panel {
     this.numbers.weight.textContent = `${show(found.size)} in all`;
     this.numbers.ratio.textContent = show(found.ratio);
     this.drawBounds(found);
-    const away = points.negatives.map((v) => angleOf(points.anchor, v));
     this.numbers.forces.textContent = `${show(Math.hypot(...found.pull))}, ${show(Math.hypot(...found.push))}`;
-    this.numbers.step.textContent = stepWords(found, Math.min(...away));
+    this.numbers.step.textContent = stepWords(found);
   }
 
   drawBounds({ bounds, ratio }) {

@@ -19,50 +19,9 @@ import array_api_compat.numpy as numpy_namespace
 import numpy as np
 
 from gradlab.errors import GradlabError
+from gradlab.explorer.operations import ALIASES, BINARY, COMPARISONS, MATH, OPERATIONS, UNARY
+from gradlab.settings.declaration import Declaration
 
-UNARY = {"__neg__": "negative", "__pos__": "positive", "__abs__": "abs"}
-BINARY = {
-    "add": "add",
-    "sub": "subtract",
-    "mul": "multiply",
-    "truediv": "divide",
-    "floordiv": "floor_divide",
-    "mod": "remainder",
-    "pow": "pow",
-}
-COMPARISONS = {
-    "lt": "less",
-    "le": "less_equal",
-    "gt": "greater",
-    "ge": "greater_equal",
-    "eq": "equal",
-    "ne": "not_equal",
-}
-# Functions of `math` that a formula may take of a hyper-parameter, and their names in `arrays.js`.
-MATH = {name: name for name in ("cos", "sin", "tan", "exp", "expm1", "log", "log1p", "sqrt", "tanh")} | {
-    "acos": "acos",
-    "asin": "asin",
-    "atan": "atan",
-    "atanh": "atanh",
-}
-# What arrays.js offers. A test compares this list with the file.
-OPERATIONS = frozenset(
-    {*UNARY.values(), *BINARY.values(), *COMPARISONS.values(), *MATH.values()}
-    | {"sinh", "cosh", "floor", "ceil", "trunc", "sign", "square", "isfinite", "isinf", "isnan"}
-    | {"atan2", "hypot", "maximum", "minimum", "logaddexp", "clip", "where"}
-    | {"logical_and", "logical_or", "logical_xor", "logical_not"}
-    | {"sum", "prod", "mean", "max", "min", "all", "any", "count_nonzero", "argmax", "argmin"}
-    | {"matmul", "vecdot", "matrix_transpose", "permute_dims", "linalg.vector_norm", "linalg.diagonal"}
-    | {"reshape", "broadcast_to", "broadcast_arrays", "expand_dims", "squeeze", "concat", "stack"}
-    | {"take", "take_along_axis", "tril", "triu", "getitem", "size"}
-    | {"asarray", "astype", "arange", "eye", "zeros", "ones", "full"}
-    | {"zeros_like", "ones_like", "full_like"}
-)
-ALIASES = {  # numpy's own names
-    "absolute": "abs", "arctan2": "atan2", "arctan": "atan", "arcsin": "asin", "arccos": "acos", "arctanh": "atanh",
-    "power": "pow", "true_divide": "divide", "concatenate": "concat", "bitwise_and": "logical_and",
-    "bitwise_or": "logical_or", "bitwise_xor": "logical_xor", "invert": "logical_not", "amax": "max", "amin": "min",
-}  # fmt: skip
 IGNORED = {"dtype", "device", "copy"}  # the script knows one kind of number
 
 
@@ -381,10 +340,11 @@ for _kind in (Array, Scalar):
 
 
 @contextlib.contextmanager
-def symbolic_math() -> Iterator[None]:
-    """While it lasts, functions of the standard module ``math`` keep a `Number` symbolic, so that ``math.cos(margin)`` stays adjustable.
+def symbols_pass() -> Iterator[None]:
+    """While it lasts, a `Number` stays one where it would become a plain number on the way.
 
-    For everything else they are what they were.
+    That is in functions of the standard module ``math``, so that ``math.cos(margin)`` stays adjustable, and where a loss makes
+    another one of its own hyper-parameters, which are checked then. For everything else both are what they were.
     """
 
     def wrapped(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -395,12 +355,20 @@ def symbolic_math() -> Iterator[None]:
 
         return apply
 
-    changed = {name: wrapped(operation, getattr(math, name)) for name, operation in MATH.items()}
-    originals = {name: getattr(math, name) for name in changed}
-    for name, function in changed.items():
-        setattr(math, name, function)
+    check = Declaration.check
+
+    def check_others(self: Declaration, value: Any) -> Any:
+        return value if isinstance(value, Scalar) else check(self, value)
+
+    changes: list[tuple[Any, str, Any]] = [
+        (math, name, wrapped(operation, getattr(math, name))) for name, operation in MATH.items()
+    ]
+    changes.append((Declaration, "check", check_others))
+    originals = [(owner, name, getattr(owner, name)) for owner, name, _ in changes]
+    for owner, name, function in changes:
+        setattr(owner, name, function)
     try:
         yield
     finally:
-        for name, function in originals.items():
-            setattr(math, name, function)
+        for owner, name, function in originals:
+            setattr(owner, name, function)

@@ -25,7 +25,9 @@ FLAGS = ["--no-sandbox", "--disable-gpu", "--host-resolver-rules=MAP * ~NOTFOUND
 
 def main() -> None:
     """Use and photograph."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("page", type=Path)
     parser.add_argument("folder", type=Path)
     arguments = parser.parse_args()
@@ -38,7 +40,9 @@ def main() -> None:
         for name, (width, height) in SIZES.items():
             for scheme in ("light", "dark"):
                 context = browser.new_context(
-                    viewport={"width": width, "height": height}, color_scheme=scheme, has_touch=name == "phone"
+                    viewport={"width": width, "height": height},
+                    color_scheme=scheme,
+                    has_touch=name == "phone",
                 )
                 page = context.new_page()
                 problems = watch(page)
@@ -59,7 +63,10 @@ def main() -> None:
 def watch(page: Page) -> list[str]:
     """What goes wrong from now on: requests, violations, errors."""
     problems = PROBLEMS
-    page.on("request", lambda r: problems.append(f"asks for {r.url}") if not r.url.startswith(("file:", "blob:")) else None)
+    page.on(
+        "request",
+        lambda r: problems.append(f"asks for {r.url}") if not r.url.startswith(("file:", "blob:")) else None,
+    )
     page.on("pageerror", lambda error: problems.append(str(error)))
     page.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)
     return problems
@@ -88,7 +95,9 @@ def drag(page: Page, selector: str, by: tuple[float, float], steps: int = 12) ->
 
 
 def reading(page: Page) -> Any:
-    return page.evaluate("[...document.querySelectorAll('.reading .number, .reading .wide')].map((n) => n.textContent)")
+    return page.evaluate(
+        "[...document.querySelectorAll('.reading .number, .reading .wide')].map((n) => n.textContent)"
+    )
 
 
 def changed(page: Page, what: str, before: Any, after: Any) -> None:
@@ -127,7 +136,9 @@ def use(page: Page, name: str, folder: Path) -> None:
     changed(page, "the number of negatives", after, after := reading(page))
     page.locator("#keep-0").click()
     page.locator("#curve-x").select_option("chosen")
-    page.locator(".panel select").nth(1).select_option(index=page.locator(".panel select").nth(1).locator("option").count() - 1)
+    page.locator(".panel select").nth(1).select_option(
+        index=page.locator(".panel select").nth(1).locator("option").count() - 1
+    )
     page.wait_for_timeout(500)
     chart = page.locator("#chart")
     chart.scroll_into_view_if_needed()
@@ -153,8 +164,14 @@ def use(page: Page, name: str, folder: Path) -> None:
     page.goto(page.url.partition("#")[0] + address)
     page.reload()
     page.wait_for_timeout(500)
-    near = [text for text in zip(numbers, reading(page), strict=True) if text[0].split("°")[0] != text[1].split("°")[0]]
-    print(f"  from the address: {len(numbers) - len(near)} of {len(numbers)} readings equal, others {near[:3]}")
+    near = [
+        text
+        for text in zip(numbers, reading(page), strict=True)
+        if text[0].split("°")[0] != text[1].split("°")[0]
+    ]
+    print(
+        f"  from the address: {len(numbers) - len(near)} of {len(numbers)} readings equal, others {near[:3]}"
+    )
     page.set_viewport_size({"width": 700, "height": 900})
     page.wait_for_timeout(200)
     if page.evaluate("document.documentElement.scrollWidth") > 700:
@@ -200,7 +217,9 @@ def measure(browser: Any, file: Path) -> None:
         whole = 1000 * (end["TaskDuration"] - start["TaskDuration"]) / len(times)
         medians[f"{first} | {second}"] = (statistics.median(times), whole)
     for pair, (median, whole) in medians.items():
-        print(f"  {pair}: {median:.1f} ms script and layout (median of 60 frames), {whole:.1f} ms all tasks of the page a frame (mean)")
+        print(
+            f"  {pair}: {median:.1f} ms script and layout (median of 60 frames), {whole:.1f} ms all tasks of the page a frame (mean)"
+        )
     print(f"32 negatives: median over pairs {statistics.median(m for m, _ in medians.values()):.1f} ms")
 
 

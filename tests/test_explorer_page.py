@@ -1,0 +1,208 @@
+"""The page that `gradlab explore` writes: itself alone, whole, and with the library's numbers."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from importlib import resources
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import gradlab
+from gradlab.cli.commands import cli
+from gradlab.explorer import explore
+from gradlab.explorer.frames import COLUMNS, ROWS, heatmaps, quantise, sliders
+from gradlab.explorer.page import SCRIPTS
+from gradlab.losses.infonce import InfoNCE
+from tests.node import run_script
+
+
+@pytest.fixture(scope="module")
+def page() -> str:
+    return explore(
+        "mpt", "mhe", 'recombined(gate=1, weight="0.05 * infonce", ratio=1.5)', progress=False
+    ).html
+
+
+def script_of(page: str) -> str:
+    found = re.search(r"<script>(.*)</script>", page, re.S)
+    assert found is not None
+    return found[1]
+
+
+def test_it_runs_only_itself(page: str) -> None:
+    """No address, and a policy that names its one script and its one style."""
+    script = script_of(page)
+    style = re.search(r"<style>(.*)</style>", page, re.S)
+    assert style is not None
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page)
+    assert policy is not None
+    for text in (script, style[1]):
+        assert f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'" in policy[1]
+    assert policy[1].startswith("default-src 'none'")
+    assert "unsafe" not in policy[1]
+    assert set(re.findall(r"\w+://[^\s\"')]+", page)) == {
+        "http://www.w3.org/2000/svg"
+    }  # a name, not an address
+    assert not re.search(r"\s(src|href|style|on\w+)=", re.sub(r"<script>.*</script>", "", page, flags=re.S))
+    assert len(page) < 5e6
+
+
+def test_the_script_is_whole(page: str) -> None:
+    """It is read without error, and its sections find each other's names."""
+    run_script("new (require('vm').Script)(require('fs').readFileSync(0, 'utf8'));", script_of(page))
+
+
+def without_document(page: str, text: str) -> str:
+    """What a text prints after the page's script, all but the part that draws at once."""
+    drawing = (resources.files("gradlab.explorer") / SCRIPTS[-1]).read_text(encoding="utf-8")
+    script = script_of(page).replace(drawing, "")
+    arrays = (resources.files("gradlab.explorer") / "arrays.js").read_text(encoding="utf-8")
+    return run_script(script.replace(arrays, "") + text)  # which run_script brings
+
+
+def test_the_address_holds_what_is_seen(page: str) -> None:
+    written, read = json.loads(
+        without_document(
+            page,
+            """
+            readState("");
+            state.panels[0].numbers.margin = 0.4; state.panels[1] = own(NAMES[1]); state.chosen = 3; state.step = 0.2;
+            state.curve = { x: "chosen", y: "ratio", kept: [own(NAMES[2])] };
+            setCount(5); state.camera = { yaw: 0.5, pitch: -0.3 }; state.heat = { y: "ratio", x: "margin", frames: { "mpt.margin": 4 } };
+            const before = structuredClone(state);
+            readState(writeState());
+            console.log(JSON.stringify([before, state]));
+            """,
+        )
+    )
+    for name in ("panels", "chosen", "step", "curve", "heat"):
+        assert read[name] == written[name]
+    for name, points in written["points"].items():
+        np.testing.assert_allclose(read["points"][name], points, atol=2e-3)  # tenths of a degree
+
+
+@pytest.mark.parametrize(
+    "hash_", ["#a=none&at=1.2_x&view=&step=-1&curve=a.b&heat=.&frame=x", "#%%%", "#at=1.1_2.2_3.3"]
+)
+def test_a_damaged_address_is_no_harm(page: str, hash_: str) -> None:
+    assert without_document(
+        page,
+        f"readState({json.dumps(hash_)}); console.log(state.panels[0].loss, state.points.negatives.length)",
+    ).split() == ["mpt", "8"]
+
+
+def test_panels_of_the_page_say_what_the_library_says(page: str) -> None:
+    """The page's own path from points to readings."""
+    rows, found = json.loads(
+        without_document(
+            page,
+            """
+            readState(""); setCount(6);
+            const { anchor, positive, negatives, partners } = state.points;
+            const found = NAMES.map((name) => evaluate(own(name), state.points));
+            console.log(JSON.stringify([[anchor, positive, negatives, partners], found.map((f) => [f.dissipation, f.ratio, f.weight, f.pull, f.push, f.bounds.low])]));
+            """,
+        )
+    )
+    anchor, positive, negatives, partners = map(np.array, rows)
+    for name, (dissipation, ratio, weight, pull, push, low) in zip(
+        ("mpt", "mhe", 'recombined(gate=1, weight="0.05 * infonce", ratio=1.5)'), found, strict=True
+    ):
+        if name == "mhe":
+            views, extra = (np.vstack([anchor, negatives]), np.vstack([positive, partners])), None
+        else:
+            views, extra = (anchor[None], positive[None]), negatives
+        parts = gradlab.components(name, *views, extra, normalize=True, in_batch_negatives=extra is None)
+        np.testing.assert_allclose(dissipation, parts.gradient_dissipation[0], rtol=1e-12)
+        np.testing.assert_allclose(ratio, parts.ratio[0], rtol=1e-12)
+        np.testing.assert_allclose(
+            weight, parts.weight[0][1 if extra is None else 0 :], rtol=1e-12, atol=1e-15
+        )
+        np.testing.assert_allclose(np.add(pull, push), -parts.gradient()[0], atol=1e-12)
+        assert np.isfinite(low)
+
+
+def test_frames_are_simulations_to_the_stated_tolerance(page: str) -> None:
+    """Unpacked by the page's own function."""
+    cells = json.loads(
+        without_document(
+            page,
+            """
+            const series = HEAT.series.mpt;
+            Promise.all([series.gradient_dissipation.margin, series.ratio.negatives, series.hardest_share.spread].map(unpack))
+              .then((all) => console.log(JSON.stringify(all.map((cells) => [...cells]))));
+            """,
+        )
+    )
+    maps = heatmaps({"mpt": gradlab.get_loss("mpt")}, progress=False)["series"]["mpt"]
+    for found, (quantity, slider) in zip(
+        cells,
+        [("gradient_dissipation", "margin"), ("ratio", "negatives"), ("hardest_share", "spread")],
+        strict=True,
+    ):
+        series = maps[quantity][slider]
+        frames = np.array(found).reshape(-1, ROWS, COLUMNS)
+        assert len(frames) == len(series["values"])
+        for value, frame in zip(series["values"], frames, strict=True):
+            option = {"margin": {}, "negatives": {"negatives": value}, "spread": {"sigma_neg": value}}[slider]
+            loss = gradlab.get_loss("mpt", margin=value) if slider == "margin" else "mpt"
+            exact = gradlab.simulate(loss, quantity, grid=(ROWS, COLUMNS), **option).value
+            read = np.where(
+                frame == 255, np.nan, series["low"] + (series["high"] - series["low"]) * frame / 250
+            )
+            assert np.array_equal(np.isnan(read), np.isnan(exact))
+            assert np.nanmax(np.abs(read - exact), initial=0) <= series["tolerance"] * (1 + 1e-9)
+
+
+def test_quantising_keeps_its_word() -> None:
+    values = np.random.default_rng(0).uniform(-1, 3, (2, 3, 50))
+    values[0, 0, 0] = np.nan
+    cells = quantise(values, -1, 3)
+    assert cells[0, 0, 0] == 255
+    assert np.nanmax(np.abs(np.where(cells == 255, np.nan, -1 + 4 * (cells / 250)) - values)) <= 4 / 500
+
+
+def test_sliders_start_at_the_losss_own() -> None:
+    loss = gradlab.get_loss("arccon", temperature=0.04)
+    found = {slider.name: slider for slider in sliders(loss)}
+    assert set(found) == {"temperature", "margin", "spread", "negatives"}
+    assert found["temperature"].values[found["temperature"].start] == 0.04
+    assert found["margin"].angle
+    assert found["temperature"].frame(0.3)[0] == gradlab.get_loss("arccon", temperature=0.3)
+    assert {slider.name for slider in sliders(gradlab.get_loss("mhs"))} == {"spread", "negatives"}
+
+
+class Evil(InfoNCE):
+    """Its words are shown, never run."""
+
+    title = "</script><script>alert(1)</script>"
+    formula = "<img src=x onerror=alert(1)>\u2028"
+
+
+def test_words_of_a_loss_are_only_words() -> None:
+    html = explore(Evil(), progress=False).html
+    assert html.count("<script") == 1
+    assert "<img" not in html
+    assert (
+        json.loads(without_document(html, "console.log(JSON.stringify(LOSSES[NAMES[0]].formula))"))
+        == Evil.formula
+    )
+
+
+def test_command(tmp_path: Path) -> None:
+    target = tmp_path / "one.html"
+    done = CliRunner().invoke(cli, ["explore", "mpt(margin=0.3)", "--output", str(target)])
+    assert done.exit_code == 0, done.output
+    assert re.search(r"Wrote .*one\.html \(1 loss, 0\.\d MB\); open it in a browser", done.output)
+    assert "margin=0.3" in target.read_text(encoding="utf-8")
+
+
+def test_unknown_losses_are_refused() -> None:
+    with pytest.raises(gradlab.GradlabError, match="infonce"):
+        explore("infonec")
