@@ -142,6 +142,43 @@ def test_numbers_are_those_of_the_components_of_the_same_batch(folder, tmp_path,
     assert manifest["watch"]["components"] == {"loss": "closed form"}
 
 
+@pytest.mark.filterwarnings("ignore::gradlab.monitor.watcher.TrainingWarning")
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda m, g: losses.GISTEmbedLoss(m, g, temperature=0.1, margin=0.02),
+        lambda m, g: losses.CachedGISTEmbedLoss(m, g, temperature=0.1, margin=0.02, mini_batch_size=3),
+        lambda m, g: losses.MultipleNegativesRankingLoss(
+            m,
+            directions=("query_to_doc", "doc_to_query", "query_to_query", "doc_to_doc"),
+            hardness_mode="hard_negatives",
+            hardness_strength=5.0,
+        ),
+    ],
+    ids=["gist", "cached gist", "gte"],
+)
+def test_losses_of_other_pools_are_measured_in_closed_form(folder, tmp_path, make):
+    """The value that was trained is that of the combinator, so that its components are recorded; the guide is listened to."""
+    guide = load_model(folder)
+    with torch.no_grad():  # another model
+        for parameter in guide.parameters():
+            parameter.mul_(1.3)
+    table = columns_of(32, 3)
+    # Of identical texts sentence-transformers keeps the columns of the sentence itself.
+    table["positive"] = [text.split(maxsplit=1)[1] for text in table["anchor"]]
+    trainer = make_trainer(folder, tmp_path, lambda m: make(m, guide), table, max_steps=2)
+    watcher = gradlab.watch(trainer, every=1)
+    trainer.train()
+    manifest = json.loads((tmp_path / "gradlab" / "manifest.json").read_text(encoding="utf-8"))
+    assert manifest["watch"]["components"] == {"loss": "closed form"}
+    assert not manifest["watch"]["notes"]
+    frame = watcher.to_frame()
+    assert len(frame) >= 2
+    assert frame[["gradient_dissipation", "hubness", "ratio_both_sides"]].notna().all().all()
+    if hasattr(trainer.loss, "guide"):
+        assert (frame["masked_pairs"] > 0).all()
+
+
 @takes_embeddings
 def test_a_loss_of_another_library_is_decomposed(folder, tmp_path):
     trainer = make_trainer(folder, tmp_path, cosine_triplet, columns_of(32, 3), max_steps=2)

@@ -74,12 +74,14 @@ class Candidates:
     Attributes:
         pools: of `POOLS`. Extra negatives join the anchors' pools, and, unless they are the sentence's own, the
             positives' own view.
+        extra_for_positives: whether extra negatives stand in ``"positive_same"`` too.
         repeated: whether the pair itself stands among ``"positive_other"`` again.
         rules: which pairs are left out.
         hardness: what is added to the logits.
     """
 
     pools: tuple[str, ...] = ("other",)
+    extra_for_positives: bool = True
     repeated: bool = False
     rules: tuple[Rule, ...] = ()
     hardness: tuple[Hardness, ...] = ()
@@ -110,7 +112,7 @@ def blocks_of(views: Views) -> list[Block]:
     kinds = [(name, *compared[name]) for name in POOLS if name in pools and views.in_batch_negatives]
     if extra is not None and ("other" in pools or "same" in pools):
         kinds.append(("extra", anchors, extra))
-    if extra is not None and "positive_same" in pools:
+    if extra is not None and "positive_same" in pools and views.candidates.extra_for_positives:
         kinds.append(("positive_extra", positives, extra))
     if not kinds:
         raise GradlabError(f"the pool {'+'.join(pools)} has no negatives without those of the batch")

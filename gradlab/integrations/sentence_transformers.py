@@ -25,6 +25,7 @@ from gradlab.large_batch.gradient_cache import GradientCache, deferred
 from gradlab.losses.base import Loss, PairLoss
 from gradlab.losses.registry import get_loss, loss_class, loss_names
 from gradlab.monitor.requirements import require
+from gradlab.settings import call_text
 
 require("sentence-transformers", "transformers", "torch")
 
@@ -200,8 +201,12 @@ class EmbeddingLoss(nn.Module):
         if not hard and len(anchors) == 1:
             return (anchors * 0).sum()
         negatives = torch.cat(hard) if hard else None
+        context = {}
+        if hard and self.definition.is_combinator and self.criterion is self.definition:
+            # A column of hard negatives has one for each anchor.
+            context["owners"] = torch.arange(len(anchors), device=anchors.device).repeat(len(hard))
         with torch.autocast(anchors.device.type, enabled=False):
-            return self.criterion(anchors, positives, negatives, normalize=True)
+            return self.criterion(anchors, positives, negatives, normalize=True, **context)
 
     def _gather(
         self, anchors: Tensor, positives: Tensor, hard: list[Tensor]
@@ -226,7 +231,14 @@ class EmbeddingLoss(nn.Module):
         """The settings, as the class takes them."""
         blocks = self.criterion if isinstance(self.criterion, BlockwiseLoss) else None
         fields = {f.name: getattr(self.definition, f.name) for f in dataclasses.fields(self.definition)}
-        plain = {name: str(value) if isinstance(value, str) else value for name, value in fields.items()}
+        plain = {
+            name: str(value)
+            if isinstance(value, str)
+            else call_text(value)
+            if isinstance(value, Loss)
+            else value
+            for name, value in fields.items()
+        }
         return {
             **plain,
             "blockwise": blocks is not None,

@@ -24,7 +24,8 @@ class Pool(OtherCandidates):
     - ``same``: an anchor against other anchors;
     - ``positive_other``: its positive against other anchors; ``positive_same``: its positive against other positives.
 
-    Extra negatives stand with ``other`` or ``same``, and, except for the sentence's own, with ``positive_same``. A pair of the
+    Extra negatives stand with ``other`` or ``same``, and, except for the sentence's own and unless
+    ``extra_negatives="anchors"``, with ``positive_same``. A pair of the
     own view stands in the rows of both sentences, so that it pushes each of them twice. ``denominators="joint"`` puts all
     pools into one denominator, ``"separate"`` is the mean over the pools of a loss with each alone. The positive is in
     it as the loss has it (once in InfoNCE's denominator, not in dcl's); ``positive="twice"`` counts the pair among
@@ -42,6 +43,11 @@ class Pool(OtherCandidates):
     )
     positive: str = parameter(
         "once", "whether the pair itself counts again among positive_other", choices=("once", "twice")
+    )
+    extra_negatives: str = parameter(
+        "all",
+        "who has extra negatives: all pools that can, or the anchors alone",
+        choices=("all", "anchors"),
     )
 
     title = "pool"
@@ -72,13 +78,18 @@ class Pool(OtherCandidates):
 
     def seen(self, views: Views) -> Views:
         """With all pools."""
-        return views.with_candidates(pools=self.pools, repeated=self.positive == "twice")
+        return self._with(views, self.pools)
+
+    def _with(self, views: Views, pools: tuple[str, ...]) -> Views:
+        return views.with_candidates(
+            pools=pools,
+            repeated=self.positive == "twice",
+            extra_for_positives=self.extra_negatives == "all",
+        )
 
     def _apart(self, views: Views) -> list[Views]:
         """With each pool alone."""
-        return [
-            views.with_candidates(pools=(name,), repeated=self.positive == "twice") for name in self.pools
-        ]
+        return [self._with(views, (name,)) for name in self.pools]
 
     def value_of(self, views: Views) -> Array:
         """The loss of each anchor, (N,)."""

@@ -32,6 +32,8 @@ class Snapshot:
         labels: whether the loss was given labels, so that rows of the two columns need not belong together.
         value: the loss that was computed from them, or None.
         half: whether it was computed in half precision.
+        context: what else the loss saw: ``owners`` of the extra negatives, a ``guide``'s embeddings; see
+            `gradlab.geometry.views.check_views`.
         encoded: (N, D), the anchors as the encoder gives them; None where no head comes after it.
     """
 
@@ -42,6 +44,7 @@ class Snapshot:
     labels: bool = False
     value: float | None = None
     half: bool = False
+    context: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     encoded: Tensor | None = None
 
     def unit(self) -> Snapshot:

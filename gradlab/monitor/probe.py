@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -113,8 +113,11 @@ class Probe:
         try:
             if self.loss is not None:
                 rows, in_batch = (unit.anchors, positives, unit.extra_negatives), unit.in_batch_negatives
-                value = functools.partial(self.loss, *rows, in_batch_negatives=in_batch)
-                return closed_form(self.loss, *rows, in_batch) if self._agrees(unit, value) else None
+                context = {name: _moved(given, unit.anchors) for name, given in unit.context.items()}
+                value = functools.partial(self.loss, *rows, in_batch_negatives=in_batch, **context)
+                if not self._agrees(unit, value):
+                    return None
+                return closed_form(self.loss, *rows, in_batch, context)
             if _gathers(self._original):
                 self._give_up("it gathers sentences of other processes, which are not asked for them here")
                 return None
@@ -189,6 +192,14 @@ class Probe:
         self.note = self.note or f"The components of the loss are not recorded: {reason}."
 
 
+def _moved(given: Any, like: Tensor) -> Any:
+    """Context of a batch on its device: a tensor, or several."""
+    if isinstance(given, Tensor):
+        rows = given.detach().cpu() if like.device.type == "cpu" else given.detach().to(like.device)
+        return rows.double() if rows.is_floating_point() else rows
+    return [_moved(rows, like) for rows in given]
+
+
 def _gathers(loss: Any) -> bool:
     """Whether calling the loss is a collective: alone, one process would wait for the others for ever."""
     distributed = torch.distributed.is_available() and torch.distributed.is_initialized()
@@ -199,26 +210,42 @@ def _gathers(loss: Any) -> bool:
 
 
 def closed_form(
-    loss: Loss, anchors: Tensor, positives: Tensor, extra: Tensor | None, in_batch_negatives: bool = True
+    loss: Loss,
+    anchors: Tensor,
+    positives: Tensor,
+    extra: Tensor | None,
+    in_batch_negatives: bool = True,
+    context: Mapping[str, Any] | None = None,
 ) -> Components:
-    """Components of a loss; of a large batch those of its first anchors.
+    """Components of a loss; of a large batch those of its first anchors, of the anchors' side only.
 
-    For a loss of pairs they are exact, all sentences being their negatives; a loss of the whole batch is taken on those
-    sentences alone.
+    For a loss of pairs they are exact, all sentences being their negatives; any other loss is taken on those
+    sentences alone, with their own extra negatives where it is known whose they are.
     """
+    context = dict(context or {})
     candidates = len(positives) + (0 if extra is None else len(extra))
     most = min(MOST_ANCHORS, max(2, MOST_SIMILARITIES // candidates))
-    if len(anchors) > most:
-        if isinstance(loss, PairLoss) and in_batch_negatives:
+    if len(anchors) <= most:
+        sides = components_of(
+            loss, anchors, positives, extra, in_batch_negatives=in_batch_negatives, side="both", **context
+        )
+        return sides[0]
+    if isinstance(loss, PairLoss):  # which asks for no context
+        if in_batch_negatives:
             rest = positives[most:]
             extra = rest if extra is None else torch.cat([rest, extra])
-        # What all other anchors do to these positives is not known.
-        anchors, positives = anchors[:most], positives[:most]
-        return components_of(loss, anchors, positives, extra, in_batch_negatives=in_batch_negatives)
-    found, _ = components_of(
-        loss, anchors, positives, extra, in_batch_negatives=in_batch_negatives, side="both"
+        context = {}
+    elif extra is not None and context.get("owners") is not None:
+        kept = context["owners"] < most
+        extra, context["owners"] = extra[kept], context["owners"][kept]
+        if context.get("guide") is not None:
+            context["guide"] = [*context["guide"][:2], context["guide"][2][kept]]
+    if context.get("guide") is not None:
+        context["guide"] = [*(rows[:most] for rows in context["guide"][:2]), *context["guide"][2:]]
+    # What all other anchors do to these positives is not known.
+    return components_of(
+        loss, anchors[:most], positives[:most], extra, in_batch_negatives=in_batch_negatives, **context
     )
-    return found
 
 
 def as_components(found: Decomposition, scale: float) -> Components:

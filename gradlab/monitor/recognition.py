@@ -7,16 +7,32 @@ from typing import Any
 from gradlab.losses.base import Loss
 from gradlab.losses.registry import get_loss
 
-# InfoNCE under other names; the second computes the same in pieces.
-RANKING_LOSSES = {"MultipleNegativesRankingLoss", "CachedMultipleNegativesRankingLoss"}
+# Losses of sentence-transformers; those called cached compute the same in pieces, and the symmetric ones are the
+# ranking loss with other defaults.
+RANKING_LOSSES = {
+    "MultipleNegativesRankingLoss",
+    "CachedMultipleNegativesRankingLoss",
+    "MultipleNegativesSymmetricRankingLoss",
+    "CachedMultipleNegativesSymmetricRankingLoss",
+}
+GUIDED_LOSSES = {"GISTEmbedLoss", "CachedGISTEmbedLoss"}
+POOLS = {
+    "query_to_doc": "other",
+    "query_to_query": "same",
+    "doc_to_query": "positive_other",
+    "doc_to_doc": "positive_same",
+}
+HARDNESS = {"in_batch_negatives": "in_batch", "hard_negatives": "hard", "all_negatives": "other"}
 
 
 def recognise(loss: Any) -> Loss | None:
     """The gradlab loss that ``loss`` computes, or None.
 
     Known are gradlab's own (by name, as objects, blockwise, or as losses of sentence-transformers) and
-    sentence-transformers' ``MultipleNegativesRankingLoss``, plain or cached, with cosines and its default direction: that
-    is InfoNCE at ``temperature = 1/scale``.
+    sentence-transformers' ``MultipleNegativesRankingLoss`` with cosines, in all of its directions, partition and
+    hardness modes, its symmetric and cached forms, and ``GISTEmbedLoss``, plain and cached: InfoNCE, and
+    combinators of it, at ``temperature = 1/scale``. Hard negatives belong to their row: the components ask for
+    ``owners`` of the extra negatives, those of a guided loss for the guide's embeddings.
 
     Raises:
         GradlabError: a name that is not registered.
@@ -28,15 +44,52 @@ def recognise(loss: Any) -> Loss | None:
         if isinstance(held, Loss):
             return held
     kind = type(loss)
-    if kind.__name__ in RANKING_LOSSES and kind.__module__.startswith("sentence_transformers."):
+    if not kind.__module__.startswith("sentence_transformers."):
+        return None
+    if kind.__name__ in RANKING_LOSSES:
         return _ranking(loss)
-    return None
+    return _guided(loss) if kind.__name__ in GUIDED_LOSSES else None
 
 
 def _ranking(loss: Any) -> Loss | None:
-    plain = (
-        getattr(loss.similarity_fct, "__name__", "") == "cos_sim"
-        and tuple(getattr(loss, "directions", ("query_to_doc",))) == ("query_to_doc",)
-        and (getattr(loss, "hardness_mode", None) is None or not loss.hardness_strength)
+    directions = getattr(loss, "directions", None)
+    if directions is None:  # older versions
+        directions = ("query_to_doc",) if "Symmetric" not in type(loss).__name__ else ()
+    if getattr(loss.similarity_fct, "__name__", "") != "cos_sim" or not set(directions) <= set(POOLS):
+        return None
+    plain = hardened = get_loss("infonce", temperature=1 / loss.scale)
+    mode = getattr(loss, "hardness_mode", None)
+    if mode is not None and loss.hardness_strength:
+        if mode not in HARDNESS:
+            return None
+        hardened = get_loss("hardness", loss=plain, alpha=float(loss.hardness_strength), on=HARDNESS[mode])
+    chosen = set(directions)
+    if chosen == {"query_to_doc"}:
+        return hardened
+    if getattr(loss, "partition_mode", "joint") == "per_direction":
+        if chosen != {"query_to_doc", "doc_to_query"}:
+            return None
+        # Nothing is added to the logits of the other direction.
+        return get_loss("symmetric", loss=hardened, reverse="" if hardened is plain else plain)
+    if "query_to_doc" not in chosen:
+        return None
+    return get_loss(
+        "pool",
+        loss=hardened,
+        negatives="+".join(pool for direction, pool in POOLS.items() if direction in chosen),
+        positive="twice" if "doc_to_query" in chosen else "once",
     )
-    return get_loss("infonce", temperature=1 / loss.scale) if plain else None
+
+
+def _guided(loss: Any) -> Loss | None:
+    if type(loss.similarity_fct).__name__ != "CosineSimilarity":
+        return None
+    pools = ["other"]
+    pools += ["same"] if getattr(loss, "contrast_anchors", True) else []
+    pools += ["positive_same"] if getattr(loss, "contrast_positives", True) else []
+    inner = get_loss("infonce", temperature=loss.temperature)
+    if len(pools) > 1:
+        inner = get_loss("pool", loss=inner, negatives="+".join(pools), extra_negatives="anchors")
+    margin = float(getattr(loss, "margin", 0.0))
+    kind = getattr(loss, "margin_strategy", "absolute")
+    return get_loss("mask", loss=inner, by="guide", margin=margin, margin_kind=kind)

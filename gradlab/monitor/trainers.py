@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -82,13 +83,16 @@ def _wrap(trainer: Any, watcher: Watcher, snapshot_of: Callable[..., Snapshot]) 
         due = model.training and trainer.is_world_process_zero() and watcher.wants(step, dataset)
         if not due:
             return original(model, inputs, *args, **kwargs)
-        given = dict(inputs)
-        with _outputs_of(model) as outputs:
+        given, guide = dict(inputs), _guide(trainer, dataset)
+        with _outputs_of(model) as outputs, _outputs_of(guide) as guided:
             result = original(model, inputs, *args, **kwargs)
         value = result[0] if isinstance(result, tuple) else result
-        watcher.record(
-            step, lambda: snapshot_of(trainer, given, outputs, float(value.detach().mean())), dataset
-        )
+
+        def take() -> Snapshot:
+            snapshot = snapshot_of(trainer, given, outputs, float(value.detach().mean()))
+            return _with_guide(snapshot, guided) if guided else snapshot
+
+        watcher.record(step, take, dataset)
         return result
 
     compute_loss.watched_by = watcher  # type: ignore[attr-defined]
@@ -100,13 +104,35 @@ def _dataset(trainer: Any, inputs: Mapping[str, Any]) -> str:
     return str(inputs.get("dataset_name", "")) if isinstance(getattr(trainer, "loss", None), dict) else ""
 
 
+def _guide(trainer: Any, dataset: str) -> nn.Module | None:
+    """The other model that a loss compares with, as GISTEmbed's."""
+    loss = getattr(trainer, "loss", None)
+    guide = getattr(loss.get(dataset) if isinstance(loss, dict) else loss, "guide", None)
+    return guide if isinstance(guide, nn.Module) else None
+
+
+def _with_guide(snapshot: Snapshot, outputs: list[Any]) -> Snapshot:
+    """The snapshot with the guide's embeddings of its rows, column by column as those of the model."""
+    rows = torch.cat([output["sentence_embedding"].detach() for output in outputs])
+    n, extra = len(snapshot.anchors), snapshot.extra_negatives
+    sizes = [n, n] + ([] if extra is None else [len(extra)])
+    if snapshot.positives is None or len(rows) < sum(sizes):
+        return snapshot
+    guide = rows[: sum(sizes)].split(sizes)
+    return dataclasses.replace(snapshot, context={**snapshot.context, "guide": guide})
+
+
 @contextlib.contextmanager
-def _outputs_of(model: nn.Module) -> Iterator[list[Any]]:
-    """What the model returns while the block runs."""
+def _outputs_of(model: nn.Module | None) -> Iterator[list[Any]]:
+    """What the model, if there is one, returns while the block runs."""
     outputs: list[Any] = []
+    if model is None:
+        yield outputs
+        return
 
     def keep(module: nn.Module, args: Any, output: Any) -> None:
-        outputs.append(output)
+        # A plain dictionary may be handed on to another model, which writes its own embeddings into it.
+        outputs.append(dict(output) if type(output) is dict else output)
 
     handle = model.register_forward_hook(keep)
     try:
@@ -134,8 +160,18 @@ def _sentences(trainer: Any, inputs: dict[str, Any], outputs: list[Any], value: 
     columns = rows.split(count)[: max(2, len(features))]
     extra = torch.cat(columns[2:]) if len(columns) > 2 else None
     positives = columns[1] if len(columns) > 1 and len(columns[1]) == count else None
+    context = {}
+    if extra is not None and len(extra) == count * (len(columns) - 2):
+        # A column of hard negatives has one for each anchor.
+        context["owners"] = torch.arange(count, device=extra.device).repeat(len(columns) - 2)
     return Snapshot(
-        columns[0], positives, extra, labels=labels is not None, value=value, half=_is_half(trainer)
+        columns[0],
+        positives,
+        extra,
+        labels=labels is not None,
+        value=value,
+        half=_is_half(trainer),
+        context=context,
     )
 
 
