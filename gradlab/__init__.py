@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from gradlab.geometry.similarity import Negatives, PairSimilarity
     from gradlab.gradient.paradigm import autograd_gradient, autograd_split, components
     from gradlab.gradient.verification import verify
+    from gradlab.inspection import inspect
     from gradlab.large_batch import BlockwiseLoss, blockwise
     from gradlab.large_batch.audit import audit
     from gradlab.losses.base import BatchLoss, Loss, PairLoss
@@ -46,6 +47,7 @@ _HOMES = {
     "decompose": "gradlab.decomposition",
     "explore": "gradlab.explorer",
     "get_loss": "gradlab.losses.registry",
+    "inspect": "gradlab.inspection",
     "loss_names": "gradlab.losses.registry",
     "recombine": "gradlab.losses.recombination",
     "register": "gradlab.losses.registry",

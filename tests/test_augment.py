@@ -15,7 +15,7 @@ from gradlab.encoder.model import Encoder
 from gradlab.train.augment import augmentation_names, get_augmentation
 from gradlab.train.augment.draws import draw_places, largest_count
 from gradlab.train.augment.insertion import STOP_WORDS
-from gradlab.train.augment.pairs import read_pairs, tokenize_pairs
+from gradlab.train.augment.pairs import read_columns, tokenize_pairs
 from gradlab.train.augment.typos import mistype
 from tests.tiny_models import make_bert, make_roberta, make_sentences
 
@@ -360,7 +360,7 @@ def test_pairs_stay_together(tokenizer, tmp_path, monkeypatch):
     rows.insert(5, " \t ")
     file = tmp_path / "pairs.tsv"
     file.write_text("\n".join(rows), encoding="utf-8")
-    assert list(read_pairs(file, ("text", "paraphrase"))) == list(zip(first, second, strict=True))
+    assert list(read_columns(file, ("text", "paraphrase"))) == list(zip(first, second, strict=True))
     tokens, views = tokenize_pairs(file, tokenizer, 12, ("text", "paraphrase"))
     for row in range(30):
         assert tokens[row].tolist() == tokenizer(first[row], truncation=True, max_length=12)["input_ids"]
@@ -369,4 +369,4 @@ def test_pairs_stay_together(tokenizer, tmp_path, monkeypatch):
     with pytest.raises(GradlabError, match="row 2: 'paraphrase' is blank"):
         tokenize_pairs(file, tokenizer, 12, ("text", "paraphrase"))
     with pytest.raises(GradlabError, match="no column 'other'"):
-        list(read_pairs(file, ("text", "other")))
+        list(read_columns(file, ("text", "other")))

@@ -11,16 +11,14 @@ import click
 from gradlab._version import __version__
 from gradlab.errors import GradlabError, missing, nearest
 
-# What comes with the extra [train], by the names under which it is imported.
-TRAIN_PACKAGES = (
-    "accelerate",
-    "platformdirs",
-    "pyarrow",
-    "safetensors",
-    "sklearn",
-    "tokenizers",
-    "transformers",
-)
+# What comes with an extra, by the names under which it is imported.
+EXTRAS = {
+    **dict.fromkeys(
+        ("accelerate", "platformdirs", "pyarrow", "safetensors", "sklearn", "tokenizers", "transformers"),
+        "train",
+    ),
+    **dict.fromkeys(("rensa", "usearch"), "inspect"),
+}
 
 # heading -> name -> (module under gradlab.cli, one line for `gradlab --help`). Nothing is imported until it is called.
 GROUPS = {
@@ -39,6 +37,10 @@ GROUPS = {
         "evaluate": ("evaluate", "Evaluate an encoder on STS and transfer tasks."),
     },
     "Look at data and runs": {
+        "inspect": (
+            "inspect",
+            "Show which pairs of sentences carry the gradient, and likely false negatives.",
+        ),
         "analyse": ("analyse", "Analyse queues, momentum branches, length bias and spectra."),
     },
     "Reproduce the papers": {
@@ -129,8 +131,8 @@ def _show(error: Exception) -> int:
         text = _usage(error)
     elif isinstance(error, GradlabError):
         text = str(error)
-    elif isinstance(error, ModuleNotFoundError) and _package(error) in TRAIN_PACKAGES:
-        text = str(missing(_package(error), "train"))
+    elif isinstance(error, ModuleNotFoundError) and _package(error) in EXTRAS:
+        text = str(missing(_package(error), EXTRAS[_package(error)]))
     else:
         raise error
     click.echo(f"Error: {text}", err=True)

@@ -1,0 +1,148 @@
+"""``gradlab inspect``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from gradlab.cli.options import (
+    OutputFolder,
+    build_loss,
+    check_existing,
+    device_option,
+    loss_option,
+    pooler_option,
+    set_option,
+)
+from gradlab.errors import GradlabError
+
+EPILOG = """\b
+Examples:
+  gradlab inspect --model bert-base-uncased --train-file wiki1m_for_simcse.txt
+  gradlab inspect --model runs/simcse/encoder --train-file pairs.csv --column question \\
+      --positives answer --hard-negatives wrong --loss arccon --set temperature=0.1
+  gradlab inspect --embeddings views.npz --loss mpt --output views
+
+Writes into the output folder: inspect.html (a page that can be searched and sorted), candidates.csv (likely false
+negatives of the whole corpus), mask.txt (their rows, for mask(LOSS, by=pairs, pairs=mask.txt)), pairs.csv, sentences.csv, hard-negatives.csv, neighbours.csv and inspect.json (numbers,
+settings, advice). Embeddings are an .npy file of one row a sentence, or an .npz file with anchors and, if there are any,
+positives and hard_negatives.
+"""
+
+
+@click.command(epilog=EPILOG)
+@click.option("--model", help="Encoder: a local folder or a Hugging Face hub name.")
+@click.option("--train-file", type=click.Path(path_type=Path),
+              help="Sentences: text, JSON lines, CSV, TSV or Parquet; .gz, .xz and .bz2 too.")  # fmt: skip
+@click.option("--column", help="Column with the sentences (JSON lines, CSV, TSV, Parquet).")
+@click.option("--positives", help="Column with the positives; without one, dropout makes them.")
+@click.option(
+    "--hard-negatives", multiple=True, metavar="COLUMN", help="Column with hard negatives; repeatable."
+)
+@click.option("--encoding", default="utf-8", show_default=True, help="Encoding of the file.")
+@click.option(
+    "--embeddings", type=click.Path(path_type=Path), help="Embeddings computed before: .npy or .npz."
+)
+@loss_option(default="infonce", show_default=True)
+@set_option
+@click.option(
+    "--batch-size",
+    default=64,
+    show_default=True,
+    type=click.IntRange(2),
+    help="Sentences that meet in one loss.",
+)
+@click.option("--batches", default=200, show_default=True, type=click.IntRange(1),
+              help="Batches drawn at random; no more than the sentences fill once.")  # fmt: skip
+@click.option("--overlap", default=0.8, show_default=True, type=float,
+              help="Share of words from which on two texts are near-duplicates, rare words counting for more.")  # fmt: skip
+@click.option("--cosine", type=float,
+              help="Cosine (of embeddings less their mean) from which on neighbours are candidates, whatever their words.  "
+              "[default: where four of five are near-duplicates by words]")  # fmt: skip
+@click.option(
+    "--max-length", default=32, show_default=True, type=click.IntRange(3), help="Tokens of a sentence."
+)
+@pooler_option
+@device_option
+@click.option(
+    "--seed", default=0, show_default=True, type=click.IntRange(0), help="Seed of batches and dropout."
+)
+@click.option(
+    "--output",
+    default="inspect",
+    show_default=True,
+    type=OutputFolder(),
+    help="Folder to write to.",
+)
+@click.option("--overwrite", is_flag=True, help="Replace files made with other settings.")
+def command(
+    model: str | None,
+    train_file: Path | None,
+    embeddings: Path | None,
+    loss_name: str,
+    assignments: tuple[str, ...],
+    output: Path,
+    overwrite: bool,
+    **options: Any,
+) -> None:
+    """Show which pairs of your sentences carry the gradient, and which are likely false negatives.
+
+    Push and pull are measured on batches as training draws them; candidates for false negatives (duplicates,
+    near-duplicates by their words, nearest neighbours by embedding) come from the whole file.
+    """
+    loss = build_loss(loss_name, assignments)
+    if model is None and embeddings is None:
+        raise GradlabError("--model or --embeddings is missing; see the examples of gradlab inspect --help")
+    if model is not None and train_file is None:
+        raise GradlabError("--train-file is missing; see the examples of gradlab inspect --help")
+    given = {
+        "model": model,
+        "train_file": train_file,
+        "embeddings": embeddings,
+        "loss": loss_name,
+        "set": assignments,
+    }
+    settings = {name: str(value) for name, value in {**given, **options}.items()}
+    replaced = check_existing(output / "inspect", (".html", ".json"), {"settings": settings}, overwrite)
+
+    from gradlab.inspection.run import inspect
+    from gradlab.inspection.texts import Texts
+
+    reading = {name: options.pop(name) for name in ("column", "positives", "hard_negatives", "encoding")}
+    texts = None
+    if train_file is not None:
+        texts = Texts.read(
+            train_file,
+            reading["column"],
+            reading["positives"],
+            reading["hard_negatives"],
+            reading["encoding"],
+        )
+    elif any(reading[name] for name in ("column", "positives", "hard_negatives")):
+        raise GradlabError(
+            "--column, --positives and --hard-negatives name columns of a --train-file; give it too"
+        )
+    arrays = None if embeddings is None else _load(embeddings)
+    found = inspect(model, texts, embeddings=arrays, loss=loss, progress=True, **options)
+    for one in found.advice:
+        click.echo(f"{one.title} {one.text}\n")
+    for path in found.write(output, settings):
+        click.echo(f"{'Replaced' if replaced else 'Wrote'} {path}")
+
+
+def _load(path: Path) -> Any:
+    """Arrays of an .npy file, mapped, or of an .npz file."""
+    import numpy as np
+
+    from gradlab.errors import reason
+    from gradlab.files import read_arrays
+
+    if path.suffix.lower() != ".npy":
+        return read_arrays(path)
+    try:
+        return np.load(path, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        why = f" ({reason(error)})" if isinstance(error, OSError) else ""
+        raise GradlabError(f"cannot read {str(path)!r}: it must be an .npy or .npz file{why}") from error

@@ -1,0 +1,254 @@
+"""Pairs that may be false negatives: sentences of a corpus that say the same."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import itertools
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gradlab.inspection.neighbours import Neighbours, nearest_pairs
+from gradlab.inspection.texts import Texts
+from gradlab.inspection.vectors import Vectors
+from gradlab.inspection.words import WordIndex
+
+KINDS = ("duplicate", "near_duplicate", "neighbour")
+# Share of neighbouring pairs above a cosine that must be near-duplicates by their words before the cosine alone decides.
+TRUST, FEWEST = 0.8, 20
+_MOST_NEIGHBOURS = 200_000
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Candidates for false negatives, one a line; columns of P entries.
+
+    Attributes:
+        first, second: numbers of two texts; see `Texts`.
+        kind: places in :data:`KINDS`.
+        overlap: share of the words that both have; 1 for duplicates.
+        cosine, centred: see `Neighbours`; NaN without embeddings.
+        rows: pairs of different rows that the line stands for: a text that three rows have stands for three.
+        threshold: centred cosine from which on neighbours are candidates; NaN where there is none.
+        near: the nearest pairs of different texts, candidates or not, nearest first; None without embeddings.
+        confirmed: (len(near.pairs),) whether these are near-duplicates by their words; empty without texts.
+        repeats: texts that have the words of an earlier one.
+        words: of the texts; None where only embeddings are known.
+    """
+
+    first: NDArray[np.int64]
+    second: NDArray[np.int64]
+    kind: NDArray[np.int8]
+    overlap: NDArray[np.float64]
+    cosine: NDArray[np.float32]
+    centred: NDArray[np.float32]
+    rows: NDArray[np.int64]
+    threshold: float
+    near: Neighbours | None
+    confirmed: NDArray[np.bool_]
+    repeats: int
+    words: WordIndex | None = None
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+    def pairs_of_rows(self, count: int) -> NDArray[np.int64]:
+        """All pairs of rows (R, 2) whose anchors or positives say the same, the smaller first, each once.
+
+        Args:
+            count: rows of the corpus, N.
+        """
+        parts = [np.empty(0, dtype=np.int64)]
+        seen: set[tuple[int, int]] = set()
+        for first, second in zip(self.first.tolist(), self.second.tolist(), strict=True):
+            sides = [np.array([first]), np.array([second])]
+            if self.words is not None:
+                groups = int(self.words.group[first]), int(self.words.group[second])
+                if groups in seen:
+                    continue
+                seen.add(groups)
+                sides = [self.words.texts_of(group) for group in groups]
+            sides = [side[side < 2 * count] for side in sides]  # hard negatives are no rows of their own
+            pairs = np.sort(np.stack(np.meshgrid(*sides), axis=-1).reshape(-1, 2) % count, axis=1)
+            parts.append(pairs[:, 0] * count + pairs[:, 1])
+        pairs = np.stack(np.divmod(np.unique(np.concatenate(parts)), count), axis=1)
+        return pairs[pairs[:, 0] < pairs[:, 1]]
+
+    @property
+    def mask_above(self) -> float:
+        """Cosine (not centred) from which on four of five near pairs are near-duplicates by their words; NaN if none is."""
+        if self.near is None or not len(self.confirmed):
+            return float("nan")
+        order = np.argsort(-self.near.cosine, kind="stable")
+        return _threshold(self.near.cosine[order], self.confirmed[order])
+
+    def confirmed_above(self, cosine: float) -> float:
+        """Share of near-duplicates by words among the near pairs of at least this cosine; NaN if there are none."""
+        if self.near is None or not len(self.confirmed):
+            return float("nan")
+        above = self.near.cosine >= cosine
+        return float(self.confirmed[above].mean()) if above.any() else float("nan")
+
+
+@contextlib.contextmanager
+def _no_bar(title: str, total: int) -> Iterator[Callable[[int], object]]:
+    yield lambda count: None
+
+
+def _overlaps(
+    words: WordIndex, pairs: NDArray[np.int64], advance: Callable[[int], object]
+) -> NDArray[np.float64]:
+    """Shares of common words of pairs of groups, (P,)."""
+    found = np.empty(len(pairs))
+    for start in range(0, len(pairs), 10_000):
+        part = pairs[start : start + 10_000].tolist()
+        found[start : start + len(part)] = [words.overlap(*pair) for pair in part]
+        advance(len(part))
+    return found
+
+
+def find_candidates(
+    texts: Texts | None,
+    vectors: Vectors | None,
+    *,
+    overlap: float,
+    cosine: float | None,
+    bar: Callable[[str, int], contextlib.AbstractContextManager[Callable[[int], object]]] = _no_bar,
+) -> Candidates:
+    """Look through the whole corpus.
+
+    Args:
+        texts: the sentences; None where only embeddings are known.
+        vectors: their embeddings, a row for each text; None leaves them out.
+        overlap: share of the words from which on two texts are near-duplicates.
+        cosine: centred cosine from which on neighbours are candidates; None takes the smallest one above which four of
+            five neighbouring pairs are near-duplicates by their words, and no neighbours where there is none.
+        bar: shows progress: from a title and a total it makes a context of a function that takes what was done.
+    """
+    if texts is None:
+        return _by_embedding_alone(vectors, cosine, bar)
+    with bar("Reading words", texts.count) as advance:
+        words = WordIndex.build(texts, texts.__getitem__, advance)
+    close = words.close()
+    with bar("Comparing words", len(close)) as advance:
+        overlaps = _overlaps(words, close, advance)
+    kept = overlaps >= overlap
+    close, overlaps = close[kept], overlaps[kept]
+    near, threshold, confirmed = None, np.nan, np.empty(0, dtype=bool)
+    extra, extra_overlaps = np.empty((0, 2), dtype=np.int64), np.empty(0)
+    if vectors is not None:
+        with bar("Nearest neighbours", 2 * len(words.first)) as advance:
+            near = nearest_pairs(vectors, words.first, _MOST_NEIGHBOURS, advance)
+        with bar("Comparing their words", len(near.pairs)) as advance:
+            found = _overlaps(words, near.pairs, advance)
+        confirmed = found >= overlap
+        threshold = _threshold(near.centred, confirmed) if cosine is None else cosine
+        extra_mask = ~confirmed & ~np.isnan(found) & (near.centred >= threshold)
+        late = confirmed & ~_contains(close, near.pairs, len(words.first))  # what MinHash has missed
+        close, overlaps = np.concatenate([close, near.pairs[late]]), np.append(overlaps, found[late])
+        extra, extra_overlaps = near.pairs[extra_mask], found[extra_mask]
+    lines = [*_duplicates(words, texts)]
+    for kind, pairs, values in ((1, close, overlaps), (2, extra, extra_overlaps)):
+        for (one, other), value in zip(pairs.tolist(), values.tolist(), strict=True):
+            sides = words.texts_of(one), words.texts_of(other)
+            pair = _different_rows(*sides, len(texts))
+            if pair is not None:
+                lines.append((*pair, kind, value, _row_pairs(*sides, len(texts))))
+    repeats = int((words.size - 1).sum())
+    near = None if near is None else dataclasses.replace(near, pairs=words.first[near.pairs])
+    table = _table(lines, vectors, near, threshold, confirmed, repeats)
+    return dataclasses.replace(table, words=words)
+
+
+def repeated_positives(texts: Texts) -> NDArray[np.int64]:
+    """Rows whose positive has the words of its anchor: dropout alone makes two views of them."""
+    from gradlab.inspection.words import normalize
+
+    if texts.positives is None:
+        return np.empty(0, dtype=np.int64)
+    pairs = zip(texts.anchors, texts.positives, strict=True)
+    return np.flatnonzero([normalize(one) == normalize(other) for one, other in pairs])
+
+
+def _threshold(cosines: NDArray[np.float32], confirmed: NDArray[np.bool_]) -> float:
+    """The smallest of falling cosines down to which the pairs can be trusted; NaN if there is none."""
+    trust = np.cumsum(confirmed) / np.arange(1, len(confirmed) + 1)
+    # It lies at a near-duplicate: beyond the last of them only the mean would carry others along.
+    good = np.flatnonzero((trust >= TRUST) & confirmed)
+    return float(cosines[good[-1]]) if len(good) and good[-1] + 1 >= FEWEST else np.nan
+
+
+def _contains(pairs: NDArray[np.int64], others: NDArray[np.int64], count: int) -> NDArray[np.bool_]:
+    return np.isin(others[:, 0] * count + others[:, 1], pairs[:, 0] * count + pairs[:, 1])
+
+
+def _duplicates(words: WordIndex, texts: Texts) -> list[tuple[int, int, int, float, int]]:
+    """A line for each text that several rows have, and one for each other way of writing it; each pair of rows counts once."""
+    lines = []
+    for group in np.flatnonzero(words.size > 1).tolist():
+        written: dict[str, list[int]] = {}
+        for number in words.texts_of(group).tolist():
+            written.setdefault(texts[number], []).append(number)
+        before: list[int] = []
+        rows: set[int] = set()
+        for numbers in written.values():
+            new = {number % len(texts) for number in numbers} - rows
+            counts = [len(new) * len(rows), len(new) * (len(new) - 1) // 2]
+            for others, count in zip((before, numbers), counts, strict=True):
+                pair = _different_rows(others, numbers, len(texts))
+                if pair is not None:
+                    lines.append((*pair, 0, 1.0, count))
+            before += numbers
+            rows |= new
+    return lines
+
+
+def _row_pairs(one: NDArray[np.int64], other: NDArray[np.int64], count: int) -> int:
+    """Pairs of different rows (unordered) of which one has a text of ``one`` and the other a text of ``other``."""
+    first, second = np.unique(one % count), np.unique(other % count)
+    both = len(np.intersect1d(first, second))
+    # Pairs of two rows that have both texts are met in both orders.
+    return len(first) * len(second) - both - both * (both - 1) // 2
+
+
+def _different_rows(one: Iterable[int], other: Iterable[int], count: int) -> tuple[int, int] | None:
+    """The first two texts of different rows; None if there are none."""
+    pairs = itertools.product(one, other)
+    return next(((int(a), int(b)) for a, b in pairs if a % count != b % count), None)
+
+
+def _by_embedding_alone(
+    vectors: Vectors | None, cosine: float | None, bar: Callable[[str, int], Any]
+) -> Candidates:
+    """Without texts nothing tells how far a cosine can be trusted: identical embeddings unless one is given."""
+    assert vectors is not None
+    with bar("Nearest neighbours", 2 * len(vectors)) as advance:
+        near = nearest_pairs(vectors, np.arange(len(vectors)), _MOST_NEIGHBOURS, advance)
+    threshold = 1 - 2**-10 if cosine is None else cosine  # what float16 keeps of a cosine of 1
+    lines = [(*pair, 2, np.nan, 1) for pair in near.pairs[near.centred >= threshold].tolist()]
+    return _table(lines, vectors, near, threshold, np.empty(0, dtype=bool), 0)
+
+
+def _table(
+    lines: list[tuple[Any, ...]],
+    vectors: Vectors | None,
+    near: Neighbours | None,
+    threshold: float,
+    confirmed: NDArray[np.bool_],
+    repeats: int,
+) -> Candidates:
+    columns = np.array(lines, dtype=np.float64).reshape(len(lines), 5).T
+    first, second, kind, overlap, rows = columns
+    pairs = np.stack([first, second], axis=1).astype(np.int64)
+    cosine, centred = np.full((2, len(pairs)), np.nan, dtype=np.float32)
+    if vectors is not None and near is not None and len(pairs):
+        cosine, centred = near.measure(vectors, pairs)
+    order = np.lexsort([-rows, -overlap, kind])
+    return Candidates(
+        pairs[order, 0], pairs[order, 1], kind[order].astype(np.int8), overlap[order], cosine[order], centred[order],
+        rows[order].astype(np.int64), threshold, near, confirmed, repeats,
+    )  # fmt: skip

@@ -1,0 +1,139 @@
+"""Nearest neighbours among many embeddings, by an approximate index of bounded size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gradlab.inspection.vectors import BLOCK, Vectors
+
+# The index holds the leading principal coordinates in half precision, so that its size does not depend on the encoder.
+DIMENSIONS = 128
+NEIGHBOURS = 8
+_SAMPLE = 20_000
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """Pairs of rows that are near each other, nearest first.
+
+    Attributes:
+        pairs: (P, 2) places among the rows that were searched, the smaller first.
+        centred: (P,) their cosine after the mean of the embeddings is taken from each of them.
+        cosine: (P,) their cosine.
+        mean: (D,) the mean of the embeddings, each divided by its norm.
+    """
+
+    pairs: NDArray[np.int64]
+    centred: NDArray[np.float32]
+    cosine: NDArray[np.float32]
+    mean: NDArray[np.float32]
+
+    def measure(
+        self, vectors: Vectors, pairs: NDArray[np.int64]
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Cosines (P,) of other pairs of rows of ``vectors``, as they are and centred."""
+        return _cosines(vectors, pairs, self.mean)
+
+
+def nearest_pairs(
+    vectors: Vectors,
+    rows: NDArray[np.int64],
+    most: int,
+    advance: Callable[[int], object] = lambda n: None,
+) -> Neighbours:
+    """The nearest pairs among some rows, each looked for among the 8 nearest neighbours of both.
+
+    Encoders that were never tuned give any two sentences nearly the same large cosine; the mean of the embeddings is
+    therefore taken from each of them first (Mu and Viswanath, 2018), for the search alone.
+
+    Args:
+        vectors: all embeddings.
+        rows: (n,) those to search.
+        most: pairs that are kept.
+        advance: called with the number of rows that were indexed or looked up: twice ``n`` in all.
+    """
+    from usearch.index import Index
+
+    mean, axes = _principal_axes(vectors, rows)
+    settings: Any = {"expansion_add": 64, "expansion_search": 48, "enable_key_lookups": False}
+    index = Index(ndim=axes.shape[1], metric="cos", dtype="f16", **settings)
+    for start, block in _blocks(vectors, rows, mean, axes):
+        # One thread: the graph, and with it what is found, is the same each time.
+        index.add(np.arange(start, start + len(block)), block, threads=1)
+        advance(len(block))
+    count, nearest = min(NEIGHBOURS + 1, len(rows)), _Nearest(most)
+    for start, block in _blocks(vectors, rows, mean, axes):
+        found = index.search(block, count, threads=1)
+        own = np.arange(start, start + len(block))[:, None]
+        keys = np.asarray(found.keys, dtype=np.int64).reshape(len(block), -1)
+        cosines = 1 - np.asarray(found.distances, dtype=np.float32).reshape(len(block), -1)
+        valid = (keys != own) & (keys >= 0) & (keys < len(rows))
+        pairs = np.sort(np.stack([np.broadcast_to(own, keys.shape)[valid], keys[valid]], axis=1), axis=1)
+        nearest.add(pairs[:, 0] * len(rows) + pairs[:, 1], cosines[valid])
+        advance(len(block))
+    pairs = np.stack(np.divmod(nearest.keys(), len(rows)), axis=1)
+    cosine, centred = _cosines(vectors, rows[pairs], mean)
+    order = np.argsort(-centred, kind="stable")
+    return Neighbours(pairs[order], centred[order], cosine[order], mean)
+
+
+def _principal_axes(vectors: Vectors, rows: NDArray[np.int64]) -> tuple[NDArray, NDArray]:
+    """Mean (D,) and leading principal axes (D, d) of a sample of the rows."""
+    sample = vectors.take(rows[:: max(1, len(rows) // _SAMPLE)])
+    mean = sample.mean(0)
+    values, axes = np.linalg.eigh(np.cov(sample.T.astype(np.float64)))
+    kept = min(DIMENSIONS, len(values))
+    return mean, axes[:, ::-1][:, :kept].astype(np.float32)
+
+
+def _blocks(vectors, rows, mean, axes):  # type: ignore[no-untyped-def]
+    """Places and principal coordinates of the rows, a block at a time."""
+    for number, block in enumerate(vectors.blocks(rows)):
+        yield number * BLOCK, np.ascontiguousarray((block - mean) @ axes)
+
+
+def _cosines(
+    vectors: Vectors, pairs: NDArray[np.int64], mean: NDArray[np.float32]
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Cosines (P,) of pairs of rows (P, 2), as they are and centred."""
+    cosine, centred = np.empty((2, len(pairs)), dtype=np.float32)
+    for start in range(0, len(pairs), BLOCK):
+        part = pairs[start : start + BLOCK]
+        one, other = (vectors.take(part[:, side]) for side in (0, 1))
+        cosine[start : start + len(part)] = (one * other).sum(1)
+        one, other = one - mean, other - mean
+        norms = np.linalg.norm(one, axis=1) * np.linalg.norm(other, axis=1)
+        # Embeddings that are all equal have no direction left.
+        centred[start : start + len(part)] = (one * other).sum(1) / np.where(norms > 0, norms, np.inf)
+    return cosine, centred
+
+
+class _Nearest:
+    """The nearest of many pairs, each once."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._keys = np.empty(0, dtype=np.int64)
+        self._cosines = np.empty(0, dtype=np.float32)
+
+    def add(self, keys: NDArray[np.int64], cosines: NDArray[np.float32]) -> None:
+        self._keys = np.append(self._keys, keys)
+        self._cosines = np.append(self._cosines, cosines)
+        if len(self._keys) > 4 * self._most + 100_000:
+            self._cut()
+
+    def keys(self) -> NDArray[np.int64]:
+        self._cut()
+        return self._keys
+
+    def _cut(self) -> None:
+        self._keys, first = np.unique(self._keys, return_index=True)
+        self._cosines = self._cosines[first]
+        if len(self._keys) > self._most:
+            kept = np.sort(np.argpartition(-self._cosines, self._most)[: self._most])
+            self._keys, self._cosines = self._keys[kept], self._cosines[kept]

@@ -1,0 +1,122 @@
+"""The numbers that advice is drawn from."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gradlab.geometry.views import Views
+from gradlab.inspection.hard_negatives import VERDICTS
+from gradlab.inspection.push import BINS, measure, share_of_candidates
+from gradlab.losses.base import Loss
+from gradlab.losses.registry import get_loss
+from gradlab.settings import call_text
+
+if TYPE_CHECKING:
+    from gradlab.inspection.result import Inspection
+
+_FACTORS = (0.5, 1.0, 2.0, 4.0)
+
+
+def summarize(found: Inspection) -> dict[str, Any]:
+    """Numbers of an inspection, ready for JSON; shares between 0 and 1, NaN where something was not to be measured."""
+    totals, candidates, meeting = found.totals, found.candidates, found.meeting
+    share, error = share_of_candidates(meeting, candidates.rows, totals, found.batch_size)
+    met = totals.seen > 0
+    received = np.sort(totals.mean("received")[met])[::-1]
+    top = max(1, len(received) // 100)
+    hardest = np.concatenate(totals.share)
+    duplicates = candidates.kind[meeting.line] == 0
+    mask = candidates.mask_above
+    return {
+        "loss": call_text(found.loss),
+        "sentences": totals.count,
+        "batches": len(totals.push),
+        "batch_size": found.batch_size,
+        "sentences_met": int(met.sum()),
+        "duplicates": candidates.repeats,
+        "candidate_lines": len(candidates),
+        "candidate_row_pairs": int(candidates.rows.sum()),
+        "can_mask": found.can_mask,
+        "near_duplicates": int((candidates.kind == 1).sum()),
+        "neighbours": int((candidates.kind == 2).sum()),
+        "neighbours_from": float(candidates.threshold),
+        "candidate_share_of_push": share,
+        "candidate_share_error": error,
+        "candidate_share_when_met": _median(meeting.share),
+        "pair_share_on_average": 1 / (found.batch_size - 1),
+        "hidden_by_dropout": float(meeting.hidden[duplicates].mean()) if duplicates.any() else float("nan"),
+        "positives_that_repeat": len(found.repeated),
+        "mask_above": mask,
+        "mask_removes": push_above(found, mask),
+        "cosine_levels": [
+            {"cosine": level, "share_of_push": push_above(found, level), "candidates": candidates.confirmed_above(level)}
+            for level in _levels(found)
+        ],
+        "dissipation": float(totals.dissipation.sum() / totals.seen.sum()),
+        "closed": float(totals.closed.sum() / totals.seen.sum()),
+        "hardest_share": float(hardest.mean()) if len(hardest) else float("nan"),
+        "negative_cosine": totals.negative_cosine,
+        "hub_share": float(received[:top].sum() / received.sum()) if received.sum() else float("nan"),
+        "temperatures": _temperatures(found.loss, found.views),
+        "hard_negatives": _hard(found),
+    }  # fmt: skip
+
+
+def push_above(found: Inspection, cosine: float) -> float:
+    """Share of the push of the batches that goes to pairs of at least this cosine, to a tenth of a degree."""
+    total = found.totals.by_angle.sum()
+    if np.isnan(cosine) or not total:
+        return float("nan")
+    bins = int(np.ceil(np.arccos(np.clip(cosine, -1, 1)) * (BINS / np.pi)))
+    return float(found.totals.by_angle[:bins].sum() / total)
+
+
+def _levels(found: Inspection) -> list[float]:
+    """Round cosines near the top of the nearest pairs."""
+    near = found.candidates.near
+    if near is None or not len(near.cosine):
+        return []
+    low = float(np.quantile(near.cosine, 0.5))
+    return [level for level in (0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999) if level >= low]
+
+
+def _median(values: Any) -> float:
+    kept = values[np.isfinite(values)]
+    return float(np.median(kept)) if len(kept) else float("nan")
+
+
+def _temperatures(loss: Loss, views: Sequence[Views]) -> list[dict[str, float]]:
+    """What other temperatures would do on the first batches; empty for a loss without one."""
+    fields = {field.name for field in dataclasses.fields(loss)}
+    if "temperature" not in fields or not views:
+        return []
+    found = []
+    for factor in _FACTORS:
+        value = loss.temperature * factor  # type: ignore[attr-defined]
+        other = get_loss(loss, temperature=value)
+        batches = [measure(other, one) for one in views]
+        dissipation = np.concatenate([batch.dissipation for batch in batches])
+        push = np.concatenate([batch.push for batch in batches])
+        given = push.sum(1)
+        hardest = push.max(1)[given > 0] / given[given > 0]
+        found.append(
+            {
+                "temperature": float(value),
+                "dissipation": float(dissipation.mean()),
+                "closed": float((dissipation < 0.01).mean()),
+                "hardest_share": float(hardest.mean()) if len(hardest) else float("nan"),
+            }
+        )
+    return found
+
+
+def _hard(found: Inspection) -> dict[str, int]:
+    """How many of the hard negatives that were met are of each kind."""
+    if not found.totals.hard:
+        return {}
+    verdict = found.table("hard-negatives")["verdict"]
+    return {kind: int((verdict == kind).sum()) for kind in VERDICTS}

@@ -1,0 +1,290 @@
+"""Which pairs, anchors and sentences carry the gradient, over many batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gradlab.arrays import divide
+from gradlab.geometry.views import Views
+from gradlab.losses.base import Loss
+
+# Below this dissipation an anchor counts as closed: softmax losses have no gate that closes altogether.
+CLOSED = 0.01
+# Bins of the angle between the two sentences of a pair, a tenth of a degree each.
+BINS = 1800
+_TOP = 1000
+
+
+@dataclass(frozen=True)
+class BatchPush:
+    """The gradient of one batch on its pairs.
+
+    Attributes:
+        push: (N, K) ``GD_i W_ij``, 0 where the loss draws the two together; column j < N is the sentence of row j, the
+            others are hard negatives.
+        cosine: (N, K), of what pushes each other: without dropout, where that is known.
+        dissipation, pull: (N,).
+        positive_cosine: (N,), of the two views; without dropout where these are two texts and that is known.
+        seen_cosine, seen_positive: the same as the loss sees them.
+    """
+
+    push: NDArray[np.float64]
+    cosine: NDArray[np.float64]
+    dissipation: NDArray[np.float64]
+    pull: NDArray[np.float64]
+    positive_cosine: NDArray[np.float64]
+    seen_cosine: NDArray[np.float64]
+    seen_positive: NDArray[np.float64]
+
+
+def measure(loss: Loss, views: Views, clean: Views | None = None, *, two_texts: bool = True) -> BatchPush:
+    """The push on each pair of a batch and the pull on each anchor.
+
+    Args:
+        loss: a loss.
+        views: of the batch, in float64.
+        clean: the same without dropout, where it is known.
+        two_texts: whether anchor and positive are two texts, rather than one under dropout.
+    """
+    parts = loss.components_of(views)
+    coefficients = np.maximum(parts.gradient_dissipation[:, None] * parts.weight, 0)
+    blocks = {name: coefficients[:, columns] for name, columns in parts.columns.items()}
+    extra = [blocks.pop("extra")] if "extra" in blocks else []
+    # A sentence is pushed by what it is in either view.
+    push = np.concatenate([sum(blocks.values()), *extra], axis=1)
+    pull = parts.pull
+    if pull.ndim == 2:  # a diagonal matrix: its length along the positive
+        pull = (pull * views.positives**2).sum(1)
+    same = "other" not in parts.columns
+    seen = _cosines(views, same)
+    cosine = seen if clean is None else _cosines(clean, same)
+    seen_positive = views.positive.cosine
+    positive = clean.positive.cosine if clean is not None and two_texts else seen_positive
+    return BatchPush(push, cosine, parts.gradient_dissipation, pull, positive, seen, seen_positive)
+
+
+def _cosines(views: Views, same: bool) -> NDArray[np.float64]:
+    """Of the anchors to the sentences of one view and to the hard negatives, (N, K)."""
+    negatives = views.same_view_vectors if same else views.negative_vectors
+    return np.clip(views.anchors @ negatives.T, -1, 1)
+
+
+@dataclass
+class PushTotals:
+    """Sums over batches.
+
+    Attributes:
+        count: sentences of the corpus, N.
+        seen, closed: (N,) how often a sentence was an anchor, and how often its gate was closed.
+        dissipation, pull, given, received, received_squared: (N,) sums over these times.
+        by_angle, pairs_by_angle: (BINS,) push, and pairs, by the angle between the two sentences.
+        push: of each batch, summed over its pairs.
+        share: of each anchor that is not closed, what its hardest negative has of its push.
+        top: pairs with the largest push: row, number of the other text, push, share of the anchor's push, cosine, cosine of
+            the anchor's positive.
+        hard: for each hard negative that was met: row, column, share of its anchor's push, that share times the number of
+            negatives, its cosine and the positive's.
+    """
+
+    count: int
+    seen: NDArray[np.float64] = field(init=False)
+    closed: NDArray[np.float64] = field(init=False)
+    dissipation: NDArray[np.float64] = field(init=False)
+    pull: NDArray[np.float64] = field(init=False)
+    given: NDArray[np.float64] = field(init=False)
+    received: NDArray[np.float64] = field(init=False)
+    received_squared: NDArray[np.float64] = field(init=False)
+    by_angle: NDArray[np.float64] = field(default_factory=lambda: np.zeros(BINS))
+    pairs_by_angle: NDArray[np.float64] = field(default_factory=lambda: np.zeros(BINS))
+    push: list[float] = field(default_factory=list)
+    share: list[NDArray[np.float64]] = field(default_factory=list)
+    top: NDArray[np.float64] = field(default_factory=lambda: np.empty((0, 6)))
+    hard: list[NDArray[np.float64]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        names = ("seen", "closed", "dissipation", "pull", "given", "received", "received_squared")
+        for name in names:
+            setattr(self, name, np.zeros(self.count))
+
+    def add(self, rows: NDArray[np.int64], batch: BatchPush) -> None:
+        """Add a batch of these rows, each of which is in it once."""
+        size = len(rows)
+        own = batch.push[:, :size]
+        given = batch.push.sum(1)
+        self.seen[rows] += 1
+        self.closed[rows] += batch.dissipation < CLOSED
+        self.dissipation[rows] += batch.dissipation
+        self.pull[rows] += batch.pull
+        self.given[rows] += given
+        self.received[rows] += own.sum(0)
+        self.received_squared[rows] += (own**2).sum(0)
+        self.push.append(float(given.sum()))
+        other = ~np.eye(size, batch.push.shape[1], dtype=bool)
+        angle = np.minimum((np.arccos(batch.cosine[other]) * (BINS / np.pi)).astype(int), BINS - 1)
+        self.by_angle += np.bincount(angle, batch.push[other], BINS)
+        self.pairs_by_angle += np.bincount(angle, minlength=BINS)
+        shares = divide(batch.push, given[:, None])
+        self.share.append(shares.max(1)[(batch.dissipation >= CLOSED) & (given > 0)])
+        self._add_top(rows, batch, shares)
+        for column in range(batch.push.shape[1] // size - 1):
+            self._add_hard(rows, column, batch, shares)
+
+    @property
+    def pushers(self) -> NDArray[np.float64]:
+        """(N,) how many anchors push a sentence, by the effective number ``(Σ n)²/Σ n²`` over all its batches."""
+        return divide(self.received**2, self.received_squared)
+
+    @property
+    def negative_cosine(self) -> float:
+        """Mean cosine of the pairs that were met."""
+        angles = (np.arange(BINS) + 0.5) * (np.pi / BINS)
+        return float(self.pairs_by_angle @ np.cos(angles) / self.pairs_by_angle.sum())
+
+    def mean(self, name: str) -> NDArray[np.float64]:
+        """(N,) the mean of a sum over the times that each sentence was seen; NaN where it was not."""
+        return divide(getattr(self, name), self.seen)
+
+    def _add_top(self, rows: NDArray[np.int64], batch: BatchPush, shares: NDArray[np.float64]) -> None:
+        most = min(_TOP, batch.push.size - len(rows))
+        place = np.argpartition(-batch.push.ravel(), most - 1)[:most]
+        anchor, column = np.divmod(place, batch.push.shape[1])
+        kind, other = np.divmod(column, len(rows))
+        # Columns of texts: sentence, positive, hard negatives; a negative of the batch stands for its row.
+        number = rows[other] + np.where(kind > 0, kind + 1, 0) * self.count
+        found = np.stack(
+            [rows[anchor], number, batch.push[anchor, column], shares[anchor, column], batch.cosine[anchor, column],
+             batch.positive_cosine[anchor]], axis=1,
+        )  # fmt: skip
+        self.top = np.concatenate([self.top, found[found[:, 2] > 0]])
+        if len(self.top) > 20 * _TOP:
+            self.top = self.strongest(_TOP)
+
+    def strongest(self, count: int) -> NDArray[np.float64]:
+        """The pairs with the largest push, each once, ordered."""
+        order = np.argsort(-self.top[:, 2], kind="stable")
+        _, first = np.unique(self.top[order, :2], axis=0, return_index=True)
+        return self.top[order[np.sort(first)[:count]]]
+
+    def _add_hard(
+        self, rows: NDArray[np.int64], column: int, batch: BatchPush, shares: NDArray[np.float64]
+    ) -> None:
+        place = np.arange(len(rows)), np.arange(len(rows)) + (column + 1) * len(rows)
+        share = shares[place]
+        negatives = batch.push.shape[1] - 1
+        columns = [
+            rows,
+            np.full(len(rows), column),
+            share,
+            share * negatives,
+            batch.cosine[place],
+            batch.positive_cosine,
+        ]
+        self.hard.append(np.stack(columns, axis=1))
+
+
+@dataclass(frozen=True)
+class MeetingPush:
+    """The push between candidates for false negatives when they meet in a batch, which they seldom do by chance.
+
+    Attributes:
+        line: (n,) lines of the candidates that were made to meet.
+        push: (n,) push between the two, of both as anchors.
+        share: (n,) what the pair has of the push of its two anchors.
+        hidden: (n,) whether dropout makes the other sentence less similar to an anchor than its own positive is.
+    """
+
+    line: NDArray[np.int64]
+    push: NDArray[np.float64]
+    share: NDArray[np.float64]
+    hidden: NDArray[np.bool_]
+
+
+def meet(
+    lines: NDArray[np.int64],
+    numbers: NDArray[np.int64],
+    count: int,
+    batch_size: int,
+    generator: np.random.Generator,
+    look: Callable[[NDArray[np.int64]], BatchPush],
+    advance: Callable[[int], object] = lambda n: None,
+) -> MeetingPush:
+    """Put pairs of texts into batches that are otherwise drawn at random; a quarter of a batch at most is of such pairs.
+
+    Args:
+        lines: (n,) which lines of the candidates these are.
+        numbers: (n, 2) their two texts, see `gradlab.inspection.texts.Texts`.
+        count: rows of the corpus, N.
+        batch_size: rows of a batch.
+        generator: draws the others.
+        look: measures a batch of rows.
+        advance: called with the number of pairs that have met.
+    """
+    found: list[tuple[int, float, float, bool]] = []
+    waiting = list(range(len(lines)))
+    while waiting:
+        chosen: list[int] = []
+        rows: dict[int, int] = {}
+        later = []
+        for place in waiting:
+            pair = (numbers[place] % count).tolist()
+            full = len(chosen) >= max(1, batch_size // 8)
+            if full or any(row in rows for row in pair):
+                later.append(place)
+                continue
+            chosen.append(place)
+            for row in pair:
+                rows[row] = len(rows)
+        waiting = later
+        while len(rows) < min(batch_size, count):
+            rows.setdefault(int(generator.integers(count)), len(rows))
+        batch = look(np.array(list(rows)))
+        found += [(int(lines[place]), *_pair_push(numbers[place], count, rows, batch)) for place in chosen]
+        advance(len(chosen))
+    columns = list(zip(*found, strict=True)) or [(), (), (), ()]
+    return MeetingPush(
+        np.array(columns[0], dtype=np.int64), np.array(columns[1]), np.array(columns[2]), np.array(columns[3], dtype=bool)
+    )  # fmt: skip
+
+
+def _pair_push(
+    numbers: NDArray[np.int64], count: int, rows: dict[int, int], batch: BatchPush
+) -> tuple[float, float, bool]:
+    """Push between two texts, its share in that of their anchors, and whether dropout hides their likeness."""
+    columns, places = numbers // count, [rows[row] for row in (numbers % count).tolist()]
+    push = total = 0.0
+    hidden = []
+    for mine, yours in ((0, 1), (1, 0)):
+        if columns[mine] > 1:  # a hard negative is no anchor
+            continue
+        block = max(int(columns[yours]) - 1, 0)
+        column = block * len(rows) + places[yours]
+        push += batch.push[places[mine], column]
+        total += batch.push[places[mine]].sum()
+        hidden.append(batch.seen_cosine[places[mine], column] < batch.seen_positive[places[mine]])
+    return push, push / total if total else float("nan"), bool(np.any(hidden))
+
+
+def share_of_candidates(
+    meeting: MeetingPush, rows: NDArray[np.int64], totals: PushTotals, batch_size: int
+) -> tuple[float, float]:
+    """Share of all push that goes to candidates in batches drawn at random, and its standard error.
+
+    Two rows meet in a batch with probability ``B(B-1)/(N(N-1))``; the lines measured are a sample of all of them.
+
+    Args:
+        meeting: a sample of the lines.
+        rows: (P,) pairs of rows that each line stands for.
+        totals: over batches drawn at random.
+        batch_size: of these.
+    """
+    if not len(meeting.line):
+        return 0.0, 0.0
+    chance = batch_size * (batch_size - 1) / (totals.count * (totals.count - 1))
+    weighted = meeting.push * rows[meeting.line] * (len(rows) * chance / np.mean(totals.push))
+    error = float(weighted.std(ddof=1) / np.sqrt(len(weighted))) if len(weighted) > 1 else float("nan")
+    # All lines measured leave no error of sampling lines, but the dropout's.
+    return float(weighted.mean()), error

@@ -1,0 +1,258 @@
+"""Inspecting a corpus: candidates from all of it, and the push over many batches."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gradlab.errors import GradlabError, names_arguments
+from gradlab.geometry.views import Views
+from gradlab.inspection.batches import ArraySource, ModelSource, Source
+from gradlab.inspection.candidates import find_candidates, repeated_positives
+from gradlab.inspection.push import BatchPush, PushTotals, measure, meet
+from gradlab.inspection.result import Inspection
+from gradlab.inspection.texts import Texts
+from gradlab.inspection.vectors import Vectors, scratch
+from gradlab.losses.base import Loss
+from gradlab.losses.registry import get_loss
+from gradlab.train.batches import BatchOrder
+
+if TYPE_CHECKING:
+    from gradlab.encoder.model import Encoder
+
+# Lines of the candidates that are made to meet in a batch.
+MEETINGS = 256
+# Sentences whose views are kept, to say what other temperatures would do.
+_KEPT = 2048
+
+
+@names_arguments()
+def inspect(
+    model: str | os.PathLike[str] | Encoder | None = None,
+    sentences: Sequence[str] | Texts | None = None,
+    *,
+    positives: Sequence[str] | None = None,
+    hard_negatives: Sequence[str] | Mapping[str, Sequence[str]] | None = None,
+    embeddings: Any = None,
+    loss: str | Loss = "infonce",
+    batch_size: int = 64,
+    batches: int = 200,
+    overlap: float = 0.8,
+    cosine: float | None = None,
+    max_length: int = 32,
+    pooler: str | None = None,
+    device: str = "auto",
+    seed: int = 0,
+    progress: bool = False,
+) -> Inspection:
+    """Which pairs of sentences carry the gradient of a loss, and which of them are likely false negatives.
+
+    The push of a pair is ``GD_i W_ij``, see `gradlab.components`, measured on batches as `gradlab train` draws them, the encoder's
+    dropout making the second view where there are no positives. Candidates for false negatives come from the whole corpus.
+
+    Args:
+        model: an encoder's folder, its name on the Hugging Face hub, or an `Encoder`; None takes ``embeddings`` alone.
+        sentences: N texts; may be None where there are embeddings.
+        positives: N texts, the other view of each.
+        hard_negatives: N texts, or several such lists by name.
+        embeddings: (N, D) computed before, or a mapping with ``anchors``, ``positives`` and ``hard_negatives``. With a model
+            they stand for what it would make of the texts without dropout, one row a text, column after column.
+        loss: a loss, or its name.
+        batch_size: sentences that meet in one loss.
+        batches: drawn at random; no more than the corpus fills once.
+        overlap: share of the words from which on two texts are near-duplicates, rare words counting for more.
+        cosine: from which on neighbours by embedding are candidates too, whatever their words; of embeddings less their mean.
+            None finds the smallest one above which four of five are near-duplicates by their words.
+        max_length: tokens of a sentence.
+        pooler: see `gradlab.encoder.model.Encoder.load`.
+        device: "auto", "cpu", "cuda" or "cuda:N".
+        seed: of batches and dropout.
+        progress: show progress bars.
+
+    Raises:
+        GradlabError: neither model nor embeddings; fewer than two sentences, or all the same; embeddings of another shape.
+
+    Example:
+        >>> import gradlab, numpy as np
+        >>> rows = np.random.default_rng(0).normal(size=(100, 16))
+        >>> rows[1] = rows[0]
+        >>> found = gradlab.inspect(embeddings=rows, batch_size=16)
+        >>> found.table("candidates")[["first_row", "second_row"]].to_numpy()
+        array([[0, 1]])
+    """
+    loss = get_loss(loss)
+    texts = _texts(sentences, positives, hard_negatives)
+    _check(model, texts, embeddings, batch_size, batches, overlap, cosine)
+    with contextlib.ExitStack() as stack:
+        source, vectors = _source(
+            stack, model, texts, embeddings, pooler, max_length, device, batch_size, progress
+        )
+        bars = functools.partial(_bar, progress)
+        candidates = find_candidates(texts, vectors, overlap=overlap, cosine=cosine, bar=bars)
+        count = len(texts) if texts is not None else len(vectors) // _columns(source)
+        size = min(batch_size, count)
+        has_positives = texts.positives is not None if texts is not None else _columns(source) > 1
+        kept: list[Views] = []
+
+        def look(rows: NDArray[np.int64]) -> BatchPush:
+            views = source.views(rows)
+            if len(kept) * size < _KEPT:
+                kept.append(views)
+            return measure(loss, views, _clean(source, vectors, rows, count), two_texts=has_positives)
+
+        totals = PushTotals(count)
+        order = BatchOrder(np.arange(count), size, seed)
+        with _seeded(seed), _bar(progress, "Batches", min(batches, order.per_epoch)) as advance:
+            for number in range(min(batches, order.per_epoch)):
+                rows = order[number]
+                totals.add(rows, look(rows))
+                advance(1)
+            generator = np.random.default_rng([seed, 2])
+            lines = np.sort(generator.permutation(len(candidates))[:MEETINGS])
+            pairs = np.stack([candidates.first[lines], candidates.second[lines]], axis=1)
+            with _bar(progress, "Candidates meet", len(lines)) as advance:
+                meeting = meet(lines, pairs, count, size, generator, look, advance)
+    repeated = np.empty(0, dtype=np.int64) if texts is None else repeated_positives(texts)
+    return Inspection(loss, texts, totals, candidates, meeting, kept, repeated, size, seed)
+
+
+def _texts(
+    sentences: Sequence[str] | Texts | None,
+    positives: Sequence[str] | None,
+    hard_negatives: Sequence[str] | Mapping[str, Sequence[str]] | None,
+) -> Texts | None:
+    if sentences is None or isinstance(sentences, Texts):
+        if positives is not None or hard_negatives is not None:
+            raise GradlabError("positives and hard_negatives need sentences beside them: lists of strings")
+        return sentences
+    if hard_negatives is None:
+        hard_negatives = {}
+    elif not isinstance(hard_negatives, Mapping):
+        hard_negatives = {"hard_negative": hard_negatives}
+    return Texts(sentences, positives, hard_negatives)
+
+
+def _check(
+    model: Any,
+    texts: Texts | None,
+    embeddings: Any,
+    batch_size: int,
+    batches: int,
+    overlap: float,
+    cosine: float | None,
+) -> None:
+    if model is None and embeddings is None:
+        raise GradlabError("nothing embeds the sentences; give a model, or embeddings")
+    if model is not None and texts is None:
+        raise GradlabError("the model has nothing to read; give sentences too")
+    for name, value, least in (("batch_size", batch_size, 2), ("batches", batches, 1)):
+        if value < least:
+            raise GradlabError(f"{name} must be at least {least}, not {value}")
+    if not 0 < overlap <= 1:
+        raise GradlabError(f"overlap must be a share above 0 and at most 1, not {overlap}")
+    if cosine is not None and not -1 <= cosine <= 1:
+        raise GradlabError(f"cosine must lie between -1 and 1, not {cosine}")
+
+
+def _source(
+    stack: contextlib.ExitStack,
+    model: Any,
+    texts: Texts | None,
+    embeddings: Any,
+    pooler: str | None,
+    max_length: int,
+    device: str,
+    batch_size: int,
+    progress: bool,
+) -> tuple[Source, Vectors]:
+    """Where the views come from, and the embeddings of all texts."""
+    array = None if embeddings is None else _arrays(embeddings)
+    if model is None:
+        assert array is not None
+        if texts is not None and texts.count != len(array.all):
+            raise GradlabError(
+                f"there are {len(array.all)} embeddings and {texts.count} texts; both need one a text"
+            )
+        return array, array.all
+    from gradlab.encoder.model import Encoder
+    from gradlab.train.distributed import find_device
+
+    assert texts is not None
+    encoder = model
+    if not isinstance(model, Encoder):
+        found = find_device(device)
+        attention = "eager" if found.type == "cpu" else None  # as training does, for its dropout's sake
+        encoder = Encoder.load(model, pooler, attention=attention, device=found)
+    if max_length > encoder.max_length:
+        raise GradlabError(f"max_length {max_length} exceeds the model's {encoder.max_length} tokens")
+    source = ModelSource(encoder, texts, max_length)
+    if array is not None:
+        shape = texts.count, encoder.dimension
+        if array.all.shape != shape:
+            raise GradlabError(
+                f"the embeddings have shape {array.all.shape}, but {shape[0]} texts and a model of width {shape[1]} need {shape}"
+            )
+        return source, array.all
+    append, vectors = stack.enter_context(scratch(texts.count, encoder.dimension))
+    with _bar(progress, "Encoding", texts.count) as advance:
+        source.encode(batch_size, append, advance)
+    return source, vectors
+
+
+def _arrays(embeddings: Any) -> ArraySource:
+    if not isinstance(embeddings, Mapping):
+        return ArraySource.of(embeddings)
+    unknown = set(embeddings) - {"anchors", "positives", "hard_negatives"}
+    if "anchors" not in embeddings or unknown:
+        raise GradlabError(
+            f"embeddings hold {', '.join(sorted(embeddings)) or 'nothing'}; they need anchors, and may have positives and hard_negatives"
+        )
+    hard = embeddings.get("hard_negatives")
+    if hard is not None and embeddings.get("positives") is None:
+        raise GradlabError("hard_negatives need positives beside the anchors")
+    return ArraySource.of(embeddings["anchors"], embeddings.get("positives"), [] if hard is None else [hard])
+
+
+def _columns(source: Source) -> int:
+    if isinstance(source, ArraySource):
+        return 1 + (source.positives is not None) + len(source.negatives)
+    assert isinstance(source, ModelSource)
+    return len(source.texts.columns)
+
+
+def _clean(source: Source, vectors: Vectors, rows: NDArray[np.int64], count: int) -> Views | None:
+    """The views of a batch without dropout."""
+    if isinstance(source, ArraySource):
+        return None
+    columns = _columns(source)
+    parts = [vectors.take(rows + count * column).astype(np.float64) for column in range(columns)]
+    parts = [part / np.linalg.norm(part, axis=1, keepdims=True) for part in parts]
+    extra = np.concatenate(parts[2:]) if columns > 2 else None
+    return Views(parts[0], parts[1] if columns > 1 else parts[0], extra)
+
+
+@contextlib.contextmanager
+def _seeded(seed: int) -> Iterator[None]:
+    """Dropout drawn from the seed, and torch's generator left as it was."""
+    import torch
+
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        yield
+
+
+@contextlib.contextmanager
+def _bar(progress: bool, title: str, total: int | None) -> Iterator[Callable[[int], object]]:
+    from tqdm.auto import tqdm
+
+    interval = 0.5 if sys.stderr.isatty() else 60  # a log file gets a line a minute
+    hidden = not progress or total is None
+    with tqdm(desc=title, total=total, disable=hidden, delay=1, mininterval=interval) as bar:
+        yield bar.update

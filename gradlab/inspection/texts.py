@@ -1,0 +1,108 @@
+"""The sentences that are inspected: rows of one, two or more columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gradlab.errors import GradlabError
+from gradlab.inspection.words import normalize
+from gradlab.train.augment.pairs import read_columns
+from gradlab.train.sentences import read_sentences
+
+
+@dataclass(frozen=True)
+class Texts:
+    """N rows: a sentence each, or a sentence, its positive and its hard negatives.
+
+    A text is found by its number: row + N * column, the columns in the order of :attr:`columns`.
+
+    Attributes:
+        anchors: the sentences.
+        positives: their positives; None where dropout makes them.
+        negatives: hard negatives by the name of their column.
+    """
+
+    anchors: Sequence[str]
+    positives: Sequence[str] | None = None
+    negatives: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name, column in self.columns.items():
+            if isinstance(column, str):
+                raise GradlabError(f"{name} must be a list of strings, not one string")
+            if len(column) != len(self.anchors):
+                raise GradlabError(
+                    f"{name} holds {len(column)} texts and sentences {len(self.anchors)}; both need one a row"
+                )
+            for row, text in enumerate(column):
+                if not isinstance(text, str) or not text.strip():
+                    raise GradlabError(f"{name}, row {row}: {text!r:.40} is no sentence; give a text")
+        if self.positives is None and self.negatives:
+            raise GradlabError("hard negatives need positives too: three columns, or give none of them")
+        if len(self) < 2:
+            raise GradlabError(f"there is {len(self) or 'no'} sentence to inspect; a pair takes at least two")
+        first = normalize(self.anchors[0])
+        if all(normalize(text) == first for text in self.anchors):
+            raise GradlabError(
+                f"all {len(self)} sentences are equal ({self.anchors[0]!r:.40}); give a file of different ones"
+            )
+
+    @classmethod
+    def read(
+        cls,
+        path: str | Path,
+        column: str | None = None,
+        positives: str | None = None,
+        negatives: Sequence[str] = (),
+        encoding: str = "utf-8",
+    ) -> Texts:
+        """Read a file: see `gradlab.train.sentences.read_sentences` for formats.
+
+        Args:
+            path: the file.
+            column: of the sentences; needed where there are more columns to read.
+            positives: column of the positives; None for none.
+            negatives: columns of hard negatives.
+            encoding: of text.
+
+        Raises:
+            GradlabError: a file that cannot be read, holds fewer than two sentences or the same all over, or lacks
+                a column.
+        """
+        if positives is None and not negatives:
+            return cls(list(read_sentences(path, column, encoding)))
+        if column is None or positives is None:
+            raise GradlabError(
+                "name the columns of the sentences and of their positives too: --column and --positives"
+            )
+        rows = list(read_columns(path, [column, positives, *negatives], encoding))
+        parts = [list(part) for part in zip(*rows, strict=True)] or [[], []]
+        return cls(parts[0], parts[1], dict(zip(negatives, parts[2:], strict=False)))
+
+    def __len__(self) -> int:
+        return len(self.anchors)
+
+    def __getitem__(self, number: int) -> str:
+        column, row = divmod(int(number), len(self))
+        return self._columns[column][row]
+
+    def __iter__(self) -> Iterator[str]:
+        for column in self._columns:
+            yield from column
+
+    @property
+    def count(self) -> int:
+        """Texts in all columns."""
+        return len(self) * len(self._columns)
+
+    @property
+    def columns(self) -> dict[str, Sequence[str]]:
+        """The columns by name: ``sentence``, ``positive`` and those of the hard negatives."""
+        positives = {} if self.positives is None else {"positive": self.positives}
+        return {"sentence": self.anchors, **positives, **self.negatives}
+
+    @property
+    def _columns(self) -> list[Sequence[str]]:
+        return list(self.columns.values())

@@ -1,0 +1,157 @@
+"""Texts that say the same by their words: duplicates, and near-duplicates by MinHash."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import itertools
+import math
+import re
+import unicodedata
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+# Signatures of 160 minima in bands of 8: two texts whose sets of words overlap by a Jaccard index of .8 share a
+# band with probability .97, by .9 with .99999, by .3 with .001.
+BANDS, ROWS = 20, 8
+# Of texts that share a band, each is compared with this many others: enough for copies, not for a template of thousands.
+MOST = 64
+_CHUNK = 8192
+_TABLE = 2**22
+
+
+def normalize(text: str) -> str:
+    """The words of a text in order, without case, punctuation, compatibility forms and repeated spaces.
+
+    A text without any word stands for itself.
+    """
+    folded = unicodedata.normalize("NFKC", text).casefold()
+    return " ".join(re.findall(r"\w+", folded)) or folded.strip()
+
+
+@dataclass(frozen=True, eq=False)
+class WordIndex:
+    """What is remembered of many texts to tell those with the same words.
+
+    Attributes:
+        group: (texts,) number of the group of texts with the same normalised form.
+        first: (groups,) the first text of each group.
+        size: (groups,) texts in each.
+    """
+
+    group: NDArray[np.integer[Any]]
+    first: NDArray[np.int64]
+    size: NDArray[np.int64]
+    _bands: NDArray[np.uint32]
+    _frequency: NDArray[np.uint32]
+    _text: Callable[[int], str]
+
+    @classmethod
+    def build(
+        cls,
+        texts: Iterable[str],
+        text: Callable[[int], str],
+        advance: Callable[[int], object] = lambda n: None,
+    ) -> WordIndex:
+        """Go through the texts once.
+
+        Args:
+            texts: all of them.
+            text: finds one by its number.
+            advance: called with the number of texts that were read.
+        """
+        from rensa import RMinHash
+
+        frequency = np.zeros(_TABLE, dtype=np.uint32)
+        hashes, bands = [], []
+        constants = np.random.default_rng(0).integers(1, 2**63, ROWS, dtype=np.uint64) * 2 + 1
+        for chunk in _chunks(texts):
+            keys = [normalize(one) for one in chunk]
+            words = [sorted(set(key.split())) for key in keys]
+            places = [_place(word) for word in itertools.chain.from_iterable(words)]
+            frequency += np.bincount(places, minlength=_TABLE).astype(np.uint32)
+            hashes.append(np.fromiter(map(_hash, keys), np.uint64, len(keys)))
+            signatures = RMinHash.digest_matrix_from_token_sets(words, BANDS * ROWS, 1).to_rows()
+            minima = np.array(signatures, dtype=np.uint64).reshape(len(keys), BANDS, ROWS)
+            # A band as one number: equal bands give equal ones; the few others that do are found out by their words.
+            bands.append(((minima * constants).sum(2, dtype=np.uint64) >> np.uint64(32)).astype(np.uint32))
+            advance(len(chunk))
+        _, first, group, size = np.unique(
+            np.concatenate(hashes), return_index=True, return_inverse=True, return_counts=True
+        )
+        order = np.argsort(first)  # groups in the order of their first texts
+        rank = np.empty(len(order), dtype=np.int64)
+        rank[order] = np.arange(len(order))
+        group = rank[group].astype(np.int32)
+        first = first[order].astype(np.int64)
+        kept = np.ascontiguousarray(np.concatenate(bands)[first].T)
+        return cls(group, first, size[order], kept, frequency, text)
+
+    @functools.cached_property
+    def members(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Texts ordered by group, and where each group begins."""
+        order = np.argsort(self.group, kind="stable")
+        return order, np.append(0, np.cumsum(self.size))
+
+    def texts_of(self, group: int) -> NDArray[np.int64]:
+        """Numbers of the texts of a group."""
+        order, starts = self.members
+        return order[starts[group] : starts[group + 1]]
+
+    def close(self, advance: Callable[[int], object] = lambda n: None) -> NDArray[np.int64]:
+        """Pairs of groups (P, 2), the smaller first, that may well have most of their words in common."""
+        found: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+        count = len(self.first)
+        for band in self._bands:
+            order = np.argsort(band, kind="stable")
+            keys, parts = band[order], [found]
+            for step in range(1, min(MOST, count)):
+                same = np.flatnonzero(keys[step:] == keys[:-step])
+                if not len(same):
+                    break
+                pair = np.sort(np.stack([order[same], order[same + step]]), axis=0)
+                parts.append(pair[0] * count + pair[1])
+            found = np.unique(np.concatenate(parts))
+            advance(1)
+        return np.stack(np.divmod(found, count), axis=1)
+
+    def overlap(self, first: int, second: int) -> float:
+        """Share of the words of two groups that both have, rare words counting for more.
+
+        The weighted Jaccard index of their sets of words, a word that ``n`` of ``N`` texts hold weighing ``log(N/n)``. It is
+        NaN where their numbers differ: these state other facts, be the words the same.
+        """
+        one, other = self._words(first), self._words(second)
+        apart = one ^ other
+        if any(character.isdigit() for word in apart for character in word):
+            return math.nan
+        shared = sum(sorted(map(self._weight, one & other)))  # sets have another order in each process
+        everything = shared + sum(sorted(map(self._weight, apart)))
+        return shared / everything if everything else 1.0
+
+    @functools.lru_cache(maxsize=20_000)  # noqa: B019  # as long-lived as the inspection itself
+    def _words(self, group: int) -> frozenset[str]:
+        return frozenset(normalize(self._text(int(self.first[group]))).split())
+
+    def _weight(self, word: str) -> float:
+        # Words that share a place of the table count as one; with 4 million places that is rare.
+        return math.log(len(self.group) / min(max(int(self._frequency[_place(word)]), 1), len(self.group)))
+
+
+def _place(word: str) -> int:
+    return zlib.crc32(word.encode("utf-8", "replace")) % _TABLE
+
+
+def _hash(key: str) -> int:
+    return int.from_bytes(hashlib.blake2b(key.encode("utf-8", "replace"), digest_size=8).digest(), "little")
+
+
+def _chunks(texts: Iterable[str]) -> Iterator[Sequence[str]]:
+    iterator = iter(texts)
+    while batch := tuple(itertools.islice(iterator, _CHUNK)):
+        yield batch

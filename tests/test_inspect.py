@@ -1,0 +1,480 @@
+"""Inspection of a corpus, each number against the definition in plain loops."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import random
+import re
+
+import numpy as np
+import pytest
+
+pytest.importorskip("transformers")
+pytest.importorskip("rensa")
+pytest.importorskip("usearch")
+
+import gradlab
+from gradlab.errors import GradlabError
+from gradlab.geometry.views import check_views
+from gradlab.inspection.candidates import find_candidates
+from gradlab.inspection.hard_negatives import VERDICTS
+from gradlab.inspection.neighbours import NEIGHBOURS, nearest_pairs
+from gradlab.inspection.numbers import push_above
+from gradlab.inspection.push import PushTotals, measure, meet, share_of_candidates
+from gradlab.inspection.texts import Texts
+from gradlab.inspection.vectors import of_array, scratch
+from gradlab.inspection.words import WordIndex, normalize
+from gradlab.losses.registry import loss_names
+from tests.tiny_models import WORDS, make_bert
+
+HOSTILE = "<img src=x onerror=alert(1)></script><b>bold</b> & more"
+
+
+def corpus(count: int, seed: int = 0, length: int = 12) -> list[str]:
+    generator = random.Random(seed)
+    return [" ".join(generator.sample(WORDS, length)).capitalize() + "." for _ in range(count)]
+
+
+def planted() -> tuple[list[str], dict[str, list[tuple[int, int]]]]:
+    """120 sentences, then copies, shuffled ones, ones with another word and ones with another number."""
+    texts = corpus(120)
+    texts[:5] = [f"{text[:-1]} 17 {place}." for place, text in enumerate(texts[:5])]
+    generator, pairs = random.Random(1), {"copy": [], "shuffled": [], "replaced": [], "number": []}
+    for row in range(10, 15):
+        pairs["copy"].append((row, len(texts)))
+        texts.append(texts[row].upper().replace(" ", "  ") + "!")
+        words = texts[row + 10][:-1].split()
+        pairs["shuffled"].append((row + 10, len(texts)))
+        texts.append(" ".join(generator.sample(words, len(words))))
+        words = texts[row + 20][:-1].split()
+        words[3] = "zebra"
+        pairs["replaced"].append((row + 20, len(texts)))
+        texts.append(" ".join(words))
+        pairs["number"].append((row - 10, len(texts)))
+        texts.append(texts[row - 10].replace("17", "18"))
+    return texts, pairs
+
+
+@pytest.fixture(scope="module")
+def bert(tmp_path_factory):
+    return make_bert(tmp_path_factory.mktemp("bert"))
+
+
+def unit(rows):
+    return rows / np.linalg.norm(rows, axis=-1, keepdims=True)
+
+
+# Words.
+
+
+def test_normalized_texts():
+    assert normalize("  The  CAT\tsat, “here”. ") == normalize("the cat sat here!")
+    assert normalize("Straße ﬁne") == "strasse fine"
+    assert normalize("?!") == "?!" != normalize("...")
+
+
+def test_overlap_is_the_weighted_jaccard_index():
+    texts, pairs = planted()
+    index = WordIndex.build(texts, texts.__getitem__)
+    assert [len(set(index.group[[a, b]])) for a, b in pairs["copy"]] == [1] * 5
+    sets = [set(re.findall(r"\w+", text.casefold())) for text in texts]
+    weight = {w: math.log(len(texts) / sum(w in s for s in sets)) for w in set.union(*sets)}
+    for a, b in [*pairs["shuffled"], *pairs["replaced"], (40, 41), (50, 60)]:
+        both, either = (sum(weight[w] for w in part) for part in (sets[a] & sets[b], sets[a] | sets[b]))
+        assert index.overlap(index.group[a], index.group[b]) == pytest.approx(both / either, rel=1e-12)
+    assert all(math.isnan(index.overlap(index.group[a], index.group[b])) for a, b in pairs["number"])
+
+
+def test_minhash_misses_no_near_duplicate_that_loops_find():
+    texts, _ = planted()
+    index = WordIndex.build(texts, texts.__getitem__)
+    found = {tuple(pair) for pair in index.close().tolist()}
+    groups = range(len(index.first))
+    wanted = {pair for pair in itertools.combinations(groups, 2) if index.overlap(*pair) >= 0.8}
+    assert len(wanted) == 10
+    assert wanted <= found  # each is missed with a probability of 3%, at this seed none
+
+
+def test_lines_stand_for_all_pairs_of_rows():
+    anchors = ["a b c", "A b, c!", "d e f", "a b c", "g h i", "k l m"]
+    positives = ["x y z", "a b c", "d e f", "p q r", "x y z", "n o p"]
+    found = find_candidates(Texts(anchors, positives), None, overlap=0.9, cosine=None)
+    sets = [{normalize(a), normalize(p)} for a, p in zip(anchors, positives, strict=True)]
+    expected = {
+        "a b c": sum(1 for i, j in itertools.combinations(range(6), 2) if "a b c" in sets[i] & sets[j]),
+        "x y z": 1,
+    }
+    assert found.rows.sum() == sum(expected.values()) == 4
+    assert set(found.kind.tolist()) == {0}
+    assert all(a % 6 != b % 6 for a, b in zip(found.first, found.second, strict=True))
+    rows = {(i, j) for i, j in itertools.combinations(range(6), 2) if sets[i] & sets[j]}
+    assert {tuple(pair) for pair in found.pairs_of_rows(6).tolist()} == rows
+    assert found.repeats == 5  # three more "a b c", one more "x y z", one more "d e f"
+
+
+# Neighbours.
+
+
+def test_neighbours_are_those_of_exhaustive_search():
+    generator = np.random.default_rng(0)
+    rows = (generator.normal(size=(600, 40)) + 5).astype(np.float32)
+    rows[300:320] = rows[:20] + 0.05 * generator.normal(size=(20, 40))
+    found = nearest_pairs(of_array(rows), np.arange(600), 10_000)
+    units = unit(rows.astype(np.float64))
+    centred = unit(units - units.mean(0))
+    cosines = centred @ centred.T
+    np.fill_diagonal(cosines, -2)
+    exact = {tuple(sorted((i, int(j)))) for i in range(600) for j in np.argsort(-cosines[i])[:NEIGHBOURS]}
+    pairs = {tuple(pair) for pair in found.pairs.tolist()}
+    assert len(exact & pairs) >= 0.97 * len(exact)
+    assert {(i, 300 + i) for i in range(20)} == {tuple(pair) for pair in found.pairs[:20].tolist()}
+    first, second = found.pairs.T
+    assert found.cosine == pytest.approx((units[first] * units[second]).sum(1), abs=1e-5)
+    assert found.centred == pytest.approx(cosines[first, second], abs=1e-4)
+    again = nearest_pairs(of_array(rows), np.arange(600), 10_000)
+    assert np.array_equal(again.pairs, found.pairs)
+    fewer = nearest_pairs(of_array(rows), np.arange(600), 20)
+    assert {tuple(pair) for pair in fewer.pairs.tolist()} == {(i, 300 + i) for i in range(20)}
+
+
+def test_mapped_files_give_what_arrays_give(tmp_path):
+    rows = np.random.default_rng(0).normal(size=(50, 8)).astype(np.float32)
+    np.save(tmp_path / "rows.npy", rows)
+    mapped = np.load(tmp_path / "rows.npy", mmap_mode="r")
+    some = np.array([7, 3, 3, 49])
+    assert np.array_equal(of_array(mapped).take(some), of_array(rows).take(some))
+    with scratch(50, 8) as (append, vectors):
+        append(rows[:20])
+        append(rows[20:])
+        assert vectors.take(some) == pytest.approx(unit(rows[some]), abs=2e-3)
+    with pytest.raises(GradlabError, match="embedding 3 is zero or not finite"):
+        of_array(np.where(np.arange(50)[:, None] == 3, 0, rows)).take(some)
+
+
+# Push.
+
+
+def naive_push(loss, views):
+    """GD W of every pair by loops over the declared components."""
+    parts = loss.components_of(views)
+    n = len(views.anchors)
+    push = np.zeros((n, n + (0 if views.extra_negatives is None else len(views.extra_negatives))))
+    for i, j in itertools.product(range(n), range(push.shape[1])):
+        push[i, j] = max(parts.gradient_dissipation[i] * parts.weight[i, j], 0)
+    return push, parts
+
+
+def batches_of(generator, count, size, columns=2, dim=12):
+    rows = unit(generator.normal(size=(columns, count, dim)))
+    rows[1] = unit(rows[0] + 0.3 * rows[1])
+    for _ in range(4):
+        some = generator.permutation(count)[:size]
+        extra = rows[2, some] if columns > 2 else None
+        yield some, check_views(rows[0, some], rows[1, some], extra)
+
+
+@pytest.mark.parametrize("name", loss_names())
+def test_totals_are_sums_over_batches(name):
+    loss, count = gradlab.get_loss(name), 20
+    totals = PushTotals(count)
+    received, given, squared, seen = np.zeros((4, count))
+    pairs = []
+    for rows, views in batches_of(np.random.default_rng(3), count, 8):
+        push, _ = naive_push(loss, views)
+        totals.add(rows, measure(loss, views))
+        seen[rows] += 1
+        for i, j in itertools.product(range(8), range(8)):
+            received[rows[j]] += push[i, j]
+            squared[rows[j]] += push[i, j] ** 2
+            given[rows[i]] += push[i, j]
+            if push[i, j] > 0:
+                pairs.append((push[i, j], rows[i], rows[j]))
+    largest = max(1.0, received.max())
+    assert totals.received == pytest.approx(received, abs=1e-12 * largest)
+    assert totals.given == pytest.approx(given, abs=1e-12 * largest)
+    assert totals.by_angle.sum() == pytest.approx(received.sum(), rel=1e-12)
+    assert np.array_equal(totals.seen, seen)
+    hub = received > 0
+    assert totals.pushers[hub] == pytest.approx(received[hub] ** 2 / squared[hub], rel=1e-9)
+    best = {}
+    for push, i, j in pairs:
+        best[i, j] = max(push, best.get((i, j), 0))
+    top = totals.strongest(5)
+    assert top[:, 2] == pytest.approx(sorted(best.values(), reverse=True)[:5], rel=1e-12)
+    assert [best[i, j] for i, j in top[:, :2]] == pytest.approx(top[:, 2], rel=1e-12)
+
+
+def test_push_of_a_pair_is_autograds_derivative():
+    _, views = next(batches_of(np.random.default_rng(0), 20, 8, columns=3))
+    import torch
+
+    from gradlab.gradient.paradigm import autograd_split
+
+    torch_views = check_views(
+        *(torch.from_numpy(rows) for rows in (views.anchors, views.positives, views.extra_negatives))
+    )
+    derivative, pull = autograd_split("infonce", torch_views.positive, torch_views.other_view)
+    found = measure(gradlab.get_loss("infonce"), views)
+    expected = np.nan_to_num(derivative.numpy())
+    assert found.push == pytest.approx(expected, abs=1e-12 * max(1, expected.max()))
+    assert found.pull == pytest.approx(pull.numpy(), abs=1e-12 * max(1, expected.max()))
+
+
+def test_push_above_a_cosine():
+    rows = np.random.default_rng(0).normal(size=(64, 6))
+    found = gradlab.inspect(embeddings=rows, batch_size=64, batches=1)
+    units = unit(rows)
+    push, _ = naive_push(gradlab.get_loss("infonce"), check_views(units, units))
+    cosine = units @ units.T
+    np.fill_diagonal(cosine, -1)
+    for level in (0.2, 0.5, 0.8):
+        low, high = (push[cosine > math.cos(math.acos(level) + step)].sum() for step in (-0.002, 0.002))
+        assert low <= push_above(found, level) * push.sum() * (1 + 1e-12)
+        assert push_above(found, level) * push.sum() <= high * (1 + 1e-12)
+
+
+def test_share_of_candidates_is_the_share_in_random_batches():
+    """The estimate from made meetings against many batches drawn at random."""
+    generator = np.random.default_rng(5)
+    count, size = 40, 10
+    anchors, positives = unit(generator.normal(size=(2, count, 6)))
+    positives = unit(anchors + 0.5 * positives)
+    pairs = np.array([(i, i + 20) for i in range(8)])
+    anchors[pairs[:, 1]], positives[pairs[:, 1]] = anchors[pairs[:, 0]], positives[pairs[:, 0]]
+    loss = gradlab.get_loss("infonce", temperature=0.2)
+
+    def look(rows):
+        return measure(loss, check_views(anchors[rows], positives[rows]))
+
+    totals, of_pairs, of_all = PushTotals(count), [], []
+    for _ in range(6000):
+        rows = generator.permutation(count)[:size]
+        batch = look(rows)
+        totals.add(rows, batch)
+        partner = np.abs(rows[:, None] - rows) == 20
+        wanted = partner & (np.minimum(rows[:, None], rows) < 8)
+        of_pairs.append(batch.push[wanted].sum())
+        of_all.append(batch.push.sum())
+    truth = np.mean(of_pairs) / np.mean(of_all)
+    error = np.std(of_pairs) / np.sqrt(len(of_pairs)) / np.mean(of_all)
+    lines = np.repeat(np.arange(8), 60)
+    meeting = meet(lines, pairs[lines], count, size, generator, look)
+    share, own_error = share_of_candidates(meeting, np.ones(8, dtype=int), totals, size)
+    assert abs(share - truth) < 5 * math.hypot(error, own_error)
+    assert truth > 0.02  # and so it is no test of nothing
+    assert error < 0.03 * truth
+
+
+# The whole.
+
+
+def test_planted_pairs_are_found_and_reported(bert, tmp_path):
+    texts, pairs = planted()
+    found = gradlab.inspect(bert, texts, batch_size=16, batches=4)
+    table = found.table("candidates")
+    lines = {tuple(sorted(pair)) for pair in table[["first_row", "second_row"]].to_numpy().tolist()}
+    for kind in ("copy", "shuffled", "replaced"):
+        assert {tuple(pair) for pair in pairs[kind]} <= lines
+    assert not {tuple(pair) for pair in pairs["number"]} & lines
+    assert set(table["kind"]) >= {"duplicate", "near_duplicate"}
+    assert table["push_when_met"].notna().all()
+    assert found.numbers["duplicates"] == 5
+    assert found.advice[0].title == "Keep one of each duplicate."
+    again = gradlab.inspect(bert, texts, batch_size=16, batches=4)
+    for name in ("candidates", "pairs", "sentences", "neighbours"):
+        assert found.table(name).equals(again.table(name)), name
+    written = found.write(tmp_path / "out")
+    assert {path.name for path in written} == {
+        "candidates.csv", "mask.txt", "pairs.csv", "sentences.csv", "neighbours.csv", "inspect.html", "inspect.json",
+    }  # fmt: skip
+    masked = [tuple(map(int, line.split(","))) for line in (tmp_path / "out/mask.txt").read_text().split()]
+    assert set(masked) == lines
+    assert all(first < second for first, second in masked)
+    record = json.loads((tmp_path / "out/inspect.json").read_text())
+    assert record["results"]["candidate_lines"] == len(table)
+
+
+def test_the_embedding_finds_what_words_do_not():
+    texts = corpus(200, length=4)
+    rows = np.random.default_rng(0).normal(size=(200, 32))
+    rows[100:110] = rows[:10] + 0.01
+    assert len(gradlab.inspect(sentences=texts, embeddings=rows, batches=1).candidates) == 0
+    found = gradlab.inspect(sentences=texts, embeddings=rows, batches=1, cosine=0.95).table("candidates")
+    assert sorted(found["first_row"]) == list(range(10))
+    assert set(found["kind"]) == {"neighbour"}
+    # Where most near pairs are near-duplicates by their words, the threshold finds itself.
+    texts[100:140] = [f"{text[:-1]} again." for text in corpus(40, length=20)]
+    texts[:40] = corpus(40, length=20)
+    rows[100:140] = rows[:40] + 0.001
+    rows[150], texts[150] = rows[60] + 0.0001, "Something else altogether."
+    found = gradlab.inspect(sentences=texts, embeddings=rows, batches=1)
+    assert (found.table("candidates")["kind"] == "neighbour").sum() == 1
+    assert found.numbers["neighbours_from"] > 0.9
+
+
+def test_hard_negatives_are_judged(bert):
+    anchors, positives = corpus(24, 1), corpus(24, 2)
+    negatives = corpus(24, 3)
+    negatives[3] = positives[3].upper()
+    found = gradlab.inspect(
+        bert, anchors, positives=positives, hard_negatives={"wrong": negatives}, batch_size=12
+    )
+    table = found.table("hard-negatives").set_index("row")
+    assert len(table) == 24
+    assert table.loc[3, "verdict"] == VERDICTS[0]
+    encoder = gradlab.inspection.batches.Encoder.load(bert, max_length=32)
+    a, _, n = (
+        encoder.encode(column, normalize=True).astype(float) for column in (anchors, positives, negatives)
+    )
+    assert table.sort_index()["cosine"].to_numpy() == pytest.approx((a * n).sum(1), abs=1e-3)
+    like = table.sort_index()["cosine"] >= table.sort_index()["positive_cosine"]
+    assert (table.sort_index()["verdict"][like] == VERDICTS[0]).all()
+    assert sum(found.numbers["hard_negatives"].values()) == 24
+    repeated = gradlab.inspect(
+        bert, anchors, positives=[*anchors[:4], *positives[4:]], batch_size=12, batches=1
+    )
+    assert repeated.numbers["positives_that_repeat"] == 4
+
+
+def test_html_in_sentences_stays_text(bert, tmp_path):
+    texts = [*corpus(20), HOSTILE, HOSTILE]
+    gradlab.inspect(bert, texts, batch_size=8, batches=2).write(tmp_path)
+    page = (tmp_path / "inspect.html").read_text()
+    assert "<img" not in page
+    assert "<b>bold" not in page
+    assert page.count("</script>") == 2  # the page's own
+    data = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL).group(1)
+    shown = json.loads(data)
+    assert shown[0]["rows"][0][1] == HOSTILE
+    assert "http" not in page.replace("http-equiv", "")
+
+
+def test_constant_embeddings_and_odd_losses():
+    rows = np.ones((12, 4))
+    found = gradlab.inspect(embeddings=rows, batch_size=4)
+    assert found.numbers["dissipation"] == pytest.approx(3 / 4)
+    rows = np.random.default_rng(0).normal(size=(30, 5))
+    for name in ("barlow_twins", "mpt", "arccon"):
+        numbers = gradlab.inspect(
+            embeddings={"anchors": rows, "positives": rows + 0.1}, loss=name, batch_size=8
+        ).numbers
+        assert math.isfinite(numbers["dissipation"])
+
+
+BAD = [
+    ({"sentences": ["one"]}, "at least two"),
+    ({"sentences": []}, "at least two"),
+    ({"sentences": "a string"}, "a list of strings"),
+    ({"sentences": ["same here", "Same, here", "same here."]}, "all 3 sentences are equal"),
+    ({"sentences": ["a", " "]}, "row 1"),
+    ({"sentences": ["a", "b"], "positives": ["c"]}, "positive holds 1 texts"),
+    ({"sentences": ["a", "b"], "hard_negatives": ["c", "d"]}, "hard negatives need positives"),
+    ({"positives": ["a", "b"]}, "need sentences beside them"),
+    ({"embeddings": np.ones((1, 3))}, "at least two"),
+    ({"embeddings": np.ones(3)}, r"shape \(sentences, dimensions\)"),
+    ({"embeddings": np.array([["a"]])}, "floating point"),
+    ({"embeddings": {"anchors": np.ones((2, 3)), "positives": np.ones((2, 4))}}, "both need one shape"),
+    ({"embeddings": {"rows": np.ones((2, 3))}}, "they need anchors"),
+    ({"embeddings": np.eye(3), "sentences": ["a", "b"]}, "3 embeddings and 2 texts"),
+    ({"embeddings": np.eye(3) * np.array([1, 0, 1])[:, None]}, "zero or not finite"),
+    ({"embeddings": np.eye(3), "batch_size": 1}, "batch_size must be at least 2"),
+    ({"embeddings": np.eye(3), "overlap": 0.0}, "overlap must be"),
+    ({"embeddings": np.eye(3), "cosine": 2.0}, "cosine must lie"),
+    ({"embeddings": np.eye(3), "losss": "mpt"}, "Did you mean 'loss'"),
+    ({}, "give a model, or embeddings"),
+]
+
+
+@pytest.mark.parametrize(("given", "message"), BAD)
+def test_bad_input_is_one_line(given, message):
+    with pytest.raises(GradlabError, match=message) as error:
+        gradlab.inspect(**given)
+    assert "\n" not in str(error.value)
+
+
+def test_embeddings_of_another_width_than_the_model(bert):
+    with pytest.raises(GradlabError, match=r"a model of width 32 need \(5, 32\)"):
+        gradlab.inspect(bert, corpus(5), embeddings=np.ones((5, 16)))
+
+
+# The command.
+
+
+def run(*arguments):
+    from click.testing import CliRunner
+
+    from gradlab.cli.commands import cli
+
+    return CliRunner().invoke(cli, ["inspect", *map(str, arguments)])
+
+
+def test_the_command_reads_files_and_arrays(bert, tmp_path):
+    file = tmp_path / "triples.tsv"
+    anchors, positives, negatives = corpus(20, 1), corpus(20, 2), corpus(20, 3)
+    lines = ["q\ta\tn", *("\t".join(row) for row in zip(anchors, positives, negatives, strict=True))]
+    file.write_text("\n".join([*lines, lines[1]]) + "\n", encoding="utf-8")
+    columns = ["--column", "q", "--positives", "a", "--hard-negatives", "n"]
+    output = tmp_path / "out"
+    given = [
+        "--model",
+        bert,
+        "--train-file",
+        file,
+        *columns,
+        "--batch-size",
+        10,
+        "--batches",
+        2,
+        "--output",
+        output,
+    ]
+    result = run(*given)
+    assert result.exit_code == 0, result.output
+    assert (output / "mask.txt").read_text() == "0,20\n"
+    assert (output / "hard-negatives.csv").is_file()
+    assert "exists and was not made with these settings" in str(run(*given, "--seed", 1).exception)
+    assert run(*given).exit_code == 0
+    np.save(tmp_path / "rows.npy", np.random.default_rng(0).normal(size=(30, 6)).astype(np.float32))
+    assert (
+        run("--embeddings", tmp_path / "rows.npy", "--loss", "mpt", "--output", tmp_path / "arrays").exit_code
+        == 0
+    )
+    assert not (tmp_path / "arrays/mask.txt").exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "given", "message"),
+    [
+        ("", [], "at least two"),
+        ("one sentence\n", [], "at least two"),
+        ("the same\nThe same.\n", [], "all 2 sentences are equal"),
+        ("a\nb\n", ["--column", "x"], "no column"),
+        ("a\nb\n", ["--hard-negatives", "x"], "name the columns"),
+        ("a\nb\n", ["--loss", "infonc"], "Did you mean 'infonce'"),
+        ("a\nb\n", ["--embeddings", "absent.npy"], "cannot read"),
+        ("a\nb\n", ["--max-length", "9999"], "exceeds the model's"),
+    ],
+)
+def test_bad_files_are_one_line(bert, tmp_path, content, given, message):
+    file = tmp_path / "sentences.txt"
+    file.write_text(content, encoding="utf-8")
+    result = run("--model", bert, "--train-file", file, "--output", tmp_path / "out", *given)
+    assert isinstance(result.exception, GradlabError)
+    assert message in str(result.exception)
+    assert "\n" not in str(result.exception)
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_interruption_leaves_nothing_behind(bert, tmp_path, monkeypatch):
+    monkeypatch.setenv("GRADLAB_CACHE_DIR", str(tmp_path / "cache"))
+
+    def interrupted(*arguments, **given):
+        assert any((tmp_path / "cache").iterdir())  # the embeddings are there
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("gradlab.inspection.candidates.nearest_pairs", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        gradlab.inspect(bert, corpus(20), batch_size=8)
+    assert not any((tmp_path / "cache").iterdir())
