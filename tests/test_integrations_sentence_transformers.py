@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import pickle
+import re
 
 import pytest
 import torch
@@ -129,11 +130,17 @@ def test_settings_make_the_same_loss_again(model, name):
     assert pickle.loads(pickle.dumps(kind)) is kind
 
 
-def test_every_paper_of_a_registered_loss_has_its_entry():
-    from gradlab.integrations.citations import BIBTEX, citation
+@pytest.mark.parametrize("name", NAMES)
+def test_every_registered_loss_cites_its_paper(name):
+    """Year and first author of the entry are those of the paper that the loss names."""
+    from gradlab.integrations.citations import citation
 
-    entries = {citation(gradlab.get_loss(name)) for name in NAMES}
-    assert entries == set(BIBTEX.values())
+    loss = gradlab.get_loss(name)
+    entry = citation(loss)
+    author = loss.paper.split(" et al.")[0].split(" and ")[0].split(" (")[0]
+    assert re.search(rf"author = {{(van den )?{author.removeprefix('van den ')}, ", entry)
+    assert f"year = {{{re.search(r'[0-9]{4}', loss.paper).group()}}}" in entry
+    assert entry.count("{") == entry.count("}")
 
 
 def test_classes_take_settings_presets_and_recombined_losses(model):

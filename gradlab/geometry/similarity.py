@@ -146,6 +146,10 @@ class Negatives:
         """Softmax of ``cos θ_k / τ``, (..., K)."""
         return softmax(self.cosine / temperature)
 
+    def softmax_of_columns(self, temperature: float) -> Array:
+        """Of similarities within one view, what column j gives to row i in its own softmax, (N, N)."""
+        return array_namespace(self.cosine).permute_dims(self.softmax(temperature), (1, 0))
+
     def log_sum_exp_of_all(self, temperature: float) -> Array:
         """``log Σ_ik exp(cos θ_ik / τ)`` over all pairs of the batch, a scalar."""
         return logsumexp(array_namespace(self.cosine).reshape(self.cosine / temperature, (-1,)))

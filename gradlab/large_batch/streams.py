@@ -118,6 +118,12 @@ class StreamedBlock(Negatives):
 
     whole: StreamedNegatives
 
+    def softmax_of_columns(self, temperature: float) -> torch.Tensor:
+        """Of similarities within one view, what each column gives to these rows in its own softmax, (B, N)."""
+        with torch.no_grad():
+            total = self.whole.log_sum_exp(temperature)
+        return torch.div(self.cosine, temperature).sub_(total).exp_()
+
     def softmax_of_all(self, temperature: float) -> torch.Tensor:
         """These rows of the softmax over all pairs of the batch, (B, K)."""
         with torch.no_grad():

@@ -5,11 +5,8 @@ from __future__ import annotations
 import dataclasses
 import math
 
-import numpy as np
-
 from gradlab.arrays import Array
 from gradlab.geometry.similarity import PairSimilarity
-from gradlab.losses.gates import SoftGate
 from gradlab.losses.registry import register
 from gradlab.losses.softmax_family import SoftmaxLoss
 from gradlab.settings.declaration import parameter
@@ -26,6 +23,14 @@ class ArcCon(SoftmaxLoss):
 
     title = "ArcCon"
     paper = "Zhang et al. (2022)"
+    bibtex = """
+@inproceedings{zhang2022contrastive,
+    title = {A Contrastive Framework for Learning Sentence Representations from Pairwise and Triple-wise Perspective in Angular Space},
+    author = {Zhang, Yuhao and Zhu, Hongji and Wang, Yongliang and Xu, Nan and Li, Xiaobo and Zhao, Binqiang},
+    booktitle = {Proceedings of the 60th Annual Meeting of the Association for Computational Linguistics},
+    year = {2022},
+}
+"""
     formula = "-log σ(cos(θ_ii' + u)/τ - log Σ_k exp(cos θ_ik'/τ))"
     latex = {
         "gradient_dissipation": r"\left(1 + \frac{e^{\cos(\theta_{ii'}+u)/\tau}}{\sum_{k\neq i} e^{\cos\theta_{ik'}/\tau}}\right)^{-1}",
@@ -43,7 +48,3 @@ class ArcCon(SoftmaxLoss):
         """``sin(θ + u)/sin θ``: below 1 for θ > (π - u)/2, negative for θ > π - u, infinite at θ = 0."""
         u = self.margin
         return math.cos(u) + math.sin(u) * positive.cosine / positive.sine
-
-    def exact_gate(self) -> SoftGate:
-        """Soft, at the cosine of the positive's angle plus the margin."""
-        return SoftGate(self.temperature, lambda angle: np.cos(angle + self.margin))

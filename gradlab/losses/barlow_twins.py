@@ -29,6 +29,14 @@ class BarlowTwins(BatchLoss):
 
     title = "Barlow Twins"
     paper = "Zbontar et al. (2021)"
+    bibtex = """
+@inproceedings{zbontar2021barlow,
+    title = {Barlow Twins: Self-Supervised Learning via Redundancy Reduction},
+    author = {Zbontar, Jure and Jing, Li and Misra, Ishan and LeCun, Yann and Deny, St{\\'e}phane},
+    booktitle = {International Conference on Machine Learning},
+    year = {2021},
+}
+"""
     formula = "Σ_c (1 - C_cc)² + ν Σ_c≠d C_cd²,  C = HᵀH'/N"
     latex = {
         "gradient_dissipation": "1",

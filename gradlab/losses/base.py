@@ -52,10 +52,12 @@ class Loss(Settings, abc.ABC):
     Class attributes:
         name: its registered name.
         title, paper: for people.
+        bibtex: entry of the paper, for model cards.
         formula: the value, in plain text.
         latex: LaTeX of ``gradient_dissipation``, ``weight`` and ``ratio``, for the component tables.
         exact_in: conventions in which the components equal autograd (see `gradlab.verify`).
         exact_in_full: conventions in which they do once the `extra_terms` are added.
+        conditioning: factor on the tolerance of `gradlab.verify`, above 1 where coefficients amplify the rounding of cosines.
         surrogate: whether the value is a stop-gradient surrogate, whose derivative restates the components.
         negative_view: ``"other"`` or ``"same"``: which view the weights' columns stand for.
         presets: published settings by name, beside the defaults.
@@ -69,16 +71,23 @@ class Loss(Settings, abc.ABC):
     name: ClassVar[str] = ""
     title: ClassVar[str]
     paper: ClassVar[str]
+    bibtex: ClassVar[str] = ""
     formula: ClassVar[str]
     latex: ClassVar[Mapping[str, str]]
     exact_in: ClassVar[frozenset[str]] = frozenset({"tangent", "raw", "similarity"})
     exact_in_full: ClassVar[frozenset[str]] = frozenset({"tangent", "raw", "similarity"})
+    conditioning: ClassVar[float] = 1.0
     surrogate: ClassVar[bool] = False
     negative_view: ClassVar[str] = "other"
     presets: ClassVar[Mapping[str, Preset]] = {}
     table_order: ClassVar[int] = 100
     setting_noun: ClassVar[str] = "hyper-parameter"
     is_combinator: ClassVar[bool] = False
+
+    @property
+    def learned(self) -> tuple[str, ...]:
+        """Hyper-parameters that training also learns, starting from their values; see `gradlab.learnable`."""
+        return ()
 
     @classmethod
     def build(cls, **hyperparameters: Any) -> Loss:

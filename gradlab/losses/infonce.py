@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 
-import numpy as np
 from array_api_compat import array_namespace
 
 from gradlab.arrays import Array
 from gradlab.geometry.similarity import PairSimilarity
-from gradlab.losses.gates import SoftGate
 from gradlab.losses.registry import register
 from gradlab.losses.softmax_family import SoftmaxLoss
 
@@ -21,6 +19,14 @@ class InfoNCE(SoftmaxLoss):
 
     title = "InfoNCE"
     paper = "van den Oord et al. (2018)"
+    bibtex = """
+@article{oord2018representation,
+    title = {Representation Learning with Contrastive Predictive Coding},
+    author = {van den Oord, Aaron and Li, Yazhe and Vinyals, Oriol},
+    journal = {arXiv preprint arXiv:1807.03748},
+    year = {2018},
+}
+"""
     formula = "-log σ(cos θ_ii'/τ - log Σ_k exp(cos θ_ik'/τ))"
     latex = {
         "gradient_dissipation": r"\left(1 + \frac{e^{\cos\theta_{ii'}/\tau}}{\sum_{k\neq i} e^{\cos\theta_{ik'}/\tau}}\right)^{-1}",
@@ -36,7 +42,3 @@ class InfoNCE(SoftmaxLoss):
     def ratio(self, positive: PairSimilarity, summary: Array) -> Array:
         """1."""
         return array_namespace(positive.chord).ones_like(positive.chord)
-
-    def exact_gate(self) -> SoftGate:
-        """Soft, at the cosine of the positive."""
-        return SoftGate(self.temperature, np.cos)

@@ -11,6 +11,7 @@ from gradlab.arrays import Array
 from gradlab.geometry.similarity import PairSimilarity
 from gradlab.losses.gates import HardGate
 from gradlab.losses.registry import register
+from gradlab.losses.surrogate_family import LI_2024
 from gradlab.losses.triplet_family import TripletLoss
 from gradlab.settings.declaration import parameter
 
@@ -24,6 +25,7 @@ class MAT(TripletLoss):
 
     title = "MAT"
     paper = "Li et al. (2024), published code"
+    bibtex = LI_2024
     formula = "max(0, θ_ii' - min_k θ_ik' + m)"
     latex = {
         "gradient_dissipation": r"\mathbb{1}\{\min_{k\neq i}\theta_{ik'} - \theta_{ii'} < m\}",

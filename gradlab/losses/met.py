@@ -9,6 +9,7 @@ import numpy as np
 from gradlab.arrays import Array
 from gradlab.geometry.similarity import PairSimilarity
 from gradlab.losses.gates import HardGate
+from gradlab.losses.mpt import MPT
 from gradlab.losses.registry import register
 from gradlab.losses.triplet_family import TripletLoss
 from gradlab.settings.declaration import parameter
@@ -23,6 +24,7 @@ class MET(TripletLoss):
 
     title = "MET"
     paper = "Nie et al. (2023)"
+    bibtex = MPT.bibtex
     formula = "max(0, |h_i - h_i'| - min_k |h_i - h_k'| + m)"
     latex = {
         "gradient_dissipation": r"\mathbb{1}\{\min_{k\neq i}\sqrt{2-2\cos\theta_{ik'}} - \sqrt{2-2\cos\theta_{ii'}} < m\}",

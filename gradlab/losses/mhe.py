@@ -31,6 +31,14 @@ class MHE(UniformityLoss):
 
     title = "Alignment + MHE"
     paper = "Wang and Isola (2020)"
+    bibtex = """
+@inproceedings{wang2020understanding,
+    title = {Understanding Contrastive Representation Learning through Alignment and Uniformity on the Hypersphere},
+    author = {Wang, Tongzhou and Isola, Phillip},
+    booktitle = {International Conference on Machine Learning},
+    year = {2020},
+}
+"""
     formula = "1/N Σ_i |h_i - h_i'|² + ν log(2/(N(N-1)) Σ_k<l exp(-|h_k - h_l|²/(2τ)))"
     latex = {
         "gradient_dissipation": "1",

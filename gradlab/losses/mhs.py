@@ -42,6 +42,14 @@ class MHS(UniformityLoss):
 
     title = "Alignment + MHS"
     paper = "Liu et al. (2021)"
+    bibtex = """
+@inproceedings{liu2021learning,
+    title = {Learning with Hyperspherical Uniformity},
+    author = {Liu, Weiyang and Lin, Rongmei and Liu, Zhen and Xiong, Li and Sch{\\"o}lkopf, Bernhard and Weller, Adrian},
+    booktitle = {International Conference on Artificial Intelligence and Statistics},
+    year = {2021},
+}
+"""
     formula = "1/N Σ_i |h_i - h_i'|² - ν Σ_i min_j≠i |h_i - sg(h_j)|"
     latex = {
         "gradient_dissipation": "1",

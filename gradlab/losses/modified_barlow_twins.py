@@ -8,6 +8,7 @@ from gradlab.arrays import Array
 from gradlab.geometry.views import Views
 from gradlab.losses.modified_family import ModifiedSurrogate, published_presets
 from gradlab.losses.registry import register
+from gradlab.losses.surrogate_family import LI_2024
 from gradlab.settings.declaration import parameter
 
 
@@ -25,6 +26,7 @@ class ModifiedBarlowTwins(ModifiedSurrogate):
 
     title = "modified Barlow Twins"
     paper = "Li et al. (2024)"
+    bibtex = LI_2024
     formula = (
         "d_i (Σ_j sg(W_ij) h_i·sg(h_j) - r sg(Σ_j W_ij) h_i·h_i'),"
         "  W_ij = exp(h_i'·h_j'/τ)/Σ_k≠l exp(h_k'·h_l'/τ)"

@@ -11,6 +11,7 @@ from gradlab.geometry.views import Views
 from gradlab.losses.mhe import energy_weight, log_mean_energy, total_energy_weight
 from gradlab.losses.modified_family import ModifiedLoss, published_presets
 from gradlab.losses.registry import register
+from gradlab.losses.surrogate_family import LI_2024
 from gradlab.settings.declaration import parameter
 
 
@@ -29,6 +30,7 @@ class ModifiedMHE(ModifiedLoss):
 
     title = "modified MHE"
     paper = "Li et al. (2024)"
+    bibtex = LI_2024
     formula = (
         "log(2/(N(N-1)) Σ_k<l exp(-|h̃_k - h̃_l|²/(2τ))) + Σ_i sg(r/2 Σ_j W_ij) |h̃_i - sg(h_i')|²,"
         "  h̃_i = h_i where the gate is open, else sg(h_i)"

@@ -12,6 +12,7 @@ from gradlab.geometry.views import Views
 from gradlab.losses.mhs import floored_distance, separation_weight
 from gradlab.losses.modified_family import ModifiedLoss, published_presets
 from gradlab.losses.registry import register
+from gradlab.losses.surrogate_family import LI_2024
 from gradlab.settings.declaration import parameter
 
 
@@ -32,6 +33,7 @@ class ModifiedMHS(ModifiedLoss):
 
     title = "modified MHS"
     paper = "Li et al. (2024)"
+    bibtex = LI_2024
     formula = "d_i (sg(r/(2 min_j≠i |h_i - h_j|)) |h_i - h_i'|² - min_j≠i |h_i - sg(h_j)|)"
     latex = {
         "gradient_dissipation": r"\mathbb{1}\{\cos\theta_{ii'} - \max_{k\neq i}\cos\theta_{ik'} < m\}",

@@ -24,6 +24,14 @@ class MPT(TripletLoss):
 
     title = "MPT"
     paper = "Nie et al. (2023)"
+    bibtex = """
+@inproceedings{nie2023inadequacy,
+    title = {On the Inadequacy of Optimizing Alignment and Uniformity in Contrastive Learning of Sentence Representations},
+    author = {Nie, Zhijie and Zhang, Richong and Mao, Yongyi},
+    booktitle = {International Conference on Learning Representations},
+    year = {2023},
+}
+"""
     formula = "max(0, max_k cos θ_ik' - cos θ_ii' + m)"
     latex = {
         "gradient_dissipation": r"\mathbb{1}\{\cos\theta_{ii'} - \max_{k\neq i}\cos\theta_{ik'} < m\}",

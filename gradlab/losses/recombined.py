@@ -13,7 +13,7 @@ from gradlab.losses.base import BatchLoss, Loss
 from gradlab.losses.gates import ExactGate
 from gradlab.losses.parts import Gate, Part, Ratio, Summary, Weight
 from gradlab.losses.registry import register
-from gradlab.losses.surrogate_family import SurrogateLoss, effective_ratio_option, surrogate_value
+from gradlab.losses.surrogate_family import LI_2024, SurrogateLoss, effective_ratio_option, surrogate_value
 from gradlab.settings.declaration import parameter
 
 GAUGES = ("declared", "unit")
@@ -42,6 +42,7 @@ class RecombinedParts(Loss):
 
     title = "recombined"
     paper = "Li et al. (2024), Eq. 5"
+    bibtex = LI_2024
     formula = "sg(GD_i) Σ_j sg(W_ij) (cos θ_ij' - sg(R_i) cos θ_ii'), each part from a loss or constant"
     latex = {
         "gradient_dissipation": r"\mathrm{GD}_{\mathrm{gate}}",

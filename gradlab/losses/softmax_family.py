@@ -1,24 +1,128 @@
-"""What InfoNCE and ArcCon share: a softmax over the negatives against one positive logit."""
+"""What softmax losses share: a softmax over the negatives against one positive logit, under any link."""
 
 from __future__ import annotations
 
 import abc
 import dataclasses
-from typing import ClassVar
+from typing import Any, ClassVar, NamedTuple
 
-from gradlab.arrays import Array, log_sigmoid, sigmoid
+import numpy as np
+from array_api_compat import array_namespace
+
+from gradlab.arrays import Array, log_sigmoid, logsumexp, sigmoid, softmax
 from gradlab.geometry.similarity import Negatives, PairSimilarity
 from gradlab.losses.base import PairLoss
+from gradlab.losses.components import Components
+from gradlab.losses.gates import CosineLogit, SoftGate, angular_scale
 from gradlab.settings.declaration import parameter
 
 
+class LogitSummary(NamedTuple):
+    """What a `LinkLoss` takes from the negatives of an anchor, (...,) each.
+
+    Attributes:
+        log_sum_exp: ``log Σ_k e^{φ(S_ik)}``.
+        mean_slope: ``Σ_j softmax_j(φ(S_ij)) φ'(S_ij)``, the total weight.
+    """
+
+    log_sum_exp: Array
+    mean_slope: Array
+
+
 @dataclasses.dataclass(frozen=True)
-class SoftmaxLoss(PairLoss):
-    """``L_i = -log σ(A_i - LSE_i)`` with a positive logit ``A_i``, in the log-sigmoid form.
+class LinkLoss(PairLoss):
+    """``L_i = -log σ(φ(p_i) - log Σ_k e^{φ(S_ik)})``: InfoNCE with logits ``φ(cos θ)``, for any increasing link ``φ``.
+
+    A subclass says `link` and its derivative `slope`; weight ``softmax_j(φ(S_ij)) φ'(S_ij)``, ratio ``φ'(p_i)`` over the
+    total weight, and the exact simulation follow. InfoNCE is ``φ = s/τ`` (`SoftmaxLoss`).
 
     A cross-entropy over all logits has the same value, but its derivative cancels: up to half of the
     gradient is lost at τ = 0.01.
     """
+
+    @abc.abstractmethod
+    def link(self, cosine: Array) -> Array:
+        """``φ``, of cosines of any shape in [-1, 1]."""
+
+    @abc.abstractmethod
+    def slope(self, cosine: Array) -> Array:
+        """``φ'``, of cosines of any shape in [-1, 1]."""
+
+    def positive_logit(self, positive: PairSimilarity) -> Array:
+        """``φ(p_i)``, (...,)."""
+        return self.link(positive.cosine)
+
+    def positive_slope(self, positive: PairSimilarity) -> Array:
+        """``φ'(p_i)``, (...,)."""
+        return self.slope(positive.cosine)
+
+    def summary(self, negatives: Negatives) -> Any:
+        """Log-sum-exp of the logits, and the total weight."""
+        logits = self._logits(negatives)
+        xp = array_namespace(logits)
+        slopes = self.slope(negatives.finite_cosine)
+        return LogitSummary(logsumexp(logits), xp.sum(softmax(logits) * slopes, axis=-1))
+
+    def log_sum_exp(self, summary: Any) -> Array:
+        """The log-sum-exp of the logits, from the `summary`."""
+        return summary.log_sum_exp
+
+    def value(self, positive: PairSimilarity, negatives: Negatives) -> Array:
+        """``-log σ(A_i - LSE_i)`` with the positive logit ``A_i``."""
+        return -log_sigmoid(self.positive_logit(positive) - self.log_sum_exp(self.summary(negatives)))
+
+    def dissipation(self, positive: PairSimilarity, summary: Any) -> Array:
+        """``σ(LSE_i - A_i)``: the probability that softmax gives to all negatives together."""
+        return sigmoid(self.log_sum_exp(summary) - self.positive_logit(positive))
+
+    def weight(self, negatives: Negatives) -> Array:
+        """``softmax_j(φ(S_ij)) φ'(S_ij)`` over the negatives."""
+        return softmax(self._logits(negatives)) * self.slope(negatives.finite_cosine)
+
+    def ratio(self, positive: PairSimilarity, summary: Any) -> Array:
+        """``φ'(p_i)`` over the total weight; infinite where that is 0."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return self.positive_slope(positive) / summary.mean_slope
+
+    def components(self, positive: PairSimilarity, negatives: Negatives) -> Components:
+        """The pull is ``φ'(p_i)``, also where the total weight is 0 and the ratio infinite."""
+        dissipation = self.dissipation(positive, self.summary(negatives))
+        return Components(dissipation, self.weight(negatives), self.positive_slope(positive))
+
+    def exact_gate(self) -> SoftGate:
+        """Soft, whatever the link."""
+        return SoftGate(
+            LogitOfAngle(self),
+            lambda angle: self.positive_logit(PairSimilarity.from_angles(angle)),
+            scale=angular_scale(lambda angle: self.link(np.cos(angle))),
+            ends_are_singular=True,
+        )
+
+    def _logits(self, negatives: Negatives) -> Array:
+        """``φ`` of the cosines, (..., K), -inf in masked columns."""
+        cosine = negatives.cosine
+        xp = array_namespace(cosine)
+        return xp.where(xp.isinf(cosine), cosine, self.link(negatives.finite_cosine))
+
+
+@dataclasses.dataclass(frozen=True)
+class LogitOfAngle:
+    """The logit of a negative by its angle; equal for equal losses, so that the simulator can look it up.
+
+    Attributes:
+        loss: the loss.
+    """
+
+    loss: LinkLoss
+
+    def __call__(self, angle: np.ndarray) -> np.ndarray:
+        """``φ(cos θ)``, any shape."""
+        return self.loss.link(np.cos(angle))
+
+
+@dataclasses.dataclass(frozen=True)
+class SoftmaxLoss(LinkLoss):
+    """``L_i = -log σ(A_i - LSE_i)`` with a positive logit ``A_i`` and negatives under the link ``φ = s/τ``."""
 
     takes_hardness: ClassVar[bool] = True
     temperature: float = parameter(0.05, "softmax temperature τ", rule="positive")
@@ -27,23 +131,41 @@ class SoftmaxLoss(PairLoss):
     def positive_logit(self, positive: PairSimilarity) -> Array:
         """``A_i``, (...,)."""
 
+    def link(self, cosine: Array) -> Array:
+        """``s/τ``."""
+        return cosine / self.temperature
+
+    def slope(self, cosine: Array) -> Array:
+        """``1/τ``."""
+        return array_namespace(cosine).full_like(cosine, 1 / self.temperature)
+
     def summary(self, negatives: Negatives) -> Array:
         """``LSE_i = log Σ_k exp(S_ik/τ)``."""
         return negatives.log_sum_exp(self.temperature)
 
-    def value(self, positive: PairSimilarity, negatives: Negatives) -> Array:
-        """``-log σ(A_i - LSE_i)``."""
-        return -log_sigmoid(self.positive_logit(positive) - self.summary(negatives))
-
-    def dissipation(self, positive: PairSimilarity, summary: Array) -> Array:
-        """``σ(LSE_i - A_i)``: the probability that softmax gives to all negatives together."""
-        return sigmoid(summary - self.positive_logit(positive))
+    def log_sum_exp(self, summary: Array) -> Array:
+        """The summary."""
+        return summary
 
     def weight(self, negatives: Negatives) -> Array:
         """``softmax_j(S_ij/τ)/τ`` over the negatives."""
-        softmax, factor = self.scaled_weight(negatives)
-        return softmax * factor
+        share, factor = self.scaled_weight(negatives)
+        return share * factor
 
     def scaled_weight(self, negatives: Negatives) -> tuple[Array, float]:
         """The softmax and 1/τ."""
         return negatives.softmax(self.temperature), 1 / self.temperature
+
+    def components(self, positive: PairSimilarity, negatives: Negatives) -> Components:
+        """Gradient dissipation (...,), weight (..., K) and ratio (...,) from similarities."""
+        return PairLoss.components(self, positive, negatives)
+
+    def exact_gate(self) -> SoftGate:
+        """Soft, at the positive logit."""
+
+        def positive_logit(angle: np.ndarray) -> np.ndarray:
+            return self.positive_logit(PairSimilarity.from_angles(angle))
+
+        at, t = positive_logit(np.linspace(0, np.pi, 181)), self.temperature
+        lowest, highest = min(-1 / t, float(at.min())), max(1 / t, float(at.max()))
+        return SoftGate(CosineLogit(t), positive_logit, scale=t, lowest=lowest, highest=highest)

@@ -42,6 +42,14 @@ class VICReg(BatchLoss):
 
     title = "VICReg"
     paper = "Bardes et al. (2022)"
+    bibtex = """
+@inproceedings{bardes2022vicreg,
+    title = {{VICReg}: Variance-Invariance-Covariance Regularization for Self-Supervised Learning},
+    author = {Bardes, Adrien and Ponce, Jean and LeCun, Yann},
+    booktitle = {International Conference on Learning Representations},
+    year = {2022},
+}
+"""
     formula = "1/N Σ_i |h_i - h_i'|² + ν₁ (cov(H) + cov(H')) + ν₂ (var(H) + var(H'))"
     latex = {
         "gradient_dissipation": "1",

@@ -10,15 +10,16 @@ grid of mean angles.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import itertools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 from scipy.special import ndtr
 
 from gradlab.errors import GradlabError
-from gradlab.losses.gates import ConstantGate, ExactGate, HardGate, SoftGate
+from gradlab.losses.gates import ConstantGate, ExactGate, HardGate, SoftGate, SumGate
 from gradlab.simulation.setting import Setting
 
 REACH = 8.5  # spreads on either side of a mean that are integrated; the rest weighs 2e-17
@@ -28,6 +29,7 @@ LAPLACE_STEP = 0.25  # trapezoid step in log t; 0.5 would leave 2e-8, this leave
 LAPLACE_BLOCK = (
     128  # values of v at a time: memory stays small, and so does the part of the angles that matters
 )
+SINGULAR = 26  # halvings, in the square root of the distance, towards an angle at which a logit is infinite
 LARGEST_RULE = 400_000  # nodes; below spreads of about 1e-4 the exact engine gives up
 
 
@@ -39,6 +41,8 @@ def dissipation(gate: ExactGate, setting: Setting) -> np.ndarray:
     """
     if isinstance(gate, ConstantGate):
         return np.full((setting.mu_pos.size, setting.mu_neg.size), gate.value)
+    if isinstance(gate, SumGate):
+        return _sum(gate, setting)
     mean = _hard(gate, setting) if isinstance(gate, HardGate) else _soft(gate, setting)
     return np.minimum(mean, 1)  # rounded quadrature weights may sum to one unit in the last place more
 
@@ -95,13 +99,21 @@ def _cap_probability(angle: np.ndarray, mu: np.ndarray, sigma: float) -> np.ndar
     return np.minimum(chance, 1)  # the sum of rounded differences may exceed 1 in the last digit
 
 
+def _sum(gate: SumGate, setting: Setting) -> np.ndarray:
+    """``K E_n f``, whatever the positive."""
+    angles, weights = _rule(setting.mu_neg, setting.sigma_neg, min(2 * setting.sigma_neg, 4 * gate.scale))
+    mean = setting.negatives * (weights @ gate.term(angles))
+    return np.tile(mean, (setting.mu_pos.size, 1))
+
+
 def _soft(gate: SoftGate, setting: Setting) -> np.ndarray:
     """``E[S/(S + a)] = 1 - ∫ a e^{-t(a + S)} dt`` with ``t = e^v``, positive and negatives apart."""
-    v = _laplace_grid(gate.temperature)
-    opening = _negative_side(gate.temperature, setting.mu_neg.tobytes(), setting.sigma_neg, setting.negatives)
-    width = min(2 * setting.sigma_pos, 4 * gate.temperature)
-    angles, weights = _rule(setting.mu_pos, setting.sigma_pos, width)
-    logit = gate.positive_cosine(angles) / gate.temperature
+    side = _Side(gate.negative_logit, gate.scale, gate.lowest, gate.highest, _singular(gate))
+    v = side.laplace_grid()
+    opening = _negative_side(side, setting.mu_neg.tobytes(), setting.sigma_neg, setting.negatives)
+    width = min(2 * setting.sigma_pos, 4 * gate.scale)
+    angles, weights = _rule(setting.mu_pos, setting.sigma_pos, width, dict(side.kinks))
+    logit = gate.positive_logit(angles)
     total = np.zeros((setting.mu_pos.size, setting.mu_neg.size))
     for part in _blocks(v.size, LAPLACE_BLOCK):
         _, active = _regimes(logit, v[part])
@@ -110,13 +122,34 @@ def _soft(gate: SoftGate, setting: Setting) -> np.ndarray:
     return LAPLACE_STEP * total
 
 
+@dataclasses.dataclass(frozen=True)
+class _Side:
+    """What is the same for all losses that see their negatives alike; attributes as of a `SoftGate`."""
+
+    logit: Callable[[np.ndarray], np.ndarray]
+    scale: float
+    lowest: float
+    highest: float
+    kinks: tuple[tuple[float, int], ...]
+
+    def laplace_grid(self) -> np.ndarray:
+        """Values of v: from where nothing has opened yet to where every positive is closed."""
+        return np.arange(-self.highest - 45, -self.lowest + 5 + LAPLACE_STEP, LAPLACE_STEP)
+
+
+def _singular(gate: SoftGate) -> tuple[tuple[float, int], ...]:
+    """Angles at which logits are not smooth, and how often panels halve towards each of them."""
+    ends = [(0.0, SINGULAR), (float(np.pi), SINGULAR)] if gate.ends_are_singular else []
+    return tuple(sorted([*ends, *((kink, 0) for kink in gate.kinks)]))
+
+
 @functools.lru_cache(maxsize=8)
-def _negative_side(temperature: float, mu_bytes: bytes, sigma: float, count: int) -> np.ndarray:
-    """``1 - E[exp(-e^v Σ_k e^{cos θ_k/τ})]``, (V, Q); InfoNCE and ArcCon, or a moving slider, share it."""
+def _negative_side(side: _Side, mu_bytes: bytes, sigma: float, count: int) -> np.ndarray:
+    """``1 - E[exp(-e^v Σ_k e^{logit(θ_k)})]``, (V, Q); InfoNCE and ArcCon, or a moving slider, share it."""
     mu = np.frombuffer(mu_bytes)
-    v = _laplace_grid(temperature)
-    angles, weights = _rule(mu, sigma, min(2 * sigma, 4 * temperature))
-    logit = np.cos(angles) / temperature
+    v = side.laplace_grid()
+    angles, weights = _rule(mu, sigma, min(2 * sigma, 4 * side.scale), dict(side.kinks))
+    logit = side.logit(angles)
     opening = np.empty((v.size, mu.size))
     for part in _blocks(v.size, LAPLACE_BLOCK):
         saturated, active = _regimes(logit, v[part])
@@ -127,11 +160,6 @@ def _negative_side(temperature: float, mu_bytes: bytes, sigma: float, count: int
             opening[part] = -np.expm1(count * np.log1p(-one))
     opening.flags.writeable = False
     return opening
-
-
-def _laplace_grid(temperature: float) -> np.ndarray:
-    edge = 1 / temperature
-    return np.arange(-edge - 45, edge + 5 + LAPLACE_STEP, LAPLACE_STEP)
 
 
 def _regimes(logit: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -72,7 +72,7 @@ def mean_dissipation(loss: PairLoss, setting: Setting, **sampling: Any) -> Estim
 
 
 def mean_hardest_share(loss: PairLoss, setting: Setting, *, batches: int, **sampling: Any) -> Estimate:
-    """Mean of ``max_j W/Σ_j W`` over the batches with GD >= 0.01; NaN where there is none."""
+    """Mean of ``max_j |W|/Σ_j |W|`` over the batches with GD >= 0.01; NaN where there is none."""
     moments = _accumulate(loss, setting, _share_samples, batches=batches, **sampling)
     return Estimate(moments.mean, moments.standard_error, moments.count / batches)
 
@@ -129,8 +129,8 @@ def _dissipation_samples(loss: PairLoss, positive: PairSimilarity, negatives: Ne
 
 
 def _share_samples(loss: PairLoss, positive: PairSimilarity, negatives: Negatives) -> Samples:
-    weight = loss.weight(negatives)
-    xp = array_namespace(weight)
+    xp = array_namespace(negatives.cosine)
+    weight = xp.abs(loss.weight(negatives))  # of signed weights the sizes, as in `Components.hardest_share`
     share = xp.max(weight, axis=-1) / xp.sum(weight, axis=-1)
     return share, loss.dissipation(positive, loss.summary(negatives)) >= PASS
 

@@ -1,0 +1,93 @@
+"""Circle loss."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+from array_api_compat import array_namespace
+
+from gradlab.arrays import Array, detach
+from gradlab.geometry.similarity import PairSimilarity
+from gradlab.losses.base import Preset
+from gradlab.losses.gates import SoftGate
+from gradlab.losses.registry import register
+from gradlab.losses.softmax_family import LinkLoss, LogitOfAngle
+from gradlab.settings.declaration import parameter
+
+
+@register("circle")
+@dataclasses.dataclass(frozen=True)
+class Circle(LinkLoss):
+    """Circle loss (Sun et al. 2020, Eq. 6): each cosine has a factor of its own, the farther from its optimum the larger.
+
+    ``α_p = [1 + m - p]₊`` and ``α_n = [s + m]₊`` are held fixed, so the links are no functions whose slopes the factors
+    would be; dissipation and weight are a softmax's all the same. The ratio ``α_p/E_W α_n`` is above 1 while the positive is
+    far, and infinite where every negative is beyond -m: then nothing pushes, and the pull remains.
+    """
+
+    scale: float = parameter(80.0, "scale γ of the logits", rule="positive")
+    margin: float = parameter(0.4, "relaxation m")
+
+    title = "Circle"
+    paper = "Sun et al. (2020)"
+    bibtex = """
+@inproceedings{sun2020circle,
+    title = {Circle Loss: A Unified Perspective of Pair Similarity Optimization},
+    author = {Sun, Yifan and Cheng, Changmao and Zhang, Yuhan and Zhang, Chi and Zheng, Liang and Wang, Zhongdao and Wei, Yichen},
+    booktitle = {Proceedings of the IEEE/CVF Conference on Computer Vision and Pattern Recognition},
+    year = {2020},
+}
+"""
+    formula = "-log σ(γ α_p (cos θ_ii' - 1 + m) - log Σ_k exp(γ α_k (cos θ_ik' - m))), α_p = sg([1 + m - cos θ_ii']+), α_k = sg([cos θ_ik' + m]+)"
+    latex = {
+        "gradient_dissipation": r"\left(1 + \frac{e^{\gamma\alpha_i^p(\cos\theta_{ii'}-1+m)}}{\sum_{k\neq i} e^{\gamma\alpha_{ik}(\cos\theta_{ik'}-m)}}\right)^{-1}",
+        "weight": r"\frac{\gamma\alpha_{ij}\,e^{\gamma\alpha_{ij}(\cos\theta_{ij'}-m)}}{\sum_{k\neq i} e^{\gamma\alpha_{ik}(\cos\theta_{ik'}-m)}}",
+        "ratio": r"\frac{\gamma\alpha_i^p}{\sum_{j\neq i} W_{ij}}",
+    }
+    presets = {
+        "face": Preset({"scale": 256.0, "margin": 0.25}, "Sun et al. (2020), face recognition"),
+        "retrieval": Preset({"scale": 80.0, "margin": 0.4}, "Sun et al. (2020), fine-grained retrieval"),
+    }
+    table_order = 26
+
+    def link(self, cosine: Array) -> Array:
+        """``γ α_n (s - m)``, α_n held fixed."""
+        return detach(self.slope(cosine)) * (cosine - self.margin)
+
+    def slope(self, cosine: Array) -> Array:
+        """``γ α_n``."""
+        return self.scale * _positive_part(cosine + self.margin)
+
+    def positive_logit(self, positive: PairSimilarity) -> Array:
+        """``γ α_p (p - 1 + m)``, α_p held fixed."""
+        return detach(self.positive_slope(positive)) * (self.margin - positive.one_minus_cosine)
+
+    def positive_slope(self, positive: PairSimilarity) -> Array:
+        """``γ α_p``."""
+        return self.scale * _positive_part(positive.one_minus_cosine + self.margin)
+
+    def exact_gate(self) -> SoftGate:
+        """Soft, between the two parabolas."""
+
+        def positive_logit(angle: np.ndarray) -> np.ndarray:
+            return self.positive_logit(PairSimilarity.from_angles(angle))
+
+        angles = np.linspace(0, np.pi, 1801)
+        own, other = positive_logit(angles), LogitOfAngle(self)(angles)
+        steepest = max(np.abs(np.gradient(logits, angles)).max() for logits in (own, other))
+        # Where a factor stops being 0.
+        kinks = {float(np.arccos(cosine)) for cosine in (-self.margin, 1 + self.margin) if abs(cosine) < 1}
+        return SoftGate(
+            LogitOfAngle(self),
+            positive_logit,
+            scale=float(1 / steepest),
+            lowest=float(own.min()) - 1,
+            highest=float(max(own.max(), other.max())) + 1,
+            kinks=tuple(sorted(kinks)),
+        )
+
+
+def _positive_part(x: Array) -> Array:
+    xp = array_namespace(x)
+    return xp.where(x > 0, x, xp.zeros_like(x))

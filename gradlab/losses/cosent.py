@@ -1,0 +1,66 @@
+"""CoSENT on pairs and non-pairs."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from array_api_compat import array_namespace
+
+from gradlab.arrays import Array, log_sigmoid, logsumexp, sigmoid, softmax
+from gradlab.geometry.views import Views
+from gradlab.losses.base import BatchLoss
+from gradlab.losses.registry import register
+from gradlab.settings.declaration import parameter
+
+
+@register("cosent")
+@dataclasses.dataclass(frozen=True)
+class CoSENT(BatchLoss):
+    """CoSENT (Su 2022) on all N² pairs of a batch, those of the diagonal being the similar ones.
+
+    Every negative pair competes with every positive pair, in one softmax over each: the dissipation is one number for
+    the whole batch, an anchor's weights are its share in the push of all, and its ratio says how its pair stands
+    among the pairs. A queued sentence is one more pair, whose two views coincide.
+    """
+
+    temperature: float = parameter(0.05, "temperature τ; the published scale λ is 1/τ", rule="positive")
+
+    title = "CoSENT"
+    paper = "Su (2022)"
+    bibtex = """
+@misc{su2022cosent,
+    title = {{CoSENT} (I): A More Effective Sentence Vector Scheme than Sentence-{BERT}},
+    author = {Su, Jianlin},
+    year = {2022},
+    note = {https://kexue.fm/archives/8847},
+}
+"""
+    formula = "log(1 + Σ_i Σ_{k≠l} exp((cos θ_kl' - cos θ_ii')/τ))"
+    latex = {
+        "gradient_dissipation": r"\left(1 + \frac{1}{\sum_{i}\sum_{k\neq l} e^{(\cos\theta_{kl'}-\cos\theta_{ii'})/\tau}}\right)^{-1}",
+        "weight": r"\frac{e^{\cos\theta_{ij'}/\tau}}{\tau\sum_{k\neq l} e^{\cos\theta_{kl'}/\tau}}",
+        "ratio": r"\frac{e^{-\cos\theta_{ii'}/\tau}\,\sum_{k\neq l} e^{\cos\theta_{kl'}/\tau}}{\sum_{k} e^{-\cos\theta_{kk'}/\tau}\,\sum_{k\neq i} e^{\cos\theta_{ik'}/\tau}}",
+    }
+    table_order = 28
+
+    def value(self, views: Views) -> Array:
+        """``log(1 + e^u)``, a scalar."""
+        return -log_sigmoid(-self._gap(views))
+
+    def dissipation(self, views: Views) -> Array:
+        """``σ(u)``, the same for every anchor."""
+        xp = array_namespace(views.anchors)
+        return sigmoid(self._gap(views)) + xp.zeros_like(views.positive.chord)
+
+    def negative_weight(self, views: Views) -> Array:
+        """The share of each pair in the softmax over all, over τ."""
+        return views.other_view.softmax_of_all(self.temperature) / self.temperature
+
+    def positive_weight(self, views: Views, total: Array) -> Array:
+        """``softmax_i(-p_i/τ)/τ``."""
+        return softmax(-views.positive.cosine / self.temperature) / self.temperature
+
+    def _gap(self, views: Views) -> Array:
+        """``u = log Σ_{k≠l} e^{S_kl/τ} + log Σ_i e^{-p_i/τ}``."""
+        positives = logsumexp(-views.positive.cosine / self.temperature)
+        return views.other_view.log_sum_exp_of_all(self.temperature) + positives

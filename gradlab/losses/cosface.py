@@ -1,0 +1,55 @@
+"""CosFace."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from array_api_compat import array_namespace
+
+from gradlab.arrays import Array
+from gradlab.geometry.similarity import PairSimilarity
+from gradlab.losses.base import Preset
+from gradlab.losses.registry import register
+from gradlab.losses.softmax_family import SoftmaxLoss
+from gradlab.settings.declaration import parameter
+
+
+@register("cosface")
+@dataclasses.dataclass(frozen=True)
+class CosFace(SoftmaxLoss):
+    """InfoNCE with a margin between cosines (Wang et al. 2018, Eq. 4, with the other sentences as the classes).
+
+    The margin moves the gate and nothing else: it is InfoNCE with a positive that is always m less similar. A loss of
+    the same form is the additive margin softmax (Wang et al. 2018, AM-Softmax).
+    """
+
+    margin: float = parameter(0.1, "margin m subtracted from the positive's cosine")
+
+    title = "CosFace"
+    paper = "Wang et al. (2018)"
+    bibtex = """
+@inproceedings{wang2018cosface,
+    title = {{CosFace}: Large Margin Cosine Loss for Deep Face Recognition},
+    author = {Wang, Hao and Wang, Yitong and Zhou, Zheng and Ji, Xing and Gong, Dihong and Zhou, Jingchao and Li, Zhifeng and Liu, Wei},
+    booktitle = {Proceedings of the IEEE Conference on Computer Vision and Pattern Recognition},
+    year = {2018},
+}
+"""
+    formula = "-log σ((cos θ_ii' - m)/τ - log Σ_k exp(cos θ_ik'/τ))"
+    latex = {
+        "gradient_dissipation": r"\left(1 + \frac{e^{(\cos\theta_{ii'}-m)/\tau}}{\sum_{k\neq i} e^{\cos\theta_{ik'}/\tau}}\right)^{-1}",
+        "weight": r"\frac{e^{\cos\theta_{ij'}/\tau}}{\tau\sum_{k\neq i} e^{\cos\theta_{ik'}/\tau}}",
+        "ratio": "1",
+    }
+    presets = {
+        "face": Preset({"temperature": 1 / 64, "margin": 0.35}, "Wang et al. (2018), face recognition")
+    }
+    table_order = 20
+
+    def positive_logit(self, positive: PairSimilarity) -> Array:
+        """``(cos θ - m)/τ``."""
+        return (positive.cosine - self.margin) / self.temperature
+
+    def ratio(self, positive: PairSimilarity, summary: Array) -> Array:
+        """1."""
+        return array_namespace(positive.chord).ones_like(positive.chord)

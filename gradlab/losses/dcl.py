@@ -1,0 +1,78 @@
+"""Decoupled contrastive loss."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from array_api_compat import array_namespace
+
+from gradlab.arrays import Array
+from gradlab.geometry.similarity import Negatives, PairSimilarity
+from gradlab.losses.base import PairLoss
+from gradlab.losses.gates import ConstantGate
+from gradlab.losses.registry import register
+from gradlab.settings.declaration import parameter
+
+
+@register("dcl")
+@dataclasses.dataclass(frozen=True)
+class DCL(PairLoss):
+    """Decoupled contrastive loss (Yeh et al. 2022, Eq. 6): InfoNCE without the positive in its denominator.
+
+    So nothing dissipates: an anchor is pulled and pushed with the same force however well it is placed. The value is not
+    bounded from below. As published it has both directions, ``symmetric(dcl)``, and the negatives of both views in
+    one denominator. An anchor that has no negative (all columns masked) has neither push nor pull, and the value 0.
+    """
+
+    temperature: float = parameter(0.1, "softmax temperature τ", rule="positive")
+
+    title = "DCL"
+    paper = "Yeh et al. (2022)"
+    bibtex = """
+@inproceedings{yeh2022decoupled,
+    title = {Decoupled Contrastive Learning},
+    author = {Yeh, Chun-Hsiao and Hong, Cheng-Yao and Hsu, Yen-Chi and Liu, Tyng-Luh and Chen, Yubei and LeCun, Yann},
+    booktitle = {European Conference on Computer Vision},
+    year = {2022},
+}
+"""
+    formula = "-cos θ_ii'/τ + log Σ_k exp(cos θ_ik'/τ)"
+    latex = {
+        "gradient_dissipation": "1",
+        "weight": r"\frac{e^{\cos\theta_{ij'}/\tau}}{\tau\sum_{k\neq i} e^{\cos\theta_{ik'}/\tau}}",
+        "ratio": "1",
+    }
+    table_order = 21
+
+    def summary(self, negatives: Negatives) -> Array:
+        """``LSE_i = log Σ_k exp(S_ik/τ)``, -inf where there is no negative."""
+        return negatives.log_sum_exp(self.temperature)
+
+    def value(self, positive: PairSimilarity, negatives: Negatives) -> Array:
+        """``LSE_i - p_i/τ``."""
+        summary = self.summary(negatives)
+        xp = array_namespace(summary)
+        value = summary - positive.cosine / self.temperature
+        return xp.where(xp.isinf(summary), xp.zeros_like(value), value)
+
+    def dissipation(self, positive: PairSimilarity, summary: Array) -> Array:
+        """1; 0 where there is no negative."""
+        xp = array_namespace(summary)
+        shape = xp.zeros_like(positive.chord) + xp.zeros_like(summary)
+        return xp.where(xp.isinf(summary), shape, xp.ones_like(shape))
+
+    def weight(self, negatives: Negatives) -> Array:
+        """``softmax_j(S_ij/τ)/τ`` over the negatives."""
+        return negatives.softmax(self.temperature) * (1 / self.temperature)
+
+    def scaled_weight(self, negatives: Negatives) -> tuple[Array, float]:
+        """The softmax and 1/τ."""
+        return negatives.softmax(self.temperature), 1 / self.temperature
+
+    def ratio(self, positive: PairSimilarity, summary: Array) -> Array:
+        """1."""
+        return array_namespace(positive.chord).ones_like(positive.chord)
+
+    def exact_gate(self) -> ConstantGate:
+        """1."""
+        return ConstantGate()

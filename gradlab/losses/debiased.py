@@ -1,0 +1,51 @@
+"""Debiased contrastive loss."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from gradlab.arrays import Array
+from gradlab.geometry.similarity import Negatives
+from gradlab.losses.registry import register
+from gradlab.losses.reweighted_family import ReweightedLoss
+from gradlab.settings.declaration import parameter
+
+
+@register("debiased")
+@dataclasses.dataclass(frozen=True)
+class Debiased(ReweightedLoss):
+    """Debiased contrastive loss (Chuang et al. 2020, Eq. 8): InfoNCE less the mass that false negatives are expected to have.
+
+    The more the positive dominates, the more it is believed to be among the negatives: the dissipation then rises to
+    ``c = K τ⁺/(1 - τ⁺)`` instead of falling to 0, until the clamp stops the push altogether. That is no gate
+    of the exact simulator's kind, so it is sampled. The authors' code takes the negatives of both views in one
+    denominator, K = 2N - 2.
+    """
+
+    prior: float = parameter(0.1, "probability τ⁺ of a false negative, below 1", rule="non-negative")
+
+    title = "Debiased"
+    paper = "Chuang et al. (2020)"
+    bibtex = """
+@inproceedings{chuang2020debiased,
+    title = {Debiased Contrastive Learning},
+    author = {Chuang, Ching-Yao and Robinson, Joshua and Lin, Yen-Chen and Torralba, Antonio and Jegelka, Stefanie},
+    booktitle = {Advances in Neural Information Processing Systems},
+    year = {2020},
+}
+"""
+    formula = "log(1 + N exp(-cos θ_ii'/τ)), N = max((Σ_k exp(cos θ_ik'/τ) - K τ⁺ exp(cos θ_ii'/τ))/(1 - τ⁺), K exp(-1/τ))"
+    latex = {
+        "gradient_dissipation": r"\frac{N_g + \frac{K\tau^+}{1-\tau^+} e^{\cos\theta_{ii'}/\tau}}{N_g + e^{\cos\theta_{ii'}/\tau}}\;\mathbb{1}\{N_g > K e^{-1/\tau}\}",
+        "weight": r"\frac{e^{\cos\theta_{ij'}/\tau}}{\tau\sum_{k\neq i} e^{\cos\theta_{ik'}/\tau}}",
+        "ratio": "1",
+    }
+    table_order = 25
+
+    def log_mass(self, negatives: Negatives) -> Array:
+        """``LSE_i``."""
+        return negatives.log_sum_exp(self.temperature)
+
+    def weight(self, negatives: Negatives) -> Array:
+        """``softmax_j(S_ij/τ)/τ`` over the negatives."""
+        return negatives.softmax(self.temperature) / self.temperature

@@ -1,0 +1,95 @@
+"""Decoupled hyperspherical energy loss."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from array_api_compat import array_namespace
+
+from gradlab.arrays import Array
+from gradlab.geometry.views import Views
+from gradlab.losses.base import BatchLoss, Preset
+from gradlab.losses.components import Components
+from gradlab.losses.gates import ConstantGate
+from gradlab.losses.registry import register
+from gradlab.settings.declaration import parameter
+
+
+@register("dhel")
+@dataclasses.dataclass(frozen=True)
+class DHEL(BatchLoss):
+    """Decoupled hyperspherical energy loss (Koromilas et al. 2024): `dcl` with the negatives of the own view only.
+
+    Nothing dissipates. Each pair of anchors occurs in both their terms, so ``h_i`` is also pushed by the terms of the others:
+    ``W_ij = (softmax_j(Q_ij/τ) + softmax_i(Q_ij/τ))/τ``. ``terms="both"`` adds the energy of the positives' view.
+    The released code has both terms and the positive once, which halves the ratio over both sides; counted
+    twice, each view has a term of its own.
+
+    A queued sentence is a negative of every anchor, without a term of its own.
+    """
+
+    temperature: float = parameter(0.3, "softmax temperature τ", rule="positive")
+    terms: str = parameter(
+        "anchors",
+        "views that have an energy: the anchors', or both of them",
+        choices=("anchors", "both"),
+    )
+    positives: float = parameter(1.0, "how often the positive is counted", rule="positive")
+
+    title = "DHEL"
+    paper = "Koromilas et al. (2024)"
+    bibtex = """
+@inproceedings{koromilas2024bridging,
+    title = {Bridging Mini-Batch and Asymptotic Analysis in Contrastive Learning: From {InfoNCE} to Kernel-Based Losses},
+    author = {Koromilas, Panagiotis and Bouritsas, Giorgos and Giannakopoulos, Theodoros and Nicolaou, Mihalis and Panagakis, Yannis},
+    booktitle = {International Conference on Machine Learning},
+    year = {2024},
+}
+"""
+    formula = "-cos θ_ii'/τ + log Σ_k≠i exp(cos θ_ik/τ)"
+    latex = {
+        "gradient_dissipation": "1",
+        "weight": r"\frac{1}{\tau}\left(\frac{e^{\cos\theta_{ij}/\tau}}{\sum_{k\neq i} e^{\cos\theta_{ik}/\tau}} + \frac{e^{\cos\theta_{ij}/\tau}}{\sum_{k\neq j} e^{\cos\theta_{jk}/\tau}}\right)",
+        "ratio": r"\frac{1}{\tau\sum_{j\neq i} W_{ij}}",
+    }
+    negative_view = "same"
+    presets = {
+        "released": Preset({"terms": "both"}, "the authors' code: both energies, the positive once"),
+        "mirrored": Preset({"terms": "both", "positives": 2.0}, "the mean of both directions, times two"),
+    }
+    table_order = 22
+
+    def value(self, views: Views) -> Array:
+        """``LSE_i - p_i/τ`` within the anchors' view, (N,), and the energy of the positives' view where it is wanted."""
+        value = views.same_view.log_sum_exp(self.temperature)
+        value = value - views.positive.cosine * (self.positives / self.temperature)
+        if self.terms == "both":
+            value = value + views.positive_view.log_sum_exp(self.temperature)
+        return value
+
+    def dissipation(self, views: Views) -> Array:
+        """1."""
+        return array_namespace(views.anchors).ones_like(views.positive.chord)
+
+    def negative_weight(self, views: Views) -> Array:
+        """``(softmax_j(Q_ij/τ) + softmax_i(Q_ij/τ))/τ``."""
+        rows = views.same_view.softmax(self.temperature)
+        return (rows + views.same_view.softmax_of_columns(self.temperature)) / self.temperature
+
+    def positive_weight(self, views: Views, total: Array) -> Array:
+        """``1/τ``, as often as the positive is counted."""
+        return array_namespace(total).full_like(total, self.positives / self.temperature)
+
+    def components_of(self, views: Views) -> Components:
+        """The components of the anchors; a queued sentence has no term in which it would push back."""
+        found = super().components_of(views)
+        if views.extra_negatives is None:
+            return found
+        n = views.anchors.shape[0]
+        own = self._whole(views).same_view.softmax(self.temperature)[:n, n:] / self.temperature
+        xp = array_namespace(own)
+        return dataclasses.replace(found, weight=xp.concat([found.weight[:, :n], own], axis=-1))
+
+    def exact_gate(self) -> ConstantGate:
+        """1."""
+        return ConstantGate()

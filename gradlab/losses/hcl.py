@@ -1,0 +1,61 @@
+"""Contrastive loss with hard negatives."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from array_api_compat import array_namespace
+
+from gradlab.arrays import Array
+from gradlab.geometry.similarity import Negatives
+from gradlab.losses.base import Preset
+from gradlab.losses.registry import register
+from gradlab.losses.reweighted_family import ReweightedLoss
+from gradlab.settings.declaration import parameter
+
+
+@register("hcl")
+@dataclasses.dataclass(frozen=True)
+class HCL(ReweightedLoss):
+    """Contrastive loss with hard negatives (Robinson et al. 2021, Eq. 4): negatives weighed by ``w_k = e^{βS_ik/τ}/mean_l e^{βS_il/τ}``.
+
+    As in the authors' code the weights are differentiated too. That gives easy negatives a *negative* weight: the anchor is
+    pulled towards them, and the shares of the weight are no longer a distribution. Its sum of two log-sum-exps is
+    no gate of the exact simulator's kind, so it is sampled. The authors' code takes the negatives of both views
+    in one denominator, K = 2N - 2, and has the prior of the preset.
+    """
+
+    beta: float = parameter(1.0, "concentration β of the weights on hard negatives", rule="positive")
+
+    title = "HCL"
+    paper = "Robinson et al. (2021)"
+    bibtex = """
+@inproceedings{robinson2021contrastive,
+    title = {Contrastive Learning with Hard Negative Samples},
+    author = {Robinson, Joshua and Chuang, Ching-Yao and Sra, Suvrit and Jegelka, Stefanie},
+    booktitle = {International Conference on Learning Representations},
+    year = {2021},
+}
+"""
+    formula = "-log σ(cos θ_ii'/τ - log Σ_k w_k exp(cos θ_ik'/τ)), w_k = exp(β cos θ_ik'/τ)/mean_l exp(β cos θ_il'/τ)"
+    latex = {
+        "gradient_dissipation": r"\left(1 + \frac{e^{\cos\theta_{ii'}/\tau}}{\sum_{k\neq i} w_{ik} e^{\cos\theta_{ik'}/\tau}}\right)^{-1}",
+        "weight": r"\frac{1}{\tau}\left(\frac{(1+\beta)\,e^{(1+\beta)\cos\theta_{ij'}/\tau}}{\sum_{k\neq i} e^{(1+\beta)\cos\theta_{ik'}/\tau}} - \frac{\beta\,e^{\beta\cos\theta_{ij'}/\tau}}{\sum_{k\neq i} e^{\beta\cos\theta_{ik'}/\tau}}\right)",
+        "ratio": "1",
+    }
+    presets = {"released": Preset({"prior": 0.1}, "the authors' code: β = 1, τ = 0.5, τ⁺ = 0.1")}
+    table_order = 24
+
+    def log_mass(self, negatives: Negatives) -> Array:
+        """``log(K Σ_k e^{(1+β)S_ik/τ}/Σ_k e^{βS_ik/τ})``."""
+        xp = array_namespace(negatives.cosine)
+        hard = negatives.log_sum_exp(self.temperature / (1 + self.beta))
+        even = negatives.log_sum_exp(self.temperature / self.beta)
+        count = xp.sum(xp.astype(~xp.isinf(negatives.cosine), hard.dtype), axis=-1)
+        return hard - even + xp.log(count)
+
+    def weight(self, negatives: Negatives) -> Array:
+        """``((1+β) softmax_j((1+β)S_ij/τ) - β softmax_j(βS_ij/τ))/τ``: sums to 1/τ, negative for easy negatives."""
+        hard = negatives.softmax(self.temperature / (1 + self.beta))
+        even = negatives.softmax(self.temperature / self.beta)
+        return ((1 + self.beta) * hard - self.beta * even) / self.temperature

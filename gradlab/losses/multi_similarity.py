@@ -1,0 +1,88 @@
+"""Multi-similarity loss."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+from array_api_compat import array_namespace
+
+from gradlab.arrays import Array, divide, log_sigmoid, sigmoid
+from gradlab.geometry.similarity import Negatives, PairSimilarity
+from gradlab.losses.base import PairLoss, Preset
+from gradlab.losses.components import Components
+from gradlab.losses.gates import CosineLogit, SoftGate
+from gradlab.losses.registry import register
+from gradlab.settings.declaration import parameter
+
+
+@register("multi_similarity")
+@dataclasses.dataclass(frozen=True)
+class MultiSimilarity(PairLoss):
+    """Multi-similarity loss (Wang et al. 2019, Eq. 15), without the paper's mining of pairs.
+
+    Pull and push have a gate each and stop independently, so the ratio has no bounds: the dissipation is the
+    push's own gate, which the positive does not enter. An anchor that has no negative keeps its pull.
+    """
+
+    alpha: float = parameter(2.0, "sharpness α of the positive's gate", rule="positive")
+    beta: float = parameter(50.0, "sharpness β of the negatives' gate", rule="positive")
+    threshold: float = parameter(0.5, "cosine λ at which both gates are half open for one pair")
+
+    title = "Multi-similarity"
+    paper = "Wang et al. (2019)"
+    bibtex = """
+@inproceedings{wang2019multi,
+    title = {Multi-Similarity Loss with General Pair Weighting for Deep Metric Learning},
+    author = {Wang, Xun and Han, Xintong and Huang, Weilin and Dong, Dengke and Scott, Matthew R.},
+    booktitle = {Proceedings of the IEEE/CVF Conference on Computer Vision and Pattern Recognition},
+    year = {2019},
+}
+"""
+    formula = "log(1 + exp(-α(cos θ_ii' - λ)))/α + log(1 + Σ_k exp(β(cos θ_ik' - λ)))/β"
+    latex = {
+        "gradient_dissipation": r"\left(1 + \frac{1}{\sum_{k\neq i} e^{\beta(\cos\theta_{ik'}-\lambda)}}\right)^{-1}",
+        "weight": r"\frac{e^{\beta\cos\theta_{ij'}}}{\sum_{k\neq i} e^{\beta\cos\theta_{ik'}}}",
+        "ratio": r"\frac{1 + (\sum_{k\neq i} e^{\beta(\cos\theta_{ik'}-\lambda)})^{-1}}{1 + e^{\alpha(\cos\theta_{ii'}-\lambda)}}",
+    }
+    presets = {"paper": Preset({"threshold": 1.0}, "Wang et al. (2019): λ = 1, α = 2, β = 50, with mining")}
+    table_order = 27
+
+    def summary(self, negatives: Negatives) -> Array:
+        """``log Σ_k exp(β S_ik) - βλ``."""
+        return negatives.log_sum_exp(1 / self.beta) - self.beta * self.threshold
+
+    def value(self, positive: PairSimilarity, negatives: Negatives) -> Array:
+        """``-log σ(α(p - λ))/α - log σ(-summary)/β``."""
+        return (
+            -log_sigmoid(self.alpha * (positive.cosine - self.threshold)) / self.alpha
+            - log_sigmoid(-self.summary(negatives)) / self.beta
+        )
+
+    def dissipation(self, positive: PairSimilarity, summary: Array) -> Array:
+        """``σ(summary)``: the gate of the push."""
+        return sigmoid(summary) + array_namespace(summary).zeros_like(positive.chord)
+
+    def weight(self, negatives: Negatives) -> Array:
+        """``softmax_j(β S_ij)`` over the negatives."""
+        return negatives.softmax(1 / self.beta)
+
+    def ratio(self, positive: PairSimilarity, summary: Array) -> Array:
+        """``σ(-α(p - λ))`` over the gate of the push."""
+        return divide(sigmoid(-self.alpha * (positive.cosine - self.threshold)), sigmoid(summary))
+
+    def components(self, positive: PairSimilarity, negatives: Negatives) -> Components:
+        """The pull is ``σ(-α(p - λ))``, also where the push is too small to divide by."""
+        pull = sigmoid(-self.alpha * (positive.cosine - self.threshold))
+        return dataclasses.replace(super().components(positive, negatives), given_pull=pull)
+
+    def exact_gate(self) -> SoftGate:
+        """Soft, at a fixed logit."""
+        fixed = self.beta * self.threshold
+        return SoftGate(
+            CosineLogit(1 / self.beta),
+            lambda angle: np.full_like(angle, fixed),
+            scale=1 / self.beta,
+            lowest=min(-self.beta, fixed),
+            highest=max(self.beta, fixed),
+        )

@@ -1,0 +1,101 @@
+"""What the debiased and the hard-negative contrastive loss share: an estimate of the negatives' mass."""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+import math
+from typing import Any, NamedTuple
+
+from array_api_compat import array_namespace
+
+from gradlab.arrays import Array, log_sigmoid, sigmoid
+from gradlab.errors import GradlabError
+from gradlab.geometry.similarity import Negatives, PairSimilarity
+from gradlab.losses.base import PairLoss
+from gradlab.losses.components import Components
+from gradlab.settings.declaration import parameter
+
+
+class Mass(NamedTuple):
+    """What these losses take from the negatives of an anchor, (...,) each.
+
+    Attributes:
+        log: ``log M``, of the (reweighted) sum of ``e^{S_ik/τ}``.
+        count: K, the number of negatives.
+    """
+
+    log: Array
+    count: Array
+
+
+@dataclasses.dataclass(frozen=True)
+class ReweightedLoss(PairLoss):
+    """``L_i = -log σ(p/τ - log N_g)``, ``N_g = max((M - K τ⁺ e^{p/τ})/(1 - τ⁺), K e^{-1/τ})``.
+
+    τ⁺ is the probability that a negative is a positive in truth, whose mass is taken off. What remains is clamped at the
+    least that K true negatives can have; there the negatives do not push but the positive still pulls, with the dissipation 0.
+    """
+
+    temperature: float = parameter(0.5, "softmax temperature τ", rule="positive")
+    prior: float = parameter(
+        0.0, "probability τ⁺ of a false negative, below 1; 0 takes nothing off", rule="non-negative"
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.prior >= 1:
+            raise GradlabError(f"prior must be at least 0 and below 1, not {self.prior!r}")
+
+    @abc.abstractmethod
+    def log_mass(self, negatives: Negatives) -> Array:
+        """``log M``, (...,)."""
+
+    def summary(self, negatives: Negatives) -> Any:
+        """The mass of the negatives, and their number."""
+        xp = array_namespace(negatives.cosine)
+        mass = self.log_mass(negatives)
+        counted = xp.astype(~xp.isinf(negatives.cosine), mass.dtype)
+        return Mass(mass, xp.sum(counted, axis=-1))
+
+    def value(self, positive: PairSimilarity, negatives: Negatives) -> Array:
+        """``log(1 + N_g e^{-p/τ})``."""
+        free, clamped, is_free = self._log_ratios(positive, self.summary(negatives))
+        return -log_sigmoid(-array_namespace(free).where(is_free, free, clamped))
+
+    def dissipation(self, positive: PairSimilarity, summary: Any) -> Array:
+        """``(N_g + c e^{p/τ})/(N_g + e^{p/τ})``, ``c = K τ⁺/(1 - τ⁺)``; 0 where clamped."""
+        free, _, is_free = self._log_ratios(positive, summary)
+        excess = summary.count * (self.prior / (1 - self.prior))
+        xp = array_namespace(free)
+        return xp.where(is_free, sigmoid(free) + excess * sigmoid(-free), xp.zeros_like(free))
+
+    def ratio(self, positive: PairSimilarity, summary: Any) -> Array:
+        """1; infinite where clamped."""
+        _, _, is_free = self._log_ratios(positive, summary)
+        xp = array_namespace(summary.log)
+        one = xp.ones_like(positive.chord) + xp.zeros_like(summary.log)
+        return xp.where(is_free, one, xp.inf * one)
+
+    def components(self, positive: PairSimilarity, negatives: Negatives) -> Components:
+        """The pull is ``N_g/(N_g + e^{p/τ})/τ`` where clamped."""
+        summary = self.summary(negatives)
+        dissipation, weight = self.dissipation(positive, summary), self.weight(negatives)
+        _, clamped, is_free = self._log_ratios(positive, summary)
+        xp = array_namespace(weight)
+        pull = xp.where(is_free, dissipation, sigmoid(clamped)) / self.temperature
+        positive_weight = self.ratio(positive, summary) / self.temperature
+        return Components(dissipation, weight, positive_weight, given_pull=pull)
+
+    def _log_ratios(self, positive: PairSimilarity, summary: Any) -> tuple[Array, Array, Array]:
+        """``log(N_g e^{-p/τ})`` without and with the clamp, and where the first one counts, (...,) each."""
+        xp = array_namespace(summary.log)
+        gap = summary.log - positive.cosine / self.temperature
+        clamped = xp.log(summary.count) - positive.antichord * positive.antichord / (2 * self.temperature)
+        if self.prior == 0:  # every mass reaches the clamp
+            return gap, clamped, xp.ones_like(gap) > 0
+        taken = xp.log(summary.count) + math.log(self.prior) - gap
+        left = taken < 0
+        rest = xp.log(-xp.expm1(xp.where(left, taken, -xp.ones_like(taken))))
+        free = gap + rest - math.log1p(-self.prior)
+        return free, clamped, left & (free > clamped)

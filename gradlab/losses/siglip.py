@@ -1,0 +1,104 @@
+"""The sigmoid loss of SigLIP."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+from array_api_compat import array_namespace
+
+from gradlab.arrays import Array, log_sigmoid, logsumexp, sigmoid, softmax
+from gradlab.geometry.similarity import Negatives, PairSimilarity
+from gradlab.losses.base import PairLoss, Preset
+from gradlab.losses.components import Components
+from gradlab.losses.gates import SumGate
+from gradlab.losses.registry import register
+from gradlab.settings.declaration import parameter
+
+
+@register("siglip")
+@dataclasses.dataclass(frozen=True)
+class SigLIP(PairLoss):
+    """Sigmoid loss (Zhai et al. 2023, Algorithm 1): each pair is a two-class problem of its own, no softmax.
+
+    The dissipation is the probability of being taken for a pair, summed over the negatives, between 0 and K; it does
+    not depend on the positive, nor the pull on the negatives. So it is a sum where the paradigm has a gate of the
+    whole anchor, and the ratio, set by the bias, has no bounds: at the published start (t = 1/τ = 10, b = -10)
+    nothing pushes and everything pulls.
+
+    ``learnable`` trains temperature and bias with the encoder, as published (`gradlab.learnable`); the settings are where they
+    start. An anchor that has no negative keeps its pull.
+    """
+
+    temperature: float = parameter(0.1, "temperature τ; the paper's t is 1/τ", rule="positive")
+    bias: float = parameter(-10.0, "bias b of the logits")
+    learnable: bool = parameter(True, "whether training also learns temperature and bias")
+
+    title = "SigLIP"
+    paper = "Zhai et al. (2023)"
+    bibtex = """
+@inproceedings{zhai2023sigmoid,
+    title = {Sigmoid Loss for Language Image Pre-Training},
+    author = {Zhai, Xiaohua and Mustafa, Basil and Kolesnikov, Alexander and Beyer, Lucas},
+    booktitle = {Proceedings of the IEEE/CVF International Conference on Computer Vision},
+    year = {2023},
+}
+"""
+    formula = "-log σ(cos θ_ii'/τ + b) - Σ_k log σ(-cos θ_ik'/τ - b)"
+    latex = {
+        "gradient_dissipation": r"\sum_{k\neq i}\sigma(\cos\theta_{ik'}/\tau + b)",
+        "weight": r"\frac{\sigma(\cos\theta_{ij'}/\tau + b)}{\tau\sum_{k\neq i}\sigma(\cos\theta_{ik'}/\tau + b)}",
+        "ratio": r"\frac{\sigma(-\cos\theta_{ii'}/\tau - b)}{\sum_{k\neq i}\sigma(\cos\theta_{ik'}/\tau + b)}",
+    }
+    presets = {"fixed": Preset({"learnable": False}, "the published start, temperature and bias held")}
+    table_order = 23
+
+    @property
+    def learned(self) -> tuple[str, ...]:
+        """Temperature and bias, if they are learnable."""
+        return ("temperature", "bias") if self.learnable else ()
+
+    def summary(self, negatives: Negatives) -> Array:
+        """``log Σ_k σ(S_ik/τ + b)``, (...,); -inf where there is no negative."""
+        return logsumexp(self._log_pushes(negatives))
+
+    def value(self, positive: PairSimilarity, negatives: Negatives) -> Array:
+        """``-log σ(p/τ + b) - Σ_k log σ(-S_ik/τ - b)``."""
+        pushed = log_sigmoid(-self._logits(negatives.finite_cosine))
+        xp = array_namespace(pushed)
+        pushed = xp.where(xp.isinf(negatives.cosine), xp.zeros_like(pushed), pushed)
+        return -log_sigmoid(self._logits(positive.cosine)) - xp.sum(pushed, axis=-1)
+
+    def dissipation(self, positive: PairSimilarity, summary: Array) -> Array:
+        """``Σ_k σ(S_ik/τ + b)``."""
+        xp = array_namespace(summary)
+        return xp.exp(summary) + xp.zeros_like(positive.chord)
+
+    def weight(self, negatives: Negatives) -> Array:
+        """The share in that sum, over τ."""
+        return softmax(self._log_pushes(negatives)) / self.temperature
+
+    def ratio(self, positive: PairSimilarity, summary: Array) -> Array:
+        """``σ(-p/τ - b)/Σ_k σ(S_ik/τ + b)``; infinite where the push is too small to divide by."""
+        xp = array_namespace(summary)
+        with np.errstate(over="ignore"):
+            return xp.exp(log_sigmoid(-self._logits(positive.cosine)) - summary)
+
+    def components(self, positive: PairSimilarity, negatives: Negatives) -> Components:
+        """The pull is ``σ(-p/τ - b)/τ``, also where the push is too small to divide by."""
+        pull = sigmoid(-self._logits(positive.cosine)) / self.temperature
+        return dataclasses.replace(super().components(positive, negatives), given_pull=pull)
+
+    def exact_gate(self) -> SumGate:
+        """One sigmoid a negative."""
+        return SumGate(lambda angle: np.exp(log_sigmoid(self._logits(np.cos(angle)))), scale=self.temperature)
+
+    def _logits(self, cosine: Array) -> Array:
+        return cosine / self.temperature + self.bias
+
+    def _log_pushes(self, negatives: Negatives) -> Array:
+        """``log σ(S_ik/τ + b)``, (..., K); -inf in masked columns."""
+        pushes = log_sigmoid(self._logits(negatives.finite_cosine))
+        return array_namespace(pushes).where(
+            array_namespace(pushes).isinf(negatives.cosine), negatives.cosine, pushes
+        )

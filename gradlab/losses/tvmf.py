@@ -1,0 +1,51 @@
+"""InfoNCE with the heavy-tailed t-vMF similarity."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from gradlab.arrays import Array
+from gradlab.losses.registry import register
+from gradlab.losses.softmax_family import LinkLoss
+from gradlab.settings.declaration import parameter
+
+
+@register("tvmf")
+@dataclasses.dataclass(frozen=True)
+class TVMF(LinkLoss):
+    """InfoNCE with the t-vMF similarity (Kobayashi 2021), a von Mises-Fisher density with a Student tail.
+
+    ``φ(s) = ((1 + s)/(1 + κ(1 - s)) - 1)/τ`` is steep near s = 1 and flat elsewhere: κ = 0 is InfoNCE (von Mises-Fisher),
+    a larger κ leaves distant negatives alone and pulls on near positives. Published for the classes of a
+    classifier; here the other sentences are the classes, and the defaults are no published ones.
+    """
+
+    temperature: float = parameter(0.05, "softmax temperature τ", rule="positive")
+    concentration: float = parameter(4.0, "concentration κ of the similarity", rule="non-negative")
+
+    title = "t-vMF"
+    paper = "Kobayashi (2021)"
+    bibtex = """
+@inproceedings{kobayashi2021tvmf,
+    title = {t-{vMF} Similarity for Regularizing Intra-Class Feature Distribution},
+    author = {Kobayashi, Takumi},
+    booktitle = {Proceedings of the IEEE/CVF Conference on Computer Vision and Pattern Recognition},
+    year = {2021},
+}
+"""
+    formula = "-log σ(φ(cos θ_ii') - log Σ_k exp φ(cos θ_ik')), φ(s) = ((1 + s)/(1 + κ(1 - s)) - 1)/τ"
+    latex = {
+        "gradient_dissipation": r"\left(1 + \frac{e^{\phi(\cos\theta_{ii'})}}{\sum_{k\neq i} e^{\phi(\cos\theta_{ik'})}}\right)^{-1}",
+        "weight": r"\frac{e^{\phi(\cos\theta_{ij'})}}{\sum_{k\neq i} e^{\phi(\cos\theta_{ik'})}}\,\frac{1+2\kappa}{\tau(1+\kappa(1-\cos\theta_{ij'}))^2}",
+        "ratio": r"\frac{1+2\kappa}{\tau(1+\kappa(1-\cos\theta_{ii'}))^2\,\sum_{j\neq i} W_{ij}}",
+    }
+    table_order = 30
+
+    def link(self, cosine: Array) -> Array:
+        """``((1 + s)/(1 + κ(1 - s)) - 1)/τ``."""
+        return ((1 + cosine) / (1 + self.concentration * (1 - cosine)) - 1) / self.temperature
+
+    def slope(self, cosine: Array) -> Array:
+        """``(1 + 2κ)/(τ(1 + κ(1 - s))²)``."""
+        spread = 1 + self.concentration * (1 - cosine)
+        return (1 + 2 * self.concentration) / self.temperature / (spread * spread)
