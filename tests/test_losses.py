@@ -5,6 +5,10 @@ from __future__ import annotations
 import dataclasses
 import math
 import pickle
+import re
+import sys
+import types
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -293,33 +297,21 @@ def test_a_queue_is_more_sentences_whose_views_coincide(name: str) -> None:
     )
 
 
-def test_a_new_loss_is_one_class() -> None:
-    """The example of the README: registered, it is simulated and verified like the others."""
+def test_a_new_loss_is_one_file() -> None:
+    """The example of the README as it stands there: registered, it is simulated and verified like the others."""
     from gradlab.losses import registry
-    from gradlab.losses.softmax_family import SoftmaxLoss
-    from gradlab.settings.declaration import parameter
 
+    readme = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+    (source,) = re.findall(r"nothing else needs an edit:\n\n```python\n(.*?)```", readme, re.DOTALL)
+    module = sys.modules["quadratic"] = types.ModuleType("quadratic")
     try:
-
-        @gradlab.register("cosface")
-        @dataclasses.dataclass(frozen=True)
-        class CosFace(SoftmaxLoss):
-            """InfoNCE with a margin between cosines."""
-
-            margin: float = parameter(0.1, "margin subtracted from the positive's cosine")
-            title = "CosFace"
-
-            def positive_logit(self, positive):
-                return (positive.cosine - self.margin) / self.temperature
-
-            def ratio(self, positive, summary):
-                return (
-                    torch.ones_like(summary) if isinstance(summary, torch.Tensor) else np.ones_like(summary)
-                )
-
-        assert all(check.passed for check in gradlab.verify("cosface"))
-        result = gradlab.simulate("cosface", grid=3, batches=50)
-        assert result.engine == "monte_carlo"
+        exec(compile(source, "quadratic.py", "exec"), vars(module))
+        assert all(check.passed for check in gradlab.verify("quadratic"))
+        result = gradlab.simulate("quadratic", grid=3)
+        assert result.engine == "exact"
         assert result.value[2, 0] > 0.99 > 0.01 > result.value[0, 2]
+        sampled = gradlab.simulate("quadratic", grid=3, engine="monte_carlo", seed=1)
+        assert np.abs(sampled.value - result.value).max() < 5 * sampled.standard_error.max() < 0.05
     finally:
-        registry._registry.classes.pop("cosface", None)
+        registry._registry.classes.pop("quadratic", None)
+        del sys.modules["quadratic"]

@@ -17,10 +17,10 @@ from gradlab.losses.softmax_family import LinkLoss
 class Arctanh(LinkLoss):
     """Temperature-free contrastive loss (Kim and Kim 2025): the logits ``2 artanh(s) = log((1+s)/(1-s))`` span all numbers.
 
-    At the ends the logits are infinite. The positive is measured by its chords, so a pair that coincides has the
-    value 0 and no gradient; one that is opposite has an infinite value. Negatives come from one matrix
-    product: a cosine that rounding brings to ±1 or beyond counts as the nearest number within, with the weight 0,
-    as such a vector has no direction away from the anchor; short of that, ``1 - s`` is known to the rounding of ``s``.
+    At the ends the logits are infinite. A negative whose cosine is rounded to ±1 or beyond counts as if it were the nearest
+    number within, with the weight 0, as such a vector has no direction away from the anchor; short of
+    that, ``1 - s`` is known to the rounding of ``s``. The positive is measured by its chords; a pair that coincides has
+    the value 0, an opposite one is treated as such a negative, and neither has a gradient.
     """
 
     title = "arctanh"
@@ -61,14 +61,15 @@ class Arctanh(LinkLoss):
         return xp.where(inside, 2 / ((1 - s) * (1 + s)), xp.zeros_like(cosine))
 
     def positive_logit(self, positive: PairSimilarity) -> Array:
-        """``2 log(|h + h'|/|h - h'|)``, infinite, and without a derivative, where one of them is 0."""
+        """``2 log(|h + h'|/|h - h'|)``; infinite where the pair coincides, and the least number there is where it is opposite."""
         xp = array_namespace(positive.chord)
         one = xp.ones_like(positive.chord)
         apart, near = positive.chord > 0, positive.antichord > 0
         logit = 2 * (
             xp.log(xp.where(near, positive.antichord, one)) - xp.log(xp.where(apart, positive.chord, one))
         )
-        return xp.where(apart, xp.where(near, logit, -xp.inf * one), xp.inf * one)
+        opposite = self.link(-one)
+        return xp.where(apart, xp.where(near, logit, opposite), xp.inf * one)
 
     def positive_slope(self, positive: PairSimilarity) -> Array:
         """``2/sin²θ``; 0 where the pair coincides or is opposite."""

@@ -22,7 +22,7 @@ class Debiased(ReweightedLoss):
     denominator, K = 2N - 2.
     """
 
-    prior: float = parameter(0.1, "probability τ⁺ of a false negative, below 1", rule="non-negative")
+    prior: float = parameter(0.1, "probability τ⁺ of a false negative", at_least=0, below=1)
 
     title = "Debiased"
     paper = "Chuang et al. (2020)"
@@ -36,7 +36,7 @@ class Debiased(ReweightedLoss):
 """
     formula = "log(1 + N exp(-cos θ_ii'/τ)), N = max((Σ_k exp(cos θ_ik'/τ) - K τ⁺ exp(cos θ_ii'/τ))/(1 - τ⁺), K exp(-1/τ))"
     latex = {
-        "gradient_dissipation": r"\frac{N_g + \frac{K\tau^+}{1-\tau^+} e^{\cos\theta_{ii'}/\tau}}{N_g + e^{\cos\theta_{ii'}/\tau}}\;\mathbb{1}\{N_g > K e^{-1/\tau}\}",
+        "gradient_dissipation": r"\frac{N_g + \frac{K\tau^+}{1-\tau^+} e^{\cos\theta_{ii'}/\tau}}{N_g + e^{\cos\theta_{ii'}/\tau}}\,\mathbb{1}\{N_g > K e^{-1/\tau}\}",
         "weight": r"\frac{e^{\cos\theta_{ij'}/\tau}}{\tau\sum_{k\neq i} e^{\cos\theta_{ik'}/\tau}}",
         "ratio": "1",
     }

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, log_sigmoid, sigmoid
-from gradlab.errors import GradlabError
 from gradlab.geometry.similarity import Negatives, PairSimilarity
 from gradlab.losses.base import PairLoss
 from gradlab.losses.components import Components
@@ -39,13 +38,8 @@ class ReweightedLoss(PairLoss):
 
     temperature: float = parameter(0.5, "softmax temperature τ", rule="positive")
     prior: float = parameter(
-        0.0, "probability τ⁺ of a false negative, below 1; 0 takes nothing off", rule="non-negative"
+        0.0, "probability τ⁺ of a false negative; 0 takes nothing off", at_least=0, below=1
     )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.prior >= 1:
-            raise GradlabError(f"prior must be at least 0 and below 1, not {self.prior!r}")
 
     @abc.abstractmethod
     def log_mass(self, negatives: Negatives) -> Array:
