@@ -59,6 +59,11 @@ class DHEL(BatchLoss):
     }
     table_order = 22
 
+    @property
+    def moves_positives(self) -> str:
+        """Like anchors where both views have an energy, else by their pull alone."""
+        return "mirror" if self.terms == "both" else "pull"
+
     def value(self, views: Views) -> Array:
         """``LSE_i - p_i/τ`` within the anchors' view, (N,), and the energy of the positives' view where it is wanted."""
         value = views.same_view.log_sum_exp(self.temperature)
