@@ -109,7 +109,7 @@ def _coefficients(loss: Loss, views: Views) -> np.ndarray | None:
             components = loss.components_of(views)
             dissipation = components.gradient_dissipation
             negatives = dissipation[:, None] * components.weight
-            positive = dissipation * components.positive_weight
+            positive = components.pull
     except (GradlabError, ValueError):
         return None
     if positive.ndim != 1 or not (np.isfinite(negatives).all() and np.isfinite(positive).all()):
@@ -140,9 +140,13 @@ def _fit(name: str, views: Views, target: np.ndarray, active: np.ndarray) -> Mat
             loss = dataclasses.replace(loss, **{field: _inside(getattr(loss, field), interval)})
             undetermined[field] = interval
     smooth = [field for field in _hyperparameters(loss) if field not in undetermined]
+    # What sits on a limit of its range, as a part that is switched off, is moved only if the rest does not suffice.
+    limits = {field.name: field.metadata.get("limits", {}).values() for field in dataclasses.fields(loss)}
+    inside = [field for field in smooth if getattr(loss, field) not in limits[field]]
     best = _compare(loss, views, target)
-    if best[1] > SAME and smooth:
-        loss, best = _least_squares(loss, smooth, views, target, best)
+    for fields in [inside] if inside == smooth else [inside, smooth]:
+        if best[1] > SAME and fields:
+            loss, best = _least_squares(loss, fields, views, target, best)
     return Match(loss, best[0], best[1], undetermined)
 
 
