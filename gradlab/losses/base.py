@@ -284,6 +284,7 @@ class PairLoss(Loss):
             gradient_dissipation=_where_not(alone, found.gradient_dissipation),
             weight=_where_not(alone[:, None], found.weight),
             positive_weight=_where_not(alone, found.positive_weight),
+            given_pull=None if found.given_pull is None else _where_not(alone, found.given_pull),
         )
 
     def _negatives(self, views: Views) -> tuple[Negatives, Array | None]:

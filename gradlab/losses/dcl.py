@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import ClassVar
 
 from array_api_compat import array_namespace
 
@@ -21,10 +22,12 @@ class DCL(PairLoss):
 
     So nothing dissipates: an anchor is pulled and pushed with the same force however well it is placed. The value is not
     bounded from below. As published it has both directions, ``symmetric(dcl)``, and the negatives of both views in
-    one denominator. An anchor that has no negative (all columns masked) has neither push nor pull, and the value 0.
+    one denominator.
     """
 
     temperature: float = parameter(0.1, "softmax temperature τ", rule="positive")
+
+    takes_hardness: ClassVar[bool] = True
 
     title = "DCL"
     paper = "Yeh et al. (2022)"
@@ -45,21 +48,16 @@ class DCL(PairLoss):
     table_order = 21
 
     def summary(self, negatives: Negatives) -> Array:
-        """``LSE_i = log Σ_k exp(S_ik/τ)``, -inf where there is no negative."""
+        """``LSE_i = log Σ_k exp(S_ik/τ)``."""
         return negatives.log_sum_exp(self.temperature)
 
     def value(self, positive: PairSimilarity, negatives: Negatives) -> Array:
         """``LSE_i - p_i/τ``."""
-        summary = self.summary(negatives)
-        xp = array_namespace(summary)
-        value = summary - positive.cosine / self.temperature
-        return xp.where(xp.isinf(summary), xp.zeros_like(value), value)
+        return self.summary(negatives) - positive.cosine / self.temperature
 
     def dissipation(self, positive: PairSimilarity, summary: Array) -> Array:
-        """1; 0 where there is no negative."""
-        xp = array_namespace(summary)
-        shape = xp.zeros_like(positive.chord) + xp.zeros_like(summary)
-        return xp.where(xp.isinf(summary), shape, xp.ones_like(shape))
+        """1."""
+        return array_namespace(summary).ones_like(positive.chord + summary)
 
     def weight(self, negatives: Negatives) -> Array:
         """``softmax_j(S_ij/τ)/τ`` over the negatives."""

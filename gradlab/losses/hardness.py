@@ -9,7 +9,7 @@ from gradlab.geometry.candidates import Hardness as Addition
 from gradlab.geometry.views import Views
 from gradlab.losses.base import PairLoss
 from gradlab.losses.combinator import OtherCandidates
-from gradlab.losses.gates import SoftGate
+from gradlab.losses.gates import ConstantGate, CosineLogit, ExactGate, SoftGate
 from gradlab.losses.registry import loss_class, loss_names, register
 from gradlab.settings.declaration import parameter
 
@@ -50,11 +50,16 @@ class Hardness(OtherCandidates):
             return views
         return views.with_candidates(hardness=(*views.candidates.hardness, Addition(self.alpha, self.on)))
 
-    def exact_gate(self) -> SoftGate | None:
-        """The loss's, its negatives at the temperature ``1/(1/τ + α)``."""
+    def exact_gate(self) -> ExactGate | None:
+        """The loss's, its negatives at the temperature ``1/(1/τ + α)``; a constant one stays."""
         gate = self.loss.exact_gate()
-        if not isinstance(gate, SoftGate) or self.on == "hard":
+        if isinstance(gate, ConstantGate):
+            return gate
+        logit = getattr(gate, "negative_logit", None)
+        if not isinstance(gate, SoftGate) or not isinstance(logit, CosineLogit) or self.on == "hard":
             return None
-        temperature = 1 / (1 / gate.temperature + self.alpha)
-        cosine, factor = gate.positive_cosine, temperature / gate.temperature
-        return SoftGate(temperature, lambda angle: factor * cosine(angle))
+        hardened = CosineLogit(1 / (1 / logit.temperature + self.alpha))
+        t = hardened.temperature
+        return dataclasses.replace(
+            gate, negative_logit=hardened, scale=min(gate.scale, t), highest=max(gate.highest, 1 / t)
+        )

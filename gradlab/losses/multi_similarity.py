@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import ClassVar
 
 import numpy as np
 from array_api_compat import array_namespace
 
-from gradlab.arrays import Array, divide, log_sigmoid, sigmoid
+from gradlab.arrays import Array, divide, finite, log_sigmoid, sigmoid
 from gradlab.geometry.similarity import Negatives, PairSimilarity
 from gradlab.losses.base import PairLoss, Preset
 from gradlab.losses.components import Components
@@ -28,6 +29,8 @@ class MultiSimilarity(PairLoss):
     alpha: float = parameter(2.0, "sharpness α of the positive's gate", rule="positive")
     beta: float = parameter(50.0, "sharpness β of the negatives' gate", rule="positive")
     threshold: float = parameter(0.5, "cosine λ at which both gates are half open for one pair")
+
+    pulls_alone: ClassVar[bool] = True
 
     title = "Multi-similarity"
     paper = "Wang et al. (2019)"
@@ -65,7 +68,7 @@ class MultiSimilarity(PairLoss):
 
     def weight(self, negatives: Negatives) -> Array:
         """``softmax_j(β S_ij)`` over the negatives."""
-        return negatives.softmax(1 / self.beta)
+        return finite(negatives.softmax(1 / self.beta))
 
     def ratio(self, positive: PairSimilarity, summary: Array) -> Array:
         """``σ(-α(p - λ))`` over the gate of the push."""

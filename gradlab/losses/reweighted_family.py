@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-import math
 from typing import Any, NamedTuple
 
+import numpy as np
 from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, log_sigmoid, sigmoid
@@ -86,10 +86,11 @@ class ReweightedLoss(PairLoss):
         xp = array_namespace(summary.log)
         gap = summary.log - positive.cosine / self.temperature
         clamped = xp.log(summary.count) - positive.antichord * positive.antichord / (2 * self.temperature)
-        if self.prior == 0:  # every mass reaches the clamp
-            return gap, clamped, xp.ones_like(gap) > 0
-        taken = xp.log(summary.count) + math.log(self.prior) - gap
+        prior = xp.full_like(gap, self.prior)
+        with np.errstate(divide="ignore"):  # log 0 = -inf is the intended limit: nothing is taken off
+            taken = xp.log(summary.count * prior) - gap
         left = taken < 0
         rest = xp.log(-xp.expm1(xp.where(left, taken, -xp.ones_like(taken))))
-        free = gap + rest - math.log1p(-self.prior)
-        return free, clamped, left & (free > clamped)
+        free = gap + rest - xp.log1p(-prior)
+        # A mass of which nothing is taken off reaches the clamp, but for rounding.
+        return free, clamped, left & ((free > clamped) | (prior == 0))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import ClassVar
 
 import numpy as np
 from array_api_compat import array_namespace
 
-from gradlab.arrays import Array, log_sigmoid, logsumexp, sigmoid, softmax
+from gradlab.arrays import Array, finite, log_sigmoid, logsumexp, sigmoid, softmax
 from gradlab.geometry.similarity import Negatives, PairSimilarity
 from gradlab.losses.base import PairLoss, Preset
 from gradlab.losses.components import Components
@@ -33,6 +34,8 @@ class SigLIP(PairLoss):
     temperature: float = parameter(0.1, "temperature τ; the paper's t is 1/τ", rule="positive")
     bias: float = parameter(-10.0, "bias b of the logits")
     learnable: bool = parameter(True, "whether training also learns temperature and bias")
+
+    pulls_alone: ClassVar[bool] = True
 
     title = "SigLIP"
     paper = "Zhai et al. (2023)"
@@ -76,7 +79,7 @@ class SigLIP(PairLoss):
 
     def weight(self, negatives: Negatives) -> Array:
         """The share in that sum, over τ."""
-        return softmax(self._log_pushes(negatives)) / self.temperature
+        return finite(softmax(self._log_pushes(negatives))) / self.temperature
 
     def ratio(self, positive: PairSimilarity, summary: Array) -> Array:
         """``σ(-p/τ - b)/Σ_k σ(S_ik/τ + b)``; infinite where the push is too small to divide by."""
