@@ -100,7 +100,7 @@ def test_the_numbers_are_those_of_the_run(watched):
         assert [point[0] for point in series["points"]] == list(expected.index)
         assert [point[2] for point in series["points"]] == [short(value) for value in expected]
     words = " ".join(page.words)
-    assert "stsb_dev: best 0.751 at step 6" in words
+    assert "STS-B dev: best 0.751 at step 6" in words
     assert "arccon" in words
     assert f"{short(frame['effective_rank'].iloc[0])} to" in words
 

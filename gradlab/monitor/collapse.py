@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gradlab.monitor.finding import PERSISTENT, Finding, persists
-from gradlab.monitor.history import DIAGNOSTICS, EVALUATION, History
+from gradlab.monitor.history import DIAGNOSTICS, History
 
 COLLAPSE, HARM = "collapse", "training hurts"
 # Different sentences with this mean cosine are one point; records after which embeddings that came as one are to have
@@ -80,7 +80,7 @@ def ruined(scores: Mapping[int, float]) -> Finding | None:
     """The score on STS-B dev has fallen far below the one before training, twice in a row (MoCoSE, A.2, judges by this).
 
     Args:
-        scores: step -> Spearman's correlation; step 0 is before training.
+        scores: step -> Spearman's correlation, NaN of constant embeddings; step 0 is before training.
     """
     if 0 not in scores or not scores[0] > 0:
         return None
@@ -95,11 +95,6 @@ def ruined(scores: Mapping[int, float]) -> Finding | None:
                 ADVICE,
             )
     return None
-
-
-def scores_of(history: History) -> dict[int, float]:
-    """The scores on STS-B dev by step."""
-    return dict(zip(*history.series(EVALUATION, "stsb_dev"), strict=True))
 
 
 def explained(finding: Finding, config: Mapping[str, Any] | None) -> Finding:

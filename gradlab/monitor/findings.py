@@ -12,14 +12,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gradlab.monitor.collapse import explained, indistinct, one_point, ruined, scores_of
+from gradlab.monitor.collapse import explained, indistinct, one_point, ruined
 from gradlab.monitor.finding import PERSISTENT, Finding, persists
-from gradlab.monitor.history import DIAGNOSTICS, History
+from gradlab.monitor.history import DIAGNOSTICS, EVALUATION, History
+from gradlab.monitor.scores import FALL, scores_of
 
 # Dissipation so small that no anchor learns; within which part of the run (or how many records) that is early.
 NOTHING, EARLY, EARLY_RECORDS = 1e-4, 0.1, 10
 # The hardest negative counts less than this many times the average one, although embeddings are this far apart.
 NEAR_UNIFORM, APART = 2.5, 0.9
+FALLEN = "score fell"
 # Among fewer negatives the hardest has a large share whatever the temperature.
 ENOUGH = 8
 # Share of triples whose ratio satisfies the lemma; a positive this close leaves nothing to come closer to.
@@ -52,7 +54,8 @@ def findings(history: History, config: Mapping[str, Any] | None = None) -> list[
     """
     checks = [check.find for check in CHECKS] + ([indistinct] if config is not None else [])
     found = [check(history, group) for group in _groups(history) for check in checks]
-    found.append(ruined(scores_of(history)))
+    stsb_dev = dict(zip(*history.series(EVALUATION, "stsb_dev"), strict=True))
+    found.append(ruined(stsb_dev) or fallen(history, kept=config is not None))
     unique: dict[str, Finding] = {}
     for finding in sorted(filter(None, found), key=lambda one: one.step):
         unique.setdefault(finding.name, finding)
@@ -65,7 +68,44 @@ def judged(history: History) -> list[str]:
     def known(group: str, check: Check) -> bool:
         return all(any(map(math.isfinite, history.series(group, name)[1])) for name in check.needs)
 
-    return [check.subject for check in CHECKS if any(known(group, check) for group in _groups(history))]
+    subjects = [check.subject for check in CHECKS if any(known(group, check) for group in _groups(history))]
+    return subjects + (
+        ["score"] if any(score.is_correlation and score.last for score in scores_of(history)) else []
+    )
+
+
+def fallen(history: History, kept: bool = False) -> Finding | None:
+    """At the end of the run a correlation is below its best by more than `FALL`.
+
+    Where the planned length is not known, and so the end is not, it takes several evaluations in a row.
+
+    Args:
+        history: what was recorded.
+        kept: whether the best encoder was kept, as `gradlab train` does.
+    """
+    for score in scores_of(history):
+        best, last = score.best, score.last
+        if not score.is_correlation or best is None or last is None or last[1] >= best[1] - FALL:
+            continue
+        steps = [step for step, _ in score.points]
+        to_come = last[0] + (last[0] - steps[-2]) <= (history.total_steps or 0)
+        low = [not value >= best[1] - FALL for _, value in score.points[-PERSISTENT:]]
+        if to_come or (history.total_steps is None and sum(low) < PERSISTENT):
+            continue
+        advice = (
+            f"The encoder of step {best[0]} is kept, in the folder best; to end there, train for fewer steps or at a lower learning rate."
+            if kept
+            else f"Use the encoder of about step {best[0]}; to end there, train for fewer steps or at a lower learning rate."
+        )
+        return Finding(
+            FALLEN,
+            last[0],
+            f"{score.title} was best at step {best[0]} ({best[1]:.3f}) and has fallen since, to {last[1]:.3f}."
+            if math.isfinite(last[1])
+            else f"{score.title} was best at step {best[0]} ({best[1]:.3f}); the embeddings have become constant since.",
+            advice,
+        )
+    return None
 
 
 def nothing_to_learn(history: History, group: str) -> Finding | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -66,6 +66,38 @@ class Recording:
         return list(self.manifest.get("watch", {}).get("notes", []))
 
 
+def read_recordings(places: Iterable[str | Path]) -> list[Recording]:
+    """Read several runs.
+
+    Args:
+        places: what :func:`read_recording` takes, or folders with runs in them, such as that of a sweep.
+
+    Returns:
+        each run once; those of a folder by name, without the ones that have measured nothing yet.
+
+    Raises:
+        GradlabError: as :func:`read_recording`; a folder without any run.
+    """
+    found: dict[Path, Recording] = {}
+    for place in map(Path, places):
+        inside = [] if _recorded(place) is not None else _runs_in(place)
+        read = [read_recording(folder) for folder in inside] or [read_recording(place)]
+        found |= {run.folder.resolve(): run for run in read}
+    return list(found.values())
+
+
+def _recorded(folder: Path) -> Path | None:
+    """Where the metrics file of a run's folder lies, or of the output folder of a watched trainer."""
+    return next((f for f in (folder, folder / WATCHED) if (f / METRICS).is_file()), None)
+
+
+def _runs_in(folder: Path) -> list[Path]:
+    """Folders of runs with a measurement below ``folder``, or below its folder ``runs``."""
+    places = [*folder.glob("*/"), *folder.glob("runs/*/")]
+    recorded = [(place, file) for place in sorted(places) if (file := _recorded(place)) is not None]
+    return [place for place, file in recorded if len((file / METRICS).read_bytes().splitlines()) > 1]
+
+
 def read_recording(place: str | Path) -> Recording:
     """Read a run.
 
@@ -79,7 +111,7 @@ def read_recording(place: str | Path) -> Recording:
     if not place.exists():
         raise GradlabError(f"there is no {str(place)!r}; give the folder of a run, which holds a {METRICS}")
     if place.is_dir():
-        folder = next((f for f in (place, place / WATCHED) if (f / METRICS).is_file()), None)
+        folder = _recorded(place)
         if folder is None:
             raise GradlabError(f"{str(place)!r} holds no run: there is no {METRICS} in it")
         metrics = folder / METRICS

@@ -25,6 +25,11 @@ def short(value: float, digits: int = 3) -> str:
     return text.replace("-", "−")
 
 
+def score(value: float) -> str:
+    """A score with three decimals, so that scores stand below each other; what is no share of one, as :func:`short`."""
+    return f"{value:.3f}".replace("-", "−") if abs(value) <= 1 else short(value)
+
+
 def percent(share: float) -> str:
     """``0.0213`` -> ``2.1%``; two digits below ten per cent."""
     if math.isnan(share):

@@ -9,8 +9,10 @@ from dataclasses import dataclass
 
 from gradlab.monitor.collapse import COLLAPSE, HARM
 from gradlab.monitor.finding import Finding
+from gradlab.monitor.findings import FALLEN
 from gradlab.monitor.history import DIAGNOSTICS, History
-from gradlab.report.numbers import percent, short
+from gradlab.monitor.scores import scores_of
+from gradlab.report.numbers import percent, score, short
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,7 @@ def aspects(history: History, found: list[Finding]) -> list[Aspect]:
             if text:
                 described.append(Aspect(f"{title}, {suffix}" if suffix else title, text, failure in names))
     scores = _scores(history)
-    return [*described, *([Aspect("Scores", scores, HARM in names)] if scores else [])]
+    return [*described, *([Aspect("Scores", scores, bool({HARM, FALLEN} & names))] if scores else [])]
 
 
 def _ends(history: History, group: str, name: str) -> tuple[float, float] | None:
@@ -138,14 +140,13 @@ def _spread(history: History, group: str) -> str:
 
 
 def _scores(history: History) -> str:
-    """The best of each score; of losses, the lowest."""
+    """Each score before training, at best and at last; of losses, the lowest is the best."""
     parts = []
-    for name in history.names("evaluation"):
-        steps, values = history.series("evaluation", name)
-        points = [(value, step) for step, value in zip(steps, values, strict=True) if math.isfinite(value)]
-        if not points or name.endswith(("runtime", "per_second")):
+    for one in scores_of(history):
+        before, best, last = one.before, one.best, one.last
+        if best is None or last is None:
             continue
-        value, step = min(points) if "loss" in name else max(points)
-        last = f", last {short(points[-1][0])}" if len(points) > 1 else ""
-        parts.append(f"{name}: best {short(value)} at step {step}{last}.")
+        start = f"{score(before)} before training, " if before is not None else ""
+        end = f", last {score(last[1])}" if last != best else ""
+        parts.append(f"{one.title}: {start}best {score(best[1])} at step {best[0]}{end}.")
     return " ".join(parts)

@@ -1,8 +1,8 @@
 """Look at a report in a real browser: photographs of it on a phone and a desk, in light and dark.
 
-    python tests/manual/report_screenshot.py RUN FOLDER
+    python tests/manual/report_screenshot.py RUN... FOLDER
 
-RUN is what `gradlab report` takes. Needs Chromium (Debian: ``apt-get install chromium``). Fails if the page asks for
+RUN... is what `gradlab report` takes. Needs Chromium (Debian: ``apt-get install chromium``). Fails if the page asks for
 anything beyond itself, if a script of it fails, or if it is wider than the phone. FOLDER gets phone.png,
 phone-dark.png, desk.png and desk-dark.png.
 """
@@ -56,7 +56,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("run", type=Path)
+    parser.add_argument("runs", type=Path, nargs="+")
     parser.add_argument("folder", type=Path)
     arguments = parser.parse_args()
     browser = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -64,7 +64,7 @@ def main() -> None:
         sys.exit("Chromium is not installed; apt-get install chromium")
     arguments.folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as place:
-        page = write_report(arguments.run, Path(place) / "report.html").read_text(encoding="utf-8")
+        page = write_report(arguments.runs, Path(place) / "report.html").read_text(encoding="utf-8")
         page = page.replace("<head>", f"<head>{CATCH}", 1)
         for name, width in SIZES.items():
             found = measure(browser, Path(place), page, width)

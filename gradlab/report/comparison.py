@@ -1,0 +1,242 @@
+"""The report of several runs: which settings differ, what they scored, and their curves over each other."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from gradlab._version import __version__
+from gradlab.monitor.finding import Finding
+from gradlab.monitor.recording import Recording
+from gradlab.monitor.scores import Score, scores_of
+from gradlab.report import cards, numbers
+from gradlab.report.page import PACKAGE, listed
+from gradlab.report.templates import render
+
+# Settings that say where a run lies, or that tell runs of the same settings apart.
+PLACES, SEED = {"output"}, "seed"
+# A label that is longer does not fit into a legend.
+LONGEST_LABEL = 32
+# How many runs of one failure are named.
+MOST_NAMES = 6
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One run among several.
+
+    Attributes:
+        run: the run.
+        label: what to call it in legends: the settings that are its own.
+        settings: those in which the runs differ.
+    """
+
+    run: Recording
+    label: str
+    settings: dict[str, str]
+
+    @property
+    def point(self) -> tuple[str, ...]:
+        """Its settings without the seed."""
+        return tuple(value for name, value in self.settings.items() if name != SEED)
+
+    def score(self, name: str | None) -> Score | None:
+        """One of its scores."""
+        return next((one for one in scores_of(self.run.history) if one.name == name), None)
+
+
+@dataclass
+class Rows:
+    """A table: its head, and rows of cells; ``colour`` is that of a run's lines, ``best`` marks the best score."""
+
+    head: list[str]
+    rows: list[dict[str, Any]] = field(default_factory=list)
+
+
+def render_runs(runs: Sequence[Recording], title: str) -> str:
+    """The page of several runs, as HTML.
+
+    Args:
+        runs: at least two.
+        title: of the page.
+    """
+    entries = entries_of(runs)
+    names = [score.name for run in runs for score in scores_of(run.history)]
+    main = max(dict.fromkeys(names), key=names.count, default=None)
+    points = list(dict.fromkeys(entry.point for entry in entries))
+    grouped = {point: [one for one in entries if one.point == point] for point in points}
+    spread = len(points) < len(entries)
+    lines, notes = _lines(entries, list(grouped.values()), main)
+    return render(
+        PACKAGE,
+        "runs.html",
+        title=title,
+        facts=_facts(runs),
+        version=__version__,
+        count=len(runs),
+        headline=_headline(list(grouped.values()), main),
+        failing=_failing(entries),
+        notes=notes,
+        groups=_groups(list(grouped.values()), main) if spread else Rows([]),
+        runs=_runs(entries, main, list(lines)),
+        sections={"Loss and scores": cards.training(lines), "Gradient and embeddings": cards.overlaid(lines)},
+        more=cards.others(lines),
+        tables={"Settings of all": _common(runs)},
+    )
+
+
+def entries_of(runs: Sequence[Recording]) -> list[Entry]:
+    """Runs with the settings in which they differ."""
+    settings = [run.settings for run in runs]
+    names = [name for name in dict.fromkeys(n for one in settings for n in one) if name not in PLACES]
+    differing = [name for name in names if len({one.get(name) for one in settings}) > 1]
+    entries: list[Entry] = []
+    for run, one in zip(runs, settings, strict=True):
+        mine = {name: one.get(name, "–") for name in differing}
+        # The last part of a nested name says what it is.
+        words = ", ".join(f"{name.rsplit('.', 1)[-1]}={value}" for name, value in mine.items())
+        label = words if 0 < len(words) <= LONGEST_LABEL else run.name
+        taken = {entry.label for entry in entries}
+        number = 2
+        unique = label
+        while unique in taken:
+            unique, number = f"{label} ({number})", number + 1
+        entries.append(Entry(run, unique, mine))
+    return entries
+
+
+def _lines(
+    entries: list[Entry], groups: list[list[Entry]], main: str | None
+) -> tuple[dict[str, Any], list[str]]:
+    """Histories to draw, by label: of each run or, of too many, the mean of each group, of too many the best ones."""
+    if len(entries) <= cards.MOST_LINES:
+        return {entry.label: entry.run.history for entry in entries}, []
+    ranked = sorted(groups, key=lambda group: _rank(group, main))
+    kept = ranked[: cards.MOST_LINES]
+    shown = [group for group in groups if group in kept]
+    lines = {_name(group): cards.average([one.run.history for one in group]) for group in shown}
+    note = "Curves are means over runs of the same settings"
+    left = len(groups) - len(shown)
+    return lines, [note + (f", of the {len(shown)} settings with the best scores." if left else ".")]
+
+
+def _name(group: list[Entry]) -> str:
+    first = group[0]
+    words = ", ".join(
+        f"{name.rsplit('.', 1)[-1]}={value}" for name, value in first.settings.items() if name != SEED
+    )
+    return words if 0 < len(words) <= LONGEST_LABEL else first.label
+
+
+def _best(group: list[Entry], main: str | None) -> list[float]:
+    scores = [entry.score(main) for entry in group]
+    return [score.best[1] for score in scores if score is not None and score.best is not None]
+
+
+def _rank(group: list[Entry], main: str | None) -> float:
+    """Small for good scores; infinite without any."""
+    values, score = _best(group, main), group[0].score(main)
+    if not values or score is None:
+        return math.inf
+    return statistics.fmean(values) * (1 if score.is_loss else -1)
+
+
+def _headline(groups: list[list[Entry]], main: str | None) -> str:
+    group = min(groups, key=lambda group: _rank(group, main))
+    values = _best(group, main)
+    score = group[0].score(main)
+    if score is None or not values:
+        return ""
+    if len(group) == 1:
+        assert score.best is not None
+        return (
+            f"Best: {group[0].label}, with {score.title} {numbers.score(values[0])} at step {score.best[0]}."
+        )
+    which = f"Best: {_name(group)}, with {score.title}" if len(groups) > 1 else f"{score.title}, at best:"
+    return f"{which} {_spread(values)} over {len(values)} runs."
+
+
+def _spread(values: Sequence[float]) -> str:
+    if not values:
+        return "–"
+    if len(set(values)) == 1:
+        return numbers.score(values[0])
+    return f"{numbers.score(statistics.fmean(values))} ± {numbers.score(statistics.stdev(values))}"
+
+
+def _groups(groups: list[list[Entry]], main: str | None) -> Rows:
+    names = [name for name in groups[0][0].settings if name != SEED]
+    table = Rows([*_score_head(groups[0], main), "runs", *names])
+    best = min(groups, key=lambda group: _rank(group, main))
+    for group in groups:
+        scores = [score for entry in group if (score := entry.score(main)) is not None]
+        values = (
+            [score.best[1] for score in scores if score.best],
+            [score.last[1] for score in scores if score.last],
+            [score.before for score in scores if score.before is not None],
+        )
+        cells = [*(map(_spread, values) if main else ()), str(len(group)), *group[0].point]
+        table.rows.append({"cells": cells, "colour": None, "best": group is best and len(groups) > 1})
+    return table
+
+
+def _runs(entries: list[Entry], main: str | None, lines: list[str]) -> Rows:
+    table = Rows(["run", *_score_head(entries, main), *entries[0].settings, "failures"])
+    best = min(entries, key=lambda entry: _rank([entry], main))
+    for entry in entries:
+        score = entry.score(main)
+        cells = [entry.run.name]
+        if main is not None:
+            cells += ["–", "–", "–"] if score is None else _ends(score)
+        failures = listed([finding.name for finding in entry.run.findings]) or "none"
+        cells += [*entry.settings.values(), failures]
+        colour = lines.index(entry.label) if entry.label in lines else None
+        table.rows.append({"cells": cells, "colour": colour, "best": entry is best and len(entries) > 1})
+    return table
+
+
+def _score_head(entries: list[Entry], main: str | None) -> list[str]:
+    title = next((score.title for entry in entries if (score := entry.score(main))), "")
+    return [f"{title}, best", "last", "before training"] if main is not None else []
+
+
+def _ends(score: Score) -> list[str]:
+    before = "–" if score.before is None else numbers.score(score.before)
+    return [
+        before,
+        *(f"{numbers.score(at[1])} (step {at[0]})" if at else "–" for at in (score.best, score.last)),
+    ]
+
+
+def _failing(entries: list[Entry]) -> list[tuple[str, Finding]]:
+    """Each known failure once: in which runs, and what the first of them shows."""
+    found: dict[str, list[tuple[str, Finding]]] = {}
+    for entry in entries:
+        for finding in entry.run.findings:
+            found.setdefault(finding.name, []).append((entry.run.name, finding))
+    several = [
+        (listed([name for name, _ in some[:MOST_NAMES]]), len(some) - MOST_NAMES, some[0][1])
+        for some in found.values()
+    ]
+    return [(f"{names} and {more} more" if more > 0 else names, first) for names, more, first in several]
+
+
+def _common(runs: Sequence[Recording]) -> dict[str, str]:
+    first, *others = (run.settings for run in runs)
+    return {name: value for name, value in first.items() if all(one.get(name) == value for one in others)}
+
+
+def _facts(runs: Sequence[Recording]) -> str:
+    losses = list(dict.fromkeys(run.settings["loss"] for run in runs if "loss" in run.settings))
+    models = list(dict.fromkeys(run.settings["model"] for run in runs if "model" in run.settings))
+    running = sum(run.manifest.get("status") == "running" for run in runs)
+    parts = [
+        f"{len(runs)} runs",
+        f"loss {listed(losses)}" if 0 < len(losses) <= 3 else "",
+        models[0] if len(models) == 1 else "",
+        f"{running} not finished" if running else "",
+    ]
+    return " · ".join(part for part in parts if part)
