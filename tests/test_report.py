@@ -18,8 +18,10 @@ from gradlab import GradlabError
 from gradlab.cli.commands import cli
 from gradlab.monitor.findings import findings
 from gradlab.monitor.history import History, histogram_rows
+from gradlab.monitor.measurement import Measurement
 from gradlab.monitor.metrics import Metrics
-from gradlab.monitor.recording import read_recording
+from gradlab.monitor.recording import read_recording, read_recordings
+from gradlab.monitor.scores import readable, scores_of
 from gradlab.report import charts, write_report
 from gradlab.report.charts import Series, histogram_chart, line_chart
 from gradlab.report.numbers import decades, labels, percent, short, ticks
@@ -119,6 +121,8 @@ def test_a_run_of_gradlab_train(tmp_path):
     page = Page(write_report(tmp_path / "run").read_text(encoding="utf-8"))
     assert (tmp_path / "run" / "report.html").exists()
     assert {"Training loss", "Gradient dissipation", "Ratio", "Uniformity"} <= set(page.series)
+    drawn = {attrs["aria-label"] for tag, attrs in page.tags if tag == "svg"}
+    assert {"Cosine of negatives: distribution over a batch", "Ratio: distribution over a batch"} <= drawn
     assert "met" in " ".join(page.words)
     found = read_recording(tmp_path / "run")
     assert found.history.total_steps == 6
@@ -144,6 +148,165 @@ def test_findings_are_told_on_the_page_and_at_the_shell(tmp_path):
     found = read_recording(tmp_path).history
     assert [aspect.failing for aspect in aspects(found, [])] == [False]
     assert [aspect.failing for aspect in aspects(found, findings(found))] == [True]
+
+
+def score_history(scores, total=None, name="stsb_dev"):
+    return History.of(((step, "evaluation", name, value) for step, value in scores.items()), total)
+
+
+@pytest.mark.parametrize(
+    ("scores", "total", "step"),
+    [
+        ({0: 0.4, 10: 0.6, 20: 0.65, 30: 0.645}, 30, None),  # within what evaluations scatter
+        ({0: 0.4, 10: 0.65, 20: 0.6, 30: 0.62}, 30, 30),
+        ({0: 0.4, 10: 0.65, 20: 0.6}, 30, None),  # not the end yet
+        ({0: 0.4, 10: 0.65, 20: 0.6}, 29, 20),  # no further evaluation comes
+        ({0: 0.4, 10: 0.65, 20: 0.6, 30: 0.66}, 30, None),
+        ({0: 0.7, 10: 0.65}, 10, None),  # below the start, but at its best
+        ({10: 0.65, 20: 0.6, 30: 0.61}, None, None),
+        ({10: 0.65, 20: 0.6, 30: 0.61, 40: 0.6}, None, 40),
+        ({10: 0.65, 20: math.nan}, 20, 20),
+        ({10: math.nan, 20: math.nan}, 20, None),
+        ({}, 20, None),
+    ],
+)
+@pytest.mark.parametrize("name", ["stsb_dev", "eval_sts-dev_spearman_cosine", "eval_loss"])
+def test_a_score_that_ends_below_its_best_is_a_finding(scores, total, step, name):
+    found = [
+        finding for finding in findings(score_history(scores, total, name)) if finding.name == "score fell"
+    ]
+    assert [finding.step for finding in found] == ([step] if step and name != "eval_loss" else [])
+    if found:
+        assert "nan" not in found[0].headline
+        assert "best at step 10 (0.650)" in found[0].headline
+
+
+def test_scores_before_at_best_and_at_last():
+    history = score_history({0: 0.4, 10: 0.6, 20: 0.7, 30: 0.7, 40: 0.5})
+    for step, value in {0: 3.0, 10: 1.0, 20: 2.0}.items():
+        history.add(step, "evaluation", {"eval_loss": value, "eval_runtime": 1.0})
+    stsb, loss = scores_of(history)
+    assert (stsb.before, stsb.best, stsb.last) == (0.4, (20, 0.7), (40, 0.5))
+    assert (loss.before, loss.best, loss.last) == (3.0, (10, 1.0), (20, 2.0))
+    (alone,) = scores_of(score_history({0: 0.4}))
+    assert (alone.before, alone.best, alone.last) == (0.4, None, None)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("stsb_dev", "STS-B dev"),
+        ("eval_sts-dev_spearman_cosine", "sts-dev: Spearman of cosines"),
+        ("spearman", "Spearman"),
+        ("gradient_norm", "Gradient norm"),
+    ],
+)
+def test_readable_names(name, text):
+    assert readable(name) == text
+
+
+def write_run(folder, scores, seed, temperature, finished=True):
+    """The folder of a run of `gradlab train` with these scores."""
+    metrics = Metrics(folder / "metrics.csv")
+    metrics.restart(-1)
+    for step, value in scores.items():
+        metrics.record(step, "evaluation", {"stsb_dev": value})
+        metrics.record(step, "diagnostics", {"gradient_dissipation": 1 / (1 + step), "active": 1.0})
+        metrics.record(step, "train", {"loss": 1.0 + step})
+    config = {
+        "loss": "infonce",
+        "loss_settings": {"temperature": temperature},
+        "seed": seed,
+        "output": str(folder),
+    }
+    manifest = {"config": config | {"max_steps": 20}, "status": "finished" if finished else "running"}
+    (folder / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
+
+
+@pytest.fixture
+def sweep(tmp_path):
+    """A sweep's folder with two settings, two seeds each, and one run that has measured nothing."""
+    scores = {"a": (0.60, 0.60), "b": (0.64, 0.64), "c": (0.70, 0.70), "d": (0.72, 0.50)}
+    for place, (name, (best, last)) in enumerate(scores.items()):
+        folder = tmp_path / "sweep" / "runs" / name
+        write_run(folder, {0: 0.4, 10: best, 20: last}, place % 2, 0.05 if name in "ab" else 0.5)
+    (tmp_path / "sweep" / "runs" / "e").mkdir()
+    (tmp_path / "sweep" / "runs" / "e" / "metrics.csv").write_text(
+        "step,group,name,value\n", encoding="utf-8"
+    )
+    return tmp_path / "sweep"
+
+
+def tables_of(text):
+    """The cells of each table, row by row."""
+    return [
+        [
+            re.findall(r"<t[dh]>(?:<i [^>]*></i>)?([^<]*)</t[dh]>", row)
+            for row in re.findall(r"<tr.*?</tr>", one, re.S)
+        ]
+        for one in re.findall(r'<table class="runs">(.*?)</table>', text, re.S)
+    ]
+
+
+def test_several_runs_on_one_page(sweep):
+    path = write_report(sweep)
+    assert path == sweep / "report.html"
+    text = path.read_text(encoding="utf-8")
+    page = Page(text)
+    groups, runs = tables_of(text)
+    spread = 0.04 / math.sqrt(2), 0.02 / math.sqrt(2)
+    assert groups == [
+        ["STS-B dev, best", "last", "before training", "runs", "loss_settings.temperature"],
+        [f"0.620 ± {spread[0]:.3f}", f"0.620 ± {spread[0]:.3f}", "0.400", "2", "0.05"],
+        [f"0.710 ± {spread[1]:.3f}", f"0.600 ± {0.2 / math.sqrt(2):.3f}", "0.400", "2", "0.5"],
+    ]
+    assert runs[0] == ["run", "STS-B dev, best", "last", "before training", "loss_settings.temperature", "seed", "failures"]  # fmt: skip
+    assert runs[4] == ["d", "0.720 (step 10)", "0.500 (step 20)", "0.400", "0.5", "1", "score fell"]
+    assert runs[1][-1] == "none"
+    lines = page.series["Gradient dissipation"]
+    assert [line["label"] for line in lines] == [
+        f"temperature={t}, seed={s}" for t in (0.05, 0.5) for s in (0, 1)
+    ]
+    assert "Best: temperature=0.5, with STS-B dev 0.710" in " ".join(page.words)
+    assert "d: " in " ".join(page.words)
+    assert "max_steps" in " ".join(page.words)  # what all have in common
+    assert not re.search(r"https?://|//\w+\.|@import|url\(", text)
+
+
+def test_many_runs_are_drawn_as_means(sweep, tmp_path):
+    for seed in range(2, 10):
+        write_run(sweep / "runs" / f"more{seed}", {0: 0.4, 10: 0.6, 20: 0.6 + seed / 100}, seed, 0.05)
+    page = Page(write_report([sweep / "runs"], tmp_path / "p.html").read_text(encoding="utf-8"))
+    lines = page.series["STS-B dev"]
+    assert [line["label"] for line in lines] == ["temperature=0.05", "temperature=0.5"]
+    values = [0.6, 0.64, *(0.6 + seed / 100 for seed in range(2, 10))]
+    assert lines[0]["points"][-1][2] == short(sum(values) / len(values))
+    assert "means over runs of the same settings" in " ".join(page.words)
+
+
+def test_runs_are_named_once_and_at_the_shell(sweep):
+    places = [sweep / "runs" / "a", sweep / "runs" / "d", sweep / "runs" / "a"]
+    assert [run.name for run in read_recordings(places)] == ["a", "d"]
+    result = CliRunner().invoke(cli, ["report", *map(str, places)], standalone_mode=False)
+    assert result.exception is None
+    assert (
+        "a: STS-B dev: before training 0.400, best 0.600 at step 10, last 0.600 at step 20" in result.output
+    )
+    assert "d: STS-B dev was best at step 10 (0.720) and has fallen since, to 0.500." in result.output
+    assert f"Wrote {sweep / 'runs' / 'report.html'}" in result.output
+    (sweep / "empty").mkdir()
+    with pytest.raises(GradlabError, match="holds no run"):
+        write_report([sweep / "runs" / "a", sweep / "empty"])
+
+
+def test_histograms_of_a_training_run_are_averages_over_its_batches():
+    mean = Measurement.mean(
+        [
+            Measurement({"a": 1.0}, {"x": {0.0: 0.5, 0.5: 0.5}, "ratio": {1.0: 1.0}}),
+            Measurement({"a": 2.0}, {"x": {0.0: 1.0}}),
+        ]
+    )
+    assert mean == Measurement({"a": 1.5}, {"x": {0.0: 0.75, 0.5: 0.25}, "ratio": {1.0: 1.0}})
 
 
 @pytest.mark.parametrize(

@@ -204,11 +204,9 @@ def _score_head(entries: list[Entry], main: str | None) -> list[str]:
 
 
 def _ends(score: Score) -> list[str]:
-    before = "–" if score.before is None else numbers.score(score.before)
-    return [
-        before,
-        *(f"{numbers.score(at[1])} (step {at[0]})" if at else "–" for at in (score.best, score.last)),
-    ]
+    """The cells under :func:`_score_head`."""
+    points = [f"{numbers.score(at[1])} (step {at[0]})" if at else "–" for at in (score.best, score.last)]
+    return [*points, "–" if score.before is None else numbers.score(score.before)]
 
 
 def _failing(entries: list[Entry]) -> list[tuple[str, Finding]]:
