@@ -122,7 +122,7 @@ def test_bad_input_is_one_line_and_exit_2(run, arguments: tuple[str, ...], messa
         (("simulate", "--frobnicate"), "unknown option '--frobnicate'. Try", "simulate"),
         (("evaluate",), "Missing option '--model'.", "evaluate"),
         (("analyse", "spectrum", "--model", "m"), "Missing option '--data'.", "analyse spectrum"),
-        (("report",), "Missing argument 'RUN'.", "report"),
+        (("report",), "Missing argument 'RUN...'.", "report"),
         (("simulate", "--grid", "many"), "'many' is not a valid integer.", "simulate"),
         (("losses", "--format", "html"), "'html' is not one of", "losses"),
         (("losses", "all"), "unexpected extra argument (all).", "losses"),
