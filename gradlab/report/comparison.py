@@ -74,7 +74,7 @@ def render_runs(runs: Sequence[Recording], title: str) -> str:
         PACKAGE,
         "runs.html",
         title=title,
-        facts=_facts(runs),
+        facts=_facts(runs, title),
         version=__version__,
         count=len(runs),
         headline=_headline(list(grouped.values()), main),
@@ -92,10 +92,12 @@ def entries_of(runs: Sequence[Recording]) -> list[Entry]:
     """Runs with the settings in which they differ."""
     settings = [run.settings for run in runs]
     names = [name for name in dict.fromkeys(n for one in settings for n in one) if name not in PLACES]
-    differing = [name for name in names if len({one.get(name) for one in settings}) > 1]
+    # A setting that some do not record is one that their version did not have; of a loss it has its default there.
+    known = [name for name in names if "." in name or all(name in one for one in settings)]
+    differing = [name for name in known if len({one.get(name) for one in settings}) > 1]
     entries: list[Entry] = []
     for run, one in zip(runs, settings, strict=True):
-        mine = {name: one.get(name, "–") for name in differing}
+        mine = {name: one.get(name, "default") for name in differing}
         # The last part of a nested name says what it is.
         words = ", ".join(f"{name.rsplit('.', 1)[-1]}={value}" for name, value in mine.items())
         label = words if 0 < len(words) <= LONGEST_LABEL else run.name
@@ -227,12 +229,12 @@ def _common(runs: Sequence[Recording]) -> dict[str, str]:
     return {name: value for name, value in first.items() if all(one.get(name) == value for one in others)}
 
 
-def _facts(runs: Sequence[Recording]) -> str:
+def _facts(runs: Sequence[Recording], title: str) -> str:
     losses = list(dict.fromkeys(run.settings["loss"] for run in runs if "loss" in run.settings))
     models = list(dict.fromkeys(run.settings["model"] for run in runs if "model" in run.settings))
     running = sum(run.manifest.get("status") == "running" for run in runs)
     parts = [
-        f"{len(runs)} runs",
+        count if (count := f"{len(runs)} runs") != title else "",
         f"loss {listed(losses)}" if 0 < len(losses) <= 3 else "",
         models[0] if len(models) == 1 else "",
         f"{running} not finished" if running else "",
