@@ -9,7 +9,7 @@ import torch
 
 from gradlab.errors import GradlabError
 from gradlab.geometry.views import Views
-from gradlab.losses.base import Loss
+from gradlab.losses.base import Loss, reduce
 
 
 class Evaluation(abc.ABC):
@@ -54,6 +54,15 @@ class Evaluation(abc.ABC):
         Raises:
             GradlabError: a value or derivative that is infinite or not a number.
         """
+
+    def reduced(self, values: torch.Tensor, reduction: str) -> torch.Tensor:
+        """The mean or sum of the values, (N,), or a scalar as it is."""
+        return reduce(values, reduction, self.loss.name)
+
+    @property
+    def count(self) -> int:
+        """N, the anchors that a mean is over."""
+        return self.views.anchors.shape[0]
 
     def check_values(self, values: torch.Tensor) -> None:
         """Raise `GradlabError` unless values (N,), or a scalar, are finite."""

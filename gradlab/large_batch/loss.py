@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from array_api_compat import is_numpy_array, is_torch_array
+from torch import Tensor
 
 from gradlab.arrays import Array
 from gradlab.errors import GradlabError
@@ -14,12 +15,17 @@ from gradlab.large_batch.batch_evaluation import BatchEvaluation
 from gradlab.large_batch.derivatives import refuse_second_derivatives
 from gradlab.large_batch.evaluation import Evaluation
 from gradlab.large_batch.pair_evaluation import PairEvaluation
+from gradlab.large_batch.ring import Ring
+from gradlab.large_batch.ring_evaluation import RingEvaluation, check_ring
+from gradlab.large_batch.ring_rows import check_share, describe_share
 from gradlab.losses.base import Loss, PairLoss, check_reduction, reduce
 from gradlab.losses.registry import get_loss, takes_loss
 
 
 @takes_loss
-def blockwise(loss: str | Loss, block_size: int | None = None) -> BlockwiseLoss:
+def blockwise(
+    loss: str | Loss, block_size: int | None = None, *, group: Any = None, average: bool = False
+) -> BlockwiseLoss:
     """A loss that scales: the same values and gradients, without ever holding all N x K similarities.
 
     Args:
@@ -27,6 +33,11 @@ def blockwise(loss: str | Loss, block_size: int | None = None) -> BlockwiseLoss:
             first place, Barlow Twins and VICReg, are served as they are.
         block_size: anchors handled at a time; None chooses what is fast on the device. Beside the
             gradients, memory holds two or three arrays of ``block_size`` x K similarities.
+        group: a process group of torch.distributed, or ``"world"`` for all processes: each calls the loss with its own
+            rows, of which there may be different numbers, and gets the loss of the batch of all processes, to which
+            extra negatives of any process belong. The rows receive the gradient that they would have in one process. No
+            process holds another's rows but those that are passing. For losses on pairs; over gloo or (never yet run) NCCL.
+        average: multiply gradients by the number of processes, for DistributedDataParallel, which divides by it.
 
     Raises:
         GradlabError: an unknown loss, or a block size below 1. When called, a loss of the batch whose value needs all
@@ -38,7 +49,7 @@ def blockwise(loss: str | Loss, block_size: int | None = None) -> BlockwiseLoss:
         >>> criterion = blockwise("infonce")
         >>> criterion(z[0], z[1]).backward()
     """
-    return BlockwiseLoss(loss, block_size)
+    return BlockwiseLoss(loss, block_size, group=group, average=average)
 
 
 class BlockwiseLoss(torch.nn.Module):
@@ -58,9 +69,13 @@ class BlockwiseLoss(torch.nn.Module):
     Attributes:
         loss: the loss.
         block_size: anchors in a block, or None for the default.
+        group: the processes that share the batch, or None.
+        average: whether gradients are multiplied by the number of processes.
     """
 
-    def __init__(self, loss: str | Loss, block_size: int | None = None) -> None:
+    def __init__(
+        self, loss: str | Loss, block_size: int | None = None, *, group: Any = None, average: bool = False
+    ) -> None:
         """See `blockwise`."""
         super().__init__()
         if block_size is not None and (
@@ -71,6 +86,13 @@ class BlockwiseLoss(torch.nn.Module):
             )
         self.loss = get_loss(loss)
         self.block_size = block_size
+        self.group, self.average = group, average
+        if average and group is None:
+            raise GradlabError(
+                "average=True belongs to group=, the processes that gradients are averaged over"
+            )
+        if group is not None:
+            check_ring(self.loss)
 
     def extra_repr(self) -> str:
         """The loss and its block size."""
@@ -95,6 +117,10 @@ class BlockwiseLoss(torch.nn.Module):
             GradlabError: bad views or reduction, or a value that is infinite or not a number.
         """
         check_reduction(reduction)
+        if self.group is not None and (ring := Ring(self.group)).count > 1:
+            given = (anchors, positives, extra_negatives)
+            options = {"normalize": normalize, "in_batch_negatives": in_batch_negatives}
+            return self._together(ring, given, reduction, options)
         if normalize:  # in full precision, which the rows keep
             anchors, positives, extra_negatives = map(_upcast, (anchors, positives, extra_negatives))
         views = check_views(
@@ -112,6 +138,50 @@ class BlockwiseLoss(torch.nn.Module):
             return _EachLoss.apply(evaluation, *rows)
         return _TotalLoss.apply(evaluation, reduction, *rows)
 
+    def _together(
+        self, ring: Ring, given: tuple[Any, ...], reduction: str, options: dict[str, bool]
+    ) -> Tensor:
+        """The loss of the batch of all processes; an error of one is raised by all."""
+        views, error = None, None
+        try:
+            views = check_share(ring, given, **options)
+        except GradlabError as found:
+            error = str(found)
+        rows = (
+            (None, None, None) if views is None else (views.anchors, views.positives, views.extra_negatives)
+        )
+        needs = torch.is_grad_enabled() and any(part is not None and part.requires_grad for part in rows)
+        mine = {
+            "loss": repr(self.loss),
+            "reduction": reduction,
+            **options,
+            "average": self.average,
+            **describe_share(views),
+            "own gradient": needs,
+        }
+        if reduction == "none":  # whose gradient is made in the backward pass, which all must take part in
+            mine["gradient"] = needs
+        said = ring.agree(mine, error)
+        assert views is not None
+        sizes = [[one[name] for one in said] for name in ("own anchors", "own extra negatives")]
+        if sum(sizes[0]) * options["in_batch_negatives"] < 2 and not sum(sizes[1]):
+            raise GradlabError("the batch of all processes leaves no negatives; give extra_negatives")
+        assert isinstance(self.loss, PairLoss)
+        evaluation = RingEvaluation(self.loss, views, self.block_size, ring, *sizes)
+        if not any(one["own gradient"] for one in said):
+            values = evaluation.values()
+            return values if reduction == "none" else evaluation.reduced(values, reduction)
+        if reduction == "none":
+            value = _EachLoss.apply(evaluation, *rows)
+        elif needs:
+            value = _TotalLoss.apply(evaluation, reduction, *rows)
+        else:  # others need its part in theirs
+            scale = views.anchors.new_full(
+                (len(views.anchors),), 1 / evaluation.count if reduction == "mean" else 1.0
+            )
+            value = evaluation.reduced(evaluation.differentiate(scale, (False, False, False))[0], reduction)
+        return value + (ring.count - 1) * (value - value.detach()) if self.average else value
+
 
 class _TotalLoss(torch.autograd.Function):
     """The mean or sum of a loss; its gradient is computed with the value and scaled afterwards."""
@@ -125,12 +195,12 @@ class _TotalLoss(torch.autograd.Function):
         positives: torch.Tensor,
         extra_negatives: torch.Tensor | None,
     ) -> torch.Tensor:
-        count = anchors.shape[0]
-        ctx.scale = anchors.new_full((count,), 1 / count if reduction == "mean" else 1.0)
+        share = 1 / evaluation.count if reduction == "mean" else 1.0
+        ctx.scale = anchors.new_full((anchors.shape[0],), share)
         values, ctx.gradients = evaluation.differentiate(ctx.scale, ctx.needs_input_grad[2:])
         ctx.evaluation = evaluation
         ctx.save_for_backward(anchors, positives, extra_negatives)
-        return reduce(values, reduction, evaluation.loss.name)
+        return evaluation.reduced(values, reduction)
 
     @staticmethod
     def backward(ctx: Any, upstream: torch.Tensor) -> tuple[torch.Tensor | None, ...]:

@@ -71,6 +71,8 @@ class Objective(nn.Module):
         self.momentum, self.queue, self.fgsm = self.parts.momentum, self.parts.queue, self.parts.fgsm
         self.open_share = self.parts.open_share
         self.processes = processes or Processes(0, 1, encoder.device)
+        self._ring = self._shared(loss)
+        self._together = False
         self._groups = groups
         self._autocast = precision == "bfloat16"
         self._multiple = 8 if self.processes.device.type == "cuda" else 1  # tensor cores work in eights
@@ -168,6 +170,7 @@ class Objective(nn.Module):
             gather: collects rows.
             cache: encodes chunks without their activations.
         """
+        self._together = gather is not None
         gather = gather or _as_it_is
         keys = None if batch.target is None else gather(self._target_rows(batch.target, cache))
         if self._chunk_size is not None:
@@ -206,17 +209,31 @@ class Objective(nn.Module):
             loss = 0 * (anchors.sum() + positives.sum())
         else:
             gated = self.open_share is not None and torch.is_grad_enabled()
-            loss = self._criterion(
-                anchors,
-                positives,
-                extra,
-                "none" if gated else "mean",
-                normalize=True,
-                in_batch_negatives=in_batch,
-            )
+            rows, criterion = (anchors, positives, extra), self._criterion
+            if self._ring is not None and self._together and not gated:
+                rows, criterion = self._own(*rows), self._ring
+            loss = criterion(*rows, "none" if gated else "mean", normalize=True, in_batch_negatives=in_batch)
             if self.open_share is not None and gated:
                 loss = (loss * self.open_share.factors(len(anchors)).to(loss)).mean()
         return Output(loss, anchors, positives, extra, in_batch, ages)
+
+    def _shared(self, loss: Loss) -> BlockwiseLoss | None:
+        """The loss of rows that are spread over the processes; None where each computes the whole."""
+        if self.processes.count == 1:
+            return None
+        try:
+            return BlockwiseLoss(loss, group="world")
+        except GradlabError:  # one that needs more of the batch than a ring tells
+            return None
+
+    def _own(
+        self, anchors: Tensor, positives: Tensor, extra: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """This process's rows among those of all, and its share of the extra negatives, which all have."""
+        rank, count = self.processes.rank, self.processes.count
+        size = len(anchors) // count
+        mine = slice(rank * size, (rank + 1) * size)
+        return anchors[mine], positives[mine], None if extra is None else extra[rank::count]
 
     def after_batch(self, output: Output) -> None:
         """Called after the backward pass of each batch, of which a step may have several."""
