@@ -169,6 +169,34 @@ def test_side_by_side_gives_the_same_tables(inputs, tmp_path) -> None:
     assert tables_of(study(inputs, tmp_path / "two", ["assumptions"], jobs=2, seeds=2)) == one
 
 
+def test_a_failed_run_ends_no_other_and_is_made_by_the_next_call(inputs, tmp_path, monkeypatch) -> None:
+    usual = observe.Observer.on_step
+
+    def fail(self, trainer, output):
+        if trainer.config.loss_settings["margin"] == 0.3:
+            raise GradlabError("the disk is full")
+        usual(self, trainer, output)
+
+    monkeypatch.setattr(observe.Observer, "on_step", fail)
+    with pytest.raises(GradlabError, match=r"^run baseline-seed0: the disk is full$"):
+        study(inputs, tmp_path / "study", ["conjecture1"], seeds=1)
+    assert (tmp_path / "study/runs/no-dissipation-seed0/result.json").exists()
+    monkeypatch.setattr(observe.Observer, "on_step", usual)
+    report = study(inputs, tmp_path / "study", ["conjecture1"], seeds=1)
+    assert len(read_tables(report)["runs"]) == 2
+
+
+def test_the_folders_say_what_is_left_and_not_the_database(inputs, tmp_path, monkeypatch) -> None:
+    folder = tmp_path / "study"
+    expected = tables_of(study(inputs, folder, ["assumptions"], seeds=1))
+    shutil.rmtree(folder / "runs" / "baseline-seed0")  # as the budget tells people to
+    assert tables_of(study(inputs, folder, ["assumptions"], seeds=1)) == expected
+    (folder / "study.db").unlink()  # as in the folder of an earlier version
+    monkeypatch.setattr("gradlab.papers.unified.study.runs._train_and_score", None)
+    assert tables_of(study(inputs, folder, ["assumptions"], seeds=1)) == expected
+    assert not (folder / "study.db").exists()
+
+
 def test_a_diverged_run_is_a_result(inputs, tmp_path, monkeypatch) -> None:
     def diverge(self, trainer, output):
         if trainer.config.loss_settings["margin"] == 3.0:

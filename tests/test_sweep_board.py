@@ -135,7 +135,7 @@ def test_a_dead_workers_run_is_done_again_and_no_other(board):
     assert not board.release(first)
     assert board.finish(third, 0.5, {})
     assert board.finish(second, 0.6, {})
-    assert [run.value for run in board.runs()] == [0.5, 0.6, None, None]
+    assert [run.value for run in board.runs()] == [0.5, None, 0.6, None]
 
 
 def test_a_run_that_kills_its_workers_is_given_up(board):

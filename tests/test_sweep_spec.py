@@ -51,6 +51,16 @@ def test_one_point_without_a_grid():
     assert list(point.runs) == [42]
 
 
+def test_a_point_may_have_seeds_of_its_own():
+    spec = made(points=[{"batch_size": 8, "seeds": [5]}, {"batch_size": 16}], seeds=[1, 2])
+    assert [list(point.runs) for point in spec.points({})] == [[5], [1, 2]]
+    assert spec.points({})[0].varied == {"batch_size": 8}
+    with pytest.raises(GradlabError, match="seeds must be different whole numbers"):
+        made(points=[{"batch_size": 8, "seeds": [1, 1]}])
+    with pytest.raises(GradlabError, match="seeds must be different whole numbers"):
+        made(points=[{"batch_size": 8, "seeds": 1}])
+
+
 def test_keys_tell_what_trains_the_same():
     plain = identify({**BASE, "seed": 1})
     same = [

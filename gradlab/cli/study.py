@@ -8,8 +8,8 @@ from typing import Any
 import click
 
 from gradlab.cli.options import OutputFolder, device_option
-from gradlab.errors import GradlabError
-from gradlab.papers.unified.study.settings import PRESETS, StudySettings
+from gradlab.papers.unified.study.settings import PRESETS, PYTHON_ONLY, StudySettings
+from gradlab.settings import declarations
 
 EPILOG = """\b
 Examples:
@@ -34,15 +34,6 @@ report.md, pictures, CSV files and manifest.json.
 """
 
 
-def _numbers(ctx: click.Context, option: click.Parameter, text: str | None) -> tuple[float, ...] | None:
-    if text is None:
-        return None
-    try:
-        return tuple(float(word) for word in text.replace(",", " ").split())
-    except ValueError as error:
-        raise GradlabError(f"--{option.name} takes numbers such as 0.3,0.5,1 (got {text!r})") from error
-
-
 def _presets(name: str) -> str:
     """A setting's value in each preset, for the help: ``[light: 64; full: 128]``, or ``[32]`` where all agree."""
 
@@ -57,6 +48,19 @@ def _presets(name: str) -> str:
     if len(set(values.values())) == 1:
         return f"  [{next(iter(values.values()))}]"
     return f"  [{'; '.join(f'{preset}: {value}' for preset, value in values.items())}]"
+
+
+def size_options(function: Any) -> Any:
+    """One option for each setting of `StudySettings` that the shell can change."""
+    for declared in reversed(list(declarations(StudySettings).values())):
+        if declared.name not in ("name", *PYTHON_ONLY):
+            function = click.option(
+                f"--{declared.name.replace('_', '-')}",
+                type=declared.kind if declared.kind in (int, float) else str,
+                metavar={int: "N", float: "X", tuple: "X,X..."}.get(declared.kind, "TEXT"),
+                help=declared.text + _presets(declared.name),
+            )(function)
+    return function
 
 
 _LIGHT = StudySettings.preset("light")
@@ -92,53 +96,7 @@ _LIGHT = StudySettings.preset("light")
     help=f"light: {_LIGHT.steps} steps of {_LIGHT.batch_size} sentences, few conditions; full: the paper's protocol.",
 )
 @click.option("--only", multiple=True, metavar="PART[,PART]...", help="These parts alone.  [default: all]")
-@click.option("--steps", type=click.IntRange(1), metavar="N", help="Steps of a run." + _presets("steps"))
-@click.option(
-    "--seeds",
-    type=click.IntRange(1),
-    metavar="N",
-    help="Runs of each headline condition." + _presets("seeds"),
-)
-@click.option(
-    "--sweep-seeds",
-    type=click.IntRange(0),
-    metavar="N",
-    help="Runs of each further m, τ and r." + _presets("sweep_seeds"),
-)
-@click.option(
-    "--variant-seeds",
-    type=click.IntRange(0),
-    metavar="N",
-    help="Runs with the effective ratio 2r." + _presets("variant_seeds"),
-)
-@click.option(
-    "--transfer-seeds",
-    type=click.IntRange(0),
-    metavar="N",
-    help="Runs of each loss scored on the transfer tasks, which is slow." + _presets("transfer_seeds"),
-)
-@click.option("--margins", callback=_numbers, metavar="X,X...", help="Values of m." + _presets("margins"))
-@click.option(
-    "--temperatures", callback=_numbers, metavar="X,X...", help="Values of τ." + _presets("temperatures")
-)
-@click.option("--ratios", callback=_numbers, metavar="X,X...", help="Values of r." + _presets("ratios"))
-@click.option(
-    "--batch-size", type=click.IntRange(2), metavar="N", help="Sentences of a batch." + _presets("batch_size")
-)
-@click.option(
-    "--max-length", type=click.IntRange(3), metavar="N", help="Tokens of a sentence." + _presets("max_length")
-)
-@click.option("--learning-rate", type=float, metavar="X", help="Of AdamW." + _presets("learning_rate"))
-@click.option("--pooler", help="As for gradlab train." + _presets("pooler"))
-@click.option(
-    "--precision", type=click.Choice(["auto", "float32", "bfloat16"]), help=_presets("precision").strip()
-)
-@click.option(
-    "--eval-every",
-    type=click.IntRange(1),
-    metavar="N",
-    help="Steps between evaluations." + _presets("eval_every"),
-)
+@size_options
 @device_option
 @click.option(
     "--jobs",
@@ -160,12 +118,19 @@ def command(
     """
     from gradlab.papers.unified.study.settings import check_parts
 
-    settings = StudySettings.preset(setting, **changes)
+    known = declarations(StudySettings)
+    given = {
+        name: known[name].read(value) if isinstance(value, str) else value for name, value in changes.items()
+    }
+    settings = StudySettings.preset(setting, **given)
     parts = check_parts(only)
 
     from gradlab.papers.unified.study.run import Study
+    from gradlab.sweep.board import require_optuna
 
     study = Study.open(model, train_file, sts, output, settings, parts=parts, jobs=jobs, device=device)
+    if not (report_only or dry_run):
+        require_optuna()  # before minutes of trial
     if not report_only:
         click.echo(study.budget().text())
         if dry_run:

@@ -138,8 +138,9 @@ def _show_plan(spec: Any) -> None:
         stage = f"stage {point.stage}: " if point.stage else ""
         click.echo(f"{stage}{point.describe()}")
     runs = len({key for point in points for key in point.runs.values()})
+    seeds = len({seed for point in points for seed in point.seeds})
     later = " by now; later stages begin from the best of these" if len(spec.stages) > 1 else ""
-    click.echo(f"{len(points)} points, {len(spec.seeds)} seeds, {runs} runs{later}")
+    click.echo(f"{len(points)} points, {seeds} seeds, {runs} runs{later}")
 
 
 def _show_status(board: Board) -> None:

@@ -6,7 +6,7 @@ import os
 import socket
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -63,6 +63,15 @@ class Claim:
     anew: bool
 
 
+def require_optuna() -> Any:
+    """The module, or a GradlabError that says how it is installed."""
+    try:
+        import optuna
+    except ImportError as error:
+        raise missing("Optuna", "sweep") from error
+    return optuna
+
+
 class Board:
     """The state of a sweep in its database. Everything that hands out runs happens under one lock."""
 
@@ -80,10 +89,7 @@ class Board:
         """
         self.spec, self.heartbeat = spec, heartbeat
         self._url = url
-        try:
-            import optuna
-        except ImportError as error:
-            raise missing("Optuna", "sweep") from error
+        optuna = require_optuna()
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         self._optuna = optuna
         with self._lock():  # two workers would make the tables at the same moment
@@ -106,23 +112,24 @@ class Board:
         """Every run known by now, in the order of the sweep; equal ones once."""
         return list(self._survey()[0].values())
 
-    def prepare(self, retry_failed: bool = False) -> None:
+    def prepare(self, retry_failed: bool = False, retry_finished: bool = False) -> None:
         """Enqueue what is to be done and nowhere yet, exactly once however many workers do this together.
 
         Args:
             retry_failed: also what has failed.
+            retry_finished: also what is finished: where something else than the database says what is left.
         """
+        states = {FAILED} if retry_failed else set()
         with self._lock():
-            self._refresh(retry_failed)
+            self._refresh(states | ({FINISHED} if retry_finished else set()))
 
     def claim(self) -> Claim | None:
         """Take the first waiting run, of all points with a seed before the next seed; None if there is none."""
         with self._lock():
             self._refresh()
             runs, waiting = self._survey()
-            for run in sorted(
-                runs.values(), key=lambda run: (run.point.stage, run.point.seeds.index(run.seed))
-            ):
+            seeds = list(dict.fromkeys([*self.spec.seeds, *(run.seed for run in runs.values())]))
+            for run in sorted(runs.values(), key=lambda run: (run.point.stage, seeds.index(run.seed))):
                 tried = waiting.get(run.key)
                 if tried is None:
                     continue
@@ -192,16 +199,19 @@ class Board:
             self._storage.set_trial_state_values(claim.trial_id, state, values)
             return True
 
-    def _refresh(self, retry_failed: bool = False) -> None:
-        """Under the lock: give up on the dead, and enqueue what has no trial that waits, runs or is finished."""
+    def _refresh(self, again: Collection[str] = ()) -> None:
+        """Under the lock: give up on the dead, and enqueue what has no trial that waits, runs or is finished.
+
+        What is in one of the states ``again`` begins anew.
+        """
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", self._optuna.exceptions.ExperimentalWarning)
             self._optuna.storages.fail_stale_trials(self._study)
         runs, waiting = self._survey()
         for run in runs.values():
-            again = retry_failed and run.state == FAILED
-            if again or (run.state == WAITING and run.key not in waiting):
-                about = {"key": run.key, "settings": run.settings, "anew": again}
+            anew = run.state in again
+            if anew or (run.state == WAITING and run.key not in waiting):
+                about = {"key": run.key, "settings": run.settings, "anew": anew}
                 self._study.add_trial(
                     self._optuna.trial.create_trial(state=self._states.WAITING, user_attrs=about)
                 )

@@ -15,14 +15,23 @@ from gradlab.errors import GradlabError
 from gradlab.sweep.board import FAILED, FINISHED, Board
 
 
-def launch(board: Board, arguments: Sequence[str], workers: int, output: Path) -> None:
+def launch(
+    board: Board,
+    arguments: Sequence[str],
+    workers: int,
+    output: Path,
+    module: Sequence[str] = ("gradlab", "sweep"),
+    threads: int | None = None,
+) -> None:
     """Start workers, show how far they are, and wait for them.
 
     Args:
         board: the sweep, prepared.
-        arguments: of `gradlab sweep`, for one worker.
+        arguments: of ``module``, for one worker.
         workers: how many.
         output: folder of the sweep; what a worker prints goes to ``logs/`` there.
+        module: what ``python -m`` runs as a worker, with its first arguments.
+        threads: of each; None is OMP_NUM_THREADS, or its share of the cores.
 
     Whatever ends this before they do, an interruption or a database that is gone, ends them too.
 
@@ -38,10 +47,10 @@ def launch(board: Board, arguments: Sequence[str], workers: int, output: Path) -
             log = logs / f"worker-{number}.log"
             with log.open("ab") as file:
                 process = subprocess.Popen(
-                    [sys.executable, "-m", "gradlab", "sweep", *arguments],
+                    [sys.executable, "-m", *module, *arguments],
                     stdout=file,
                     stderr=file,
-                    env=_environment(number - 1, workers),
+                    env=_environment(number - 1, workers, threads),
                     start_new_session=True,  # Ctrl-C reaches them once, from here
                 )
             started.append((log, process))
@@ -59,10 +68,12 @@ def launch(board: Board, arguments: Sequence[str], workers: int, output: Path) -
             )
 
 
-def _environment(place: int, workers: int) -> dict[str, str]:
+def _environment(place: int, workers: int, threads: int | None) -> dict[str, str]:
     """Each worker gets its share of the cores, and one of the GPUs where there are several."""
     environment = dict(os.environ)
     environment.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // workers)))
+    if threads is not None:
+        environment |= {f"{library}_NUM_THREADS": str(threads) for library in ("OMP", "OPENBLAS", "MKL")}
     environment.setdefault("TOKENIZERS_PARALLELISM", "false")
     if "CUDA_VISIBLE_DEVICES" not in environment:
         import torch

@@ -49,17 +49,12 @@ def carry_out(
         LostRun: if it is this worker's no longer.
         GradlabError: for bad input, or a metric that is no number.
     """
-    from gradlab.train import Callback, train
+    from gradlab.train import train
     from gradlab.train.run_folder import RunFolder
-
-    class Owner(Callback):
-        def on_step(self, trainer: Any, output: Any) -> None:
-            if not mine():
-                raise LostRun
 
     folder = RunFolder(run_folder(output, claim.run))
     config = configure(claim.run.settings, str(folder.path))
-    result = train(config, resume=folder.manifest_file.exists(), callbacks=[Owner()])
+    result = train(config, resume=folder.manifest_file.exists(), callbacks=[owner(mine)])
     results = measure(folder, result.scores, result.best_step)
     if spec.evaluate:
         results |= _evaluate(spec, folder, config)
@@ -69,6 +64,18 @@ def carry_out(
     if not math.isfinite(value):
         raise GradlabError(f"{spec.metric} is {value}: the embeddings have become constant, or infinite")
     return value, {name: one for name, one in results.items() if math.isfinite(one)}
+
+
+def owner(mine: Callable[[], bool]) -> Any:
+    """A callback that ends a training with `LostRun` once the run is not this worker's any more."""
+    from gradlab.train import Callback
+
+    class Owner(Callback):
+        def on_step(self, trainer: Any, output: Any) -> None:
+            if not mine():
+                raise LostRun
+
+    return Owner()
 
 
 def tidy(spec: Spec, run: Run, output: Path) -> None:

@@ -23,6 +23,8 @@ from gradlab.sweep.settings import (
 
 DIRECTIONS = ("maximize", "minimize")
 _GOALS = ("sts", "transfer")
+# Entries of a point that are no settings.
+_OF_POINT = ("label", "seeds")
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,7 @@ class Spec:
         name: of the study, in letters, digits, ``-``, ``_`` and ``.``.
         base: settings of all runs, flat.
         grid: setting -> values, flat.
-        points: tables of settings, flat, each with an optional "label".
+        points_given: tables of settings, flat, each with an optional "label", and "seeds" in place of the sweep's.
         stages: grids, flat.
         seeds: of every point.
         metric: what is compared: "stsb_dev" (the best score), "sts" or "transfer" (averages of the test sets), or
@@ -111,7 +113,7 @@ class Spec:
         if self.evaluate:
             task_names(self.evaluate)
         stages = [list(combinations(stage)) for stage in self.stages]
-        for varied, label in self._heads():
+        for varied, label, _ in self._heads():
             for more in [{}, *(one for stage in stages for one in stage)]:
                 try:
                     configure({**self.base, **varied, **more})
@@ -126,28 +128,31 @@ class Spec:
             scores: key of each run that has ended -> its score, None if it failed.
         """
         found: list[Point] = []
-        for varied, label in self._heads():
+        for varied, label, seeds in self._heads():
             if self.stages:
-                found += self._climb(varied, label, scores)
+                found += self._climb(varied, label, seeds, scores)
             else:
-                found.append(Point(varied, {**self.base, **varied}, self.seeds, label))
+                found.append(Point(varied, {**self.base, **varied}, seeds, label))
         return found
 
-    def _heads(self) -> Iterator[tuple[Settings, str]]:
+    def _heads(self) -> Iterator[tuple[Settings, str, tuple[int, ...]]]:
         for given in self.points_given:
             label = str(given.get("label", ""))
-            own = {name: value for name, value in given.items() if name != "label"}
+            seeds = tuple(given.get("seeds", self.seeds))
+            own = {name: value for name, value in given.items() if name not in _OF_POINT}
             for chosen in combinations(self.grid):
                 named = f"{label}, {describe(chosen)}" if label and chosen else label
-                yield {**own, **chosen}, named
+                yield {**own, **chosen}, named, seeds
 
-    def _climb(self, varied: Settings, label: str, scores: Mapping[str, float | None]) -> list[Point]:
+    def _climb(
+        self, varied: Settings, label: str, seeds: tuple[int, ...], scores: Mapping[str, float | None]
+    ) -> list[Point]:
         found: list[Point] = []
         for number, stage in enumerate(self.stages, start=1):
             candidates = []
             for chosen in combinations(stage):
                 own = {**varied, **chosen}
-                candidates.append(Point(own, {**self.base, **own}, self.seeds, label, number))
+                candidates.append(Point(own, {**self.base, **own}, seeds, label, number))
             found += candidates
             runs = [list(point.runs.values()) for point in candidates]
             if not all(key in scores for keys in runs for key in keys):
@@ -250,7 +255,8 @@ def parse_spec(content: Mapping[str, Any], light: bool = False) -> Spec:
         raise GradlabError(f"direction must be {' or '.join(DIRECTIONS)}, not {spec.direction!r}")
     check_names(spec.base, "base")
     for one in spec.points_given:
-        check_names({key: value for key, value in one.items() if key != "label"}, "points")
+        check_names({key: value for key, value in one.items() if key not in _OF_POINT}, "points")
+        _seeds(one.get("seeds", list(spec.seeds)))
     return spec
 
 
@@ -277,8 +283,10 @@ def _grid(table: Mapping[str, Any], where: str) -> dict[str, list[Any]]:
     return flat
 
 
-def _seeds(values: list[Any]) -> tuple[int, ...]:
-    whole = all(isinstance(seed, int) and not isinstance(seed, bool) for seed in values)
+def _seeds(values: Any) -> tuple[int, ...]:
+    whole = isinstance(values, list) and all(
+        isinstance(seed, int) and not isinstance(seed, bool) for seed in values
+    )
     if not values or not whole or len(set(values)) != len(values):
         raise GradlabError(f"seeds must be different whole numbers, at least one, not {values!r:.60}")
     return tuple(values)

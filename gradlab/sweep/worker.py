@@ -9,9 +9,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 from gradlab.errors import GradlabError
-from gradlab.sweep.board import RUNNING, Board, Claim
+from gradlab.sweep.board import RUNNING, Board, Claim, Run
 from gradlab.sweep.run import LostRun, carry_out, empty, tidy
 
 PATIENCE = 5  # seconds between two looks at what the others do
@@ -36,13 +37,21 @@ def terminable() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def work(board: Board, output: Path, say: Callable[[str], None], *, wait: bool = True) -> int:
+# What a run is instead of a training and its evaluation: from the run, and from what says whether it is still this
+# worker's, to the metric and everything measured.
+Work = Callable[[Run, Callable[[], bool]], tuple[float, dict[str, Any]]]
+
+
+def work(
+    board: Board, output: Path, say: Callable[[str], None], *, wait: bool = True, instead: Work | None = None
+) -> int:
     """Carry out runs until none is left to claim.
 
     Args:
         board: the sweep.
         output: its folder.
         say: where messages go.
+        instead: carries out a run, where it is not what `gradlab.sweep.run.carry_out` does.
         wait: stay while other workers have runs, to take over those of one that dies.
 
     Returns:
@@ -56,7 +65,7 @@ def work(board: Board, output: Path, say: Callable[[str], None], *, wait: bool =
         claim = board.claim()
         if claim is not None:
             patient = False
-            done += _carry_out(board, claim, output, say)
+            done += _carry_out(board, claim, output, say, instead)
             continue
         running = sum(run.state == RUNNING for run in board.runs())
         if not running or not wait:
@@ -67,16 +76,18 @@ def work(board: Board, output: Path, say: Callable[[str], None], *, wait: bool =
         time.sleep(min(board.heartbeat, PATIENCE))
 
 
-def _carry_out(board: Board, claim: Claim, output: Path, say: Callable[[str], None]) -> bool:
+def _carry_out(
+    board: Board, claim: Claim, output: Path, say: Callable[[str], None], instead: Work | None
+) -> bool:
     run = claim.run
     name = f"{run.point.describe()}, seed {run.seed}"
     say(f"Run: {name}")
     try:
         with board.alive(claim) as mine:
-            if claim.anew:
+            if claim.anew and instead is None:
                 empty(run, output)
                 board.emptied(claim)
-            value, results = carry_out(board.spec, claim, output, mine)
+            value, results = instead(run, mine) if instead else carry_out(board.spec, claim, output, mine)
     except LostRun:
         say(f"Lost: {name}; another worker has it, because this one was silent for too long")
         return False
@@ -92,6 +103,7 @@ def _carry_out(board: Board, claim: Claim, output: Path, say: Callable[[str], No
     if not board.finish(claim, value, results):
         say(f"Lost: {name}; another worker has it, because this one was silent for too long")
         return False
-    tidy(board.spec, run, output)
+    if instead is None:
+        tidy(board.spec, run, output)
     say(f"Finished: {name}: {board.spec.metric} {value:.4f}")
     return True

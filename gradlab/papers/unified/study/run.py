@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import multiprocessing
+import json
+import math
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,22 +16,19 @@ from gradlab.errors import GradlabError
 from gradlab.files import write_json
 from gradlab.papers.unified.study.budget import Budget, budget, measure
 from gradlab.papers.unified.study.conditions import plan
-from gradlab.papers.unified.study.runs import (
-    STS,
-    TRANSFER,
-    UNTUNED,
-    Task,
-    clear,
-    make_run,
-    read_json,
-    score_sts,
-    score_transfer,
-    train_config,
-)
+from gradlab.papers.unified.study.runs import UNTUNED, Task, clear, make_run, read_json, train_config
 from gradlab.papers.unified.study.settings import StudySettings, check_parts
+from gradlab.papers.unified.study.untuned import score_untuned
+from gradlab.sweep.board import FAILED, Board, Run
+from gradlab.sweep.launch import launch
+from gradlab.sweep.run import owner
+from gradlab.sweep.spec import Spec
+from gradlab.sweep.worker import terminable, work
+from gradlab.train.machine import using_threads
+from gradlab.train.progress import say
 
-STUDY, RUNS = "study.json", "runs"
-_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+STUDY, RUNS, BOARD = "study.json", "runs", "study.db"
+HEARTBEAT = 15  # seconds between signs of life of a process
 
 
 def run_study(
@@ -155,27 +151,79 @@ class Study:
     def budget(self, timed: bool = True) -> Budget:
         """What is still to do; ``timed`` runs a short trial to estimate the time."""
         left = [task for task in self.tasks if task.result() is None]
-        with _quiet(), _threads(max(1, self._cores // self.jobs)):
+        with _quiet(), using_threads(max(1, (os.cpu_count() or 1) // self.jobs)):
             speed = measure(left) if left and timed else None
         return budget(self.tasks, self.jobs, self.description["device"]["name"], speed)
 
+    def left(self) -> list[Task]:
+        """The runs that are to be made, or that lack scores which can still be had.
+
+        Raises:
+            GradlabError: if some were made with other settings.
+        """
+        return [task for task in self.tasks if task.result() is None or task.missing()]
+
+    def spec(self) -> Spec:
+        """The runs that are left as a sweep: a point a condition, with its own seeds."""
+        left = self.left()
+        conditions = {task.planned.condition.name: task.planned.condition for task in left}
+        points = [
+            {
+                "label": name,
+                "seeds": [task.planned.seed for task in left if task.planned.condition.name == name],
+                "loss": condition.loss,
+                **{f"loss_settings.{setting}": value for setting, value in condition.settings},
+            }
+            for name, condition in conditions.items()
+        ]
+        own = ("loss", "loss_settings", "seed", "output")
+        base = {name: value for name, value in self.tasks[0].config.to_dict().items() if name not in own}
+        seeds = dict.fromkeys(task.planned.seed for task in left)
+        return Spec("study", base, points_given=tuple(points) or ({},), seeds=tuple(seeds))
+
     def run(self) -> None:
-        """Make the runs that have not been made, then score encoders on the STS sets and the transfer tasks."""
+        """Make the runs that are left, as a sweep; scores are part of a run.
+
+        Raises:
+            GradlabError: for runs that failed, the others being made.
+            KeyboardInterrupt: when interrupted; the runs under way have written checkpoints.
+        """
         write_json(self.folder / STUDY, self.description)
-        self._each(make_run, [t for t in self.tasks if t.result() is None], "Runs", "run")
+        spec = self.spec()
+        if self.left():
+            board = self._board(spec)
+            # The folders say what is left, not the database: some may have been deleted, or want more scores.
+            board.prepare(retry_failed=True, retry_finished=True)
+            workers = min(self.jobs, len(board.runs()))
+            with terminable():
+                if workers == 1:
+                    self.work(board)
+                else:
+                    launch(board, [self._arguments()], workers, self.folder, (__name__,), threads=1)
+            failed = [run for run in board.runs() if run.state == FAILED]
+            if failed:
+                name = self._task(failed[0]).planned.folder
+                more = f" (and {len(failed) - 1} more runs failed)" if len(failed) > 1 else ""
+                raise GradlabError(f"run {name}: {failed[0].error}{more}")
         if "repairs" in self.parts:
-            self._score_untuned("stsb_dev")
-            self._score_untuned("sts")
-            self._score(STS, score_sts)
-            if self.settings.transfer_seeds:
-                self._score(TRANSFER, score_transfer)
-                self._score_untuned("transfer")
+            for what in ("stsb_dev", "sts", *(("transfer",) if self.settings.transfer_seeds else ())):
+                with _quiet():
+                    score_untuned(self.folder / UNTUNED, self.tasks[0], what)
         for task in self.tasks:
             clear(task)  # what an interruption left behind
 
-    @property
-    def _cores(self) -> int:
-        return int(self.description["device"]["cores"])
+    def work(self, board: Board | None = None) -> None:
+        """Make runs of the sweep until none is left to claim."""
+        board = board or self._board(self.spec())
+
+        def make(run: Run, mine: Callable[[], bool]) -> tuple[float, dict[str, Any]]:
+            task = self._task(run)
+            make_run(task, owner(mine))
+            result = task.result() or {}
+            best = result.get("stsb_dev", {}).get(str(result.get("best_step")))
+            return (-math.inf if best is None else best), {}
+
+        work(board, self.folder, say, instead=make)
 
     def report(self) -> Path:
         """Write the report on what is finished, and return its folder."""
@@ -183,71 +231,19 @@ class Study:
 
         return write_report(self.folder, self.parts, self.tasks, self.settings, self.description)
 
-    def _score(self, name: str, work: Callable[[Task], None]) -> None:
-        tasks = [task for task in self.tasks if name in task.missing()]
-        self._each(work, tasks, f"Scores ({name.removesuffix('.json')})", "encoder")
+    def _board(self, spec: Spec) -> Board:
+        return Board(spec, f"sqlite:///{self.folder.absolute() / BOARD}", HEARTBEAT)
 
-    def _score_untuned(self, what: str) -> None:
-        """The rows of the table before training."""
-        from gradlab.papers.unified.study.untuned import score_untuned
+    def _task(self, run: Run) -> Task:
+        known = ((task.planned.condition.name, task.planned.seed) for task in self.tasks)
+        return self.tasks[list(known).index((run.point.label, run.seed))]
 
-        with _quiet():
-            score_untuned(self.folder / UNTUNED, self.tasks[0], what)
-
-    def _each(self, work: Callable[[Task], None], tasks: Sequence[Task], title: str, unit: str) -> None:
-        from tqdm.auto import tqdm
-
-        if not tasks:
-            return
-        with tqdm(total=len(tasks), desc=title, unit=unit, file=sys.stderr) as bar:
-            if self.jobs == 1:
-                for task in tasks:
-                    bar.set_postfix_str(task.planned.folder)
-                    _named(work, task)
-                    bar.update()
-                return
-            for _ in self._side_by_side(work, tasks):
-                bar.update()
-
-    def _side_by_side(self, work: Callable[[Task], None], tasks: Sequence[Task]) -> Iterator[None]:
-        # Fresh processes rather than forks: threads of a parent do not survive a fork.
-        with _environment({name: "1" for name in _THREADS}):
-            pool = ProcessPoolExecutor(
-                min(self.jobs, len(tasks)), multiprocessing.get_context("spawn"), _one_thread
-            )
-            futures = [pool.submit(_named, work, task) for task in tasks]
-        try:
-            for future in as_completed(futures):
-                future.result()
-                yield
-        except BrokenProcessPool as error:
-            raise GradlabError(
-                "a process died (out of memory?); fewer --jobs need less; call again to go on"
-            ) from error
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
-
-
-_interrupted = False
-
-
-def _named(work: Callable[[Task], None], task: Task) -> None:
-    global _interrupted
-    if _interrupted:  # this process has been told to stop, but had another task waiting
-        raise KeyboardInterrupt
-    try:
-        work(task)
-    except GradlabError as error:
-        raise GradlabError(f"run {task.planned.folder}: {error}") from error
-    except KeyboardInterrupt:
-        _interrupted = multiprocessing.parent_process() is not None
-        raise
-
-
-def _one_thread() -> None:
-    import torch
-
-    torch.set_num_threads(1)
+    def _arguments(self) -> str:
+        """All that `open` needs to know in another process."""
+        config, settings = self.tasks[0].config, self.settings.to_dict()
+        places = {"model": config.model, "train_file": config.train_file, "sts": self.tasks[0].sts}
+        size = {"settings": settings, "parts": self.parts, "jobs": self.jobs, "device": config.device}
+        return json.dumps({**places, "output": str(self.folder), **size})
 
 
 def _check_same(folder: Path, description: dict[str, Any]) -> None:
@@ -260,35 +256,18 @@ def _check_same(folder: Path, description: dict[str, Any]) -> None:
 
 
 @contextlib.contextmanager
-def _environment(values: dict[str, str]) -> Iterator[None]:
-    """Environment variables that processes started within inherit."""
-    before = {name: os.environ.get(name) for name in values}
-    os.environ.update(values)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
-
-
-@contextlib.contextmanager
-def _threads(count: int) -> Iterator[None]:
-    """As many threads as a run will have."""
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
-@contextlib.contextmanager
 def _quiet() -> Iterator[None]:
     """Without the bars and messages of the trial."""
     with open(os.devnull, "w", encoding="utf-8") as nowhere, contextlib.redirect_stderr(nowhere):
         yield
+
+
+def _work_with(arguments: str) -> None:
+    """Be one of several workers of a study."""
+    given = json.loads(arguments)
+    with terminable():
+        Study.open(**{**given, "settings": StudySettings(**given["settings"])}).work()
+
+
+if __name__ == "__main__":
+    _work_with(sys.argv[1])

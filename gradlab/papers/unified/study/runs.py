@@ -118,8 +118,8 @@ def train_config(
     )
 
 
-def make_run(task: Task) -> None:
-    """Train, score and clear up, unless that is done; an interrupted training goes on from its checkpoint.
+def make_run(task: Task, *callbacks: Any) -> None:
+    """Train, score and clear up, as far as that is not done; an interrupted training goes on from its checkpoint.
 
     What it prints goes to ``log.txt`` in the run's folder.
 
@@ -127,28 +127,16 @@ def make_run(task: Task) -> None:
         GradlabError: bad input, or a full disk. A loss that diverges is a result, not an error.
         KeyboardInterrupt: when interrupted, after a checkpoint is written.
     """
-    if task.result() is None:
-        with _logged(task.folder):
-            _train_and_score(task)
-    clear(task)
-
-
-def score_sts(task: Task) -> None:
-    """Score the best encoder of a finished run on the seven STS sets, unless that is done."""
-    if STS in task.missing():
-        with _logged(task.folder):
-            found = _evaluate(task, "sts")
-            scores = {name: score if score == score else None for name, score in found.sts.items()}
-            write_json(task.folder / STS, scores)
-    clear(task)
-
-
-def score_transfer(task: Task) -> None:
-    """Score the best encoder of a finished run on the transfer tasks, unless that is done."""
-    if TRANSFER in task.missing():
-        with _logged(task.folder):
-            found = _evaluate(task, "transfer")
-            write_json(task.folder / TRANSFER, {"classifier": found.classifier, **found.transfer()})
+    with _logged(task.folder):
+        if task.result() is None:
+            _train_and_score(task, *callbacks)
+        for name in task.missing():
+            found = _evaluate(task, name.removesuffix(".json"))
+            if name == STS:
+                scores = {key: _number(score) for key, score in found.sts.items()}
+            else:
+                scores = {"classifier": found.classifier, **found.transfer()}
+            write_json(task.folder / name, scores)
     clear(task)
 
 
@@ -167,7 +155,7 @@ def read_json(path: Path) -> dict[str, Any] | None:
     return content
 
 
-def _train_and_score(task: Task) -> None:
+def _train_and_score(task: Task, *callbacks: Any) -> None:
     from gradlab.files import versions
     from gradlab.papers.unified.study.observe import Observer
     from gradlab.train import train
@@ -183,7 +171,9 @@ def _train_and_score(task: Task) -> None:
         "versions": versions("torch", "transformers", "numpy", "scipy"),
     }
     try:
-        trained = train(task.config, resume=(task.folder / "manifest.json").exists(), callbacks=[observer])
+        trained = train(
+            task.config, resume=(task.folder / "manifest.json").exists(), callbacks=[observer, *callbacks]
+        )
     except Diverged as error:
         write_json(task.folder / RESULT, result | {"diverged": str(error)})
         return

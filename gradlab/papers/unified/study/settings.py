@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from typing import Any, Self
 
 from gradlab.errors import GradlabError, nearest
+from gradlab.settings import Settings, setting
+from gradlab.train.config import POOLERS, PRECISIONS
 
 PARTS = ("conjecture1", "conjecture2", "conjecture3", "assumptions", "repairs")
 # The paper's baseline (Li et al. 2024, Section 3.2).
@@ -19,78 +21,44 @@ PYTHON_ONLY = ("held_out", "sts_seeds", "watch_every", "watch_batches", "analysi
 
 
 @dataclasses.dataclass(frozen=True)
-class StudySettings:
-    """The size and the protocol of a study.
-
-    Attributes:
-        name: of the preset that it began as.
-        steps: optimiser steps of a run; None is one epoch.
-        batch_size: sentences that meet in one loss.
-        max_length: tokens that a sentence is cut to.
-        learning_rate: of AdamW, decayed linearly to 0.
-        pooler: as in training; ``cls_mlp`` has its MLP in training only.
-        precision: ``float32``, ``bfloat16`` (autocast, in training and in the embedding of sentences) or ``auto``, which
-            the device decides.
-        held_out: share of the sentences kept for analysis.
-        seeds: runs of each headline condition, with seeds 0, 1, ...
-        sweep_seeds: runs of each further value of m, τ and r.
-        variant_seeds: runs of each condition with the effective ratio 2r.
-        sts_seeds: runs of each row of the repairs' table that the seven STS sets are scored for.
-        transfer_seeds: runs of each row of the repairs' table that the transfer tasks are scored for.
-        margins, temperatures, ratios: the values of m, τ and r.
-        eval_every: steps between evaluations on STS-B dev; the best encoder of a run is the one that counts.
-        watch_every: steps between measurements on held-out sentences.
-        watch_batches: batches that these take.
-        analysis_batches: batches of embeddings that are kept before and after training.
-        analysis_batch: sentences of each of these batches.
+class StudySettings(Settings):
+    """The size and the protocol of a study; ``gradlab study --help`` lists most of it.
 
     Raises:
         GradlabError: for values out of range.
     """
 
-    name: str = "light"
-    steps: int | None = 100
-    batch_size: int = 64
-    max_length: int = 32
-    learning_rate: float = 1e-4
-    pooler: str = "cls"
-    precision: str = "auto"
-    held_out: float = 0.1
-    seeds: int = 5
-    sweep_seeds: int = 3
-    variant_seeds: int = 3
-    sts_seeds: int = 3
-    transfer_seeds: int = 0
-    margins: tuple[float, ...] = (0.3, 1.0)
-    temperatures: tuple[float, ...] = (0.05, 0.3, 3.0)
-    ratios: tuple[float, ...] = (0.25, 1.0, 2.0)
-    eval_every: int = 100
-    watch_every: int = 10
-    watch_batches: int = 1
-    analysis_batches: int = 4
-    analysis_batch: int = 128
+    name: str = setting("light", "Preset that it began as.")
+    steps: int | None = setting(100, "Steps of a run.", at_least=1)
+    batch_size: int = setting(64, "Sentences of a batch.", at_least=2)
+    max_length: int = setting(32, "Tokens of a sentence.", at_least=3)
+    learning_rate: float = setting(1e-4, "Of AdamW, decayed linearly to 0.", rule="positive")
+    pooler: str = setting("cls", "As for gradlab train.", choices=POOLERS)
+    precision: str = setting("auto", "As for gradlab train, and in embedding.", choices=PRECISIONS)
+    held_out: float = setting(0.1, "Share of the sentences kept for analysis.", at_least=0, below=1)
+    seeds: int = setting(5, "Runs of each headline condition.", at_least=1)
+    sweep_seeds: int = setting(3, "Runs of each further m, τ and r.", at_least=0)
+    variant_seeds: int = setting(3, "Runs with the effective ratio 2r.", at_least=0)
+    sts_seeds: int = setting(3, "Runs of each loss scored on the seven STS sets.", at_least=0)
+    transfer_seeds: int = setting(
+        0, "Runs of each loss scored on the transfer tasks, which is slow.", at_least=0
+    )
+    margins: tuple[float, ...] = setting((0.3, 1.0), "Values of m.", rule="positive")
+    temperatures: tuple[float, ...] = setting((0.05, 0.3, 3.0), "Values of τ.", rule="positive")
+    ratios: tuple[float, ...] = setting((0.25, 1.0, 2.0), "Values of r.", rule="positive")
+    eval_every: int = setting(100, "Steps between evaluations on STS-B dev.", at_least=1)
+    watch_every: int = setting(10, "Steps between measurements on held-out sentences.", at_least=1)
+    watch_batches: int = setting(1, "Batches that these take.", at_least=1)
+    analysis_batches: int = setting(
+        4, "Batches of embeddings that are kept before and after training.", at_least=1
+    )
+    analysis_batch: int = setting(128, "Sentences of each of these batches.", at_least=2)
 
     def __post_init__(self) -> None:
-        counts = (
-            "steps",
-            "batch_size",
-            "seeds",
-            "eval_every",
-            "watch_every",
-            "watch_batches",
-            "analysis_batches",
-        )
-        maybe_none = ("sweep_seeds", "variant_seeds", "sts_seeds", "transfer_seeds")
-        for least, names in ((1, counts), (0, maybe_none)):
-            for name in names:
-                value = getattr(self, name)
-                if value is not None and value < least:
-                    raise GradlabError(f"{name} must be at least {least}, not {value}")
+        super().__post_init__()
         for name in ("margins", "temperatures", "ratios"):
-            values = tuple(float(value) for value in getattr(self, name))
-            if not values or not all(0 < value < float("inf") for value in values):
-                raise GradlabError(f"{name} must be positive numbers, not {getattr(self, name)}")
-            object.__setattr__(self, name, values)
+            if not getattr(self, name):
+                raise GradlabError(f"{name} must be one number or more, such as 0.3,1")
 
     @classmethod
     def preset(cls, name: str, **changes: Any) -> Self:
