@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from gradlab.errors import GradlabError
     from gradlab.explorer import explore
     from gradlab.geometry.similarity import Negatives, PairSimilarity
+    from gradlab.gradient.learnable import LearnableLoss, learnable
     from gradlab.gradient.paradigm import autograd_gradient, autograd_split, components
     from gradlab.gradient.verification import verify
     from gradlab.inspection import inspect
@@ -34,6 +35,7 @@ _HOMES = {
     "Components": "gradlab.losses.components",
     "Decomposition": "gradlab.decomposition",
     "GradlabError": "gradlab.errors",
+    "LearnableLoss": "gradlab.gradient.learnable",
     "Loss": "gradlab.losses.base",
     "Negatives": "gradlab.geometry.similarity",
     "PairLoss": "gradlab.losses.base",
@@ -48,6 +50,7 @@ _HOMES = {
     "explore": "gradlab.explorer",
     "get_loss": "gradlab.losses.registry",
     "inspect": "gradlab.inspection",
+    "learnable": "gradlab.gradient.learnable",
     "loss_names": "gradlab.losses.registry",
     "recombine": "gradlab.losses.recombination",
     "register": "gradlab.losses.registry",

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from gradlab.errors import GradlabError
+from gradlab.gradient.learnable import LearnableLoss, learned_settings
 from gradlab.integrations.citations import citation
 from gradlab.large_batch import BlockwiseLoss
 from gradlab.large_batch.gradient_cache import GradientCache, deferred
@@ -87,7 +88,8 @@ class EmbeddingLoss(nn.Module):
     Attributes:
         model: the ``SentenceTransformer`` to train.
         definition: the gradlab loss.
-        criterion: what is called on the embeddings: the definition, or its blockwise form.
+        criterion: what is called on the embeddings: the definition, its blockwise form, or the module that learns its
+            hyper-parameters.
         chunk_size: sentences encoded at a time, or None.
         gather_across_devices: whether sentences of all processes are negatives.
     """
@@ -144,7 +146,16 @@ class EmbeddingLoss(nn.Module):
         self.chunk_size = chunk_size
         self.model = model
         self.definition = definition
-        self.criterion = BlockwiseLoss(definition, block_size) if blockwise else definition
+        learns = bool(learned_settings(definition))
+        if blockwise and learns:
+            raise GradlabError(
+                f"blockwise does not differentiate by what {definition.name} learns; set learnable=False"
+            )
+        self.criterion = definition
+        if blockwise:
+            self.criterion = BlockwiseLoss(definition, block_size)
+        elif learns:
+            self.criterion = LearnableLoss(definition)
         self.gather_across_devices = gather_across_devices
 
     def forward(self, sentence_features: Iterable[dict[str, Tensor]], labels: Tensor | None = None) -> Tensor:
@@ -202,7 +213,7 @@ class EmbeddingLoss(nn.Module):
             return (anchors * 0).sum()
         negatives = torch.cat(hard) if hard else None
         context = {}
-        if hard and self.definition.is_combinator and self.criterion is self.definition:
+        if hard and self.definition.is_combinator and not isinstance(self.criterion, BlockwiseLoss):
             # A column of hard negatives has one for each anchor.
             context["owners"] = torch.arange(len(anchors), device=anchors.device).repeat(len(hard))
         with torch.autocast(anchors.device.type, enabled=False):

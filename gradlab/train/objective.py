@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from gradlab.encoder.model import Encoder
 from gradlab.errors import GradlabError
+from gradlab.gradient.learnable import LearnableLoss, learned_settings
 from gradlab.large_batch.gradient_cache import GradientCache
 from gradlab.large_batch.loss import BlockwiseLoss
 from gradlab.losses.base import Loss
@@ -42,7 +43,7 @@ class Objective(nn.Module):
     Attributes:
         encoder: what is trained, and saved in the end.
         head: applied to its embeddings in training only.
-        loss: the registered loss.
+        loss: the registered loss; of one that learns hyper-parameters, with their values of now.
         parts: what there is beside them.
     """
 
@@ -62,15 +63,24 @@ class Objective(nn.Module):
         super().__init__()
         self.encoder = encoder
         self.head = head if head is not None else nn.Identity()
-        self.loss = loss
-        # A batch that needs chunks has too many similarities as well.
-        self._criterion = loss if chunk_size is None else BlockwiseLoss(loss)
+        self.processes = processes or Processes(0, 1, encoder.device)
+        self._loss = loss
+        self._criterion: LearnableLoss | BlockwiseLoss | Loss = loss
+        if chunk_size is not None and learned_settings(loss):
+            raise GradlabError(
+                f"chunk_size does not differentiate by what {loss.name} learns; set learnable=false"
+            )
+        if chunk_size is not None:  # a batch that needs chunks has too many similarities as well
+            self._criterion = BlockwiseLoss(loss)
+        elif learned_settings(loss):
+            # Each process computes the whole loss; gradients are summed over them.
+            learned = LearnableLoss(loss, share=1 / self.processes.count)
+            self._criterion = learned.to(self.processes.device)
         self._chunk_size, self._in_place = chunk_size, False
         self.parts = parts or Parts()
         self.projection, self.predictor = self.parts.projection, self.parts.predictor
         self.momentum, self.queue, self.fgsm = self.parts.momentum, self.parts.queue, self.parts.fgsm
         self.open_share = self.parts.open_share
-        self.processes = processes or Processes(0, 1, encoder.device)
         self._ring = self._shared(loss)
         self._together = False
         self._groups = groups
@@ -87,6 +97,11 @@ class Objective(nn.Module):
                 "this encoder does not compute the same from looked-up embeddings as from token ids; "
                 "it cannot be trained with FGSM or an augmentation of embeddings"
             )
+
+    @property
+    def loss(self) -> Loss:
+        """The loss, for diagnostics."""
+        return self._criterion.current if isinstance(self._criterion, LearnableLoss) else self._loss
 
     def views(self, sequences: Sequences, others: Sequences | None = None) -> tuple[Sequences, Sequences]:
         """Token ids of the two views of a batch.
@@ -219,7 +234,7 @@ class Objective(nn.Module):
 
     def _shared(self, loss: Loss) -> BlockwiseLoss | None:
         """The loss of rows that are spread over the processes; None where each computes the whole."""
-        if self.processes.count == 1:
+        if self.processes.count == 1 or learned_settings(loss):
             return None
         try:
             return BlockwiseLoss(loss, group="world")
@@ -245,6 +260,10 @@ class Objective(nn.Module):
         following = set() if self.momentum is None else {id(one) for one in self.momentum.parameters()}
         return [one for one in self.parameters() if id(one) not in following]
 
+    def loss_parameters(self) -> list[nn.Parameter]:
+        """Hyper-parameters that the loss learns."""
+        return list(self._criterion.parameters()) if isinstance(self._criterion, nn.Module) else []
+
     def before_step(self) -> None:
         """Called when the gradients of a step are complete."""
         if self.momentum is not None:
@@ -263,7 +282,7 @@ class Objective(nn.Module):
         self._pending.clear()
 
     def statistics(self, output: Output) -> dict[str, float]:
-        """What the parts tell of the last step: ages of the negatives it saw, its decay, what FGSM changed."""
+        """What the parts tell of the last step: ages of the negatives it saw, its decay, what FGSM changed, what the loss learned."""
         found: dict[str, float] = {}
         if output.negative_ages is not None:
             found |= age_statistics(output.negative_ages)
@@ -271,6 +290,8 @@ class Objective(nn.Module):
             found["momentum_decay"] = self.momentum.last_decay
         if self.fgsm is not None:
             found["fgsm_changed"] = float(self.fgsm.changed)
+        if isinstance(self._criterion, LearnableLoss):
+            found |= {f"learned_{name}": value for name, value in self._criterion.statistics().items()}
         return found
 
     def compile_encoders(self) -> None:
@@ -406,8 +427,9 @@ def freeze_unused(objective: Objective) -> None:
     objective.zero_grad()
     ids = np.array(objective.encoder.tokenizer("a probe")["input_ids"])
     objective.predict(objective.embed(objective.pack([ids, ids]))).sum().backward()
+    of_loss = {id(one) for one in objective.loss_parameters()}
     for parameter in objective.trained_parameters():
-        parameter.requires_grad_(parameter.grad is not None)
+        parameter.requires_grad_(parameter.grad is not None or id(parameter) in of_loss)
     objective.zero_grad(set_to_none=True)
 
 
