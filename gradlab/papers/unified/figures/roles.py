@@ -29,15 +29,21 @@ MAPS = {
     "weight": (0.7 * math.pi, math.pi / 4),
     "ratio": (0.41 * math.pi, math.pi / 8),
 }
+# What a column shows.
+HEADS = {
+    "dissipation": "Dissipation ends the push",
+    "weight": "Weight decides who pushes",
+    "ratio": "Ratio: pull against push",
+}
 # Colour and width; widths differ for grey prints.
 ARROWS = {"push": (NEGATIVE, 2.6), "pull": (POSITIVE, 1.2)}
 TITLES = {
-    ("dissipation", 0): "no dissipation",
-    ("dissipation", 1): "dissipation, margin 0.3",
-    ("weight", 0): "equal weights",
-    ("weight", 1): "softmax weights, τ = 0.05",
-    ("ratio", 0): "ratio below the bound",
-    ("ratio", 1): "ratio above the bound",
+    ("dissipation", 0): "without: a margin never reached",
+    ("dissipation", 1): "with: margin 0.3",
+    ("weight", 0): "without: equal weights",
+    ("weight", 1): "with: softmax, τ = 0.05",
+    ("ratio", 0): "too small: below the bound",
+    ("ratio", 1): "large enough: above the bound",
 }
 
 
@@ -221,30 +227,33 @@ def _measured(panel: str, items: dict[str, Table]) -> str:
     """What the picture shows, in numbers."""
     if panel == "dissipation":
         near = _degrees(items["negative"]["angle"].min())
-        return f"positive at {_degrees(items['positive']['angle'][0])}\nnearest negative at {near}"
+        return f"positive {_degrees(items['positive']['angle'][0])} away,\nnearest negative {near}"
     if panel == "weight":
         weight, hardest, push = items["negative"]["weight"], items["hardest_push"], items["push"]
         turn = np.arctan2(push["dy"], push["dx"])[0] - np.arctan2(hardest["dy"], hardest["dx"])[0]
         turn = abs((turn + np.pi) % (2 * np.pi) - np.pi)
-        return f"hardest negative: {weight[0]:.0%} of the weight,\nits own push {_degrees(turn)} off the sum"
+        return f"hardest negative: {weight[0]:.0%} of the weight;\nthe push is {_degrees(turn)} off its own"
     ratio, bound = items["positive"]["weight"][0], items["bound"]["weight"][0]
     sign = "<" if ratio < bound else ">"
     change = f"{_degrees(items['positive']['angle'][0])} → {_degrees(items['after']['angle'][0])}"
-    return f"ratio {ratio:.2f} {sign} {bound:.2f}\npositive: {change}"
+    word = "farther" if items["after"]["angle"][0] > items["positive"]["angle"][0] else "closer"
+    return f"ratio {ratio:.2f} {sign} {bound:.2f}:\npositive {change}, {word}"
 
 
 def draw(tables: Tables) -> tuple[Figure, list[Axes]]:
     """Without each component above, with it below."""
     (table,) = tables.values()
     with style():
-        figure = empty_figure((TEXT_WIDTH, 6.2))
+        figure = empty_figure((TEXT_WIDTH, 6.7))
         figure.set_layout_engine("compressed", h_pad=0.1)  # the one for axes of fixed shape
         grid = figure.subplots(2, 3)
         for column, (panel, letter) in enumerate(zip(("dissipation", "weight", "ratio"), "abc", strict=True)):
             for side in range(2):
                 ax = grid[side, column]
                 draw_role(table, panel, side, ax)
-                ax.set_title(f"({letter}) {ax.get_title()}", fontsize=9)
+                # The blank line keeps it apart from the numbers of the panel above.
+                head = f"({letter}) {HEADS[panel]}\n" if side == 0 else "\n"
+                ax.set_title(head + ax.get_title(), fontsize=9)
         marks: Any = {"linestyle": "none", "markersize": 6}
         keys = {
             "anchor": Line2D([], [], marker="o", color=ANCHOR, **marks),
@@ -257,6 +266,7 @@ def draw(tables: Tables) -> tuple[Figure, list[Axes]]:
             "push: sum over the negatives": Line2D(
                 [], [], color=ARROWS["push"][0], linewidth=ARROWS["push"][1]
             ),
+            "ring: angle to the anchor": Line2D([], [], marker="o", mfc="none", mec="0.8", **marks),
             "as far from the positive as before": Line2D(
                 [], [], color=POSITIVE, linewidth=0.8, linestyle="--"
             ),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from gradlab.losses.registry import get_loss
 from gradlab.papers.unified.study.conditions import BASELINE, CONTRASTIVE, NO_DISSIPATION, REPAIRS, TWICE
@@ -44,7 +45,7 @@ def draw_repairs(tables: Frames) -> Drawn:
     metric, label = ("sts_average", "STS average") if scored else ("stsb_dev", "STS-B dev")
     with style():
         figure = empty_figure((TEXT_WIDTH, 3.0))
-        axes = list(figure.subplots(1, 2, sharey=True, width_ratios=(2, 1)))
+        axes = list(figure.subplots(1, 2, sharey=True, width_ratios=(1.7, 1)))
         kinds = (("before repair", BEFORE, ""), ("after repair", AFTER, ""), ("after, 2r", OTHER, TWICE))
         for place, (before, after) in enumerate(REPAIRS.items()):
             for index, (kind, color, suffix) in enumerate(kinds):
@@ -67,18 +68,21 @@ def draw_repairs(tables: Frames) -> Drawn:
         axes[1].set_xticks(range(len(CONTRASTIVE)), [get_loss(name).title for name in CONTRASTIVE])
         untuned = table[table.type == "untuned"]
         for pooler, row in untuned.iterrows():
+            # The poolers may score the same: a thin dashed line is seen on a broad pale one.
+            look: Any = (
+                {"color": "0.2", "linestyle": "--", "linewidth": 1, "zorder": 1.5}
+                if "first_last" in str(pooler)
+                else {"color": "0.8", "linewidth": 3.5, "zorder": 1}
+            )
             for ax in axes:
                 named = str(pooler) if ax is axes[1] else None
-                dashes = "--" if "first_last" in str(pooler) else ":"
-                ax.axhline(
-                    100 * row[f"{metric}_mean"], color="0.35", linestyle=dashes, linewidth=1, label=named
-                )
+                ax.axhline(100 * row[f"{metric}_mean"], label=named, **look)
         axes[0].set_ylabel(f"{label} (Spearman x 100)")
         for ax, names in zip(axes, (REPAIRS, CONTRASTIVE), strict=True):
             ax.set_xlim(-0.5, len(names) - 0.5)
-        for ax in axes:
-            if ax.get_legend_handles_labels()[0]:
-                ax.legend(loc="lower left", ncols=3, bbox_to_anchor=(0, 1))
+        found = [ax.get_legend_handles_labels() for ax in axes]
+        handles, names = ([one for pair in found for one in pair[part]] for part in range(2))
+        figure.legend(handles, names, loc="outside upper center", ncols=len(names))
     return figure, axes
 
 
@@ -110,9 +114,9 @@ def draw_angles(tables: Frames) -> Drawn:
 def draw_performance(tables: Frames) -> Drawn:
     """Figure 6: STS-B dev against margin, temperature and ratio."""
     panels = (
-        ("conjecture1-performance", "margin m"),
-        ("conjecture2-performance", "temperature τ"),
-        ("conjecture3-performance", "ratio r"),
+        ("conjecture1-performance", "margin m", "dissipation"),
+        ("conjecture2-performance", "temperature τ", "weight"),
+        ("conjecture3-performance", "ratio r", "ratio"),
     )
     present = [panel for panel in panels if len(tables.get(panel[0], ()))]
     if not present:
@@ -120,12 +124,14 @@ def draw_performance(tables: Frames) -> Drawn:
     with style():
         figure = empty_figure((TEXT_WIDTH, 2.6))
         axes = list(figure.subplots(1, len(present), sharey=True, squeeze=False)[0])
-        for ax, (name, label), letter in zip(axes, present, "abc", strict=False):
+        for ax, (name, label, component), letter in zip(axes, present, "abc", strict=False):
             _performance(ax, tables[name])
             ax.set_xlabel(label)
+            ax.set_title(component)
             panel_letter(ax, letter)
             if "temperature" in label:
-                _log_axis(ax)
+                ax.set_xscale("log")
+                _plain_ticks(ax, tables[name].value)
         axes[0].set_ylabel("STS-B dev (Spearman x 100)")
     return figure, axes
 
@@ -147,11 +153,16 @@ def draw_hardest_share(tables: Frames) -> Drawn:
                 _line(ax, rows, "temperature", column, color, label)
             ax.axvline(TEMPERATURE, color="0.6", linewidth=0.8, linestyle=":")
             ax.axhline(0.5, color="0.6", linewidth=0.8, linestyle=":")
-            _log_axis(ax)
+            ax.set_xscale("log")
+            _plain_ticks(ax, [0.01, 0.03, 0.1, 0.3, 1, 3])
             ax.set_ylim(0, 1.02)
             ax.set_xlabel("temperature τ")
             ax.set_title(f"{encoder} encoder")
         axes[0].set_ylabel("share of the hardest negative")
+        axes[0].text(
+            1.1 * TEMPERATURE, 0.98, f"τ of training, {TEMPERATURE:g}", color="0.35", fontsize=8, va="top"
+        )
+        axes[0].text(3, 0.51, "one half", color="0.35", fontsize=8, ha="right", va="bottom")
         axes[1].legend()
     return figure, axes
 
@@ -193,6 +204,12 @@ def draw_minimum_ratio(tables: Frames) -> Drawn:
         for ax in grid[-1]:
             ax.set_xlabel("minimum ratio")
         grid[0, 1].legend()
+        kinds = {
+            "all triples": Line2D([], [], color="0.3", linewidth=1.2),
+            "as published": Line2D([], [], color="0.3", linewidth=1.2, linestyle=":"),
+            "ratio 1": Line2D([], [], color="0.5", linewidth=0.8),
+        }
+        grid[0, 0].legend(list(kinds.values()), list(kinds), loc="upper right")
         axes = list(grid.ravel())
     return figure, axes
 
@@ -218,8 +235,9 @@ def draw_training(tables: Frames) -> Drawn:
             rows = table[table.condition == name]
             _line(axes[1], rows, "step", "positive_cosine", color, f"r = {ratio:g}")
         axes[1].set_ylabel("mean anchor-positive cosine")
-        for ax, letter in zip(axes, "bc", strict=True):
+        for ax, letter, title in zip(axes, "bc", ("dynamic ratios", "static ratios"), strict=True):
             ax.set_xlabel("step")
+            ax.set_title(title)
             if ax.get_legend_handles_labels()[0]:
                 ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=2)
             panel_letter(ax, letter)
@@ -232,7 +250,7 @@ def draw_assumptions(tables: Frames) -> Drawn:
         return None
     rows = tables["training"][tables["training"].condition == BASELINE]
     with style():
-        figure = empty_figure((TEXT_WIDTH, 2.8))
+        figure = empty_figure((TEXT_WIDTH, 3.0))
         axes = list(figure.subplots(1, 3))
         for name, label, color in (("pos", "positive", OTHER), ("neg", "negative", BEFORE)):
             _line(axes[0], rows, "step", f"theta_{name}_mean", color, label)
@@ -242,11 +260,14 @@ def draw_assumptions(tables: Frames) -> Drawn:
             ax.set_xlabel("step")
             ax.set_ylabel(label)
             ax.set_ylim(bottom=0)
-        axes[0].plot([], [], "--", color=BEFORE, label="negative,\none anchor's")
-        axes[0].legend(loc="center right")
+        axes[0].plot([], [], "--", color=BEFORE, label="negative, of one anchor")
         _standardised(axes[2], tables["assumptions-distribution"])
-        for ax, letter in zip(axes, "abc", strict=True):
+        for ax, letter, title in zip(axes, "abc", ("means", "spreads", "shape after training"), strict=True):
+            ax.set_title(title)
             panel_letter(ax, letter)
+        found = [ax.get_legend_handles_labels() for ax in (axes[0], axes[2])]
+        handles, names = ([one for pair in found for one in pair[part]] for part in range(2))
+        figure.legend(handles, names, loc="outside lower center", ncols=len(names))
     return figure, axes
 
 
@@ -332,12 +353,10 @@ def _line(ax: Axes, rows: pd.DataFrame, x: str, y: str, color: str, label: str, 
     ax.fill_between(at, low, high, color=color, alpha=0.2, linewidth=0)
 
 
-def _log_axis(ax: Axes) -> None:
-    """A logarithmic axis with plain numbers."""
-    ax.set_xscale("log")
-    ax.xaxis.set_major_formatter(lambda value, place: f"{value:g}")
-    # Beside one another the others would overlap.
-    ax.xaxis.set_minor_formatter(lambda value, place: f"{value:g}" if f"{value:.0e}"[0] in "35" else "")
+def _plain_ticks(ax: Axes, values: Iterable[float]) -> None:
+    """Marks at these values alone, as plain numbers: beside one another those of a logarithmic axis would overlap."""
+    ax.set_xticks(list(values), [f"{value:g}" for value in values])
+    ax.minorticks_off()
 
 
 def _standardised(ax: Axes, table: pd.DataFrame) -> None:
@@ -359,7 +378,6 @@ def _standardised(ax: Axes, table: pd.DataFrame) -> None:
     ax.set_ylim(bottom=0)
     ax.set_xlabel("standardised angle")
     ax.set_ylabel("density")
-    ax.legend()
 
 
 def _range(rows: pd.DataFrame) -> tuple[float, float]:
