@@ -24,6 +24,7 @@ from gradlab.integrations.citations import citation
 from gradlab.large_batch import BlockwiseLoss
 from gradlab.large_batch.gradient_cache import GradientCache, deferred
 from gradlab.losses.base import Loss, PairLoss
+from gradlab.losses.mask import pairs_files
 from gradlab.losses.registry import get_loss, loss_class, loss_names
 from gradlab.monitor.requirements import require
 from gradlab.settings import call_text
@@ -46,7 +47,8 @@ def loss(
 
     Datasets have the columns of ``MultipleNegativesRankingLoss``: anchor and positive, and any further columns are hard
     negatives, which join the negatives of every anchor. A dataset of one column is encoded twice, so that dropout makes
-    the two views (SimCSE). Labels are not looked at.
+    the two views (SimCSE). Labels are looked at by ``mask(by=pairs)`` alone, to which they name the rows of the file
+    that was inspected; see `gradlab.inspect`.
 
     Args:
         model: the ``SentenceTransformer`` to train.
@@ -216,6 +218,13 @@ class EmbeddingLoss(nn.Module):
         if hard and self.definition.is_combinator and not isinstance(self.criterion, BlockwiseLoss):
             # A column of hard negatives has one for each anchor.
             context["owners"] = torch.arange(len(anchors), device=anchors.device).repeat(len(hard))
+        if pairs_files(self.definition):
+            if labels is None or self.gather_across_devices or self.criterion is not self.definition:
+                raise GradlabError(
+                    "mask(by=pairs) needs the rows of the file that its pairs name: give the dataset a column 'label' with "
+                    "them, and leave gather_across_devices and blockwise out"
+                )
+            context["sentences"] = labels.reshape(-1).long()
         with torch.autocast(anchors.device.type, enabled=False):
             return self.criterion(anchors, positives, negatives, normalize=True, **context)
 

@@ -13,7 +13,8 @@ from gradlab.arrays import Array
 from gradlab.errors import GradlabError
 from gradlab.geometry.candidates import Block, Rule, blocks_of
 from gradlab.geometry.views import Views
-from gradlab.losses.combinator import OtherCandidates
+from gradlab.losses.base import Loss
+from gradlab.losses.combinator import Combinator, OtherCandidates
 from gradlab.losses.registry import register
 from gradlab.settings.declaration import parameter
 
@@ -158,6 +159,24 @@ class Pairs:
                 for row in own:
                     out[row, rows.get(other, [])] = True
         return xp.asarray(out, device=views.anchors.device)
+
+
+def pairs_files(loss: Loss) -> list[str]:
+    """The files of pairs that the masks in a loss name; empty if it asks for no numbers of sentences."""
+    if not isinstance(loss, Combinator):
+        return []
+    own = [loss.pairs] if isinstance(loss, Mask) and loss.pairs else []
+    return own + [file for term in loss.terms for file in pairs_files(term)]
+
+
+def check_pairs(loss: Loss, count: int) -> None:
+    """Raise `GradlabError` if a mask in a loss names a sentence beyond the ``count`` that there are."""
+    for file in pairs_files(loss):
+        largest = max(read_pairs(file), default=0)
+        if largest >= count:
+            raise GradlabError(
+                f"{file} names sentence {largest}, but there are {count}, numbered from 0; give the pairs of this training file"
+            )
 
 
 @functools.lru_cache(maxsize=4)

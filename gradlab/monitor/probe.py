@@ -240,6 +240,8 @@ def closed_form(
         extra, context["owners"] = extra[kept], context["owners"][kept]
         if context.get("guide") is not None:
             context["guide"] = [*context["guide"][:2], context["guide"][2][kept]]
+    if context.get("sentences") is not None:
+        context["sentences"] = context["sentences"][:most]
     if context.get("guide") is not None:
         context["guide"] = [*(rows[:most] for rows in context["guide"][:2]), *context["guide"][2:]]
     # What all other anchors do to these positives is not known.

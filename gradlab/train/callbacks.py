@@ -79,8 +79,9 @@ def held_out(trainer: Trainer, batches: int) -> Iterator[Output]:
     for batch in range(min(batches, len(rows) // size)):
         with undisturbed(), torch.no_grad():
             seed_everything(seed, batch)
-            sequences = trainer.corpus.take(order[batch * size : (batch + 1) * size])
-            output = objective.evaluate(objective.prepare(*sequences))
+            chosen = order[batch * size : (batch + 1) * size]
+            sequences = trainer.corpus.take(chosen)
+            output = objective.evaluate(objective.prepare(*sequences, sentences=chosen))
         yield output
 
 

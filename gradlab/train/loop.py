@@ -19,6 +19,7 @@ from torch import nn
 from gradlab.encoder.model import Encoder
 from gradlab.errors import Diverged, GradlabError
 from gradlab.evaluate.sts import load_stsb_dev, stsb_dev
+from gradlab.losses.mask import check_pairs
 from gradlab.losses.registry import get_loss
 from gradlab.monitor.history import EVALUATION, TRAIN, History
 from gradlab.monitor.metrics import start_trackers
@@ -155,6 +156,7 @@ class Trainer:
             config.model, pooler, dropout=config.dropout, attention=attention, device=device
         )
         self.corpus = Corpus.read(config, encoder, self.processes)
+        check_pairs(loss, len(self.corpus.tokens))
         self.steps = self.corpus.steps
         head: nn.Module = nn.Identity()
         if config.pooler == "cls_mlp":
@@ -306,7 +308,8 @@ class Trainer:
         with progress.working():
             for part in range(config.accumulation):
                 rows = self.corpus.order[self.step * config.accumulation + part]
-                batch = self.objective.prepare(*self.corpus.take(self.processes.share(rows)))
+                sequences = self.corpus.take(self.processes.share(rows))
+                batch = self.objective.prepare(*sequences, sentences=rows)
                 share = self.processes.count / config.accumulation
                 if config.chunk_size is not None:
                     output: Output = self.objective.accumulate(batch, share)

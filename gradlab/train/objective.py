@@ -90,6 +90,7 @@ class Objective(nn.Module):
         self._shares_lookup = takes_embeddings(encoder)
         self._pending: list[Tensor] = []
         self._encoded: Tensor | None = None
+        self._context: dict[str, Tensor] = {}
         augmentation = self.parts.augmentation
         self._embedding_view = augmentation if isinstance(augmentation, EmbeddingAugmentation) else None
         if not self._shares_lookup and (self.fgsm is not None or self._embedding_view is not None):
@@ -120,13 +121,25 @@ class Objective(nn.Module):
             second = augmentation.batch(second, generator)
         return sequences, second
 
-    def prepare(self, sequences: Sequences, others: Sequences | None = None) -> Batch:
-        """Both views of a batch, laid out on the device for the branches that encode them; see :meth:`views`."""
+    def prepare(
+        self,
+        sequences: Sequences,
+        others: Sequences | None = None,
+        *,
+        sentences: NDArray[np.int64] | None = None,
+    ) -> Batch:
+        """Both views of a batch, laid out on the device for the branches that encode them; see :meth:`views`.
+
+        Args:
+            sequences, others: of this process.
+            sentences: rows of the training file that the whole batch, of all processes, comes from.
+        """
         first, second = self.views(sequences) if others is None else self.views(sequences, others)
         target = self.pack(second) if self.momentum is not None else None
         alone = target is not None and self.parts.keys_are_positives
         online = self.pack(first if alone else [*first, *second])
-        return Batch(online, target, self._changed(online, len(first)))
+        rows = None if sentences is None else torch.from_numpy(sentences).to(self.processes.device)
+        return Batch(online, target, self._changed(online, len(first)), rows)
 
     def pack(self, sequences: Sequences) -> Packed:
         """Sequences laid out on the device without needless padding."""
@@ -187,6 +200,9 @@ class Objective(nn.Module):
         """
         self._together = gather is not None
         gather = gather or _as_it_is
+        # Of the losses only combinators ask for more than embeddings; blockwise ones have none.
+        asked = self.loss.is_combinator and self._criterion is self.loss
+        self._context = {"sentences": batch.sentences} if asked and batch.sentences is not None else {}
         keys = None if batch.target is None else gather(self._target_rows(batch.target, cache))
         if self._chunk_size is not None:
             rows, encoded = self._chunks(self._chunk, batch.online, batch.changed, cache)
@@ -225,12 +241,13 @@ class Objective(nn.Module):
         else:
             gated = self.open_share is not None and torch.is_grad_enabled()
             rows, criterion = (anchors, positives, extra), self._criterion
-            if self._ring is not None and self._together and not gated:
+            if self._ring is not None and self._together and not gated and not self._context:
                 rows, criterion = self._own(*rows), self._ring
-            loss = criterion(*rows, "none" if gated else "mean", normalize=True, in_batch_negatives=in_batch)
+            reduction = "none" if gated else "mean"
+            loss = criterion(*rows, reduction, normalize=True, in_batch_negatives=in_batch, **self._context)
             if self.open_share is not None and gated:
                 loss = (loss * self.open_share.factors(len(anchors)).to(loss)).mean()
-        return Output(loss, anchors, positives, extra, in_batch, ages)
+        return Output(loss, anchors, positives, extra, in_batch, ages, context=self._context)
 
     def _shared(self, loss: Loss) -> BlockwiseLoss | None:
         """The loss of rows that are spread over the processes; None where each computes the whole."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from torch import Tensor
 
@@ -23,6 +24,7 @@ class Output:
         keys: (N, D), what the queue takes in after the step; None without a queue.
         encoded: anchors as the encoder gives them, before any head, of this process alone and without gradient;
             None where there is no head.
+        context: what else the loss saw, see `gradlab.geometry.views.check_views`.
     """
 
     loss: Tensor
@@ -33,6 +35,7 @@ class Output:
     negative_ages: Tensor | None = None
     keys: Tensor | None = None
     encoded: Tensor | None = None
+    context: Mapping[str, Tensor] = field(default_factory=dict)
 
     @property
     def has_negatives(self) -> bool:
@@ -46,6 +49,7 @@ class Output:
             self.positives,
             self.extra_negatives,
             self.in_batch_negatives,
+            context=self.context,
             encoded=self.encoded,
         )
 
@@ -60,8 +64,10 @@ class Batch:
         target: second views for the momentum branch, if there is one.
         changed: of the rows of ``online`` as its groups hold them, those whose embeddings the augmentation changes;
             None where it changes ids or nothing.
+        sentences: (N,) rows of the training file, of all processes, by which the loss may know its sentences; or None.
     """
 
     online: Packed
     target: Packed | None = None
     changed: Tensor | None = None
+    sentences: Tensor | None = None

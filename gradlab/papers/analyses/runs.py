@@ -223,7 +223,7 @@ def queue_of(folder: str | Path, device: str = "cpu") -> Mapping[str, Table]:
     objective = trainer.objective
     with undisturbed(), torch.no_grad():
         seed_everything(config.seed)
-        output = objective.evaluate(objective.prepare(*trainer.corpus.take(rows)))
+        output = objective.evaluate(objective.prepare(*trainer.corpus.take(rows), sentences=rows))
     if output.extra_negatives is None or output.negative_ages is None:
         raise GradlabError(f"the queue of the run in {str(folder)!r} is empty")
     anchors, positives, negatives = (

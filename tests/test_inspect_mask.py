@@ -1,0 +1,124 @@
+"""What `gradlab inspect` finds is masked in training: by `gradlab train` and by the losses for sentence-transformers."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+pytest.importorskip("transformers")
+pytest.importorskip("rensa")
+pytest.importorskip("usearch")
+
+import gradlab
+from gradlab.errors import GradlabError
+from gradlab.monitor.metrics import read_metrics
+from gradlab.train import TrainConfig, train
+from gradlab.train.objective import Objective
+from tests.tiny_models import make_bert, make_sentences
+
+COUNT = 16
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory):
+    """A model, a file of 16 sentences, 4 of which repeat others, and the mask that an inspection makes of it."""
+    folder = tmp_path_factory.mktemp("inspected")
+    sentences = make_sentences(12, seed=3)
+    sentences = [*sentences, *sentences[2:6]]
+    file = folder / "sentences.txt"
+    # Blank lines are no rows.
+    file.write_text("\n\n".join(sentences) + "\n", encoding="utf-8")
+    bert = make_bert(folder / "bert")
+    gradlab.inspect(bert, sentences, batch_size=8, batches=1).write(folder)
+    assert (folder / "mask.txt").read_text().split() == [f"{row},{row + 10}" for row in range(2, 6)]
+    return bert, file, folder / "mask.txt"
+
+
+def expected_mask(rows):
+    return torch.tensor([[abs(int(a) - int(b)) == 10 and 2 <= min(a, b) < 6 for b in rows] for a in rows])
+
+
+@pytest.mark.parametrize("inner", ["infonce", "symmetric(infonce)", "pool(infonce, negatives=other+same)"])
+def test_training_leaves_the_pairs_out(found, inner, tmp_path):
+    bert, file, mask = found
+    loss = f"mask({inner}, by=pairs, pairs={mask})"
+    seen = []
+
+    class Recorded(Objective):
+        def forward(self, batch):
+            output = super().forward(batch)
+            seen.append((batch.sentences, output))
+            return output
+
+        def accumulate(self, batch, factor):
+            raise AssertionError("no chunks here")
+
+    config = TrainConfig(
+        model=str(bert), train_file=str(file), output=str(tmp_path / "run"), loss=loss, batch_size=COUNT, max_steps=2, epochs=2,
+        max_length=16, diagnostics_every=1, device="cpu", precision="float32",
+    )  # fmt: skip
+    train(config, objective=Recorded)
+    assert len(seen) == 2
+    for rows, output in seen:
+        assert sorted(rows.tolist()) == list(range(COUNT))
+        given = gradlab.get_loss(f"mask({inner}, by=given)")
+        plain = gradlab.get_loss(inner)
+        anchors, positives = output.anchors.detach(), output.positives.detach()
+        expected = given(anchors, positives, normalize=True, mask=expected_mask(rows))
+        assert float(output.loss.detach()) == pytest.approx(float(expected), rel=1e-6)
+        assert float(output.loss.detach()) < float(plain(anchors, positives, normalize=True)) - 1e-4
+    # The diagnostics saw the mask too.
+    groups = {group for _, group, _, _ in read_metrics(tmp_path / "run/metrics.csv")}
+    assert any(group.startswith("diagnostics") for group in groups)
+
+
+def test_pairs_of_another_file_are_refused(found, tmp_path):
+    bert, file, _ = found
+    (tmp_path / "pairs.txt").write_text("3,16\n", encoding="utf-8")
+    loss = f"symmetric(mask(infonce, by=pairs, pairs={tmp_path / 'pairs.txt'}))"
+    config = TrainConfig(
+        model=str(bert), train_file=str(file), output=str(tmp_path / "run"), loss=loss, batch_size=COUNT
+    )
+    with pytest.raises(GradlabError, match="names sentence 16, but there are 16"):
+        train(config)
+
+
+def test_sentence_transformers_leave_the_pairs_out(found):
+    pytest.importorskip("sentence_transformers")
+    from gradlab.integrations.sentence_transformers import loss
+
+    _, _, mask = found
+    torch.manual_seed(0)
+    anchors, positives, hard = torch.randn(3, COUNT, 8, dtype=torch.float64)
+    rows = torch.randperm(COUNT)
+    criterion = loss(torch.nn.Identity(), f"mask(infonce, by=pairs, pairs={mask})")
+    given = gradlab.get_loss("mask(infonce, by=given)")
+    for columns in ([anchors, positives], [anchors, positives, hard]):
+        value = criterion.compute_loss_from_embeddings(columns, rows)
+        expected = given(*columns, normalize=True, mask=expected_mask(rows))
+        assert float(value) == pytest.approx(float(expected), rel=1e-12)
+    with pytest.raises(GradlabError, match="a column 'label'"):
+        criterion.compute_loss_from_embeddings([anchors, positives])
+
+
+def test_sentence_transformers_trainer_passes_the_rows(found, tmp_path):
+    pytest.importorskip("sentence_transformers")
+    from gradlab.integrations.sentence_transformers import loss
+    from tests.sentence_training import make_trainer
+
+    bert, file, mask = found
+    sentences = file.read_text(encoding="utf-8").split("\n\n")
+    given = []
+
+    def criterion(model):
+        made = loss(model, f"mask(infonce, by=pairs, pairs={mask})")
+        compute = made.compute_loss_from_embeddings
+        made.compute_loss_from_embeddings = lambda rows, labels=None: (
+            given.append(labels),
+            compute(rows, labels),
+        )[1]
+        return made
+
+    table = {"anchor": sentences, "positive": sentences, "label": list(range(COUNT))}
+    make_trainer(bert, tmp_path, criterion, table, max_steps=1, per_device_train_batch_size=COUNT).train()
+    assert sorted(given[0].tolist()) == list(range(COUNT))
