@@ -34,6 +34,9 @@ def supported(loss: PairLoss) -> bool:
 PAIR_NAMES = [name for name in gradlab.loss_names() if issubclass(loss_class(name), PairLoss)]
 SPECS = [name for name in PAIR_NAMES if supported(gradlab.get_loss(name))] + [
     "infonce(temperature=0.001)",
+    "symmetric(infonce)",
+    "symmetric(arccon, reverse=met)",
+    "per_prefix(symmetric(infonce), dims=5+12)",
     "baseline(effective_ratio=2r)",
     "recombined(gate=infonce, weight=met, ratio=arccon)",
     "recombined(gate=met, weight=arccon, ratio=mpt, effective_ratio=2r)",
@@ -62,10 +65,11 @@ def sizes_of(count: int, total: int, even: bool) -> list[int]:
 def make_cases(count: int) -> list[dict]:
     cases = []
     for place, spec in enumerate(SPECS):
+        combined = "symmetric" in spec  # which needs in-batch negatives
         for even, extra, in_batch, rows in (
             (True, 0, True, views(24)),
             (False, 9, True, views(25, 9)),
-            (True, 8, False, views(24, 8)),
+            (True, 8, combined, views(24, 8)),
             (False, 0, True, nearly_collapsed(22, 0)),
         ):
             reduction = ("mean", "sum", "none")[place % 3]
@@ -192,7 +196,7 @@ def test_what_the_ring_cannot_do_is_refused():
     with pytest.raises(gradlab.GradlabError, match="takes losses on pairs"):
         gradlab.blockwise("mhe", group="world")
     with pytest.raises(gradlab.GradlabError, match="takes losses on pairs"):
-        gradlab.blockwise("symmetric(infonce)", group="world")
+        gradlab.blockwise("pool(infonce)", group="world")
     with pytest.raises(gradlab.GradlabError, match="all cosines of a row at once"):
         gradlab.blockwise("recombined(gate=0.5, weight=uniform, ratio=0.0)", group="world")
     with pytest.raises(gradlab.GradlabError, match="average=True belongs to group="):

@@ -18,6 +18,7 @@ from gradlab.large_batch.pair_evaluation import PairEvaluation
 from gradlab.large_batch.ring import Ring
 from gradlab.large_batch.ring_evaluation import RingEvaluation, check_ring
 from gradlab.large_batch.ring_rows import check_share, describe_share
+from gradlab.large_batch.terms import pair_terms
 from gradlab.losses.base import Loss, PairLoss, check_reduction, reduce
 from gradlab.losses.registry import get_loss, takes_loss
 
@@ -36,7 +37,7 @@ def blockwise(
         group: a process group of torch.distributed, or ``"world"`` for all processes: each calls the loss with its own
             rows, of which there may be different numbers, and gets the loss of the batch of all processes, to which
             extra negatives of any process belong. The rows receive the gradient that they would have in one process. No
-            process holds another's rows but those that are passing. For losses on pairs; over gloo or (never yet run) NCCL.
+            process holds another's rows but those that are passing. For losses on pairs, and `symmetric` or `per_prefix` of them; over gloo or (never yet run) NCCL.
         average: multiply gradients by the number of processes, for DistributedDataParallel, which divides by it.
 
     Raises:
@@ -120,7 +121,11 @@ class BlockwiseLoss(torch.nn.Module):
         if self.group is not None and (ring := Ring(self.group)).count > 1:
             given = (anchors, positives, extra_negatives)
             options = {"normalize": normalize, "in_batch_negatives": in_batch_negatives}
-            return self._together(ring, given, reduction, options)
+            parts = [
+                term.factor * self._together(ring, term.loss, term.rows(*given), reduction, options)
+                for term in pair_terms(self.loss)
+            ]
+            return sum(parts[1:], parts[0])
         if normalize:  # in full precision, which the rows keep
             anchors, positives, extra_negatives = map(_upcast, (anchors, positives, extra_negatives))
         views = check_views(
@@ -139,7 +144,12 @@ class BlockwiseLoss(torch.nn.Module):
         return _TotalLoss.apply(evaluation, reduction, *rows)
 
     def _together(
-        self, ring: Ring, given: tuple[Any, ...], reduction: str, options: dict[str, bool]
+        self,
+        ring: Ring,
+        loss: PairLoss,
+        given: tuple[Any, ...],
+        reduction: str,
+        options: dict[str, bool],
     ) -> Tensor:
         """The loss of the batch of all processes; an error of one is raised by all."""
         views, error = None, None
@@ -152,7 +162,7 @@ class BlockwiseLoss(torch.nn.Module):
         )
         needs = torch.is_grad_enabled() and any(part is not None and part.requires_grad for part in rows)
         mine = {
-            "loss": repr(self.loss),
+            "loss": repr(loss),
             "reduction": reduction,
             **options,
             "average": self.average,
@@ -166,8 +176,7 @@ class BlockwiseLoss(torch.nn.Module):
         sizes = [[one[name] for one in said] for name in ("own anchors", "own extra negatives")]
         if sum(sizes[0]) * options["in_batch_negatives"] < 2 and not sum(sizes[1]):
             raise GradlabError("the batch of all processes leaves no negatives; give extra_negatives")
-        assert isinstance(self.loss, PairLoss)
-        evaluation = RingEvaluation(self.loss, views, self.block_size, ring, *sizes)
+        evaluation = RingEvaluation(loss, views, self.block_size, ring, *sizes)
         if not any(one["own gradient"] for one in said):
             values = evaluation.values()
             return values if reduction == "none" else evaluation.reduced(values, reduction)

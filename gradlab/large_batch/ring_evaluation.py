@@ -22,6 +22,7 @@ from gradlab.large_batch.evaluation import Evaluation
 from gradlab.large_batch.products import default_block_size, slices, write_cosines
 from gradlab.large_batch.ring import GRADIENTS, Ring
 from gradlab.large_batch.similarity import RowPairs
+from gradlab.large_batch.terms import pair_terms
 from gradlab.losses.base import Loss, PairLoss
 
 # Columns of one tile: with the rows of a block they bound the memory of the products, whatever a share is.
@@ -104,12 +105,8 @@ def _check_tiles(loss: PairLoss, rows: Tensor, positive: PairSimilarity, asked: 
 
 def check_ring(loss: Loss) -> None:
     """Raise `GradlabError` unless a loss can be evaluated with its batch spread over processes."""
-    if not isinstance(loss, PairLoss):
-        raise GradlabError(
-            f"group= takes losses on pairs such as infonce, arccon, mpt or baseline; {loss.name} needs more of the whole "
-            "batch than the summaries of its rows"
-        )
-    asked_by(loss)
+    for term in pair_terms(loss):
+        asked_by(term.loss)
 
 
 class _Tile(Negatives):

@@ -1,0 +1,104 @@
+"""The ring's memory and processor time, against one process.
+
+    python tests/benchmarks/ring.py --sizes 16384 65536 --processes 1 2 4 --losses infonce mpt
+    python tests/benchmarks/ring.py --sizes 65536 --processes 4 --dimensions 768 --losses infonce
+
+Every process has its share of N anchors and positives, unit rows, float32, and one thread. Printed are the processor time
+of all processes together, start-up excluded, its ratio to that of one process, and the largest rise of a process's peak
+memory beyond its rows; of a second size of share the rise between them tells what grows with N/P.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import tempfile
+import time
+from pathlib import Path
+
+import torch
+
+import gradlab
+
+
+def peak() -> float:
+    """Peak memory so far, MiB."""
+    status = Path("/proc/self/status").read_text().splitlines()
+    return int(next(line for line in status if line.startswith("VmHWM")).split()[1]) / 2**10
+
+
+def work(rank: int, count: int, size: int, dimensions: int, loss: str, folder: str) -> None:
+    """One evaluation, after a small one in which libraries set themselves up."""
+    torch.set_num_threads(1)
+    torch.distributed.init_process_group(
+        "gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=count
+    )
+    torch.manual_seed(rank)
+    criterion = gradlab.blockwise(loss, group="world")
+
+    def draw(rows: int, width: int) -> torch.Tensor:
+        made = torch.randn(rows, width)
+        return made.div_(made.norm(dim=-1, keepdim=True)).requires_grad_()
+
+    criterion(draw(32, 16), draw(32, 16)).backward()
+    rows = draw(size // count, dimensions), draw(size // count, dimensions)
+    torch.distributed.barrier()
+    before, began, wall = peak(), time.process_time(), time.perf_counter()
+    criterion(*rows).backward()
+    found = {
+        "memory": peak() - before,
+        "processor": time.process_time() - began,
+        "wall": time.perf_counter() - wall,
+    }
+    Path(folder, f"{rank}.json").write_text(json.dumps(found))
+    torch.distributed.barrier()
+    torch.distributed.destroy_process_group()
+
+
+def measure(count: int, size: int, dimensions: int, loss: str) -> dict[str, float]:
+    """The sum of processor times, and the largest memory."""
+    with tempfile.TemporaryDirectory() as folder:
+        context = multiprocessing.get_context("spawn")
+        every = [
+            context.Process(target=work, args=(rank, count, size, dimensions, loss, folder))
+            for rank in range(count)
+        ]
+        for process in every:
+            process.start()
+        for process in every:
+            process.join()
+        found = [json.loads(Path(folder, f"{rank}.json").read_text()) for rank in range(count)]
+    return {
+        "processor": sum(one["processor"] for one in found),
+        "memory": max(one["memory"] for one in found),
+        "wall": max(one["wall"] for one in found),
+    }
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--sizes", type=int, nargs="+", default=[16384])
+    parser.add_argument("--processes", type=int, nargs="+", default=[1, 2, 4])
+    parser.add_argument("--losses", nargs="+", default=["infonce", "mpt"])
+    parser.add_argument("--dimensions", type=int, default=256)
+    options = parser.parse_args()
+    print(f"torch {torch.__version__}, one thread a process, D = {options.dimensions}, float32")
+    print("| loss | N | processes | CPU seconds, all | / first | seconds | extra MiB a process |")
+    print("|---|--:|--:|--:|--:|--:|--:|", flush=True)
+    for loss in options.losses:
+        for size in options.sizes:
+            first = None
+            for count in options.processes:
+                found = measure(count, size, options.dimensions, loss)
+                first = first or found["processor"]
+                print(
+                    f"| {loss} | {size:,} | {count} | {found['processor']:.1f} | {found['processor'] / first:.2f} "
+                    f"| {found['wall']:.1f} | {found['memory']:.0f} |",
+                    flush=True,
+                )
+
+
+if __name__ == "__main__":
+    main()
