@@ -92,9 +92,11 @@ def _watch(board: Board, processes: list[Any]) -> None:
             alive = [process for process in processes if process.poll() is None]
             runs = board.runs()
             bar.total = len(runs)  # stages add to it
-            bar.n = sum(run.state in (FINISHED, FAILED) for run in runs)
             bar.set_postfix_str(f"{len(alive)} workers", refresh=False)
-            bar.refresh()
+            ended = sum(run.state in (FINISHED, FAILED) for run in runs)
+            if sys.stderr.isatty() or ended != bar.n:  # a file gets a line where something has happened
+                bar.n = ended
+                bar.refresh()
             if not alive:
                 return
             time.sleep(1)

@@ -263,10 +263,15 @@ def _quiet() -> Iterator[None]:
 
 
 def _work_with(arguments: str) -> None:
-    """Be one of several workers of a study."""
+    """Be one of several workers of a study; what ends it is the last line of its log."""
     given = json.loads(arguments)
-    with terminable():
-        Study.open(**{**given, "settings": StudySettings(**given["settings"])}).work()
+    try:
+        with terminable():
+            Study.open(**{**given, "settings": StudySettings(**given["settings"])}).work()
+    except KeyboardInterrupt:
+        sys.exit("Interrupted.")
+    except GradlabError as error:
+        sys.exit(f"Error: {error}")
 
 
 if __name__ == "__main__":
