@@ -10,7 +10,7 @@ import gradlab
 from gradlab.geometry.views import unit_rows
 from gradlab.gradient.verification import BATCHES, TOLERANCE
 from gradlab.losses.registry import combinator_names
-from gradlab.losses.specs import spec
+from gradlab.settings import call_text
 
 BASES = ("infonce(temperature=0.1)", "arccon", "met", "baseline")
 PAIRS = [
@@ -302,13 +302,13 @@ def test_prefixes_have_components_each() -> None:
 @pytest.mark.parametrize("text", [*SPECS[:3], SPECS[60], "symmetric(hardness(infonce), reverse=arccon)"])
 def test_a_text_makes_an_equal_loss(text: str) -> None:
     loss = gradlab.get_loss(text)
-    assert gradlab.get_loss(spec(loss)) == loss
-    assert hash(gradlab.get_loss(spec(loss))) == hash(loss)
+    assert gradlab.get_loss(call_text(loss)) == loss
+    assert hash(gradlab.get_loss(call_text(loss))) == hash(loss)
 
 
 def test_texts_and_names() -> None:
     loss = gradlab.get_loss("symmetric(infonce(temperature=0.1))")
-    assert spec(loss) == "symmetric(infonce(temperature=0.1))"
+    assert call_text(loss) == "symmetric(infonce(temperature=0.1))"
     assert loss == gradlab.get_loss("symmetric", loss=gradlab.get_loss("infonce", temperature=0.1))
     assert gradlab.get_loss("symmetric(loss=infonce)") == gradlab.get_loss("symmetric")
     assert combinator_names() == ["hardness", "mask", "per_prefix", "pool", "symmetric"]

@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 import gradlab
-from gradlab.losses.specs import spec
 from gradlab.monitor.recognition import recognise
+from gradlab.settings import call_text
 
 adapter = pytest.importorskip("gradlab.integrations.sentence_transformers")
 losses = pytest.importorskip("sentence_transformers.losses")
@@ -91,7 +91,7 @@ def test_multiple_negatives_ranking(directions, partition, mode) -> None:
     )
     ours = recognise(made)
     assert ours is not None
-    assert gradlab.get_loss(spec(ours)) == ours
+    assert gradlab.get_loss(call_text(ours)) == ours
     for number in (2, 3, 4):
         assert_equal(lambda rows: made.compute_loss_from_embeddings(rows, None), ours, columns(number))
 
@@ -113,7 +113,7 @@ def test_symmetric_and_cached(name: str, options: dict) -> None:
     made = getattr(losses, name)(Placeholder(), scale=12.0, **options)
     ours = recognise(made)
     if "Symmetric" in name:
-        assert spec(ours) == f"symmetric(infonce(temperature={1 / 12!r}))"
+        assert call_text(ours) == f"symmetric(infonce(temperature={1 / 12!r}))"
 
     def theirs(rows):
         if "Cached" in name:
@@ -140,7 +140,7 @@ def test_gist(contrast, strategy, cached, monkeypatch) -> None:
     made.contrast_anchors, made.contrast_positives = contrast
     made.gather_across_devices = False
     ours = recognise(made)
-    assert gradlab.get_loss(spec(ours)) == ours
+    assert gradlab.get_loss(call_text(ours)) == ours
     for number in (2, 3):
         rows, guide = columns(number), columns(number, seed=1, dimension=4)
 

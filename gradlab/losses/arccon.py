@@ -9,7 +9,7 @@ from gradlab.arrays import Array
 from gradlab.geometry.similarity import PairSimilarity
 from gradlab.losses.registry import register
 from gradlab.losses.softmax_family import SoftmaxLoss
-from gradlab.settings.declaration import parameter
+from gradlab.settings import setting
 
 
 @register("arccon")
@@ -17,9 +17,7 @@ from gradlab.settings.declaration import parameter
 class ArcCon(SoftmaxLoss):
     """ArcCon (Zhang et al. 2022): InfoNCE with an angular margin on the positive; Li et al. 2024, Eq. 2."""
 
-    margin: float = parameter(
-        math.radians(10), "angle u added to the positive's", rule="angle", unit="radians"
-    )
+    margin: float = setting(math.radians(10), "angle u added to the positive's", rule="angle", unit="radians")
 
     title = "ArcCon"
     paper = "Zhang et al. (2022)"

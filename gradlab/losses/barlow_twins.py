@@ -11,7 +11,7 @@ from gradlab.geometry.views import Views
 from gradlab.losses.base import BatchLoss
 from gradlab.losses.gates import ConstantGate
 from gradlab.losses.registry import register
-from gradlab.settings.declaration import parameter
+from gradlab.settings import setting
 
 
 @register("barlow_twins")
@@ -25,7 +25,7 @@ class BarlowTwins(BatchLoss):
     Taken as dot products, without projection, the gradient has one more term, ``(2ν/N²) h_i``.
     """
 
-    nu: float = parameter(30.0, "factor ν of the off-diagonal correlations", rule="positive")
+    nu: float = setting(30.0, "factor ν of the off-diagonal correlations", rule="positive")
 
     title = "Barlow Twins"
     paper = "Zbontar et al. (2021)"

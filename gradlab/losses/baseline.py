@@ -12,7 +12,7 @@ from gradlab.losses.gates import HardGate
 from gradlab.losses.mpt import MPT
 from gradlab.losses.registry import register
 from gradlab.losses.surrogate_family import LI_2024, SurrogateLoss, effective_ratio_option
-from gradlab.settings.declaration import parameter
+from gradlab.settings import setting
 
 
 @register("baseline")
@@ -27,9 +27,9 @@ class Baseline(SurrogateLoss):
     under twice the ratio with fixed positives (exactly so to first order, for embeddings free to move).
     """
 
-    margin: float = parameter(0.30, "margin m of the gate, between cosines")
-    temperature: float = parameter(0.05, "softmax temperature τ of the weight", rule="positive")
-    static_ratio: float = parameter(1.0, "ratio r")
+    margin: float = setting(0.30, "margin m of the gate, between cosines")
+    temperature: float = setting(0.05, "softmax temperature τ of the weight", rule="positive")
+    static_ratio: float = setting(1.0, "ratio r")
     effective_ratio: str = effective_ratio_option()
 
     title = "baseline (Eq. 5)"

@@ -13,7 +13,7 @@ from gradlab.losses.base import Preset
 from gradlab.losses.gates import SoftGate
 from gradlab.losses.registry import register
 from gradlab.losses.softmax_family import LinkLoss, LogitOfAngle
-from gradlab.settings.declaration import parameter
+from gradlab.settings import setting
 
 
 @register("circle")
@@ -26,8 +26,8 @@ class Circle(LinkLoss):
     far, and infinite where every negative is beyond -m: then nothing pushes, and the pull remains.
     """
 
-    scale: float = parameter(80.0, "scale γ of the logits", rule="positive")
-    margin: float = parameter(0.4, "relaxation m")
+    scale: float = setting(80.0, "scale γ of the logits", rule="positive")
+    margin: float = setting(0.4, "relaxation m")
 
     title = "Circle"
     paper = "Sun et al. (2020)"

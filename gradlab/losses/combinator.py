@@ -24,7 +24,7 @@ from gradlab.geometry.views import Views
 from gradlab.losses.base import Loss, PairLoss
 from gradlab.losses.components import Components
 from gradlab.losses.registry import get_loss
-from gradlab.settings.declaration import parameter
+from gradlab.settings import setting
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Combinator(Loss):
         of_pairs: whether the losses that it changes must be functions of pair similarities.
     """
 
-    loss: Any = parameter("infonce", "loss that is changed, such as infonce(temperature=0.1)", rule="text")
+    loss: Any = setting("infonce", "loss that is changed, such as infonce(temperature=0.1)", rule="text")
 
     is_combinator: ClassVar[bool] = True
     first_setting: ClassVar[str] = "loss"

@@ -10,7 +10,7 @@ from gradlab.arrays import Array, log_sigmoid, logsumexp, sigmoid, softmax
 from gradlab.geometry.views import Views
 from gradlab.losses.base import BatchLoss
 from gradlab.losses.registry import register
-from gradlab.settings.declaration import parameter
+from gradlab.settings import setting
 
 
 @register("cosent")
@@ -23,7 +23,7 @@ class CoSENT(BatchLoss):
     among the pairs. A queued sentence is one more pair, whose two views coincide.
     """
 
-    temperature: float = parameter(0.05, "temperature τ; the published scale λ is 1/τ", rule="positive")
+    temperature: float = setting(0.05, "temperature τ; the published scale λ is 1/τ", rule="positive")
 
     title = "CoSENT"
     paper = "Su (2022)"

@@ -11,7 +11,7 @@ from gradlab.geometry.similarity import PairSimilarity
 from gradlab.losses.base import Preset
 from gradlab.losses.registry import register
 from gradlab.losses.softmax_family import SoftmaxLoss
-from gradlab.settings.declaration import parameter
+from gradlab.settings import setting
 
 
 @register("cosface")
@@ -23,7 +23,7 @@ class CosFace(SoftmaxLoss):
     the same form is the additive margin softmax (Wang et al. 2018, AM-Softmax).
     """
 
-    margin: float = parameter(0.1, "margin m subtracted from the positive's cosine")
+    margin: float = setting(0.1, "margin m subtracted from the positive's cosine")
 
     title = "CosFace"
     paper = "Wang et al. (2018)"

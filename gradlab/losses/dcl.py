@@ -12,7 +12,7 @@ from gradlab.geometry.similarity import Negatives, PairSimilarity
 from gradlab.losses.base import PairLoss
 from gradlab.losses.gates import ConstantGate
 from gradlab.losses.registry import register
-from gradlab.settings.declaration import parameter
+from gradlab.settings import setting
 
 
 @register("dcl")
@@ -25,7 +25,7 @@ class DCL(PairLoss):
     one denominator.
     """
 
-    temperature: float = parameter(0.1, "softmax temperature τ", rule="positive")
+    temperature: float = setting(0.1, "softmax temperature τ", rule="positive")
 
     takes_hardness: ClassVar[bool] = True
 

@@ -8,7 +8,7 @@ from gradlab.arrays import Array
 from gradlab.geometry.similarity import Negatives
 from gradlab.losses.registry import register
 from gradlab.losses.reweighted_family import ReweightedLoss
-from gradlab.settings.declaration import parameter
+from gradlab.settings import setting
 
 
 @register("debiased")
@@ -22,7 +22,7 @@ class Debiased(ReweightedLoss):
     denominator, K = 2N - 2.
     """
 
-    prior: float = parameter(0.1, "probability τ⁺ of a false negative", at_least=0, below=1)
+    prior: float = setting(0.1, "probability τ⁺ of a false negative", at_least=0, below=1)
 
     title = "Debiased"
     paper = "Chuang et al. (2020)"

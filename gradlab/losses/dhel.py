@@ -12,7 +12,7 @@ from gradlab.losses.base import BatchLoss, Preset
 from gradlab.losses.components import Components
 from gradlab.losses.gates import ConstantGate
 from gradlab.losses.registry import register
-from gradlab.settings.declaration import parameter
+from gradlab.settings import setting
 
 
 @register("dhel")
@@ -28,13 +28,13 @@ class DHEL(BatchLoss):
     A queued sentence is a negative of every anchor, without a term of its own.
     """
 
-    temperature: float = parameter(0.3, "softmax temperature τ", rule="positive")
-    terms: str = parameter(
+    temperature: float = setting(0.3, "softmax temperature τ", rule="positive")
+    terms: str = setting(
         "anchors",
         "views that have an energy: the anchors', or both of them",
         choices=("anchors", "both"),
     )
-    positives: float = parameter(1.0, "how often the positive is counted", rule="positive")
+    positives: float = setting(1.0, "how often the positive is counted", rule="positive")
 
     title = "DHEL"
     paper = "Koromilas et al. (2024)"

@@ -11,7 +11,7 @@ from gradlab.losses.base import PairLoss
 from gradlab.losses.combinator import OtherCandidates
 from gradlab.losses.gates import ConstantGate, CosineLogit, ExactGate, SoftGate
 from gradlab.losses.registry import loss_class, loss_names, register
-from gradlab.settings.declaration import parameter
+from gradlab.settings import setting
 
 
 @register("hardness")
@@ -24,8 +24,8 @@ class Hardness(OtherCandidates):
     for the owners of the extra negatives where there are any.
     """
 
-    alpha: float = parameter(5.0, "factor α of the cosine that is added", rule="positive")
-    on: str = parameter(
+    alpha: float = setting(5.0, "factor α of the cosine that is added", rule="positive")
+    on: str = setting(
         "all",
         "negatives that it acts on: all, other (view), in_batch, hard",
         choices=("all", "other", "in_batch", "hard"),

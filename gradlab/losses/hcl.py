@@ -11,7 +11,7 @@ from gradlab.geometry.similarity import Negatives
 from gradlab.losses.base import Preset
 from gradlab.losses.registry import register
 from gradlab.losses.reweighted_family import ReweightedLoss
-from gradlab.settings.declaration import parameter
+from gradlab.settings import setting
 
 
 @register("hcl")
@@ -25,7 +25,7 @@ class HCL(ReweightedLoss):
     in one denominator, K = 2N - 2, and has the prior of the preset.
     """
 
-    beta: float = parameter(1.0, "concentration β of the weights on hard negatives", rule="positive")
+    beta: float = setting(1.0, "concentration β of the weights on hard negatives", rule="positive")
 
     title = "HCL"
     paper = "Robinson et al. (2021)"

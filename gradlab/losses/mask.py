@@ -16,7 +16,7 @@ from gradlab.geometry.views import Views
 from gradlab.losses.base import Loss
 from gradlab.losses.combinator import Combinator, OtherCandidates
 from gradlab.losses.registry import register
-from gradlab.settings.declaration import parameter
+from gradlab.settings import setting
 
 
 @register("mask")
@@ -36,19 +36,19 @@ class Mask(OtherCandidates):
     ``without_negatives`` among the statistics say how often that happens.
     """
 
-    by: str = parameter(
+    by: str = setting(
         "near_duplicates",
         "what leaves pairs out: near_duplicates, guide, given, pairs",
         choices=("near_duplicates", "guide", "given", "pairs"),
     )
-    above: float = parameter(0.95, "cosine above which a pair is a near-duplicate")
-    margin: float = parameter(0.0, "margin below the guide's cosine of the positive")
-    margin_kind: str = parameter(
+    above: float = setting(0.95, "cosine above which a pair is a near-duplicate")
+    margin: float = setting(0.0, "margin below the guide's cosine of the positive")
+    margin_kind: str = setting(
         "absolute",
         "absolute, or relative to the size of the guide's cosine of the positive",
         choices=("absolute", "relative"),
     )
-    pairs: str = parameter("", "file of pairs of sentences", rule="text")
+    pairs: str = setting("", "file of pairs of sentences", rule="text")
 
     title = "mask"
     paper = "Solatorio (2024)"

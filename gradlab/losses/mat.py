@@ -13,7 +13,7 @@ from gradlab.losses.gates import HardGate
 from gradlab.losses.registry import register
 from gradlab.losses.surrogate_family import LI_2024
 from gradlab.losses.triplet_family import TripletLoss
-from gradlab.settings.declaration import parameter
+from gradlab.settings import setting
 
 
 @register("mat")
@@ -21,7 +21,7 @@ from gradlab.settings.declaration import parameter
 class MAT(TripletLoss):
     """Triplet loss on the angle: the third dynamic ratio, in the published code of Li et al. 2024 only."""
 
-    margin: float = parameter(0.15 * math.pi, "margin m between angles", rule="angle", unit="radians")
+    margin: float = setting(0.15 * math.pi, "margin m between angles", rule="angle", unit="radians")
 
     title = "MAT"
     paper = "Li et al. (2024), published code"

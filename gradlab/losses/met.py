@@ -12,7 +12,7 @@ from gradlab.losses.gates import HardGate
 from gradlab.losses.mpt import MPT
 from gradlab.losses.registry import register
 from gradlab.losses.triplet_family import TripletLoss
-from gradlab.settings.declaration import parameter
+from gradlab.settings import setting
 
 
 @register("met")
@@ -20,7 +20,7 @@ from gradlab.settings.declaration import parameter
 class MET(TripletLoss):
     """Triplet loss on the Euclidean distance (Nie et al. 2023); Li et al. 2024, Table 1."""
 
-    margin: float = parameter(0.45, "margin m between chords")
+    margin: float = setting(0.45, "margin m between chords")
 
     title = "MET"
     paper = "Nie et al. (2023)"

@@ -10,7 +10,7 @@ from gradlab.geometry.views import Views
 from gradlab.losses.base import Preset
 from gradlab.losses.registry import register
 from gradlab.losses.uniformity_family import UniformityLoss
-from gradlab.settings.declaration import parameter
+from gradlab.settings import setting
 
 
 @register("mhe")
@@ -22,8 +22,8 @@ class MHE(UniformityLoss):
     instead of 0.5 (the values then differ by the constant ν), the preset ``"as_published"``.
     """
 
-    nu: float = parameter(10.0, "factor ν of the uniformity", rule="positive")
-    temperature: float = parameter(
+    nu: float = setting(10.0, "factor ν of the uniformity", rule="positive")
+    temperature: float = setting(
         0.5,
         "τ of the energy exp(-|h_k - h_l|²/(2τ)); 1 makes it exp(h_k·h_l) up to a factor",
         rule="positive",

@@ -13,7 +13,7 @@ from gradlab.geometry.views import Views
 from gradlab.losses.base import Preset
 from gradlab.losses.registry import register
 from gradlab.losses.uniformity_family import UniformityLoss
-from gradlab.settings.declaration import parameter
+from gradlab.settings import setting
 
 
 @register("mhs")
@@ -30,13 +30,13 @@ class MHS(UniformityLoss):
     ``"as_published"``.
     """
 
-    nu: float = parameter(1.0, "factor ν of the separation", rule="positive")
-    neighbour_view: str = parameter(
+    nu: float = setting(1.0, "factor ν of the separation", rule="positive")
+    neighbour_view: str = setting(
         "same",
         "view in which an anchor's nearest neighbour is sought: same or other",
         choices=("same", "other"),
     )
-    squared_distance_floor: float = parameter(
+    squared_distance_floor: float = setting(
         0.0, "smallest squared distance to the neighbour", rule="non-negative"
     )
 

@@ -9,7 +9,7 @@ from gradlab.geometry.views import Views
 from gradlab.losses.modified_family import ModifiedSurrogate, published_presets
 from gradlab.losses.registry import register
 from gradlab.losses.surrogate_family import LI_2024
-from gradlab.settings.declaration import parameter
+from gradlab.settings import setting
 
 
 @register("modified_barlow_twins")
@@ -21,8 +21,8 @@ class ModifiedBarlowTwins(ModifiedSurrogate):
     `ModifiedLoss` explains the options, `ModifiedSurrogate` the value and its scale.
     """
 
-    static_ratio: float = parameter(1.50, "ratio r")
-    temperature: float = parameter(0.05, "temperature τ of the weight", rule="positive")
+    static_ratio: float = setting(1.50, "ratio r")
+    temperature: float = setting(0.05, "temperature τ of the weight", rule="positive")
 
     title = "modified Barlow Twins"
     paper = "Li et al. (2024)"

@@ -13,7 +13,7 @@ from gradlab.losses.base import BatchLoss, Preset
 from gradlab.losses.gates import HardGate
 from gradlab.losses.mpt import MPT
 from gradlab.losses.surrogate_family import effective_ratio_option, surrogate_value
-from gradlab.settings.declaration import parameter
+from gradlab.settings import setting
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,9 +32,9 @@ class ModifiedLoss(BatchLoss):
     The preset ``"as_published"`` is BERT's setting with both of these.
     """
 
-    margin: float = parameter(0.30, "margin m of the gate, between cosines")
-    static_ratio: float = parameter(1.0, "ratio r")
-    gate: str = parameter(
+    margin: float = setting(0.30, "margin m of the gate, between cosines")
+    static_ratio: float = setting(1.0, "ratio r")
+    gate: str = setting(
         "two_view",
         "similarities that the gate compares: two_view (paper) or one_view (published results)",
         choices=("two_view", "one_view"),

@@ -12,7 +12,7 @@ from gradlab.losses.mhe import energy_weight, log_mean_energy, total_energy_weig
 from gradlab.losses.modified_family import ModifiedLoss, published_presets
 from gradlab.losses.registry import register
 from gradlab.losses.surrogate_family import LI_2024
-from gradlab.settings.declaration import parameter
+from gradlab.settings import setting
 
 
 @register("modified_mhe")
@@ -25,8 +25,8 @@ class ModifiedMHE(ModifiedLoss):
     explains the options.
     """
 
-    static_ratio: float = parameter(1.75, "ratio r")
-    temperature: float = parameter(0.05, "temperature τ of the energy", rule="positive")
+    static_ratio: float = setting(1.75, "ratio r")
+    temperature: float = setting(0.05, "temperature τ of the energy", rule="positive")
 
     title = "modified MHE"
     paper = "Li et al. (2024)"

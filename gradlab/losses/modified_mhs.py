@@ -13,7 +13,7 @@ from gradlab.losses.mhs import floored_distance, separation_weight
 from gradlab.losses.modified_family import ModifiedLoss, published_presets
 from gradlab.losses.registry import register
 from gradlab.losses.surrogate_family import LI_2024
-from gradlab.settings.declaration import parameter
+from gradlab.settings import setting
 
 
 @register("modified_mhs")
@@ -26,8 +26,8 @@ class ModifiedMHS(ModifiedLoss):
     and ``squared_distance_floor`` is the published training's 1e-4.
     """
 
-    static_ratio: float = parameter(1.75, "ratio r")
-    squared_distance_floor: float = parameter(
+    static_ratio: float = setting(1.75, "ratio r")
+    squared_distance_floor: float = setting(
         0.0, "smallest squared distance to the neighbour", rule="non-negative"
     )
 

@@ -12,7 +12,7 @@ from gradlab.geometry.similarity import PairSimilarity
 from gradlab.losses.gates import HardGate
 from gradlab.losses.registry import register
 from gradlab.losses.triplet_family import TripletLoss
-from gradlab.settings.declaration import parameter
+from gradlab.settings import setting
 
 
 @register("mpt")
@@ -20,7 +20,7 @@ from gradlab.settings.declaration import parameter
 class MPT(TripletLoss):
     """Triplet loss on the inner product (Nie et al. 2023); Li et al. 2024, Eq. 3 and Table 1."""
 
-    margin: float = parameter(0.23, "margin m between cosines")
+    margin: float = setting(0.23, "margin m between cosines")
 
     title = "MPT"
     paper = "Nie et al. (2023)"

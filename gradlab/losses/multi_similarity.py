@@ -14,7 +14,7 @@ from gradlab.losses.base import PairLoss, Preset
 from gradlab.losses.components import Components
 from gradlab.losses.gates import CosineLogit, SoftGate
 from gradlab.losses.registry import register
-from gradlab.settings.declaration import parameter
+from gradlab.settings import setting
 
 
 @register("multi_similarity")
@@ -26,9 +26,9 @@ class MultiSimilarity(PairLoss):
     push's own gate, which the positive does not enter. An anchor that has no negative keeps its pull.
     """
 
-    alpha: float = parameter(2.0, "sharpness α of the positive's gate", rule="positive")
-    beta: float = parameter(50.0, "sharpness β of the negatives' gate", rule="positive")
-    threshold: float = parameter(0.5, "cosine λ at which both gates are half open for one pair")
+    alpha: float = setting(2.0, "sharpness α of the positive's gate", rule="positive")
+    beta: float = setting(50.0, "sharpness β of the negatives' gate", rule="positive")
+    threshold: float = setting(0.5, "cosine λ at which both gates are half open for one pair")
 
     pulls_alone: ClassVar[bool] = True
 

@@ -14,7 +14,7 @@ from gradlab.geometry.views import Views, unit_rows
 from gradlab.losses.combinator import Combinator
 from gradlab.losses.components import Components
 from gradlab.losses.registry import register
-from gradlab.settings.declaration import parameter
+from gradlab.settings import setting
 
 
 @register("per_prefix")
@@ -25,8 +25,8 @@ class PerPrefix(Combinator):
     Components are one set a prefix, `PrefixComponents`.
     """
 
-    dims: Any = parameter("64+128+256", "lengths of the prefixes, joined by +", rule="text")
-    weights: Any = parameter("", "weight of each prefix, joined by +; empty for 1 each", rule="text")
+    dims: Any = setting("64+128+256", "lengths of the prefixes, joined by +", rule="text")
+    weights: Any = setting("", "weight of each prefix, joined by +; empty for 1 each", rule="text")
 
     title = "per prefix"
     paper = "Kusupati et al. (2022)"

@@ -12,7 +12,7 @@ from gradlab.losses.base import PairLoss
 from gradlab.losses.combinator import Combinator, OtherCandidates
 from gradlab.losses.components import Components, weighted_sum
 from gradlab.losses.registry import register
-from gradlab.settings.declaration import parameter
+from gradlab.settings import setting
 
 
 @register("pool")
@@ -35,16 +35,16 @@ class Pool(OtherCandidates):
     ``pool(infonce, negatives=other+same+positive_other+positive_same, positive=twice)``.
     """
 
-    negatives: str = parameter(
+    negatives: str = setting(
         "other+same", "pools, joined by +: other, same, positive_other, positive_same", rule="text"
     )
-    denominators: str = parameter(
+    denominators: str = setting(
         "joint", "one denominator for all pools, or the mean of one each", choices=("joint", "separate")
     )
-    positive: str = parameter(
+    positive: str = setting(
         "once", "whether the pair itself counts again among positive_other", choices=("once", "twice")
     )
-    extra_negatives: str = parameter(
+    extra_negatives: str = setting(
         "all",
         "who has extra negatives: all pools that can, or the anchors alone",
         choices=("all", "anchors"),

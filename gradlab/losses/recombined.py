@@ -14,7 +14,7 @@ from gradlab.losses.gates import ExactGate
 from gradlab.losses.parts import Gate, Part, Ratio, Summary, Weight
 from gradlab.losses.registry import register
 from gradlab.losses.surrogate_family import LI_2024, SurrogateLoss, effective_ratio_option, surrogate_value
-from gradlab.settings.declaration import parameter
+from gradlab.settings import setting
 
 GAUGES = ("declared", "unit")
 KINDS: tuple[type[Part], ...] = (Gate, Weight, Ratio)
@@ -24,17 +24,17 @@ KINDS: tuple[type[Part], ...] = (Gate, Weight, Ratio)
 class RecombinedParts(Loss):
     """The parts of a recombined loss; `gradlab.recombine` explains them. Not to be used by itself."""
 
-    gate: Any = parameter(
+    gate: Any = setting(
         "mpt(margin=0.3)",
         "gradient dissipation: of a loss, such as mpt(margin=0.3), or a number",
         rule="text",
     )
-    weight: Any = parameter(
+    weight: Any = setting(
         "infonce", "weight: of a loss, also 0.05 * infonce, uniform (1/K), or a number", rule="text"
     )
-    ratio: Any = parameter("1.0", "ratio: of a loss, such as arccon, or a number", rule="text")
+    ratio: Any = setting("1.0", "ratio: of a loss, such as arccon, or a number", rule="text")
     effective_ratio: str = effective_ratio_option()
-    gauge: str = parameter(
+    gauge: str = setting(
         "declared",
         "split of the parts' gradients: declared (that of the tables) or unit (weights sum to 1, dissipation the total push)",
         choices=GAUGES,

@@ -13,7 +13,7 @@ from gradlab.arrays import Array, log_sigmoid, sigmoid
 from gradlab.geometry.similarity import Negatives, PairSimilarity
 from gradlab.losses.base import PairLoss
 from gradlab.losses.components import Components
-from gradlab.settings.declaration import parameter
+from gradlab.settings import setting
 
 
 class Mass(NamedTuple):
@@ -36,8 +36,8 @@ class ReweightedLoss(PairLoss):
     least that K true negatives can have; there the negatives do not push but the positive still pulls, with the dissipation 0.
     """
 
-    temperature: float = parameter(0.5, "softmax temperature τ", rule="positive")
-    prior: float = parameter(
+    temperature: float = setting(0.5, "softmax temperature τ", rule="positive")
+    prior: float = setting(
         0.0, "probability τ⁺ of a false negative; 0 takes nothing off", at_least=0, below=1
     )
 

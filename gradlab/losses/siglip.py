@@ -14,7 +14,7 @@ from gradlab.losses.base import PairLoss, Preset
 from gradlab.losses.components import Components
 from gradlab.losses.gates import SumGate
 from gradlab.losses.registry import register
-from gradlab.settings.declaration import parameter
+from gradlab.settings import setting
 
 
 @register("siglip")
@@ -31,9 +31,9 @@ class SigLIP(PairLoss):
     start. An anchor that has no negative keeps its pull.
     """
 
-    temperature: float = parameter(0.1, "temperature τ; the paper's t is 1/τ", rule="positive")
-    bias: float = parameter(-10.0, "bias b of the logits")
-    learnable: bool = parameter(True, "whether training also learns temperature and bias")
+    temperature: float = setting(0.1, "temperature τ; the paper's t is 1/τ", rule="positive")
+    bias: float = setting(-10.0, "bias b of the logits")
+    learnable: bool = setting(True, "whether training also learns temperature and bias")
 
     pulls_alone: ClassVar[bool] = True
 

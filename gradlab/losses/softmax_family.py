@@ -14,7 +14,7 @@ from gradlab.geometry.similarity import Negatives, PairSimilarity
 from gradlab.losses.base import PairLoss
 from gradlab.losses.components import Components
 from gradlab.losses.gates import CosineLogit, SoftGate, angular_scale
-from gradlab.settings.declaration import parameter
+from gradlab.settings import setting
 
 
 class LogitSummary(NamedTuple):
@@ -125,7 +125,7 @@ class SoftmaxLoss(LinkLoss):
     """``L_i = -log σ(A_i - LSE_i)`` with a positive logit ``A_i`` and negatives under the link ``φ = s/τ``."""
 
     takes_hardness: ClassVar[bool] = True
-    temperature: float = parameter(0.05, "softmax temperature τ", rule="positive")
+    temperature: float = setting(0.05, "softmax temperature τ", rule="positive")
 
     @abc.abstractmethod
     def positive_logit(self, positive: PairSimilarity) -> Array:

@@ -10,7 +10,7 @@ from array_api_compat import array_namespace
 from gradlab.arrays import Array, detach, finite
 from gradlab.geometry.similarity import Negatives, PairSimilarity
 from gradlab.losses.base import PairLoss
-from gradlab.settings.declaration import parameter
+from gradlab.settings import setting
 
 # The entry of the paper that most surrogates come from.
 LI_2024 = """
@@ -25,7 +25,7 @@ LI_2024 = """
 
 def effective_ratio_option() -> Any:
     """The field ``effective_ratio``: what training does to the other view; the docstrings of its losses say more."""
-    return parameter(
+    return setting(
         "r",
         "r, or 2r where the positive alone also moves, towards its anchor, as in the published training",
         choices=("r", "2r"),

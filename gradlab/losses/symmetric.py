@@ -13,7 +13,7 @@ from gradlab.losses.combinator import Combinator
 from gradlab.losses.components import Components, weighted_sum
 from gradlab.losses.per_prefix import PerPrefix
 from gradlab.losses.registry import get_loss, register
-from gradlab.settings.declaration import parameter
+from gradlab.settings import setting
 
 
 @register("symmetric")
@@ -26,9 +26,7 @@ class Symmetric(Combinator):
     anchors alone: the other direction sees none.
     """
 
-    reverse: Any = parameter(
-        "", "loss of the other direction; empty for the same as of the first", rule="text"
-    )
+    reverse: Any = setting("", "loss of the other direction; empty for the same as of the first", rule="text")
 
     title = "symmetric"
     paper = "Radford et al. (2021)"

@@ -7,7 +7,7 @@ import dataclasses
 from gradlab.arrays import Array
 from gradlab.losses.registry import register
 from gradlab.losses.softmax_family import LinkLoss
-from gradlab.settings.declaration import parameter
+from gradlab.settings import setting
 
 
 @register("tvmf")
@@ -20,8 +20,8 @@ class TVMF(LinkLoss):
     classifier; here the other sentences are the classes, and the defaults are no published ones.
     """
 
-    temperature: float = parameter(0.05, "softmax temperature τ", rule="positive")
-    concentration: float = parameter(4.0, "concentration κ of the similarity", rule="non-negative")
+    temperature: float = setting(0.05, "softmax temperature τ", rule="positive")
+    concentration: float = setting(4.0, "concentration κ of the similarity", rule="non-negative")
 
     title = "t-vMF"
     paper = "Kobayashi (2021)"

@@ -11,14 +11,14 @@ from gradlab.arrays import Array
 from gradlab.geometry.views import Views
 from gradlab.losses.base import BatchLoss
 from gradlab.losses.gates import ConstantGate
-from gradlab.settings.declaration import parameter
+from gradlab.settings import setting
 
 
 @dataclasses.dataclass(frozen=True)
 class UniformityLoss(BatchLoss):
     """``L = 1/N Σ_i |h_i - h_i'|² + ν L^u`` (Wang and Isola 2020), one loss of the whole batch."""
 
-    nu: float = parameter(1.0, "factor ν of the uniformity", rule="positive")
+    nu: float = setting(1.0, "factor ν of the uniformity", rule="positive")
 
     @abc.abstractmethod
     def uniformity(self, views: Views) -> Array:

@@ -12,7 +12,7 @@ from gradlab.geometry.views import Views
 from gradlab.losses.base import BatchLoss
 from gradlab.losses.gates import ConstantGate
 from gradlab.losses.registry import register
-from gradlab.settings.declaration import parameter
+from gradlab.settings import setting
 
 
 @register("vicreg")
@@ -36,9 +36,9 @@ class VICReg(BatchLoss):
     no function of cosines, so that autograd without projection takes all of it as it stands.
     """
 
-    nu1: float = parameter(0.04, "factor ν₁ of the covariance", rule="positive")
-    nu2: float = parameter(1.0, "factor ν₂ of the variance hinge", rule="non-negative")
-    gamma: float = parameter(1.0, "standard deviation γ below which the hinge acts", rule="non-negative")
+    nu1: float = setting(0.04, "factor ν₁ of the covariance", rule="positive")
+    nu2: float = setting(1.0, "factor ν₂ of the variance hinge", rule="non-negative")
+    gamma: float = setting(1.0, "standard deviation γ below which the hinge acts", rule="non-negative")
 
     title = "VICReg"
     paper = "Bardes et al. (2022)"

@@ -85,8 +85,7 @@ def setting(
     return dataclasses.field(default=default, metadata=metadata)
 
 
-# The name of `setting` where it is a loss's hyper-parameter.
-parameter = setting
+parameter = setting  # its name before; for losses that people have written
 
 
 @dataclasses.dataclass(frozen=True)

@@ -6,28 +6,28 @@ import pytest
 
 import gradlab
 from gradlab.losses.registry import loss_class
-from gradlab.losses.specs import parse_spec, spec
+from gradlab.settings import call_text, parse_call
 
 
 @pytest.mark.parametrize("name", gradlab.loss_names())
 def test_a_text_makes_an_equal_loss(name: str) -> None:
     loss = gradlab.get_loss(name)
-    assert spec(loss) == name
-    assert gradlab.get_loss(spec(loss)) == loss
+    assert call_text(loss) == name
+    assert gradlab.get_loss(call_text(loss)) == loss
     for preset in loss.presets:
         changed = gradlab.get_loss(name, preset=preset)
-        assert gradlab.get_loss(spec(changed)) == changed
+        assert gradlab.get_loss(call_text(changed)) == changed
         assert gradlab.get_loss(f"{name}(preset={preset})") == changed
 
 
 def test_settings_in_a_text() -> None:
     loss = gradlab.get_loss("mpt(margin=-1e-3)")
     assert loss == gradlab.get_loss("mpt", margin=-0.001)
-    assert spec(loss) == "mpt(margin=-0.001)"
+    assert call_text(loss) == "mpt(margin=-0.001)"
     assert gradlab.get_loss(" mpt ( margin = 0.3 ) ") == gradlab.get_loss("mpt", margin=0.3)
     assert gradlab.get_loss("modified_mhs(gate='one_view')").gate == "one_view"
     assert loss_class("mpt(margin=0.3)") is loss_class("mpt")
-    assert parse_spec("f(a=g(b=1), c=0.5 * h)") == ("f", {"a": "g(b=1)", "c": "0.5 * h"})
+    assert parse_call("f(a=g(b=1), c=0.5 * h)") == ("f", {"a": "g(b=1)", "c": "0.5 * h"})
 
 
 def test_what_is_given_beats_the_preset_and_the_text() -> None:

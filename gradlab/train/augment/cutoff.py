@@ -8,14 +8,14 @@ import torch
 from torch import Tensor
 
 from gradlab.errors import GradlabError
-from gradlab.settings.declaration import parameter
+from gradlab.settings import setting
 from gradlab.train.augment.base import EmbeddingAugmentation, uniform
 from gradlab.train.augment.registry import register
 
 
 @dataclass(frozen=True)
 class _Cutoff(EmbeddingAugmentation):
-    rate: float = parameter(0.1, "probability that it is set to zero", rule="non-negative")
+    rate: float = setting(0.1, "probability that it is set to zero", rule="non-negative")
 
     paper = "Cao et al. (2022), MoCoSE, after Yan et al. (2021), ConSERT"
 

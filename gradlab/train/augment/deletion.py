@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gradlab.settings.declaration import parameter
+from gradlab.settings import setting
 from gradlab.train.augment.base import SentenceAugmentation
 from gradlab.train.augment.draws import draw_places
 from gradlab.train.augment.registry import register
@@ -18,7 +18,7 @@ from gradlab.train.augment.vocabulary import Ids
 class RandomDeletion(SentenceAugmentation):
     """Some sub-words go, as many as repetition would add: a control that changes meaning."""
 
-    rate: float = parameter(0.32, "largest share of tokens deleted", rule="non-negative")
+    rate: float = setting(0.32, "largest share of tokens deleted", rule="non-negative")
 
     level = "ids"
     title = "Random deletion"

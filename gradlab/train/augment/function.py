@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from gradlab.errors import GradlabError
-from gradlab.settings.declaration import parameter
+from gradlab.settings import setting
 from gradlab.settings.objects import import_object
 from gradlab.train.augment.base import TextAugmentation
 from gradlab.train.augment.registry import register
@@ -25,7 +25,7 @@ class Function(TextAugmentation):
     once, into a file of two columns; see :func:`gradlab.train.augment.pairs.tokenize_pairs`.
     """
 
-    function: str | Callable[[str, np.random.Generator], str] = parameter(
+    function: str | Callable[[str, np.random.Generator], str] = setting(
         "", "the function, or package.module:name, or file.py:name", rule="text"
     )
 

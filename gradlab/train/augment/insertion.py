@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from gradlab.errors import GradlabError
-from gradlab.settings.declaration import parameter
+from gradlab.settings import setting
 from gradlab.train.augment.base import SentenceAugmentation, TextAugmentation
 from gradlab.train.augment.draws import draw_places
 from gradlab.train.augment.registry import register
@@ -29,7 +29,7 @@ STOP_WORDS = (
 class MaskInsertion(SentenceAugmentation):
     """A mask token after some of the sub-words."""
 
-    rate: float = parameter(0.32, "largest share of tokens followed by a mask", rule="non-negative")
+    rate: float = setting(0.32, "largest share of tokens followed by a mask", rule="non-negative")
 
     level = "ids"
     title = "Inserting [MASK]"
@@ -54,7 +54,7 @@ class MaskInsertion(SentenceAugmentation):
 class RandomInsertion(SentenceAugmentation):
     """A sub-word drawn uniformly from the vocabulary after some of the sub-words: a control that changes meaning."""
 
-    rate: float = parameter(0.32, "largest share of tokens followed by a random one", rule="non-negative")
+    rate: float = setting(0.32, "largest share of tokens followed by a random one", rule="non-negative")
 
     level = "ids"
     title = "Random insertion"
@@ -75,8 +75,8 @@ class RandomInsertion(SentenceAugmentation):
 class StopwordInsertion(TextAugmentation):
     """A stop-word after some of the words, before the sentence is tokenised."""
 
-    rate: float = parameter(0.32, "largest share of words followed by a stop-word", rule="non-negative")
-    words: str = parameter(STOP_WORDS, "stop-words, separated by spaces", rule="text")
+    rate: float = setting(0.32, "largest share of words followed by a stop-word", rule="non-negative")
+    words: str = setting(STOP_WORDS, "stop-words, separated by spaces", rule="text")
 
     title = "Inserting stop-words"
     paper = "Wu et al. (2022), ESimCSE"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gradlab.settings.declaration import parameter
+from gradlab.settings import setting
 from gradlab.train.augment.base import SentenceAugmentation, TextAugmentation
 from gradlab.train.augment.draws import draw_places
 from gradlab.train.augment.registry import register
@@ -18,7 +18,7 @@ from gradlab.train.augment.vocabulary import Ids
 class SubwordRepetition(SentenceAugmentation):
     """Some sub-words of a sentence stand twice (Eqs. 4 and 5)."""
 
-    rate: float = parameter(0.32, "largest share of tokens repeated (dup_rate)", rule="non-negative")
+    rate: float = setting(0.32, "largest share of tokens repeated (dup_rate)", rule="non-negative")
 
     level = "ids"
     title = "Sub-word repetition"
@@ -34,7 +34,7 @@ class SubwordRepetition(SentenceAugmentation):
 class WordRepetition(TextAugmentation):
     """Some words of a sentence stand twice, before it is tokenised (section 5.3)."""
 
-    rate: float = parameter(0.32, "largest share of words repeated (dup_rate)", rule="non-negative")
+    rate: float = setting(0.32, "largest share of words repeated (dup_rate)", rule="non-negative")
 
     title = "Word repetition"
     paper = "Wu et al. (2022), ESimCSE"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gradlab.errors import GradlabError
-from gradlab.settings.declaration import parameter
+from gradlab.settings import setting
 from gradlab.train.augment.base import TextAugmentation
 from gradlab.train.augment.registry import register
 
@@ -24,7 +24,7 @@ class Typos(TextAugmentation):
     swapped, a letter left out, typed twice, or another one in its place, each as likely.
     """
 
-    rate: float = parameter(0.3, "probability that a word gets a typing error", rule="non-negative")
+    rate: float = setting(0.3, "probability that a word gets a typing error", rule="non-negative")
 
     title = "Typos"
     paper = "Cao et al. (2022), MoCoSE; errors ours"
