@@ -84,7 +84,7 @@ def test_the_address_holds_what_is_seen(page: str) -> None:
     for name in ("panels", "chosen", "step", "curve", "heat"):
         assert read[name] == written[name]
     for name, points in written["points"].items():
-        np.testing.assert_allclose(read["points"][name], points, atol=2e-3)  # tenths of a degree
+        np.testing.assert_allclose(read["points"][name], points, atol=2e-4)  # hundredths of a degree
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,13 @@ const HEIGHTS = {
   change: { name: "change of the angle to the positive", of: (found) => ((found.after - found.before) * 180) / Math.PI, words: "By one step of gradient descent, in degrees; below 0 the anchor gets closer." },
 };
 const SAMPLES = 61;
-const BOX = { left: 58, right: 708, top: 14, bottom: 276 };
+// In pixels of the screen, so that its words keep their size on a phone.
+const BOX = { left: 46, right: 694, top: 12, bottom: 266, height: 310 };
+const fitChart = (svg) => {
+  const width = Math.max(260, svg.clientWidth);
+  BOX.right = width - 16;
+  put(svg, { viewBox: `0 0 ${width} ${BOX.height}` });
+};
 
 const angleNow = () => {
   const { anchor, positive, negatives } = state.points;
@@ -34,7 +40,7 @@ const swept = (points, what, angle) => {
 
 const chart = { series: [], work: null, stale: false };
 // The sweep runs in slices between frames, to its end, and once more if something has changed meanwhile.
-const SLICE = 3; // milliseconds
+const SLICE = 3, PAUSE = 12; // milliseconds
 const drawCurves = () => {
   chart.stale = true;
   if (!chart.work) nextSweep();
@@ -52,7 +58,7 @@ const workOn = () => {
     if (chart.stale) nextSweep();
     return;
   }
-  setTimeout(workOn, 0);
+  setTimeout(workOn, PAUSE);
 };
 function* sweep() {
   const { x, y, kept } = state.curve, height = HEIGHTS[y], points = state.points;
@@ -78,6 +84,7 @@ const ticksOf = (low, high) => {
 };
 const paintCurves = () => {
   const { y, x } = state.curve, height = HEIGHTS[y], svg = byId("chart");
+  fitChart(svg);
   const all = chart.series.flatMap((one) => one.values).filter(Number.isFinite);
   let low = height.unit ? 0 : Math.min(0, ...all), high = height.unit ? 1 : Math.max(...all, low + 1e-6);
   if (height.limit) { low = Math.max(low, -1); high = Math.min(high, height.limit); }
@@ -89,7 +96,7 @@ const paintCurves = () => {
   for (const tick of ticksOf(low, high)) {
     nodes.push(shape("line", { class: "rule", x1: BOX.left, x2: BOX.right, y1: up(tick), y2: up(tick) }), shape("text", { x: BOX.left - 8, y: up(tick) + 5, "text-anchor": "end" }, show(tick)));
   }
-  for (const tick of [0, 30, 60, 90, 120, 150, 180]) nodes.push(shape("text", { x: right((tick * Math.PI) / 180), y: BOX.bottom + 20, "text-anchor": "middle" }, `${tick}°`));
+  for (const tick of BOX.right > 420 ? [0, 30, 60, 90, 120, 150, 180] : [0, 45, 90, 135, 180]) nodes.push(shape("text", { x: right((tick * Math.PI) / 180), y: BOX.bottom + 20, "text-anchor": "middle" }, `${tick}°`));
   nodes.push(shape("text", { x: (BOX.left + BOX.right) / 2, y: BOX.bottom + 40, "text-anchor": "middle" }, `angle between the anchor and ${MOVES[x]}`));
   const now = right(angleNow());
   nodes.push(shape("line", { class: "now", x1: now, x2: now, y1: BOX.top, y2: BOX.bottom }));
@@ -120,8 +127,8 @@ const readCurves = (index) => {
   const angle = chart.angles[index], at = chart.right(angle);
   svg.append(shape("line", { class: "guide", x1: at, x2: at, y1: BOX.top, y2: BOX.bottom }));
   tip.textContent = [degrees(angle), ...chart.series.map((one) => `${titleOf(one.panel)}: ${show(one.values[index])}`)].join("\n");
-  const scale = svg.getBoundingClientRect().width / 720, room = svg.parentElement.clientWidth - tip.offsetWidth - 6;
-  tip.style.left = `${Math.max(6, Math.min(at * scale + 18, room))}px`;
+  const room = svg.parentElement.clientWidth - tip.offsetWidth - 6;
+  tip.style.left = `${Math.max(6, Math.min(at + 18, room))}px`;
   tip.style.top = "14px";
 };
 const startCurves = () => {
@@ -140,10 +147,11 @@ const startCurves = () => {
   }
   const svg = byId("chart");
   const read = (event) => {
-    const box = svg.getBoundingClientRect(), x = ((event.clientX - box.left) * 720) / box.width;
+    const box = svg.getBoundingClientRect(), x = event.clientX - box.left;
     const share = (x - BOX.left) / (BOX.right - BOX.left);
     readCurves(Math.min(SAMPLES - 1, Math.max(0, Math.round(share * (SAMPLES - 1)))));
   };
+  new ResizeObserver(() => { if (chart.series.length) paintCurves(); }).observe(svg);
   svg.onpointermove = read;
   svg.onpointerdown = read;
   svg.onpointerleave = () => readCurves(null);

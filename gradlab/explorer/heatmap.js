@@ -13,6 +13,7 @@ const colour = (share) => {
   const at = Math.max(0, Math.min(1, share)) * 4, i = Math.min(3, Math.floor(at));
   return COLOURS[i].map((c, k) => c + (COLOURS[i + 1][k] - c) * (at - i));
 };
+const whole = (x) => `${Math.round((x * 180) / Math.PI)}°`;
 const unpacked = new Map();
 // The frames of one series: deflated, each row as differences from cell to cell.
 const unpack = async (series) => {
@@ -41,9 +42,9 @@ class HeatMap {
     this.scale = tag("div", { className: "scale" }, this.low, this.bar, this.high);
     this.cell = tag("p", { className: "cell", ariaLive: "polite" });
     this.plot = tag("div", { className: "plot" },
-      tag("span", { className: "up" }, tag("span", { textContent: degrees(low) }), tag("span", { textContent: "mean angle to the positive" }), tag("span", { textContent: degrees(high) })),
+      tag("span", { className: "up" }, tag("span", { textContent: whole(low) }), tag("span", { textContent: "angle to the positive" }), tag("span", { textContent: whole(high) })),
       this.canvas,
-      tag("span", { className: "along" }, tag("span", { textContent: degrees(left) }), tag("span", { textContent: "mean angle to the negatives" }), tag("span", { textContent: degrees(right) })));
+      tag("span", { className: "along" }, tag("span", { textContent: whole(left) }), tag("span", { textContent: "angle to the negatives" }), tag("span", { textContent: whole(right) })));
     this.none = tag("p", { className: "note" });
     this.node = tag("div", { className: "panel map" }, this.title, this.slider, this.plot, this.scale, this.cell, this.none);
     this.range.addEventListener("input", () => { state.heat.frames[this.key()] = Number(this.range.value); changed(); });

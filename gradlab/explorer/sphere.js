@@ -89,8 +89,8 @@ const unseen = ([x, y, z]) => {
 };
 const screen = (v) => { const [x, y] = seen(v); return [MIDDLE + RADIUS * x, MIDDLE - RADIUS * y]; };
 const path = (points) => points.map((v, i) => { const [x, y] = screen(v); return `${i ? "L" : "M"}${x.toFixed(1)} ${y.toFixed(1)}`; }).join("");
-const arc = (from, to, pieces = 14) => {
-  const axis = axisTo(from, to), angle = angleOf(from, to);
+const arc = (from, to) => {
+  const axis = axisTo(from, to), angle = angleOf(from, to), pieces = Math.ceil(angle / 0.2) || 1;
   return path(Array.from({ length: pieces + 1 }, (_, i) => turned(from, axis, (angle * i) / pieces)));
 };
 const circle = (axis, from) => path(Array.from({ length: 49 }, (_, i) => turned(from, axis, (2 * Math.PI * i) / 48)));
@@ -140,7 +140,7 @@ class Panel {
       ratio: row("ratio", meter(this.ratio.band, this.ratio.tick, this.ratio.mark)),
     };
     const wide = (name) => { const node = tag("dd", { className: "wide" }); this.reading.append(tag("dt", { textContent: name }), node); return node; };
-    this.numbers.bound = wide("it takes");
+    this.numbers.bound = wide("closer if");
     this.numbers.forces = wide("pull, push");
     this.numbers.step = wide("next step");
   }
@@ -230,14 +230,16 @@ class Panel {
     const found = evaluate(panel, points);
     this.globe();
     this.dots.forEach(({ which, node, hit }) => {
-      const v = getPoint(which), [x, y] = screen(v), hidden = which[0] === "partner" && !loss.batch;
-      put(node, { cx: x.toFixed(1), cy: y.toFixed(1), r: { anchor: 9, positive: 8, negative: 7, partner: 5 }[which[0]], tabindex: hidden ? -1 : 0 });
+      const hidden = which[0] === "partner" && !loss.batch;
+      node.style.display = hit.style.display = hidden ? "none" : "";
+      if (hidden) return;
+      const v = getPoint(which), [x, y] = screen(v);
+      put(node, { cx: x.toFixed(1), cy: y.toFixed(1), r: { anchor: 9, positive: 8, negative: 7, partner: 5 }[which[0]] });
       put(hit, { cx: x.toFixed(1), cy: y.toFixed(1) });
       node.classList.toggle("behind", seen(v)[2] < 0);
       node.classList.toggle("chosen", which[0] === "negative" && which[1] === state.chosen);
-      node.style.display = hit.style.display = hidden ? "none" : "";
     });
-    this.ties.forEach((tie, i) => { put(tie, { d: arc(points.negatives[i], points.partners[i], 6) }); tie.style.display = loss.batch ? "" : "none"; });
+    this.ties.forEach((tie, i) => put(tie, { d: loss.batch ? arc(points.negatives[i], points.partners[i]) : "" }));
     put(this.parts.pair, { d: arc(points.anchor, points.positive) });
     if (found) this.drawFound(found, points);
     else this.drawNothing();
@@ -255,7 +257,7 @@ class Panel {
     const size = found.size || 1;
     this.arcs.forEach((node, i) => {
       const share = Math.abs(found.weight[i]) / size;
-      put(node, { d: share < 0.001 ? "" : arc(points.anchor, found.targets[i]), "stroke-width": (0.5 + 7 * share).toFixed(2), opacity: (0.25 + 0.5 * Math.sqrt(share)).toFixed(2) });
+      put(node, { d: share < 0.001 ? "" : arc(points.anchor, found.targets[i]), "stroke-width": (0.5 + 7 * share).toFixed(1), opacity: (0.25 + 0.5 * Math.sqrt(share)).toFixed(1) });
       const width = 200 / this.shares.length, height = 32 * share;
       put(this.shares[i], { x: (i * width + 0.12 * width).toFixed(2), width: (0.76 * width).toFixed(2), y: (33 - height).toFixed(2), height: Math.max(1, height).toFixed(2) });
       this.shares[i].classList.toggle("chosen", i === state.chosen);
@@ -267,31 +269,31 @@ class Panel {
     for (const name of ["dissipation", "hardest_share"]) {
       const value = found[name];
       put(this.fills[name], { width: Number.isFinite(value) ? 200 * Math.max(0, Math.min(1, value)) : 0 });
-      this.numbers[name].textContent = show(value);
+      write(this.numbers[name], show(value));
     }
-    this.numbers.weight.textContent = `${show(found.size)} in all`;
-    this.numbers.ratio.textContent = show(found.ratio);
+    write(this.numbers.weight, `${show(found.size)} in all`);
+    write(this.numbers.ratio, show(found.ratio));
     this.drawBounds(found);
-    this.numbers.forces.textContent = `${show(Math.hypot(...found.pull))}, ${show(Math.hypot(...found.push))}`;
-    this.numbers.step.textContent = stepWords(found);
+    write(this.numbers.forces, `${show(Math.hypot(...found.pull))}, ${show(Math.hypot(...found.push))}`);
+    write(this.numbers.step, stepWords(found));
   }
 
   drawBounds({ bounds, ratio }) {
     const place = (r) => 200 * Math.max(0, Math.min(1, r / 3));
     put(this.ratio.mark, { x: Number.isFinite(ratio) ? Math.min(196, Math.max(0, place(ratio) - 2)) : -10 });
-    let words = "no bound here", band = [0, 0], tick = -10;
+    let words = "no bound here: the anchor rests, or weights do not sum to more than 0", band = [0, 0], tick = -10;
     if (bounds) {
       const { low, high, feasible, outside, lemma } = bounds;
-      if (!feasible) words = "no ratio brings it closer at this step";
-      else if (outside) words = `ratio ≥ ${show(low)} or ≤ ${show(high)} to get closer`;
-      else if (low === -Infinity && high === Infinity) words = "any ratio brings it closer";
-      else words = high === Infinity ? `ratio ≥ ${show(low)} to get closer` : `ratio ${show(low)} to ${show(high)} to get closer`;
+      if (!feasible) words = "no ratio does it at this step";
+      else if (outside) words = `ratio ≥ ${show(low)} or ≤ ${show(high)}`;
+      else if (low === -Infinity && high === Infinity) words = "any ratio";
+      else words = high === Infinity ? `ratio ≥ ${show(low)}` : `ratio from ${show(low)} to ${show(high)}`;
       if (feasible && !outside) band = [place(low), place(high)];
-      if (Number.isFinite(lemma)) { tick = place(lemma); words += `; Lemma 1: ≥ ${show(lemma)}`; }
+      if (Number.isFinite(lemma)) { tick = place(lemma); words += `; by Lemma 1 ≥ ${show(lemma)}`; }
     }
     put(this.ratio.band, { x: band[0], width: Math.max(0, band[1] - band[0]) });
     put(this.ratio.tick, { x1: tick, x2: tick });
-    this.numbers.bound.textContent = words;
+    write(this.numbers.bound, words);
   }
 
   drawNothing() {

@@ -14,11 +14,12 @@ const start = () => ({
   heat: { y: "gradient_dissipation", x: "temperature", frames: {} },
 });
 
-// Compact texts: angles in tenths of a degree, a loss as name;path=value.
-const tenth = (x) => Math.round((x * 1800) / Math.PI);
-const writePoint = ([x, y, z]) => `${tenth(Math.asin(Math.max(-1, Math.min(1, y))))}.${tenth(Math.atan2(x, z))}`;
+// Compact texts: angles in hundredths of a degree, a loss as name;path=value.
+const HUNDREDTHS = 18000 / Math.PI;
+const hundredth = (x) => Math.round(x * HUNDREDTHS);
+const writePoint = ([x, y, z]) => `${hundredth(Math.asin(Math.max(-1, Math.min(1, y))))}.${hundredth(Math.atan2(x, z))}`;
 const readPoint = (text) => {
-  const [up, around] = text.split(".").map((t) => (Number(t) * Math.PI) / 1800);
+  const [up, around] = text.split(".").map((t) => Number(t) / HUNDREDTHS);
   if (!Number.isFinite(up) || !Number.isFinite(around)) throw new RangeError("bad point");
   return [Math.cos(up) * Math.sin(around), Math.sin(up), Math.cos(up) * Math.cos(around)];
 };
@@ -42,7 +43,7 @@ const writeState = () => {
   const query = new URLSearchParams({
     a: writeLoss(panels[0]), b: writeLoss(panels[1]),
     at: [points.anchor, points.positive, ...points.negatives, ...points.partners].map(writePoint).join("_"),
-    view: `${tenth(state.camera.yaw)}.${tenth(state.camera.pitch)}`,
+    view: `${hundredth(state.camera.yaw)}.${hundredth(state.camera.pitch)}`,
     step: Number(state.step.toPrecision(4)), chosen: state.chosen,
     curve: `${curve.y}.${curve.x}`, heat: `${heat.y}.${heat.x}`,
   });
@@ -62,7 +63,7 @@ const readState = (hash) => {
     if (!Number.isInteger(count) || count < 1 || count > 32) return;
     state.points = { anchor: all[0], positive: all[1], negatives: all.slice(2, 2 + count), partners: all.slice(2 + count) };
   });
-  read("view", (text) => { const [yaw, pitch] = text.split(".").map((t) => (Number(t) * Math.PI) / 1800); if (Number.isFinite(yaw + pitch)) state.camera = { yaw, pitch }; });
+  read("view", (text) => { const [yaw, pitch] = text.split(".").map((t) => Number(t) / HUNDREDTHS); if (Number.isFinite(yaw + pitch)) state.camera = { yaw, pitch }; });
   read("step", (text) => { if (Number(text) > 0) state.step = Number(text); });
   read("chosen", (text) => { state.chosen = Math.min(Math.max(0, Math.trunc(Number(text)) || 0), state.points.negatives.length - 1); });
   read("curve", (text) => { const [y, x] = text.split("."); if (y in HEIGHTS && x in MOVES) Object.assign(state.curve, { x, y }); });
@@ -73,7 +74,15 @@ const readState = (hash) => {
 
 // Small helpers of all sections.
 const NAMESPACE = "http://www.w3.org/2000/svg";
-const put = (node, attributes) => { for (const key in attributes) node.setAttribute(key, attributes[key]); return node; };
+// What is as it was is not set again: most of a frame is.
+const kept = new WeakMap();
+const put = (node, attributes) => {
+  if (!kept.has(node)) kept.set(node, {});
+  const before = kept.get(node);
+  for (const key in attributes) if (before[key] !== attributes[key]) node.setAttribute(key, before[key] = attributes[key]);
+  return node;
+};
+const write = (node, text) => { if (node.textContent !== text) node.textContent = text; };
 const shape = (name, attributes = {}, ...children) => { const node = put(document.createElementNS(NAMESPACE, name), attributes); node.append(...children); return node; };
 const tag = (name, properties = {}, ...children) => { const node = Object.assign(document.createElement(name), properties); node.append(...children); return node; };
 const byId = (id) => document.getElementById(id);
