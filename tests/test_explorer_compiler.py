@@ -28,6 +28,17 @@ MORE = [
     gradlab.recombine(gate=1, weight="uniform", ratio="barlow_twins"),
     gradlab.get_loss("mhs", preset="as_published"),
     gradlab.get_loss("modified_mhe", preset="as_published"),
+    gradlab.get_loss("dhel", preset="mirrored"),
+    *map(
+        gradlab.get_loss,
+        (
+            "symmetric(infonce)",
+            "hardness(infonce, alpha=3)",
+            "mask(infonce, above=0.8)",
+            "symmetric(pool(arccon, negatives=other+same))",
+            "pool(mpt, negatives=other+same+positive_other+positive_same, denominators=separate)",
+        ),
+    ),
 ]
 
 
@@ -279,6 +290,11 @@ def test_what_cannot_be_compiled_is_named(how: str, message: str) -> None:
         compile_scene(Strange(how=how))
     assert "\n" not in str(caught.value)
     assert str(caught.value).startswith("infonce cannot be compiled: ")
+
+
+def test_components_of_each_prefix_are_not_drawn_as_one() -> None:
+    with pytest.raises(gradlab.GradlabError, match=r"per_prefix cannot be compiled: .*several"):
+        compile_scene(gradlab.get_loss("per_prefix(infonce, dims=2+3)"))
 
 
 def test_a_size_that_python_counts_is_refused() -> None:

@@ -40,7 +40,7 @@ const swept = (points, what, angle) => {
 
 const chart = { series: [], work: null, stale: false };
 // The sweep runs in slices between frames, to its end, and once more if something has changed meanwhile.
-const SLICE = 3, PAUSE = 12; // milliseconds
+const SLICE = 2, PAUSE = 16, REST = 150; // milliseconds: of work, between slices, between sweeps
 const drawCurves = () => {
   chart.stale = true;
   if (!chart.work) nextSweep();
@@ -54,8 +54,8 @@ const workOn = () => {
   const until = performance.now() + SLICE;
   while (performance.now() < until) {
     if (!chart.work.next().done) continue;
-    chart.work = null;
-    if (chart.stale) nextSweep();
+    // Still at work while it rests, so that no other sweep begins.
+    setTimeout(() => { chart.work = null; if (chart.stale) nextSweep(); }, REST);
     return;
   }
   setTimeout(workOn, PAUSE);

@@ -134,7 +134,7 @@ def _loss(loss: Loss, script: Script) -> str:
         "formula": loss.formula,
         "batch": needs_batch(loss),
         "shown": [],
-        "numbers": [_number(loss, path, value) for path, value in script.numbers.items()],
+        "numbers": [_number(loss, path, value, script.numbers) for path, value in script.numbers.items()],
     }
     return f"{{...{_json(about)}, scene: {script.text}}}"
 
@@ -144,8 +144,10 @@ def _title(loss: Loss) -> str:
     return loss.title if "(" not in text else f"{loss.title} ({text.partition('(')[2].removesuffix(')')})"
 
 
-def _number(loss: Loss, path: str, value: float) -> dict[str, Any]:
+def _number(loss: Loss, path: str, value: float, others: Iterable[str]) -> dict[str, Any]:
     """A hyper-parameter's slider: its range follows from what is admissible and from the loss's own value."""
+    *_, last = path.split(".")
+    label = last if sum(other.split(".")[-1] == last for other in others) == 1 else path
     metadata = _metadata(loss, path)
     rule = metadata.get("rule", "any")
     size = abs(value) or 1.0
@@ -159,7 +161,7 @@ def _number(loss: Loss, path: str, value: float) -> dict[str, Any]:
         low, high, log = min(0.0, 2 * value), 4 * size, False
     return {
         "path": path,
-        "label": path.replace("_", " "),
+        "label": label.replace("_", " "),
         "text": metadata.get("text", ""),
         "value": value,
         "low": low,

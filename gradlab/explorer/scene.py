@@ -10,12 +10,14 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from gradlab.arrays import Array
+from gradlab.errors import GradlabError
 from gradlab.explorer.compiler import Script, compile_script
 from gradlab.geometry.similarity import PairSimilarity
 from gradlab.geometry.triple import Triple
 from gradlab.geometry.views import Views, unit_rows
 from gradlab.gradient.lemma import projected_sphere_bounds, tangent_bounds
 from gradlab.losses.base import Loss, PairLoss
+from gradlab.losses.components import Components
 
 
 def needs_batch(loss: Loss) -> bool:
@@ -42,6 +44,8 @@ def run_scene(
     """
     views = Views(anchors, positives, negatives, in_batch_negatives=negatives is None)
     parts = loss.components_of(views)
+    if type(parts) is not Components:
+        raise GradlabError("one set of components is drawn, and it has several")
     xp = array_namespace(anchors)
     no_pull = dataclasses.replace(parts, given_pull=xp.zeros_like(parts.pull))
     no_push = dataclasses.replace(parts, weight=xp.zeros_like(parts.weight), given_pull=parts.pull)

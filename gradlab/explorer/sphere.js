@@ -257,7 +257,7 @@ class Panel {
     const size = found.size || 1;
     this.arcs.forEach((node, i) => {
       const share = Math.abs(found.weight[i]) / size;
-      put(node, { d: share < 0.001 ? "" : arc(points.anchor, found.targets[i]), "stroke-width": (0.5 + 7 * share).toFixed(1), opacity: (0.25 + 0.5 * Math.sqrt(share)).toFixed(1) });
+      put(node, { d: share < 0.001 ? "" : arc(points.anchor, found.targets[i]), "stroke-width": (0.5 + 7 * share).toFixed(1), "stroke-opacity": (0.25 + 0.5 * Math.sqrt(share)).toFixed(1) });
       const width = 200 / this.shares.length, height = 32 * share;
       put(this.shares[i], { x: (i * width + 0.12 * width).toFixed(2), width: (0.76 * width).toFixed(2), y: (33 - height).toFixed(2), height: Math.max(1, height).toFixed(2) });
       this.shares[i].classList.toggle("chosen", i === state.chosen);

@@ -136,7 +136,7 @@ def gradient_statistics(gradient: Components) -> dict[str, float]:
         "ratio": _mean(xp, ratio),
         "ratio_median": _finite_median(xp, ratio),
         **(two_sided_statistics(gradient, gradient.counterpart) if gradient.counterpart else {}),
-        **gradient.statistics,
+        **{name: float(value) for name, value in gradient.statistics.items()},
     }
 
 

@@ -310,15 +310,15 @@ def _where_not(condition: Array, values: Array) -> Array:
     return xp.where(condition, xp.zeros_like(values), values)
 
 
-def _masked(views: Views) -> dict[str, float]:
-    """What rules leave out: the share of the pairs, and of the anchors that have no negative left."""
+def _masked(views: Views) -> dict[str, Array]:
+    """What rules leave out: the share of the pairs, and of the anchors that have no negative left, each ()."""
     xp = array_namespace(views.anchors)
     usual = views.with_candidates(rules=()).negatives.cosine
     before, after = (~xp.isinf(cosine) for cosine in (usual, views.negatives.cosine))
     left, alone = xp.astype(after, usual.dtype), ~xp.any(after, axis=-1)
     return {
-        "masked_pairs": 1 - float(xp.sum(left)) / float(xp.sum(xp.astype(before, usual.dtype))),
-        "without_negatives": float(xp.mean(xp.astype(alone, usual.dtype))),
+        "masked_pairs": 1 - xp.sum(left) / xp.sum(xp.astype(before, usual.dtype)),
+        "without_negatives": xp.mean(xp.astype(alone, usual.dtype)),
     }
 
 

@@ -52,7 +52,7 @@ class Components:
     extra_terms: Mapping[str, Array] = dataclasses.field(default_factory=dict)
     views: Views | None = dataclasses.field(default=None, repr=False)
     side: str = "anchors"
-    statistics: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    statistics: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     counterpart: Components | None = dataclasses.field(default=None, repr=False)
     given_pull: Array | None = dataclasses.field(default=None, repr=False)
 
@@ -204,7 +204,7 @@ def canonical(
     *,
     side: str = "anchors",
     extra_terms: Mapping[str, Array] | None = None,
-    statistics: Mapping[str, float] | None = None,
+    statistics: Mapping[str, Any] | None = None,
 ) -> Components:
     """Components from the coefficients of a gradient: GD is their sum, the weights are the shares in it.
 

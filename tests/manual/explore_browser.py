@@ -198,20 +198,22 @@ def measure(browser: Any, file: Path) -> None:
 
     # Two frames: what was changed in one is painted before the next. The sweep of the curves goes on beside it.
     move = """async (i) => {
-      moveTo(["negative", i % 32], turned(state.points.negatives[i % 32], [0, 1, 0], 0.02));
+      if (i >= 0) moveTo(["negative", i % 32], turned(state.points.negatives[i % 32], [0, 1, 0], 0.02));
       await new Promise((r) => requestAnimationFrame(() => requestAnimationFrame(r)));
     }"""
     names, medians = page.evaluate("NAMES"), []
     for first, second in zip(names, [*names[1:], names[0]], strict=True):
         page.evaluate("async ([a, b]) => { state.panels = [own(a), own(b)]; refresh(); }", [first, second])
-        page.wait_for_timeout(600)
-        times = []
-        for i in range(40):
+        page.wait_for_timeout(2000)  # until the curves are drawn
+        idle, times = [], []
+        for i in (*[-1] * 20, *range(40)):
             start = spent()
             page.evaluate(move, i)
-            times.append(spent() - start)
-        medians.append(statistics.median(times[8:]))
-        print(f"  {first} | {second}: {medians[-1]:.1f} ms a frame (median of {len(times) - 8})")
+            (idle if i < 0 else times).append(spent() - start)
+        medians.append(statistics.median(times[8:]) - statistics.median(idle))  # without the measuring itself
+        print(
+            f"  {first} | {second}: {medians[-1]:.1f} ms a frame (median of {len(times) - 8}, less {statistics.median(idle):.1f} of measuring)"
+        )
     print(
         f"32 negatives: {statistics.median(medians):.1f} ms a frame, {max(medians):.1f} ms for the slowest pair"
     )
