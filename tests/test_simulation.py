@@ -420,3 +420,13 @@ def test_bad_input(settings: dict, message: str) -> None:
     with pytest.raises(gradlab.GradlabError, match=message) as raised:
         simulate(**{"loss": "infonce", **settings})
     assert "\n" not in str(raised.value)
+
+
+def test_batches_without_any_push_have_no_hardest_share() -> None:
+    """The debiased loss pushes nothing where its estimate is clamped; its dissipation is not 0 there."""
+    found = gradlab.simulate("debiased", "hardest_share", mu_pos=[0.2], mu_neg=[1.0, 3.1], batches=20)
+    assert np.isfinite(found.value[0, 0])
+    assert found.pass_probability is not None
+    assert found.pass_probability[0, 0] > 0.9
+    assert np.isnan(found.value[0, 1])
+    assert found.pass_probability[0, 1] == 0

@@ -130,7 +130,7 @@ def pack(quantity: str, slider: Slider) -> dict[str, Any]:
     finite = values[np.isfinite(values)]
     low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
     if quantity != "ratio":
-        low, high = 0.0, 1.0
+        low, high = min(0.0, low), max(1.0, high)
     high = max(high, low + 1e-9)
     cells = quantise(values, low, high)
     differences = np.diff(cells, axis=2, prepend=np.zeros((*cells.shape[:2], 1), np.uint8))

@@ -15,8 +15,10 @@ const drawAll = () => {
   drawCurves();
   drawMaps();
   clearTimeout(saving);
-  saving = setTimeout(() => history.replaceState(null, "", writeState()), 250);
+  saving = setTimeout(keep, 250);
 };
+// A page within a notebook has no address of its own.
+const keep = () => { try { history.replaceState(null, "", writeState()); } catch { /* nothing to keep it in */ } };
 let mapsShown = "";
 const drawMaps = () => {
   const wanted = JSON.stringify([state.heat, state.panels.map((panel) => panel.loss)]);
@@ -43,7 +45,7 @@ const startAll = () => {
     state.points = firstPoints(state.points.negatives.length, Math.floor(Math.random() * 2 ** 31));
     changed();
   };
-  byId("reset").onclick = () => { history.replaceState(null, "", "#"); takeState(); };
+  byId("reset").onclick = () => { readState(""); showChoices(); refresh(); };
   const options = (node, names, use) => {
     node.replaceChildren(...Object.entries(names).map(([value, name]) => tag("option", { value, textContent: name.name ?? name })));
     node.onchange = () => { use(node.value); changed(); };

@@ -18,7 +18,7 @@ import numpy as np
 from array_api_compat import array_namespace
 from tqdm.auto import tqdm
 
-from gradlab.arrays import Array
+from gradlab.arrays import Array, divide, finite
 from gradlab.errors import GradlabError
 from gradlab.geometry.similarity import Negatives, PairSimilarity
 from gradlab.losses.base import PairLoss
@@ -131,8 +131,9 @@ def _dissipation_samples(loss: PairLoss, positive: PairSimilarity, negatives: Ne
 def _share_samples(loss: PairLoss, positive: PairSimilarity, negatives: Negatives) -> Samples:
     xp = array_namespace(negatives.cosine)
     weight = xp.abs(loss.weight(negatives))  # of signed weights the sizes, as in `Components.hardest_share`
-    share = xp.max(weight, axis=-1) / xp.sum(weight, axis=-1)
-    return share, loss.dissipation(positive, loss.summary(negatives)) >= PASS
+    share = divide(xp.max(weight, axis=-1), xp.sum(weight, axis=-1))  # 0/0 where nothing is pushed
+    passes = loss.dissipation(positive, loss.summary(negatives)) >= PASS
+    return finite(share), passes & xp.isfinite(share)
 
 
 def _accumulate(
