@@ -24,6 +24,7 @@ EXTRAS = {
 GROUPS = {
     "Understand a loss": {
         "losses": ("losses", "List the losses: formula, hyper-parameters, defaults, paper."),
+        "atlas": ("atlas", "Place all losses by what distinguishes their gradients; compare two."),
         "simulate": ("simulate", "Simulate a component of a loss over angle distributions."),
         "explore": ("explore", "Write a page that teaches and compares losses by moving things."),
         "decompose": ("decompose", "Find the components of any loss from its gradients."),

@@ -156,7 +156,7 @@ def two_sided_statistics(anchors: Components, positives: Components) -> dict[str
         acts; ``ratio_positives``: median of ``R'_j``. NaN where nothing pushes.
     """
     xp = array_namespace(anchors.weight)
-    received = positives.gradient_dissipation
+    received = positives.canonical_dissipation
     total = float(xp.sum(received))
     both = _finite_median(xp, effective_ratio(anchors, positives))
     return {

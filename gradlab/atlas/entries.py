@@ -1,0 +1,227 @@
+"""The numbers of the atlas: what a loss's gradient is like at one stated setting.
+
+The gate is that of the simulator: one positive at `POSITIVE`, K negatives around a mean angle that moves from there to π.
+Everything else is read from the components of both sides on sampled whole batches.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import numpy as np
+from tqdm.auto import tqdm
+
+from gradlab.arrays import divide
+from gradlab.gradient.diagnostics import two_sided_statistics
+from gradlab.gradient.paradigm import components
+from gradlab.losses.base import Loss, PairLoss
+from gradlab.losses.components import Components
+from gradlab.losses.gates import ConstantGate, HardGate
+from gradlab.losses.registry import get_loss, loss_names
+from gradlab.losses.specs import spec
+from gradlab.simulation import simulate
+from gradlab.simulation.sphere import other_view_cosine, sample_views
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+POSITIVE = math.radians(30)  # angle of the positives
+NEGATIVE = math.radians(60)  # mean angle between anchors
+SPREADS = (0.05, 0.10)  # of both, radians: those of the papers' simulations
+SENTENCES, DIMENSIONS, BATCHES = 128, 128, 4
+EASY = (math.radians(10), math.radians(85))  # angles at which a loss has little left to do
+STOPPED = 0.1  # of what acts at the positive's own angle
+
+# name -> (heading, what it is)
+COLUMNS = {
+    "half_open": (
+        "gate half open",
+        "mean angle of the negatives, in degrees, at which the dissipation is half of what it is where they are as near as the positive",
+    ),
+    "slope": ("slope", "fall of the gate there, in percent a degree"),
+    "hardest_share": ("hardest share", "share of the hardest negative in an anchor's weight"),
+    "effective_negatives": (
+        "effective negatives",
+        "exponential of the entropy of the weight: how many equal negatives would spread it as much",
+    ),
+    "ratio": ("ratio", "pull over push of an anchor, median"),
+    "ratio_positives": ("ratio of positives", "the same of a positive, as a negative of the others"),
+    "ratio_both": ("ratio of both", "the same over both sides of a sentence"),
+    "own_view": ("own view", "share of the push that comes from the anchor's own view"),
+    "hubness": ("hubness", "Gini coefficient of what sentences receive as negatives of others"),
+    "stops": (
+        "stops",
+        "what falls below a tenth on an easy batch: both, neither, or one of pull and push alone",
+    ),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Entry:
+    """One loss in the atlas; `COLUMNS` says what the numbers are.
+
+    Attributes:
+        loss: the loss.
+        family: ``"hard gate"`` (open or shut), ``"soft gate"``, ``"no gate"``, or ``"gates of their own"`` where pull and
+            push stop apart.
+        angles, gate: the curve of the gate, degrees and shares of its value at the positive's own angle, (P,) each.
+    """
+
+    loss: Loss
+    family: str
+    half_open: float
+    slope: float
+    hardest_share: float
+    effective_negatives: float
+    ratio: float
+    ratio_positives: float
+    ratio_both: float
+    own_view: float
+    hubness: float
+    stops: str
+    angles: np.ndarray = dataclasses.field(repr=False)
+    gate: np.ndarray = dataclasses.field(repr=False)
+
+    @property
+    def name(self) -> str:
+        """The loss as a short text."""
+        return spec(self.loss)
+
+
+def atlas(losses: Iterable[str | Loss] | None = None, *, progress: bool | None = None) -> list[Entry]:
+    """Measure losses at the stated setting.
+
+    Args:
+        losses: losses, their names or texts; None for every registered one, with its published settings.
+        progress: a bar over the losses; None shows it on a terminal only.
+
+    Raises:
+        GradlabError: an unknown loss, or one that cannot do without what an atlas does not have, such as a guide.
+    """
+    names = [name for name in loss_names() if name != "recombined"] if losses is None else losses
+    found = [get_loss(name) for name in names]
+    bar = tqdm(found, delay=2, unit="loss", disable=None if progress is None else not progress)
+    return [measure(loss) for loss in bar]
+
+
+def measure(loss: str | Loss) -> Entry:
+    """One loss at the stated setting; errors as `atlas`."""
+    loss = get_loss(loss)
+    angles, gate = _gate(loss)
+    half_open, slope = _half_open(angles, gate)
+    batches = [_both(loss, POSITIVE, NEGATIVE, seed) for seed in range(BATCHES)]
+    stops = _what_stops(loss)
+    rows = [_batch_numbers(*pair) for pair in batches]
+    numbers = {name: float(np.mean([row[name] for row in rows])) for name in rows[0]}
+    return Entry(
+        loss, _family(loss, stops), half_open, slope, **numbers, stops=stops, angles=angles, gate=gate
+    )
+
+
+def _gate(loss: Loss) -> tuple[np.ndarray, np.ndarray]:
+    """Degrees, and the mean dissipation there over that at the first."""
+    if isinstance(loss, PairLoss) or loss.exact_gate() is not None:
+        mu = np.linspace(POSITIVE, np.pi, 301 if loss.exact_gate() is not None else 76)
+        result = simulate(
+            loss,
+            mu_pos=[POSITIVE],
+            mu_neg=mu,
+            sigma_pos=SPREADS[0],
+            sigma_neg=SPREADS[1],
+            negatives=SENTENCES - 1,
+            batches=500,
+            progress=False,
+        )
+        values = result.value[0]
+    else:  # whole batches, by the angles to the other view; there are no mean angles beyond a right one
+        between = np.linspace(math.radians(10), math.radians(89), 41)
+        sides = [_both(loss, POSITIVE, angle, 0) for angle in between]
+        values = np.array([float(np.mean(anchors.canonical_dissipation)) for anchors, _ in sides])
+        mu = np.array(
+            [math.acos(other_view_cosine(POSITIVE, a, DIMENSIONS, *_spreads(a))[0]) for a in between]
+        )
+    return np.degrees(mu), divide(values, values[0])
+
+
+def _half_open(angles: np.ndarray, gate: np.ndarray) -> tuple[float, float]:
+    """Where the gate is half open for the last time, and its fall there in percent a degree; NaN where it never is."""
+    crossings = np.flatnonzero((gate[:-1] >= 0.5) & (gate[1:] < 0.5))
+    if not crossings.size:
+        return math.nan, math.nan
+    i = int(crossings[-1])
+    fall = (gate[i] - gate[i + 1]) / (angles[i + 1] - angles[i])
+    return float(angles[i] + (gate[i] - 0.5) / fall), float(100 * fall)
+
+
+def _both(loss: Loss, mu_pos: float, mu_neg: float, seed: int) -> tuple[Components, Components]:
+    sigma_pos, sigma_neg = _spreads(mu_neg)
+    views = sample_views(
+        mu_pos, mu_neg, SENTENCES, DIMENSIONS, sigma_pos=sigma_pos, sigma_neg=sigma_neg, seed=seed
+    )
+    return components(loss, views.anchors[0], views.positives[0], side="both")
+
+
+def _spreads(mu_neg: float) -> tuple[float, float]:
+    # Wide spreads need room below: a cone of vectors cannot spread more than tan(μ/2)/2.
+    return SPREADS[0], min(SPREADS[1], math.tan(mu_neg / 2) / 4)
+
+
+def _batch_numbers(anchors: Components, positives: Components) -> dict[str, float]:
+    statistics = two_sided_statistics(anchors, positives)
+    share = np.abs(anchors.weight)
+    share = divide(share, share.sum(axis=1, keepdims=True))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        entropy = -np.where(share > 0, share * np.log(share), 0).sum(axis=1)
+    push = np.abs(anchors.gradient_dissipation[:, None] * anchors.weight)
+    own = anchors.columns.get("same")
+    return {
+        "hardest_share": float(np.nanmean(share.max(axis=1))),
+        "effective_negatives": float(np.mean(np.exp(entropy))),
+        "ratio": float(np.median(anchors.scalar_ratio)),
+        "ratio_positives": statistics["ratio_positives"],
+        "ratio_both": statistics["ratio_both_sides"],
+        "own_view": 0.0 if own is None else float(divide(push[:, own].sum(), push.sum())),
+        "hubness": statistics["hubness"],
+    }
+
+
+def _what_stops(loss: Loss) -> str:
+    """Pull and push on an easy batch, against those on one whose negatives are as near as the positive."""
+    hard, easy = [_forces(*_both(loss, *at, 0)) for at in ((POSITIVE, POSITIVE), EASY)]
+    push, pull = (
+        divide(np.float64(after), np.float64(before)) < STOPPED
+        for before, after in zip(hard, easy, strict=True)
+    )
+    return {(True, True): "both", (False, False): "neither", (True, False): "push", (False, True): "pull"}[
+        bool(push), bool(pull)
+    ]
+
+
+def _forces(anchors: Components, _: Components) -> tuple[float, float]:
+    """Mean size of push and pull."""
+    push = np.abs(anchors.gradient_dissipation[:, None] * anchors.weight).sum(axis=1)
+    return float(np.mean(push)), float(np.mean(np.abs(anchors.pull)))
+
+
+def _family(loss: Loss, stops: str) -> str:
+    gate = loss.exact_gate()
+    if isinstance(gate, HardGate):
+        return "hard gate"
+    if isinstance(gate, ConstantGate):
+        return "no gate"
+    return "gates of their own" if stops in ("push", "pull") else "soft gate"
+
+
+def frame(entries: Iterable[Entry]) -> pd.DataFrame:
+    """One row a loss: its name, family and numbers."""
+    import pandas as pd
+
+    return pd.DataFrame(
+        [
+            {"loss": entry.name, "family": entry.family, **{name: getattr(entry, name) for name in COLUMNS}}
+            for entry in entries
+        ]
+    )

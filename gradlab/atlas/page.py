@@ -1,0 +1,212 @@
+"""The atlas as text: a table, what changes from one loss to another, and the page of the documentation."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from gradlab.atlas.entries import BATCHES, COLUMNS, DIMENSIONS, SENTENCES, SPREADS, Entry
+
+SETTING = (
+    f"Published settings of each loss. Gate: positives at 30° and {SENTENCES - 1} negatives around a mean angle that moves, spreads "
+    f"{SPREADS[0]:g} and {SPREADS[1]:g} radians (2.9° and 5.7°). The rest: {BATCHES} sampled batches of {SENTENCES} sentences in {DIMENSIONS} "
+    "dimensions, positives at 30°, anchors at 60° to each other, the same spreads. 'Stops' compares a batch with positives at 10° "
+    "and anchors at 85° with one whose anchors are as near as the positives."
+)
+FAMILIES = {
+    "hard gate": "open or shut: an anchor learns with full force until its hardest negative is far enough, then not at all.",
+    "soft gate": "the force fades as the negatives move away; pull and push fade together.",
+    "gates of their own": "pull and push depend on different things, so one may go on where the other has stopped.",
+    "no gate": "the force never fades: what is already right is pushed on.",
+}
+
+
+def cell(entry: Entry, name: str) -> str:
+    """One number as people read it; ``–`` where there is none."""
+    value: Any = getattr(entry, name)
+    if isinstance(value, str):
+        return value
+    if name == "half_open" and math.isnan(value):
+        return "never"
+    if not math.isfinite(value):
+        return "–" if math.isnan(value) else "∞"
+    if name == "half_open":
+        return f"{value:.0f}°"
+    if name in ("hardest_share", "own_view"):
+        return f"{100 * value:.0f}%"
+    return f"{value:.2g}" if abs(value) < 10 else f"{value:.0f}"
+
+
+def text_table(entries: Sequence[Entry]) -> str:
+    """The table for a terminal."""
+    headings = ["loss", "family", *(heading for heading, _ in COLUMNS.values())]
+    rows = [[entry.name, entry.family, *(cell(entry, name) for name in COLUMNS)] for entry in entries]
+    wide = [max(len(row[i]) for row in [headings, *rows]) for i in range(len(headings))]
+    lines = [
+        "  ".join(
+            text.ljust(width) if i < 2 else text.rjust(width)
+            for i, (text, width) in enumerate(zip(row, wide, strict=True))
+        ).rstrip()
+        for row in [headings, *rows]
+    ]
+    return "\n".join(lines)
+
+
+def markdown_table(entries: Sequence[Entry]) -> str:
+    """The table of the page; each loss leads to its section."""
+    headings = ["loss", "family", *(heading for heading, _ in COLUMNS.values())]
+    lines = ["| " + " | ".join(headings) + " |", "|---|---|" + "---:|" * len(COLUMNS)]
+    for entry in entries:
+        cells = [
+            f"[`{entry.name}`](#{entry.loss.name})",
+            entry.family,
+            *(cell(entry, name) for name in COLUMNS),
+        ]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def exchange(first: Entry, second: Entry) -> str:
+    """What would change if the first loss were replaced by the second."""
+    wide = max(len(heading) for heading, _ in COLUMNS.values())
+    lines = [f"{first.name} -> {second.name}", ""]
+    columns = {"family": ("family", ""), **COLUMNS}
+    for name, (heading, _) in columns.items():
+        before, after = cell(first, name), cell(second, name)
+        mark = "" if before == after else _change(name, getattr(first, name), getattr(second, name))
+        lines.append(f"{heading.ljust(wide)}  {before:>18} -> {after:<18} {mark}".rstrip())
+    return "\n".join([*lines, "", *_sentences(first, second)])
+
+
+def _change(name: str, before: Any, after: Any) -> str:
+    if isinstance(before, str) or not (math.isfinite(before) and math.isfinite(after)):
+        return "*"
+    if name == "half_open":
+        return f"{after - before:+.0f}°"
+    if name in ("hardest_share", "own_view"):
+        return f"{100 * (after - before):+.0f} points"
+    return f"x {after / before:.2g}" if before * after > 0 else "*"
+
+
+def _sentences(first: Entry, second: Entry) -> list[str]:
+    """The changes that matter most, in words."""
+    found = []
+    if math.isnan(second.half_open) and not math.isnan(first.half_open):
+        found.append("Anchors would never be left alone: the gate does not close any more.")
+    elif math.isnan(first.half_open) and not math.isnan(second.half_open):
+        found.append(f"Anchors would be left alone from {second.half_open:.0f}° on: there is a gate now.")
+    elif abs(second.half_open - first.half_open) >= 1:
+        sooner = "sooner" if second.half_open < first.half_open else "later"
+        by = abs(second.half_open - first.half_open)
+        found.append(
+            f"Anchors would be left alone {sooner}: negatives {by:.0f}° {'nearer' if sooner == 'sooner' else 'farther'}."
+        )
+    spread = second.effective_negatives / first.effective_negatives
+    if not 0.8 < spread < 1.25:
+        more = "more" if spread > 1 else "fewer"
+        found.append(
+            f"The push would come from {more} negatives: {second.effective_negatives:.3g} instead of {first.effective_negatives:.3g}."
+        )
+    pull = second.ratio_both / first.ratio_both if first.ratio_both * second.ratio_both > 0 else math.nan
+    if pull == pull and not 0.9 < pull < 1.1:
+        found.append(
+            f"Over both sides the pull would be {pull:.2g} times as strong against the push ({first.ratio_both:.2g} to {second.ratio_both:.2g})."
+        )
+    if second.own_view > first.own_view:
+        found.append("Negatives would be of the anchor's own view.")
+    if first.stops != second.stops:
+        words = {
+            "both": "both stop",
+            "neither": "neither stops",
+            "push": "the push stops, the pull goes on",
+            "pull": "the pull stops, the push goes on",
+        }
+        found.append(f"Where little is left to learn, {words[second.stops]} (now: {words[first.stops]}).")
+    return found or ["Nothing that this atlas measures would change much."]
+
+
+def page(entries: Sequence[Entry], picture: str) -> str:
+    """The page of the documentation.
+
+    Args:
+        entries: all losses.
+        picture: path of the picture from the page.
+    """
+    families = [
+        f"- **{family}** ({', '.join(f'`{e.name}`' for e in entries if e.family == family)}): {text}"
+        for family, text in FAMILIES.items()
+    ]
+    columns = [f"- *{heading}*: {text}." for heading, text in COLUMNS.values()]
+    sections = [_section(entry) for entry in entries]
+    return "\n".join(
+        [
+            "# An atlas of losses",
+            "",
+            "<!-- Made by `gradlab atlas --write`; edit gradlab/atlas/page.py instead. -->",
+            "",
+            "Which losses are alike, and what would change if one replaced another? Every number is computed by the library at one "
+            "setting. `gradlab atlas --from infonce --to siglip` answers for two losses, with any settings and combinators, such as "
+            "`--to 'symmetric(infonce(temperature=0.1))'`.",
+            "",
+            f"![One row a loss, families together: half-open angle, effective negatives, ratio over both sides, hubness]({picture})",
+            "",
+            markdown_table(entries),
+            "",
+            SETTING,
+            "",
+            *columns,
+            "",
+            "A loss whose temperature is published for images (`dhel`, `hcl`, `debiased`: 0.3 to 0.5) stands where that temperature puts it; "
+            "give another one to compare forms: `gradlab atlas --from infonce --to 'hcl(temperature=0.05)'`. Ratios of Barlow Twins and VICReg "
+            "are quotients of sums with signs. Gates of `hcl` and `debiased` are sampled, those of `cosent` and of combinators that have no "
+            "exact form are read from whole batches, whose angles begin at 31° and end at 89°; the others are exact. In a one-way loss of own-view negatives "
+            "nothing pushes positives: no hubness.",
+            "",
+            "## Families",
+            "",
+            *families,
+            "",
+            "## The losses",
+            "",
+            "\n\n".join(sections),
+            "",
+        ]
+    )
+
+
+def _section(entry: Entry) -> str:
+    cls = type(entry.loss)
+    text = " ".join(inspect.cleandoc(cls.__doc__ or "").split("\n\n")[0].split()).replace("``", "`")
+    fields = [
+        f"`{field.name}` = {_number(getattr(entry.loss, field.name))} ({field.metadata['text']})"
+        for field in dataclasses.fields(cls)
+    ]
+    presets = [f"`{name}`: {preset.source}" for name, preset in cls.presets.items()]
+    lines = [
+        f"### {entry.loss.name}",
+        "",
+        f"{cls.title}, {cls.paper}. {text}",
+        "",
+        "```text",
+        f"L = {cls.formula}",
+        "```",
+        "",
+    ]
+    lines.append(f"Settings: {'; '.join(fields) or 'none'}.")
+    if presets:
+        lines += ["", f"Presets: {'; '.join(presets)}."]
+    lines += ["", "[Components](mathematics.md#components)."]
+    return "\n".join(lines)
+
+
+def _number(value: Any) -> str:
+    return (
+        f"{value:.4g}"
+        if isinstance(value, float)
+        else str(value).lower()
+        if isinstance(value, bool)
+        else str(value)
+    )

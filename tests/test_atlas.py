@@ -1,0 +1,123 @@
+"""The atlas: its numbers against formulas and loops, the committed page, the command."""
+
+from __future__ import annotations
+
+import math
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import gradlab
+from gradlab.atlas import COLUMNS, atlas, measure
+from gradlab.atlas.entries import DIMENSIONS, NEGATIVE, POSITIVE, SENTENCES, SPREADS, frame
+from gradlab.atlas.page import exchange, page, text_table
+from gradlab.cli.commands import cli
+from gradlab.simulation.sphere import sample_views
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture(scope="module")
+def entries():
+    return atlas(progress=False)
+
+
+def test_the_committed_page_is_what_the_command_writes(entries) -> None:
+    assert (ROOT / "docs" / "atlas.md").read_text(encoding="utf-8") == page(entries, "../figures/atlas.png")
+    assert (ROOT / "figures" / "atlas.png").is_file()
+
+
+def test_every_loss_is_there_and_its_link_leads_to_its_section(entries) -> None:
+    text = page(entries, "../figures/atlas.png")
+    names = [name for name in gradlab.loss_names() if name != "recombined"]
+    assert [entry.loss.name for entry in entries] == names
+    for name in names:
+        assert f"](#{name}) |" in text
+        assert f"\n### {name}\n" in text
+    assert all(line.count(" | ") == len(COLUMNS) + 1 for line in text.splitlines() if line.startswith("| ["))
+
+
+def test_the_gate_of_infonce_is_half_open_where_the_simulator_says() -> None:
+    entry = measure("infonce")
+    at = math.radians(entry.half_open)
+    values = gradlab.simulate("infonce", mu_pos=[POSITIVE], mu_neg=[POSITIVE, at, at + 1e-3]).value[0]
+    assert values[1] / values[0] == pytest.approx(0.5, abs=1e-4)
+    slope = 100 * (values[1] - values[2]) / values[0] / math.degrees(1e-3)
+    assert entry.slope == pytest.approx(slope, rel=0.02)
+
+
+def test_numbers_of_a_batch_against_loops() -> None:
+    """Hardest share, effective number and the ratios of ArcCon, from its declared weights, one anchor at a time."""
+    loss, found = gradlab.get_loss("arccon"), measure("arccon")
+    rows = {"share": [], "effective": [], "ratio": [], "both": [], "gini": []}
+    for seed in range(4):
+        views = sample_views(
+            POSITIVE, NEGATIVE, SENTENCES, DIMENSIONS, sigma_pos=SPREADS[0], sigma_neg=SPREADS[1], seed=seed
+        )
+        parts = gradlab.components(loss, views.anchors[0], views.positives[0])
+        push = parts.gradient_dissipation[:, None] * parts.weight
+        pull = parts.gradient_dissipation * parts.positive_weight
+        shares = [row[row > 0] / row.sum() for row in parts.weight]
+        rows["share"].append(np.mean([share.max() for share in shares]))
+        rows["effective"].append(
+            np.mean([math.exp(-sum(s * math.log(s) for s in share)) for share in shares])
+        )
+        rows["ratio"].append(np.median([a / row.sum() for a, row in zip(pull, push, strict=True)]))
+        given, received = push.sum(axis=1), push.sum(axis=0)
+        rows["both"].append(np.median(2 * pull / (given + received)))
+        differences = np.abs(received[:, None] - received).sum()
+        rows["gini"].append(differences / (2 * SENTENCES * received.sum()))
+    for name, number in zip(
+        rows,
+        (found.hardest_share, found.effective_negatives, found.ratio, found.ratio_both, found.hubness),
+        strict=True,
+    ):
+        assert number == pytest.approx(np.mean(rows[name]), rel=1e-9), name
+
+
+def test_families_and_what_stops(entries) -> None:
+    by_name = {entry.loss.name: entry for entry in entries}
+    assert by_name["met"].family == "hard gate"
+    assert by_name["dcl"].family == by_name["mhe"].family == "no gate"
+    assert math.isnan(by_name["dcl"].half_open)
+    assert by_name["siglip"].stops == by_name["multi_similarity"].stops == "push"
+    assert by_name["dhel"].own_view == 1
+    assert by_name["infonce"].own_view == 0
+    # The margin of CosFace moves the gate by what it takes off the positive's cosine, and changes no weight.
+    assert by_name["cosface"].half_open > by_name["infonce"].half_open + 5
+    assert by_name["cosface"].effective_negatives == by_name["infonce"].effective_negatives
+
+
+def test_exchange_says_what_changes() -> None:
+    text = exchange(measure("infonce"), measure("dcl"))
+    assert "would never be left alone" in text
+    assert re.search(r"gate half open +56° -> never", text)
+    assert "neither stops" in text
+    same = exchange(measure("infonce"), measure("infonce"))
+    assert "Nothing that this atlas measures would change much." in same
+    assert "*" not in same
+
+
+def test_command(tmp_path) -> None:
+    runner = CliRunner()
+    table, picture = tmp_path / "a.csv", tmp_path / "a.svg"
+    names = ["infonce", "symmetric(infonce)"]
+    result = runner.invoke(
+        cli, ["atlas", *names, "--csv", str(table), "--picture", str(picture)], catch_exceptions=False
+    )
+    assert result.exit_code == 0
+    entries = atlas(names, progress=False)
+    assert text_table(entries) in result.output
+    assert table.read_text(encoding="utf-8") == frame(entries).to_csv(index=False)
+    assert picture.read_text(encoding="utf-8").startswith("<?xml")
+    for arguments, message in (
+        (["--from", "infonce"], "--from and --to belong together"),
+        (["--write", "met"], "--write is of all losses"),
+        (["met", "--picture", "a.txt"], "must end in"),
+        (["nonsense"], "unknown loss 'nonsense'"),
+    ):
+        with pytest.raises(gradlab.GradlabError, match=message):
+            runner.invoke(cli, ["atlas", *arguments], catch_exceptions=False)
