@@ -33,7 +33,7 @@ from gradlab.papers.unified.study.conditions import (
 from gradlab.papers.unified.study.conjecture2 import hardest_shares
 from gradlab.papers.unified.study.conjecture3 import batch_triples, published_filter
 from gradlab.papers.unified.study.manifest import command
-from gradlab.papers.unified.study.observe import Observer, negative_angles, positive_angles
+from gradlab.papers.unified.study.observe import Observer
 from gradlab.papers.unified.study.settings import PARTS, PRESETS, StudySettings, check_parts
 from gradlab.papers.unified.study.statistics import (
     OVER_SENTENCES,
@@ -54,6 +54,7 @@ from gradlab.papers.unified.study.verdicts import (
     verdict,
     verdicts_table,
 )
+from gradlab.papers.unified.study.views import negative_angles, positive_angles
 from gradlab.simulation.sphere import sample_views
 
 

@@ -11,10 +11,10 @@ from scipy import stats
 
 from gradlab.papers.unified.study.conditions import BASELINE
 from gradlab.papers.unified.study.conjecture2 import ENCODERS
-from gradlab.papers.unified.study.observe import Views, negative_angles, positive_angles
 from gradlab.papers.unified.study.results import Results
 from gradlab.papers.unified.study.section import Section
 from gradlab.papers.unified.study.settings import StudySettings
+from gradlab.papers.unified.study.views import Views, negative_angles, positive_angles
 from gradlab.simulation.setting import Setting
 
 BINS = np.linspace(-5, 5, 41)

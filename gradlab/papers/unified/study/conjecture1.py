@@ -9,12 +9,12 @@ import numpy as np
 import pandas as pd
 
 from gradlab.papers.unified.study.conditions import ALWAYS_OPEN, BASELINE, NO_DISSIPATION, baseline
-from gradlab.papers.unified.study.observe import AFTER, negative_angles, positive_angles
 from gradlab.papers.unified.study.results import Results, Run, comparison, interval_columns, summary
 from gradlab.papers.unified.study.section import Section
 from gradlab.papers.unified.study.settings import MARGIN, StudySettings
 from gradlab.papers.unified.study.statistics import over_seeds, over_sentences
 from gradlab.papers.unified.study.verdicts import CONJECTURE, PERFORMANCE, Claim
+from gradlab.papers.unified.study.views import AFTER, negative_angles, positive_angles
 
 BINS = np.linspace(0, math.pi, 91)
 

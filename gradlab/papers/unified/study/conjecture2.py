@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from gradlab.gradient.paradigm import components
 from gradlab.losses.registry import get_loss
 from gradlab.papers.unified.study.conditions import BASELINE, baseline
-from gradlab.papers.unified.study.observe import AFTER, BEFORE, Views
 from gradlab.papers.unified.study.results import Results, comparison, summary
 from gradlab.papers.unified.study.section import Section
 from gradlab.papers.unified.study.settings import MARGIN, SHARE_TEMPERATURES, TEMPERATURE, StudySettings
 from gradlab.papers.unified.study.verdicts import CONJECTURE, OBSERVATION, PERFORMANCE, Claim
+from gradlab.papers.unified.study.views import AFTER, BEFORE, Views
 
 ENCODERS = {"untuned": BEFORE, "tuned": AFTER}
 # The hardest of all negatives dominates when it has more of the gradient than all others together.

@@ -16,11 +16,11 @@ from gradlab.gradient.paradigm import components
 from gradlab.losses.registry import get_loss
 from gradlab.papers.unified.study.conditions import BASELINE, baseline
 from gradlab.papers.unified.study.conjecture2 import ENCODERS
-from gradlab.papers.unified.study.observe import AFTER, Views
 from gradlab.papers.unified.study.results import Results, comparison, summary
 from gradlab.papers.unified.study.section import Section
 from gradlab.papers.unified.study.settings import LEMMA_STEPS, RATIO, StudySettings
 from gradlab.papers.unified.study.verdicts import CONJECTURE, OBSERVATION, PERFORMANCE, Claim
+from gradlab.papers.unified.study.views import AFTER, Views
 
 DYNAMIC = ("arccon", "met")
 BINS = np.linspace(-1, 3, 81)

@@ -76,8 +76,8 @@ class Run:
         return frame.pivot(index="step", columns="name", values="value")
 
     def views(self, name: str) -> Any:
-        """Embeddings of held-out sentences, `gradlab.papers.unified.study.observe.Views`; None if they were not kept."""
-        from gradlab.papers.unified.study.observe import Views
+        """Embeddings of held-out sentences, `gradlab.papers.unified.study.views.Views`; None if they were not kept."""
+        from gradlab.papers.unified.study.views import Views
 
         path = self.folder / name
         return Views.load(path) if path.exists() else None
