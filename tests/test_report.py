@@ -302,7 +302,7 @@ def test_runs_are_named_once_and_at_the_shell(sweep):
 def test_histograms_of_a_training_run_are_averages_over_its_batches():
     mean = Measurement.mean(
         [
-            Measurement({"a": 1.0}, {"x": {0.0: 0.5, 0.5: 0.5}, "ratio": {1.0: 1.0}}),
+            Measurement({"a": 1.0, "b": 3.0}, {"x": {0.0: 0.5, 0.5: 0.5}, "ratio": {1.0: 1.0}}),
             Measurement({"a": 2.0}, {"x": {0.0: 1.0}}),
         ]
     )

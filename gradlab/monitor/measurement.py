@@ -73,8 +73,9 @@ class Measurement:
 
     @classmethod
     def mean(cls, parts: Sequence[Measurement]) -> Measurement:
-        """The average over snapshots of one size; a histogram's over those that have it."""
-        values = {name: float(np.mean([part.values[name] for part in parts])) for name in parts[0].values}
+        """The average over snapshots of one size: of numbers that all have, of histograms over those that have them."""
+        names = [name for name in parts[0].values if all(name in part.values for part in parts)]
+        values = {name: float(np.mean([part.values[name] for part in parts])) for name in names}
         quantities = dict.fromkeys(name for part in parts for name in part.distributions)
         return cls(
             values,

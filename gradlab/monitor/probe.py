@@ -100,10 +100,8 @@ class Probe:
         anchors, positives = unit.anchors[:count], positives[:count]
         values = statistics(anchors, positives, gradient)
         if unit.encoded is not None:
-            values |= {
-                "encoder_cosine": mean_cosine(unit.encoded),
-                "encoder_rank": effective_rank(unit.encoded),
-            }
+            encoded = unit.encoded[:MOST_ANCHORS]
+            values |= {"encoder_cosine": mean_cosine(encoded), "encoder_rank": effective_rank(encoded)}
         return Measurement(values, distributions(anchors, positives, gradient))
 
     def _gradient(self, unit: Snapshot, positives: Tensor) -> Components | None:
