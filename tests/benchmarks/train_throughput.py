@@ -24,6 +24,7 @@ from pathlib import Path
 import torch
 
 from gradlab.train import Callback, TrainConfig, train
+from gradlab.train.machine import matrix_rate
 from gradlab.train.sentences import read_sentences
 
 SKIPPED = 3  # steps until caches are warm
@@ -60,6 +61,7 @@ def ours(arguments: argparse.Namespace, precision: str, folder: Path, **settings
         learning_rate=1e-5,
         precision=precision,
         device=arguments.device,
+        threads=arguments.threads,
         save_every=10**9,
         compile=arguments.compile,
         diagnostics_every=settings.pop("diagnostics_every", 0),
@@ -123,17 +125,10 @@ def base_size(source: Path, folder: Path) -> Path:
     return folder / "base"
 
 
-def peak(device: str) -> float:
-    """Measured bfloat16 operations per second of a large matrix product."""
-    a = torch.randn(8192, 8192, device=device, dtype=torch.bfloat16)
-    times = []
-    for _ in range(20):
-        torch.cuda.synchronize()
-        began = time.perf_counter()
-        a @ a
-        torch.cuda.synchronize()
-        times.append(time.perf_counter() - began)
-    return 2 * 8192**3 / min(times)
+def peak(device: str, precision: str) -> float:
+    """Operations per second of a matrix product that is large for the device, the best of some."""
+    size = 8192 if device.startswith("cuda") else 1024
+    return max(matrix_rate(precision, torch.device(device), size) for _ in range(5))
 
 
 def operations(arguments: argparse.Namespace, folder: Path) -> float:
@@ -180,16 +175,15 @@ def main() -> None:
                 arguments, "bfloat16", folder, diagnostics_every=25
             ),
         }
+        work = operations(arguments, folder)
         report(
             arguments,
             {name: run for name, run in contenders.items() if not arguments.quick or "float32" in name},
+            work,
         )
-        if arguments.device.startswith("cuda"):
-            print(f"measured bf16 peak {peak(arguments.device) / 1e12:.0f} TFLOP/s; "
-                  f"{operations(arguments, folder) / 1e12:.3f} TFLOP a step")  # fmt: skip
 
 
-def report(arguments: argparse.Namespace, contenders: dict[str, Callable[[], Watch]]) -> None:
+def report(arguments: argparse.Namespace, contenders: dict[str, Callable[[], Watch]], work: float) -> None:
     rounds: list[dict[str, Watch]] = []
     for number in range(arguments.rounds):
         # Every second round goes backwards: no contender is always the first after a pause.
@@ -203,6 +197,15 @@ def report(arguments: argparse.Namespace, contenders: dict[str, Callable[[], Wat
         rate = statistics.median(arguments.batch_size / one[name].seconds(0) for one in rounds)
         shown = f"{statistics.median(wall):.2f} ({', '.join(f'{ratio:.2f}' for ratio in sorted(wall))})"
         print(f"{name:32s}{rate:12.1f}{shown:>58s}{cpu:10.2f}")
+    print(f"\n{work / 1e9:.1f} GFLOP a step")
+    for precision in ("float32", "bfloat16"):
+        rate = peak(arguments.device, precision)
+        seconds = [one[f"gradlab {precision}"].seconds(0) for one in rounds if f"gradlab {precision}" in one]
+        if seconds:
+            share = work / statistics.median(seconds) / rate
+            print(
+                f"matrix products in {precision}: {rate / 1e9:.0f} GFLOP/s, of which a step reaches {share:.2f}"
+            )
 
 
 if __name__ == "__main__":
