@@ -183,7 +183,10 @@ def _shown(settings: dict[str, Any]) -> str:
     choices = recipe(
         settings["recipe"], backbone, loss=settings.get("loss"), batch_size=settings.get("batch_size")
     )
-    return describe(f"{settings['recipe']} for {backbone}", choices)
+    ordered = {
+        item.name: choices[item.name] for item in dataclasses.fields(TrainConfig) if item.name in choices
+    }
+    return describe(f"{settings['recipe']} for {backbone}", ordered)
 
 
 def _resumed(given: dict[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import torch
 from safetensors import SafetensorError
@@ -22,15 +22,24 @@ from tqdm import tqdm
 from gradlab.errors import GradlabError
 from gradlab.folders import atomic_folder
 
-if TYPE_CHECKING:
-    from gradlab.encoder.model import Encoder
-
 # The module names that every version of sentence-transformers since 2.0 can load.
 _TRANSFORMER = "sentence_transformers.models.Transformer"
 _LAYERS = "sentence_transformers.models.WeightedLayerPooling"
 _POOLING = "sentence_transformers.models.Pooling"
 # Modules that change nothing about cosines, or that the pooler stands for.
 _UNDERSTOOD = {"Transformer", "WeightedLayerPooling", "Pooling", "Normalize"}
+
+
+class Savable(Protocol):
+    """What is written of an encoder; see `gradlab.encoder.model.Encoder`."""
+
+    model: Any
+    tokenizer: Any
+    pooler: str
+    max_length: int
+
+    @property
+    def dimension(self) -> int: ...
 
 
 @dataclass(frozen=True)
@@ -77,7 +86,7 @@ def load_pretrained(
     return model, tokenizer, pooler or stored.pooler or "cls", stored.max_length
 
 
-def save_pretrained(encoder: Encoder, folder: str | os.PathLike[str]) -> None:
+def save_pretrained(encoder: Savable, folder: str | os.PathLike[str]) -> None:
     """Write ``encoder`` so that transformers, sentence-transformers and gradlab load it alike."""
     with atomic_folder(folder) as place:
         try:
@@ -272,7 +281,7 @@ def _read_json(name: str, file: str, subfolder: str = "") -> Any:
     return None if found is None else json.loads(Path(found).read_text(encoding="utf-8"))
 
 
-def _write_modules(encoder: Encoder, place: Path) -> None:
+def _write_modules(encoder: Savable, place: Path) -> None:
     """The files by which sentence-transformers pools as ``encoder`` does."""
     types = [_TRANSFORMER, *([_LAYERS] if encoder.pooler == "first_last" else []), _POOLING]
     paths = ["", *(f"{index}_{kind.rsplit('.', 1)[-1]}" for index, kind in enumerate(types[1:], start=1))]

@@ -7,7 +7,6 @@ Choice(value=0.95, source='MoCoSE (Cao et al. 2022), section 4.1')
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -269,11 +268,8 @@ _RECIPES: dict[str, Callable[[Given], Choices]] = {
 
 
 def describe(name: str, choices: Choices) -> str:
-    """A recipe as a table of settings, values and sources, in the order of `TrainConfig`."""
-    from gradlab.train.config import TrainConfig
-
-    order = [item.name for item in dataclasses.fields(TrainConfig) if item.name in choices]
-    rows = [(one, _text(choices[one].value), choices[one].source) for one in order]
+    """A recipe as a table of settings, values and sources, in the order of ``choices``."""
+    rows = [(one, _text(choice.value), choice.source) for one, choice in choices.items()]
     widths = [max(len(row[place]) for row in rows) for place in range(2)]
     lines = [f"{one:<{widths[0]}}  {value:<{widths[1]}}  {source}" for one, value, source in rows]
     return "\n".join([f"Recipe {name}", *lines])
