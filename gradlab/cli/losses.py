@@ -21,11 +21,17 @@ Examples:
               show_default=True, help="text for reading; the papers' component tables for the others.")  # fmt: skip
 def command(loss_name: str | None, style: str) -> None:
     """List the losses: formula, hyper-parameters with units and defaults, paper."""
-    from gradlab.losses.registry import loss_class, loss_names
+    from gradlab.losses.registry import combinator_names, loss_class, loss_names
     from gradlab.losses.tables import latex_table, markdown_table, text_entry
 
     classes = [loss_class(name) for name in ([loss_name] if loss_name else loss_names())]
     if style == "text":
         click.echo("\n\n".join(text_entry(cls) for cls in classes))
+        if not loss_name:
+            names = ", ".join(combinator_names())
+            click.echo(
+                f"\nCombinators change another loss, as in symmetric(infonce(temperature=0.1)): {names}. "
+                "`gradlab losses --loss symmetric` tells more."
+            )
     else:
         click.echo(markdown_table(classes) if style == "markdown" else latex_table(classes))

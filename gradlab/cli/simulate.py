@@ -74,11 +74,14 @@ def command(
 
 def _file_name(result: Any, options: dict[str, Any]) -> str:
     """Loss and quantity, then whatever differs from the defaults."""
+    from gradlab.losses.base import Loss
+    from gradlab.settings import call_text
+
     parts = [result.loss.name, result.quantity]
     changed = {
-        field.name: getattr(result.loss, field.name)
+        field.name: call_text(value) if isinstance(value, Loss) else value
         for field in dataclasses.fields(result.loss)
-        if getattr(result.loss, field.name) != field.default
+        if (value := getattr(result.loss, field.name)) != field.default
     }
     ignored = {"loss_name", "quantity", "engine"}
     if result.engine == "exact":

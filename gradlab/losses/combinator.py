@@ -24,7 +24,7 @@ from gradlab.geometry.views import Views
 from gradlab.losses.base import Loss, PairLoss
 from gradlab.losses.components import Components
 from gradlab.losses.registry import get_loss
-from gradlab.settings import setting
+from gradlab.settings import call_text, setting
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,7 +41,11 @@ class Combinator(Loss):
     first_setting: ClassVar[str] = "loss"
     of_pairs: ClassVar[bool] = False
     paper: ClassVar[str] = ""
-    latex: ClassVar = {}
+    latex: ClassVar = {  # the canonical split
+        "gradient_dissipation": r"\sum_j n_{ij}",
+        "weight": r"n_{ij}/\sum_k n_{ik}",
+        "ratio": r"a_i/\sum_k n_{ik}",
+    }
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "loss", get_loss(self.loss))
@@ -52,6 +56,9 @@ class Combinator(Loss):
                     f"{self.name} takes losses of pair similarities such as infonce, or combinators of them; {base.name} "
                     "compares whole views"
                 )
+
+    def __str__(self) -> str:
+        return call_text(self)
 
     @property
     def terms(self) -> tuple[Loss, ...]:
