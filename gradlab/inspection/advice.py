@@ -39,7 +39,7 @@ def _duplicates(n: Mapping[str, Any]) -> Advice | None:
     if not math.isnan(hidden):
         text += (
             f" The loss pushes the copies apart like any negatives, and a mask by similarity to the positive would not see it: in {percent(hidden)} "
-            "of the meetings dropout makes a copy less similar to the sentence than the sentence's own second view is."
+            "of the cases dropout makes a copy less similar to a sentence than the sentence's own second view is."
         )
     return Advice("Keep one of each duplicate.", text)
 
@@ -161,8 +161,10 @@ def _hubs(n: Mapping[str, Any]) -> Advice | None:
 
 
 def percent_exactly(share: float) -> str:
-    """Like `percent`, with digits below a tenth of a per cent."""
-    return percent(share) if math.isnan(share) or share == 0 or share >= 1e-3 else f"{short(100 * share)}%"
+    """Like `percent`, with digits below a tenth of a per cent, down to a thousandth."""
+    if math.isnan(share) or share == 0 or share >= 1e-3:
+        return percent(share)
+    return f"{100 * share:.2g}%" if share >= 1e-5 else "less than 0.001%"
 
 
 def _error(error: float) -> str:

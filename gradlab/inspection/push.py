@@ -194,13 +194,13 @@ class MeetingPush:
         line: (n,) lines of the candidates that were made to meet.
         push: (n,) push between the two, of both as anchors.
         share: (n,) what the pair has of the push of its two anchors.
-        hidden: (n,) whether dropout makes the other sentence less similar to an anchor than its own positive is.
+        hidden: (n,) of its anchors, the share to which dropout makes the other sentence less similar than their positive is.
     """
 
     line: NDArray[np.int64]
     push: NDArray[np.float64]
     share: NDArray[np.float64]
-    hidden: NDArray[np.bool_]
+    hidden: NDArray[np.float64]
 
 
 def meet(
@@ -223,7 +223,7 @@ def meet(
         look: measures a batch of rows.
         advance: called with the number of pairs that have met.
     """
-    found: list[tuple[int, float, float, bool]] = []
+    found: list[tuple[int, float, float, float]] = []
     waiting = list(range(len(lines)))
     while waiting:
         chosen: list[int] = []
@@ -246,14 +246,14 @@ def meet(
         advance(len(chosen))
     columns = list(zip(*found, strict=True)) or [(), (), (), ()]
     return MeetingPush(
-        np.array(columns[0], dtype=np.int64), np.array(columns[1]), np.array(columns[2]), np.array(columns[3], dtype=bool)
+        np.array(columns[0], dtype=np.int64), np.array(columns[1]), np.array(columns[2]), np.array(columns[3])
     )  # fmt: skip
 
 
 def _pair_push(
     numbers: NDArray[np.int64], count: int, rows: dict[int, int], batch: BatchPush
-) -> tuple[float, float, bool]:
-    """Push between two texts, its share in that of their anchors, and whether dropout hides their likeness."""
+) -> tuple[float, float, float]:
+    """Push between two texts, its share in that of their anchors, and from which share of the anchors dropout hides their likeness."""
     columns, places = numbers // count, [rows[row] for row in (numbers % count).tolist()]
     push = total = 0.0
     hidden = []
@@ -265,7 +265,7 @@ def _pair_push(
         push += batch.push[places[mine], column]
         total += batch.push[places[mine]].sum()
         hidden.append(batch.seen_cosine[places[mine], column] < batch.seen_positive[places[mine]])
-    return push, push / total if total else float("nan"), bool(np.any(hidden))
+    return push, push / total if total else float("nan"), float(np.mean(hidden))
 
 
 def share_of_candidates(
