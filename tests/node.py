@@ -6,6 +6,7 @@ import json
 import math
 import shutil
 import subprocess
+import tempfile
 from importlib import resources, util
 from pathlib import Path
 from typing import Any
@@ -44,14 +45,12 @@ def node_binary() -> str:
 def run_script(text: str, given: str = "") -> str:
     """What a script prints, after ``arrays.js``."""
     arrays = (resources.files("gradlab.explorer") / "arrays.js").read_text(encoding="utf-8")
-    done = subprocess.run(
-        [node_binary(), "-e", arrays + text],
-        input=given,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "script.cjs"  # too long for an argument
+        file.write_text(arrays + text, encoding="utf-8")
+        done = subprocess.run(
+            [node_binary(), str(file)], input=given, capture_output=True, text=True, timeout=120, check=False
+        )
     assert done.returncode == 0, done.stderr
     return done.stdout
 

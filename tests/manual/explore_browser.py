@@ -94,6 +94,20 @@ def drag(page: Page, selector: str, by: tuple[float, float], steps: int = 12) ->
     page.wait_for_timeout(400)
 
 
+def touch(page: Page, selector: str, by: tuple[float, float], steps: int = 8) -> None:
+    """Drag with a finger."""
+    page.locator(selector).first.scroll_into_view_if_needed()
+    x, y = centre(page, selector)
+    client = page.context.new_cdp_session(page)
+    for i in range(steps + 1):
+        at = [{"x": x + by[0] * i / steps, "y": y + by[1] * i / steps}]
+        client.send(
+            "Input.dispatchTouchEvent", {"type": "touchMove" if i else "touchStart", "touchPoints": at}
+        )
+    client.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+    page.wait_for_timeout(400)
+
+
 def reading(page: Page) -> Any:
     return page.evaluate(
         "[...document.querySelectorAll('.reading .number, .reading .wide')].map((n) => n.textContent)"
@@ -112,6 +126,9 @@ def use(page: Page, name: str, folder: Path) -> None:
     changed(page, "dragging the positive", before, after := reading(page))
     drag(page, ".panel .point.negative", (-25, 20))
     changed(page, "dragging a negative", after, after := reading(page))
+    if name == "phone":
+        touch(page, ".panel .point.positive", (-30, 20))
+        changed(page, "a finger", after, after := reading(page))
     page.locator(".panel .point.anchor").first.focus()
     page.keyboard.press("ArrowLeft")
     page.wait_for_timeout(60)
