@@ -7,6 +7,40 @@ import torch
 from gradlab.integrations.sentence_transformers import loss
 
 
+class Lookup(torch.nn.Module):
+    """A model of one layer, whose sentences are rows of a table by their token ids."""
+
+    def __init__(self, table: torch.Tensor) -> None:
+        super().__init__()
+        self.table = table
+        self.layer = torch.nn.Linear(table.shape[1], 4, dtype=table.dtype)
+        torch.nn.init.eye_(self.layer.weight)
+
+    def forward(self, features: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        return {"sentence_embedding": self.layer(self.table[features["input_ids"][:, 0]])}
+
+
+def cached(table: torch.Tensor, columns: list[torch.Tensor], **options: object) -> tuple[Lookup, int]:
+    """A model with the gradient of one batch, cached in chunks of 3 or not, and the all-reduces that took."""
+    torch.manual_seed(0)
+    model = whole = Lookup(table)
+    reduced = [0]
+    if torch.distributed.is_initialized():
+        whole = torch.nn.parallel.DistributedDataParallel(model)
+
+        def count(state, bucket):
+            reduced[0] += 1
+            work = torch.distributed.all_reduce(bucket.buffer(), async_op=True).get_future()
+            return work.then(lambda done: done.value()[0] / torch.distributed.get_world_size())
+
+        whole.register_comm_hook(None, count)
+    features = [
+        {"input_ids": ids[:, None], "attention_mask": torch.ones_like(ids)[:, None]} for ids in columns
+    ]
+    (0.5 * loss(whole, "infonce", **options)(features)).backward()
+    return model, reduced[0]
+
+
 def compute_share(rank: int, cases: dict[str, torch.Tensor], folder: str) -> None:
     """Value and gradient of each loss on this process's half of the sentences, into ``folder/rank.pt``."""
     torch.set_num_threads(1)
@@ -19,6 +53,10 @@ def compute_share(rank: int, cases: dict[str, torch.Tensor], folder: str) -> Non
         value = criterion.compute_loss_from_embeddings(list(leaf))
         value.backward()
         found[name] = {"value": value.detach(), "gradient": leaf.grad}
+    table = cases["infonce"].reshape(-1, 6)
+    mine = [torch.arange(8 * column + 4 * rank, 8 * column + 4 * rank + 4) for column in range(3)]
+    model, reduced = cached(table, mine, chunk_size=3, gather_across_devices=True)
+    found["cached"] = {"gradient": model.layer.weight.grad, "reduced": reduced}
     torch.save(found, f"{folder}/{rank}.pt")
     torch.distributed.barrier()  # neither leaves while the other still sends
     torch.distributed.destroy_process_group()

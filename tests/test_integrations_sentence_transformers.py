@@ -12,7 +12,7 @@ import torch
 import gradlab
 from gradlab import GradlabError
 from gradlab.losses.base import PairLoss
-from tests.gathering_processes import compute_share
+from tests.gathering_processes import cached, compute_share
 from tests.sentence_training import (
     columns_of,
     evaluation,
@@ -278,6 +278,11 @@ def test_gathering_across_devices_is_the_loss_of_the_whole_batch(tmp_path):
         values = [float(part[name]["value"]) for part in parts]
         assert sum(values) / 2 == pytest.approx(float(whole.detach()), rel=1e-12)
         torch.testing.assert_close(found, leaf.grad, rtol=1e-9, atol=1e-12)
+    # Chunks of each process, of all its columns: one all-reduce of the one layer.
+    expected = cached(rows.reshape(-1, 6), list(torch.arange(24).split(8)))[0].layer.weight.grad
+    for part in parts:
+        assert part["cached"]["reduced"] == 1
+        torch.testing.assert_close(part["cached"]["gradient"], expected, rtol=1e-9, atol=1e-12)
 
 
 def test_missing_and_old_libraries_are_named(monkeypatch):
