@@ -11,7 +11,8 @@ from typing import Any
 from gradlab.atlas.entries import BATCHES, COLUMNS, DIMENSIONS, SENTENCES, SPREADS, Entry
 
 SETTING = (
-    f"Published settings of each loss. Gate: positives at 30° and {SENTENCES - 1} negatives around a mean angle that moves, spreads "
+    f"Each loss at its defaults: published settings, but for `cosface` (published for faces: 0.35 at 1/64), `tvmf`, and `multi_similarity` "
+    f"(λ of pytorch-metric-learning). Gate: positives at 30° and {SENTENCES - 1} negatives around a mean angle that moves, spreads "
     f"{SPREADS[0]:g} and {SPREADS[1]:g} radians (2.9° and 5.7°). The rest: {BATCHES} sampled batches of {SENTENCES} sentences in {DIMENSIONS} "
     "dimensions, positives at 30°, anchors at 60° to each other, the same spreads. 'Stops' compares a batch with positives at 10° "
     "and anchors at 85° with one whose anchors are as near as the positives."

@@ -1,0 +1,263 @@
+"""The losses that people train with: against their definitions in 30 digits, against loops, and against other libraries."""
+
+from __future__ import annotations
+
+import math
+
+import mpmath as mp
+import numpy as np
+import pytest
+import torch
+
+import gradlab
+from gradlab.geometry.similarity import Negatives, PairSimilarity
+from gradlab.losses.components import project
+from gradlab.losses.registry import loss_class
+from tests.losses.naive_losses import KINDS, batch, dots, others
+
+# --- definitions, of the cosines p and s_1 ... s_K -----------------------------------------------------------------
+
+
+def softmax_of(link):
+    return lambda p, s: mp.log(1 + mp.fsum(mp.exp(link(one) - link(p)) for one in s))
+
+
+def reweighted(tau, beta, prior):
+    def value(p, s):
+        total = mp.fsum(mp.exp(beta * one / tau) for one in s)
+        mass = len(s) * mp.fsum(mp.exp((1 + beta) * one / tau) for one in s) / total
+        left = (mass - len(s) * prior * mp.exp(p / tau)) / (1 - prior)
+        return mp.log(1 + max(left, len(s) * mp.exp(-1 / tau)) * mp.exp(-p / tau))
+
+    return value
+
+
+def siglip(t, b):
+    return lambda p, s: mp.log(1 + mp.exp(-t * p - b)) + mp.fsum(mp.log(1 + mp.exp(t * one + b)) for one in s)
+
+
+def multi_similarity(alpha, beta, base):
+    return lambda p, s: (
+        mp.log(1 + mp.exp(-alpha * (p - base))) / alpha
+        + mp.log(1 + mp.fsum(mp.exp(beta * (one - base)) for one in s)) / beta
+    )
+
+
+DEFINITIONS = {
+    "cosface(temperature=0.05, margin=0.2)": lambda p, s: mp.log(
+        1 + mp.fsum(mp.exp((one - p + mp.mpf(0.2)) / mp.mpf(0.05)) for one in s)
+    ),
+    "cosface(temperature=0.001)": lambda p, s: mp.log(
+        1 + mp.fsum(mp.exp((one - p + mp.mpf(0.1)) / mp.mpf(0.001)) for one in s)
+    ),
+    "dcl": lambda p, s: -p / mp.mpf(0.1) + mp.log(mp.fsum(mp.exp(one / mp.mpf(0.1)) for one in s)),
+    "siglip": siglip(1 / mp.mpf(0.1), -10),
+    "siglip(temperature=0.01, bias=-13)": siglip(1 / mp.mpf(0.01), -13),
+    "hcl": reweighted(mp.mpf(0.5), 1, 0),
+    "hcl(temperature=0.05, beta=2.5)": reweighted(mp.mpf(0.05), mp.mpf(2.5), 0),
+    "hcl(preset=released)": reweighted(mp.mpf(0.5), 1, mp.mpf(0.1)),
+    "debiased": reweighted(mp.mpf(0.5), 0, mp.mpf(0.1)),
+    "debiased(temperature=0.05, prior=0.02)": reweighted(mp.mpf(0.05), 0, mp.mpf(0.02)),
+    "multi_similarity": multi_similarity(2, 50, mp.mpf(0.5)),
+    "multi_similarity(preset=paper)": multi_similarity(2, 50, 1),
+    "arctanh": softmax_of(lambda s: 2 * mp.atanh(s)),
+    "tvmf": softmax_of(lambda s: ((1 + s) / (1 + 4 * (1 - s)) - 1) / mp.mpf(0.05)),
+    "tvmf(concentration=0)": softmax_of(lambda s: s / mp.mpf(0.05)),
+}
+# Angles of the positive and of the negatives: usual ones, one negative, ties, near the ends.
+EDGES = [
+    (0.5, [0.9, 1.2, 1.7]),
+    (1.5, [0.6, 0.6, 2.0, 0.6]),
+    (0.3, [1.0]),
+    (1e-4, [1e-3, 2e-3]),
+    (1e-3, [1.4, 1.5, 1.6, 3.0]),
+    (3.1, [3.0, 0.02]),
+    (math.pi / 2, [math.pi / 2, math.pi - 1e-3]),
+]
+
+
+@pytest.mark.parametrize("spec", DEFINITIONS)
+def test_value_and_components_are_those_of_the_definition(spec: str) -> None:
+    """Value, ``∂L/∂s_j = GD W_j`` and ``-∂L/∂p`` in 40 digits; cosines are those that float64 has of the angles."""
+    loss, define = gradlab.get_loss(spec), DEFINITIONS[spec]
+    for angle, angles in EDGES:
+        positive = PairSimilarity.from_angles(np.array(angle))
+        negatives = Negatives.from_angles(np.array(angles))
+        parts = loss.components(positive, negatives)
+        push = parts.gradient_dissipation * parts.weight
+        with mp.workdps(40):
+            p, s = mp.cos(mp.mpf(angle)), [mp.mpf(float(one)) for one in negatives.cosine]
+            value = define(p, s)
+            step = mp.mpf(10) ** -14
+            pull = -(define(p + step, s) - define(p - step, s)) / (2 * step)
+            expected = []
+            for j in range(len(s)):
+                ends = [define(p, [*s[:j], s[j] + sign * step, *s[j + 1 :]]) for sign in (1, -1)]
+                expected.append((ends[0] - ends[1]) / (2 * step))
+        # A cosine carries 1e-16, which its logit multiplies by the slope: at most 1000 here, or 1/(1 - s).
+        scale = max(1.0, *(abs(float(one)) for one in expected), abs(float(pull)))
+        assert float(loss.value(positive, negatives)) == pytest.approx(float(value), rel=3e-13, abs=1e-13)
+        np.testing.assert_allclose(push, [float(one) for one in expected], rtol=3e-12, atol=1e-13 * scale)
+        assert float(parts.pull) == pytest.approx(float(pull), rel=3e-12, abs=1e-13 * scale)
+
+
+def test_circle_is_a_softmax_with_fixed_factors() -> None:
+    """In 30 digits, the factors being those of the point and not differentiated."""
+    gamma, m = mp.mpf(80), mp.mpf(0.4)
+    for angle, angles in EDGES:
+        positive, negatives = (
+            PairSimilarity.from_angles(np.array(angle)),
+            Negatives.from_angles(np.array(angles)),
+        )
+        loss = gradlab.get_loss("circle")
+        parts = loss.components(positive, negatives)
+        with mp.workdps(30):
+            p, s = mp.cos(mp.mpf(angle)), [mp.mpf(float(one)) for one in negatives.cosine]
+            mine, factors = max(1 + m - p, 0), [max(one + m, 0) for one in s]
+            energies = [mp.exp(gamma * a * (one - m)) for a, one in zip(factors, s, strict=True)]
+            own = mp.exp(-gamma * mine * (p - 1 + m))
+            gate = mp.fsum(energies) * own / (1 + mp.fsum(energies) * own)
+            value = mp.log(1 + mp.fsum(energies) * own)
+            pushes = [
+                gate * e / mp.fsum(energies) * gamma * a for e, a in zip(energies, factors, strict=True)
+            ]
+        assert float(loss.value(positive, negatives)) == pytest.approx(float(value), rel=1e-12, abs=1e-14)
+        np.testing.assert_allclose(
+            parts.gradient_dissipation * parts.weight, [float(one) for one in pushes], rtol=1e-11, atol=1e-13
+        )
+        assert float(parts.pull) == pytest.approx(float(gate * gamma * mine), rel=1e-11, abs=1e-13)
+
+
+# --- losses of the batch, by loops ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("preset", [None, "released", "mirrored"])
+def test_dhel_by_loops(kind: str, preset: str | None) -> None:
+    anchors, positives = batch(kind)
+    queue, _ = batch(kind, 3, seed=5)
+    loss = gradlab.get_loss("dhel", preset=preset)
+    tau, often = 0.3, 2 if preset == "mirrored" else 1
+    own, pairs, within = dots(anchors, anchors), dots(anchors, positives), dots(positives, positives)
+    for extra in (None, queue):
+        more = dots(anchors, queue) if extra is not None else [[] for _ in range(7)]
+        rest = dots(positives, queue) if extra is not None else [[] for _ in range(7)]
+        values = loss(anchors, positives, extra, "none").tolist()
+        for i in range(7):
+            energy = [math.exp(own[i][j] / tau) for j in others(i, 7)] + [math.exp(e / tau) for e in more[i]]
+            expected = math.log(math.fsum(energy)) - often * pairs[i][i] / tau
+            if preset is not None:
+                energy = [math.exp(within[i][j] / tau) for j in others(i, 7)] + [
+                    math.exp(e / tau) for e in rest[i]
+                ]
+                expected += math.log(math.fsum(energy))
+            assert values[i] == pytest.approx(expected, rel=1e-13, abs=1e-13)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_cosent_by_loops(kind: str) -> None:
+    anchors, positives = batch(kind)
+    pairs, tau = dots(anchors, positives), 0.05
+    total = 1 + math.fsum(
+        math.exp((pairs[k][j] - pairs[i][i]) / tau) for i in range(7) for k in range(7) for j in others(k, 7)
+    )
+    assert float(gradlab.get_loss("cosent")(anchors, positives)) == pytest.approx(math.log(total), rel=1e-13)
+
+
+# --- what a mask leaves nothing ------------------------------------------------------------------------------------
+
+
+PAIR_NAMES = [name for name in gradlab.loss_names() if issubclass(loss_class(name), gradlab.PairLoss)]
+
+
+@pytest.mark.parametrize("name", PAIR_NAMES)
+def test_anchors_without_negatives(name: str) -> None:
+    """SigLIP and multi-similarity keep their pull; the others have neither push nor pull, and the value 0."""
+    anchors, positives = batch("clustered")
+    anchors.requires_grad_()
+    loss = gradlab.get_loss(f"mask({name}, above=-2)")
+    values = loss(anchors, positives, reduction="none")
+    (gradient,) = torch.autograd.grad(values.sum(), anchors, allow_unused=True, materialize_grads=True)
+    cosines = [dots(anchors, positives)[i][i] for i in range(7)]
+    alone = {
+        "siglip": lambda p: math.log1p(math.exp(-10 * p + 10)),
+        "multi_similarity": lambda p: math.log1p(math.exp(-2 * (p - 0.5))) / 2,
+    }.get(name, lambda p: 0.0)
+    np.testing.assert_allclose(values.detach(), [alone(p) for p in cosines], rtol=1e-12, atol=0)
+    assert bool(torch.isfinite(gradient).all())
+    assert bool(gradient.any()) == (name in ("siglip", "multi_similarity"))
+    parts = gradlab.components(loss, anchors.detach(), positives)
+    assert not parts.weight.any()
+    np.testing.assert_allclose(parts.gradient(), project(gradient, anchors.detach()), atol=1e-13)
+
+
+# --- other libraries -----------------------------------------------------------------------------------------------
+
+
+def both(value, anchors, positives):
+    """A value and its gradients by both views, float64."""
+    rows = [x.detach().clone().requires_grad_() for x in (anchors, positives)]
+    number = value(*rows)
+    return [number.detach(), *torch.autograd.grad(number, rows)]
+
+
+def assert_both(ours, theirs, kind, tolerance=1e-10):
+    views = batch(kind, 12, 9)
+    for found, expected in zip(both(ours, *views), both(theirs, *views), strict=True):
+        scale = max(1.0, float(expected.abs().max()))
+        assert float((found - expected).abs().max()) <= tolerance * scale
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_cosent_of_sentence_transformers(kind: str) -> None:
+    """On all N² pairs, labelled 1 on the diagonal and 0 elsewhere."""
+    losses = pytest.importorskip("tests.sentence_training").losses
+    theirs = losses.CoSENTLoss(torch.nn.Identity(), scale=20.0)
+    if not hasattr(theirs, "compute_loss_from_embeddings"):
+        pytest.skip("this version has no loss of embeddings")
+
+    def all_pairs(a, b):
+        n = len(a)
+        labels = torch.eye(n, dtype=torch.float64).reshape(-1)
+        return theirs.compute_loss_from_embeddings([a.repeat_interleave(n, 0), b.repeat(n, 1)], labels)
+
+    ours = gradlab.get_loss("cosent", temperature=1 / 20)
+    assert_both(lambda a, b: ours(a, b, normalize=True), all_pairs, kind)
+
+
+def metric_learning(make):
+    """A loss of pytorch-metric-learning in one direction: the other view as references, with labels of their own."""
+    library = pytest.importorskip("pytorch_metric_learning.losses")
+    reducers = pytest.importorskip("pytorch_metric_learning.reducers")
+    loss = make(library, reducers.MeanReducer())
+
+    def value(anchors, positives):
+        labels = torch.arange(len(anchors))
+        return loss(anchors, labels, ref_emb=positives, ref_labels=labels.clone())
+
+    return value
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_ntxent_of_pytorch_metric_learning(kind: str) -> None:
+    theirs = metric_learning(lambda library, mean: library.NTXentLoss(temperature=0.07, reducer=mean))
+    ours = gradlab.get_loss("infonce", temperature=0.07)
+    assert_both(lambda a, b: ours(a, b, normalize=True), theirs, kind)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("scale", "tolerance"), [(8.0, 1e-10), (80.0, 3e-9)])
+def test_circle_of_pytorch_metric_learning(kind: str, scale: float, tolerance: float) -> None:
+    """Its softplus is the identity from 20 on, which costs up to 3e-9; the logits of the smaller scale stay below."""
+    theirs = metric_learning(lambda library, mean: library.CircleLoss(m=0.25, gamma=scale, reducer=mean))
+    ours = gradlab.get_loss("circle", scale=scale, margin=0.25)
+    assert_both(lambda a, b: ours(a, b, normalize=True), theirs, kind, tolerance)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_multi_similarity_of_pytorch_metric_learning(kind: str) -> None:
+    theirs = metric_learning(
+        lambda library, mean: library.MultiSimilarityLoss(alpha=2, beta=50, base=0.5, reducer=mean)
+    )
+    ours = gradlab.get_loss("multi_similarity")
+    assert_both(lambda a, b: ours(a, b, normalize=True), theirs, kind)
