@@ -45,7 +45,11 @@ class BatchEvaluation(Evaluation):
         assert anchors is not None
         assert positives is not None
         views = StreamedViews(
-            anchors, positives, extra_negatives, self.views.in_batch_negatives, self.block_size
+            anchors,
+            positives,
+            extra_negatives,
+            self.views.in_batch_negatives,
+            block_size=self.block_size,
         )
         value = self.loss.value_of(views)
         self.check_values(value.detach())

@@ -139,7 +139,7 @@ class StreamedViews(Views):
         block_size: anchors in a block; None chooses by their number and the device.
     """
 
-    block_size: int | None = None
+    block_size: int | None = dataclasses.field(default=None, kw_only=True)
 
     @functools.cached_property
     def positive(self) -> PairSimilarity:
