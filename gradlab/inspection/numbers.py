@@ -48,7 +48,7 @@ def summarize(found: Inspection) -> dict[str, Any]:
         "candidate_share_error": error,
         "candidate_share_when_met": _median(meeting.share),
         "pair_share_on_average": 1 / (found.batch_size - 1),
-        "hidden_by_dropout": float(meeting.hidden[duplicates].mean()) if duplicates.any() else float("nan"),
+        "hidden_by_dropout": _mean(meeting.hidden[duplicates]),
         "positives_that_repeat": len(found.repeated),
         "mask_above": mask,
         "mask_removes": push_above(found, mask),
@@ -82,6 +82,11 @@ def _levels(found: Inspection) -> list[float]:
         return []
     low = float(np.quantile(near.cosine, 0.5))
     return [level for level in (0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999) if level >= low]
+
+
+def _mean(values: Any) -> float:
+    kept = values[np.isfinite(values)]
+    return float(np.mean(kept)) if len(kept) else float("nan")
 
 
 def _median(values: Any) -> float:

@@ -265,7 +265,7 @@ def _pair_push(
         push += batch.push[places[mine], column]
         total += batch.push[places[mine]].sum()
         hidden.append(batch.seen_cosine[places[mine], column] < batch.seen_positive[places[mine]])
-    return push, push / total if total else float("nan"), float(np.mean(hidden))
+    return push, push / total if total else float("nan"), float(np.mean(hidden)) if hidden else float("nan")
 
 
 def share_of_candidates(

@@ -80,6 +80,10 @@ def memory(options: argparse.Namespace) -> None:
         draw = random.Random(0)
         weights = list(itertools.accumulate(chance))
         sentences = [" ".join(draw.choices(words, cum_weights=weights, k=20)) for _ in range(options.count)]
+        some = sentences[:3000]
+        gradlab.inspect(
+            embeddings=np.load(path, mmap_mode="r")[:3000], sentences=some, batches=2
+        )  # what is imported late
         print(f"texts and imports: {resident('VmRSS'):.0f} MB", flush=True)
         Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
         before = resident("VmRSS")
