@@ -63,6 +63,66 @@ def linear(
         click.echo(f"Wrote {run_part(part, data, sweeps, output, steps, seeds)}")
 
 
+@main.command()
+@click.argument("spec", metavar="SPEC.toml|linear", type=click.Path(path_type=Path))
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--set", "assignments", metavar="NAME=VALUE", multiple=True, help="As the sweep was given.")
+@click.option(
+    "--output", default="figures/study/evidence", show_default=True, type=click.Path(path_type=Path)
+)
+def collect(spec: Path, folder: Path, assignments: tuple[str, ...], output: Path) -> None:
+    """Copy the rows of finished runs from FOLDER, of a sweep or of the linear heads, to where they are committed."""
+    from gradlab.papers.unified.evidence.collect import collect_linear, collect_sweep
+    from gradlab.settings import read_assignments
+    from gradlab.sweep.settings import parse_value
+
+    if str(spec) == "linear":
+        written = collect_linear(folder, output)
+    else:
+        given = {name: parse_value(name, text) for name, text in read_assignments(assignments).items()}
+        written = collect_sweep(spec, folder, output, given)
+    for path in written:
+        click.echo(f"Wrote {path}")
+
+
+@main.command()
+@click.option(
+    "--folder", default="figures/study/evidence", show_default=True, type=click.Path(path_type=Path)
+)
+def report(folder: Path) -> None:
+    """Analyse the collected rows: tables, pictures and report.md in the same folder."""
+    from gradlab.papers.unified.evidence.report import write_report
+
+    click.echo(f"Wrote {write_report(folder)}")
+
+
+@main.command()
+@click.option(
+    "--folder", default="figures/study/evidence", show_default=True, type=click.Path(path_type=Path)
+)
+def predict(folder: Path) -> None:
+    """Write linear-predictions.csv from the factorial and the first steps of losses that are not trained yet."""
+    from gradlab.files import write_csv
+    from gradlab.papers.unified.evidence.analysis import predict as predicted
+    from gradlab.papers.unified.evidence.analysis import read_frames
+
+    rows = read_frames(folder)
+    table = predicted(rows["linear-factorial"], rows["linear-features"])
+    click.echo(
+        f"Wrote {write_csv(folder / 'linear-predictions.csv', {name: table[name].tolist() for name in table})}"
+    )
+
+
+@main.command("open-shares")
+@click.argument("sweep", type=click.Path(path_type=Path))
+@click.option("--output", default="open-shares.csv", show_default=True, type=click.Path(path_type=Path))
+def open_shares(sweep: Path, output: Path) -> None:
+    """Write the open share of each step of the gated runs in the sweep's folder SWEEP, for dissipation-controls.toml."""
+    from gradlab.papers.unified.evidence.collect import collect_open_shares
+
+    click.echo(f"Wrote {collect_open_shares(sweep, output)}")
+
+
 if __name__ == "__main__":
     try:
         main(standalone_mode=True)

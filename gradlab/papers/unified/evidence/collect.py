@@ -85,6 +85,30 @@ def collect_sweep(spec_file: Path, folder: Path, output: Path, changes: Mapping[
     return [*written, write_json(path, about)]
 
 
+def collect_open_shares(sweep: Path, output: Path) -> Path:
+    """Write seed, step and open share of every gated run of a sweep that recorded them at each step.
+
+    Raises:
+        GradlabError: if there is no such run.
+    """
+    from gradlab.monitor.metrics import read_metrics
+
+    columns: dict[str, list[Any]] = {"seed": [], "step": [], "share": []}
+    for manifest in sorted(sweep.glob("runs/*/manifest.json")):
+        config = json.loads(manifest.read_text(encoding="utf-8"))["config"]
+        if str(config["loss_settings"].get("gate")) in ("1", "1.0"):
+            continue
+        for step, group, name, value in read_metrics(manifest.parent / "metrics.csv"):
+            if (group, name) == ("diagnostics", "gradient_dissipation"):
+                for column, entry in zip(columns.values(), (config["seed"], step, value), strict=True):
+                    column.append(entry)
+    if not columns["seed"]:
+        raise GradlabError(
+            f"no gated run in {str(sweep)!r} recorded its open share; it takes diagnostics_every 1"
+        )
+    return write_csv(output, columns)
+
+
 def _short(value: Any) -> Any:
     """Numbers with as many digits as mean anything here; texts as they are."""
     try:

@@ -41,7 +41,6 @@ def _factorial(tables: Frames) -> Figure:
         axis.set_xlabel("ratio")
     axes[0].set_ylabel("STS average x 100")
     axes[2].legend(title="weight", frameon=False, loc="lower right")
-    figure.tight_layout()
     return figure
 
 
@@ -57,7 +56,6 @@ def _effects(table: pd.DataFrame, margin: pd.Series | float, title: str) -> Figu
     labels = [f"{row.name_}: {row.verdict}" for row in table.rename(columns={"name": "name_"}).itertuples()]
     axis.set_yticks(places, labels)
     axis.set_xlabel(title)
-    figure.tight_layout()
     return figure
 
 
@@ -85,7 +83,6 @@ def _shapley(tables: Frames) -> Figure:
     axis.set_xticks(range(len(losses)), losses)
     axis.set_ylabel("gain, STS average x 100")
     axis.legend(title="repaired part", frameon=False, ncols=4, loc="best")
-    figure.tight_layout()
     return figure
 
 
@@ -106,7 +103,6 @@ def _recipes(tables: Frames) -> Figure:
         axis.set_xticks(range(len(order)), [one.replace(", ", ",\n") for one in order])
         axis.set_ylabel(label)
         axis.set_xlim(-0.5, len(order) - 0.5)
-    figure.tight_layout()
     return figure
 
 
@@ -123,7 +119,6 @@ def _dissipation(tables: Frames) -> Figure:
         axis.set_xticks(range(len(order)), order)
         axis.set_xlim(-0.5, len(order) - 0.5)
         axis.set_ylabel(label)
-    figure.tight_layout()
     return figure
 
 
@@ -145,7 +140,6 @@ def _prediction(tables: Frames) -> Figure:
     axis.set_xlabel("predicted, STS average x 100")
     axis.set_ylabel("trained")
     axis.legend(frameon=False)
-    figure.tight_layout()
     return figure
 
 

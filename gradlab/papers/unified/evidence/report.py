@@ -1,0 +1,258 @@
+"""The report of the evidence: pictures first, then the numbers behind them, and what is missing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from gradlab.files import write_csv, write_text
+from gradlab.papers.unified.evidence.analysis import analyse, read_frames
+
+Frames = Mapping[str, pd.DataFrame]
+_PLANNED = {
+    "linear": {"tuning": 162, "factorial": 540, "exchanges": 272, "dissipation": 80, "features": 280, "prediction": 64},
+    "encoder": {"recipes": 15, "collapse": 15, "tuning": 54, "factorial": 108, "exchanges": 136, "dissipation": 8,
+                "dissipation-controls": 8, "prediction": 24},
+}  # fmt: skip
+_WORDS = {"estimate": "points", "low": "95% from", "high": "to", "omega2": "ω²", "adjusted": "p (Holm)",
+          "equivalence": "p (equivalence)"}  # fmt: skip
+
+
+def write_report(folder: Path) -> Path:
+    """Analyse the rows in ``folder``, write tables and pictures there, and ``report.md``.
+
+    Args:
+        folder: where `collect` wrote.
+    """
+    from gradlab.papers.unified.evidence.figures import draw
+
+    rows = {
+        name: table
+        for name, table in read_frames(folder).items()
+        if name.count("-") == 1 or name.endswith("controls")
+    }
+    tables = {name: table for name, table in analyse(rows).items() if name not in rows}
+    for name, table in tables.items():
+        write_csv(folder / f"{name}.csv", {column: _rounded(table[column]) for column in table})
+    pictures = draw({**rows, **tables}, folder)
+    return write_text(folder / "report.md", _page(rows, tables, pictures, _manifests(folder)))
+
+
+def _page(rows: Frames, tables: Frames, pictures: Mapping[str, Path], manifests: Mapping[str, Any]) -> str:
+    parts = [
+        "# What each component does: the evidence",
+        "Spearman's correlation times 100 throughout, average of the seven STS sets at the last step unless said otherwise; intervals of 95% "
+        "from a mixed model (a mean for each cell, a random intercept for each seed). What is tested was fixed before it was "
+        "trained (`gradlab/papers/unified/evidence/contrasts.py`). How to run it, and what the papers' own tables come to: "
+        "[docs/evidence.md](../../../docs/evidence.md).",
+        _state(rows),
+        *_recipes(rows, tables, pictures),
+        *_factorial(tables, pictures),
+        *_exchanges(tables, pictures),
+        *_dissipation(tables, pictures),
+        *_prediction(tables, pictures),
+        "## How it was made",
+        *(f"- {name}: {_made(one)}" for name, one in manifests.items()),
+    ]
+    return (
+        "\n\n".join(parts[: -len(manifests) or None])
+        + "\n\n"
+        + "\n".join(parts[len(parts) - len(manifests) :])
+        + "\n"
+    )
+
+
+def _state(rows: Frames) -> str:
+    lines = []
+    for regime, planned in _PLANNED.items():
+        for part, count in planned.items():
+            done = len(rows.get(f"{regime}-{part}", ()))
+            name = "linear head" if regime == "linear" else "encoder"
+            lines.append(
+                [name, part, done, count, "" if done >= count else "missing" if not done else "incomplete"]
+            )
+    return "## Finished of planned runs\n\n" + _table(["regime", "part", "finished", "planned", ""], lines)
+
+
+def _recipes(rows: Frames, tables: Frames, pictures: Mapping[str, Path]) -> list[str]:
+    if "encoder-recipes" not in rows:
+        return []
+    found = [
+        "## MoCoSE trains",
+        _picture(pictures, "recipes", "Each dot a seed, 80 steps of 64 sentences; the line their mean."),
+    ]
+    table = rows["encoder-recipes"]
+    lines = [
+        [label, len(one), _list(one.sts), f"{100 * one.sts.mean():.1f}", _list(one["stsb_dev"])]
+        for label, one in table.groupby("label")
+    ]
+    found.append(_table(["recipe", "seeds", "STS average by seed", "mean", "STS-B dev by seed"], lines))
+    if "encoder-recipes-effects" in tables:
+        found.append(_effects(tables["encoder-recipes-effects"]))
+    if "encoder-collapse" in rows:
+        lines = [
+            [label, len(one), _list(one["stsb_dev"]), _list(one["diagnostics/encoder_cosine"], 1)]
+            for label, one in rows["encoder-collapse"].groupby("label")
+        ]
+        found.append(
+            _table(["MoCoSE with", "seeds", "STS-B dev by seed", "mean cosine of different sentences"], lines)
+        )
+    return found
+
+
+def _factorial(tables: Frames, pictures: Mapping[str, Path]) -> list[str]:
+    found = []
+    for regime, name in (("linear", "on a linear head"), ("encoder", "on the encoder")):
+        if f"{regime}-factorial-contrasts" not in tables:
+            continue
+        noise = tables[f"{regime}-factorial-noise"].iloc[0]
+        found.append(f"## The factorial, {name}")
+        if regime == "linear":
+            found.append(
+                _picture(pictures, "factorial", "Means of the 27 cells, with 95% intervals over seeds.")
+            )
+            found.append(
+                _picture(
+                    pictures, "contrasts", "The eight contrasts that were declared, with their verdicts."
+                )
+            )
+        found.append(
+            f"{int(noise['count'])} seeds; the standard deviation of a run is {noise.residual:.2f} points, of a seed {noise.seeds:.2f}. "
+            "*No effect of that size*: shown to lie within the margin (two one-sided tests); *supported* and *contradicted*: different "
+            "from 0 after Holm's correction over the eight, with the sign that the paper lets one expect or the other."
+        )
+        found.append(_effects(tables[f"{regime}-factorial-contrasts"]))
+        shares = tables[f"{regime}-factorial-shares"]
+        lines = [
+            [row.term, row.df, _share(row.omega2), _share(row.low), _share(row.high)]
+            for row in shares.itertuples()
+        ]
+        found.append(
+            "Shares of the variance over these levels and seeds (they depend on the levels that were chosen):"
+        )
+        found.append(_table(["term", "df", "ω², %", "95% from", "to"], lines))
+    return found
+
+
+def _exchanges(tables: Frames, pictures: Mapping[str, Path]) -> list[str]:
+    if "linear-exchanges-shapley" not in tables:
+        return []
+    split, native = tables["linear-exchanges-shapley"], tables["linear-exchanges-native"]
+    lines = [[row.loss, row.part, *_three(row)] for row in split.itertuples()]
+    own = [
+        [row.loss, f"{row.native:.1f}", f"{row.recombined:.1f}", *_three(row)] for row in native.itertuples()
+    ]
+    return [
+        "## Repairs taken apart, on a linear head",
+        _picture(
+            pictures,
+            "exchanges",
+            "Gain of each repaired part: its Shapley value over all exchanges, and of all parts together.",
+        ),
+        _table(["loss", "repaired part", "points", "95% from", "to"], lines),
+        "Each native original beside its own parts recombined; the difference is what the paradigm, the gradient of "
+        "the anchor alone, leaves out:",
+        _table(["loss", "native", "recombined", "difference", "95% from", "to"], own),
+    ]
+
+
+def _dissipation(tables: Frames, pictures: Mapping[str, Path]) -> list[str]:
+    if "linear-dissipation-gaps" not in tables:
+        return []
+    gaps = tables["linear-dissipation-gaps"]
+    lines = [[row.measure, row.name, *_three(row)] for row in gaps.rename(columns={"name": "difference"})
+             .rename(columns={"difference": "name"}).itertuples(index=False)]  # fmt: skip
+    return [
+        "## Conjecture 1 with its controls, on a linear head",
+        _picture(
+            pictures,
+            "dissipation",
+            "on: a hard gate; off: none; random: as many random anchors; scaled: the loss by that share.",
+        ),
+        _table(["angle (degrees)", "difference", "degrees", "95% from", "to"], lines),
+        _effects(tables["linear-dissipation-effects"]),
+    ]
+
+
+def _prediction(tables: Frames, pictures: Mapping[str, Path]) -> list[str]:
+    if "linear-prediction-losses" not in tables:
+        return []
+    losses, models = tables["linear-prediction-losses"], tables["linear-prediction-models"]
+    names = ["components", "alignment and uniformity", "mean"]
+    lines = [
+        [row["loss"], f"{row['score']:.1f}", *(f"{row[name]:.1f}" for name in names)]
+        for _, row in losses.iterrows()
+    ]
+    errors = [[row["model"], f"{row['error']:.2f}", _p(row["p"])] for _, row in models.iterrows()]
+    return [
+        "## Does the paradigm predict? On a linear head",
+        _picture(
+            pictures,
+            "prediction",
+            "Losses that the factorial did not train: predicted from their first ten steps, and trained.",
+        ),
+        _table(["loss", "trained", *(f"predicted by {name}" for name in names)], lines),
+        "Root mean square error in points; exact permutation test of the predictions' order (small p: it is better than chance):",
+        _table(["predicted by", "error", "p"], errors),
+    ]
+
+
+def _effects(table: pd.DataFrame) -> str:
+    lines = [[row.name_, *_three(row), _p(row.adjusted), _p(row.equivalence), row.verdict]
+             for row in table.rename(columns={"name": "name_"}).itertuples()]  # fmt: skip
+    return _table(
+        [
+            "difference",
+            *(_WORDS[one] for one in ("estimate", "low", "high", "adjusted", "equivalence")),
+            "verdict",
+        ],
+        lines,
+    )
+
+
+def _manifests(folder: Path) -> dict[str, Any]:
+    return {
+        path.stem.removesuffix("-manifest"): json.loads(path.read_text(encoding="utf-8"))
+        for path in sorted(folder.glob("*-manifest.json"))
+    }
+
+
+def _made(manifest: Mapping[str, Any]) -> str:
+    device = manifest.get("device", "")
+    if isinstance(device, Mapping):
+        device = f"{device.get('processor', device.get('name', ''))}, {device.get('threads')} thread, {device.get('precision')}"
+    commit = manifest.get("commit", "")
+    return f"{device}; torch {manifest.get('versions', {}).get('torch', '')}; {f'commit {commit}' if commit else ''}"
+
+
+def _rounded(column: pd.Series) -> list[Any]:
+    return [float(f"{value:.6g}") if isinstance(value, float) else value for value in column.tolist()]
+
+
+def _picture(pictures: Mapping[str, Path], name: str, caption: str) -> str:
+    return f"![{name}]({pictures[name].name})\n\n*{caption}*" if name in pictures else ""
+
+
+def _three(row: Any) -> list[str]:
+    return [f"{row.estimate:+.2f}", f"{row.low:+.2f}", f"{row.high:+.2f}"]
+
+
+def _list(values: pd.Series, digits: int = 1) -> str:
+    return ", ".join(f"{100 * value:.{digits}f}" for value in values)
+
+
+def _share(value: float) -> str:
+    return "" if pd.isna(value) else f"{100 * value:.1f}"
+
+
+def _p(value: float) -> str:
+    return "" if pd.isna(value) else "< .0001" if value < 1e-4 else f"{value:.4f}"
+
+
+def _table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join(f"| {' | '.join(str(cell) for cell in line)} |" for line in lines)
