@@ -101,7 +101,8 @@ def test_a_score_that_the_features_make_is_predicted(factorial):
     scores = 40 + features[list(FEATURES)].to_numpy() @ [1.0, 2.0, 3.0, 4.0]
     truth = pd.DataFrame({"label": labels, "sts": scores / 100, "seed": 1})
     found = predict(truth.iloc[:27], features)
-    np.testing.assert_allclose(found["components"], scores[27:], rtol=1e-10)
+    expected = dict(zip(labels[27:], scores[27:], strict=True))
+    assert dict(zip(found.loss, found.components, strict=True)) == pytest.approx(expected, rel=1e-10)
     np.testing.assert_allclose(found["mean"], scores[:27].mean(), rtol=1e-12)
     tables = analyse(
         {
