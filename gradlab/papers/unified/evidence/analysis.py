@@ -13,6 +13,7 @@ import pandas as pd
 from gradlab.papers.unified.evidence.contrasts import (
     CELL_MARGIN,
     CONTRASTS,
+    ENOUGH,
     FEATURES,
     GATES,
     RIVALS,
@@ -144,13 +145,17 @@ def exchanges(table: pd.DataFrame) -> Frames:
 
 
 def pairs(table: pd.DataFrame, wanted: tuple[tuple[str, str], ...], score: str, scale: float) -> pd.DataFrame:
-    """Differences of labels, each tested, with Holm's correction over them; equivalence within the margin of cells."""
+    """Differences of labels, each tested, with Holm's correction over them; equivalence from `ENOUGH` runs of a pair on."""
     table = table[table[score].notna()].assign(cell=table.label, score=scale * table[score])
     known = [pair for pair in wanted if set(pair) <= set(table.cell)]
     if table.seed.nunique() < 2 or not known:
         return pd.DataFrame()
     model = CellMeans(table)
-    effects = [model.effect(f"{a} − {b}", {a: 1.0, b: -1.0}, CELL_MARGIN) for a, b in known]
+    runs = table.cell.value_counts()
+    effects = [
+        model.effect(f"{a} − {b}", {a: 1.0, b: -1.0}, CELL_MARGIN if runs[a] + runs[b] >= ENOUGH else None)
+        for a, b in known
+    ]
     return effect_table(judge(effects, [1] * len(effects)))
 
 

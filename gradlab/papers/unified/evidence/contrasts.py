@@ -12,6 +12,8 @@ Cell = tuple[str, str, float]
 
 # Differences that would matter, in points of Spearman's correlation times 100: of marginal means, and of single cells.
 MARGIN, CELL_MARGIN = 1.5, 3.0
+# Runs of two conditions from which on their difference is tested for equivalence.
+ENOUGH = 12
 # Of all tests together, and of each interval.
 ALPHA = 0.05
 

@@ -40,7 +40,8 @@ def _factorial(tables: Frames) -> Figure:
         axis.set_xticks(RATIOS, [f"{one:g}" for one in RATIOS])
         axis.set_xlabel("ratio")
     axes[0].set_ylabel("STS average x 100")
-    axes[2].legend(title="weight", frameon=False, loc="lower right")
+    handles, labels = axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, title="weight", frameon=False, loc="outside upper center", ncols=3)
     return figure
 
 
@@ -53,6 +54,8 @@ def _effects(table: pd.DataFrame, margin: pd.Series | float, title: str) -> Figu
     axis.errorbar(table.estimate, places, xerr=[table.estimate - table.low, table.high - table.estimate],
                   fmt="o", color=COLORS[0], ms=4, capsize=2)  # fmt: skip
     axis.axvline(0, color="0.5", lw=0.8)
+    axis.use_sticky_edges = False
+    axis.margins(x=0.05)
     labels = [f"{row.name_}: {row.verdict}" for row in table.rename(columns={"name": "name_"}).itertuples()]
     axis.set_yticks(places, labels)
     axis.set_xlabel(title)
