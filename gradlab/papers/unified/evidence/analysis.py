@@ -61,7 +61,7 @@ def analyse(rows: Frames) -> Frames:
             tables |= exchanges(parts["exchanges"])
         if "dissipation" in parts:
             tables["dissipation-effects"] = pairs(parts["dissipation"], ARMS, "sts", 100)
-            if "theta_neg" in parts["dissipation"]:
+            if "theta_neg" in parts["dissipation"] and parts["dissipation"].seed.nunique() > 1:
                 tables |= gaps(parts["dissipation"])
         if {"features", "prediction"} <= parts.keys() and "factorial" in parts:
             tables |= prediction(parts["factorial"], parts["features"], parts["prediction"])
