@@ -109,22 +109,6 @@ def _recipes(tables: Frames) -> Figure:
     return figure
 
 
-def _dissipation(tables: Frames) -> Figure:
-    table = tables["linear-dissipation-means"].set_index("label")
-    order = [name for name in ("on", "off", "random", "scaled") if name in table.index]
-    figure = empty_figure((TEXT_WIDTH, 2.4))
-    axes = figure.subplots(1, 2)
-    for axis, column, factor, label in (
-        (axes[0], "gap", 1, "gap, degrees"),
-        (axes[1], "sts", 100, "STS average x 100"),
-    ):
-        axis.plot(range(len(order)), factor * table.loc[order, column], "o", color=COLORS[0])
-        axis.set_xticks(range(len(order)), order)
-        axis.set_xlim(-0.5, len(order) - 0.5)
-        axis.set_ylabel(label)
-    return figure
-
-
 def _prediction(tables: Frames) -> Figure:
     table = tables["linear-prediction-losses"]
     figure = empty_figure((TEXT_WIDTH * 0.6, 2.8))
@@ -136,9 +120,10 @@ def _prediction(tables: Frames) -> Figure:
         max(table.score.max(), table["components"].max()),
     )
     axis.plot([low, high], [low, high], color="0.6", lw=0.8)
-    for row in table.itertuples():
+    for place, row in enumerate(table.sort_values("components").itertuples()):
+        offset = (3, 4 + 8 * (place % 4))  # neighbours would hide each other
         axis.annotate(
-            row.loss, (row.components, row.score), fontsize=6, xytext=(3, 3), textcoords="offset points"
+            row.loss, (row.components, row.score), fontsize=6, xytext=offset, textcoords="offset points"
         )
     axis.set_xlabel("predicted, STS average x 100")
     axis.set_ylabel("trained")
@@ -151,6 +136,5 @@ _PICTURES: dict[str, tuple[set[str], Callable[[Frames], Figure]]] = {
     "factorial": ({"linear-factorial-cells"}, _factorial),
     "contrasts": ({"linear-factorial-contrasts"}, _contrasts),
     "exchanges": ({"linear-exchanges-shapley"}, _shapley),
-    "dissipation": ({"linear-dissipation-means"}, _dissipation),
     "prediction": ({"linear-prediction-losses"}, _prediction),
 }

@@ -53,7 +53,7 @@ def _page(rows: Frames, tables: Frames, pictures: Mapping[str, Path], manifests:
         *_recipes(rows, tables, pictures),
         *_factorial(tables, pictures),
         *_exchanges(tables, pictures),
-        *_dissipation(tables, pictures),
+        *_dissipation(tables),
         *_prediction(tables, pictures),
         "## How it was made",
         *(f"- {name}: {_made(one)}" for name, one in manifests.items()),
@@ -160,7 +160,7 @@ def _exchanges(tables: Frames, pictures: Mapping[str, Path]) -> list[str]:
     ]
 
 
-def _dissipation(tables: Frames, pictures: Mapping[str, Path]) -> list[str]:
+def _dissipation(tables: Frames) -> list[str]:
     if "linear-dissipation-gaps" not in tables:
         return []
     gaps = tables["linear-dissipation-gaps"]
@@ -168,11 +168,7 @@ def _dissipation(tables: Frames, pictures: Mapping[str, Path]) -> list[str]:
              .rename(columns={"difference": "name"}).itertuples(index=False)]  # fmt: skip
     return [
         "## Conjecture 1 with its controls, on a linear head",
-        _picture(
-            pictures,
-            "dissipation",
-            "on: a hard gate; off: none; random: as many random anchors; scaled: the loss by that share.",
-        ),
+        "on: a hard gate; off: none; random: as many random anchors; scaled: the loss by that share.",
         _table(["angle (degrees)", "difference", "degrees", "95% from", "to"], lines),
         _effects(tables["linear-dissipation-effects"]),
     ]
