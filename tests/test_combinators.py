@@ -8,6 +8,7 @@ import torch
 
 import gradlab
 from gradlab.geometry.views import unit_rows
+from gradlab.gradient.diagnostics import diagnose
 from gradlab.gradient.verification import BATCHES, TOLERANCE
 from gradlab.losses.registry import combinator_names
 from gradlab.settings import call_text
@@ -293,6 +294,10 @@ def test_prefixes_have_components_each() -> None:
         alone = gradlab.components("infonce", unit_rows(a[:, :d]), unit_rows(b[:, :d]))
         np.testing.assert_array_equal(one.weight, alone.weight)
     np.testing.assert_array_equal(parts.weight, parts.prefixes[6].weight)
+    longest = [unit_rows(rows[:, :6]) for rows in (a, b)]
+    found, expected = diagnose("per_prefix(infonce, dims=3+6)", a, b), diagnose("infonce", *longest)
+    for name in ("gradient_dissipation", "hubness", "ratio_both_sides", "lemma_share"):
+        assert found[name] == pytest.approx(expected[name])
     expected = sum(
         w * gradlab.get_loss("met")(unit_rows(a[:, :d]), unit_rows(b[:, :d])) for d, w in ((2, 0.5), (7, 3))
     )

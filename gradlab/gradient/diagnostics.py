@@ -77,6 +77,7 @@ def lemma_share(anchors: Array, positives: Array, gradient: Components, step: fl
     views = gradient.views
     assert views is not None
     negatives = gradient.vectors
+    anchors, positives = views.anchors, views.positives  # of the longest prefix, where the loss is of several
     pair, radial = views.positive, anchors @ negatives.T
     cosine, sine = pair.cosine[:, None], pair.sine[:, None]
     toward = (positives @ negatives.T - cosine * radial) / xp.where(sine > 0, sine, xp.ones_like(sine))
