@@ -4,7 +4,7 @@
 
 Every block has as many steps as lie between two records at the default schedule, and a watched block has one record.
 Blocks come in the order A B B A, so that a machine that grows slower or faster favours neither. `ranking`
-(MultipleNegativesRankingLoss) is measured in closed form, `symmetric` (its symmetric variant) from its gradients.
+(MultipleNegativesRankingLoss) and `symmetric` (its symmetric variant, a combinator) are measured in closed form.
 """
 
 from __future__ import annotations
