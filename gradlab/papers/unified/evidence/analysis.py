@@ -64,7 +64,9 @@ def analyse(rows: Frames) -> Frames:
             if "theta_neg" in parts["dissipation"] and parts["dissipation"].seed.nunique() > 1:
                 tables |= gaps(parts["dissipation"])
         if {"features", "prediction"} <= parts.keys() and "factorial" in parts:
-            tables |= prediction(parts["factorial"], parts["features"], parts["prediction"])
+            # Those that were committed before the losses were trained; more seeds since then change nothing of them.
+            beforehand = parts.get("predictions", predict(parts["factorial"], parts["features"]))
+            tables |= prediction(beforehand, parts["prediction"])
         if "recipes" in parts:
             tables["recipes-effects"] = pairs(parts["recipes"], RECIPES, "sts", 100)
         found |= {f"{regime}-{name}": table for name, table in tables.items() if len(table)}
@@ -177,9 +179,8 @@ def gaps(table: pd.DataFrame) -> Frames:
     return {"dissipation-gaps": pd.DataFrame(rows), "dissipation-means": means}
 
 
-def prediction(trained: pd.DataFrame, features: pd.DataFrame, results: pd.DataFrame) -> Frames:
+def prediction(predicted: pd.DataFrame, results: pd.DataFrame) -> Frames:
     """Scores of losses that the factorial did not train, predicted from their first steps, beside what came."""
-    predicted = predict(trained, features)
     truth = 100 * results.groupby("label").sts.mean()
     table = predicted[predicted.loss.isin(truth.index)].reset_index(drop=True)
     table["score"] = truth.loc[table.loss].to_numpy()
