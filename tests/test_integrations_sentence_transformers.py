@@ -111,10 +111,14 @@ def test_value_is_that_of_the_definition(model, name):
     definition = gradlab.get_loss(name)
     for count in (2, 3, 4):
         embeddings = [rows[0], rows[0] + 0.3 * rows[1], *rows[2:count]]
-        found = adapter.loss(model, name).compute_loss_from_embeddings(embeddings)
+        made = adapter.loss(model, name)
+        found = made.compute_loss_from_embeddings(embeddings)
         extra = torch.cat(embeddings[2:]) if count > 2 else None
         expected = definition(embeddings[0], embeddings[1], extra, normalize=True)
-        assert float(found) == float(expected)
+        # What is learned is stored in float32: its rounding moves logits of up to 20 by as much.
+        learned = any(not which.startswith("model.") for which, _ in made.named_parameters())
+        rounding = 20 * torch.finfo(torch.float32).eps if learned else 0
+        assert float(found) == pytest.approx(float(expected), rel=rounding, abs=0)
 
 
 @pytest.mark.parametrize("name", NAMES)
