@@ -93,7 +93,7 @@ def test_it_is_the_same_run_again_and_another_with_another_seed(data):
 
 def test_the_open_share_is_the_gates_and_a_control_follows_it(data):
     gated = gradlab.recombine(gate="mpt(margin=0.35)", weight="infonce", ratio=1, gauge="unit")
-    on = train_head(data, HeadRun(gated, 0.01, 1, 4, 16))
+    on = train_head(data, HeadRun(gated, 0.01, 1, 4, 16, records_shares=True))
     assert all(0 < share < 1 and share * 16 == round(share * 16) for share in on.open_shares), on.open_shares
     free = gradlab.recombine(gate=1, weight="infonce", ratio=1, gauge="unit")
     off = train_head(data, HeadRun(free, 0.01, 1, 4, 16))

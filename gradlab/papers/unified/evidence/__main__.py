@@ -29,8 +29,17 @@ def main() -> None:
 @click.option("--only", default="", help="Parts, separated by commas; all by default.")
 @click.option("--sentences", default=16384, show_default=True, help="Sentences to train on.")
 @click.option("--steps", default=600, show_default=True, help="Steps a run.")
+@click.option("--seeds", type=int, help="At most so many seeds a part, for now.  [default: 3 to 20, by part]")
 def linear(
-    model: str, train_file: Path, sts: str, output: Path, sweeps: Path, only: str, sentences: int, steps: int
+    model: str,
+    train_file: Path,
+    sts: str,
+    output: Path,
+    sweeps: Path,
+    only: str,
+    sentences: int,
+    steps: int,
+    seeds: int | None,
 ) -> None:
     """Train the specifications as linear heads on cached embeddings; finished runs are not made again."""
     import itertools
@@ -51,7 +60,7 @@ def linear(
     data = cache(output / "embeddings.npz", model, lines, sts)
     write_manifest(output / "manifest.json", model, train_file, {"sentences": sentences, "steps": steps})
     for part in parts:
-        click.echo(f"Wrote {run_part(part, data, sweeps, output, steps)}")
+        click.echo(f"Wrote {run_part(part, data, sweeps, output, steps, seeds)}")
 
 
 if __name__ == "__main__":

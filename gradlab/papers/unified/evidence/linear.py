@@ -13,7 +13,7 @@ from typing import Any
 from gradlab.errors import GradlabError
 from gradlab.files import write_csv
 from gradlab.losses.registry import get_loss
-from gradlab.papers.unified.evidence.linear_head import DEV, Embeddings, HeadRun, train_head
+from gradlab.papers.unified.evidence.linear_head import DEV, SETS, Embeddings, HeadRun, train_head
 from gradlab.sweep.settings import unflatten
 from gradlab.sweep.spec import Point, read_spec
 from gradlab.train.progress import say
@@ -61,7 +61,9 @@ def read_rows(path: Path) -> list[dict[str, str]]:
         raise GradlabError(f"cannot read {str(path)!r}: {error.strerror}") from error
 
 
-def run_part(part: str, data: Embeddings, sweeps: Path, output: Path, steps: int = 600) -> Path:
+def run_part(
+    part: str, data: Embeddings, sweeps: Path, output: Path, steps: int = 600, seeds: int | None = None
+) -> Path:
     """Train what is missing of a part and return its table.
 
     Args:
@@ -70,19 +72,21 @@ def run_part(part: str, data: Embeddings, sweeps: Path, output: Path, steps: int
         sweeps: folder of the specifications.
         output: folder of the tables.
         steps: of each run.
+        seeds: at most so many, for now; more go on from there.
 
     Raises:
         GradlabError: if the tuning is not there, or a specification cannot be read.
     """
     table = Table.open(output / f"{part}.csv")
-    runs = list(_runs(part, sweeps, output))
+    runs = list(_runs(part, sweeps, output, seeds))
     missing = [run for run in runs if not table.has(label=run[0], learning_rate=run[2], seed=run[3])]
     say(f"{part}: {len(runs)} runs, {len(missing)} to do")
     for count, (label, point, rate, seed) in enumerate(missing, start=1):
         if part == "dissipation":
             _paired(data, table, label, point, rate, seed, steps, output)
         else:
-            run = HeadRun(_loss(point), rate, seed, steps)
+            tasks = (DEV,) if part == "tuning" else (*SETS, DEV)
+            run = HeadRun(_loss(point), rate, seed, steps, tasks=tasks)
             result = train_head(data, run, only_features=part == "features")
             table.add(_row(label, rate, seed, steps) | result.measured)
         if count % 50 == 0:
@@ -90,12 +94,14 @@ def run_part(part: str, data: Embeddings, sweeps: Path, output: Path, steps: int
     return table.path
 
 
-def _runs(part: str, sweeps: Path, output: Path) -> Iterator[tuple[str, Point, float, int]]:
+def _runs(
+    part: str, sweeps: Path, output: Path, seeds: int | None
+) -> Iterator[tuple[str, Point, float, int]]:
     """Label, point, learning rate and seed of each run, all points of a seed before the next seed."""
     if part == "tuning":
         # Its own rates: a point for each cell.
         cells = {point.label.rpartition(", ")[0]: point for point in _points(sweeps, "tuning")}
-        for seed, (label, point), rate in itertools.product(TUNING_SEEDS, cells.items(), RATES):
+        for seed, (label, point), rate in itertools.product(TUNING_SEEDS[:seeds], cells.items(), RATES):
             yield label, point, rate, seed
         return
     rates = tuned_rates(output / "tuning.csv")
@@ -106,7 +112,7 @@ def _runs(part: str, sweeps: Path, output: Path) -> Iterator[tuple[str, Point, f
         points = [*_points(sweeps, "factorial"), *points]
     if part == "dissipation":
         points += _points(sweeps, "dissipation-controls")
-    for seed in range(1, SEEDS["prediction" if part == "features" else part] + 1):
+    for seed in range(1, min(SEEDS["prediction" if part == "features" else part], seeds or 10**9) + 1):
         for point in points:
             cell = point.label.partition(",")[0]
             rate = rates["hard / softmax .05"] if part == "dissipation" else rates.get(cell, common)
@@ -161,7 +167,10 @@ def _paired(
     if "open_shares" in point.settings:
         wanted = tuple(float(row["share"]) for row in shares.rows if row["seed"] == str(seed))
     use = point.settings.get("open_shares_use", "random")
-    result = train_head(data, HeadRun(_loss(point), rate, seed, steps, shares=wanted, shares_use=use))
+    run = HeadRun(
+        _loss(point), rate, seed, steps, shares=wanted, shares_use=use, records_shares=label == "on"
+    )
+    result = train_head(data, run)
     if label == "on":
         shares.rows += [
             {"seed": str(seed), "step": str(step), "share": str(share)}

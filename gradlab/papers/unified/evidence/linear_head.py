@@ -6,7 +6,7 @@ nothing. It is another regime, not a stand-in: the head can turn and scale direc
 
 from __future__ import annotations
 
-import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -50,14 +50,16 @@ class Embeddings:
         """D."""
         return int(self.views.shape[-1])
 
-    def scores(self, head: Tensor) -> dict[str, float]:
-        """Spearman's correlation by task, and ``sts``, the average of the seven test sets, behind a head (D, D)."""
-        matrix = head.detach().double().cpu().numpy().T
-        found = {
-            name: spearman(cosines(first @ matrix, second @ matrix), gold)
-            for name, (first, second, gold) in self.pairs.items()
-        }
-        return found | {"sts": float(np.mean([found[name] for name in SETS]))}
+    def scores(self, head: Tensor, tasks: Sequence[str] = (*SETS, DEV)) -> dict[str, float]:
+        """Spearman's correlation by task, and ``sts``, the average of the seven test sets, of rows times a head (D, D)."""
+        matrix = head.detach().numpy()
+        found = {}
+        for name in tasks:
+            first, second, gold = self.pairs[name]
+            found[name] = spearman(cosines(first @ matrix, second @ matrix), gold)
+        if set(SETS) <= found.keys():
+            found["sts"] = float(np.mean([found[name] for name in SETS]))
+        return found
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,8 @@ class HeadRun:
         steps, batch_size: of the training.
         shares: open shares of each step of another run, and what is made of them; see `gradlab.train.open_share`.
         shares_use: "random" or "scale".
+        tasks: what is scored.
+        records_shares: whether the open share of each step is measured.
     """
 
     loss: Loss
@@ -80,6 +84,8 @@ class HeadRun:
     batch_size: int = 64
     shares: tuple[float, ...] = ()
     shares_use: str = "random"
+    tasks: tuple[str, ...] = (*SETS, DEV)
+    records_shares: bool = False
 
 
 @dataclass(frozen=True)
@@ -88,7 +94,7 @@ class HeadResult:
 
     Attributes:
         measured: scores by name (-1 to 1), angles on held-out sentences (radians), features of the first steps.
-        open_shares: mean dissipation of each step, which for a hard gate is the share of open anchors.
+        open_shares: mean dissipation of each step, which for a hard gate is the share of open anchors; empty unless asked for.
     """
 
     measured: dict[str, float]
@@ -119,9 +125,8 @@ def train_head(data: Embeddings, run: HeadRun, *, only_features: bool = False) -
         anchors, positives = (views[place][rows[step]] @ head for place in (0, 1))
         if step < _FIRST:
             features.add(run.loss, anchors.detach(), positives.detach())
-        opened.append(
-            _open_share(run.loss, anchors.detach(), positives.detach()) if gate is None else math.nan
-        )
+        if run.records_shares:
+            opened.append(_open_share(run.loss, anchors.detach(), positives.detach()))
         loss = run.loss(anchors, positives, reduction="mean" if gate is None else "none", normalize=True)
         if gate is not None:
             loss = (loss * gate.factors(run.batch_size)).mean()
@@ -134,7 +139,7 @@ def train_head(data: Embeddings, run: HeadRun, *, only_features: bool = False) -
     measured = features.summary()
     if not only_features:
         trained = head.detach()
-        measured |= data.scores(trained.T) | _angles(views[:, usable:], trained)
+        measured |= data.scores(trained, run.tasks) | _angles(views[:, usable:], trained)
     return HeadResult(measured, tuple(opened))
 
 

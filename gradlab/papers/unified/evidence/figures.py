@@ -1,0 +1,159 @@
+"""Pictures of the evidence, drawn from its tables and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from gradlab.papers.unified.evidence.contrasts import GATES, RATIOS, WEIGHTS
+from gradlab.plotting.style import COLORS, TEXT_WIDTH, close, empty_figure, save, style
+
+Frames = Mapping[str, pd.DataFrame]
+
+
+def draw(tables: Frames, folder: Path) -> dict[str, Path]:
+    """Draw every picture whose tables are there: name -> file."""
+    written = {}
+    for name, (needed, function) in _PICTURES.items():
+        if needed <= tables.keys():
+            with style():
+                figure = function(tables)
+                written[name] = save(figure, folder / f"{name}.png")
+                close(figure)
+    return written
+
+
+def _factorial(tables: Frames) -> Figure:
+    cells = tables["linear-factorial-cells"]
+    figure = empty_figure((TEXT_WIDTH, 2.8))
+    axes = figure.subplots(1, 3, sharey=True)
+    for axis, gate in zip(axes, GATES, strict=True):
+        for color, weight in zip(COLORS, WEIGHTS, strict=False):
+            chosen = cells[(cells.gate == gate) & (cells.weight == weight)].sort_values("ratio")
+            half = 1.96 * chosen.deviation / np.sqrt(chosen.seeds)
+            axis.errorbar(chosen.ratio, chosen.score, yerr=half, color=color, marker="o", ms=3.5, capsize=2, label=weight)  # fmt: skip
+        axis.set_title(f"gate: {gate}")
+        axis.set_xticks(RATIOS, [f"{one:g}" for one in RATIOS])
+        axis.set_xlabel("ratio")
+    axes[0].set_ylabel("STS average x 100")
+    axes[2].legend(title="weight", frameon=False, loc="lower right")
+    figure.tight_layout()
+    return figure
+
+
+def _effects(table: pd.DataFrame, margin: pd.Series | float, title: str) -> Figure:
+    figure = empty_figure((TEXT_WIDTH, 0.8 + 0.34 * len(table)))
+    axis = figure.subplots()
+    places = np.arange(len(table))[::-1]
+    limits = np.broadcast_to(np.asarray(margin, dtype=float), len(table))
+    axis.barh(places, 2 * limits, left=-limits, color="0.92", height=0.7)
+    axis.errorbar(table.estimate, places, xerr=[table.estimate - table.low, table.high - table.estimate],
+                  fmt="o", color=COLORS[0], ms=4, capsize=2)  # fmt: skip
+    axis.axvline(0, color="0.5", lw=0.8)
+    labels = [f"{row.name_}: {row.verdict}" for row in table.rename(columns={"name": "name_"}).itertuples()]
+    axis.set_yticks(places, labels)
+    axis.set_xlabel(title)
+    figure.tight_layout()
+    return figure
+
+
+def _contrasts(tables: Frames) -> Figure:
+    table = tables["linear-factorial-contrasts"]
+    return _effects(table, table.margin, "difference of STS averages x 100 (grey: within the margin)")
+
+
+def _shapley(tables: Frames) -> Figure:
+    table = tables["linear-exchanges-shapley"]
+    losses = list(dict.fromkeys(table.loss))
+    figure = empty_figure((TEXT_WIDTH, 2.6))
+    axis = figure.subplots()
+    parts = ("gate", "weight", "ratio", "all")
+    for index, part in enumerate(parts):
+        chosen = table[table.part == part].set_index("loss")
+        for place, loss in enumerate(losses):
+            if loss in chosen.index:
+                row = chosen.loc[loss]
+                axis.errorbar(place + 0.18 * (index - 1.5), row.estimate,
+                              yerr=[[row.estimate - row.low], [row.high - row.estimate]], fmt="s" if part == "all" else "o",
+                              color="0.3" if part == "all" else COLORS[index], ms=4, capsize=2,
+                              label=part if place == 0 else None)  # fmt: skip
+    axis.axhline(0, color="0.5", lw=0.8)
+    axis.set_xticks(range(len(losses)), losses)
+    axis.set_ylabel("gain, STS average x 100")
+    axis.legend(title="repaired part", frameon=False, ncols=4, loc="best")
+    figure.tight_layout()
+    return figure
+
+
+def _recipes(tables: Frames) -> Figure:
+    panels = [("encoder-recipes", "sts", "STS average x 100", ("SimCSE", "ESimCSE", "MoCoSE"))]
+    if "encoder-collapse" in tables:
+        labels = ("heads at random", "predictor, no inertia", "symmetric, no inertia")
+        panels.append(("encoder-collapse", "stsb_dev", "STS-B dev x 100", labels))
+    figure = empty_figure((TEXT_WIDTH, 2.6))
+    axes = figure.subplots(1, len(panels), squeeze=False)[0]
+    for axis, (name, score, label, order) in zip(axes, panels, strict=True):
+        table = tables[name]
+        for place, one in enumerate(order):
+            values = 100 * table[table.label == one][score]
+            axis.plot(place + np.linspace(-0.12, 0.12, len(values)), values, "o", ms=4, color=COLORS[place])
+            if len(values):
+                axis.hlines(values.mean(), place - 0.25, place + 0.25, color=COLORS[place])
+        axis.set_xticks(range(len(order)), [one.replace(", ", ",\n") for one in order])
+        axis.set_ylabel(label)
+        axis.set_xlim(-0.5, len(order) - 0.5)
+    figure.tight_layout()
+    return figure
+
+
+def _dissipation(tables: Frames) -> Figure:
+    table = tables["linear-dissipation-means"].set_index("label")
+    order = [name for name in ("on", "off", "random", "scaled") if name in table.index]
+    figure = empty_figure((TEXT_WIDTH, 2.4))
+    axes = figure.subplots(1, 2)
+    for axis, column, factor, label in (
+        (axes[0], "gap", 1, "gap, degrees"),
+        (axes[1], "sts", 100, "STS average x 100"),
+    ):
+        axis.plot(range(len(order)), factor * table.loc[order, column], "o", color=COLORS[0])
+        axis.set_xticks(range(len(order)), order)
+        axis.set_xlim(-0.5, len(order) - 0.5)
+        axis.set_ylabel(label)
+    figure.tight_layout()
+    return figure
+
+
+def _prediction(tables: Frames) -> Figure:
+    table = tables["linear-prediction-losses"]
+    figure = empty_figure((TEXT_WIDTH * 0.6, 2.8))
+    axis = figure.subplots()
+    for color, name in zip(COLORS, ("components", "alignment and uniformity", "mean"), strict=False):
+        axis.plot(table[name], table.score, "o", ms=4, color=color, label=name)
+    low, high = (
+        min(table.score.min(), table["components"].min()),
+        max(table.score.max(), table["components"].max()),
+    )
+    axis.plot([low, high], [low, high], color="0.6", lw=0.8)
+    for row in table.itertuples():
+        axis.annotate(
+            row.loss, (row.components, row.score), fontsize=6, xytext=(3, 3), textcoords="offset points"
+        )
+    axis.set_xlabel("predicted, STS average x 100")
+    axis.set_ylabel("trained")
+    axis.legend(frameon=False)
+    figure.tight_layout()
+    return figure
+
+
+_PICTURES: dict[str, tuple[set[str], Callable[[Frames], Figure]]] = {
+    "recipes": ({"encoder-recipes"}, _recipes),
+    "factorial": ({"linear-factorial-cells"}, _factorial),
+    "contrasts": ({"linear-factorial-contrasts"}, _contrasts),
+    "exchanges": ({"linear-exchanges-shapley"}, _shapley),
+    "dissipation": ({"linear-dissipation-means"}, _dissipation),
+    "prediction": ({"linear-prediction-losses"}, _prediction),
+}
