@@ -2,8 +2,8 @@
 
 Outside CI, as both bring much that these losses do not need. Install them apart, without what they depend on:
 
-    pip install --no-deps --target /tmp/others open_clip_torch==3.3.0 lightly==1.6.0
-    PYTHONPATH=. python tests/manual/other_libraries.py /tmp/others
+    pip install --no-deps --target FOLDER open_clip_torch==3.3.0 lightly==1.6.0
+    PYTHONPATH=. python tests/manual/other_libraries.py FOLDER
 
 Printed (largest difference over max(1, largest entry), of the value and of both gradients):
 
