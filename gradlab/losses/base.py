@@ -254,8 +254,9 @@ class PairLoss(Loss):
     def value_of(self, views: Views) -> Array:
         """The loss of each anchor, (N,); 0 for one that a mask leaves no negative, unless it `pulls_alone`."""
         given = views.with_fixed_positives() if self.negatives_are_fixed else views
+        positive = views.positive  # first: autograd adds the gradients up in this order, to the last bit
         negatives, alone = self._negatives(given)
-        value = self.value(views.positive, negatives)
+        value = self.value(positive, negatives)
         return value if alone is None else _where_not(alone, value)
 
     def components_of(self, views: Views) -> Components:
