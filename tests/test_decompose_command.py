@@ -76,6 +76,29 @@ def test_registered_loss_is_reported_and_written(workspace):
     assert sorted(path.suffix for path in base.parent.iterdir()) == [".csv", ".json", ".npz", ".png"]
 
 
+def test_both_sides_are_reported_and_written(workspace):
+    small = ("--batch-size", "12", "--dim", "8", "--side")
+    result = run("symmetric(infonce(temperature=0.1))", *small, "both")
+    assert result.exit_code == 0, result.output
+    assert result.output.count("these are the components of symmetric(infonce(temperature=0.1))") == 2
+    base = workspace / "figures" / "symmetric-infonce-temperature-0.1_decompose_batch_size-12_dim-8"
+    with np.load(f"{base}.npz") as first, np.load(f"{base}_side-positives.npz") as second:
+        views = first["anchors"], first["positives"]
+        np.testing.assert_array_equal(second["anchors"], views[1])
+        both = gradlab.components("symmetric(infonce(temperature=0.1))", *views, side="both")
+        np.testing.assert_allclose(second["positive"], both[1].pull, rtol=1e-9)
+        (shown,) = [line for line in result.output.splitlines() if "hubness" in line]
+        received = (np.abs(second["other_view_gradient"])).sum(axis=1)
+        n = len(received)
+        expected = np.abs(received[:, None] - received).sum() / (2 * n * received.sum())
+        assert float(shown.split()[-1]) == pytest.approx(expected, rel=1e-3)
+    alone = run("infonce", "--set", "temperature=0.2", *small, "positives")
+    assert "these are the components of infonce(temperature=0.2)" in alone.output
+    assert "per positive" in alone.output
+    assert "one row a positive" in alone.output
+    assert "side must be 'anchors', 'positives' or 'both'" in str(run("infonce", *small, "left").exception)
+
+
 def test_nothing_is_replaced_in_silence(workspace):
     small = ("mpt", "--batch-size", "4", "--dim", "6")
     assert "Wrote" in run(*small).output

@@ -88,6 +88,27 @@ def test_the_page_needs_nothing_but_itself(watched):
     assert "a <b>" in page.words
 
 
+def test_both_sides_are_drawn_and_said(watched):
+    text = write_report(watched.folder).read_text(encoding="utf-8")
+    page, frame = Page(text), watched.to_frame()
+    for title, label, column in (
+        ("Hubness", "as negatives of others", "hubness"),
+        ("Hubness", "as anchors", "push_spread"),
+        ("Largest hub", "largest", "hubness_largest"),
+        ("Ratio of both sides", "both views", "ratio_both_sides"),
+    ):
+        (series,) = [one for one in page.series[title] if one["label"] == label]
+        assert [point[2] for point in series["points"]] == [short(value) for value in frame[column].dropna()]
+    ends = {"hubness": (0.2, 0.7), "hubness_largest": (2, 12.4), "ratio_both_sides": (1, 0.5)}
+    history = History()
+    for step in range(4):
+        history.add(step, "diagnostics", {name: pair[step > 0] for name, pair in ends.items()})
+    (said,) = [one.text for one in aspects(history, []) if one.title == "Both sides"]
+    assert "went from 0.2 to 0.7: a few hubs take most of the push" in said
+    assert "gets 12.4 equal shares" in said
+    assert "went from 1 to 0.5 (median): what pushes is the stronger" in said
+
+
 def test_the_numbers_are_those_of_the_run(watched):
     page = Page(write_report(watched.folder).read_text(encoding="utf-8"))
     frame = watched.to_frame()

@@ -21,12 +21,14 @@ Examples:
   gradlab decompose pytorch_metric_learning.losses:TripletMarginLoss \\
       --set distance=pytorch_metric_learning.distances:CosineSimilarity
   gradlab decompose my_losses:loss --embeddings views.npz
+  gradlab decompose "symmetric(infonce)" --side both
 
 TARGET names a function loss(anchors, positives) of torch tensors, a loss object, a class, or a function that
 makes a loss; classes and makers are called with the settings. The module may lie in the current folder.
 
 Writes NAME.png (GD, ratio, weights), NAME.csv (one row an anchor), NAME.npz (all coefficients) and
-NAME.json (settings, versions); the name tells loss, settings and batch.
+NAME.json (settings, versions); the name tells loss, settings and batch. --side positives is the gradient of the
+other view, on which a sentence is what its positive receives; --side both writes the files of both.
 """
 
 
@@ -42,6 +44,8 @@ NAME.json (settings, versions); the name tells loss, settings and batch.
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the batch.")
 @click.option("--embeddings", type=click.Path(dir_okay=False, path_type=Path),
               help="Take the batch from an .npz file: anchors, positives[, extra_negatives], a sentence a row.")  # fmt: skip
+@click.option("--side", default="anchors", show_default=True,
+              help="View whose gradient it is: anchors, positives or both.")  # fmt: skip
 @click.option(
     "--allow-residual",
     is_flag=True,
@@ -67,23 +71,34 @@ def command(
     """
     from gradlab.decomposition import decompose
     from gradlab.decomposition.matching import nearest_losses
-    from gradlab.decomposition.report import SUFFIXES, describe, manifest, write
+    from gradlab.decomposition.report import SUFFIXES, describe, describe_both, manifest, write
     from gradlab.decomposition.resolve import resolve_loss
+    from gradlab.gradient.paradigm import check_side
 
+    check_side(options["side"])
     settings = read_assignments(assignments)
     views, batch = _batch(embeddings, options)
     loss = resolve_loss(target, settings)
     checks = {name: options[name] for name in ("allow_residual", "tolerance")}
-    found = decompose(loss, *views, normalize=True, **checks)
-    matches = nearest_losses(found)
-    click.echo(describe(found, matches) + "\n")
+    found = decompose(loss, *views, normalize=True, side=options["side"], **checks)
+    sides = found if isinstance(found, tuple) else (found,)
+    matches = [nearest_losses(one) for one in sides]
+    for one, some in zip(sides, matches, strict=True):
+        click.echo(describe(one, some) + "\n")
+    if len(sides) == 2:
+        click.echo(describe_both(*sides) + "\n")
 
-    base = output / _file_name(target, settings, batch, checks)
-    record = manifest(found, {"target": target, "set": settings, **batch, **checks}, matches)
-    replaced = check_existing(base, SUFFIXES, record, overwrite)
-    write(found, base, record)
-    for suffix, what in SUFFIXES.items():
-        click.echo(f"{'Replaced' if replaced else 'Wrote'} {base}{suffix} ({what})")
+    written = []
+    for one, some in zip(sides, matches, strict=True):
+        checked = {**checks, "side": one.side}
+        base = output / _file_name(target, settings, batch, checked)
+        record = manifest(one, {"target": target, "set": settings, **batch, **checked}, some)
+        written.append((one, base, record, check_existing(base, SUFFIXES, record, overwrite)))
+    for one, base, record, replaced in written:
+        write(one, base, record)
+        for suffix, what in SUFFIXES.items():
+            what = what if one.side == "anchors" else what.replace("an anchor", "a positive")
+            click.echo(f"{'Replaced' if replaced else 'Wrote'} {base}{suffix} ({what})")
 
 
 def _batch(embeddings: Path | None, options: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:

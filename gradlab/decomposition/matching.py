@@ -12,14 +12,51 @@ import numpy as np
 from gradlab.decomposition.result import Decomposition, to_numpy
 from gradlab.errors import GradlabError
 from gradlab.geometry.views import Views
-from gradlab.losses.base import Loss
-from gradlab.losses.registry import get_loss, loss_names
+from gradlab.losses.base import Loss, PairLoss
+from gradlab.losses.components import Components
+from gradlab.losses.registry import get_loss, loss_class, loss_names
 
 # Relative difference of all coefficients below which two losses are called the same.
 SAME = 1e-6
 # No difference of two cosines, chords or angles is wider than this: a margin that wide opens every gate.
 WIDEST = 4.0
 _BISECTIONS = 60
+
+
+@dataclasses.dataclass(frozen=True)
+class _Batch:
+    """The batch of a decomposition, and the side whose components are compared."""
+
+    views: Views
+    side: str
+    both_directions: bool = False  # whether losses are compared in both directions
+
+    @classmethod
+    def of(cls, found: Decomposition) -> _Batch:
+        """In numpy; as the loss takes it, the anchors first."""
+        extra = found.views.extra_negatives
+        rows = Views(
+            to_numpy(found.views.anchors),
+            to_numpy(found.views.positives),
+            None if extra is None else to_numpy(extra),
+        )
+        return cls(rows if found.side == "anchors" else rows.exchanged(), found.side)
+
+    @property
+    def sentences(self) -> int:
+        """N."""
+        return len(self.views.anchors)
+
+    @property
+    def extra_negatives(self) -> int:
+        """M."""
+        extra = self.views.extra_negatives
+        return 0 if extra is None else len(extra)
+
+    def components_of(self, loss: Loss) -> Components:
+        """Of this side."""
+        loss = get_loss("symmetric", loss=loss) if self.both_directions else loss
+        return loss.components_of(self.views) if self.side == "anchors" else loss.sides_of(self.views)[1]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,10 +81,22 @@ class Match:
         """Whether the components agree to `SAME`."""
         return self.mismatch <= SAME
 
+    @property
+    def symmetric(self) -> bool:
+        """Whether it is a registered loss in both directions."""
+        return self.loss.name == "symmetric"
+
+    @property
+    def name(self) -> str:
+        """Such as ``infonce`` or ``symmetric(infonce)``."""
+        return f"symmetric({self.loss.loss.name})" if self.symmetric else self.loss.name  # type: ignore[attr-defined]
+
     def describe(self, sentences: int) -> str:
         """Such as ``infonce(temperature=0.05), divided by N = 64``."""
-        fields = ", ".join(f"{name}={value:.6g}" for name, value in _hyperparameters(self.loss).items())
-        text = f"{self.loss.name}({fields})"
+        base = self.loss.loss if self.symmetric else self.loss  # type: ignore[attr-defined]
+        fields = ", ".join(f"{name}={value:.6g}" for name, value in _hyperparameters(base).items())
+        text = f"{base.name}({fields})"
+        text = f"{self.loss.name}({text})" if self.symmetric else text
         if abs(self.factor * sentences - 1) < SAME:
             text += f", divided by N = {sentences}"
         elif abs(self.factor - 1) >= SAME:
@@ -61,25 +110,21 @@ class Match:
 def nearest_losses(found: Decomposition) -> list[Match]:
     """Registered losses by how well their components agree with ``found``, the simplest of equals first.
 
-    Empty where no negative acts on the anchors (every gate closed).
+    Where none has them, losses of pairs in both directions are tried too. Empty where no negative acts on the anchors (every gate closed).
     """
     target = np.concatenate(
         [_flat(found.other_view_gradient), _flat(found.same_view_gradient), _flat(found.positive)]
     )
     if not np.any(target[: -len(found.positive)]):
         return []
-    extra = found.views.extra_negatives
-    views = Views(
-        to_numpy(found.views.anchors),
-        to_numpy(found.views.positives),
-        None if extra is None else to_numpy(extra),
-    )
+    batch = _Batch.of(found)
     active = to_numpy(found.positive) != 0
-    matches = []
-    for name in loss_names():
-        match = _fit(name, views, target, active)
-        if match is not None:
-            matches.append(match)
+    matches = [match for name in loss_names() if (match := _fit(name, batch, target, active)) is not None]
+    if not any(match.same for match in matches):
+        pairs = [name for name in loss_names() if issubclass(loss_class(name), PairLoss)]
+        both = dataclasses.replace(batch, both_directions=True)
+        fitted = [match for name in pairs if (match := _fit(name, both, target, active)) is not None]
+        matches += [dataclasses.replace(one, loss=get_loss("symmetric", loss=one.loss)) for one in fitted]
     # A further hyper-parameter that takes away less than a tenth of what is left explains nothing: a margin of 2e-8.
     least = max(SAME, 1.1 * min((match.mismatch for match in matches), default=0.0))
     return sorted(
@@ -102,11 +147,11 @@ def _hyperparameters(loss: Loss) -> dict[str, float]:
     return {n: v for n, v in values.items() if isinstance(v, (int, float)) and not isinstance(v, bool)}
 
 
-def _coefficients(loss: Loss, views: Views) -> np.ndarray | None:
+def _coefficients(loss: Loss, batch: _Batch) -> np.ndarray | None:
     """All coefficients of the closed form in the order of the target, or None where it has none here."""
     try:
         with np.errstate(all="ignore"):
-            components = loss.components_of(views)
+            components = batch.components_of(loss)
             dissipation = components.gradient_dissipation
             negatives = dissipation[:, None] * components.weight
             positive = components.pull
@@ -114,7 +159,7 @@ def _coefficients(loss: Loss, views: Views) -> np.ndarray | None:
         return None
     if positive.ndim != 1 or not (np.isfinite(negatives).all() and np.isfinite(positive).all()):
         return None
-    n, m = len(views.anchors), 0 if views.extra_negatives is None else len(views.extra_negatives)
+    n, m = batch.sentences, batch.extra_negatives
     other, same = np.zeros((n, n + m)), np.zeros((n, n))
     for name, target in (("other", other[:, :n]), ("same", same), ("extra", other[:, n:])):
         if name in components.columns:
@@ -122,20 +167,20 @@ def _coefficients(loss: Loss, views: Views) -> np.ndarray | None:
     return np.concatenate([other.reshape(-1), same.reshape(-1), positive])
 
 
-def _fit(name: str, views: Views, target: np.ndarray, active: np.ndarray) -> Match | None:
+def _fit(name: str, batch: _Batch, target: np.ndarray, active: np.ndarray) -> Match | None:
     """The named loss with the hyper-parameters that agree best, or None where it has no components here."""
     try:
         loss = get_loss(name)
     except (GradlabError, TypeError):
         return None
-    at_default = _coefficients(loss, views)
+    at_default = _coefficients(loss, batch)
     if at_default is None or at_default.shape != target.shape:
         return None
     if not np.any((at_default != 0) & (target != 0)) and np.any(at_default):
         return Match(loss, 0.0, 1.0)  # nothing in common: the other kind of negatives
     undetermined = {}
-    for field in _gates(loss, views):
-        interval = _open_gates(loss, field, views, active)
+    for field in _gates(loss, batch):
+        interval = _open_gates(loss, field, batch, active)
         if interval is not None:
             loss = dataclasses.replace(loss, **{field: _inside(getattr(loss, field), interval)})
             undetermined[field] = interval
@@ -143,47 +188,47 @@ def _fit(name: str, views: Views, target: np.ndarray, active: np.ndarray) -> Mat
     # What sits on a limit of its range, as a part that is switched off, is moved only if the rest does not suffice.
     limits = {field.name: field.metadata.get("limits", {}).values() for field in dataclasses.fields(loss)}
     inside = [field for field in smooth if getattr(loss, field) not in limits[field]]
-    best = _compare(loss, views, target)
+    best = _compare(loss, batch, target)
     for fields in [inside] if inside == smooth else [inside, smooth]:
         if best[1] > SAME and fields:
-            loss, best = _least_squares(loss, fields, views, target, best)
+            loss, best = _least_squares(loss, fields, batch, target, best)
     return Match(loss, best[0], best[1], undetermined)
 
 
-def _compare(loss: Loss, views: Views, target: np.ndarray) -> tuple[float, float]:
+def _compare(loss: Loss, batch: _Batch, target: np.ndarray) -> tuple[float, float]:
     """Best common factor, and the relative mismatch that it leaves."""
-    closed = _coefficients(loss, views)
+    closed = _coefficients(loss, batch)
     if closed is None or not np.any(closed):
         return 0.0, 1.0
     factor = float(closed @ target / (closed @ closed))
     whole = float(np.linalg.norm(target))
     mismatch = 0.0
-    for part in (slice(0, -len(views.anchors)), slice(-len(views.anchors), None)):
+    for part in (slice(0, -batch.sentences), slice(-batch.sentences, None)):
         size = float(np.linalg.norm(target[part]))
         left = float(np.linalg.norm(target[part] - factor * closed[part]))
         mismatch = max(mismatch, left / (size or whole))
     return factor, mismatch
 
 
-def _gates(loss: Loss, views: Views) -> list[str]:
+def _gates(loss: Loss, batch: _Batch) -> list[str]:
     """Hyper-parameters whose small change moves no coefficient, as margins of hard gates."""
-    here = _coefficients(loss, views)
+    here = _coefficients(loss, batch)
     found = []
     for field, value in _hyperparameters(loss).items():
-        there = _coefficients(_with(loss, {field: value * (1 + 1e-9) + 1e-12}), views)
+        there = _coefficients(_with(loss, {field: value * (1 + 1e-9) + 1e-12}), batch)
         if here is not None and there is not None and np.array_equal(here, there):
             found.append(field)
     return found
 
 
-def _open_gates(loss: Loss, field: str, views: Views, active: np.ndarray) -> tuple[float, float] | None:
+def _open_gates(loss: Loss, field: str, batch: _Batch, active: np.ndarray) -> tuple[float, float] | None:
     """Interval of a gate's margin that opens as many gates as were found open; None where it opens none at all.
 
     Wider margins open more.
     """
 
     def opened(margin: float) -> int:
-        coefficients = _coefficients(_with(loss, {field: margin}), views)
+        coefficients = _coefficients(_with(loss, {field: margin}), batch)
         return 0 if coefficients is None else int(np.count_nonzero(coefficients[-len(active) :]))
 
     if opened(-WIDEST) == opened(WIDEST):
@@ -226,7 +271,7 @@ def _with(loss: Loss, values: Mapping[str, float]) -> Loss:
 
 
 def _least_squares(
-    loss: Loss, fields: list[str], views: Views, target: np.ndarray, best: tuple[float, float]
+    loss: Loss, fields: list[str], batch: _Batch, target: np.ndarray, best: tuple[float, float]
 ) -> tuple[Loss, tuple[float, float]]:
     """Fit smooth hyper-parameters by Gauss-Newton from a few starting points; positive ones in the logarithm."""
     from scipy.optimize import least_squares
@@ -240,7 +285,7 @@ def _least_squares(
         return _with(loss, dict(zip(fields, values.tolist(), strict=True)))
 
     def residual(x: np.ndarray) -> np.ndarray:
-        closed = _coefficients(at(x), views)
+        closed = _coefficients(at(x), batch)
         if closed is None or not np.any(closed):
             return target / size
         return (target - closed * (closed @ target / (closed @ closed))) / size
@@ -253,7 +298,7 @@ def _least_squares(
         with np.errstate(all="ignore"):
             solution = least_squares(residual, begin, xtol=1e-12, ftol=1e-14, gtol=1e-14, max_nfev=50)
         candidate = at(solution.x)
-        agreement = _compare(candidate, views, target)
+        agreement = _compare(candidate, batch, target)
         if agreement[1] < best[1]:
             chosen, best = candidate, agreement
         if best[1] <= SAME:

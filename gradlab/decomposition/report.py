@@ -11,6 +11,7 @@ import numpy as np
 from gradlab.decomposition.matching import Match, nearest_losses
 from gradlab.decomposition.result import Decomposition, to_numpy
 from gradlab.files import atomic_path, versions, write_csv, write_json
+from gradlab.gradient.diagnostics import two_sided_statistics
 
 # A registered loss whose components differ by more than this, relatively, is not worth naming.
 FAR = 0.5
@@ -28,17 +29,40 @@ def describe(found: Decomposition, matches: Sequence[Match] | None = None) -> st
     negatives = found.other_view_gradient.shape[1] - n
     lines = [
         f"{found.loss} on {n} sentences in {d} dimensions"
-        + (f", {negatives} extra negatives" if negatives else ""),
+        + (f", {negatives} extra negatives" if negatives else "")
+        + ("" if found.side == "anchors" else ": what it does to the positives"),
         "",
-        f"  {'per anchor':<28}{'mean':>11}{'sd':>11}{'min':>11}{'median':>11}{'max':>11}",
-        _row("gradient dissipation GD", found.gradient_dissipation),
-        _row("ratio R", found.ratio),
-        _row("hardest share max W/ΣW", found.hardest_share),
+        f"  {f'per {_row_of(found)}':<28}{'mean':>11}{'sd':>11}{'min':>11}{'median':>11}{'max':>11}",
+        _row("gradient dissipation GD", found.gradient_dissipation, found.side),
+        _row("ratio R", found.ratio, found.side),
+        _row("hardest share max W/ΣW", found.hardest_share, found.side),
     ]
     same = to_numpy(found.same_view_share)
     if np.nansum(same) > 0:
-        lines.append(_row("share of same-view negatives", same))
+        lines.append(_row("share of same-view negatives", same, found.side))
     return "\n".join([*lines, "", *_facts(found, matches)])
+
+
+def describe_both(anchors: Decomposition, positives: Decomposition) -> str:
+    """What the two sides of a loss have only together: hubs, the ratio over both, how unequal the push is.
+
+    Args:
+        anchors, positives: the pair of ``decompose(..., side="both")``.
+    """
+    numbers = two_sided_statistics(anchors.components, positives.components)
+    names = {
+        "ratio_both_sides": "ratio of both sides, median",
+        "hubness": "hubness (Gini, 0 is equal)",
+        "hubness_largest": "largest hub, equal shares",
+        "push_spread": "push on anchors (Gini)",
+    }
+    rows = [f"  {label:<28}{numbers[name]:>11.4g}" for name, label in names.items()]
+    return "\n".join([f"{anchors.loss}: both sides together", "", *rows])
+
+
+def _row_of(found: Decomposition) -> str:
+    """What a row is: ``"anchor"`` or ``"positive"``."""
+    return found.side.removesuffix("s")
 
 
 def _facts(found: Decomposition, matches: Sequence[Match]) -> list[str]:
@@ -50,10 +74,15 @@ def _facts(found: Decomposition, matches: Sequence[Match]) -> list[str]:
     )
     lines = [f"  {'value':<28}{found.value:.8g}"]
     if closed:
-        lines.append(f"  {'not pushed':<28}{closed} of {n} anchors: no negative acts on them (a closed gate)")
+        idle = (
+            "no negative acts on them (a closed gate)"
+            if found.side == "anchors"
+            else "negatives of no anchor"
+        )
+        lines.append(f"  {'not pushed':<28}{closed} of {n} {found.side}: {idle}")
     if np.any(dissipation < 0):
         lines.append(
-            f"  {'negative GD':<28}{int((dissipation < 0).sum())} of {n} anchors are pulled by their negatives on balance: "
+            f"  {'negative GD':<28}{int((dissipation < 0).sum())} of {n} {found.side} are pulled by their negatives on balance: "
             "read the coefficients"
         )
     if closed < n and not np.any(to_numpy(found.same_view_gradient)):
@@ -66,14 +95,14 @@ def _facts(found: Decomposition, matches: Sequence[Match]) -> list[str]:
     unreliable = int(to_numpy(found.unreliable).sum())
     if unreliable:
         why = "ties, or gates at their threshold" if found.method == "lifted" else "their residual is large"
-        lines.append(f"  {'unreliable anchors':<28}{unreliable} of {n} ({why})")
+        lines.append(f"  {f'unreliable {found.side}':<28}{unreliable} of {n} ({why})")
     return [*lines, *_nearest(found, matches)]
 
 
 def _nearest(found: Decomposition, matches: Sequence[Match]) -> list[str]:
     n = len(found.residual)
     if not matches:
-        return [f"  {'nearest registered loss':<28}none: no negative acts on the anchors of this batch"]
+        return [f"  {'nearest registered loss':<28}none: no negative acts on the {found.side} of this batch"]
     same = [match for match in matches if match.same]
     if not same and matches[0].mismatch > FAR:
         return [f"  {'nearest registered loss':<28}none is near: all differ by more than {FAR:.0%}"]
@@ -87,7 +116,7 @@ def _nearest(found: Decomposition, matches: Sequence[Match]) -> list[str]:
         f"  {'these are the components of':<28}{same[0].describe(n)}",
         f"  {'':<28}(they agree to {same[0].mismatch:.1g})",
     ]
-    others = ", ".join(match.loss.name for match in same[1:])
+    others = ", ".join(match.name for match in same[1:])
     return [*lines, f"  {'on this batch also of':<28}{others}"] if others else lines
 
 
@@ -100,13 +129,13 @@ def _chance(found: Decomposition) -> str:
     return f" (of a random one {max(0, 1 - vectors / d) ** 0.5:.2g}: {vectors} vectors in {d} dimensions)"
 
 
-def _row(label: str, values: Any) -> str:
+def _row(label: str, values: Any, side: str) -> str:
     array = to_numpy(values)
     finite = array[np.isfinite(array)]
     if not len(finite):
         return f"  {label:<28}   undefined: no negative acts"
     numbers = (finite.mean(), finite.std(), finite.min(), np.median(finite), finite.max())
-    note = "" if len(finite) == len(array) else f"   ({len(finite)} of {len(array)} anchors)"
+    note = "" if len(finite) == len(array) else f"   ({len(finite)} of {len(array)} {side})"
     return f"  {label:<28}" + "".join(f"{number:>11.4g}" for number in numbers) + note
 
 
@@ -136,6 +165,7 @@ def manifest(found: Decomposition, settings: Mapping[str, Any], matches: Sequenc
         "settings": dict(settings),
         "results": {
             "loss": found.loss,
+            "side": found.side,
             "value": found.value,
             "method": found.method,
             "relative_residual": found.relative_residual,

@@ -31,12 +31,12 @@ def draw_decomposition(found: Decomposition) -> tuple[Figure, list[Axes]]:
         _dissipation(axes[0], columns)
         _ratio(axes[1], columns)
         for ax, (name, matrix) in zip(axes[2:], shown.items(), strict=False):
-            _weights(figure, ax, matrix, name, n)
+            _weights(figure, ax, matrix, name, n, found.side.removesuffix("s"))
         if not shown:
             _say(axes[2], "no negative has weight")
             axes[2].set_title("weights")
         figure.suptitle(
-            f"{_shorten(found.loss)}   (outside the paradigm: {found.relative_residual:.1g} of the gradient)"
+            f"{_shorten(found.loss)}{'' if found.side == 'anchors' else ', its positives'}   (outside the paradigm: {found.relative_residual:.1g} of the gradient)"
         )
     return figure, axes
 
@@ -83,7 +83,7 @@ def _room(ax: Axes, values: np.ndarray) -> None:
         ax.set_ylim(low - margin, high + margin)
 
 
-def _weights(figure: Figure, ax: Axes, matrix: np.ndarray, name: str, sentences: int) -> None:
+def _weights(figure: Figure, ax: Axes, matrix: np.ndarray, name: str, sentences: int, row: str) -> None:
     signed = float(matrix.min()) < 0
     limit = float(np.abs(matrix).max())
     image = ax.imshow(
@@ -95,7 +95,7 @@ def _weights(figure: Figure, ax: Axes, matrix: np.ndarray, name: str, sentences:
         aspect="auto",
     )
     extra = ", then extra negatives" if matrix.shape[1] > sentences else ""
-    ax.set(title=f"weights of the {name}", xlabel=f"negative j{extra}", ylabel="anchor i")
+    ax.set(title=f"weights of the {name}", xlabel=f"negative j{extra}", ylabel=f"{row} i")
     figure.colorbar(image, ax=ax, label="$W_{ij}$")
 
 

@@ -63,6 +63,8 @@ PLANS = (
          (("effective_rank", "effective rank"),), None, 0),
     Plan("Hubness", "How unevenly sentences are pushed: 0, all alike; towards 1, one of them takes all.",
          (("hubness", "as negatives of others"), ("push_spread", "as anchors")), None, 0, 1),
+    Plan("Largest hub", "What the most pushed sentence receives as a negative of others, in equal shares.",
+         (("hubness_largest", "largest"),), (1.0, "equal"), 0),
     Plan("Ratio of both sides", "Pull over push, what a sentence receives as a positive and as a negative included.",
          (("ratio_both_sides", "both views"), ("ratio_positives", "positives")), (1.0, "equal")),
 )  # fmt: skip

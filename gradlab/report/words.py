@@ -40,6 +40,7 @@ def aspects(history: History, found: list[Finding]) -> list[Aspect]:
             ("Learning", _dissipation(history, group), "nothing to learn"),
             ("Hard negatives", _hardest(history, group), "temperature too high"),
             ("Pull and push", _ratio(history, group), "ratio too low"),
+            ("Both sides", _both_sides(history, group), ""),
             ("Spread", _spread(history, group), COLLAPSE),
         ):
             if text:
@@ -109,6 +110,35 @@ def _ratio(history: History, group: str) -> str:
         else "for most triples the push outweighs the pull, or the positive is so close that the lemma is silent."
     )
     return f"{text} It satisfies Lemma 1 in {percent(share[1])} of the triples: {meaning}"
+
+
+def _both_sides(history: History, group: str) -> str:
+    """What sentences receive as negatives of others, and their pull against all that pushes them."""
+    received = _ends(history, group, "hubness")
+    largest, ratio = _ends(history, group, "hubness_largest"), _ends(history, group, "ratio_both_sides")
+    parts = []
+    if received is not None:
+        meaning = (
+            "no sentence stands out as a hub"
+            if received[1] < 0.35
+            else "some sentences are pushed much more than others"
+            if received[1] < 0.6
+            else "a few hubs take most of the push"
+        )
+        most = f"; the most pushed one gets {short(largest[1])} equal shares" if largest else ""
+        parts.append(
+            f"Hubness (0: as negatives of others all are pushed alike; 1: one takes all) {_went(received)}: {meaning}{most}."
+        )
+    if ratio is not None:
+        meaning = (
+            "what pushes is the stronger"
+            if ratio[1] < 0.8
+            else "they are about as strong"
+            if ratio[1] < 1.25
+            else "the pull is the stronger"
+        )
+        parts.append(f"Pull over push of both views together {_went(ratio)} (median): {meaning}.")
+    return " ".join(parts)
 
 
 def _spread(history: History, group: str) -> str:
