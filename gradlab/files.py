@@ -7,6 +7,7 @@ import csv
 import json
 import os
 import platform
+import subprocess
 import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -126,3 +127,18 @@ def versions(*packages: str) -> dict[str, str]:
         with contextlib.suppress(metadata.PackageNotFoundError):
             found[package] = metadata.version(package)
     return found
+
+
+def commit() -> str:
+    """The commit of the checkout that gradlab runs from, "with changes" if there are any; empty outside of one."""
+    # An installed package below somebody else's repository is not a checkout of gradlab.
+    if not (Path(__file__).parents[1] / ".git").exists():
+        return ""
+    try:
+        found = subprocess.run(
+            ["git", "describe", "--always", "--dirty= with changes", "--abbrev=40", "--exclude=*"],
+            cwd=Path(__file__).parent, capture_output=True, text=True, check=True, timeout=10,
+        )  # fmt: skip
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return found.stdout.strip()

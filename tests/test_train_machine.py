@@ -130,6 +130,8 @@ def test_auto_is_settled_said_and_kept(tmp_path, monkeypatch, capsys):
     assert manifest["config"]["precision"] == "bfloat16"
     assert "AVX-512 BF16" in manifest["device"]["precision"]
     assert manifest["device"]["threads"] == 1
+    assert manifest["device"]["name"] == machine.device_name(torch.device("cpu"))
+    assert manifest["commit"] == commit()
     # Resumed on another processor it computes as it began.
     monkeypatch.setattr(machine, "cpu_flags", lambda: WITHOUT)
     train(config, resume=True)

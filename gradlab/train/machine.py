@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import platform
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -67,6 +68,19 @@ def bfloat16_instructions(device: torch.device) -> str | None:
             f"compute capability {'.'.join(map(str, capability))}" if capability >= _CUDA_BFLOAT16 else None
         )
     return next((words for flag, words in _CPU_BFLOAT16.items() if flag in cpu_flags()), None)
+
+
+def device_name(device: torch.device) -> str:
+    """What a person would call the device: a GPU's name, or that of the processor and its cores."""
+    if device.type == "cuda":
+        return str(torch.cuda.get_device_name(device))
+    name = platform.processor() or platform.machine()
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                name = line.partition(":")[2].strip()
+                break
+    return f"{name}, {os.cpu_count()} cores"
 
 
 def cpu_flags() -> frozenset[str]:

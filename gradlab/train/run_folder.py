@@ -10,10 +10,10 @@ from typing import Any
 import torch
 
 from gradlab.errors import GradlabError, reason
-from gradlab.files import check_writable, versions, write_json
+from gradlab.files import check_writable, commit, versions, write_json
 from gradlab.folders import recover_folder
 from gradlab.train.config import TrainConfig
-from gradlab.train.machine import Precision
+from gradlab.train.machine import Precision, device_name
 
 _PACKAGES = ("torch", "transformers", "tokenizers", "safetensors", "accelerate", "numpy")
 
@@ -124,19 +124,19 @@ def describe_run(
     config: TrainConfig, precision: Precision, device: torch.device, processes: int, data: dict[str, Any]
 ) -> dict[str, Any]:
     """What a manifest says before training: enough to do it again."""
-    name = torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
     return {
         "config": config.to_dict(),
         "seed": config.seed,
         "device": {
             "type": device.type,
-            "name": name,
+            "name": device_name(device),
             "threads": torch.get_num_threads(),
             "processes": processes,
             "precision": f"{precision.name}: {precision.why}",
         },
         "data": data,
         "versions": versions(*_PACKAGES),
+        "commit": commit(),
         "status": "running",
         "results": {},
     }

@@ -68,10 +68,11 @@ def linear(
 @click.argument("spec", metavar="SPEC.toml|linear", type=click.Path(path_type=Path))
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option("--set", "assignments", metavar="NAME=VALUE", multiple=True, help="As the sweep was given.")
+@click.option("--commit", default="", help="What it was trained from, where its runs do not say.")
 @click.option(
     "--output", default="figures/study/evidence", show_default=True, type=click.Path(path_type=Path)
 )
-def collect(spec: Path, folder: Path, assignments: tuple[str, ...], output: Path) -> None:
+def collect(spec: Path, folder: Path, assignments: tuple[str, ...], commit: str, output: Path) -> None:
     """Copy the rows of finished runs from FOLDER, of a sweep or of the linear heads, to where they are committed."""
     from gradlab.papers.unified.evidence.collect import collect_linear, collect_sweep
     from gradlab.settings import read_assignments
@@ -81,7 +82,7 @@ def collect(spec: Path, folder: Path, assignments: tuple[str, ...], output: Path
         written = collect_linear(folder, output)
     else:
         given = {name: parse_value(name, text) for name, text in read_assignments(assignments).items()}
-        written = collect_sweep(spec, folder, output, given)
+        written = collect_sweep(spec, folder, output, given, commit)
     for path in written:
         click.echo(f"Wrote {path}")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +43,9 @@ def collect_linear(folder: Path, output: Path) -> list[Path]:
     return written
 
 
-def collect_sweep(spec_file: Path, folder: Path, output: Path, changes: Mapping[str, Any]) -> list[Path]:
+def collect_sweep(
+    spec_file: Path, folder: Path, output: Path, changes: Mapping[str, Any], commit: str = ""
+) -> list[Path]:
     """Write ``encoder-PART.csv``: a row a finished run of a sweep that may still be going on, and its manifest.
 
     Args:
@@ -51,6 +53,7 @@ def collect_sweep(spec_file: Path, folder: Path, output: Path, changes: Mapping[
         folder: the sweep's ``--output``.
         output: where the table goes.
         changes: settings that the sweep was given by ``--set``.
+        commit: what it was trained from, where its runs do not say.
 
     Raises:
         GradlabError: if no sweep was begun there.
@@ -75,9 +78,12 @@ def collect_sweep(spec_file: Path, folder: Path, output: Path, changes: Mapping[
     about: dict[str, Any] = {"finished": len(done), "planned": len(runs)}
     manifests = sorted(folder.glob("runs/*/manifest.json"))
     if manifests:
-        own = json.loads(manifests[0].read_text(encoding="utf-8"))
+        every = [json.loads(one.read_text(encoding="utf-8")) for one in manifests]
+        own = every[0]
         about |= {
-            "device": own["device"],
+            # More than one of a kind says that the rows are not of one state or of one machine.
+            "commit": _all(one.get("commit") or commit for one in every),
+            "device": own["device"] | {"name": _all(one["device"]["name"] for one in every)},
             "data": {"sha256": own["data"]["sha256"]},
             "versions": own["versions"],
         }
@@ -107,6 +113,10 @@ def collect_open_shares(sweep: Path, output: Path) -> Path:
             f"no gated run in {str(sweep)!r} recorded its open share; it takes diagnostics_every 1"
         )
     return write_csv(output, columns)
+
+
+def _all(values: Iterable[str]) -> str:
+    return ", ".join(sorted(set(values)))
 
 
 def _short(value: Any) -> Any:

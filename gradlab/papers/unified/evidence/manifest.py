@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from pathlib import Path
 from typing import Any
 
-from gradlab.files import versions, write_json
+from gradlab.files import commit, versions, write_json
 
 _PACKAGES = ("torch", "transformers", "numpy", "scipy", "statsmodels", "pandas", "optuna")
 
@@ -18,7 +17,8 @@ def write_manifest(
     """Write the manifest of a part."""
     import torch
 
-    from gradlab.papers.unified.study.manifest import _hash, device_name, name_of
+    from gradlab.papers.unified.study.manifest import _hash, name_of
+    from gradlab.train.machine import device_name
 
     content = {
         "commit": commit(),
@@ -31,16 +31,3 @@ def write_manifest(
         "versions": versions(*_PACKAGES),
     }
     return write_json(path, content)
-
-
-def commit() -> str:
-    """The commit of the checkout that this runs from, "with changes" if there are any; empty outside of one."""
-    folder = Path(__file__).parent
-    try:
-        found = subprocess.run(
-            ["git", "describe", "--always", "--dirty= with changes", "--abbrev=40", "--exclude=*"],
-            cwd=folder, capture_output=True, text=True, check=True,
-        )  # fmt: skip
-    except (OSError, subprocess.CalledProcessError):
-        return ""
-    return found.stdout.strip()

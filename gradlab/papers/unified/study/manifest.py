@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import os
-import platform
 from pathlib import Path
 from typing import Any
 
 from gradlab.files import versions
 from gradlab.papers.unified.study.settings import PYTHON_ONLY, StudySettings
+from gradlab.train.machine import device_name
 
 _PACKAGES = ("torch", "transformers", "tokenizers", "numpy", "scipy", "pandas", "scikit-learn", "matplotlib")
 
@@ -33,15 +33,6 @@ def describe(
 def name_of(model: str) -> str:
     """A hub name as it is, a local folder by its last part."""
     return Path(model).name if Path(model).is_dir() else model
-
-
-def device_name(device: Any) -> str:
-    """What a person would call the device."""
-    if device.type == "cuda":
-        import torch
-
-        return str(torch.cuda.get_device_name(device))
-    return f"{_processor()}, {os.cpu_count()} cores"
 
 
 def command(model: str, train_file: str | os.PathLike[str], settings: StudySettings) -> str:
@@ -75,13 +66,3 @@ def _text(value: Any) -> str:
 def _hash(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _processor() -> str:
-    try:
-        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    except OSError:
-        pass
-    return platform.processor() or platform.machine()
