@@ -12,18 +12,15 @@ from scipy import stats
 
 from gradlab import GradlabError
 from gradlab.papers.unified.evidence.statistics import (
-    CONTRADICTED,
-    INCONCLUSIVE,
-    NO_EFFECT,
-    SUPPORTED,
     CellMeans,
     Effect,
-    judge,
+    judge_effects,
     noncentrality,
     permutation_test,
     shapley_weights,
     variance_shares,
 )
+from gradlab.papers.unified.judgement import CONTRADICTED, INCONCLUSIVE, NO_EFFECT, SUPPORTED
 
 
 def simulate(rng, seeds=6, noise=1.0, between=0.7, effects=None):
@@ -165,11 +162,11 @@ def effect(estimate, p, equivalence=1.0):
 
 def test_verdicts():
     effects = [effect(2, 0.001), effect(-2, 0.01), effect(0.1, 0.2, 0.01), effect(1, 0.03), effect(3, 0.9)]
-    found = judge(effects, [1, 1, 1, 1, 1])
+    found = judge_effects(effects, [1, 1, 1, 1, 1])
     # Holm: 5·.001, 4·.01, 3·.03, then no smaller than those before.
     assert [one.adjusted for one in found] == pytest.approx([0.005, 0.04, 0.4, 0.09, 0.9])
     assert [one.verdict for one in found] == [SUPPORTED, CONTRADICTED, NO_EFFECT, INCONCLUSIVE, INCONCLUSIVE]
-    tiny = judge([effect(0.2, 1e-9, 1e-9)], [1])[0]
+    tiny = judge_effects([effect(0.2, 1e-9, 1e-9)], [1])[0]
     assert tiny.verdict == NO_EFFECT  # certain, and too small to matter
 
 

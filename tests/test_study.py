@@ -17,6 +17,7 @@ from gradlab.geometry.triple import Triple
 from gradlab.gradient.lemma import tangent_bounds
 from gradlab.gradient.paradigm import components
 from gradlab.losses.registry import get_loss
+from gradlab.papers.unified.judgement import CONTRADICTED, INCONCLUSIVE, NO_EFFECT, SUPPORTED, within
 from gradlab.papers.unified.study import conjecture3
 from gradlab.papers.unified.study.assumptions import normality
 from gradlab.papers.unified.study.conditions import (
@@ -44,13 +45,11 @@ from gradlab.papers.unified.study.statistics import (
 )
 from gradlab.papers.unified.study.verdicts import (
     CONJECTURE,
-    INCONCLUSIVE,
-    NOT_SUPPORTED,
+    OBSERVATION,
     PERFORMANCE,
-    SUPPORTED,
     Claim,
     claims_table,
-    judge,
+    judge_claims,
     verdict,
     verdicts_table,
 )
@@ -119,7 +118,7 @@ class TestConjecture3:
             claims = conjecture3._claims(nothing, settings, conjecture3._closer(nothing))
             deciding = [claim for claim in claims if claim.role == CONJECTURE]
             assert len(deciding) == 3
-            assert {claim.verdict for claim in deciding} == {INCONCLUSIVE}
+            assert {result for result, _ in judge_claims(deciding)} == {INCONCLUSIVE}
             supported = Claim(3, CONJECTURE, "", "", [1.0, 1.1])
             assert verdict([*claims, supported]) == INCONCLUSIVE
 
@@ -138,39 +137,59 @@ def test_weights_that_are_not_finite_are_a_divergence() -> None:
 class TestVerdicts:
     CASES = {
         SUPPORTED: [0.10, 0.12, 0.11, 0.09, 0.13],
-        NOT_SUPPORTED: [-0.10, -0.12, -0.11, -0.09, -0.13],
+        CONTRADICTED: [-0.10, -0.12, -0.11, -0.09, -0.13],
         INCONCLUSIVE: [0.10, -0.12, 0.02, -0.05, 0.08],
     }
 
     @pytest.mark.parametrize("expected", CASES)
     def test_each_can_be_reached(self, expected: str) -> None:
         claim = Claim(1, CONJECTURE, "larger", "a number", self.CASES[expected])
-        assert claim.verdict == expected
+        assert judge_claims([claim])[0][0] == expected
         assert verdict([claim]) == expected
 
     def test_the_threshold_counts(self) -> None:
         values = self.CASES[SUPPORTED]
-        assert Claim(2, CONJECTURE, "", "", values, threshold=0.2).verdict == NOT_SUPPORTED
-        assert Claim(2, CONJECTURE, "", "", values, threshold=0.11).verdict == INCONCLUSIVE
+        assert verdict([Claim(2, CONJECTURE, "", "", values, threshold=0.2)]) == CONTRADICTED
+        assert verdict([Claim(2, CONJECTURE, "", "", values, threshold=0.11)]) == INCONCLUSIVE
+
+    def test_p_is_that_of_a_t_test_with_holms_correction_within_a_role(self) -> None:
+        values = [[0.1, 0.3, 0.1, 0.2], [0.1, -0.1, 0.3, 0.2], [0.4, 0.5, 0.6, 0.7]]
+        claims = [Claim(1, OBSERVATION, "", "", one, threshold=0.05) for one in values]
+        own = [stats.ttest_1samp(one, 0.05).pvalue for one in values]
+        smallest, middle, largest = sorted(own)
+        expected = {smallest: 3 * smallest, middle: 2 * middle, largest: max(2 * middle, largest)}
+        found = judge_claims([*claims, Claim(1, PERFORMANCE, "", "", values[0])])
+        assert [p for _, p in found[:3]] == pytest.approx([expected[p] for p in own], rel=1e-9)
+        assert found[3][1] == pytest.approx(stats.ttest_1samp(values[0], 0).pvalue, rel=1e-9)
+
+    def test_performance_within_its_margin_is_no_effect_of_that_size(self) -> None:
+        values = [0.004, 0.006, 0.005, 0.007, 0.003]
+        assert judge_claims([Claim(1, PERFORMANCE, "", "", values)])[0][0] == NO_EFFECT
+        assert judge_claims([Claim(1, OBSERVATION, "", "", values)])[0][0] == SUPPORTED
+        # The larger of the two one-sided tests decides.
+        one_sided = stats.ttest_1samp(values, 0.03, alternative="less").pvalue
+        error = np.std(values, ddof=1) / math.sqrt(5)
+        assert within(float(np.mean(values)), error, 4, 0.03) == pytest.approx(one_sided, rel=1e-9)
 
     def test_an_effect_of_exactly_nothing_is_not_one(self) -> None:
-        assert judge(over_seeds([0.0, 0.0, 0.0])) == NOT_SUPPORTED
+        assert verdict([Claim(1, CONJECTURE, "", "", [0.0, 0.0, 0.0])]) == INCONCLUSIVE
+        assert judge_claims([Claim(1, PERFORMANCE, "", "", [0.0, 0.0, 0.0])])[0][0] == NO_EFFECT
 
     def test_one_seed_decides_nothing(self) -> None:
-        assert judge(over_seeds([5.0])) == INCONCLUSIVE
-        assert judge(over_seeds([])) == INCONCLUSIVE
+        for values in ([5.0], []):
+            assert verdict([Claim(1, CONJECTURE, "", "", values)]) == INCONCLUSIVE
 
     def test_a_conjecture_needs_all_its_claims(self) -> None:
         claims = {name: Claim(3, CONJECTURE, name, "", values) for name, values in self.CASES.items()}
         assert verdict([claims[SUPPORTED], claims[INCONCLUSIVE]]) == INCONCLUSIVE
-        assert verdict([claims[SUPPORTED], claims[INCONCLUSIVE], claims[NOT_SUPPORTED]]) == NOT_SUPPORTED
-        performance = dataclasses.replace(claims[NOT_SUPPORTED], role=PERFORMANCE)
+        assert verdict([claims[SUPPORTED], claims[INCONCLUSIVE], claims[CONTRADICTED]]) == CONTRADICTED
+        performance = dataclasses.replace(claims[CONTRADICTED], role=PERFORMANCE)
         assert verdict([claims[SUPPORTED], performance]) == SUPPORTED
         assert verdict([performance]) == INCONCLUSIVE
 
     def test_tables(self) -> None:
-        claims = [Claim(1, CONJECTURE, "larger", "a number", self.CASES[SUPPORTED])]
-        (row,) = claims_table(claims).to_dict("records")
+        claims = claims_table([Claim(1, CONJECTURE, "larger", "a number", self.CASES[SUPPORTED])])
+        (row,) = claims.to_dict("records")
         assert (row["verdict"], row["seeds"], row["mean"]) == (SUPPORTED, 5, pytest.approx(0.11))
         assert verdicts_table(claims).verdict.to_list() == [SUPPORTED]
 

@@ -7,6 +7,7 @@ import json
 import pytest
 import torch
 
+from gradlab.files import commit
 from gradlab.train import machine, train
 from gradlab.train.machine import Pace, Precision, choose_precision, free_threads, matrix_rate, using_threads
 from tests.tiny_models import make_bert

@@ -125,12 +125,15 @@ def command(
     settings = StudySettings.preset(setting, **given)
     parts = check_parts(only)
 
+    from gradlab.papers.unified.judgement import require_statsmodels
     from gradlab.papers.unified.study.run import Study
     from gradlab.sweep.board import require_optuna
 
     study = Study.open(model, train_file, sts, output, settings, parts=parts, jobs=jobs, device=device)
+    if not dry_run:  # before minutes of trial
+        require_statsmodels()
     if not (report_only or dry_run):
-        require_optuna()  # before minutes of trial
+        require_optuna()
     if not report_only:
         click.echo(study.budget().text())
         if dry_run:

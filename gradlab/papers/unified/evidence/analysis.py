@@ -23,7 +23,7 @@ from gradlab.papers.unified.evidence.contrasts import (
 from gradlab.papers.unified.evidence.statistics import (
     CellMeans,
     Effect,
-    judge,
+    judge_effects,
     permutation_test,
     shapley_weights,
     variance_shares,
@@ -98,7 +98,7 @@ def factorial(table: pd.DataFrame) -> Frames:
         model.effect(one.name, {cell_name(cell): factor for cell, factor in one.weights.items()}, one.margin)
         for one in CONTRASTS
     ]
-    judged = effect_table(judge(effects, [one.expected for one in CONTRASTS]))
+    judged = effect_table(judge_effects(effects, [one.expected for one in CONTRASTS]))
     judged["margin"] = [one.margin for one in CONTRASTS]
     means = table.groupby(["gate", "weight", "ratio"], as_index=False).agg(
         score=("score", "mean"), deviation=("score", "std"), seeds=("seed", "count")
@@ -158,7 +158,7 @@ def pairs(table: pd.DataFrame, wanted: tuple[tuple[str, str], ...], score: str, 
         model.effect(f"{a} − {b}", {a: 1.0, b: -1.0}, CELL_MARGIN if runs[a] + runs[b] >= ENOUGH else None)
         for a, b in known
     ]
-    return effect_table(judge(effects, [1] * len(effects)))
+    return effect_table(judge_effects(effects, [1] * len(effects)))
 
 
 def gaps(table: pd.DataFrame) -> Frames:

@@ -14,8 +14,6 @@ Cell = tuple[str, str, float]
 MARGIN, CELL_MARGIN = 1.5, 3.0
 # Runs of two conditions from which on their difference is tested for equivalence.
 ENOUGH = 12
-# Of all tests together, and of each interval.
-ALPHA = 0.05
 
 # Measured in steps 0 to 10, in the unit gauge, of losses that the factorial did not train: `features.measure`.
 FEATURES = ("push", "hardest_share", "pull", "pull_squared")

@@ -9,7 +9,7 @@ import itertools
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,9 +17,7 @@ import pandas as pd
 from scipy import optimize, stats
 
 from gradlab.errors import GradlabError
-
-SUPPORTED, CONTRADICTED = "supported", "contradicted"
-NO_EFFECT, INCONCLUSIVE = "no effect of that size", "inconclusive"
+from gradlab.papers.unified.judgement import judge, within
 
 
 @dataclass(frozen=True)
@@ -34,7 +32,7 @@ class Effect:
         p: two-sided, of no difference.
         equivalence: the larger p of the two one-sided tests against the margin.
         adjusted: p after Holm's correction over all effects that were judged together.
-        verdict: see :func:`judge`.
+        verdict: see `gradlab.papers.unified.judgement`.
     """
 
     name: str
@@ -105,35 +103,17 @@ class CellMeans:
         error = float(math.sqrt(vector @ self._covariance @ vector))
         half = float(stats.t.ppf(0.975, self.freedom)) * error
         p = 2 * float(stats.t.sf(abs(estimate) / error, self.freedom))
-        within = math.nan
-        if margin is not None:
-            above = float(stats.t.sf((estimate + margin) / error, self.freedom))
-            below = float(stats.t.sf((margin - estimate) / error, self.freedom))
-            within = max(above, below)
-        return Effect(name, estimate, error, self.freedom, estimate - half, estimate + half, p, within)
+        equivalence = within(estimate, error, self.freedom, margin)
+        return Effect(name, estimate, error, self.freedom, estimate - half, estimate + half, p, equivalence)
 
 
-def judge(effects: Sequence[Effect], expected: Sequence[int], alpha: float = 0.05) -> list[Effect]:
-    """Verdicts on effects that were declared together.
-
-    Equivalence comes first: an effect shown to be within its margin is *no effect of that size*, whatever its sign. Otherwise
-    it is *supported* or *contradicted* if it differs from 0 after Holm's correction, by its sign, else *inconclusive*.
-    """
-    from dataclasses import replace
-
-    from statsmodels.stats.multitest import multipletests
-
-    adjusted = multipletests([one.p for one in effects], alpha, method="holm")[1]
-    found = []
-    for effect, sign, p in zip(effects, expected, adjusted, strict=True):
-        if effect.equivalence < alpha:
-            verdict = NO_EFFECT
-        elif p < alpha:
-            verdict = SUPPORTED if effect.estimate * sign > 0 else CONTRADICTED
-        else:
-            verdict = INCONCLUSIVE
-        found.append(replace(effect, adjusted=float(p), verdict=verdict))
-    return found
+def judge_effects(effects: Sequence[Effect], expected: Sequence[int]) -> list[Effect]:
+    """Verdicts on effects that were declared together, with the signs that are expected."""
+    estimates = [one.estimate * sign for one, sign in zip(effects, expected, strict=True)]
+    verdicts = judge(estimates, [one.p for one in effects], [one.equivalence for one in effects])
+    return [
+        replace(one, verdict=verdict, adjusted=p) for one, (verdict, p) in zip(effects, verdicts, strict=True)
+    ]
 
 
 def variance_shares(

@@ -53,6 +53,7 @@ def section(results: Results, settings: StudySettings) -> Section | None:
         return None
     usual = table[(table.temperature == TEMPERATURE) & (table.anchors == "gated")].set_index("seed")
     tuned, untuned = usual[usual.encoder == "tuned"], usual[usual.encoder == "untuned"]
+    whole = table[(table.temperature == TEMPERATURE) & (table.anchors == "all") & (table.encoder == "tuned")]
     largest, middle = (
         max(settings.temperatures),
         min(settings.temperatures, key=lambda value: abs(value - 0.3)),
@@ -65,6 +66,12 @@ def section(results: Results, settings: StudySettings) -> Section | None:
         Claim(2, OBSERVATION, f"at τ = {TEMPERATURE:g} the hardest negative has most of the weight",
               "its share of the weight, mean over held-out anchors with open gate, tuned encoder",
               tuned.share.to_list(), DOMINANT),
+        Claim(2, OBSERVATION, f"at τ = {TEMPERATURE:g} the hardest negative has most of the gradient of all anchors",
+              "its projection on the push, mean over all held-out anchors, tuned encoder",
+              whole.projection.to_list(), DOMINANT),
+        Claim(2, OBSERVATION, f"at τ = {TEMPERATURE:g} the hardest negative has most of the weight of all anchors",
+              "its share of the weight, mean over all held-out anchors, tuned encoder",
+              whole.share.to_list(), DOMINANT),
         Claim(2, OBSERVATION, f"at τ = {TEMPERATURE:g} it has more of the gradient after tuning than before",
               "its projection on the push, tuned minus untuned",
               (tuned.projection - untuned.projection).dropna().to_list()),

@@ -15,7 +15,7 @@ from gradlab.papers.unified.study.repairs import PUBLISHED_GAINS
 from gradlab.papers.unified.study.results import METRICS
 from gradlab.papers.unified.study.settings import LEMMA_STEPS, TEMPERATURE
 from gradlab.papers.unified.study.statistics import OVER_SEEDS, OVER_SENTENCES
-from gradlab.papers.unified.study.verdicts import CONJECTURE
+from gradlab.papers.unified.study.verdicts import CONJECTURE, PERFORMANCE_MARGIN
 from gradlab.report.templates import render
 
 Frames = Mapping[str, pd.DataFrame]
@@ -58,6 +58,7 @@ def page(
         claims=_claims(tables),
         few_seeds=least <= FEW_SEEDS,
         least_seeds=least,
+        performance_margin=PERFORMANCE_MARGIN,
         angles=_angles(tables),
         gaps=_gaps(tables),
         shares=_shares(tables),
@@ -84,7 +85,7 @@ def _claims(tables: Frames) -> Rows:
         return []
     return [
         [row.conjecture, row.role, row.claim, f"{row.statistic} > {row.threshold:g}", row.seeds,
-         _interval(row, 1, 4), row.verdict]
+         _interval(row, 1, 4), "" if math.isnan(row.p_holm) else f"{row.p_holm:.2g}", row.verdict]
         for row in tables["claims"].itertuples()
     ]  # fmt: skip
 

@@ -56,7 +56,9 @@ def write_report(
     sections = [found for part in parts if (found := SECTIONS[part](results, settings)) is not None]
     claims = [claim for section in sections for claim in section.claims]
     tables = {"runs": results.runs_table(), "training": results.training_table()}
-    tables |= {"claims": claims_table(claims), "verdicts": verdicts_table(claims)}
+    if claims:
+        tables["claims"] = claims_table(claims)
+        tables["verdicts"] = verdicts_table(tables["claims"])
     for section in sections:
         tables |= section.tables
     _clear(place)

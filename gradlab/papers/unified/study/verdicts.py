@@ -1,15 +1,16 @@
-"""The rule by which a study says whether a conjecture holds: declared here, and nowhere else.
+"""What a study claims, and its verdicts: declared here, and judged by `gradlab.papers.unified.judgement`.
 
-A claim is that a number, measured once a seed, is larger than a threshold that was fixed beforehand. With the 95% t
-interval of its mean over seeds the claim is
+A claim is that a number, measured once a seed, is larger than a threshold that was fixed beforehand. Student's t test of its mean
+over seeds, with Holm's correction over all claims of its role, makes it
 
-- ``supported`` if the whole interval lies above the threshold,
-- ``not supported`` if the whole interval lies at the threshold or below,
+- ``supported`` if it is above the threshold,
+- ``contradicted`` if it is below,
+- ``no effect of that size`` if two one-sided tests put it within the claim's margin of the threshold,
 - ``inconclusive`` otherwise, and whenever fewer than two seeds were run.
 
-A conjecture is supported if all claims that it consists of are, not supported if one of them is not, and inconclusive
-otherwise. Claims about the performance on STS-B dev are judged by the same rule but do not decide a conjecture, which
-says nothing of performance.
+A conjecture is supported if all claims that it consists of are, contradicted if one of them is, and inconclusive otherwise.
+Claims about the performance on STS-B dev are judged by the same rule but do not decide a conjecture, which says nothing of
+performance.
 """
 
 from __future__ import annotations
@@ -19,11 +20,14 @@ import math
 from collections.abc import Iterable, Sequence
 
 import pandas as pd
+from scipy import stats
 
-from gradlab.papers.unified.study.statistics import Interval, over_seeds
+from gradlab.papers.unified.judgement import CONTRADICTED, INCONCLUSIVE, SUPPORTED, judge, within
+from gradlab.papers.unified.study.statistics import LEVEL, Interval, over_seeds
 
-SUPPORTED, NOT_SUPPORTED, INCONCLUSIVE = "supported", "not supported", "inconclusive"
 CONJECTURE, PERFORMANCE, OBSERVATION = "conjecture", "performance", "observation"
+# A difference in Spearman's correlation that would matter; the same as the evidence's for single conditions.
+PERFORMANCE_MARGIN = 0.03
 STATEMENTS = {
     1: "gradient dissipation keeps the gap between anchor-negative and anchor-positive distance smaller",
     2: "the weight lets the hardest negative dominate the gradient",
@@ -52,37 +56,78 @@ class Claim:
     threshold: float = 0.0
 
     @property
+    def margin(self) -> float | None:
+        """Of a test of equivalence; None where nobody has said what would matter."""
+        return PERFORMANCE_MARGIN if self.role == PERFORMANCE else None
+
+    @property
     def interval(self) -> Interval:
         """Of the mean over seeds."""
         return over_seeds(self.values)
 
-    @property
-    def verdict(self) -> str:
-        """By the rule of this module."""
-        return judge(self.interval, self.threshold)
+
+def judge_intervals(
+    intervals: Sequence[Interval], thresholds: Sequence[float], margins: Sequence[float | None]
+) -> list[tuple[str, float]]:
+    """Verdict on each of the claims of one role, and its p after Holm's correction.
+
+    Args:
+        intervals: over seeds.
+        thresholds: what each mean is claimed to exceed.
+        margins: see :class:`Claim`.
+    """
+    estimates, p, equivalence = [], [], []
+    for interval, threshold, margin in zip(intervals, thresholds, margins, strict=True):
+        freedom = interval.count - 1
+        # From the ends of the interval, so that a table on file is judged as the values that it was made of.
+        error = (
+            (interval.high - interval.low) / 2 / stats.t.ppf((1 + LEVEL) / 2, freedom)
+            if freedom > 0
+            else math.nan
+        )
+        difference = interval.mean - threshold
+        estimates.append(difference)
+        equivalence.append(within(difference, error, freedom, margin))
+        if error > 0:
+            p.append(2 * float(stats.t.sf(abs(difference) / error, freedom)))
+        else:
+            p.append(math.nan if math.isnan(error) else float(difference == 0))
+    return judge(estimates, p, equivalence)
 
 
-def judge(interval: Interval, threshold: float = 0.0) -> str:
-    """The verdict on "the mean exceeds the threshold"; see the module for the rule."""
-    if interval.count < 2 or math.isnan(interval.low):
-        return INCONCLUSIVE
-    if interval.low > threshold:
-        return SUPPORTED
-    return NOT_SUPPORTED if interval.high <= threshold else INCONCLUSIVE
+def judge_claims(claims: Sequence[Claim]) -> list[tuple[str, float]]:
+    """Verdict on each claim and its p after Holm's correction over the claims of its role."""
+    found: list[tuple[str, float]] = [(INCONCLUSIVE, math.nan)] * len(claims)
+    for role in (CONJECTURE, PERFORMANCE, OBSERVATION):
+        places = [place for place, claim in enumerate(claims) if claim.role == role]
+        own = [claims[place] for place in places]
+        judged = judge_intervals(
+            [claim.interval for claim in own],
+            [claim.threshold for claim in own],
+            [claim.margin for claim in own],
+        )
+        for place, result in zip(places, judged, strict=True):
+            found[place] = result
+    return found
 
 
-def verdict(claims: Iterable[Claim]) -> str:
+def verdict(claims: Sequence[Claim]) -> str:
     """The verdict on a conjecture from its claims; those of other roles do not count."""
-    found = [claim.verdict for claim in claims if claim.role == CONJECTURE]
-    if NOT_SUPPORTED in found:
-        return NOT_SUPPORTED
-    return SUPPORTED if found and set(found) == {SUPPORTED} else INCONCLUSIVE
+    judged = zip(claims, judge_claims(claims), strict=True)
+    return _decide(result for claim, (result, _) in judged if claim.role == CONJECTURE)
+
+
+def _decide(found: Iterable[str]) -> str:
+    verdicts = set(found)
+    if CONTRADICTED in verdicts:
+        return CONTRADICTED
+    return SUPPORTED if verdicts == {SUPPORTED} else INCONCLUSIVE
 
 
 def claims_table(claims: Sequence[Claim]) -> pd.DataFrame:
-    """One row a claim, with statistic, interval and verdict."""
+    """One row a claim, with statistic, interval, corrected p and verdict."""
     rows = []
-    for claim in claims:
+    for claim, (result, adjusted) in zip(claims, judge_claims(claims), strict=True):
         found = claim.interval
         rows.append(
             {
@@ -91,26 +136,22 @@ def claims_table(claims: Sequence[Claim]) -> pd.DataFrame:
                 "claim": claim.text,
                 "statistic": claim.statistic,
                 "threshold": claim.threshold,
+                "margin": claim.margin,
                 "seeds": found.count,
                 "mean": found.mean,
                 "low": found.low,
                 "high": found.high,
-                "verdict": claim.verdict,
+                "p_holm": adjusted,
+                "verdict": result,
             }
         )
     return pd.DataFrame(rows)
 
 
-def verdicts_table(claims: Sequence[Claim]) -> pd.DataFrame:
-    """One row a conjecture that there are claims of."""
-    numbers = sorted({claim.conjecture for claim in claims})
-    return pd.DataFrame(
-        [
-            {
-                "conjecture": number,
-                "statement": STATEMENTS[number],
-                "verdict": verdict([claim for claim in claims if claim.conjecture == number]),
-            }
-            for number in numbers
-        ]
-    )
+def verdicts_table(claims: pd.DataFrame) -> pd.DataFrame:
+    """One row a conjecture that there are claims of, from :func:`claims_table`."""
+    rows = []
+    for number, part in claims.groupby("conjecture", sort=True):
+        result = _decide(part.verdict[part.role == CONJECTURE])
+        rows.append({"conjecture": number, "statement": STATEMENTS[int(number)], "verdict": result})
+    return pd.DataFrame(rows)
