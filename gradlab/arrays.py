@@ -1,22 +1,49 @@
-"""A few numerically stable functions that serve numpy and torch arrays alike.
+"""Arrays of any kind, how their shapes are written, and a few numerically stable functions of them.
 
 Formulas are written once, against the namespace of their input: numpy for the simulator, so that it
 need not wait for torch to import, and torch where gradients or a GPU are wanted.
+
+Shapes stand in signatures, as ``Float[Array, "n d"]``. One letter means one thing everywhere:
+
+- ``n``: sentences of a batch, each an anchor with its positive;
+- ``d``: dimensions of an embedding;
+- ``m``: extra negatives, which every anchor has; ``n+m`` a view with them;
+- ``k``: columns of an anchor's negatives, its own included where that is masked (by -inf);
+- ``*n``: any number of axes, where a formula takes a batch (``n``), a grid of angles (``p b``) or a single pair alike;
+  ``*#n`` what broadcasts against them;
+- ``p``, ``q``: mean angles to the positive and to the negatives on a simulated grid;
+- ``b``: batches, drawn or sampled;
+- ``a``: points, as nodes of a quadrature or vertices of a grid; a dimension named by no letter here is named in full.
+
+They are checked while the tests run (jaxtyping, beartype; see ``tests/shape_checks.py``). Otherwise they cost nothing.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import sys
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from array_api_compat import array_namespace, is_torch_array
 
-# A numpy array or a torch tensor; shapes are written in docstrings as (..., K).
+# Whoever checks shapes has loaded jaxtyping. For others they are annotations alone: to load it takes 0.2 s.
+if TYPE_CHECKING or "jaxtyping" in sys.modules:
+    from jaxtyping import Bool as Bool
+    from jaxtyping import Float as Float
+    from jaxtyping import Int as Int
+    from jaxtyping import Shaped as Shaped
+else:
+    from typing import Annotated as Bool
+    from typing import Annotated as Float
+    from typing import Annotated as Int
+    from typing import Annotated as Shaped
+
+# What has a shape and a dtype: a numpy array, a torch tensor, an array that `gradlab.explorer` records.
 Array = Any
 
 
-def logsumexp(x: Array) -> Array:
-    """``log Σ_k exp(x_k)`` over the last axis, (..., K) -> (...,); entries may be -inf."""
+def logsumexp(x: Float[Array, "*n k"]) -> Float[Array, "*n"]:
+    """``log Σ_k exp(x_k)`` over the last axis; entries may be -inf."""
     xp = array_namespace(x)
     if is_torch_array(x):
         return xp.logsumexp(x, -1)
@@ -24,8 +51,8 @@ def logsumexp(x: Array) -> Array:
     return xp.log(xp.sum(xp.exp(x - largest), axis=-1)) + largest[..., 0]
 
 
-def softmax(x: Array) -> Array:
-    """Softmax over the last axis, (..., K) -> (..., K); entries may be -inf."""
+def softmax(x: Float[Array, "*n k"]) -> Float[Array, "*n k"]:
+    """Softmax over the last axis; entries may be -inf."""
     xp = array_namespace(x)
     if is_torch_array(x):
         return xp.softmax(x, -1)
@@ -33,32 +60,32 @@ def softmax(x: Array) -> Array:
     return e / xp.sum(e, axis=-1, keepdims=True)
 
 
-def softmax_of_all(x: Array) -> Array:
-    """Softmax over all entries together, any shape; entries may be -inf."""
+def softmax_of_all(x: Float[Array, "*n"]) -> Float[Array, "*n"]:
+    """Softmax over all entries together; entries may be -inf."""
     xp = array_namespace(x)
     return xp.reshape(softmax(xp.reshape(x, (-1,))), x.shape)
 
 
-def divide(numerator: Array, denominator: Array) -> Array:
+def divide(numerator: Float[Array, "*#n"], denominator: Float[Array, "*#n"]) -> Float[Array, "*n"]:
     """IEEE division (0/0 is NaN, 1/0 infinite) without numpy's warnings."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return numerator / denominator
 
 
-def reciprocal(x: Array, above: float = 0.0) -> Array:
+def reciprocal(x: Float[Array, "*n"], above: float = 0.0) -> Float[Array, "*n"]:
     """``1/x`` where ``x > above`` (at least 0), 0 elsewhere; neither it nor its derivative is ever NaN."""
     xp = array_namespace(x)
     usable = x > above
     return xp.where(usable, 1 / xp.where(usable, x, xp.ones_like(x)), xp.zeros_like(x))
 
 
-def finite(x: Array) -> Array:
+def finite(x: Float[Array, "*n"]) -> Float[Array, "*n"]:
     """``x``, with 0 where it is infinite or NaN."""
     xp = array_namespace(x)
     return xp.where(xp.isfinite(x), x, xp.zeros_like(x))
 
 
-def sigmoid(x: Array) -> Array:
+def sigmoid(x: Float[Array, "*n"]) -> Float[Array, "*n"]:
     """``1/(1 + exp(-x))``, elementwise, without overflow and accurate in both tails."""
     xp = array_namespace(x)
     if is_torch_array(x):
@@ -67,7 +94,7 @@ def sigmoid(x: Array) -> Array:
         return 1 / (1 + xp.exp(-x))
 
 
-def log_sigmoid(x: Array) -> Array:
+def log_sigmoid(x: Float[Array, "*n"]) -> Float[Array, "*n"]:
     """``log σ(x)``, elementwise; accurate in both tails, and so is its derivative."""
     xp = array_namespace(x)
     if is_torch_array(x):
@@ -77,30 +104,30 @@ def log_sigmoid(x: Array) -> Array:
     return -xp.logaddexp(xp.zeros_like(x), -x)
 
 
-def detach(x: Array) -> Array:
+def detach(x: Shaped[Array, "*n"]) -> Shaped[Array, "*n"]:
     """``x`` without its gradient (the papers' 'no gradient'); numpy arrays pass through."""
     return x.detach() if is_torch_array(x) else x
 
 
-def as_float(condition: Array, like: Array) -> Array:
+def as_float(condition: Bool[Array, "*n"], like: Float[Array, "..."]) -> Float[Array, "*n"]:
     """A boolean array as zeros and ones in the dtype of ``like``."""
     return array_namespace(like).astype(condition, like.dtype)
 
 
-def take(x: Array, index: Array) -> Array:
-    """Pick one entry a row: (..., K) and integer (...,) -> (...,)."""
+def take(x: Shaped[Array, "*n k"], index: Int[Array, "*n"]) -> Shaped[Array, "*n"]:
+    """Pick one entry a row."""
     xp = array_namespace(x)
     return xp.take_along_axis(x, index[..., None], axis=-1)[..., 0]
 
 
-def one_hot(index: Array, size: int, values: Array) -> Array:
-    """(...,) -> (..., size): ``values`` in column ``index``, zero elsewhere (also where values are infinite)."""
+def one_hot(index: Int[Array, "*n"], size: int, values: Float[Array, "*n"]) -> Float[Array, "*n {size}"]:
+    """``values`` in column ``index``, zero elsewhere (also where values are infinite)."""
     xp = array_namespace(values)
     columns = xp.arange(size, device=values.device)
     return xp.where(columns == index[..., None], values[..., None], xp.zeros_like(values)[..., None])
 
 
-def span(x: Array) -> str:
+def span(x: Shaped[Array, "..."]) -> str:
     """An array in a few words, for people: ``mean 0.42 (0.00013 to 1)``; entries that are not finite are counted apart."""
     values = np.asarray(detach(x).cpu() if is_torch_array(x) else x, dtype=np.float64).ravel()
     usual = values[np.isfinite(values)]

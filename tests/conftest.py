@@ -11,8 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from tests import shape_checks
+
 # Tests run side by side: more threads would wait for each other, and results would depend on who else computes.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+shape_checks.install()
 
 # A shell's background process ignores Ctrl-C, and so do its children; the tests of interruptions need it.
 if (

@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 from scipy.special import ndtr
 
+from gradlab.arrays import Bool, Float
 from gradlab.errors import GradlabError
 from gradlab.losses.gates import ConstantGate, ExactGate, HardGate, SoftGate, SumGate
 from gradlab.simulation.setting import Setting
@@ -33,8 +34,8 @@ SINGULAR = 26  # halvings, in the square root of the distance, towards an angle 
 LARGEST_RULE = 400_000  # nodes; below spreads of about 1e-4 the exact engine gives up
 
 
-def dissipation(gate: ExactGate, setting: Setting) -> np.ndarray:
-    """``E[GD]`` for every pair of mean angles, (P, Q).
+def dissipation(gate: ExactGate, setting: Setting) -> Float[np.ndarray, "p q"]:
+    """``E[GD]`` for every pair of mean angles.
 
     Raises:
         GradlabError: spreads too small for the quadrature.
@@ -44,10 +45,10 @@ def dissipation(gate: ExactGate, setting: Setting) -> np.ndarray:
     if isinstance(gate, SumGate):
         return _sum(gate, setting)
     mean = _hard(gate, setting) if isinstance(gate, HardGate) else _soft(gate, setting)
-    return np.minimum(mean, 1)  # rounded quadrature weights may sum to one unit in the last place more
+    return mean.clip(max=1)  # rounded quadrature weights may sum to one unit in the last place more
 
 
-def _hard(gate: HardGate, setting: Setting) -> np.ndarray:
+def _hard(gate: HardGate, setting: Setting) -> Float[np.ndarray, "p q"]:
     """``E_p[1 - (1 - q)^K]`` with ``q = P(cos θ_neg > x(θ_pos))``."""
     if setting.sigma_neg == 0 and setting.sigma_pos > 0:
         raise GradlabError(
@@ -87,8 +88,10 @@ def _kinks(gate: HardGate, negatives: int) -> dict[float, int]:
     }
 
 
-def _cap_probability(angle: np.ndarray, mu: np.ndarray, sigma: float) -> np.ndarray:
-    """``P(|θ folded to [0, π]| < angle)`` for ``θ ~ N(μ, σ²)``: (A,), (Q,) -> (A, Q)."""
+def _cap_probability(
+    angle: Float[np.ndarray, "a"], mu: Float[np.ndarray, "q"], sigma: float
+) -> Float[np.ndarray, "a q"]:
+    """``P(|θ folded to [0, π]| < angle)`` for ``θ ~ N(μ, σ²)``."""
     if sigma == 0:
         return (_fold(mu) < angle[:, None]).astype(float)
     reach = REACH * sigma
@@ -99,14 +102,14 @@ def _cap_probability(angle: np.ndarray, mu: np.ndarray, sigma: float) -> np.ndar
     return np.minimum(chance, 1)  # the sum of rounded differences may exceed 1 in the last digit
 
 
-def _sum(gate: SumGate, setting: Setting) -> np.ndarray:
+def _sum(gate: SumGate, setting: Setting) -> Float[np.ndarray, "p q"]:
     """``K E_n f``, whatever the positive."""
     angles, weights = _rule(setting.mu_neg, setting.sigma_neg, min(2 * setting.sigma_neg, 4 * gate.scale))
     mean = setting.negatives * (weights @ gate.term(angles))
     return np.tile(mean, (setting.mu_pos.size, 1))
 
 
-def _soft(gate: SoftGate, setting: Setting) -> np.ndarray:
+def _soft(gate: SoftGate, setting: Setting) -> Float[np.ndarray, "p q"]:
     """``E[S/(S + a)] = 1 - ∫ a e^{-t(a + S)} dt`` with ``t = e^v``, positive and negatives apart."""
     side = _Side(gate.negative_logit, gate.scale, gate.lowest, gate.highest, _singular(gate))
     v = side.laplace_grid()
@@ -126,13 +129,13 @@ def _soft(gate: SoftGate, setting: Setting) -> np.ndarray:
 class _Side:
     """What is the same for all losses that see their negatives alike; attributes as of a `SoftGate`."""
 
-    logit: Callable[[np.ndarray], np.ndarray]
+    logit: Callable[[Float[np.ndarray, "*n"]], Float[np.ndarray, "*n"]]
     scale: float
     lowest: float
     highest: float
     kinks: tuple[tuple[float, int], ...]
 
-    def laplace_grid(self) -> np.ndarray:
+    def laplace_grid(self) -> Float[np.ndarray, "v"]:
         """Values of v: from where nothing has opened yet to where every positive is closed."""
         return np.arange(-self.highest - 45, -self.lowest + 5 + LAPLACE_STEP, LAPLACE_STEP)
 
@@ -144,8 +147,8 @@ def _singular(gate: SoftGate) -> tuple[tuple[float, int], ...]:
 
 
 @functools.lru_cache(maxsize=8)
-def _negative_side(side: _Side, mu_bytes: bytes, sigma: float, count: int) -> np.ndarray:
-    """``1 - E[exp(-e^v Σ_k e^{logit(θ_k)})]``, (V, Q); InfoNCE and ArcCon, or a moving slider, share it."""
+def _negative_side(side: _Side, mu_bytes: bytes, sigma: float, count: int) -> Float[np.ndarray, "v q"]:
+    """``1 - E[exp(-e^v Σ_k e^{logit(θ_k)})]``; InfoNCE and ArcCon, or a moving slider, share it."""
     mu = np.frombuffer(mu_bytes)
     v = side.laplace_grid()
     angles, weights = _rule(mu, sigma, min(2 * sigma, 4 * side.scale), dict(side.kinks))
@@ -162,16 +165,18 @@ def _negative_side(side: _Side, mu_bytes: bytes, sigma: float, count: int) -> np
     return opening
 
 
-def _regimes(logit: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _regimes(
+    logit: Float[np.ndarray, "a"], v: Float[np.ndarray, "v"]
+) -> tuple[Bool[np.ndarray, "a"], Bool[np.ndarray, "a"]]:
     """Nodes at which ``exp(-e^{v + logit})`` is 0 all over a block of v, and those at which it is neither 0 nor 1."""
     saturated = logit + v[0] > 4.5  # exp(-exp(4.5)) is 8e-40
     return saturated, ~saturated & (logit + v[-1] > -45)  # 1 - exp(-exp(-45)) is 3e-20
 
 
 def _rule(
-    mu: np.ndarray, sigma: float, width: float, kinks: Mapping[float, int] | None = None
-) -> tuple[np.ndarray, np.ndarray]:
-    """Nodes in [0, π] (A,) and weights (M, A) such that ``weights @ f(nodes)`` is ``E f(folded θ)``.
+    mu: Float[np.ndarray, "p"], sigma: float, width: float, kinks: Mapping[float, int] | None = None
+) -> tuple[Float[np.ndarray, "a"], Float[np.ndarray, "p a"]]:
+    """Nodes in [0, π] and weights such that ``weights @ f(nodes)`` is ``E f(folded θ)``.
 
     ``kinks`` maps angles to the number of times that panels halve towards them.
     """
@@ -197,7 +202,7 @@ def _rule(
 
 def _segment(
     start: float, end: float, width: float, depth_at_start: int | None, depth_at_end: int | None
-) -> tuple[np.ndarray, np.ndarray]:
+) -> tuple[Float[np.ndarray, "a"], Float[np.ndarray, "a"]]:
     """Gauss-Legendre panels on [start, end]; near a kink in the square root of the distance to it.
 
     There a threshold's inverse cosine has a square-root singularity, which that substitution removes.
@@ -215,40 +220,46 @@ def _segment(
     return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
 
 
-def _edges(start: float, end: float, width: float) -> np.ndarray:
+def _edges(start: float, end: float, width: float) -> Float[np.ndarray, "edges"]:
     return np.linspace(start, end, max(1, int(np.ceil((end - start) / width))) + 1)
 
 
-def _panels(edges: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _panels(
+    edges: Float[np.ndarray, "edges"],
+) -> tuple[Float[np.ndarray, "a"], Float[np.ndarray, "a"]]:
     x, w = _legendre()
     half = np.diff(edges)[:, None] / 2
     return ((edges[:-1] + edges[1:])[:, None] / 2 + half * x).ravel(), (half * w).ravel()
 
 
 @functools.cache
-def _legendre() -> tuple[np.ndarray, np.ndarray]:
+def _legendre() -> tuple[Float[np.ndarray, "a"], Float[np.ndarray, "a"]]:
     return np.polynomial.legendre.leggauss(NODES)
 
 
-def _folded_density(angle: np.ndarray, mu: np.ndarray, sigma: float) -> np.ndarray:
-    """Density at ``angle`` in [0, π] of ``θ ~ N(μ, σ²)`` folded by the cosine, (M, A)."""
+def _folded_density(
+    angle: Float[np.ndarray, "a"], mu: Float[np.ndarray, "p"], sigma: float
+) -> Float[np.ndarray, "p a"]:
+    """Density at ``angle`` in [0, π] of ``θ ~ N(μ, σ²)`` folded by the cosine."""
     total = np.zeros((mu.size, angle.size))
     for turn in _turns(mu, REACH * sigma):
         for image in (turn + angle, turn - angle):
             total += np.exp(-0.5 * ((image - mu[:, None]) / sigma) ** 2)
-    return total / (sigma * np.sqrt(2 * np.pi))
+    density: np.ndarray = total / (sigma * np.sqrt(2 * np.pi))
+    return density
 
 
-def _turns(mu: np.ndarray, reach: float) -> np.ndarray:
+def _turns(mu: Float[np.ndarray, "p"], reach: float) -> Float[np.ndarray, "turns"]:
     """Multiples of 2π whose images of [-π, π] come within ``reach`` of some mean angle."""
     first = np.floor((float(mu.min()) - reach + np.pi) / (2 * np.pi))
     last = np.ceil((float(mu.max()) + reach - np.pi) / (2 * np.pi))
     return 2 * np.pi * np.arange(first, last + 1)
 
 
-def _fold(angle: np.ndarray) -> np.ndarray:
+def _fold(angle: Float[np.ndarray, "*n"]) -> Float[np.ndarray, "*n"]:
     """The angle in [0, π] with the same cosine."""
-    return np.abs(np.remainder(angle + np.pi, 2 * np.pi) - np.pi)
+    turned: np.ndarray = np.remainder(angle + np.pi, 2 * np.pi) - np.pi
+    return abs(turned)
 
 
 def _blocks(size: int, block: int) -> list[slice]:

@@ -18,7 +18,7 @@ import numpy as np
 from array_api_compat import array_namespace
 from tqdm.auto import tqdm
 
-from gradlab.arrays import Array, divide, finite
+from gradlab.arrays import Array, Bool, Float, divide, finite
 from gradlab.errors import GradlabError
 from gradlab.geometry.similarity import Negatives, PairSimilarity
 from gradlab.losses.base import PairLoss
@@ -30,24 +30,24 @@ PASS = 0.01  # a batch counts for the hardest share if its dissipation reaches t
 
 @dataclasses.dataclass(frozen=True)
 class Estimate:
-    """Arrays (P, Q): an estimate, its standard error, and for conditional means how often the condition held."""
+    """An estimate, its standard error (None if it is exact), and for conditional means how often the condition held."""
 
-    value: np.ndarray
-    standard_error: np.ndarray
-    pass_probability: np.ndarray | None = None
+    value: Float[np.ndarray, "p q"]
+    standard_error: Float[np.ndarray, "p q"] | None = None
+    pass_probability: Float[np.ndarray, "p q"] | None = None
 
 
 @dataclasses.dataclass(frozen=True)
 class Draws:
-    """Standard normal draws of B batches: positives (B,), negatives (B, K) as z, cos σz and sin σz."""
+    """Standard normal draws of b batches: positives, and negatives as z, cos σz and sin σz."""
 
-    positive: Array
-    z: Array
-    cosine: Array
-    sine: Array
+    positive: Float[Array, "b"]
+    z: Float[Array, "b k"]
+    cosine: Float[Array, "b k"]
+    sine: Float[Array, "b k"]
 
     def negatives(self, mu: float, sigma: float) -> Negatives:
-        """Negatives (B, K) at mean angle ``mu``, by the addition theorem."""
+        """Negatives, (b, k), at mean angle ``mu``, by the addition theorem."""
         cosine = np.cos(mu) * self.cosine - np.sin(mu) * self.sine
         xp = array_namespace(self.z)
 
@@ -99,12 +99,18 @@ def median_ratio(loss: PairLoss, setting: Setting, *, batches: int, **sampling: 
 class _Moments:
     """Running count, mean and sum of squared deviations of each cell, merged block by block."""
 
-    count: np.ndarray
-    mean: np.ndarray
-    squares: np.ndarray
+    count: Float[np.ndarray, "p q"]
+    mean: Float[np.ndarray, "p q"]
+    squares: Float[np.ndarray, "p q"]
     binary: bool = True
 
-    def merge(self, column: int, count: np.ndarray, mean: np.ndarray, squares: np.ndarray) -> None:
+    def merge(
+        self,
+        column: int,
+        count: Float[np.ndarray, "p"],
+        mean: Float[np.ndarray, "p"],
+        squares: Float[np.ndarray, "p"],
+    ) -> None:
         total = self.count[:, column] + count
         with np.errstate(invalid="ignore"):  # 0/0: no batch has counted yet
             share = np.where(total > 0, count / total, 0.0)
@@ -115,12 +121,14 @@ class _Moments:
         self.count[:, column] = total
 
     @property
-    def standard_error(self) -> np.ndarray:
+    def standard_error(self) -> Float[np.ndarray, "p q"]:
         with np.errstate(invalid="ignore", divide="ignore"):  # fewer than two batches: NaN
-            return np.sqrt(self.squares / (self.count - 1) / self.count)
+            error: np.ndarray = np.sqrt(self.squares / (self.count - 1) / self.count)
+        return error
 
 
-Samples = tuple[Array, Array | None]  # values (P, B), and which of them count
+# Values, which are the same for all positives where they lack their axis, and which of them count.
+Samples = tuple[Float[Array, "*#n"], Bool[Array, "*#n"] | None]
 Sampler = Callable[[PairLoss, PairSimilarity, Negatives], Samples]
 
 
@@ -169,8 +177,10 @@ def _accumulate(
     return moments
 
 
-def _summarise(values: Array, counts: Array | None) -> tuple[np.ndarray, np.ndarray, np.ndarray, bool]:
-    """Count, mean and squared deviations of each row of (P, B), over the entries that count."""
+def _summarise(
+    values: Float[Array, "p b"], counts: Bool[Array, "p b"] | None
+) -> tuple[Float[np.ndarray, "p"], Float[np.ndarray, "p"], Float[np.ndarray, "p"], bool]:
+    """Count, mean and squared deviations of each row, over the entries that count; and whether all are 0 or 1."""
     xp = array_namespace(values)
     if counts is None:
         mean = xp.mean(values, axis=1)
@@ -204,14 +214,14 @@ def _draw(
 
 
 def _positives(setting: Setting, draws: Draws) -> PairSimilarity:
-    """(P, B)."""
+    """Of the drawn angles, (p, b)."""
     mu: Any = setting.mu_pos[:, None]
     if not isinstance(draws.positive, np.ndarray):
         mu = draws.positive.new_tensor(mu)
     return PairSimilarity.from_angles(mu + setting.sigma_pos * draws.positive)
 
 
-def _broadcast(values: Array, positive: PairSimilarity) -> Array:
+def _broadcast(values: Float[Array, "..."], positive: PairSimilarity) -> Float[Array, "p b"]:
     return array_namespace(values).broadcast_to(values, positive.chord.shape)
 
 
@@ -219,7 +229,7 @@ def _only_source(sampling: dict[str, Any]) -> dict[str, Any]:
     return {key: sampling[key] for key in ("generator", "device") if key in sampling}
 
 
-def _progress(values: np.ndarray, sampling: dict[str, Any]) -> Any:
+def _progress(values: Float[np.ndarray, "q"], sampling: dict[str, Any]) -> Any:
     return tqdm(values, delay=2, disable=progress_off(sampling.get("progress")), unit="column")
 
 
@@ -228,5 +238,5 @@ def progress_off(progress: bool | None) -> bool | None:
     return None if progress is None else not progress
 
 
-def _to_numpy(values: Array) -> np.ndarray:
+def _to_numpy(values: Float[Array, "*n"]) -> Float[np.ndarray, "*n"]:
     return values if isinstance(values, np.ndarray) else values.cpu().numpy()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gradlab.arrays import span
+from gradlab.arrays import Float, span
 from gradlab.errors import GradlabError
 from gradlab.files import atomic_path, read_arrays, versions
 from gradlab.losses.base import Loss
@@ -31,22 +31,22 @@ class SimulationResult:
         loss: the loss, with its hyper-parameters.
         quantity: ``"gradient_dissipation"``, ``"hardest_share"`` or ``"ratio"``.
         engine: ``"exact"`` or ``"monte_carlo"``.
-        mu_pos: (P,) mean angles to the positive, radians.
-        mu_neg: (Q,) mean angles to the negatives, radians.
-        value: (P, Q); NaN where the quantity does not exist.
-        standard_error: (P, Q), or None from the exact engine.
-        pass_probability: (P, Q) for the hardest share, how often GD >= 0.01; else None.
+        mu_pos: mean angles to the positive, radians.
+        mu_neg: mean angles to the negatives, radians.
+        value: the quantity; NaN where the quantity does not exist.
+        standard_error: of the value, or None from the exact engine.
+        pass_probability: for the hardest share, how often GD >= 0.01; else None.
         settings: spreads, number of negatives, and for sampling batches, seed and device.
     """
 
     loss: Loss
     quantity: str
     engine: str
-    mu_pos: np.ndarray
-    mu_neg: np.ndarray
-    value: np.ndarray
-    standard_error: np.ndarray | None
-    pass_probability: np.ndarray | None
+    mu_pos: Float[np.ndarray, "p"]
+    mu_neg: Float[np.ndarray, "q"]
+    value: Float[np.ndarray, "p q"]
+    standard_error: Float[np.ndarray, "p q"] | None
+    pass_probability: Float[np.ndarray, "p q"] | None
     settings: Mapping[str, Any]
 
     def __repr__(self) -> str:
@@ -59,7 +59,7 @@ class SimulationResult:
             f"  value   {span(self.value)}"
         )
 
-    def columns(self) -> dict[str, np.ndarray]:
+    def columns(self) -> dict[str, Float[np.ndarray, "cells"]]:
         """The tidy table as columns: one row a cell, angles in radians."""
         shape = self.value.shape
         table = {

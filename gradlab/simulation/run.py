@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from gradlab.arrays import Float
 from gradlab.errors import GradlabError, nearest
 from gradlab.geometry.similarity import Negatives, PairSimilarity
 from gradlab.losses.base import Loss, PairLoss
@@ -117,7 +118,7 @@ def simulate(
         mu_pos=setting.mu_pos,
         mu_neg=setting.mu_neg,
         value=estimate.value,
-        standard_error=None if engine == "exact" else estimate.standard_error,
+        standard_error=estimate.standard_error,
         pass_probability=estimate.pass_probability,
         settings=settings,
     )
@@ -142,21 +143,20 @@ def _pair_loss(loss: Loss) -> PairLoss:
 
 
 def _exact(loss: Loss, quantity: str, setting: Setting, gate: ExactGate | None) -> monte_carlo.Estimate:
-    nothing = np.empty(0)
     if quantity == "ratio":
-        return monte_carlo.Estimate(_ratio_at_mean(_pair_loss(loss), setting), nothing)
+        return monte_carlo.Estimate(_ratio_at_mean(_pair_loss(loss), setting))
     assert gate is not None
     dissipation = exact.dissipation(gate, setting)
     if quantity == "gradient_dissipation":
-        return monte_carlo.Estimate(dissipation, nothing)
+        return monte_carlo.Estimate(dissipation)
     # A one-hot weight has share 1; a hard gate passes exactly as often as it is open, a constant always or never.
     is_constant = isinstance(gate, ConstantGate)
     passes = (dissipation >= monte_carlo.PASS).astype(float) if is_constant else dissipation
-    return monte_carlo.Estimate(np.where(passes > 0, 1.0, np.nan), nothing, passes)
+    return monte_carlo.Estimate(np.where(passes > 0, 1.0, np.nan), pass_probability=passes)
 
 
-def _ratio_at_mean(loss: PairLoss, setting: Setting) -> np.ndarray:
-    """The ratio at ``θ = μ``, (P, Q), every negative at the same angle."""
+def _ratio_at_mean(loss: PairLoss, setting: Setting) -> Float[np.ndarray, "p q"]:
+    """The ratio at ``θ = μ``, every negative at the same angle."""
     angles = np.broadcast_to(setting.mu_neg[:, None], (setting.mu_neg.size, setting.negatives))
     summary = loss.summary(Negatives.from_angles(angles))
     ratio = loss.ratio(PairSimilarity.from_angles(setting.mu_pos[:, None]), summary)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from gradlab.arrays import Float
 from gradlab.errors import GradlabError
 
 POSITIVE_RANGE = (np.pi / 20, np.pi / 2)  # Li et al. 2024, Section 3.1
@@ -20,15 +21,15 @@ class Setting:
     Drawn angles may fall outside [0, π]; the cosine folds them back.
 
     Attributes:
-        mu_pos: (P,) mean angles to the positive.
-        mu_neg: (Q,) mean angles to the negatives.
+        mu_pos: mean angles to the positive.
+        mu_neg: mean angles to the negatives.
         sigma_pos: spread of the positive's angle.
         sigma_neg: spread of the negatives' angles.
         negatives: K, the number of negatives of an anchor.
     """
 
-    mu_pos: np.ndarray
-    mu_neg: np.ndarray
+    mu_pos: Float[np.ndarray, "p"]
+    mu_neg: Float[np.ndarray, "q"]
     sigma_pos: float = 0.05
     sigma_neg: float = 0.10
     negatives: int = 127
@@ -64,7 +65,7 @@ class Setting:
         )
 
 
-def _axis(name: str, values: Any, limits: tuple[float, float], points: int) -> np.ndarray:
+def _axis(name: str, values: Any, limits: tuple[float, float], points: int) -> Float[np.ndarray, "a"]:
     if values is None:
         if not (isinstance(points, (int, np.integer)) and points >= 2):
             raise GradlabError(f"grid must be a whole number of at least 2 points an axis, not {points!r}")

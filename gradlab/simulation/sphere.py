@@ -28,6 +28,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from gradlab.arrays import Float
 from gradlab.errors import GradlabError
 from gradlab.geometry.similarity import PairSimilarity
 from gradlab.geometry.views import unit_rows
@@ -57,10 +58,10 @@ class AngleReport:
 
 
 class SampledViews(NamedTuple):
-    """Two views of whole batches, both (batches, N, D) float64 with unit rows."""
+    """Two views of whole batches, float64 with unit rows."""
 
-    anchors: np.ndarray
-    positives: np.ndarray
+    anchors: Float[np.ndarray, "b n d"]
+    positives: Float[np.ndarray, "b n d"]
 
     def angles(self) -> AngleReport:
         """The realised angles, over all batches."""
@@ -250,7 +251,9 @@ def _cosine_moments(mu: float, sigma: float) -> tuple[float, float, float]:
     return mean, one_minus_mean, shrink * (math.sin(mu) ** 2 + math.cos(2 * mu) * shrink / 2)
 
 
-def _anchors(recipe: _Recipe, batches: int, count: int, dim: int, rng: np.random.Generator) -> np.ndarray:
+def _anchors(
+    recipe: _Recipe, batches: int, count: int, dim: int, rng: np.random.Generator
+) -> Float[np.ndarray, "{batches} {count} {dim}"]:
     """Build the parts in coordinate blocks, then turn them into a random orthonormal basis."""
     rows = np.zeros((batches, count, dim))
     rows[..., 0] = math.sqrt(recipe.common)
@@ -268,20 +271,23 @@ def _anchors(recipe: _Recipe, batches: int, count: int, dim: int, rng: np.random
             rows[..., middle : middle + count] = math.sqrt(recipe.rest) * frame
     basis, upper = np.linalg.qr(rng.standard_normal((dim, dim)))
     basis *= np.sign(np.diagonal(upper))  # uniform over rotations and reflections
-    return unit_rows(rows @ basis)
+    turned: np.ndarray = unit_rows(rows @ basis)
+    return turned
 
 
-def _uniform(shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
-    return unit_rows(rng.standard_normal(shape))
+def _uniform(shape: tuple[int, ...], rng: np.random.Generator) -> Float[np.ndarray, "*n d"]:
+    drawn: np.ndarray = unit_rows(rng.standard_normal(shape))
+    return drawn
 
 
-def _equiangular(count: int, cosine: float) -> np.ndarray:
-    """(N, N): N unit rows, any two with this cosine in [-1/(N - 1), 0]: the root of their Gram matrix."""
+def _equiangular(count: int, cosine: float) -> Float[np.ndarray, "{count} {count}"]:
+    """As many unit rows, any two with this cosine in [-1/(N - 1), 0]: the root of their Gram matrix."""
     smallest = max(1 + cosine * (count - 1), 0.0)
     shrink = 1 - math.sqrt(smallest / (1 - cosine))
     return math.sqrt(1 - cosine) * (np.eye(count) - shrink / count)
 
 
-def _angles(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    cosine = first @ second.T
-    return np.arccos(np.clip(cosine, -1, 1))  # rounding may pass ±1; for a report this is accurate enough
+def _angles(first: Float[np.ndarray, "n d"], second: Float[np.ndarray, "m d"]) -> Float[np.ndarray, "n m"]:
+    # Rounding may pass ±1; for a report this is accurate enough.
+    angle: np.ndarray = np.arccos((first @ second.T).clip(-1, 1))
+    return angle

@@ -25,7 +25,17 @@ TESTS = [
     "tests/test_integrations_findings.py",
 ]
 # What the tests need beside gradlab itself; `datasets` with an upper bound, as newer ones want newer hub clients.
-TOOLS = ["datasets<4", "pytest", "safetensors", "scikit-learn", "pyarrow", "platformdirs", "tensorboard"]
+TOOLS = [
+    "beartype",
+    "datasets<4",
+    "jaxtyping",
+    "platformdirs",
+    "pyarrow",
+    "pytest",
+    "safetensors",
+    "scikit-learn",
+    "tensorboard",
+]
 
 
 def main() -> int:

@@ -1,0 +1,184 @@
+"""The shapes in signatures, checked while the tests run.
+
+`install` lets Python decorate the functions of some rooms as it imports them: those whose signatures carry shapes get
+jaxtyping's check, with beartype, of arguments and results; dataclasses that of their fields. Nothing else is wrapped, nor are
+functions inside of functions, so that the suite pays little.
+
+A function that documents that it refuses wrong input does that itself: there a `GradlabError` takes the place of
+the checker's error.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import inspect
+import re
+import sys
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from types import FunctionType, ModuleType
+from typing import Any, get_args, get_origin
+
+import jaxtyping
+from beartype import BeartypeConf, beartype
+
+from gradlab.errors import GradlabError
+
+ROOMS = ("gradlab.arrays", "gradlab.simulation")
+# numpy's scalars are floats, and so is an int where a float is asked for.
+_typechecker = beartype(conf=BeartypeConf(is_pep484_tower=True))
+
+
+def install() -> None:
+    """Check the shapes of `ROOMS`, which must not be imported yet."""
+    early = [name for name in sys.modules if _in_rooms(name)]
+    assert not early, f"imported before their shapes could be checked: {', '.join(early)}"
+    sys.meta_path.insert(0, _Finder())
+
+
+def carries_shapes(text: str) -> bool:
+    """Whether a signature, or the source of some, names a shape."""
+    return bool(re.search(r"\b(Bool|Float|Int|Shaped)\[", text))
+
+
+def is_checked(function: Any) -> bool:
+    """Whether calls of a function, or of a dataclass, are checked."""
+    made = function.__init__ if inspect.isclass(function) else function
+    made = made.fget if isinstance(made, property) else getattr(made, "func", getattr(made, "__func__", made))
+    return getattr(made, "_shapes_are_checked", False)
+
+
+def _in_rooms(module: str) -> bool:
+    return any(module == room or module.startswith(f"{room}.") for room in ROOMS)
+
+
+class _Finder(MetaPathFinder):
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if not _in_rooms(fullname) and fullname != "gradlab.explorer.tracing":
+            return None
+        spec = PathFinder.find_spec(fullname, path, target)
+        assert spec is not None
+        assert isinstance(spec.loader, SourceFileLoader)
+        spec.loader = _Loader(spec.loader.name, spec.loader.path)
+        return spec
+
+
+class _Loader(SourceFileLoader):
+    def exec_module(self, module: ModuleType) -> None:
+        super().exec_module(module)
+        if _in_rooms(module.__name__):
+            _check_all(module)
+        else:
+            _trace_no_checks(module)
+
+
+def _trace_no_checks(tracing: ModuleType) -> None:
+    """Arrays that record what is done with them show their shapes to the checker without recording that."""
+    recorded = tracing.Array.shape.fget
+
+    def shape(array: Any) -> tuple[Any, ...]:
+        asker = sys._getframe(1).f_globals["__name__"]
+        return array.value.shape if asker.startswith("jaxtyping.") else recorded(array)
+
+    tracing.Array.shape = property(shape)
+
+
+def _check_all(module: ModuleType) -> None:
+    for name, value in list(vars(module).items()):
+        if getattr(value, "__module__", None) != module.__name__:
+            continue
+        if inspect.isclass(value):
+            _check_class(value)
+        else:
+            setattr(module, name, _decorate(value))
+
+
+def _check_class(cls: type) -> None:
+    for name, value in list(vars(cls).items()):
+        if name == "__init__" and dataclasses.is_dataclass(cls):
+            fields = {f.name: _hint_of_field(cls, f.name) for f in dataclasses.fields(cls) if f.init}
+            checked = _checked(value, {name: hint for name, hint in fields.items() if _has_shape(hint)})
+        else:
+            checked = _decorate(value)
+        if checked is not value:
+            setattr(cls, name, checked)
+            if isinstance(checked, functools.cached_property):
+                checked.__set_name__(cls, name)
+
+
+def _decorate(value: Any) -> Any:
+    """A function, or what holds one, with its check; anything else as it is."""
+    if isinstance(value, FunctionType):
+        return _checked(value, _hints(value))
+    if isinstance(value, (classmethod, staticmethod)):
+        return type(value)(_decorate(value.__func__))
+    if isinstance(value, property):
+        return property(_decorate(value.fget), value.fset, value.fdel, value.__doc__)
+    if isinstance(value, functools.cached_property):
+        return functools.cached_property(_decorate(value.func))
+    return value
+
+
+def _checked(function: Any, hints: Mapping[str, Any]) -> Any:
+    if not hints or getattr(function, "__isabstractmethod__", False) or is_checked(function):
+        return function
+    innermost, written = inspect.unwrap(function), function.__annotations__
+    innermost.__annotations__ = dict(hints)
+    try:
+        checked: Callable[..., Any] = jaxtyping.jaxtyped(function, typechecker=_typechecker)
+    finally:
+        innermost.__annotations__ = written
+    if "GradlabError" in (function.__doc__ or ""):
+        checked = _refusing(function, checked)
+    checked.__annotations__ = written
+    checked._shapes_are_checked = True  # type: ignore[attr-defined]  # a mark of this module
+    return checked
+
+
+def _refusing(function: Callable[..., Any], checked: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return checked(*args, **kwargs)
+        except (jaxtyping.TypeCheckError, TypeError) as error:
+            try:
+                function(*args, **kwargs)
+            except GradlabError as refused:
+                raise refused from None
+            raise error
+
+    return call
+
+
+def _hints(function: FunctionType) -> dict[str, Any]:
+    names = vars(sys.modules.get(function.__module__, typing))  # a named tuple has made methods of its own
+    found = {name: _hint(text, names) for name, text in function.__annotations__.items()}
+    return {name: hint for name, hint in found.items() if _has_shape(hint)}
+
+
+def _hint_of_field(cls: type, name: str) -> Any:
+    owner = next(base for base in cls.__mro__ if name in inspect.get_annotations(base))
+    return _hint(owner.__annotations__[name], vars(sys.modules[owner.__module__]))
+
+
+def _hint(text: Any, names: Mapping[str, Any]) -> Any:
+    """What an annotation means; None where it names what only a type checker imports, unless it carries a shape."""
+    if not isinstance(text, str):
+        return text
+    try:
+        return eval(text, dict(names))
+    except NameError:
+        if carries_shapes(text):
+            raise
+        return None
+
+
+def _has_shape(hint: Any) -> bool:
+    if inspect.isclass(hint) and issubclass(hint, jaxtyping.AbstractArray):
+        return True
+    return get_origin(hint) is not Callable and any(map(_has_shape, get_args(hint)))
