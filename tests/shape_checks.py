@@ -27,7 +27,7 @@ from beartype import BeartypeConf, beartype
 
 from gradlab.errors import GradlabError
 
-ROOMS = ("gradlab.arrays", "gradlab.simulation")
+ROOMS = ("gradlab.arrays", "gradlab.losses", "gradlab.simulation")
 # numpy's scalars are floats, and so is an int where a float is asked for.
 _typechecker = beartype(conf=BeartypeConf(is_pep484_tower=True))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 
-from gradlab.arrays import Array
+from gradlab.arrays import Array, Float
 from gradlab.geometry.similarity import PairSimilarity
 from gradlab.losses.registry import register
 from gradlab.losses.softmax_family import SoftmaxLoss
@@ -37,12 +37,12 @@ class ArcCon(SoftmaxLoss):
     }
     table_order = 2
 
-    def positive_logit(self, positive: PairSimilarity) -> Array:
+    def positive_logit(self, positive: PairSimilarity) -> Float[Array, "*n"]:
         """``cos(θ + u)/τ``, by the addition theorem: no inverse cosine near 0 or π."""
         u = self.margin
         return (positive.cosine * math.cos(u) - positive.sine * math.sin(u)) / self.temperature
 
-    def ratio(self, positive: PairSimilarity, summary: Array) -> Array:
+    def ratio(self, positive: PairSimilarity, summary: Float[Array, "*#n"]) -> Float[Array, "*#n"]:
         """``sin(θ + u)/sin θ``: below 1 for θ > (π - u)/2, negative for θ > π - u, infinite at θ = 0."""
         u = self.margin
         return math.cos(u) + math.sin(u) * positive.cosine / positive.sine

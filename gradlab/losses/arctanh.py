@@ -6,7 +6,7 @@ import dataclasses
 
 from array_api_compat import array_namespace
 
-from gradlab.arrays import Array
+from gradlab.arrays import Array, Float
 from gradlab.geometry.similarity import PairSimilarity
 from gradlab.losses.registry import register
 from gradlab.losses.softmax_family import LinkLoss
@@ -46,21 +46,21 @@ class Arctanh(LinkLoss):
     exact_in_full = exact_in
     table_order = 29
 
-    def link(self, cosine: Array) -> Array:
+    def link(self, cosine: Float[Array, "*n"]) -> Float[Array, "*n"]:
         """``log(1 + s) - log(1 - s)``, of the nearest cosine within (-1, 1)."""
         xp = array_namespace(cosine)
         inside, edge = self._inside(cosine)
         s = xp.where(inside, cosine, xp.sign(cosine) * edge)
         return xp.log1p(s) - xp.log1p(-s)
 
-    def slope(self, cosine: Array) -> Array:
+    def slope(self, cosine: Float[Array, "*n"]) -> Float[Array, "*n"]:
         """``2/(1 - s²)``; 0 where the cosine is rounded to ±1."""
         xp = array_namespace(cosine)
         inside, _ = self._inside(cosine)
         s = xp.where(inside, cosine, xp.zeros_like(cosine))
         return xp.where(inside, 2 / ((1 - s) * (1 + s)), xp.zeros_like(cosine))
 
-    def positive_logit(self, positive: PairSimilarity) -> Array:
+    def positive_logit(self, positive: PairSimilarity) -> Float[Array, "*n"]:
         """``2 log(|h + h'|/|h - h'|)``; infinite where the pair coincides, and the least number there is where it is opposite."""
         xp = array_namespace(positive.chord)
         one = xp.ones_like(positive.chord)
@@ -71,7 +71,7 @@ class Arctanh(LinkLoss):
         opposite = self.link(-one)
         return xp.where(apart, xp.where(near, logit, opposite), xp.inf * one)
 
-    def positive_slope(self, positive: PairSimilarity) -> Array:
+    def positive_slope(self, positive: PairSimilarity) -> Float[Array, "*n"]:
         """``2/sin²θ``; 0 where the pair coincides or is opposite."""
         xp = array_namespace(positive.chord)
         sine = positive.sine
@@ -80,7 +80,7 @@ class Arctanh(LinkLoss):
         return xp.where(usable, 2 / safe / safe, xp.zeros_like(sine))
 
     @staticmethod
-    def _inside(cosine: Array) -> tuple[Array, float]:
+    def _inside(cosine: Float[Array, "*n"]) -> tuple[Array, float]:
         """Which cosines are strictly between -1 and 1, and the largest such number."""
         xp = array_namespace(cosine)
         return abs(cosine) < 1, 1 - float(xp.finfo(cosine.dtype).eps) / 2

@@ -6,7 +6,7 @@ import dataclasses
 
 from array_api_compat import array_namespace
 
-from gradlab.arrays import Array
+from gradlab.arrays import Array, Float
 from gradlab.geometry.views import Views
 from gradlab.losses.base import BatchLoss
 from gradlab.losses.gates import ConstantGate
@@ -52,7 +52,7 @@ class BarlowTwins(BatchLoss):
         """The loss does not change when the views are exchanged."""
         return "mirror"
 
-    def value(self, views: Views) -> Array:
+    def value(self, views: Views) -> Float[Array, ""]:
         """The loss of the batch, a scalar."""
         xp = array_namespace(views.anchors)
         correlation = views.anchors.T @ views.positives / views.anchors.shape[0]
@@ -60,22 +60,22 @@ class BarlowTwins(BatchLoss):
         squares = (target - correlation) ** 2
         return xp.sum(xp.where(target == 1, squares, self.nu * squares))
 
-    def dissipation(self, views: Views) -> Array:
+    def dissipation(self, views: Views) -> Float[Array, "n"]:
         """1."""
         return array_namespace(views.anchors).ones_like(views.positive.chord)
 
-    def negative_weight(self, views: Views) -> Array:
+    def negative_weight(self, views: Views) -> Float[Array, "n k"]:
         """``2ν Q'_ij/N²``."""
         return (2 * self.nu / views.anchors.shape[0] ** 2) * views.positive_view.finite_cosine
 
-    def positive_weight(self, views: Views, total: Array) -> Array:
+    def positive_weight(self, views: Views, total: Float[Array, "n"]) -> Float[Array, "n *d"]:
         """``Σ_j W_ij R_i = 2A/N``, a diagonal, the same for every anchor."""
         anchors, positives = views.anchors, views.positives
         xp = array_namespace(anchors)
         pull = (2 / anchors.shape[0]) * (1 - (1 - self.nu) * xp.mean(anchors * positives, axis=0))
         return xp.broadcast_to(pull, (total.shape[0], anchors.shape[1]))
 
-    def extra_terms(self, views: Views) -> dict[str, Array]:
+    def extra_terms(self, views: Views) -> dict[str, Float[Array, "n d"]]:
         """What the dot product of an anchor with itself adds."""
         return {"radial": (2 * self.nu / views.anchors.shape[0] ** 2) * views.anchors}
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from array_api_compat import array_namespace
 
-from gradlab.arrays import Array
+from gradlab.arrays import Array, Bool, Float
 from gradlab.errors import GradlabError
 from gradlab.geometry.candidates import blocks_of, hardened
 from gradlab.geometry.similarity import Negatives, PairSimilarity
@@ -95,7 +95,7 @@ class Loss(Settings, abc.ABC):
         return cls(**hyperparameters)
 
     @abc.abstractmethod
-    def value_of(self, views: Views) -> Array:
+    def value_of(self, views: Views) -> Float[Array, "*n"]:
         """The loss on two views: one value an anchor, (N,), or a scalar for a loss of the whole batch."""
 
     @abc.abstractmethod
@@ -137,21 +137,21 @@ class Loss(Settings, abc.ABC):
 
     def __call__(
         self,
-        anchors: Array,
-        positives: Array,
-        extra_negatives: Array | None = None,
+        anchors: Float[Array, "n d"],
+        positives: Float[Array, "n d"],
+        extra_negatives: Float[Array, "m d"] | None = None,
         reduction: str = "mean",
         *,
         normalize: bool = False,
         in_batch_negatives: bool = True,
         **context: Any,
-    ) -> Array:
+    ) -> Float[Array, "*n"]:
         """The loss as a trainable scalar.
 
         Args:
-            anchors: (N, D) unit rows, numpy or torch.
-            positives: (N, D) unit rows, row i the other view of sentence i.
-            extra_negatives: (M, D) unit rows, negatives of every anchor, or None.
+            anchors: unit rows, numpy or torch.
+            positives: unit rows, row i the other view of sentence i.
+            extra_negatives: unit rows, negatives of every anchor, or None.
             reduction: ``"mean"``, ``"sum"`` (the paradigm's ``Σ_i L_i``) or ``"none"`` (one value an anchor).
                 A loss of the whole batch has one published value, which both ``"mean"`` and ``"sum"`` give.
             normalize: divide rows by their norms first, instead of asking for unit rows.
@@ -179,8 +179,8 @@ def check_reduction(reduction: str) -> None:
         raise GradlabError(f"reduction must be 'mean', 'sum' or 'none', not {reduction!r}")
 
 
-def reduce(value: Array, reduction: str, name: str) -> Array:
-    """Reduce values (N,) by ``"mean"``, ``"sum"`` or ``"none"``; a scalar stays what it is."""
+def reduce(value: Float[Array, "*n"], reduction: str, name: str) -> Float[Array, "..."]:
+    """Reduce values, one an anchor, by ``"mean"``, ``"sum"`` or ``"none"``; a scalar stays what it is."""
     check_reduction(reduction)
     if value.ndim == 0:
         if reduction == "none":
@@ -221,27 +221,27 @@ class PairLoss(Loss):
         """All that dissipation and ratio need of the negatives: an array or `PairSimilarity` (...,)."""
 
     @abc.abstractmethod
-    def dissipation(self, positive: PairSimilarity, summary: Any) -> Array:
-        """Gradient dissipation, (...,)."""
+    def dissipation(self, positive: PairSimilarity, summary: Any) -> Float[Array, "*n"]:
+        """Gradient dissipation."""
 
     @abc.abstractmethod
-    def ratio(self, positive: PairSimilarity, summary: Any) -> Array:
-        """Ratio, (...,)."""
+    def ratio(self, positive: PairSimilarity, summary: Any) -> Float[Array, "*#n"]:
+        """Ratio."""
 
     @abc.abstractmethod
-    def weight(self, negatives: Negatives) -> Array:
-        """Weight, (..., K)."""
+    def weight(self, negatives: Negatives) -> Float[Array, "*n k"]:
+        """Weight."""
 
-    def scaled_weight(self, negatives: Negatives) -> tuple[Array, float]:
-        """The weight as an array (..., K) and a number to multiply it by, where that spares a copy."""
+    def scaled_weight(self, negatives: Negatives) -> tuple[Float[Array, "*n k"], float]:
+        """The weight as an array and a number to multiply it by, where that spares a copy."""
         return self.weight(negatives), 1.0
 
     @abc.abstractmethod
-    def value(self, positive: PairSimilarity, negatives: Negatives) -> Array:
-        """The loss of each anchor, (...,)."""
+    def value(self, positive: PairSimilarity, negatives: Negatives) -> Float[Array, "*n"]:
+        """The loss of each anchor."""
 
     def components(self, positive: PairSimilarity, negatives: Negatives) -> Components:
-        """Gradient dissipation (...,), weight (..., K) and ratio (...,) from similarities."""
+        """Gradient dissipation, weight and ratio from similarities."""
         summary = self.summary(negatives)
         weight = self.weight(negatives)
         ratio = self.ratio(positive, summary)
@@ -251,7 +251,7 @@ class PairLoss(Loss):
             array_namespace(weight).sum(weight, axis=-1) * ratio,
         )
 
-    def value_of(self, views: Views) -> Array:
+    def value_of(self, views: Views) -> Float[Array, "*n"]:
         """The loss of each anchor, (N,); 0 for one that a mask leaves no negative, unless it `pulls_alone`."""
         given = views.with_fixed_positives() if self.negatives_are_fixed else views
         positive = views.positive  # first: autograd adds the gradients up in this order, to the last bit
@@ -288,14 +288,14 @@ class PairLoss(Loss):
             given_pull=None if found.given_pull is None else _where_not(alone, found.given_pull),
         )
 
-    def _negatives(self, views: Views) -> tuple[Negatives, Array | None]:
+    def _negatives(self, views: Views) -> tuple[Negatives, Bool[Array, "n"] | None]:
         """The negatives of each anchor, and which anchors have none, (N,), or None where that cannot be or does not matter.
 
         Those get a negative at a right angle, so that everything stays finite; what comes of it is to be dropped.
         """
         negatives = views.negatives
         if views.candidates.hardness:
-            negatives = hardened(negatives, views, self.temperature)  # type: ignore[attr-defined]
+            negatives = hardened(negatives, views, self.temperature)  # type: ignore[attr-defined]  # losses that take hardness have one
         if not views.candidates.rules or self.pulls_alone:
             return negatives, None
         xp, cosine = array_namespace(negatives.cosine), negatives.cosine
@@ -306,13 +306,13 @@ class PairLoss(Loss):
         return Negatives(filled, negatives.measure), alone
 
 
-def _where_not(condition: Array, values: Array) -> Array:
+def _where_not(condition: Bool[Array, "*#n"], values: Float[Array, "*n"]) -> Float[Array, "*n"]:
     xp = array_namespace(values)
     return xp.where(condition, xp.zeros_like(values), values)
 
 
-def _masked(views: Views) -> dict[str, Array]:
-    """What rules leave out: the share of the pairs, and of the anchors that have no negative left, each ()."""
+def _masked(views: Views) -> dict[str, Float[Array, ""]]:
+    """What rules leave out: the share of the pairs, and of the anchors that have no negative left."""
     xp = array_namespace(views.anchors)
     usual = views.with_candidates(rules=()).negatives.cosine
     before, after = (~xp.isinf(cosine) for cosine in (usual, views.negatives.cosine))
@@ -339,23 +339,23 @@ class BatchLoss(Loss):
     """
 
     @abc.abstractmethod
-    def value(self, views: Views) -> Array:
+    def value(self, views: Views) -> Float[Array, "*n"]:
         """The loss: a scalar, or one value an anchor, (N,), where the published loss is one of each anchor."""
 
     @abc.abstractmethod
-    def dissipation(self, views: Views) -> Array:
-        """Gradient dissipation, (N,)."""
+    def dissipation(self, views: Views) -> Float[Array, "n"]:
+        """Gradient dissipation."""
 
     @abc.abstractmethod
-    def negative_weight(self, views: Views) -> Array:
-        """Weight, (N, N), zero at j = i."""
+    def negative_weight(self, views: Views) -> Float[Array, "n k"]:
+        """Weight, (n, n), zero at j = i."""
 
     @abc.abstractmethod
-    def positive_weight(self, views: Views, total: Array) -> Array:
-        """``Σ_j W_ij R_ij``, (N,), or (N, D) where the ratio is a diagonal matrix; ``total`` is ``Σ_j W_ij``, (N,)."""
+    def positive_weight(self, views: Views, total: Float[Array, "n"]) -> Float[Array, "n *d"]:
+        """``Σ_j W_ij R_ij``, (n,), or (n, d) where the ratio is a diagonal matrix; ``total`` is ``Σ_j W_ij``."""
 
-    def extra_terms(self, views: Views) -> Mapping[str, Array]:
-        """Named parts of the exact gradient that the paper's form leaves out, each (N, D)."""
+    def extra_terms(self, views: Views) -> Mapping[str, Float[Array, "n d"]]:
+        """Named parts of the exact gradient that the paper's form leaves out."""
         return {}
 
     def components(self, views: Views) -> Components:
@@ -369,7 +369,7 @@ class BatchLoss(Loss):
             extra_terms=self.extra_terms(views),
         )
 
-    def value_of(self, views: Views) -> Array:
+    def value_of(self, views: Views) -> Float[Array, "*n"]:
         """The checked `value`, of the batch and the extra negatives."""
         value = self.value(self._whole(views))
         return value if value.ndim == 0 else value[: views.anchors.shape[0]]

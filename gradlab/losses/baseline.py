@@ -6,7 +6,7 @@ import dataclasses
 
 from array_api_compat import array_namespace
 
-from gradlab.arrays import Array
+from gradlab.arrays import Array, Float
 from gradlab.geometry.similarity import Negatives, PairSimilarity
 from gradlab.losses.gates import HardGate
 from gradlab.losses.mpt import MPT
@@ -54,15 +54,15 @@ class Baseline(SurrogateLoss):
         """The hardest negative."""
         return negatives.hardest
 
-    def dissipation(self, positive: PairSimilarity, summary: PairSimilarity) -> Array:
+    def dissipation(self, positive: PairSimilarity, summary: PairSimilarity) -> Float[Array, "*n"]:
         """MPT's gate."""
         return MPT(self.margin).dissipation(positive, summary)
 
-    def weight(self, negatives: Negatives) -> Array:
+    def weight(self, negatives: Negatives) -> Float[Array, "*n k"]:
         """``softmax_j(S_ij/τ)``."""
         return negatives.softmax(self.temperature)
 
-    def ratio(self, positive: PairSimilarity, summary: PairSimilarity) -> Array:
+    def ratio(self, positive: PairSimilarity, summary: PairSimilarity) -> Float[Array, "*#n"]:
         """``r``."""
         return array_namespace(positive.chord).full_like(positive.chord, self.static_ratio)
 

@@ -7,10 +7,10 @@ import dataclasses
 import numpy as np
 from array_api_compat import array_namespace
 
-from gradlab.arrays import Array, detach
+from gradlab.arrays import Array, Float, detach
 from gradlab.geometry.similarity import PairSimilarity
 from gradlab.losses.base import Preset
-from gradlab.losses.gates import SoftGate
+from gradlab.losses.gates import Angles, SoftGate
 from gradlab.losses.registry import register
 from gradlab.losses.softmax_family import LinkLoss, LogitOfAngle
 from gradlab.settings import setting
@@ -51,27 +51,28 @@ class Circle(LinkLoss):
     }
     table_order = 26
 
-    def link(self, cosine: Array) -> Array:
+    def link(self, cosine: Float[Array, "*n"]) -> Float[Array, "*n"]:
         """``γ α_n (s - m)``, α_n held fixed."""
         return detach(self.slope(cosine)) * (cosine - self.margin)
 
-    def slope(self, cosine: Array) -> Array:
+    def slope(self, cosine: Float[Array, "*n"]) -> Float[Array, "*n"]:
         """``γ α_n``."""
         return self.scale * _positive_part(cosine + self.margin)
 
-    def positive_logit(self, positive: PairSimilarity) -> Array:
+    def positive_logit(self, positive: PairSimilarity) -> Float[Array, "*n"]:
         """``γ α_p (p - 1 + m)``, α_p held fixed."""
         return detach(self.positive_slope(positive)) * (self.margin - positive.one_minus_cosine)
 
-    def positive_slope(self, positive: PairSimilarity) -> Array:
+    def positive_slope(self, positive: PairSimilarity) -> Float[Array, "*n"]:
         """``γ α_p``."""
         return self.scale * _positive_part(positive.one_minus_cosine + self.margin)
 
     def exact_gate(self) -> SoftGate:
         """Soft, between the two parabolas."""
 
-        def positive_logit(angle: np.ndarray) -> np.ndarray:
-            return self.positive_logit(PairSimilarity.from_angles(angle))
+        def positive_logit(angle: Angles) -> Angles:
+            logit: Angles = self.positive_logit(PairSimilarity.from_angles(angle))
+            return logit
 
         angles = np.linspace(0, np.pi, 1801)
         own, other = positive_logit(angles), LogitOfAngle(self)(angles)
@@ -88,6 +89,6 @@ class Circle(LinkLoss):
         )
 
 
-def _positive_part(x: Array) -> Array:
+def _positive_part(x: Float[Array, "*n"]) -> Float[Array, "*n"]:
     xp = array_namespace(x)
     return xp.where(x > 0, x, xp.zeros_like(x))

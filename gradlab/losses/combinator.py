@@ -18,7 +18,7 @@ import abc
 import dataclasses
 from typing import Any, ClassVar
 
-from gradlab.arrays import Array
+from gradlab.arrays import Array, Float
 from gradlab.errors import GradlabError
 from gradlab.geometry.views import Views
 from gradlab.losses.base import Loss, PairLoss
@@ -79,17 +79,17 @@ class Combinator(Loss):
         )
 
     @property
-    def exact_in(self) -> frozenset[str]:  # type: ignore[override]
+    def exact_in(self) -> frozenset[str]:  # type: ignore[override]  # of the class in other losses; here it depends on what is changed
         """Where all of its losses are."""
         return frozenset.intersection(*(base.exact_in for base in self.bases))
 
     @property
-    def exact_in_full(self) -> frozenset[str]:  # type: ignore[override]
+    def exact_in_full(self) -> frozenset[str]:  # type: ignore[override]  # likewise
         """Where all of its losses are."""
         return frozenset.intersection(*(base.exact_in_full for base in self.bases))
 
     @property
-    def surrogate(self) -> bool:  # type: ignore[override]
+    def surrogate(self) -> bool:  # type: ignore[override]  # likewise
         """Whether one of its losses is."""
         return any(base.surrogate for base in self.bases)
 
@@ -112,14 +112,16 @@ class OtherCandidates(Combinator):
     def seen(self, views: Views) -> Views:
         """The views as the loss sees them."""
 
-    def value_of(self, views: Views) -> Array:
+    def value_of(self, views: Views) -> Float[Array, "*n"]:
         """The loss of each anchor, (N,)."""
         return self.loss.value_of(self.seen(views))
 
     def components_of(self, views: Views) -> Components:
         """The components of the anchors."""
-        return self.loss.components_of(self.seen(views))
+        found: Components = self.loss.components_of(self.seen(views))
+        return found
 
     def sides_of(self, views: Views) -> tuple[Components, Components]:
         """The components of the anchors and those of the positives."""
-        return self.loss.sides_of(self.seen(views))
+        anchors, positives = self.loss.sides_of(self.seen(views))
+        return anchors, positives

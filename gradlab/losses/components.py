@@ -8,7 +8,7 @@ from typing import Any
 
 from array_api_compat import array_namespace
 
-from gradlab.arrays import Array, divide, finite, span
+from gradlab.arrays import Array, Float, divide, finite, span
 from gradlab.errors import GradlabError
 from gradlab.geometry.candidates import Block
 from gradlab.geometry.views import Views
@@ -27,38 +27,38 @@ class Components:
     weights are the shares in it, ``R'_j = a_j/GD'_j`` (infinite where nothing pushes).
 
     Attributes:
-        gradient_dissipation: ``GD``, (..., ) or (N,).
-        weight: ``W``, (..., K) or (N, K). On embeddings its columns are the N sentences of the other view, the N
+        gradient_dissipation: ``GD``.
+        weight: ``W``. On embeddings its columns are the N sentences of the other view, the N
             sentences of the own view and the M extra negatives, in this order, as far as the loss has such negatives:
             see `negative_view`, `other_view`, `same_view` and `extra`. Zero at j = i.
-        positive_weight: ``Σ_j W_ij R_ij``, (...,) or (N,); (N, D) where the ratio is a diagonal matrix
+        positive_weight: ``Σ_j W_ij R_ij``; (n, d) where the ratio is a diagonal matrix
             (Barlow Twins), one row holding the diagonal.
         negative_view: ``"other"``, ``"same"`` or ``"both"``: the views that columns stand for.
-        extra_terms: named parts of the exact gradient that the paper's form leaves out, each (N, D);
+        extra_terms: named parts of the exact gradient that the paper's form leaves out;
             empty for every loss whose published form is exact. They are not part of `gradient` unless asked for.
         views: the embeddings, or None where the components came from angles; exchanged on the side of the positives, so
             that ``views.anchors`` are the rows that the gradient belongs to.
         side: ``"anchors"`` or ``"positives"``.
         statistics: what else a loss counts on the batch, by name, such as the pairs that a mask leaves out.
         counterpart: of the anchors' side the positives' where both were asked for, else None.
-        given_pull: ``a``, (N,) or (N, D), where GD times `positive_weight` would lose it (a sentence that is pulled and not
+        given_pull: ``a`` where GD times `positive_weight` would lose it (a sentence that is pulled and not
             pushed has the GD 0), else None; `pull` is what to read.
     """
 
-    gradient_dissipation: Array
-    weight: Array
-    positive_weight: Array
+    gradient_dissipation: Float[Array, "*n"]
+    weight: Float[Array, "*n k"]
+    positive_weight: Float[Array, "*n"] | Float[Array, "n d"]
     negative_view: str = "other"
-    extra_terms: Mapping[str, Array] = dataclasses.field(default_factory=dict)
+    extra_terms: Mapping[str, Float[Array, "n d"]] = dataclasses.field(default_factory=dict)
     views: Views | None = dataclasses.field(default=None, repr=False)
     side: str = "anchors"
     statistics: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     counterpart: Components | None = dataclasses.field(default=None, repr=False)
-    given_pull: Array | None = dataclasses.field(default=None, repr=False)
+    given_pull: Float[Array, "*n"] | Float[Array, "n d"] | None = dataclasses.field(default=None, repr=False)
 
     @property
-    def pull(self) -> Array:
-        """``a_i = GD_i Σ_j W_ij R_ij``, (N,) or (N, D): the coefficient of the attraction to the positive; 0 where it has no limit."""
+    def pull(self) -> Float[Array, "*n"] | Float[Array, "n d"]:
+        """``a_i = GD_i Σ_j W_ij R_ij``: the coefficient of the attraction to the positive; 0 where it has no limit."""
         if self.given_pull is not None:
             return self.given_pull
         weight, dissipation = finite(self.positive_weight), self.gradient_dissipation
@@ -83,27 +83,27 @@ class Components:
         return found
 
     @property
-    def other_view(self) -> Array | None:
-        """The columns of the weight that stand for the other view, (N, N), or None."""
+    def other_view(self) -> Float[Array, "n n"] | None:
+        """The columns of the weight that stand for the other view, or None."""
         return self._part("other")
 
     @property
-    def same_view(self) -> Array | None:
-        """The columns of the weight that stand for the own view, (N, N), or None."""
+    def same_view(self) -> Float[Array, "n n"] | None:
+        """The columns of the weight that stand for the own view, or None."""
         return self._part("same")
 
     @property
-    def extra(self) -> Array | None:
-        """The columns of the weight that stand for the extra negatives, (N, M), or None."""
+    def extra(self) -> Float[Array, "n m"] | None:
+        """The columns of the weight that stand for the extra negatives, or None."""
         return self._part("extra")
 
-    def _part(self, name: str) -> Array | None:
+    def _part(self, name: str) -> Float[Array, "n columns"] | None:
         columns = self.columns.get(name)
         return None if columns is None else self.weight[:, columns]
 
     @property
-    def vectors(self) -> Array:
-        """What the columns of the weight stand for, (K, D)."""
+    def vectors(self) -> Float[Array, "k d"]:
+        """What the columns of the weight stand for."""
         views = self._embeddings
         rows = {"other": views.positives, "same": views.anchors, "extra": views.extra_negatives}
         parts = [rows[name] for name in self.columns]
@@ -124,18 +124,18 @@ class Components:
         return "\n".join(lines)
 
     @property
-    def total_weight(self) -> Array:
-        """``Σ_j W_ij``, (...,)."""
+    def total_weight(self) -> Float[Array, "*n"]:
+        """``Σ_j W_ij``."""
         return array_namespace(self.weight).sum(self.weight, axis=-1)
 
     @property
-    def canonical_dissipation(self) -> Array:
-        """``GD_i Σ_j W_ij``, (...,): the sum of all coefficients of negatives, which is GD in the canonical split."""
+    def canonical_dissipation(self) -> Float[Array, "*n"]:
+        """``GD_i Σ_j W_ij``: the sum of all coefficients of negatives, which is GD in the canonical split."""
         return self.gradient_dissipation * self.total_weight
 
     @property
-    def ratio(self) -> Array:
-        """``R``, (...,); (N, D), the diagonal, where the ratio is a diagonal matrix.
+    def ratio(self) -> Float[Array, "*n"] | Float[Array, "n d"]:
+        """``R``; (n, d), the diagonal, where the ratio is a diagonal matrix.
 
         Infinite or negative where ``Σ_j W_ij`` is zero or negative (Barlow Twins, VICReg).
         """
@@ -145,8 +145,8 @@ class Components:
         )
 
     @property
-    def scalar_ratio(self) -> Array:
-        """One number an anchor, (...,): the ratio, or for a diagonal matrix ``h_i'ᵀ R h_i'``.
+    def scalar_ratio(self) -> Float[Array, "*n"]:
+        """One number an anchor: the ratio, or for a diagonal matrix ``h_i'ᵀ R h_i'``.
 
         The latter is the length of the pull on the positive along the positive itself.
         """
@@ -157,8 +157,8 @@ class Components:
         return array_namespace(ratio).sum(ratio * positives * positives, axis=-1)
 
     @property
-    def hardest_share(self) -> Array:
-        """``max_j |W_ij| / Σ_j |W_ij|``, (...,): the share of the hardest negative in the weight; NaN where there is none.
+    def hardest_share(self) -> Float[Array, "*n"]:
+        """``max_j |W_ij| / Σ_j |W_ij|``: the share of the hardest negative in the weight; NaN where there is none.
 
         Sizes, as the weights of Barlow Twins and VICReg have signs.
         """
@@ -166,8 +166,8 @@ class Components:
         size = xp.abs(self.weight)
         return divide(xp.max(size, axis=-1), xp.sum(size, axis=-1))
 
-    def gradient(self, *, tangent: bool = True, exact: bool = False) -> Array:
-        """The gradient with respect to the rows of their side that these components make, (N, D).
+    def gradient(self, *, tangent: bool = True, exact: bool = False) -> Float[Array, "n d"]:
+        """The gradient with respect to the rows of their side that these components make.
 
         An infinite or undefined pull, as of some losses between vectors that coincide or are opposite, has no
         direction in the tangent space and counts as 0, autograd's subgradient. (ArcCon's has a radial part even there, which
@@ -198,29 +198,29 @@ class Components:
 
 
 def canonical(
-    coefficients: Mapping[str, Array | None],
-    pull: Array,
+    coefficients: Mapping[str, Float[Array, "n _"] | None],
+    pull: Float[Array, "n"] | Float[Array, "n d"],
     views: Views,
     *,
     side: str = "anchors",
-    extra_terms: Mapping[str, Array] | None = None,
+    extra_terms: Mapping[str, Float[Array, "n d"]] | None = None,
     statistics: Mapping[str, Any] | None = None,
 ) -> Components:
     """Components from the coefficients of a gradient: GD is their sum, the weights are the shares in it.
 
     Args:
-        coefficients: of the other view (``"other"``, (N, N)), the own view (``"same"``, (N, N)) and the extra negatives
-            (``"extra"``, (N, M)), zero at j = i; None, or missing, where there are none.
-        pull: ``a``, (N,) or (N, D).
+        coefficients: of the other view (``"other"``, (n, n)), the own view (``"same"``, (n, n)) and the extra negatives
+            (``"extra"``, (n, m)), zero at j = i; None, or missing, where there are none.
+        pull: ``a``.
         views: the embeddings, those of this side being the anchors.
         side: ``"anchors"`` or ``"positives"``.
-        extra_terms: named further parts of the gradient, (N, D) each.
+        extra_terms: named further parts of the gradient.
         statistics: see `Components`.
     """
     xp = array_namespace(views.anchors)
     n, extra = views.anchors.shape[0], views.extra_negatives
     same = coefficients.get("same")
-    blocks: list[Array | None] = [coefficients.get("other")] if views.in_batch_negatives else []
+    blocks: list[Float[Array, "n _"] | None] = [coefficients.get("other")] if views.in_batch_negatives else []
     negative_view = "other"
     if same is not None:
         only = not blocks or blocks[0] is None
@@ -279,7 +279,7 @@ def from_pools(rows: Components, blocks: Sequence[Block], views: Views) -> tuple
     A pair of the own view stands in two rows, and counts in both. A pair itself among the negatives weakens its pull.
 
     Args:
-        rows: what a row declares; its weight (N, K) has the columns of ``blocks``.
+        rows: what a row declares; its weight has the columns of ``blocks``.
         blocks: what the columns stand for.
         views: the embeddings.
     """
@@ -337,11 +337,11 @@ def weighted_sum(parts: Sequence[tuple[float, Components]], views: Views, side: 
     return canonical(coefficients, pull, views, side=side, extra_terms=terms, statistics=statistics)
 
 
-def _sum(first: Array | None, second: Array | None) -> Any:
+def _sum(first: Float[Array, "*n"] | None, second: Float[Array, "*n"] | None) -> Any:
     return second if first is None else first if second is None else first + second
 
 
-def project(gradient: Array, anchors: Array) -> Array:
-    """Project row i of ``gradient`` (N, D) on the tangent space of the sphere at row i of ``anchors`` (N, D)."""
+def project(gradient: Float[Array, "n d"], anchors: Float[Array, "n d"]) -> Float[Array, "n d"]:
+    """Project row i of ``gradient`` on the tangent space of the sphere at row i of ``anchors``."""
     xp = array_namespace(gradient)
     return gradient - xp.sum(gradient * anchors, axis=-1, keepdims=True) * anchors

@@ -6,7 +6,7 @@ import dataclasses
 
 from array_api_compat import array_namespace
 
-from gradlab.arrays import Array, log_sigmoid, logsumexp, sigmoid, softmax
+from gradlab.arrays import Array, Float, log_sigmoid, logsumexp, sigmoid, softmax
 from gradlab.geometry.views import Views
 from gradlab.losses.base import BatchLoss
 from gradlab.losses.registry import register
@@ -43,24 +43,24 @@ class CoSENT(BatchLoss):
     }
     table_order = 28
 
-    def value(self, views: Views) -> Array:
+    def value(self, views: Views) -> Float[Array, ""]:
         """``log(1 + e^u)``, a scalar."""
         return -log_sigmoid(-self._gap(views))
 
-    def dissipation(self, views: Views) -> Array:
+    def dissipation(self, views: Views) -> Float[Array, "n"]:
         """``σ(u)``, the same for every anchor."""
         xp = array_namespace(views.anchors)
         return sigmoid(self._gap(views)) + xp.zeros_like(views.positive.chord)
 
-    def negative_weight(self, views: Views) -> Array:
+    def negative_weight(self, views: Views) -> Float[Array, "n k"]:
         """The share of each pair in the softmax over all, over τ."""
         return views.other_view.softmax_of_all(self.temperature) / self.temperature
 
-    def positive_weight(self, views: Views, total: Array) -> Array:
+    def positive_weight(self, views: Views, total: Float[Array, "n"]) -> Float[Array, "n *d"]:
         """``softmax_i(-p_i/τ)/τ``."""
         return softmax(-views.positive.cosine / self.temperature) / self.temperature
 
-    def _gap(self, views: Views) -> Array:
+    def _gap(self, views: Views) -> Float[Array, ""]:
         """``u = log Σ_{k≠l} e^{S_kl/τ} + log Σ_i e^{-p_i/τ}``."""
         positives = logsumexp(-views.positive.cosine / self.temperature)
         return views.other_view.log_sum_exp_of_all(self.temperature) + positives

@@ -6,7 +6,7 @@ import dataclasses
 
 from array_api_compat import array_namespace
 
-from gradlab.arrays import Array
+from gradlab.arrays import Array, Float
 from gradlab.geometry.similarity import PairSimilarity
 from gradlab.losses.base import Preset
 from gradlab.losses.registry import register
@@ -46,10 +46,10 @@ class CosFace(SoftmaxLoss):
     }
     table_order = 20
 
-    def positive_logit(self, positive: PairSimilarity) -> Array:
+    def positive_logit(self, positive: PairSimilarity) -> Float[Array, "*n"]:
         """``(cos θ - m)/τ``."""
         return (positive.cosine - self.margin) / self.temperature
 
-    def ratio(self, positive: PairSimilarity, summary: Array) -> Array:
+    def ratio(self, positive: PairSimilarity, summary: Float[Array, "*#n"]) -> Float[Array, "*#n"]:
         """1."""
         return array_namespace(positive.chord).ones_like(positive.chord)

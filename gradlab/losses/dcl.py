@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from array_api_compat import array_namespace
 
-from gradlab.arrays import Array
+from gradlab.arrays import Array, Float
 from gradlab.geometry.similarity import Negatives, PairSimilarity
 from gradlab.losses.base import PairLoss
 from gradlab.losses.gates import ConstantGate
@@ -47,27 +47,27 @@ class DCL(PairLoss):
     }
     table_order = 21
 
-    def summary(self, negatives: Negatives) -> Array:
+    def summary(self, negatives: Negatives) -> Float[Array, "*n"]:
         """``LSE_i = log Σ_k exp(S_ik/τ)``."""
         return negatives.log_sum_exp(self.temperature)
 
-    def value(self, positive: PairSimilarity, negatives: Negatives) -> Array:
+    def value(self, positive: PairSimilarity, negatives: Negatives) -> Float[Array, "*n"]:
         """``LSE_i - p_i/τ``."""
         return self.summary(negatives) - positive.cosine / self.temperature
 
-    def dissipation(self, positive: PairSimilarity, summary: Array) -> Array:
+    def dissipation(self, positive: PairSimilarity, summary: Float[Array, "*#n"]) -> Float[Array, "*n"]:
         """1."""
         return array_namespace(summary).ones_like(positive.chord + summary)
 
-    def weight(self, negatives: Negatives) -> Array:
+    def weight(self, negatives: Negatives) -> Float[Array, "*n k"]:
         """``softmax_j(S_ij/τ)/τ`` over the negatives."""
         return negatives.softmax(self.temperature) * (1 / self.temperature)
 
-    def scaled_weight(self, negatives: Negatives) -> tuple[Array, float]:
+    def scaled_weight(self, negatives: Negatives) -> tuple[Float[Array, "*n k"], float]:
         """The softmax and 1/τ."""
         return negatives.softmax(self.temperature), 1 / self.temperature
 
-    def ratio(self, positive: PairSimilarity, summary: Array) -> Array:
+    def ratio(self, positive: PairSimilarity, summary: Float[Array, "*#n"]) -> Float[Array, "*#n"]:
         """1."""
         return array_namespace(positive.chord).ones_like(positive.chord)
 

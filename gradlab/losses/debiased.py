@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from gradlab.arrays import Array
+from gradlab.arrays import Array, Float
 from gradlab.geometry.similarity import Negatives
 from gradlab.losses.registry import register
 from gradlab.losses.reweighted_family import ReweightedLoss
@@ -42,10 +42,10 @@ class Debiased(ReweightedLoss):
     }
     table_order = 25
 
-    def log_mass(self, negatives: Negatives) -> Array:
+    def log_mass(self, negatives: Negatives) -> Float[Array, "*n"]:
         """``LSE_i``."""
         return negatives.log_sum_exp(self.temperature)
 
-    def weight(self, negatives: Negatives) -> Array:
+    def weight(self, negatives: Negatives) -> Float[Array, "*n k"]:
         """``softmax_j(S_ij/τ)/τ`` over the negatives."""
         return negatives.softmax(self.temperature) / self.temperature

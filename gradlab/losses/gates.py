@@ -7,7 +7,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-Angles = np.ndarray
+from gradlab.arrays import Float
+
+Angles = Float[np.ndarray, "*n"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,8 +80,9 @@ class CosineLogit:
     temperature: float
 
     def __call__(self, angle: Angles) -> Angles:
-        """The logit, any shape."""
-        return np.cos(angle) / self.temperature
+        """The logit."""
+        logit: np.ndarray = np.cos(angle) / self.temperature
+        return logit
 
 
 def angular_scale(logit: Callable[[Angles], Angles]) -> float:

@@ -6,7 +6,7 @@ import dataclasses
 
 from array_api_compat import array_namespace
 
-from gradlab.arrays import Array
+from gradlab.arrays import Array, Float
 from gradlab.geometry.similarity import Negatives
 from gradlab.losses.base import Preset
 from gradlab.losses.registry import register
@@ -46,7 +46,7 @@ class HCL(ReweightedLoss):
     presets = {"released": Preset({"prior": 0.1}, "the authors' code: β = 1, τ = 0.5, τ⁺ = 0.1")}
     table_order = 24
 
-    def log_mass(self, negatives: Negatives) -> Array:
+    def log_mass(self, negatives: Negatives) -> Float[Array, "*n"]:
         """``log(K Σ_k e^{(1+β)S_ik/τ}/Σ_k e^{βS_ik/τ})``."""
         xp = array_namespace(negatives.cosine)
         hard = negatives.log_sum_exp(self.temperature / (1 + self.beta))
@@ -54,7 +54,7 @@ class HCL(ReweightedLoss):
         count = xp.sum(xp.astype(~xp.isinf(negatives.cosine), hard.dtype), axis=-1)
         return hard - even + xp.log(count)
 
-    def weight(self, negatives: Negatives) -> Array:
+    def weight(self, negatives: Negatives) -> Float[Array, "*n k"]:
         """``((1+β) softmax_j((1+β)S_ij/τ) - β softmax_j(βS_ij/τ))/τ``: sums to 1/τ, negative for easy negatives."""
         hard = negatives.softmax(self.temperature / (1 + self.beta))
         even = negatives.softmax(self.temperature / self.beta)

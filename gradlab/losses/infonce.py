@@ -6,7 +6,7 @@ import dataclasses
 
 from array_api_compat import array_namespace
 
-from gradlab.arrays import Array
+from gradlab.arrays import Array, Float
 from gradlab.geometry.similarity import PairSimilarity
 from gradlab.losses.registry import register
 from gradlab.losses.softmax_family import SoftmaxLoss
@@ -35,10 +35,10 @@ class InfoNCE(SoftmaxLoss):
     }
     table_order = 1
 
-    def positive_logit(self, positive: PairSimilarity) -> Array:
+    def positive_logit(self, positive: PairSimilarity) -> Float[Array, "*n"]:
         """``cos θ/τ``."""
         return positive.cosine / self.temperature
 
-    def ratio(self, positive: PairSimilarity, summary: Array) -> Array:
+    def ratio(self, positive: PairSimilarity, summary: Float[Array, "*#n"]) -> Float[Array, "*#n"]:
         """1."""
         return array_namespace(positive.chord).ones_like(positive.chord)

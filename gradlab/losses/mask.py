@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from array_api_compat import array_namespace
 
-from gradlab.arrays import Array
+from gradlab.arrays import Array, Bool, Float
 from gradlab.errors import GradlabError
 from gradlab.geometry.candidates import Block, Rule, blocks_of
 from gradlab.geometry.views import Views
@@ -92,8 +92,8 @@ class NearDuplicates:
     above: float
     must_leave_negatives = False
 
-    def left_out(self, block: Block, cosine: Array, views: Views) -> Array:
-        """(N, size)."""
+    def left_out(self, block: Block, cosine: Float[Array, "n k"], views: Views) -> Bool[Array, "n k"]:
+        """Those pairs."""
         return cosine > self.above
 
 
@@ -105,8 +105,8 @@ class Guide:
     relative: bool
     must_leave_negatives = False
 
-    def left_out(self, block: Block, cosine: Array, views: Views) -> Array:
-        """(N, size)."""
+    def left_out(self, block: Block, cosine: Float[Array, "n k"], views: Views) -> Bool[Array, "n k"]:
+        """Those pairs."""
         assert views.guide is not None
         guide = dataclasses.replace(
             views.guide, candidates=views.candidates, in_batch_negatives=views.in_batch_negatives
@@ -126,8 +126,8 @@ class Given:
 
     must_leave_negatives = True
 
-    def left_out(self, block: Block, cosine: Array, views: Views) -> Array | None:
-        """(N, size); a mask without columns for the extra negatives keeps them."""
+    def left_out(self, block: Block, cosine: Float[Array, "n k"], views: Views) -> Bool[Array, "n k"] | None:
+        """Those pairs; a mask without columns for the extra negatives keeps them."""
         assert views.mask is not None
         n = views.anchors.shape[0]
         if not block.name.endswith("extra"):
@@ -142,8 +142,8 @@ class Pairs:
     file: str
     must_leave_negatives = False
 
-    def left_out(self, block: Block, cosine: Array, views: Views) -> Array | None:
-        """(N, N)."""
+    def left_out(self, block: Block, cosine: Float[Array, "n k"], views: Views) -> Bool[Array, "n k"] | None:
+        """Those pairs."""
         if block.name.endswith("extra"):
             return None
         assert views.sentences is not None

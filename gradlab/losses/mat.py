@@ -7,9 +7,9 @@ import math
 
 import numpy as np
 
-from gradlab.arrays import Array
+from gradlab.arrays import Array, Float
 from gradlab.geometry.similarity import PairSimilarity
-from gradlab.losses.gates import HardGate
+from gradlab.losses.gates import Angles, HardGate
 from gradlab.losses.registry import register
 from gradlab.losses.surrogate_family import LI_2024
 from gradlab.losses.triplet_family import TripletLoss
@@ -39,18 +39,18 @@ class MAT(TripletLoss):
         """``m``, in radians."""
         return self.margin
 
-    def distance(self, similarity: PairSimilarity) -> Array:
+    def distance(self, similarity: PairSimilarity) -> Float[Array, "*n"]:
         """``θ`` in radians."""
         return similarity.angle
 
-    def slope(self, similarity: PairSimilarity) -> Array:
+    def slope(self, similarity: PairSimilarity) -> Float[Array, "*n"]:
         """``1/sin θ``."""
         return 1 / similarity.sine
 
     def exact_gate(self) -> HardGate:
         """Open while the nearest angle is below ``θ + m``; always open once that reaches π."""
 
-        def threshold(angle: np.ndarray) -> np.ndarray:
+        def threshold(angle: Angles) -> Angles:
             reach = angle + self.margin
             return np.where(reach >= np.pi, -np.inf, np.where(reach < 0, np.inf, np.cos(reach)))
 

@@ -6,9 +6,9 @@ import dataclasses
 
 import numpy as np
 
-from gradlab.arrays import Array
+from gradlab.arrays import Array, Float
 from gradlab.geometry.similarity import PairSimilarity
-from gradlab.losses.gates import HardGate
+from gradlab.losses.gates import Angles, HardGate
 from gradlab.losses.mpt import MPT
 from gradlab.losses.registry import register
 from gradlab.losses.triplet_family import TripletLoss
@@ -38,11 +38,11 @@ class MET(TripletLoss):
         """``m``."""
         return self.margin
 
-    def distance(self, similarity: PairSimilarity) -> Array:
+    def distance(self, similarity: PairSimilarity) -> Float[Array, "*n"]:
         """``|h - h'|``."""
         return similarity.chord
 
-    def slope(self, similarity: PairSimilarity) -> Array:
+    def slope(self, similarity: PairSimilarity) -> Float[Array, "*n"]:
         """``1/|h - h'|``."""
         return 1 / similarity.chord
 
@@ -51,7 +51,7 @@ class MET(TripletLoss):
         halves = (1 - self.margin / 2, -self.margin / 2)  # sin(θ/2) where the chord reaches 2, and 0
         kinks = tuple(float(2 * np.arcsin(half)) for half in halves if 0 <= half <= 1)
 
-        def threshold(angle: np.ndarray) -> np.ndarray:
+        def threshold(angle: Angles) -> Angles:
             chord = 2 * np.sin(angle / 2) + self.margin
             # A chord below 0 is passed by no negative (a cosine above 1), one beyond 2 by all.
             return np.where(chord < 0, np.inf, 1 - chord**2 / 2)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 
-from gradlab.arrays import Array
+from gradlab.arrays import Array, Float
 from gradlab.geometry.views import Views
 from gradlab.losses.base import Preset
 from gradlab.losses.registry import register
@@ -49,27 +49,27 @@ class MHE(UniformityLoss):
     presets = {"as_published": Preset({"temperature": 1.0}, "results of Li et al. (2024)")}
     table_order = 7
 
-    def uniformity(self, views: Views) -> Array:
+    def uniformity(self, views: Views) -> Float[Array, ""]:
         """Log of the mean energy of all pairs."""
         return log_mean_energy(views, self.temperature)
 
-    def uniformity_weight(self, views: Views) -> Array:
+    def uniformity_weight(self, views: Views) -> Float[Array, "n k"]:
         """``e^{Q_ij/τ} / (τ Σ_{k<l} e^{Q_kl/τ})``."""
         return energy_weight(views, self.temperature)
 
 
-def log_mean_energy(views: Views, temperature: float) -> Array:
-    """``log(2/(N(N-1)) Σ_{k<l} e^{-|h_k - h_l|²/(2τ)})`` over the anchors, a scalar."""
+def log_mean_energy(views: Views, temperature: float) -> Float[Array, ""]:
+    """``log(2/(N(N-1)) Σ_{k<l} e^{-|h_k - h_l|²/(2τ)})`` over the anchors."""
     n = views.anchors.shape[0]
     total = views.same_view.log_sum_exp_of_all(temperature)
     return total - 1 / temperature - math.log(n * (n - 1))
 
 
-def energy_weight(views: Views, temperature: float) -> Array:
-    """The derivative of `log_mean_energy` with respect to ``h_i·h_j``, (N, N); zero at j = i."""
+def energy_weight(views: Views, temperature: float) -> Float[Array, "n k"]:
+    """The derivative of `log_mean_energy` with respect to ``h_i·h_j``; zero at j = i."""
     return views.same_view.softmax_of_all(temperature) * (2 / temperature)
 
 
-def total_energy_weight(views: Views, temperature: float) -> Array:
-    """``Σ_j`` of the `energy_weight`, (N,), without gradient."""
+def total_energy_weight(views: Views, temperature: float) -> Float[Array, "n"]:
+    """``Σ_j`` of the `energy_weight`, without gradient."""
     return views.same_view.shares_of_all(temperature) * (2 / temperature)

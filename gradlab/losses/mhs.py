@@ -7,7 +7,7 @@ import math
 
 from array_api_compat import array_namespace
 
-from gradlab.arrays import Array, one_hot, reciprocal
+from gradlab.arrays import Array, Float, one_hot, reciprocal
 from gradlab.geometry.similarity import Negatives, PairSimilarity
 from gradlab.geometry.views import Views
 from gradlab.losses.base import Preset
@@ -64,16 +64,16 @@ class MHS(UniformityLoss):
     table_order = 8
 
     @property
-    def negative_view(self) -> str:  # type: ignore[override]
+    def negative_view(self) -> str:  # type: ignore[override]  # of the class in other losses; here a setting decides
         """Where the neighbours are."""
         return self.neighbour_view
 
-    def uniformity(self, views: Views) -> Array:
+    def uniformity(self, views: Views) -> Float[Array, ""]:
         """Minus the sum of the distances to the nearest neighbours."""
         distance = floored_distance(self._neighbours(views).hardest, self.squared_distance_floor)
         return -array_namespace(distance).sum(distance)
 
-    def uniformity_weight(self, views: Views) -> Array:
+    def uniformity_weight(self, views: Views) -> Float[Array, "n k"]:
         """``1{j = q*}/|h_i - h_j|``."""
         return separation_weight(self._neighbours(views), self.squared_distance_floor)
 
@@ -85,14 +85,14 @@ class MHS(UniformityLoss):
         )
 
 
-def floored_distance(neighbour: PairSimilarity, floor: float) -> Array:
-    """``max(|h_i - h_q|², floor)^½``, (N,), without gradient where the floor holds."""
+def floored_distance(neighbour: PairSimilarity, floor: float) -> Float[Array, "n"]:
+    """``max(|h_i - h_q|², floor)^½``, without gradient where the floor holds."""
     least, chord = math.sqrt(floor), neighbour.chord
     xp = array_namespace(chord)
     return xp.where(chord > least, chord, xp.full_like(chord, least))
 
 
-def separation_weight(neighbours: Negatives, floor: float) -> Array:
-    """``1/|h_i - h_j|`` at the nearest neighbour, 0 elsewhere and where the floor holds, (N, N)."""
+def separation_weight(neighbours: Negatives, floor: float) -> Float[Array, "n k"]:
+    """``1/|h_i - h_j|`` at the nearest neighbour, 0 elsewhere and where the floor holds."""
     slope = reciprocal(neighbours.hardest.chord, above=math.sqrt(floor))
     return one_hot(neighbours.hardest_index, neighbours.cosine.shape[-1], slope)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from gradlab.arrays import Array
+from gradlab.arrays import Array, Float
 from gradlab.geometry.views import Views
 from gradlab.losses.modified_family import ModifiedSurrogate, published_presets
 from gradlab.losses.registry import register
@@ -42,6 +42,6 @@ class ModifiedBarlowTwins(ModifiedSurrogate):
     )
     table_order = 13
 
-    def negative_weight(self, views: Views) -> Array:
+    def negative_weight(self, views: Views) -> Float[Array, "n k"]:
         """``e^{Q'_ij/τ}/Σ_{k≠l} e^{Q'_kl/τ}``."""
         return views.positive_view.softmax_of_all(self.temperature)

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from gradlab.arrays import Array, as_float
+from gradlab.arrays import Array, Float, as_float
 from gradlab.geometry.similarity import PairSimilarity
 from gradlab.geometry.views import Views
 from gradlab.losses.base import BatchLoss, Preset
@@ -43,7 +43,7 @@ class ModifiedLoss(BatchLoss):
 
     negative_view = "same"
 
-    def dissipation(self, views: Views) -> Array:
+    def dissipation(self, views: Views) -> Float[Array, "n"]:
         """``d_i``, (N,)."""
         if self.gate == "one_view":
             nearest = views.same_view_fixed.hardest.one_minus_cosine
@@ -59,7 +59,7 @@ class ModifiedLoss(BatchLoss):
         """Anchors to positives, (N,), with the gradient to the positives that the options ask for."""
         return (views if self.effective_ratio == "2r" else views.with_fixed_positives()).positive
 
-    def positive_weight(self, views: Views, total: Array) -> Array:
+    def positive_weight(self, views: Views, total: Float[Array, "n"]) -> Float[Array, "n *d"]:
         """``r Σ_j W_ij``."""
         return self.static_ratio * total
 
@@ -78,7 +78,7 @@ class ModifiedSurrogate(ModifiedLoss):
 
     surrogate = True
 
-    def value(self, views: Views) -> Array:
+    def value(self, views: Views) -> Float[Array, "n"]:
         """The loss of each anchor, (N,)."""
         total, pushed = views.weighted_cosines(self.negative_weight, views.same_view_fixed)
         return surrogate_value(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from gradlab.arrays import Array
+from gradlab.arrays import Array, Float
 from gradlab.geometry.views import Views
 from gradlab.losses.modified_family import ModifiedSurrogate, published_presets
 from gradlab.losses.registry import register
@@ -41,6 +41,6 @@ class ModifiedVICReg(ModifiedSurrogate):
     )
     table_order = 14
 
-    def negative_weight(self, views: Views) -> Array:
+    def negative_weight(self, views: Views) -> Float[Array, "n k"]:
         """``e^{Q_ij/τ}/Σ_{k≠l} e^{Q_kl/τ}``."""
         return views.same_view_fixed.softmax_of_all(self.temperature)

@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 from array_api_compat import array_namespace
 
-from gradlab.arrays import Array
+from gradlab.arrays import Array, Float
 from gradlab.geometry.similarity import PairSimilarity
 from gradlab.losses.gates import HardGate
 from gradlab.losses.registry import register
@@ -45,11 +45,11 @@ class MPT(TripletLoss):
         """``m``."""
         return self.margin
 
-    def distance(self, similarity: PairSimilarity) -> Array:
+    def distance(self, similarity: PairSimilarity) -> Float[Array, "*n"]:
         """``1 - cos θ``: the paper's ``-cos θ`` moved by a constant, to be accurate near θ = 0."""
         return similarity.one_minus_cosine
 
-    def slope(self, similarity: PairSimilarity) -> Array:
+    def slope(self, similarity: PairSimilarity) -> Float[Array, "*n"]:
         """1."""
         return array_namespace(similarity.chord).ones_like(similarity.chord)
 

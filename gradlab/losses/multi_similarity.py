@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 from array_api_compat import array_namespace
 
-from gradlab.arrays import Array, divide, finite, log_sigmoid, sigmoid
+from gradlab.arrays import Array, Float, divide, finite, log_sigmoid, sigmoid
 from gradlab.geometry.similarity import Negatives, PairSimilarity
 from gradlab.losses.base import PairLoss, Preset
 from gradlab.losses.components import Components
@@ -51,26 +51,26 @@ class MultiSimilarity(PairLoss):
     presets = {"paper": Preset({"threshold": 1.0}, "Wang et al. (2019): λ = 1, α = 2, β = 50, with mining")}
     table_order = 27
 
-    def summary(self, negatives: Negatives) -> Array:
+    def summary(self, negatives: Negatives) -> Float[Array, "*n"]:
         """``log Σ_k exp(β S_ik) - βλ``."""
         return negatives.log_sum_exp(1 / self.beta) - self.beta * self.threshold
 
-    def value(self, positive: PairSimilarity, negatives: Negatives) -> Array:
+    def value(self, positive: PairSimilarity, negatives: Negatives) -> Float[Array, "*n"]:
         """``-log σ(α(p - λ))/α - log σ(-summary)/β``."""
         return (
             -log_sigmoid(self.alpha * (positive.cosine - self.threshold)) / self.alpha
             - log_sigmoid(-self.summary(negatives)) / self.beta
         )
 
-    def dissipation(self, positive: PairSimilarity, summary: Array) -> Array:
+    def dissipation(self, positive: PairSimilarity, summary: Float[Array, "*#n"]) -> Float[Array, "*n"]:
         """``σ(summary)``: the gate of the push."""
         return sigmoid(summary) + array_namespace(summary).zeros_like(positive.chord)
 
-    def weight(self, negatives: Negatives) -> Array:
+    def weight(self, negatives: Negatives) -> Float[Array, "*n k"]:
         """``softmax_j(β S_ij)`` over the negatives."""
         return finite(negatives.softmax(1 / self.beta))
 
-    def ratio(self, positive: PairSimilarity, summary: Array) -> Array:
+    def ratio(self, positive: PairSimilarity, summary: Float[Array, "*#n"]) -> Float[Array, "*#n"]:
         """``σ(-α(p - λ))`` over the gate of the push."""
         return divide(sigmoid(-self.alpha * (positive.cosine - self.threshold)), sigmoid(summary))
 

@@ -7,11 +7,11 @@ place of the method of the loss that it comes from.
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from array_api_compat import array_namespace
 
-from gradlab.arrays import Array, divide, finite
+from gradlab.arrays import Array, Float, divide, finite
 from gradlab.errors import GradlabError
 from gradlab.geometry.similarity import Negatives, PairSimilarity
 from gradlab.geometry.views import Views
@@ -20,7 +20,7 @@ from gradlab.losses.gates import ConstantGate, ExactGate
 from gradlab.losses.registry import get_loss
 from gradlab.settings import call_text
 
-Summary = tuple[Any, Any]  # what the gate and what the ratio need of the negatives, each (...,) or None
+Summary = tuple[Any, Any]  # what the gate and what the ratio need of the negatives, or None
 
 
 class Part(str):
@@ -40,7 +40,7 @@ class Part(str):
     role: ClassVar[str]
     source: Loss | float | str
 
-    def __new__(cls, source: Any) -> Part:
+    def __new__(cls, source: Any) -> Self:
         """From any source; from a part of this kind, that part."""
         if type(source) is cls:
             return source
@@ -48,7 +48,7 @@ class Part(str):
         return cls._create(source.source if isinstance(source, Part) else source)
 
     @classmethod
-    def _create(cls, source: Loss | float | str, prefix: str = "") -> Any:
+    def _create(cls, source: Loss | float | str, prefix: str = "") -> Self:
         text = call_text(source) if isinstance(source, Loss) else str(source)
         part = super().__new__(cls, prefix + text)
         part.source = source
@@ -96,20 +96,20 @@ class Gate(Part):
 
     role = "gate"
 
-    def __call__(self, positive: PairSimilarity, summary: Summary) -> Array:
-        """Gradient dissipation, (...,)."""
+    def __call__(self, positive: PairSimilarity, summary: Summary) -> Float[Array, "*n"]:
+        """Gradient dissipation."""
         if isinstance(self.source, PairLoss):
             return self.source.dissipation(positive, summary[0])
         return array_namespace(positive.chord).full_like(positive.chord, self.source)
 
-    def of(self, views: Views) -> Array:
-        """Gradient dissipation, (N,)."""
+    def of(self, views: Views) -> Float[Array, "n"]:
+        """Gradient dissipation."""
         if isinstance(self.source, BatchLoss):
             return self.source.dissipation(views)
         return self(views.positive, (self.summary(views.other_view), None))
 
-    def push_of(self, views: Views) -> Array:
-        """The total push ``GD_i Σ_j |W_ij|`` of the loss that it is from, (N,): the dissipation where weights sum to 1."""
+    def push_of(self, views: Views) -> Float[Array, "n"]:
+        """The total push ``GD_i Σ_j |W_ij|`` of the loss that it is from: the dissipation where weights sum to 1."""
         if isinstance(self.source, Loss):
             return self.of(views) * _total_size(self.source, views)
         return self.of(views)
@@ -133,7 +133,7 @@ class Weight(Part):
     role = "weight"
     factor: float
 
-    def __new__(cls, source: Any, factor: float = 1.0) -> Weight:
+    def __new__(cls, source: Any, factor: float = 1.0) -> Self:
         """From any source; from a weight without another factor, that weight."""
         if type(source) is cls and factor == 1:
             return source
@@ -163,8 +163,8 @@ class Weight(Part):
         """Whether the hardest negative has all of it."""
         return isinstance(self.source, PairLoss) and self.source.one_hot_weight
 
-    def __call__(self, negatives: Negatives) -> Array:
-        """Weight, (..., K); 0 in masked columns."""
+    def __call__(self, negatives: Negatives) -> Float[Array, "*n k"]:
+        """Weight; 0 in masked columns."""
         if isinstance(self.source, PairLoss):
             return self.factor * self.source.weight(negatives)
         cosine = negatives.cosine
@@ -172,16 +172,16 @@ class Weight(Part):
         each = xp.where(xp.isinf(cosine), xp.zeros_like(cosine), xp.ones_like(cosine))
         if self.source == "uniform":
             return self.factor * each / xp.sum(each, axis=-1, keepdims=True)
-        return self.factor * float(self.source) * each  # type: ignore[arg-type]
+        return self.factor * float(self.source) * each  # type: ignore[arg-type]  # no loss here: a number
 
-    def of(self, views: Views) -> Array:
-        """Weight, (N, K)."""
+    def of(self, views: Views) -> Float[Array, "n k"]:
+        """Weight."""
         if isinstance(self.source, BatchLoss):
             return self.factor * self.source.negative_weight(views)
         return self(views.other_view)
 
-    def share_of(self, views: Views) -> Array:
-        """Weight by its total size, ``W_ij / Σ_k |W_ik|``, (N, K); zeros where all weights are."""
+    def share_of(self, views: Views) -> Float[Array, "n k"]:
+        """Weight by its total size, ``W_ij / Σ_k |W_ik|``; zeros where all weights are."""
         weight = self.of(views)
         xp = array_namespace(weight)
         return finite(divide(weight, xp.sum(xp.abs(weight), axis=-1, keepdims=True)))
@@ -192,14 +192,14 @@ class Ratio(Part):
 
     role = "ratio"
 
-    def __call__(self, positive: PairSimilarity, summary: Summary) -> Array:
-        """Ratio, (...,)."""
+    def __call__(self, positive: PairSimilarity, summary: Summary) -> Float[Array, "*#n"]:
+        """Ratio."""
         if isinstance(self.source, PairLoss):
             return self.source.ratio(positive, summary[1])
         return array_namespace(positive.chord).full_like(positive.chord, self.source)
 
-    def of(self, views: Views) -> Array:
-        """Ratio, (N,); (N, D), the diagonal, for Barlow Twins.
+    def of(self, views: Views) -> Float[Array, "n *d"]:
+        """Ratio; (n, d), the diagonal, for Barlow Twins.
 
         Raises:
             GradlabError: an infinite or undefined ratio, as of a loss whose weights sum to 0.
@@ -214,8 +214,8 @@ class Ratio(Part):
         pull = self.source.positive_weight(views, total)
         return pull / (total if pull.ndim == 1 else total[:, None])
 
-    def pull_of(self, views: Views) -> Array:
-        """Pull over push, ``Σ_j W_ij R_i / Σ_j |W_ij|``, (N,) or (N, D): the ratio where weights have one sign."""
+    def pull_of(self, views: Views) -> Float[Array, "n *d"]:
+        """Pull over push, ``Σ_j W_ij R_i / Σ_j |W_ij|``: the ratio where weights have one sign."""
         if not isinstance(self.source, Loss):
             return self.of(views)
         if isinstance(self.source, BatchLoss):
@@ -226,8 +226,8 @@ class Ratio(Part):
         return divide(pull, total if pull.ndim == 1 else total[:, None])
 
 
-def _total_size(loss: Loss, views: Views) -> Array:
-    """``Σ_j |W_ij|``, (N,)."""
+def _total_size(loss: Loss, views: Views) -> Float[Array, "n"]:
+    """``Σ_j |W_ij|``."""
     weight = Weight(loss).of(views)
     xp = array_namespace(weight)
     return xp.sum(xp.abs(weight), axis=-1)

@@ -8,7 +8,7 @@ from typing import Any
 
 from array_api_compat import array_namespace
 
-from gradlab.arrays import Array
+from gradlab.arrays import Array, Float
 from gradlab.errors import GradlabError
 from gradlab.geometry.views import Views, unit_rows
 from gradlab.losses.combinator import Combinator
@@ -57,7 +57,7 @@ class PerPrefix(Combinator):
         weights = _numbers(self.weights, "weights") or [1.0] * len(dims)
         return dict(sorted(zip(dims, weights, strict=True)))
 
-    def value_of(self, views: Views) -> Array:
+    def value_of(self, views: Views) -> Float[Array, "*n"]:
         """The weighted sum, of each anchor, (N,), or a scalar."""
         values = [weight * self.loss.value_of(prefix(views, d)) for d, weight in self.prefixes.items()]
         return sum(values[1:], values[0])
@@ -89,8 +89,8 @@ class PrefixComponents(Components):
     factors: Mapping[int, float] = dataclasses.field(default_factory=dict)
     whole: Any = dataclasses.field(default=None, repr=False)
 
-    def gradient(self, *, tangent: bool = True, exact: bool = False) -> Array:
-        """The gradient of all prefixes with respect to the whole rows, (N, D).
+    def gradient(self, *, tangent: bool = True, exact: bool = False) -> Float[Array, "n d"]:
+        """The gradient of all prefixes with respect to the whole rows.
 
         Normalising makes it tangent; the arguments are those of `Components.gradient`.
         """
@@ -116,7 +116,7 @@ def prefix(views: Views, d: int) -> Views:
             f"a prefix of {d} is longer than the embedding, which has {views.anchors.shape[1]} dimensions"
         )
 
-    def cut(name: str, rows: Array) -> Array:
+    def cut(name: str, rows: Float[Array, "_ d"]) -> Float[Array, "_ prefix"]:
         xp = array_namespace(rows)
         if not bool(xp.all(xp.any(rows[:, :d] != 0, axis=-1))):
             raise GradlabError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from gradlab.arrays import Array
+from gradlab.arrays import Array, Float
 from gradlab.errors import GradlabError, nearest
 from gradlab.geometry.candidates import POOLS
 from gradlab.geometry.views import Views
@@ -91,7 +91,7 @@ class Pool(OtherCandidates):
         """With each pool alone."""
         return [self._with(views, (name,)) for name in self.pools]
 
-    def value_of(self, views: Views) -> Array:
+    def value_of(self, views: Views) -> Float[Array, "*n"]:
         """The loss of each anchor, (N,)."""
         if self.denominators == "joint":
             return super().value_of(views)

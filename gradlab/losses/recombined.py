@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from gradlab.arrays import Array
+from gradlab.arrays import Array, Float
 from gradlab.errors import GradlabError
 from gradlab.geometry.similarity import Negatives, PairSimilarity
 from gradlab.geometry.views import Views
@@ -91,9 +91,9 @@ class Recombined(RecombinedParts, SurrogateLoss):
                 raise GradlabError(f"{part} needs whole views; use gradlab.recombine")
 
     @property
-    def one_hot_weight(self) -> bool:  # type: ignore[override]
+    def one_hot_weight(self) -> bool:  # type: ignore[override]  # of the class in other losses; here it depends on the part
         """The weight's."""
-        return self.weight.is_one_hot
+        return bool(self.weight.is_one_hot)
 
     @property
     def negatives_are_fixed(self) -> bool:
@@ -106,7 +106,7 @@ class Recombined(RecombinedParts, SurrogateLoss):
         shared = self.ratio.source == self.gate.source
         return gate, gate if shared else self.ratio.summary(negatives)
 
-    def dissipation(self, positive: PairSimilarity, summary: Summary) -> Array:
+    def dissipation(self, positive: PairSimilarity, summary: Summary) -> Float[Array, "*n"]:
         """The gate's; weight and ratio are called as they are."""
         return self.gate(positive, summary)
 
@@ -127,9 +127,9 @@ class RecombinedOnViews(RecombinedParts, BatchLoss):
     name = "recombined"
 
     @property
-    def negative_view(self) -> str:  # type: ignore[override]
+    def negative_view(self) -> str:  # type: ignore[override]  # of the class in other losses; here it depends on the part
         """The weight's."""
-        return self.weight.negative_view
+        return str(self.weight.negative_view)
 
     @property
     def moves_positives(self) -> str:
@@ -139,7 +139,7 @@ class RecombinedOnViews(RecombinedParts, BatchLoss):
             return "pull" if both_ways else "nothing"
         return "pull" if both_ways else "all"
 
-    def value(self, views: Views) -> Array:
+    def value(self, views: Views) -> Float[Array, "n"]:
         """The loss of each anchor, (N,)."""
         fixed, both_ways = views.with_fixed_positives(), self.effective_ratio == "2r"
         if self.negative_view == "same":
@@ -152,15 +152,15 @@ class RecombinedOnViews(RecombinedParts, BatchLoss):
         pull = pulled.anchors * pulled.positives if diagonal else pulled.positive.cosine
         return surrogate_value(self.dissipation(views), pushed, positive_weight, pull)
 
-    def dissipation(self, views: Views) -> Array:
+    def dissipation(self, views: Views) -> Float[Array, "n"]:
         """The gate's, as its loss declares it; in the unit gauge its loss's total push."""
         return self.gate.push_of(views) if self.gauge == "unit" else self.gate.of(views)
 
-    def negative_weight(self, views: Views) -> Array:
+    def negative_weight(self, views: Views) -> Float[Array, "n k"]:
         """The weight's, (N, N); in the unit gauge their sizes sum to 1."""
         return self.weight.share_of(views) if self.gauge == "unit" else self.weight.of(views)
 
-    def positive_weight(self, views: Views, total: Array) -> Array:
+    def positive_weight(self, views: Views, total: Float[Array, "n"]) -> Float[Array, "n *d"]:
         """The ratio's times the sum of the weights; in the unit gauge its loss's pull over push."""
         if self.gauge == "unit":
             return self.ratio.pull_of(views)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from array_api_compat import array_namespace
 
-from gradlab.arrays import Array, log_sigmoid, sigmoid
+from gradlab.arrays import Array, Bool, Float, log_sigmoid, sigmoid
 from gradlab.geometry.similarity import Negatives, PairSimilarity
 from gradlab.losses.base import PairLoss
 from gradlab.losses.components import Components
@@ -17,15 +17,15 @@ from gradlab.settings import setting
 
 
 class Mass(NamedTuple):
-    """What these losses take from the negatives of an anchor, (...,) each.
+    """What these losses take from the negatives of an anchor.
 
     Attributes:
         log: ``log M``, of the (reweighted) sum of ``e^{S_ik/τ}``.
         count: K, the number of negatives.
     """
 
-    log: Array
-    count: Array
+    log: Float[Array, "*n"]
+    count: Float[Array, "*n"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,8 +42,8 @@ class ReweightedLoss(PairLoss):
     )
 
     @abc.abstractmethod
-    def log_mass(self, negatives: Negatives) -> Array:
-        """``log M``, (...,)."""
+    def log_mass(self, negatives: Negatives) -> Float[Array, "*n"]:
+        """``log M``."""
 
     def summary(self, negatives: Negatives) -> Any:
         """The mass of the negatives, and their number."""
@@ -52,19 +52,19 @@ class ReweightedLoss(PairLoss):
         counted = xp.astype(~xp.isinf(negatives.cosine), mass.dtype)
         return Mass(mass, xp.sum(counted, axis=-1))
 
-    def value(self, positive: PairSimilarity, negatives: Negatives) -> Array:
+    def value(self, positive: PairSimilarity, negatives: Negatives) -> Float[Array, "*n"]:
         """``log(1 + N_g e^{-p/τ})``."""
         free, clamped, is_free = self._log_ratios(positive, self.summary(negatives))
         return -log_sigmoid(-array_namespace(free).where(is_free, free, clamped))
 
-    def dissipation(self, positive: PairSimilarity, summary: Any) -> Array:
+    def dissipation(self, positive: PairSimilarity, summary: Any) -> Float[Array, "*n"]:
         """``(N_g + c e^{p/τ})/(N_g + e^{p/τ})``, ``c = K τ⁺/(1 - τ⁺)``; 0 where clamped."""
         free, _, is_free = self._log_ratios(positive, summary)
         excess = summary.count * (self.prior / (1 - self.prior))
         xp = array_namespace(free)
         return xp.where(is_free, sigmoid(free) + excess * sigmoid(-free), xp.zeros_like(free))
 
-    def ratio(self, positive: PairSimilarity, summary: Any) -> Array:
+    def ratio(self, positive: PairSimilarity, summary: Any) -> Float[Array, "*#n"]:
         """1; infinite where clamped."""
         _, _, is_free = self._log_ratios(positive, summary)
         xp = array_namespace(summary.log)
@@ -81,8 +81,10 @@ class ReweightedLoss(PairLoss):
         positive_weight = self.ratio(positive, summary) / self.temperature
         return Components(dissipation, weight, positive_weight, given_pull=pull)
 
-    def _log_ratios(self, positive: PairSimilarity, summary: Any) -> tuple[Array, Array, Array]:
-        """``log(N_g e^{-p/τ})`` without and with the clamp, and where the first one counts, (...,) each."""
+    def _log_ratios(
+        self, positive: PairSimilarity, summary: Any
+    ) -> tuple[Float[Array, "*n"], Float[Array, "*n"], Bool[Array, "*n"]]:
+        """``log(N_g e^{-p/τ})`` without and with the clamp, and where the first one counts."""
         xp = array_namespace(summary.log)
         gap = summary.log - positive.cosine / self.temperature
         clamped = xp.log(summary.count) - positive.antichord * positive.antichord / (2 * self.temperature)

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 from array_api_compat import array_namespace
 
-from gradlab.arrays import Array, finite, log_sigmoid, logsumexp, sigmoid, softmax
+from gradlab.arrays import Array, Float, finite, log_sigmoid, logsumexp, sigmoid, softmax
 from gradlab.geometry.similarity import Negatives, PairSimilarity
 from gradlab.losses.base import PairLoss, Preset
 from gradlab.losses.components import Components
@@ -61,27 +61,27 @@ class SigLIP(PairLoss):
         """Temperature and bias, if they are learnable."""
         return ("temperature", "bias") if self.learnable else ()
 
-    def summary(self, negatives: Negatives) -> Array:
-        """``log Σ_k σ(S_ik/τ + b)``, (...,); -inf where there is no negative."""
+    def summary(self, negatives: Negatives) -> Float[Array, "*n"]:
+        """``log Σ_k σ(S_ik/τ + b)``; -inf where there is no negative."""
         return logsumexp(self._log_pushes(negatives))
 
-    def value(self, positive: PairSimilarity, negatives: Negatives) -> Array:
+    def value(self, positive: PairSimilarity, negatives: Negatives) -> Float[Array, "*n"]:
         """``-log σ(p/τ + b) - Σ_k log σ(-S_ik/τ - b)``."""
         pushed = log_sigmoid(-self._logits(negatives.finite_cosine))
         xp = array_namespace(pushed)
         pushed = xp.where(xp.isinf(negatives.cosine), xp.zeros_like(pushed), pushed)
         return -log_sigmoid(self._logits(positive.cosine)) - xp.sum(pushed, axis=-1)
 
-    def dissipation(self, positive: PairSimilarity, summary: Array) -> Array:
+    def dissipation(self, positive: PairSimilarity, summary: Float[Array, "*#n"]) -> Float[Array, "*n"]:
         """``Σ_k σ(S_ik/τ + b)``."""
         xp = array_namespace(summary)
         return xp.exp(summary) + xp.zeros_like(positive.chord)
 
-    def weight(self, negatives: Negatives) -> Array:
+    def weight(self, negatives: Negatives) -> Float[Array, "*n k"]:
         """The share in that sum, over τ."""
         return finite(softmax(self._log_pushes(negatives))) / self.temperature
 
-    def ratio(self, positive: PairSimilarity, summary: Array) -> Array:
+    def ratio(self, positive: PairSimilarity, summary: Float[Array, "*#n"]) -> Float[Array, "*#n"]:
         """``σ(-p/τ - b)/Σ_k σ(S_ik/τ + b)``; infinite where the push is too small to divide by."""
         xp = array_namespace(summary)
         with np.errstate(over="ignore"):
@@ -96,11 +96,11 @@ class SigLIP(PairLoss):
         """One sigmoid a negative."""
         return SumGate(lambda angle: np.exp(log_sigmoid(self._logits(np.cos(angle)))), scale=self.temperature)
 
-    def _logits(self, cosine: Array) -> Array:
+    def _logits(self, cosine: Float[Array, "*n"]) -> Float[Array, "*n"]:
         return cosine / self.temperature + self.bias
 
-    def _log_pushes(self, negatives: Negatives) -> Array:
-        """``log σ(S_ik/τ + b)``, (..., K); -inf in masked columns."""
+    def _log_pushes(self, negatives: Negatives) -> Float[Array, "*n k"]:
+        """``log σ(S_ik/τ + b)``; -inf in masked columns."""
         pushes = log_sigmoid(self._logits(negatives.finite_cosine))
         return array_namespace(pushes).where(
             array_namespace(pushes).isinf(negatives.cosine), negatives.cosine, pushes

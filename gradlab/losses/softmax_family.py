@@ -9,24 +9,24 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from array_api_compat import array_namespace
 
-from gradlab.arrays import Array, log_sigmoid, logsumexp, sigmoid, softmax
+from gradlab.arrays import Array, Float, log_sigmoid, logsumexp, sigmoid, softmax
 from gradlab.geometry.similarity import Negatives, PairSimilarity
 from gradlab.losses.base import PairLoss
 from gradlab.losses.components import Components
-from gradlab.losses.gates import CosineLogit, SoftGate, angular_scale
+from gradlab.losses.gates import Angles, CosineLogit, SoftGate, angular_scale
 from gradlab.settings import setting
 
 
 class LogitSummary(NamedTuple):
-    """What a `LinkLoss` takes from the negatives of an anchor, (...,) each.
+    """What a `LinkLoss` takes from the negatives of an anchor.
 
     Attributes:
         log_sum_exp: ``log Σ_k e^{φ(S_ik)}``.
         mean_slope: ``Σ_j softmax_j(φ(S_ij)) φ'(S_ij)``, the total weight.
     """
 
-    log_sum_exp: Array
-    mean_slope: Array
+    log_sum_exp: Float[Array, "*n"]
+    mean_slope: Float[Array, "*n"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,19 +41,19 @@ class LinkLoss(PairLoss):
     """
 
     @abc.abstractmethod
-    def link(self, cosine: Array) -> Array:
-        """``φ``, of cosines of any shape in [-1, 1]."""
+    def link(self, cosine: Float[Array, "*n"]) -> Float[Array, "*n"]:
+        """``φ``, of cosines in [-1, 1]."""
 
     @abc.abstractmethod
-    def slope(self, cosine: Array) -> Array:
-        """``φ'``, of cosines of any shape in [-1, 1]."""
+    def slope(self, cosine: Float[Array, "*n"]) -> Float[Array, "*n"]:
+        """``φ'``, of cosines in [-1, 1]."""
 
-    def positive_logit(self, positive: PairSimilarity) -> Array:
-        """``φ(p_i)``, (...,)."""
+    def positive_logit(self, positive: PairSimilarity) -> Float[Array, "*n"]:
+        """``φ(p_i)``."""
         return self.link(positive.cosine)
 
-    def positive_slope(self, positive: PairSimilarity) -> Array:
-        """``φ'(p_i)``, (...,)."""
+    def positive_slope(self, positive: PairSimilarity) -> Float[Array, "*n"]:
+        """``φ'(p_i)``."""
         return self.slope(positive.cosine)
 
     def summary(self, negatives: Negatives) -> Any:
@@ -63,23 +63,23 @@ class LinkLoss(PairLoss):
         slopes = self.slope(negatives.finite_cosine)
         return LogitSummary(logsumexp(logits), xp.sum(softmax(logits) * slopes, axis=-1))
 
-    def log_sum_exp(self, summary: Any) -> Array:
+    def log_sum_exp(self, summary: Any) -> Float[Array, "*n"]:
         """The log-sum-exp of the logits, from the `summary`."""
         return summary.log_sum_exp
 
-    def value(self, positive: PairSimilarity, negatives: Negatives) -> Array:
+    def value(self, positive: PairSimilarity, negatives: Negatives) -> Float[Array, "*n"]:
         """``-log σ(A_i - LSE_i)`` with the positive logit ``A_i``."""
         return -log_sigmoid(self.positive_logit(positive) - self.log_sum_exp(self.summary(negatives)))
 
-    def dissipation(self, positive: PairSimilarity, summary: Any) -> Array:
+    def dissipation(self, positive: PairSimilarity, summary: Any) -> Float[Array, "*n"]:
         """``σ(LSE_i - A_i)``: the probability that softmax gives to all negatives together."""
         return sigmoid(self.log_sum_exp(summary) - self.positive_logit(positive))
 
-    def weight(self, negatives: Negatives) -> Array:
+    def weight(self, negatives: Negatives) -> Float[Array, "*n k"]:
         """``softmax_j(φ(S_ij)) φ'(S_ij)`` over the negatives."""
         return softmax(self._logits(negatives)) * self.slope(negatives.finite_cosine)
 
-    def ratio(self, positive: PairSimilarity, summary: Any) -> Array:
+    def ratio(self, positive: PairSimilarity, summary: Any) -> Float[Array, "*#n"]:
         """``φ'(p_i)`` over the total weight; infinite where that is 0."""
         with np.errstate(divide="ignore", invalid="ignore"):
             return self.positive_slope(positive) / summary.mean_slope
@@ -98,8 +98,8 @@ class LinkLoss(PairLoss):
             ends_are_singular=True,
         )
 
-    def _logits(self, negatives: Negatives) -> Array:
-        """``φ`` of the cosines, (..., K), -inf in masked columns."""
+    def _logits(self, negatives: Negatives) -> Float[Array, "*n k"]:
+        """``φ`` of the cosines, -inf in masked columns."""
         cosine = negatives.cosine
         xp = array_namespace(cosine)
         return xp.where(xp.isinf(cosine), cosine, self.link(negatives.finite_cosine))
@@ -115,9 +115,10 @@ class LogitOfAngle:
 
     loss: LinkLoss
 
-    def __call__(self, angle: np.ndarray) -> np.ndarray:
-        """``φ(cos θ)``, any shape."""
-        return self.loss.link(np.cos(angle))
+    def __call__(self, angle: Angles) -> Angles:
+        """``φ(cos θ)``."""
+        logit: Angles = self.loss.link(np.cos(angle))
+        return logit
 
 
 @dataclasses.dataclass(frozen=True)
@@ -128,43 +129,44 @@ class SoftmaxLoss(LinkLoss):
     temperature: float = setting(0.05, "softmax temperature τ", rule="positive")
 
     @abc.abstractmethod
-    def positive_logit(self, positive: PairSimilarity) -> Array:
-        """``A_i``, (...,)."""
+    def positive_logit(self, positive: PairSimilarity) -> Float[Array, "*n"]:
+        """``A_i``."""
 
-    def link(self, cosine: Array) -> Array:
+    def link(self, cosine: Float[Array, "*n"]) -> Float[Array, "*n"]:
         """``s/τ``."""
         return cosine / self.temperature
 
-    def slope(self, cosine: Array) -> Array:
+    def slope(self, cosine: Float[Array, "*n"]) -> Float[Array, "*n"]:
         """``1/τ``."""
         return array_namespace(cosine).full_like(cosine, 1 / self.temperature)
 
-    def summary(self, negatives: Negatives) -> Array:
+    def summary(self, negatives: Negatives) -> Float[Array, "*n"]:
         """``LSE_i = log Σ_k exp(S_ik/τ)``."""
         return negatives.log_sum_exp(self.temperature)
 
-    def log_sum_exp(self, summary: Array) -> Array:
+    def log_sum_exp(self, summary: Float[Array, "*#n"]) -> Float[Array, "*n"]:
         """The summary."""
         return summary
 
-    def weight(self, negatives: Negatives) -> Array:
+    def weight(self, negatives: Negatives) -> Float[Array, "*n k"]:
         """``softmax_j(S_ij/τ)/τ`` over the negatives."""
         share, factor = self.scaled_weight(negatives)
         return share * factor
 
-    def scaled_weight(self, negatives: Negatives) -> tuple[Array, float]:
+    def scaled_weight(self, negatives: Negatives) -> tuple[Float[Array, "*n k"], float]:
         """The softmax and 1/τ."""
         return negatives.softmax(self.temperature), 1 / self.temperature
 
     def components(self, positive: PairSimilarity, negatives: Negatives) -> Components:
-        """Gradient dissipation (...,), weight (..., K) and ratio (...,) from similarities."""
+        """Gradient dissipation, weight and ratio from similarities."""
         return PairLoss.components(self, positive, negatives)
 
     def exact_gate(self) -> SoftGate:
         """Soft, at the positive logit."""
 
-        def positive_logit(angle: np.ndarray) -> np.ndarray:
-            return self.positive_logit(PairSimilarity.from_angles(angle))
+        def positive_logit(angle: Angles) -> Angles:
+            logit: Angles = self.positive_logit(PairSimilarity.from_angles(angle))
+            return logit
 
         at, t = positive_logit(np.linspace(0, np.pi, 181)), self.temperature
         lowest, highest = min(-1 / t, float(at.min())), max(1 / t, float(at.max()))

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from array_api_compat import array_namespace
 
-from gradlab.arrays import Array, detach, finite
+from gradlab.arrays import Array, Float, detach, finite
 from gradlab.geometry.similarity import Negatives, PairSimilarity
 from gradlab.losses.base import PairLoss
 from gradlab.settings import setting
@@ -32,15 +32,20 @@ def effective_ratio_option() -> Any:
     )
 
 
-def surrogate_value(dissipation: Array, pushed: Array, positive_weight: Array, pull: Array) -> Array:
-    """``sg(GD_i) (pushed_i - sg(Σ_j W_ij R_ij) pull_i)``, (...,).
+def surrogate_value(
+    dissipation: Float[Array, "*n"],
+    pushed: Float[Array, "*n"],
+    positive_weight: Float[Array, "*n"] | Float[Array, "n d"],
+    pull: Float[Array, "*n"] | Float[Array, "n d"],
+) -> Float[Array, "*n"]:
+    """``sg(GD_i) (pushed_i - sg(Σ_j W_ij R_ij) pull_i)``.
 
     Args:
-        dissipation: ``GD``, (...,).
-        pushed: ``Σ_j sg(W_ij) cos θ_ij`` over the negatives, (...,).
-        positive_weight: ``Σ_j W_ij R_ij``, (...,), or (N, D) for a diagonal ratio. Where it is infinite or undefined, as
+        dissipation: ``GD``.
+        pushed: ``Σ_j sg(W_ij) cos θ_ij`` over the negatives.
+        positive_weight: ``Σ_j W_ij R_ij``; (n, d) for a diagonal ratio. Where it is infinite or undefined, as
             of some ratios between vectors that coincide or are opposite, it has no direction and counts as 0.
-        pull: cosines to the positives, (...,); with a diagonal ratio the products ``h_ic h_ic'``, (N, D).
+        pull: cosines to the positives; with a diagonal ratio the products ``h_ic h_ic'``, (n, d).
     """
     pulled = finite(detach(positive_weight)) * pull
     pulled = pulled if pulled.ndim == pushed.ndim else array_namespace(pulled).sum(pulled, axis=-1)
@@ -56,7 +61,7 @@ class SurrogateLoss(PairLoss):
 
     surrogate: ClassVar[bool] = True
 
-    def value(self, positive: PairSimilarity, negatives: Negatives) -> Array:
+    def value(self, positive: PairSimilarity, negatives: Negatives) -> Float[Array, "*n"]:
         """Eq. 5."""
         parts = self.components(positive, negatives)
         cosine = negatives.finite_cosine

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from gradlab.arrays import Array
+from gradlab.arrays import Array, Float
 from gradlab.errors import GradlabError
 from gradlab.geometry.views import Views
 from gradlab.losses.base import Loss
@@ -46,7 +46,7 @@ class Symmetric(Combinator):
         """The loss of each direction."""
         return self.loss, self.loss if isinstance(self.reverse, str) else self.reverse
 
-    def value_of(self, views: Views) -> Array:
+    def value_of(self, views: Views) -> Float[Array, "*n"]:
         """The mean of both directions: of each sentence, (N,), or a scalar."""
         first, second = self.terms
         return (first.value_of(views) + second.value_of(_exchanged(views))) / 2

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from array_api_compat import array_namespace
 
-from gradlab.arrays import Array, as_float, finite, one_hot
+from gradlab.arrays import Array, Float, as_float, finite, one_hot
 from gradlab.geometry.similarity import Negatives, PairSimilarity
 from gradlab.losses.base import PairLoss
 from gradlab.losses.components import Components
@@ -31,29 +31,29 @@ class TripletLoss(PairLoss):
         """``m``, in the units of the distance."""
 
     @abc.abstractmethod
-    def distance(self, similarity: PairSimilarity) -> Array:
-        """``d``, (...,)."""
+    def distance(self, similarity: PairSimilarity) -> Float[Array, "*n"]:
+        """``d``."""
 
     @abc.abstractmethod
-    def slope(self, similarity: PairSimilarity) -> Array:
-        """``-∂d/∂cos θ``, (...,)."""
+    def slope(self, similarity: PairSimilarity) -> Float[Array, "*n"]:
+        """``-∂d/∂cos θ``."""
 
     def summary(self, negatives: Negatives) -> PairSimilarity:
         """The hardest negative."""
         return negatives.hardest
 
-    def value(self, positive: PairSimilarity, negatives: Negatives) -> Array:
+    def value(self, positive: PairSimilarity, negatives: Negatives) -> Float[Array, "*n"]:
         """``max(0, d_pos - d_neg + m)``."""
         violation = self.distance(positive) - self.distance(negatives.hardest) + self.margin_value
         xp = array_namespace(violation)
         return xp.where(violation > 0, violation, xp.zeros_like(violation))
 
-    def dissipation(self, positive: PairSimilarity, summary: PairSimilarity) -> Array:
+    def dissipation(self, positive: PairSimilarity, summary: PairSimilarity) -> Float[Array, "*n"]:
         """``1{d_neg - d_pos < m}``; Appendix D of the paper prints MET's sign reversed, Table 1 is right."""
         gap = self.distance(summary) - self.distance(positive)
         return as_float(gap < self.margin_value, gap)
 
-    def weight(self, negatives: Negatives) -> Array:
+    def weight(self, negatives: Negatives) -> Float[Array, "*n k"]:
         """The slope of the distance at the hardest negative, zero elsewhere."""
         slope = finite(self.slope(negatives.hardest))
         return one_hot(negatives.hardest_index, negatives.cosine.shape[-1], slope)
@@ -63,6 +63,6 @@ class TripletLoss(PairLoss):
         pull = self.slope(positive)
         return Components(self.dissipation(positive, self.summary(negatives)), self.weight(negatives), pull)
 
-    def ratio(self, positive: PairSimilarity, summary: PairSimilarity) -> Array:
+    def ratio(self, positive: PairSimilarity, summary: PairSimilarity) -> Float[Array, "*#n"]:
         """Slope at the positive over slope at the hardest negative."""
         return self.slope(positive) / self.slope(summary)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from gradlab.arrays import Array
+from gradlab.arrays import Array, Float
 from gradlab.losses.registry import register
 from gradlab.losses.softmax_family import LinkLoss
 from gradlab.settings import setting
@@ -41,11 +41,11 @@ class TVMF(LinkLoss):
     }
     table_order = 30
 
-    def link(self, cosine: Array) -> Array:
+    def link(self, cosine: Float[Array, "*n"]) -> Float[Array, "*n"]:
         """``((1 + s)/(1 + κ(1 - s)) - 1)/τ``."""
         return ((1 + cosine) / (1 + self.concentration * (1 - cosine)) - 1) / self.temperature
 
-    def slope(self, cosine: Array) -> Array:
+    def slope(self, cosine: Float[Array, "*n"]) -> Float[Array, "*n"]:
         """``(1 + 2κ)/(τ(1 + κ(1 - s))²)``."""
         spread = 1 + self.concentration * (1 - cosine)
         return (1 + 2 * self.concentration) / self.temperature / (spread * spread)

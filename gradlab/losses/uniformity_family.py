@@ -7,7 +7,7 @@ import dataclasses
 
 from array_api_compat import array_namespace
 
-from gradlab.arrays import Array
+from gradlab.arrays import Array, Float
 from gradlab.geometry.views import Views
 from gradlab.losses.base import BatchLoss
 from gradlab.losses.gates import ConstantGate
@@ -21,11 +21,11 @@ class UniformityLoss(BatchLoss):
     nu: float = setting(1.0, "factor ν of the uniformity", rule="positive")
 
     @abc.abstractmethod
-    def uniformity(self, views: Views) -> Array:
+    def uniformity(self, views: Views) -> Float[Array, ""]:
         """``L^u``, a scalar."""
 
     @abc.abstractmethod
-    def uniformity_weight(self, views: Views) -> Array:
+    def uniformity_weight(self, views: Views) -> Float[Array, "n k"]:
         """``∂L^u/∂(h_i·n_j)``, (N, N): the weight for ν = 1, zero at j = i."""
 
     @property
@@ -33,20 +33,20 @@ class UniformityLoss(BatchLoss):
         """By the alignment alone, wherever the neighbours are sought."""
         return "pull"
 
-    def value(self, views: Views) -> Array:
+    def value(self, views: Views) -> Float[Array, ""]:
         """Alignment plus ν times uniformity, a scalar."""
         xp = array_namespace(views.anchors)
         return xp.mean(2 * views.positive.one_minus_cosine) + self.nu * self.uniformity(views)
 
-    def dissipation(self, views: Views) -> Array:
+    def dissipation(self, views: Views) -> Float[Array, "n"]:
         """1 (Li et al. 2024, Table 2, as the rest)."""
         return array_namespace(views.anchors).ones_like(views.positive.chord)
 
-    def negative_weight(self, views: Views) -> Array:
+    def negative_weight(self, views: Views) -> Float[Array, "n k"]:
         """ν times that of the uniformity."""
         return self.nu * self.uniformity_weight(views)
 
-    def positive_weight(self, views: Views, total: Array) -> Array:
+    def positive_weight(self, views: Views, total: Float[Array, "n"]) -> Float[Array, "n *d"]:
         """``Σ_j W_ij R_i = 2/N``."""
         return array_namespace(total).full_like(total, 2 / views.anchors.shape[0])
 

@@ -6,7 +6,7 @@ import dataclasses
 
 from array_api_compat import array_namespace
 
-from gradlab.arrays import Array, detach, reciprocal
+from gradlab.arrays import Array, Float, detach, reciprocal
 from gradlab.errors import GradlabError
 from gradlab.geometry.views import Views
 from gradlab.losses.base import BatchLoss
@@ -90,14 +90,14 @@ class VICReg(BatchLoss):
         """The loss does not change when the views are exchanged."""
         return "mirror"
 
-    def value(self, views: Views) -> Array:
+    def value(self, views: Views) -> Float[Array, ""]:
         """The loss of the batch, a scalar."""
         xp = array_namespace(views.anchors)
         alignment = xp.sum((views.anchors - views.positives) ** 2) / views.anchors.shape[0]
         return alignment + self._regularisation(views.anchors) + self._regularisation(views.positives)
 
-    def _regularisation(self, rows: Array) -> Array:
-        """``ν₁ cov + ν₂ var`` of one view, a scalar."""
+    def _regularisation(self, rows: Float[Array, "n d"]) -> Float[Array, ""]:
+        """``ν₁ cov + ν₂ var`` of one view."""
         xp = array_namespace(rows)
         centred = _centred(rows)
         covariance = _covariance(centred)
@@ -107,20 +107,20 @@ class VICReg(BatchLoss):
         var = xp.mean(xp.where(shortfall > 0, shortfall, xp.zeros_like(shortfall)))
         return self.nu1 * cov + self.nu2 * var
 
-    def dissipation(self, views: Views) -> Array:
+    def dissipation(self, views: Views) -> Float[Array, "n"]:
         """1; with what follows, the paper's form."""
         return array_namespace(views.anchors).ones_like(views.positive.chord)
 
-    def negative_weight(self, views: Views) -> Array:
+    def negative_weight(self, views: Views) -> Float[Array, "n k"]:
         """``4ν₁ Q_ij/(D(N-1)²)``."""
         n = views.anchors.shape[0]
         return (self._covariance_factor(views) / (n - 1)) * views.same_view.finite_cosine
 
-    def positive_weight(self, views: Views, total: Array) -> Array:
+    def positive_weight(self, views: Views, total: Float[Array, "n"]) -> Float[Array, "n *d"]:
         """``Σ_j W_ij R_i = 2/N``."""
         return array_namespace(total).full_like(total, 2 / views.anchors.shape[0])
 
-    def extra_terms(self, views: Views) -> dict[str, Array]:
+    def extra_terms(self, views: Views) -> dict[str, Float[Array, "n d"]]:
         """The terms that the paper's form leaves out."""
         rows = views.anchors
         xp = array_namespace(rows)
@@ -139,24 +139,25 @@ class VICReg(BatchLoss):
     def _covariance_factor(self, views: Views) -> float:
         """``4ν₁/(D(N-1))``."""
         n, d = views.anchors.shape
-        return 4 * self.nu1 / (d * (n - 1))
+        factor: float = 4 * self.nu1 / (d * (n - 1))
+        return factor
 
     def exact_gate(self) -> ConstantGate:
         """No dissipation."""
         return ConstantGate()
 
 
-def _centred(rows: Array) -> Array:
-    """Rows minus their mean, (N, D); exactly zero for equal rows, accurate for nearly equal ones."""
+def _centred(rows: Float[Array, "n d"]) -> Float[Array, "n d"]:
+    """Rows minus their mean; exactly zero for equal rows, accurate for nearly equal ones."""
     shifted = rows - detach(rows[:1, :])
     return shifted - array_namespace(rows).mean(shifted, axis=0, keepdims=True)
 
 
-def _covariance(centred: Array) -> Array:
-    """(D, D), with N - 1."""
+def _covariance(centred: Float[Array, "n d"]) -> Float[Array, "d d"]:
+    """Covariance, with N - 1."""
     return centred.T @ centred / (centred.shape[0] - 1)
 
 
-def _deviation(centred: Array) -> Array:
-    """Standard deviations, (D,), with N - 1; their gradient is 0 where they are."""
+def _deviation(centred: Float[Array, "n d"]) -> Float[Array, "d"]:
+    """Standard deviations, with N - 1; their gradient is 0 where they are."""
     return array_namespace(centred).linalg.vector_norm(centred, axis=0) / (centred.shape[0] - 1) ** 0.5
