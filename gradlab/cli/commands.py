@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+import threading
 
 import click
 
@@ -107,6 +108,9 @@ def run() -> int:
     Raises:
         KeyboardInterrupt: when interrupted.
     """
+    teller = threading.Timer(1, _tell_of_imports)
+    teller.daemon = True
+    teller.start()
     try:
         code = cli(standalone_mode=False)
         return code if isinstance(code, int) else 0
@@ -116,6 +120,17 @@ def run() -> int:
         raise KeyboardInterrupt from error
     except Exception as error:
         return _show(error)
+    finally:
+        teller.cancel()
+
+
+def _tell_of_imports() -> None:
+    """Say on a terminal which of the large libraries is being loaded, if one is: from a cold disk that takes a while."""
+    for name in ("torch", "transformers", "sklearn", "pandas", "matplotlib"):
+        spec = getattr(sys.modules.get(name), "__spec__", None)
+        if getattr(spec, "_initializing", False) and sys.stderr.isatty():
+            print(f"Loading {name} ...", file=sys.stderr, flush=True)
+            return
 
 
 def _show(error: Exception) -> int:

@@ -17,6 +17,7 @@ from gradlab.cli.options import (
     set_option,
 )
 from gradlab.errors import GradlabError
+from gradlab.waiting import waiting
 
 EPILOG = """\b
 Examples:
@@ -109,27 +110,27 @@ def command(
 
     from gradlab.inspection.run import inspect
     from gradlab.inspection.texts import Texts
+    from gradlab.sweep.worker import terminable
 
     reading = {name: options.pop(name) for name in ("column", "positives", "hard_negatives", "encoding")}
-    texts = None
-    if train_file is not None:
-        texts = Texts.read(
-            train_file,
-            reading["column"],
-            reading["positives"],
-            reading["hard_negatives"],
-            reading["encoding"],
-        )
-    elif any(reading[name] for name in ("column", "positives", "hard_negatives")):
+    if train_file is None and any(reading[name] for name in ("column", "positives", "hard_negatives")):
         raise GradlabError(
             "--column, --positives and --hard-negatives name columns of a --train-file; give it too"
         )
-    arrays = None if embeddings is None else _load(embeddings)
-    found = inspect(model, texts, embeddings=arrays, loss=loss, progress=True, **options)
-    for one in found.advice:
-        click.echo(f"{one.title} {one.text}\n")
-    for path in found.write(output, settings):
-        click.echo(f"{'Replaced' if replaced else 'Wrote'} {path}")
+    with terminable():  # so that the embeddings on disk are deleted
+        texts = None
+        if train_file is not None:
+            with waiting(f"Reading {train_file}"):
+                columns = reading["column"], reading["positives"], reading["hard_negatives"]
+                texts = Texts.read(train_file, *columns, reading["encoding"])
+        arrays = None if embeddings is None else _load(embeddings)
+        found = inspect(model, texts, embeddings=arrays, loss=loss, progress=True, **options)
+        for one in found.advice:
+            click.echo(f"{one.title} {one.text}\n")
+        with waiting("Writing"):
+            written = found.write(output, settings)
+        for path in written:
+            click.echo(f"{'Replaced' if replaced else 'Wrote'} {path}")
 
 
 def _load(path: Path) -> Any:

@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import socket
-import sys
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator
@@ -17,10 +16,10 @@ from typing import Any, Protocol
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
-from tqdm import tqdm
 
 from gradlab.errors import GradlabError
 from gradlab.folders import atomic_folder
+from gradlab.waiting import waiting
 
 # The module names that every version of sentence-transformers since 2.0 can load.
 _TRANSFORMER = "sentence_transformers.models.Transformer"
@@ -62,7 +61,14 @@ def load_pretrained(
         GradlabError: see :meth:`gradlab.encoder.model.Encoder.load`.
     """
     _check_place(name)
-    _announce(name)
+    # Loading takes seconds, and minutes from the hub; several processes of a launcher tell it once.
+    with waiting(f"Loading {name}", visible=os.environ.get("LOCAL_RANK", "0") == "0"):
+        return _load(name, pooler, dropout, attention)
+
+
+def _load(
+    name: str, pooler: str | None, dropout: float | None, attention: str | None
+) -> tuple[Any, Any, str, int | None]:
     from transformers import AutoConfig, AutoTokenizer
 
     asked = name
@@ -112,12 +118,6 @@ def quiet() -> Iterator[None]:
         logging.set_verbosity(level)
         if bars:
             logging.enable_progress_bar()
-
-
-def _announce(name: str) -> None:
-    """Loading takes seconds, and minutes from the hub: say so at a terminal, once where several processes load."""
-    if sys.stderr.isatty() and os.environ.get("LOCAL_RANK", "0") == "0":
-        tqdm.write(f"Loading {name} ...", file=sys.stderr)
 
 
 def _check_place(name: str) -> None:

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from gradlab.encoder.files import load_pretrained, save_pretrained
 from gradlab.errors import GradlabError, nearest
+from gradlab.waiting import bar_interval
 
 POOLERS = {
     "cls": "last hidden state of the first token",
@@ -138,7 +139,8 @@ class Encoder(nn.Module):
         if progress:
             from tqdm.auto import tqdm
 
-            starts = tqdm(starts, desc="Encoding", unit="batch", delay=2, leave=False)
+            interval = bar_interval()
+            starts = tqdm(starts, desc="Encoding", unit="batch", delay=2, leave=False, mininterval=interval)
         was_training = self.training
         self.eval()
         try:

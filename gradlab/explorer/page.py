@@ -14,6 +14,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from tqdm.auto import tqdm
+
 from gradlab._version import __version__
 from gradlab.errors import GradlabError
 from gradlab.explorer.compiler import Script, compile_script
@@ -73,7 +75,8 @@ def explore(*losses: str | Loss, progress: bool | None = None) -> Page:
     """
     chosen = {(call_text(loss)): loss for loss in map(get_loss, losses or loss_names())}
     scripts, left_out = {}, {}
-    for name, loss in chosen.items():
+    disable = None if progress is None else not progress
+    for name, loss in tqdm(chosen.items(), delay=2, disable=disable, unit="loss", desc="formulas"):
         try:
             scripts[name] = compile_scene(loss)
         except GradlabError as error:

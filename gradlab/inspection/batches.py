@@ -13,7 +13,10 @@ from gradlab.encoder.model import Encoder
 from gradlab.errors import GradlabError
 from gradlab.geometry.views import Views, check_views
 from gradlab.inspection.texts import Texts
-from gradlab.inspection.vectors import BLOCK, Vectors, of_array
+from gradlab.inspection.vectors import Vectors, of_array
+
+# Texts that are encoded between two signs of progress; sorted by length among themselves.
+CHUNK = 1024
 
 
 class Source(Protocol):
@@ -70,7 +73,7 @@ class ModelSource:
         self.encoder.max_length = self.max_length
         for text in self.texts:
             chunk.append(text)
-            if len(chunk) == BLOCK:
+            if len(chunk) == CHUNK:
                 self._encode(chunk, batch_size, append, advance)
                 chunk = []
         if chunk:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from gradlab.inspection.neighbours import Neighbours, nearest_pairs
 from gradlab.inspection.texts import Texts
 from gradlab.inspection.vectors import Vectors
-from gradlab.inspection.words import WordIndex
+from gradlab.inspection.words import BANDS, WordIndex
 
 KINDS = ("duplicate", "near_duplicate", "neighbour")
 # Share of neighbouring pairs above a cosine that must be near-duplicates by their words before the cosine alone decides.
@@ -133,7 +133,8 @@ def find_candidates(
         return _by_embedding_alone(vectors, cosine, bar)
     with bar("Reading words", texts.count) as advance:
         words = WordIndex.build(texts, texts.__getitem__, advance)
-    close = words.close()
+    with bar("Sorting words", BANDS) as advance:
+        close = words.close(advance)
     with bar("Comparing words", len(close)) as advance:
         overlaps = _overlaps(words, close, advance)
     kept = overlaps >= overlap

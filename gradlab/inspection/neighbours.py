@@ -14,6 +14,8 @@ from gradlab.inspection.vectors import BLOCK, Vectors
 # The index holds the leading principal coordinates in half precision, so that its size does not depend on the encoder.
 DIMENSIONS = 128
 NEIGHBOURS = 8
+# Rows that are indexed or looked up in one call, between two signs of progress.
+PART = 1024
 _SAMPLE = 20_000
 
 
@@ -63,19 +65,23 @@ def nearest_pairs(
     settings: Any = {"expansion_add": 64, "expansion_search": 48, "enable_key_lookups": False}
     index = Index(ndim=axes.shape[1], metric="cos", dtype="f16", **settings)
     for start, block in _blocks(vectors, rows, mean, axes):
-        # One thread: the graph, and with it what is found, is the same each time.
-        index.add(np.arange(start, start + len(block)), block, threads=1)
-        advance(len(block))
+        for part in range(0, len(block), PART):
+            some = block[part : part + PART]
+            # One thread: the graph, and with it what is found, is the same each time.
+            index.add(np.arange(len(some)) + (start + part), some, threads=1)
+            advance(len(some))
     count, nearest = min(NEIGHBOURS + 1, len(rows)), _Nearest(most)
     for start, block in _blocks(vectors, rows, mean, axes):
-        found = index.search(block, count, threads=1)
-        own = np.arange(start, start + len(block))[:, None]
-        keys = np.asarray(found.keys, dtype=np.int64).reshape(len(block), -1)
-        cosines = 1 - np.asarray(found.distances, dtype=np.float32).reshape(len(block), -1)
-        valid = (keys != own) & (keys >= 0) & (keys < len(rows))
-        pairs = np.sort(np.stack([np.broadcast_to(own, keys.shape)[valid], keys[valid]], axis=1), axis=1)
-        nearest.add(pairs[:, 0] * len(rows) + pairs[:, 1], cosines[valid])
-        advance(len(block))
+        for part in range(0, len(block), PART):
+            some = block[part : part + PART]
+            found = index.search(some, count, threads=1)
+            own = (np.arange(len(some)) + (start + part))[:, None]
+            keys = np.asarray(found.keys, dtype=np.int64).reshape(len(some), -1)
+            cosines = 1 - np.asarray(found.distances, dtype=np.float32).reshape(len(some), -1)
+            valid = (keys != own) & (keys >= 0) & (keys < len(rows))
+            pairs = np.sort(np.stack([np.broadcast_to(own, keys.shape)[valid], keys[valid]], axis=1), axis=1)
+            nearest.add(pairs[:, 0] * len(rows) + pairs[:, 1], cosines[valid])
+            advance(len(some))
     pairs = np.stack(np.divmod(nearest.keys(), len(rows)), axis=1)
     cosine, centred = _cosines(vectors, rows[pairs], mean)
     order = np.argsort(-centred, kind="stable")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +22,7 @@ from gradlab.inspection.vectors import Vectors, scratch
 from gradlab.losses.base import Loss
 from gradlab.losses.registry import get_loss
 from gradlab.train.batches import BatchOrder
+from gradlab.waiting import bar_interval
 
 if TYPE_CHECKING:
     from gradlab.encoder.model import Encoder
@@ -252,7 +252,6 @@ def _seeded(seed: int) -> Iterator[None]:
 def _bar(progress: bool, title: str, total: int | None) -> Iterator[Callable[[int], object]]:
     from tqdm.auto import tqdm
 
-    interval = 0.5 if sys.stderr.isatty() else 60  # a log file gets a line a minute
     hidden = not progress or total is None
-    with tqdm(desc=title, total=total, disable=hidden, delay=1, mininterval=interval) as bar:
+    with tqdm(desc=title, total=total, disable=hidden, delay=1, mininterval=bar_interval()) as bar:
         yield bar.update

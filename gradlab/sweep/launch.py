@@ -13,6 +13,7 @@ from typing import Any
 
 from gradlab.errors import GradlabError
 from gradlab.sweep.board import FAILED, FINISHED, Board
+from gradlab.waiting import bar_interval
 
 
 def launch(
@@ -86,8 +87,7 @@ def _environment(place: int, workers: int, threads: int | None) -> dict[str, str
 def _watch(board: Board, processes: list[Any]) -> None:
     from tqdm.auto import tqdm
 
-    interval = 0.5 if sys.stderr.isatty() else 60
-    with tqdm(desc=board.spec.name, unit="run", mininterval=interval) as bar:
+    with tqdm(desc=board.spec.name, unit="run", mininterval=bar_interval()) as bar:
         while True:
             alive = [process for process in processes if process.poll() is None]
             runs = board.runs()

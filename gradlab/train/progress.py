@@ -12,6 +12,8 @@ from typing import Self
 from torch import Tensor
 from tqdm.auto import tqdm
 
+from gradlab.waiting import bar_interval
+
 
 def say(message: str) -> None:
     """Print a line on standard error, above the bar if there is one."""
@@ -24,10 +26,9 @@ class Progress:
     def __init__(self, step: int, steps: int, sentences: int, *, visible: bool = True) -> None:
         """``sentences`` are those of one step, of all processes."""
         self._sentences = sentences
-        # A log file gets a line a minute, a terminal a smooth bar.
-        interval = 0.5 if sys.stderr.isatty() else 60
+        interval, disable = bar_interval(), not visible
         self._bar = tqdm(
-            total=steps, initial=step, unit="step", desc="Training", mininterval=interval, disable=not visible
+            total=steps, initial=step, unit="step", desc="Training", mininterval=interval, disable=disable
         )
         self._losses: list[Tensor] = []
         self._seconds, self._steps = 0.0, 0

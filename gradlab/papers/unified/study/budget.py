@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
+import os
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from gradlab.papers.unified.study.runs import STS, TRANSFER, Task
 from gradlab.papers.unified.study.settings import StudySettings
+from gradlab.waiting import waiting
 
 # Steps of the trial, and those at its beginning that only warm up.
 TRIAL_STEPS, WARM_UP = 8, 3
@@ -116,15 +119,18 @@ def measure(tasks: Sequence[Task]) -> Speed:
         config = replace(task.config, output=folder, max_steps=TRIAL_STEPS, save_every=TRIAL_STEPS)
         Trainer(config)  # sentences are tokenised and libraries imported once, not once a run
         began = time.perf_counter()
-        trainer = Trainer(config, callbacks=[clock])
-        steps = task.config.max_steps or trainer.corpus.order.per_epoch
-        trainer.run()
+        with waiting("Training and measuring"), _quiet():
+            trainer = Trainer(config, callbacks=[clock])
+            steps = task.config.max_steps or trainer.corpus.order.per_epoch
+            trainer.run()
     encoder = Encoder.load(task.config.model, device=find_device(config.device))
     encode = encode_with(encoder, task.settings.precision)
     at = time.perf_counter()
-    dev_cosines(encode, dev)
+    with waiting("Evaluating"), _quiet():
+        dev_cosines(encode, dev)
     sentence = (time.perf_counter() - at) / len(set(dev.sentences))
-    sets = [pairs for name in GROUPS["sts"] for pairs in _present(load_sts, Path(task.sts), name)]
+    with waiting("Reading the STS sets"):
+        sets = [pairs for name in GROUPS["sts"] for pairs in _present(load_sts, Path(task.sts), name)]
     return Speed(
         step=clock.step,
         measure=clock.measurement,
@@ -155,6 +161,13 @@ def budget(tasks: Sequence[Task], jobs: int, device: str, speed: Speed | None) -
         device=device,
         lost=sum(bool(task.lost()) for task in tasks),
     )
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the bars and messages of the trial."""
+    with open(os.devnull, "w", encoding="utf-8") as nowhere, contextlib.redirect_stderr(nowhere):
+        yield
 
 
 def _present(load: Any, sts: Path, name: str) -> list[Any]:

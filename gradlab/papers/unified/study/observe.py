@@ -35,7 +35,7 @@ def encode_with(encoder: Encoder, precision: str) -> Callable[[list[str]], Array
 
     def encode(sentences: list[str]) -> Array:
         with torch.autocast(encoder.device.type, torch.bfloat16, enabled=chosen == "bfloat16"):
-            return encoder.encode(sentences)
+            return encoder.encode(sentences, progress=True)
 
     return encode
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +25,7 @@ from gradlab.sweep.spec import Spec
 from gradlab.sweep.worker import terminable, work
 from gradlab.train.machine import using_threads
 from gradlab.train.progress import say
+from gradlab.waiting import waiting
 
 STUDY, RUNS, BOARD = "study.json", "runs", "study.db"
 HEARTBEAT = 15  # seconds between signs of life of a process
@@ -151,8 +151,11 @@ class Study:
     def budget(self, timed: bool = True) -> Budget:
         """What is still to do; ``timed`` runs a short trial to estimate the time."""
         left = [task for task in self.tasks if task.result() is None]
-        with _quiet(), using_threads(max(1, (os.cpu_count() or 1) // self.jobs)):
-            speed = measure(left) if left and timed else None
+        speed = None
+        if left and timed:
+            say("Taking a few steps here, to estimate the time.")
+            with using_threads(max(1, (os.cpu_count() or 1) // self.jobs)):
+                speed = measure(left)
         return budget(self.tasks, self.jobs, self.description["device"]["name"], speed)
 
     def left(self) -> list[Task]:
@@ -207,7 +210,7 @@ class Study:
                 raise GradlabError(f"run {name}: {failed[0].error}{more}")
         if "repairs" in self.parts:
             for what in ("stsb_dev", "sts", *(("transfer",) if self.settings.transfer_seeds else ())):
-                with _quiet():
+                with waiting(f"Scoring the encoder as it was before ({what})"):
                     score_untuned(self.folder / UNTUNED, self.tasks[0], what)
         for task in self.tasks:
             clear(task)  # what an interruption left behind
@@ -253,13 +256,6 @@ def _check_same(folder: Path, description: dict[str, Any]) -> None:
             raise GradlabError(
                 f"{str(folder)!r} holds a study with another {name}: {before.get(name)}; choose another --output"
             )
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Without the bars and messages of the trial."""
-    with open(os.devnull, "w", encoding="utf-8") as nowhere, contextlib.redirect_stderr(nowhere):
-        yield
 
 
 def _work_with(arguments: str) -> None:

@@ -1,0 +1,47 @@
+"""What people see of work that takes long."""
+
+from __future__ import annotations
+
+import io
+import sys
+import threading
+
+import pytest
+
+from gradlab import waiting
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def tellers() -> set[str]:
+    return {thread.name for thread in threading.enumerate()}
+
+
+@pytest.mark.parametrize("stream", [io.StringIO(), Terminal()], ids=["file", "terminal"])
+def test_long_work_is_told_of_and_short_work_is_not(stream, monkeypatch):
+    monkeypatch.setattr(sys, "stderr", stream)
+    with waiting.waiting("Short work"):
+        pass
+    with waiting.waiting("Hidden work", visible=False):
+        assert "Hidden work" not in tellers()
+    monkeypatch.setattr(waiting, "PATIENCE", 0.01)
+    told = threading.Event()
+    write = stream.write
+    monkeypatch.setattr(stream, "write", lambda text: (write(text), told.set())[0])
+    with waiting.waiting("Long work"):
+        assert told.wait(20)
+    assert "Long work ..." in stream.getvalue()
+    assert "Short" not in stream.getvalue()
+    assert "Hidden" not in stream.getvalue()
+    assert "Long work" not in tellers()  # nothing is left behind
+
+
+def test_work_that_fails_ends_the_waiting(monkeypatch):
+    with pytest.raises(ZeroDivisionError), waiting.waiting("Work"):
+        raise ZeroDivisionError
+    assert "Work" not in tellers()
