@@ -85,3 +85,58 @@ def test_command_knows_a_retrieval_task(folder, tmp_path):
     assert 0 <= json.loads(output.read_text())["scores"]["ndcg_at_10"] <= 1
     refused = CliRunner().invoke(command, ["--model", str(model), "--data", str(folder), "--tasks", "sts"])
     assert isinstance(refused.exception, GradlabError)
+
+
+def test_training_keeps_the_best_step_by_retrieval(folder, tmp_path):
+    from gradlab.encoder.model import Encoder
+    from gradlab.monitor.metrics import read_metrics
+    from gradlab.sweep.run import measure
+    from gradlab.train import train
+    from gradlab.train.loop import finished
+    from gradlab.train.run_folder import RunFolder
+    from tests.tiny_models import make_bert
+    from tests.train_helpers import small_config, write_stsb
+
+    settings = {"eval_every": 2, "max_steps": 4, "diagnostics_every": 0}
+    model = make_bert(tmp_path / "model")
+    config = small_config(model, tmp_path, sts=str(folder), **settings)
+    with pytest.raises(GradlabError, match=r"dev\.tsv"):  # never selected on test relevances
+        train(config)
+    (folder / "qrels" / "dev.tsv").write_text((folder / "qrels" / "test.tsv").read_text())
+    result = train(config)
+    assert (result.selection, sorted(result.scores)) == ("ndcg_at_10", [0, 2, 4])
+    assert result == finished(config)
+    manifest = json.loads((tmp_path / "run" / "manifest.json").read_text())["results"]
+    assert manifest["ndcg_at_10"] == {str(step): score for step, score in result.scores.items()}
+    assert "stsb_dev" not in manifest
+    best = Encoder.load(tmp_path / "run" / "best")
+    assert evaluate_retrieval(best, folder, "dev")["ndcg_at_10"] == result.best_score
+    run = RunFolder(tmp_path / "run")
+    assert measure(run, result)["ndcg_at_10"] == result.best_score
+    assert {name for _, group, name, _ in read_metrics(run.metrics_file) if group == "evaluation"} == {
+        "ndcg_at_10"
+    }
+    # Scores of two kinds are never compared.
+    manifest_file = json.loads(run.manifest_file.read_text())
+    manifest_file["status"] = "running"
+    run.manifest_file.write_text(json.dumps(manifest_file))
+    other = small_config(model, tmp_path, sts=str(write_stsb(tmp_path)), **settings)
+    with pytest.raises(GradlabError, match="resume with the data that it began with"):
+        train(other, resume=True)
+
+
+def test_old_manifests_are_of_sts(tmp_path):
+    from gradlab.train import train
+    from gradlab.train.loop import finished
+    from tests.tiny_models import make_bert
+    from tests.train_helpers import small_config, write_stsb
+
+    config = small_config(
+        make_bert(tmp_path / "model"), tmp_path, sts=str(write_stsb(tmp_path)), max_steps=2, eval_every=2
+    )
+    result = train(config)
+    file = tmp_path / "run" / "manifest.json"
+    content = json.loads(file.read_text())
+    assert content["results"].pop("selection") == "stsb_dev"
+    file.write_text(json.dumps(content))
+    assert finished(config) == result

@@ -336,7 +336,7 @@ class Stop(Callback):
 
 def test_a_checkpoint_is_written_with_the_best_encoder(bert, tmp_path, monkeypatch):
     scores = iter([0.1, 0.3, 0.2, 0.5, 0.4, 0.6])
-    monkeypatch.setattr("gradlab.train.loop.stsb_dev", lambda *_: next(scores))
+    monkeypatch.setattr("gradlab.evaluate.selection.stsb_dev", lambda *_: next(scores))
     config = small_config(bert, tmp_path, sts=str(write_stsb(tmp_path)), eval_every=1, save_every=100)
     with pytest.raises(RuntimeError, match="broken off"):
         train(config, callbacks=[Stop(5)])
@@ -346,7 +346,7 @@ def test_a_checkpoint_is_written_with_the_best_encoder(bert, tmp_path, monkeypat
 
 
 def test_constant_embeddings_do_not_stop_a_run(bert, tmp_path, monkeypatch):
-    monkeypatch.setattr("gradlab.train.loop.stsb_dev", lambda *_: math.nan)
+    monkeypatch.setattr("gradlab.evaluate.selection.stsb_dev", lambda *_: math.nan)
     config = small_config(bert, tmp_path, sts=str(write_stsb(tmp_path)), eval_every=3)
     result = train(config)
     assert result.best_step is None

@@ -156,10 +156,11 @@ def command(
         done = f"Trained {result.steps} steps"
     click.echo(f"{done}; encoder in {result.output / 'encoder'}")
     if result.best_step is not None:
+        from gradlab.monitor.scores import readable
+
         before = f" (before training {result.scores[0]:.4f})" if 0 in result.scores else ""
-        click.echo(
-            f"Best STS-B dev {result.best_score:.4f} at step {result.best_step}{before}; in {result.output / 'best'}"
-        )
+        best = f"{result.best_score:.4f} at step {result.best_step}{before}"
+        click.echo(f"Best {readable(result.selection)} {best}; in {result.output / 'best'}")
 
 
 def _loss(settings: dict[str, Any]) -> str:

@@ -47,11 +47,15 @@ def evaluate_retrieval(
     Example:
         >>> evaluate_retrieval(encoder, "scifact")["ndcg_at_10"]  # doctest: +SKIP
     """
-    task = retrieval_task(folder, split)
+    return task_scores(model, retrieval_task(folder, split))
+
+
+def task_scores(model: Encode | Any, task: Any) -> dict[str, float]:
+    """Scores of an encoder on what `retrieval_task` made; as `evaluate_retrieval`."""
     import mteb
 
     results = mteb.evaluate(as_mteb(model), task, cache=None, show_progress_bar=False, co2_tracker=False)
-    scores = results.task_results[0].scores[split][0]
+    (scores,) = results.task_results[0].scores[task.metadata.eval_splits[0]]
     return {name: float(scores[name]) for name in MEASURES}
 
 

@@ -70,12 +70,12 @@ def judged(history: History) -> list[str]:
 
     subjects = [check.subject for check in CHECKS if any(known(group, check) for group in _groups(history))]
     return subjects + (
-        ["score"] if any(score.is_correlation and score.last for score in scores_of(history)) else []
+        ["score"] if any(score.is_quality and score.last for score in scores_of(history)) else []
     )
 
 
 def fallen(history: History, kept: bool = False) -> Finding | None:
-    """At the end of the run a correlation is below its best by more than `FALL`.
+    """At the end of the run a correlation or nDCG is below its best by more than `FALL`.
 
     Where the planned length is not known, and so the end is not, it takes several evaluations in a row.
 
@@ -85,7 +85,7 @@ def fallen(history: History, kept: bool = False) -> Finding | None:
     """
     for score in scores_of(history):
         best, last = score.best, score.last
-        if not score.is_correlation or best is None or last is None or last[1] >= best[1] - FALL:
+        if not score.is_quality or best is None or last is None or last[1] >= best[1] - FALL:
             continue
         steps = [step for step, _ in score.points]
         to_come = last[0] + (last[0] - steps[-2]) <= (history.total_steps or 0)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from gradlab.monitor.history import EVALUATION, History
 
-NAMES = {"stsb_dev": "STS-B dev", "eval_loss": "Evaluation loss"}
+NAMES = {"stsb_dev": "STS-B dev", "ndcg_at_10": "Retrieval nDCG@10", "eval_loss": "Evaluation loss"}
 # How the evaluators of sentence-transformers end the names of what they measure.
 MEASURES = {
     "spearman_cosine": "Spearman of cosines",
@@ -18,7 +18,7 @@ MEASURES = {
 }
 # What trainers write among their evaluations that is no score.
 NO_SCORES = ("runtime", "per_second", "preparation_time")
-# By how much a correlation has to fall short of the best one to have fallen.
+# By how much a correlation or nDCG has to fall short of the best one to have fallen.
 FALL = 0.01
 
 
@@ -45,9 +45,9 @@ class Score:
         return "loss" in self.name
 
     @property
-    def is_correlation(self) -> bool:
-        """Whether it is a correlation with human judgements."""
-        return self.name == "stsb_dev" or any(kind in self.name for kind in ("spearman", "pearson"))
+    def is_quality(self) -> bool:
+        """Whether it is what encoders are selected by: a correlation with human judgements, or nDCG of retrieval."""
+        return any(kind in self.name for kind in ("stsb_dev", "spearman", "pearson", "ndcg"))
 
     @property
     def before(self) -> float | None:
@@ -68,13 +68,13 @@ class Score:
 
 
 def scores_of(history: History) -> list[Score]:
-    """All scores of a run: correlations first, losses last; those that are no number anywhere are left out."""
+    """All scores of a run: correlations and nDCG first, losses last; those that are no number anywhere are left out."""
     found = []
     for name in history.names(EVALUATION):
         steps, values = history.series(EVALUATION, name)
         if any(map(math.isfinite, values)) and not name.endswith(NO_SCORES):
             found.append(Score(name, tuple(zip(steps, values, strict=True))))
-    return sorted(found, key=lambda score: (not score.is_correlation, score.is_loss))
+    return sorted(found, key=lambda score: (not score.is_quality, score.is_loss))
 
 
 def readable(name: str) -> str:

@@ -55,7 +55,7 @@ def carry_out(
     folder = RunFolder(run_folder(output, claim.run))
     config = configure(claim.run.settings, str(folder.path))
     result = train(config, resume=folder.manifest_file.exists(), callbacks=[owner(mine)])
-    results = measure(folder, result.scores, result.best_step)
+    results = measure(folder, result)
     if spec.evaluate:
         results |= _evaluate(spec, folder, config)
     value = results.get(spec.metric)
@@ -89,16 +89,16 @@ def tidy(spec: Spec, run: Run, output: Path) -> None:
             shutil.rmtree(place, ignore_errors=True)
 
 
-def measure(folder: Any, scores: dict[int, float], best_step: int | None) -> dict[str, float]:
-    """Best and last STS-B dev, and the last value of everything in the metrics file."""
+def measure(folder: Any, result: Any) -> dict[str, float]:
+    """Best and last score of the training, and the last value of everything in the metrics file."""
     from gradlab.monitor.history import HISTOGRAM
     from gradlab.monitor.metrics import read_metrics
 
     results: dict[str, float] = {}
-    if scores:
-        last = scores[max(scores)]
-        best = last if best_step is None else scores[best_step]
-        results |= {"stsb_dev": best, "stsb_dev_last": last, "best_step": float(best_step or 0)}
+    if result.scores:
+        last, name = result.scores[max(result.scores)], result.selection
+        best = last if result.best_step is None else result.best_score
+        results |= {name: best, f"{name}_last": last, "best_step": float(result.best_step or 0)}
     rows = read_metrics(folder.metrics_file)
     return results | {f"{group}/{name}": value for _, group, name, value in rows if group != HISTOGRAM}
 

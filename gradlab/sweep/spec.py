@@ -69,7 +69,7 @@ class Spec:
         points_given: tables of settings, flat, each with an optional "label", and "seeds" in place of the sweep's.
         stages: grids, flat.
         seeds: of every point.
-        metric: what is compared: "stsb_dev" (the best score), "sts" or "transfer" (averages of the test sets), or
+        metric: what is compared: "stsb_dev" or "ndcg_at_10" (the best score), "sts" or "transfer" (averages of the test sets), or
             "group/name" of the metrics file (the last value).
         direction: "maximize" or "minimize".
         evaluate: "sts", "transfer" or task names that the best encoder is evaluated on.
@@ -168,14 +168,17 @@ class Spec:
     def _check_metric(self) -> None:
         if self.metric in _GOALS and self.metric not in self.evaluate:
             raise GradlabError(f"{self.name}: the metric {self.metric!r} needs evaluate = [{self.metric!r}]")
-        needs = self.metric == "stsb_dev" or self.evaluate
+        from gradlab.evaluate.selection import SELECTIONS
+
+        selected = self.metric in SELECTIONS
+        needs = selected or self.evaluate
         if needs and not self.base.get("sts") and not any("sts" in one for one in self.points_given):
             raise GradlabError(
-                f"{self.name}: the metric {self.metric!r} needs the setting sts, SentEval's folder"
+                f"{self.name}: the metric {self.metric!r} needs the setting sts, SentEval's folder or a retrieval task"
             )
-        if self.metric != "stsb_dev" and self.metric not in _GOALS and "/" not in self.metric:
+        if not selected and self.metric not in _GOALS and "/" not in self.metric:
             raise GradlabError(
-                f"{self.name}: unknown metric {self.metric!r}; there are stsb_dev, sts, transfer, and group/name of "
+                f"{self.name}: unknown metric {self.metric!r}; there are {', '.join(SELECTIONS)}, sts, transfer, and group/name of "
                 "the metrics file, such as diagnostics/uniformity"
             )
 

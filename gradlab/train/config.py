@@ -170,7 +170,8 @@ class TrainConfig(Settings):
     length_groups: int | None = setting(None, "Groups by length that a batch is encoded in to save padding; changes "
                                         "speed alone. Unset: 2 on a CPU, 1 elsewhere.", at_least=1)  # fmt: skip
 
-    sts: str | None = setting(None, "SentEval's data/downstream folder: evaluate on STS-B dev, keep the best.",
+    sts: str | None = setting(None, "SentEval's data/downstream folder, or a retrieval task in BEIR's layout: evaluate on its dev "
+                              "set, keep the best.",
                               heading="Evaluation and records")  # fmt: skip
     eval_every: int = setting(125, "Steps between evaluations.", at_least=1)
     eval_start: bool = setting(True, "Evaluate before the first step too.")

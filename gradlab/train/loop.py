@@ -18,13 +18,14 @@ from torch import nn
 
 from gradlab.encoder.model import Encoder
 from gradlab.errors import Diverged, GradlabError
-from gradlab.evaluate.sts import load_stsb_dev, stsb_dev
+from gradlab.evaluate.selection import STSB_DEV, Selection, selection
 from gradlab.losses.mask import check_pairs
 from gradlab.losses.registry import get_loss
 from gradlab.monitor.history import EVALUATION, TRAIN, History
 from gradlab.monitor.metrics import start_trackers
 from gradlab.monitor.probe import Probe
 from gradlab.monitor.recorder import Recorder
+from gradlab.monitor.scores import readable
 from gradlab.seeds import random_state, restore_random_state, seed_everything, undisturbed
 from gradlab.train.callbacks import Callback, Diagnostics
 from gradlab.train.checkpoint import Checkpoint, newest_checkpoint, save_checkpoint
@@ -49,14 +50,17 @@ class TrainResult:
     Attributes:
         output: the run folder.
         steps: optimiser steps in all.
-        scores: step -> Spearman's correlation on STS-B dev; step 0 is the encoder before training.
+        scores: step -> score by which the best step is selected; step 0 is the encoder before training.
         best_step: the step whose encoder is in ``output/best``; None without evaluation.
+        selection: what the scores are: "stsb_dev", Spearman's correlation on STS-B dev, or "ndcg_at_10" of a
+            retrieval task.
     """
 
     output: Path
     steps: int
     scores: dict[int, float]
     best_step: int | None
+    selection: str = STSB_DEV
 
     @property
     def best_score(self) -> float | None:
@@ -107,8 +111,9 @@ def finished(config: TrainConfig) -> TrainResult | None:
     if manifest["status"] != "finished" or not same or not folder.encoder.is_dir():
         return None
     results = manifest["results"]
-    scores = _from_json(results["stsb_dev"].items())
-    return TrainResult(folder.path, results["steps"], scores, results["best_step"])
+    name = results.get("selection", STSB_DEV)
+    scores = _from_json(results[name].items())
+    return TrainResult(folder.path, results["steps"], scores, results["best_step"], name)
 
 
 class Trainer:
@@ -124,6 +129,7 @@ class Trainer:
         steps: optimiser steps in all.
         step: those done.
         scores: see `TrainResult`.
+        selection: what the best encoder is selected by; None where nothing is evaluated.
         recorder: writes down what is measured, in the main process alone.
         probe: of the loss, for measuring it.
         say: tells people something, on standard error, if this is the main process.
@@ -142,8 +148,9 @@ class Trainer:
             self.folder.check_free()
         self._resume = resume
         loss = get_loss(config.loss, **config.loss_settings)
-        if config.sts is not None:
-            load_stsb_dev(config.sts)  # better now than at the first evaluation
+        # Its data are read now, which is better than at the first evaluation.
+        self.selection = None if config.sts is None else selection(config.sts)
+        self.selected_by = STSB_DEV if self.selection is None else self.selection.name
         self.processes = Processes.start(config.device)
         self.say = say if self.processes.is_main else _say_nothing
         config = self.config = self._settled(config)
@@ -352,20 +359,20 @@ class Trainer:
         return every > 0 and (self.step % every == 0 or self.step == self.steps)
 
     def _evaluate(self) -> None:
-        """Score the encoder on STS-B dev; keep it if it is the best so far."""
-        if self.config.sts is None:
+        """Score the encoder where there is something to select by; keep it if it is the best so far."""
+        if self.selection is None:
             return
         # A checkpoint takes all processes, one of which knows the score.
-        if any(self.processes.collect(self.processes.is_main and self._is_best(self.config.sts))):
+        if any(self.processes.collect(self.processes.is_main and self._is_best(self.selection))):
             self.keep_best()
 
-    def _is_best(self, sts: str) -> bool:
+    def _is_best(self, chosen: Selection) -> bool:
         """Score the encoder; whether it was the best so far, and so was kept."""
         with undisturbed():
-            score = stsb_dev(functools.partial(self.objective.encoder.encode, progress=True), sts)
+            score = chosen.score(functools.partial(self.objective.encoder.encode, progress=True))
         self.scores[self.step] = score
-        self.record(EVALUATION, {"stsb_dev": score})
-        self.say(f"Step {self.step}: STS-B dev {score:.4f}")
+        self.record(EVALUATION, {chosen.name: score})
+        self.say(f"Step {self.step}: {readable(chosen.name)} {score:.4f}")
         if self.best_step != self.step:
             return False
         self.objective.encoder.save(self.folder.best)
@@ -378,6 +385,7 @@ class Trainer:
             return
         state = {
             "random": states,
+            "selection": self.selected_by,
             "scores": _for_json(self.scores),
             "callbacks": {
                 name: state for name, one in self._named().items() if (state := one.state()) is not None
@@ -397,7 +405,14 @@ class Trainer:
             raise GradlabError(
                 f"{checkpoint.folder} was written by {len(state['random'])} processes; resume with as many"
             )
+        before = state.get("selection", STSB_DEV)
+        if self.selection is not None and state["scores"] and before != self.selected_by:
+            raise GradlabError(
+                f"the run was evaluated by {readable(before)}, and {self.config.sts} gives {readable(self.selected_by)}; "
+                "resume with the data that it began with"
+            )
         checkpoint.load(self.objective, self.optimiser)
+        self.selected_by = before if state["scores"] else self.selected_by
         self.step = checkpoint.step
         self.scores = _from_json(state["scores"])
         callbacks = self._named()
@@ -413,12 +428,15 @@ class Trainer:
     def _finish(self) -> TrainResult:
         for callback in self.callbacks:
             callback.on_end(self)
-        result = TrainResult(self.folder.path, self.steps, dict(self.scores), self.best_step)
+        result = TrainResult(
+            self.folder.path, self.steps, dict(self.scores), self.best_step, self.selected_by
+        )
         if self.processes.is_main:
             self.objective.encoder.save(self.folder.encoder)
             results = {
                 "steps": self.steps,
-                "stsb_dev": dict(_for_json(self.scores)),
+                "selection": self.selected_by,
+                self.selected_by: dict(_for_json(self.scores)),
                 "best_step": self.best_step,
                 # Of this process: a resumed run does not know how long the one before it took.
                 "seconds": time.perf_counter() - self._began,

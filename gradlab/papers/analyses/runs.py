@@ -42,9 +42,9 @@ class FinishedRun:
         return int(self.results["steps"])
 
     def metric(self, name: str) -> float:
-        """``stsb_dev`` (the best score), or the last value of ``group/name`` of the metrics file; NaN if not recorded."""
-        if name == "stsb_dev":
-            scores = self.results.get("stsb_dev") or {}
+        """What the run selected by, such as ``stsb_dev`` (the best score), or the last value of ``group/name`` of the metrics file; NaN if not recorded."""
+        if name == self.results.get("selection", "stsb_dev"):
+            scores = self.results.get(name) or {}
             best = self.results.get("best_step")
             return float(scores[str(best)]) if best is not None else math.nan
         values = self.history.series(*name.split("/", 1))[1] if "/" in name else []

@@ -1,0 +1,47 @@
+"""The score by which a training keeps its best encoder, found from the data that it is given."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from gradlab.evaluate.embed import Encode
+from gradlab.evaluate.retrieval import is_retrieval_folder, retrieval_task, task_scores
+from gradlab.evaluate.sts import load_stsb_dev, stsb_dev
+
+# As they are recorded, and as a sweep's metric.
+STSB_DEV, RETRIEVAL = "stsb_dev", "ndcg_at_10"
+SELECTIONS = (STSB_DEV, RETRIEVAL)
+
+
+@dataclass(frozen=True)
+class Selection:
+    """A score of an encoder on development data; more is better.
+
+    Attributes:
+        name: one of `SELECTIONS`.
+        score: takes the encoder, a callable from a list of sentences to an (n, D) array, and returns a number.
+    """
+
+    name: str
+    score: Callable[[Encode], float]
+
+
+def selection(path: str | os.PathLike[str]) -> Selection:
+    """nDCG@10 on the ``dev`` relevances of a folder in BEIR's layout, else Spearman's correlation on STS-B dev.
+
+    The data are read once, here, so that bad files are told before a training begins.
+
+    Args:
+        path: a folder with ``corpus.jsonl``, ``queries.jsonl`` and ``qrels/dev.tsv``, or what
+            `gradlab.evaluate.stsb_dev` takes.
+
+    Raises:
+        GradlabError: a file is absent or malformed, or mteb, which scores retrieval, is not installed.
+    """
+    if is_retrieval_folder(path):
+        task = retrieval_task(path, "dev")
+        return Selection(RETRIEVAL, lambda encode: task_scores(encode, task)[RETRIEVAL])
+    load_stsb_dev(path)
+    return Selection(STSB_DEV, lambda encode: stsb_dev(encode, path))
