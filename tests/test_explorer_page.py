@@ -54,8 +54,11 @@ def test_it_runs_only_itself(page: str) -> None:
 
 
 def test_the_script_is_whole(page: str) -> None:
-    """It is read without error, and its sections find each other's names."""
-    run_script("new (require('vm').Script)(require('fs').readFileSync(0, 'utf8'));", script_of(page))
+    """It is read without error; a script that misses a bracket is not."""
+    read = "new (require('vm').Script)(require('fs').readFileSync(0, 'utf8'));"
+    run_script(read, script_of(page))
+    with pytest.raises(AssertionError, match="SyntaxError"):
+        run_script(read, script_of(page).rpartition("}")[0])
 
 
 def without_document(page: str, text: str) -> str:
@@ -135,7 +138,7 @@ def test_frames_are_simulations_to_the_stated_tolerance(page: str) -> None:
             page,
             """
             const series = HEAT.series.mpt;
-            Promise.all([series.gradient_dissipation.margin, series.ratio.negatives, series.hardest_share.spread].map(unpack))
+            Promise.all([series.gradient_dissipation.margin, series.gradient_dissipation.positive_spread, series.ratio.negatives, series.hardest_share.spread].map(unpack))
               .then((all) => console.log(JSON.stringify(all.map((cells) => [...cells]))));
             """,
         )
@@ -143,14 +146,24 @@ def test_frames_are_simulations_to_the_stated_tolerance(page: str) -> None:
     maps = heatmaps({"mpt": gradlab.get_loss("mpt")}, progress=False)["series"]["mpt"]
     for found, (quantity, slider) in zip(
         cells,
-        [("gradient_dissipation", "margin"), ("ratio", "negatives"), ("hardest_share", "spread")],
+        [
+            ("gradient_dissipation", "margin"),
+            ("gradient_dissipation", "positive_spread"),
+            ("ratio", "negatives"),
+            ("hardest_share", "spread"),
+        ],
         strict=True,
     ):
         series = maps[quantity][slider]
         frames = np.array(found).reshape(-1, ROWS, COLUMNS)
         assert len(frames) == len(series["values"])
         for value, frame in zip(series["values"], frames, strict=True):
-            option = {"margin": {}, "negatives": {"negatives": value}, "spread": {"sigma_neg": value}}[slider]
+            option = {
+                "margin": {},
+                "negatives": {"negatives": value},
+                "spread": {"sigma_neg": value},
+                "positive_spread": {"sigma_pos": value},
+            }[slider]
             loss = gradlab.get_loss("mpt", margin=value) if slider == "margin" else "mpt"
             exact = gradlab.simulate(loss, quantity, grid=(ROWS, COLUMNS), **option).value
             read = np.where(
@@ -170,12 +183,12 @@ def test_quantising_keeps_its_word() -> None:
 
 def test_sliders_start_at_the_losss_own() -> None:
     loss = gradlab.get_loss("arccon", temperature=0.04)
-    found = {slider.name: slider for slider in sliders(loss)}
-    assert set(found) == {"temperature", "margin", "spread", "negatives"}
+    found = {slider.name: slider for slider in sliders(loss, "gradient_dissipation")}
+    assert set(found) == {"temperature", "margin", "spread", "positive_spread", "negatives"}
     assert found["temperature"].values[found["temperature"].start] == 0.04
     assert found["margin"].angle
     assert found["temperature"].frame(0.3)[0] == gradlab.get_loss("arccon", temperature=0.3)
-    assert {slider.name for slider in sliders(gradlab.get_loss("mhs"))} == {"spread", "negatives"}
+    assert {slider.name for slider in sliders(gradlab.get_loss("mhs"), "ratio")} == {"spread", "negatives"}
 
 
 class Evil(InfoNCE):

@@ -3,7 +3,12 @@
 "use strict";
 const $ = (() => {
   const make = (shape, data) => ({ shape, data });
-  const length = (shape) => shape.reduce((a, b) => a * b, 1);
+  const length = (shape) => { let size = 1; for (let i = 0; i < shape.length; i++) size *= shape[i]; return size; };
+  const same = (one, other) => {
+    if (one.length !== other.length) return false;
+    for (let i = 0; i < one.length; i++) if (one[i] !== other[i]) return false;
+    return true;
+  };
   const isNumber = (x) => typeof x === "number" || typeof x === "boolean";
   const shapeOf = (x) => (isNumber(x) ? [] : x.shape);
   const dataOf = (x) => (isNumber(x) ? Float64Array.of(+x) : x.data);
@@ -47,29 +52,52 @@ const $ = (() => {
     return out;
   };
   const spread = (x, shape) => {
-    if (isNumber(x)) return new Float64Array(length(shape)).fill(+x);
-    if (String(x.shape) === String(shape)) return x.data;
+    const size = length(shape);
+    if (isNumber(x)) return new Float64Array(size).fill(+x);
+    if (x.data.length === size) return x.data; // the axes that it lacks have length 1
+    if (x.data.length === 1) return new Float64Array(size).fill(x.data[0]);
     return picked(x.data, sources(x.shape, shape));
   };
 
-  const unary = (f) => (x) => (isNumber(x) ? f(+x) : make(x.shape, x.data.map(f)));
+  const unary = (f) => (x) => {
+    if (isNumber(x)) return f(+x);
+    const { data } = x, out = new Float64Array(data.length);
+    for (let i = 0; i < out.length; i++) out[i] = f(data[i]);
+    return make(x.shape, out);
+  };
+  // Most of a scene are small arrays: one of both whole, the other whole, a number, a row or a column.
   const binary = (f) => (a, b) => {
     if (isNumber(a) && isNumber(b)) return f(+a, +b);
-    if (isNumber(b)) { const y = +b; return make(a.shape, a.data.map((x) => f(x, y))); }
-    if (isNumber(a)) { const x = +a; return make(b.shape, b.data.map((y) => f(x, y))); }
-    const shape = common(a.shape, b.shape);
-    const first = spread(a, shape), second = spread(b, shape);
-    return make(shape, first.map((x, at) => f(x, second[at])));
+    const shape = isNumber(a) ? b.shape : isNumber(b) || same(a.shape, b.shape) ? a.shape : common(a.shape, b.shape);
+    const size = length(shape), last = shape.length ? shape[shape.length - 1] : 1, out = new Float64Array(size);
+    const first = dataOf(a), second = dataOf(b), lone = (x, data) => (isNumber(x) || data.length === 1) && size !== 1;
+    const isColumn = (x, data) => data.length * last === size && x.shape[x.shape.length - 1] === 1;
+    if (first.length === size && second.length === size) for (let i = 0; i < size; i++) out[i] = f(first[i], second[i]);
+    else if (lone(b, second) && first.length === size) { const y = second[0]; for (let i = 0; i < size; i++) out[i] = f(first[i], y); }
+    else if (lone(a, first) && second.length === size) { const x = first[0]; for (let i = 0; i < size; i++) out[i] = f(x, second[i]); }
+    else if (first.length === size && isColumn(b, second)) for (let i = 0, r = 0; i < size; r++) for (let c = 0; c < last; c++, i++) out[i] = f(first[i], second[r]);
+    else if (second.length === size && isColumn(a, first)) for (let i = 0, r = 0; i < size; r++) for (let c = 0; c < last; c++, i++) out[i] = f(first[r], second[i]);
+    else {
+      const x = spread(a, shape), y = spread(b, shape);
+      for (let i = 0; i < size; i++) out[i] = f(x[i], y[i]);
+    }
+    return make(shape, out);
   };
   const where = (condition, a, b) => {
     const shape = common(shapeOf(condition), shapeOf(a), shapeOf(b));
-    const first = spread(a, shape), second = spread(b, shape);
-    return make(shape, spread(condition, shape).map((yes, at) => (yes ? first[at] : second[at])));
+    const yes = spread(condition, shape), first = spread(a, shape), second = spread(b, shape), out = new Float64Array(yes.length);
+    for (let i = 0; i < out.length; i++) out[i] = yes[i] ? first[i] : second[i];
+    return make(shape, out);
   };
 
   // The entries along some axes become one number each; axis null is all of them.
   const reduce = (f) => (x, { axis = null, keepdims = false } = {}) => {
     const shape = shapeOf(x), rank = shape.length;
+    if (rank && (axis === -1 || axis === rank - 1)) { // the usual case
+      const inner = shape[rank - 1], outer = shape.slice(0, -1), out = new Float64Array(length(outer));
+      for (let i = 0; i < out.length; i++) out[i] = f(x.data, i * inner, inner);
+      return make(keepdims ? [...outer, 1] : outer, out);
+    }
     const over = axis === null ? shape.map((_, i) => i) : [].concat(axis).map((a) => axisOf(a, rank));
     const kept = shape.map((_, i) => i).filter((i) => !over.includes(i));
     const last = kept.every((a, i) => a === i); // already the last ones
@@ -115,12 +143,31 @@ const $ = (() => {
     const stop = slice.stop === null ? (step > 0 ? size : -1) : clamp(slice.stop, step > 0 ? 0 : -1, step > 0 ? size : size - 1);
     return Array.from({ length: Math.max(0, Math.ceil((stop - start) / step)) }, (_, i) => start + i * step);
   };
+  const isWhole = (part, size) => typeof part === "object" && part.data === undefined && part.start === null && (part.step ?? 1) === 1 && (part.stop === null || part.stop >= size);
+  // What numbers at the beginning and whole axes behind them select lies in one piece; null if something else is asked for.
+  const piece = (x, parts, steps) => {
+    const shape = [];
+    let axis = 0, base = 0, size = x.data.length;
+    for (const part of parts) {
+      if (part === null) { shape.push(1); continue; }
+      const count = x.shape[axis];
+      if (isNumber(part)) {
+        if (shape.length) return null;
+        base += axisOf(+part, count) * steps[axis];
+        size = steps[axis];
+      } else if (isWhole(part, count)) shape.push(count);
+      else return null;
+      axis++;
+    }
+    return make(shape, size === x.data.length ? x.data : x.data.subarray(base, base + size));
+  };
   const getitem = (x, ...index) => {
     const used = index.filter((part) => part !== null && part !== "...").length;
     const rest = new Array(x.shape.length - used).fill({ start: null, stop: null, step: null });
     const dots = index.indexOf("...");
     const parts = dots < 0 ? [...index, ...rest] : [...index.slice(0, dots), ...rest, ...index.slice(dots + 1)];
-    const steps = strides(x.shape), shape = [], offsets = [];
+    const steps = strides(x.shape), shape = [], offsets = [], whole = piece(x, parts, steps);
+    if (whole) return whole;
     let axis = 0, base = 0;
     for (const part of parts) {
       if (part === null) { shape.push(1); continue; }

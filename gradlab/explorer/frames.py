@@ -22,6 +22,7 @@ LEVELS, MISSING = 250, 255  # a cell is low + (high - low) · byte/250, or missi
 BATCHES = 200  # of the Monte Carlo of hardest shares
 QUANTITIES = ("gradient_dissipation", "hardest_share", "ratio")
 TEMPERATURES = (0.005, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.5)
+POSITIVE_SPREADS = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2)
 SPREADS = (0.02, 0.05, 0.1, 0.15, 0.2, 0.3)
 NEGATIVES = (1, 3, 7, 15, 31, 63, 127, 255, 511)
 MARGINS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 2.5)  # of the loss's own
@@ -58,7 +59,7 @@ def heatmaps(losses: Mapping[str, Loss], progress: bool | None = None) -> dict[s
         for name, loss in losses.items()
         for quantity in QUANTITIES
         if _has(loss, quantity)
-        for slider in sliders(loss)
+        for slider in sliders(loss, quantity)
     ]
     series: dict[str, dict[str, dict[str, Any]]] = {}
     for name, quantity, slider in tqdm(
@@ -86,8 +87,8 @@ def _has(loss: Loss, quantity: str) -> bool:
     )
 
 
-def sliders(loss: Loss) -> list[Slider]:
-    """Those that a loss has."""
+def sliders(loss: Loss, quantity: str) -> list[Slider]:
+    """Those that a loss has and a quantity depends on."""
     found = []
     numbers = numbers_of(loss)
     for name in ("temperature", "margin"):
@@ -105,6 +106,11 @@ def sliders(loss: Loss) -> list[Slider]:
     found.append(
         Slider("spread", SPREADS, SPREADS.index(0.1), lambda value: (loss, {"sigma_neg": value}), True)
     )
+    if quantity == "gradient_dissipation":  # the others look at the negatives, or at the mean angles
+        at = POSITIVE_SPREADS.index(0.05)
+        found.append(
+            Slider("positive_spread", POSITIVE_SPREADS, at, lambda value: (loss, {"sigma_pos": value}), True)
+        )
     found.append(
         Slider("negatives", NEGATIVES, NEGATIVES.index(127), lambda value: (loss, {"negatives": int(value)}))
     )

@@ -5,7 +5,7 @@ const QUANTITIES = {
   hardest_share: { name: "share of the hardest negative", words: "By Monte Carlo: mean of the hardest negative's share in the weight over the batches with a dissipation of .01 or more; hatched where there is none." },
   ratio: { name: "ratio", words: "At the mean angles themselves; over drawn angles it has no mean. Colours end at 3, values do not." },
 };
-const SLIDERS = { temperature: "temperature", margin: "margin", spread: "spread of the negatives", negatives: "number of negatives" };
+const SLIDERS = { temperature: "temperature", margin: "margin", spread: "spread of the negatives", positive_spread: "spread of the positive", negatives: "number of negatives" };
 const MISSING = 255, LEVELS = 250;
 const COLOURS = [[68, 1, 84], [59, 82, 139], [33, 145, 140], [94, 201, 98], [253, 231, 37]];
 
@@ -91,6 +91,7 @@ class HeatMap {
 
   why(loss) {
     const some = HEAT.series[loss]?.[state.heat.y];
+    if (some && state.heat.x === "positive_spread") return "It does not depend on the spread of the positive.";
     if (some) return `It has no ${SLIDERS[state.heat.x]}.`;
     return HEAT.series[loss] ? "Needs the angles within a view, of which these heatmaps know nothing." : "This loss has no heatmaps: it compares whole views.";
   }

@@ -17,7 +17,9 @@ from gradlab.geometry.triple import Triple
 from gradlab.geometry.views import Views, unit_rows
 from gradlab.gradient.lemma import projected_sphere_bounds, tangent_bounds
 from gradlab.losses.base import Loss, PairLoss
+from gradlab.losses.combinator import Combinator
 from gradlab.losses.components import Components
+from gradlab.losses.per_prefix import PerPrefix
 
 
 def needs_batch(loss: Loss) -> bool:
@@ -99,6 +101,10 @@ def compile_scene(loss: Loss) -> Script:
     Raises:
         GradlabError: a loss that cannot be compiled; the message names the operation.
     """
+    if isinstance(loss, Combinator) and loss.has(PerPrefix):
+        raise GradlabError(
+            "per_prefix cannot be compiled: it has one set of components a prefix, and one set is drawn"
+        )
     return compile_script(run_scene, loss, functools.partial(example, needs_batch(loss)))
 
 

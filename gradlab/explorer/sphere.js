@@ -3,17 +3,18 @@
 const RADIUS = 150, MIDDLE = 170;
 const dot = (a, b) => a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
 const cross = (a, b) => [a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]];
-const scaled = (a, s) => a.map((x) => x * s);
-const plus = (a, b) => a.map((x, i) => x + b[i]);
-const unit = (a) => scaled(a, 1 / Math.hypot(...a));
-const angleOf = (a, b) => 2 * Math.atan2(Math.hypot(...plus(a, scaled(b, -1))), Math.hypot(...plus(a, b)));
+const scaled = (a, s) => [a[0] * s, a[1] * s, a[2] * s];
+const plus = (a, b) => [a[0] + b[0], a[1] + b[1], a[2] + b[2]];
+const norm = (a) => Math.sqrt(dot(a, a));
+const unit = (a) => scaled(a, 1 / norm(a));
+const angleOf = (a, b) => 2 * Math.atan2(norm(plus(a, scaled(b, -1))), norm(plus(a, b)));
 // Rotation about a unit axis.
 const turned = (v, axis, angle) => {
-  const c = Math.cos(angle), s = Math.sin(angle);
-  return unit(plus(plus(scaled(v, c), scaled(cross(axis, v), s)), scaled(axis, dot(axis, v) * (1 - c))));
+  const c = Math.cos(angle), s = Math.sin(angle), side = cross(axis, v), along = dot(axis, v) * (1 - c);
+  return unit([v[0] * c + side[0] * s + axis[0] * along, v[1] * c + side[1] * s + axis[1] * along, v[2] * c + side[2] * s + axis[2] * along]);
 };
 const axisTo = (from, to) => {
-  const axis = cross(from, to), size = Math.hypot(...axis);
+  const axis = cross(from, to), size = norm(axis);
   return size > 1e-9 ? scaled(axis, 1 / size) : unit(cross(from, Math.abs(from[0]) < 0.9 ? [1, 0, 0] : [0, 1, 0]));
 };
 const placed = (anchor, angle, around) => {
@@ -35,7 +36,11 @@ function firstPoints(count, seed = 7) {
   return points;
 }
 
-const matrix = (rows) => ({ shape: [rows.length, 3], data: Float64Array.from(rows.flat()) });
+const matrix = (rows) => {
+  const data = new Float64Array(3 * rows.length);
+  for (let i = 0; i < rows.length; i++) data.set(rows[i], 3 * i);
+  return { shape: [rows.length, 3], data };
+};
 const vector = (row) => ({ shape: [3], data: Float64Array.from(row) });
 const scalar = (x) => (typeof x === "number" ? x : x.data[0]);
 
@@ -88,12 +93,22 @@ const unseen = ([x, y, z]) => {
   return [x * Math.cos(yaw) + deep * Math.sin(yaw), up, deep * Math.cos(yaw) - x * Math.sin(yaw)];
 };
 const screen = (v) => { const [x, y] = seen(v); return [MIDDLE + RADIUS * x, MIDDLE - RADIUS * y]; };
-const path = (points) => points.map((v, i) => { const [x, y] = screen(v); return `${i ? "L" : "M"}${x.toFixed(1)} ${y.toFixed(1)}`; }).join("");
-const arc = (from, to) => {
-  const axis = axisTo(from, to), angle = angleOf(from, to), pieces = Math.ceil(angle / 0.2) || 1;
-  return path(Array.from({ length: pieces + 1 }, (_, i) => turned(from, axis, (angle * i) / pieces)));
+const tenths = (x) => Math.round(10 * x) / 10;
+// The circle of a point about an axis: on the screen an ellipse.
+const orbit = (from, axis, angle, pieces) => {
+  const [a, b] = screen(from), [c, d] = screen(cross(axis, from)), [u, v] = screen(scaled(axis, dot(axis, from)));
+  let text = `M${tenths(a)} ${tenths(b)}`;
+  for (let i = 1; i <= pieces; i++) {
+    const x = Math.cos((angle * i) / pieces), y = Math.sin((angle * i) / pieces);
+    text += `L${tenths(u + (a - u) * x + (c - MIDDLE) * y)} ${tenths(v + (b - v) * x + (d - MIDDLE) * y)}`;
+  }
+  return text;
 };
-const circle = (axis, from) => path(Array.from({ length: 49 }, (_, i) => turned(from, axis, (2 * Math.PI * i) / 48)));
+const arc = (from, to) => {
+  const angle = angleOf(from, to);
+  return orbit(from, axisTo(from, to), angle, Math.ceil(angle / 0.2) || 1);
+};
+const circle = (axis, from) => orbit(from, axis, 2 * Math.PI, 48);
 
 // In the order of painting; the Tab key follows it.
 const POINTS = () => [...state.points.partners.map((_, i) => ["partner", i]), ...state.points.negatives.map((_, i) => ["negative", i]), ["positive", 0], ["anchor", 0]];
@@ -152,10 +167,13 @@ class Panel {
     this.formula.textContent = `L = ${loss.formula}`;
     const points = POINTS();
     this.dots = points.map((which) => {
-      const node = shape("circle", { class: `point ${which[0]}`, tabindex: 0, role: "button", "aria-label": called(which) });
+      const r = { anchor: 9, positive: 8, negative: 7, partner: 5 }[which[0]];
+      const node = shape("circle", { class: `point ${which[0]}`, r, tabindex: 0, role: "button", "aria-label": called(which) });
+      const hit = shape("circle", { class: "hit", r: 16 });
+      if (which[0] === "partner" && !loss.batch) node.style.display = hit.style.display = "none";
       node.addEventListener("keydown", (event) => this.press(event, which));
       node.addEventListener("focus", () => choose(which));
-      return { which, node, hit: shape("circle", { class: "hit", r: 16 }) };
+      return { which, node, hit };
     });
     this.layers.points.replaceChildren(...this.dots.flatMap(({ hit, node }) => [hit, node]));
     this.arcs = state.points.negatives.map(() => shape("path", { class: "arc" }));
@@ -230,14 +248,12 @@ class Panel {
     const found = evaluate(panel, points);
     this.globe();
     this.dots.forEach(({ which, node, hit }) => {
-      const hidden = which[0] === "partner" && !loss.batch;
-      node.style.display = hit.style.display = hidden ? "none" : "";
-      if (hidden) return;
-      const v = getPoint(which), [x, y] = screen(v);
-      put(node, { cx: x.toFixed(1), cy: y.toFixed(1), r: { anchor: 9, positive: 8, negative: 7, partner: 5 }[which[0]] });
-      put(hit, { cx: x.toFixed(1), cy: y.toFixed(1) });
-      node.classList.toggle("behind", seen(v)[2] < 0);
-      node.classList.toggle("chosen", which[0] === "negative" && which[1] === state.chosen);
+      const [kind, index] = which;
+      if (kind === "partner" && !loss.batch) return; // hidden
+      const [x, y, deep] = seen(getPoint(which)), cx = tenths(MIDDLE + RADIUS * x), cy = tenths(MIDDLE - RADIUS * y);
+      const isChosen = kind === "negative" && index === state.chosen;
+      put(node, { cx, cy, class: `point ${kind}${deep < 0 ? " behind" : ""}${isChosen ? " chosen" : ""}` });
+      put(hit, { cx, cy });
     });
     this.ties.forEach((tie, i) => put(tie, { d: loss.batch ? arc(points.negatives[i], points.partners[i]) : "" }));
     put(this.parts.pair, { d: arc(points.anchor, points.positive) });
@@ -257,10 +273,10 @@ class Panel {
     const size = found.size || 1;
     this.arcs.forEach((node, i) => {
       const share = Math.abs(found.weight[i]) / size;
-      put(node, { d: share < 0.001 ? "" : arc(points.anchor, found.targets[i]), "stroke-width": (0.5 + 7 * share).toFixed(1), "stroke-opacity": (0.25 + 0.5 * Math.sqrt(share)).toFixed(1) });
+      put(node, { d: share < 0.001 ? "" : arc(points.anchor, found.targets[i]), "stroke-width": tenths(0.5 + 7 * share), "stroke-opacity": tenths(0.25 + 0.5 * Math.sqrt(share)) });
       const width = 200 / this.shares.length, height = 32 * share;
-      put(this.shares[i], { x: (i * width + 0.12 * width).toFixed(2), width: (0.76 * width).toFixed(2), y: (33 - height).toFixed(2), height: Math.max(1, height).toFixed(2) });
-      this.shares[i].classList.toggle("chosen", i === state.chosen);
+      const y = Math.round(100 * (33 - height)) / 100, chosen = i === state.chosen ? " chosen" : "";
+      put(this.shares[i], { class: `share${chosen}`, x: (i + 0.12) * width, width: 0.76 * width, y, height: Math.max(1, 33 - y) });
     });
     for (const name of ["pull", "push"]) put(this.parts[name], { d: arrow(points.anchor, scaled(found[name], 1 / size)) });
     const [x, y] = screen(found.moved);
