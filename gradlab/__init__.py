@@ -10,6 +10,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from gradlab._version import __version__
+from gradlab.drawing import drawn_by
 
 if TYPE_CHECKING:
     from gradlab.decomposition import Decomposition, decompose
@@ -60,6 +61,13 @@ _HOMES = {
 }
 
 __all__ = ["__version__", *sorted(_HOMES)]
+
+drawn_by(
+    {
+        "decomposition": "gradlab.plotting.decomposition:draw_decomposition",
+        "simulation": "gradlab.plotting.heatmap:heatmap",
+    }
+)
 
 
 def __getattr__(name: str) -> Any:

@@ -109,6 +109,11 @@ def detach(x: Shaped[Array, "*n"]) -> Shaped[Array, "*n"]:
     return x.detach() if is_torch_array(x) else x
 
 
+def to_numpy(array: Any) -> np.ndarray:
+    """A numpy array of a numpy array, torch tensor or sequence, of any shape."""
+    return np.asarray(array.detach().cpu() if is_torch_array(array) else array)
+
+
 def as_float(condition: Bool[Array, "*n"], like: Float[Array, "..."]) -> Float[Array, "*n"]:
     """A boolean array as zeros and ones in the dtype of ``like``."""
     return array_namespace(like).astype(condition, like.dtype)

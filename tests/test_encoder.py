@@ -16,7 +16,7 @@ import torch
 from gradlab import GradlabError
 from gradlab.encoder import files
 from gradlab.encoder.model import POOLERS, Encoder
-from gradlab.folders import atomic_folder, recover_folder
+from gradlab.files import atomic_folder, recover_folder
 from tests.tiny_models import make_bert, make_roberta, make_sentences
 
 SENTENCES = [*make_sentences(13, seed=3), "one", "Ba, BE! bi? " * 40]

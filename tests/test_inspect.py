@@ -17,7 +17,7 @@ pytest.importorskip("usearch")
 
 import gradlab
 from gradlab.errors import GradlabError
-from gradlab.geometry.views import check_views
+from gradlab.geometry.check import check_views
 from gradlab.inspection.candidates import find_candidates
 from gradlab.inspection.hard_negatives import VERDICTS
 from gradlab.inspection.neighbours import NEIGHBOURS, nearest_pairs

@@ -8,7 +8,8 @@ import torch
 
 import gradlab
 from gradlab.arrays import span
-from gradlab.geometry.views import check_views, unit_rows
+from gradlab.geometry.check import check_views
+from gradlab.geometry.views import unit_rows
 from gradlab.gradient.verification import BATCHES
 
 

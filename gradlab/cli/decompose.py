@@ -74,6 +74,7 @@ def command(
     from gradlab.decomposition.report import SUFFIXES, describe, describe_both, manifest, write
     from gradlab.decomposition.resolve import resolve_loss
     from gradlab.gradient.paradigm import check_side
+    from gradlab.plotting.style import save
 
     check_side(options["side"])
     settings = read_assignments(assignments)
@@ -95,6 +96,7 @@ def command(
         record = manifest(one, {"target": target, "set": settings, **batch, **checked}, some)
         written.append((one, base, record, check_existing(base, SUFFIXES, record, overwrite)))
     for one, base, record, replaced in written:
+        save(one.plot()[0], Path(f"{base}.png"))
         write(one, base, record)
         for suffix, what in SUFFIXES.items():
             what = what if one.side == "anchors" else what.replace("an anchor", "a positive")

@@ -14,7 +14,8 @@ from gradlab.decomposition.coefficients import Reading, lift, read_lifted, read_
 from gradlab.decomposition.evaluation import ROUNDING, Batch, CheckedLoss, Evaluation
 from gradlab.decomposition.result import Decomposition
 from gradlab.errors import GradlabError
-from gradlab.geometry.views import Views, check_views, unit_rows
+from gradlab.geometry.check import check_views
+from gradlab.geometry.views import Views, unit_rows
 from gradlab.gradient.paradigm import check_side
 from gradlab.losses.components import project
 from gradlab.losses.registry import takes_loss

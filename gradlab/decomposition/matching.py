@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from gradlab.decomposition.result import Decomposition, to_numpy
+from gradlab.arrays import to_numpy
+from gradlab.decomposition.split import CanonicalSplit
 from gradlab.errors import GradlabError
 from gradlab.geometry.views import Views
 from gradlab.losses.base import Loss, PairLoss
@@ -32,7 +33,7 @@ class _Batch:
     both_directions: bool = False  # whether losses are compared in both directions
 
     @classmethod
-    def of(cls, found: Decomposition) -> _Batch:
+    def of(cls, found: CanonicalSplit) -> _Batch:
         """In numpy; as the loss takes it, the anchors first."""
         extra = found.views.extra_negatives
         rows = Views(
@@ -107,7 +108,7 @@ class Match:
         return text
 
 
-def nearest_losses(found: Decomposition) -> list[Match]:
+def nearest_losses(found: CanonicalSplit) -> list[Match]:
     """Registered losses by how well their components agree with ``found``, the simplest of equals first.
 
     Where none has them, losses of pairs in both directions are tried too. Empty where no negative acts on the anchors (every gate closed).

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from gradlab.arrays import to_numpy
 from gradlab.decomposition.matching import Match, nearest_losses
-from gradlab.decomposition.result import Decomposition, to_numpy
+from gradlab.decomposition.split import CanonicalSplit
 from gradlab.files import atomic_path, versions, write_csv, write_json
 from gradlab.gradient.diagnostics import two_sided_statistics
 
@@ -17,7 +18,7 @@ from gradlab.gradient.diagnostics import two_sided_statistics
 FAR = 0.5
 
 
-def describe(found: Decomposition, matches: Sequence[Match] | None = None) -> str:
+def describe(found: CanonicalSplit, matches: Sequence[Match] | None = None) -> str:
     """Components of a loss in a few lines of text.
 
     Args:
@@ -43,7 +44,7 @@ def describe(found: Decomposition, matches: Sequence[Match] | None = None) -> st
     return "\n".join([*lines, "", *_facts(found, matches)])
 
 
-def describe_both(anchors: Decomposition, positives: Decomposition) -> str:
+def describe_both(anchors: CanonicalSplit, positives: CanonicalSplit) -> str:
     """What the two sides of a loss have only together: hubs, the ratio over both, how unequal the push is.
 
     Args:
@@ -60,12 +61,12 @@ def describe_both(anchors: Decomposition, positives: Decomposition) -> str:
     return "\n".join([f"{anchors.loss}: both sides together", "", *rows])
 
 
-def _row_of(found: Decomposition) -> str:
+def _row_of(found: CanonicalSplit) -> str:
     """What a row is: ``"anchor"`` or ``"positive"``."""
     return found.side.removesuffix("s")
 
 
-def _facts(found: Decomposition, matches: Sequence[Match]) -> list[str]:
+def _facts(found: CanonicalSplit, matches: Sequence[Match]) -> list[str]:
     n = len(found.residual)
     dissipation = to_numpy(found.gradient_dissipation)
     closed = int(np.count_nonzero(~np.any(to_numpy(found.weight), axis=1)))
@@ -99,7 +100,7 @@ def _facts(found: Decomposition, matches: Sequence[Match]) -> list[str]:
     return [*lines, *_nearest(found, matches)]
 
 
-def _nearest(found: Decomposition, matches: Sequence[Match]) -> list[str]:
+def _nearest(found: CanonicalSplit, matches: Sequence[Match]) -> list[str]:
     n = len(found.residual)
     if not matches:
         return [f"  {'nearest registered loss':<28}none: no negative acts on the {found.side} of this batch"]
@@ -120,7 +121,7 @@ def _nearest(found: Decomposition, matches: Sequence[Match]) -> list[str]:
     return [*lines, f"  {'on this batch also of':<28}{others}"] if others else lines
 
 
-def _chance(found: Decomposition) -> str:
+def _chance(found: CanonicalSplit) -> str:
     """What least squares would leave of a random gradient, without which its residual says little."""
     if found.method == "lifted":
         return ""
@@ -142,15 +143,14 @@ def _row(label: str, values: Any, side: str) -> str:
 SUFFIXES = {".png": "picture", ".csv": "one row an anchor", ".npz": "all coefficients", ".json": "settings"}
 
 
-def write(found: Decomposition, base: Path, manifest: Mapping[str, Any]) -> None:
-    """Write picture, table, coefficients and manifest as ``base`` with `SUFFIXES`, each whole or not at all."""
-    from gradlab.plotting.style import save
+def write(found: CanonicalSplit, base: Path, manifest: Mapping[str, Any]) -> None:
+    """Write table, coefficients and manifest as ``base`` with the endings of `SUFFIXES`, each whole or not at all.
 
-    figure, _ = found.plot()
-    save(figure, Path(f"{base}.png"))
+    The picture is not written here: nothing that computes imports what draws.
+    """
     write_csv(f"{base}.csv", found.columns())
     names = ("other_view_gradient", "same_view_gradient", "positive", "residual")
-    arrays = {name: to_numpy(getattr(found, name)) for name in names}
+    arrays: dict[str, Any] = {name: to_numpy(getattr(found, name)) for name in names}
     for name in ("anchors", "positives", "extra_negatives"):  # as `gradlab decompose --embeddings` reads them
         if getattr(found.views, name) is not None:
             arrays[name] = to_numpy(getattr(found.views, name))
@@ -159,7 +159,7 @@ def write(found: Decomposition, base: Path, manifest: Mapping[str, Any]) -> None
     write_json(f"{base}.json", manifest)
 
 
-def manifest(found: Decomposition, settings: Mapping[str, Any], matches: Sequence[Match]) -> dict[str, Any]:
+def manifest(found: CanonicalSplit, settings: Mapping[str, Any], matches: Sequence[Match]) -> dict[str, Any]:
     """Settings, what was found in short, and versions, for a JSON file."""
     return {
         "settings": dict(settings),

@@ -18,7 +18,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from gradlab.errors import GradlabError
-from gradlab.folders import atomic_folder
+from gradlab.files import atomic_folder
 from gradlab.waiting import waiting
 
 # The module names that every version of sentence-transformers since 2.0 can load.

@@ -1,101 +1,16 @@
-"""What an anchor is compared with beside its positive: pools of vectors, pairs left out, and hardness.
-
-By default that is the other view of the other sentences, and the extra negatives. Combinators such as
-`gradlab.losses.pool` change it: they evaluate a loss on the same views with other `Candidates`.
-"""
+"""The negatives of a batch, kind by kind: pools of vectors without the pairs that rules leave out, and hardness."""
 
 from __future__ import annotations
-
-import dataclasses
-from typing import TYPE_CHECKING, Protocol
 
 from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, detach
 from gradlab.errors import GradlabError
+from gradlab.geometry.embeddings import POOLS, Block, Embeddings
 from gradlab.geometry.similarity import Negatives
 
-if TYPE_CHECKING:
-    from gradlab.geometry.views import Views
 
-# What of two views is compared with what: anchors to the other view (S) and to their own (Q), positives to their other
-# view, the anchors (S transposed), and to their own (Q').
-POOLS = ("other", "same", "positive_other", "positive_same")
-
-
-class Rule(Protocol):
-    """Says which pairs are left out of the negatives."""
-
-    def left_out(self, block: Block, cosine: Array, views: Views) -> Array | None:
-        """Whether each pair of a block, (N, size), is left out; None for no pair."""
-
-    @property
-    def must_leave_negatives(self) -> bool:
-        """Whether leaving an anchor no negative is a mistake."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Block:
-    """Columns of the negatives that are of one kind.
-
-    Attributes:
-        name: one of `POOLS`, ``"extra"`` (anchors to the extra negatives) or ``"positive_extra"``.
-        rows: (N, D), what is compared: anchors or positives.
-        vectors: (size, D), with what.
-        columns: where they stand among the negatives.
-        own: whether column i of row i is the sentence itself, which is no negative.
-    """
-
-    name: str
-    rows: Array
-    vectors: Array
-    columns: slice
-    own: bool
-
-
-@dataclasses.dataclass(frozen=True)
-class Hardness:
-    """``α sg(cos θ)`` added to the logits of some negatives.
-
-    Attributes:
-        alpha: α.
-        on: ``"all"`` of them, those of the ``"other"`` view and the extra negatives, of these the ``"in_batch"`` ones
-            (all but the hard negatives of the row's own sentence), or the ``"hard"`` negatives of the row's own sentence.
-    """
-
-    alpha: float
-    on: str = "all"
-
-
-@dataclasses.dataclass(frozen=True)
-class Candidates:
-    """What the negatives of an anchor are.
-
-    Attributes:
-        pools: of `POOLS`. Extra negatives join the anchors' pools, and, unless they are the sentence's own, the
-            positives' own view.
-        extra_for_positives: whether extra negatives stand in ``"positive_same"`` too.
-        repeated: whether the pair itself stands among ``"positive_other"`` again.
-        rules: which pairs are left out.
-        hardness: what is added to the logits.
-    """
-
-    pools: tuple[str, ...] = ("other",)
-    extra_for_positives: bool = True
-    repeated: bool = False
-    rules: tuple[Rule, ...] = ()
-    hardness: tuple[Hardness, ...] = ()
-
-    @property
-    def are_usual(self) -> bool:
-        """Whether the negatives are those of `Views.other_view`."""
-        return self.pools == ("other",) and not self.rules
-
-
-USUAL = Candidates()
-
-
-def blocks_of(views: Views) -> list[Block]:
+def blocks_of(views: Embeddings) -> list[Block]:
     """The columns of the negatives of some views, kind by kind.
 
     Raises:
@@ -125,7 +40,7 @@ def blocks_of(views: Views) -> list[Block]:
     return found
 
 
-def pooled(views: Views) -> Negatives:
+def pooled(views: Embeddings) -> Negatives:
     """The negatives of each anchor, (N, K); -inf where a column is none.
 
     Raises:
@@ -157,7 +72,7 @@ def pooled(views: Views) -> Negatives:
     return Negatives(cosine, measure)  # type: ignore[arg-type]
 
 
-def hardened(negatives: Negatives, views: Views, temperature: float) -> Negatives:
+def hardened(negatives: Negatives, views: Embeddings, temperature: float) -> Negatives:
     """Cosines whose logits at a temperature have the hardness added, (N, K); it has no derivative.
 
     Raises:
@@ -173,7 +88,7 @@ def hardened(negatives: Negatives, views: Views, temperature: float) -> Negative
     return Negatives(xp.where(xp.isinf(cosine), cosine, cosine + added), negatives.measure)
 
 
-def _hard_columns(on: str, views: Views) -> Array:
+def _hard_columns(on: str, views: Embeddings) -> Array:
     """Whether hardness acts on a pair, (N, K)."""
     xp, parts = array_namespace(views.anchors), []
     n = views.anchors.shape[0]
@@ -188,7 +103,7 @@ def _hard_columns(on: str, views: Views) -> Array:
     return parts[0] if len(parts) == 1 else xp.concat(parts, axis=-1)
 
 
-def _without_own(block: Block, views: Views) -> Array:
+def _without_own(block: Block, views: Embeddings) -> Array:
     xp = array_namespace(block.rows)
     cosine = views.products(block.rows, block.vectors)
     if block.own:

@@ -11,8 +11,8 @@ from array_api_compat import array_namespace, is_array_api_obj, is_numpy_array
 
 from gradlab.arrays import Array
 from gradlab.errors import GradlabError
+from gradlab.geometry.check import NORM_TOLERANCE
 from gradlab.geometry.similarity import PairSimilarity
-from gradlab.geometry.views import NORM_TOLERANCE
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

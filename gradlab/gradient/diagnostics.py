@@ -12,8 +12,8 @@ from array_api_compat import array_namespace
 
 from gradlab.arrays import Array
 from gradlab.errors import GradlabError
+from gradlab.geometry.check import check_views
 from gradlab.geometry.triple import Triple
-from gradlab.geometry.views import check_views
 from gradlab.gradient.lemma import tangent_bounds
 from gradlab.gradient.paradigm import components as components_of
 from gradlab.losses.base import Loss

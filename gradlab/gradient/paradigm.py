@@ -17,8 +17,9 @@ from array_api_compat import is_numpy_array, is_torch_array
 
 from gradlab.arrays import Array, detach, reciprocal
 from gradlab.errors import GradlabError
+from gradlab.geometry.check import check_views
 from gradlab.geometry.similarity import Negatives, PairSimilarity
-from gradlab.geometry.views import Views, check_views, unit_rows
+from gradlab.geometry.views import Views, unit_rows
 from gradlab.losses.base import Loss, PairLoss
 from gradlab.losses.components import Components, project
 from gradlab.losses.registry import get_loss, takes_loss
@@ -77,7 +78,7 @@ def components(
         side: the view whose gradient it is: ``"anchors"``, ``"positives"`` or ``"both"``. The positives are moved too,
             by the pull towards their anchors and as negatives of the other anchors.
         **context: what some combinators ask for: ``owners``, ``guide``, ``mask``, ``sentences``; see
-            `gradlab.geometry.views.check_views`.
+            `gradlab.geometry.check.check_views`.
 
     Returns:
         `Components`: ``gradient_dissipation`` (N,), ``weight`` (N, K), ``ratio`` (N,) and ``gradient()``

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from gradlab.encoder.model import Encoder
 from gradlab.errors import GradlabError
-from gradlab.geometry.views import Views, check_views
+from gradlab.geometry.check import check_views
+from gradlab.geometry.views import Views
 from gradlab.inspection.texts import Texts
 from gradlab.inspection.vectors import Vectors, of_array
 

@@ -10,7 +10,8 @@ from torch import Tensor
 
 from gradlab.arrays import Array
 from gradlab.errors import GradlabError
-from gradlab.geometry.views import Views, check_views
+from gradlab.geometry.check import check_views
+from gradlab.geometry.views import Views
 from gradlab.large_batch.batch_evaluation import BatchEvaluation
 from gradlab.large_batch.derivatives import refuse_second_derivatives
 from gradlab.large_batch.evaluation import Evaluation

@@ -7,7 +7,8 @@ from typing import Any
 import torch
 
 from gradlab.errors import GradlabError
-from gradlab.geometry.views import Views, check_views
+from gradlab.geometry.check import check_views
+from gradlab.geometry.views import Views
 from gradlab.large_batch.ring import Ring
 
 

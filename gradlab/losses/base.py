@@ -20,8 +20,9 @@ from array_api_compat import array_namespace
 from gradlab.arrays import Array, Bool, Float
 from gradlab.errors import GradlabError
 from gradlab.geometry.candidates import blocks_of, hardened
+from gradlab.geometry.check import check_views
 from gradlab.geometry.similarity import Negatives, PairSimilarity
-from gradlab.geometry.views import Views, check_views
+from gradlab.geometry.views import Views
 from gradlab.losses.components import Components, canonical, from_pools, seen_by_positives
 from gradlab.settings import Settings
 
@@ -157,10 +158,10 @@ class Loss(Settings, abc.ABC):
             normalize: divide rows by their norms first, instead of asking for unit rows.
             in_batch_negatives: False takes negatives from ``extra_negatives`` only.
             **context: what some combinators ask for: ``owners``, ``guide``, ``mask``, ``sentences``; see
-                `gradlab.geometry.views.check_views`.
+                `gradlab.geometry.check.check_views`.
 
         Raises:
-            GradlabError: see `gradlab.geometry.views.check_views`; an unknown or impossible reduction.
+            GradlabError: see `gradlab.geometry.check.check_views`; an unknown or impossible reduction.
         """
         views = check_views(
             anchors,

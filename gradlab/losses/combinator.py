@@ -4,7 +4,7 @@ A combinator is a loss itself, so that it composes, trains, verifies and has com
 ``symmetric(infonce(temperature=0.1))``: the loss comes first. To add one, write one file with a registered subclass:
 
 - of `OtherCandidates` where it changes what the negatives of an anchor are: `seen` returns the views as the loss is to see
-  them, with other `gradlab.geometry.candidates.Candidates`. Value, components of both sides and statistics follow.
+  them, with other `gradlab.geometry.embeddings.Candidates`. Value, components of both sides and statistics follow.
 - of `Combinator` where it adds values of the loss: ``value_of`` and ``sides_of``, the latter usually by
   `gradlab.losses.components.weighted_sum` of the sides of its terms.
 

@@ -10,7 +10,7 @@ from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Float, divide, finite, span
 from gradlab.errors import GradlabError
-from gradlab.geometry.candidates import Block
+from gradlab.geometry.embeddings import Block
 from gradlab.geometry.views import Views
 
 

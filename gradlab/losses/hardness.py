@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from gradlab.errors import GradlabError
-from gradlab.geometry.candidates import Hardness as Addition
+from gradlab.geometry.embeddings import Hardness as Addition
 from gradlab.geometry.views import Views
 from gradlab.losses.base import PairLoss
 from gradlab.losses.combinator import OtherCandidates

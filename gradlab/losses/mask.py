@@ -11,7 +11,8 @@ from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Bool, Float
 from gradlab.errors import GradlabError
-from gradlab.geometry.candidates import Block, Rule, blocks_of
+from gradlab.geometry.candidates import blocks_of
+from gradlab.geometry.embeddings import Block, Embeddings, Rule
 from gradlab.geometry.views import Views
 from gradlab.losses.base import Loss
 from gradlab.losses.combinator import Combinator, OtherCandidates
@@ -92,7 +93,7 @@ class NearDuplicates:
     above: float
     must_leave_negatives = False
 
-    def left_out(self, block: Block, cosine: Float[Array, "n k"], views: Views) -> Bool[Array, "n k"]:
+    def left_out(self, block: Block, cosine: Float[Array, "n k"], views: Embeddings) -> Bool[Array, "n k"]:
         """Those pairs."""
         return cosine > self.above
 
@@ -105,7 +106,7 @@ class Guide:
     relative: bool
     must_leave_negatives = False
 
-    def left_out(self, block: Block, cosine: Float[Array, "n k"], views: Views) -> Bool[Array, "n k"]:
+    def left_out(self, block: Block, cosine: Float[Array, "n k"], views: Embeddings) -> Bool[Array, "n k"]:
         """Those pairs."""
         assert views.guide is not None
         guide = dataclasses.replace(
@@ -126,7 +127,9 @@ class Given:
 
     must_leave_negatives = True
 
-    def left_out(self, block: Block, cosine: Float[Array, "n k"], views: Views) -> Bool[Array, "n k"] | None:
+    def left_out(
+        self, block: Block, cosine: Float[Array, "n k"], views: Embeddings
+    ) -> Bool[Array, "n k"] | None:
         """Those pairs; a mask without columns for the extra negatives keeps them."""
         assert views.mask is not None
         n = views.anchors.shape[0]
@@ -142,7 +145,9 @@ class Pairs:
     file: str
     must_leave_negatives = False
 
-    def left_out(self, block: Block, cosine: Float[Array, "n k"], views: Views) -> Bool[Array, "n k"] | None:
+    def left_out(
+        self, block: Block, cosine: Float[Array, "n k"], views: Embeddings
+    ) -> Bool[Array, "n k"] | None:
         """Those pairs."""
         if block.name.endswith("extra"):
             return None

@@ -6,7 +6,7 @@ import dataclasses
 
 from gradlab.arrays import Array, Float
 from gradlab.errors import GradlabError, nearest
-from gradlab.geometry.candidates import POOLS
+from gradlab.geometry.embeddings import POOLS
 from gradlab.geometry.views import Views
 from gradlab.losses.base import PairLoss
 from gradlab.losses.combinator import Combinator, OtherCandidates

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from gradlab.errors import GradlabError, names_arguments, nearest
-from gradlab.geometry.views import CONTEXT
+from gradlab.geometry.embeddings import CONTEXT
 from gradlab.losses.base import Loss
 from gradlab.settings import declarations, parse_settings
 from gradlab.settings.registry import Registry

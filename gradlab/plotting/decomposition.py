@@ -8,13 +8,14 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from gradlab.decomposition.result import Decomposition, to_numpy
+from gradlab.arrays import to_numpy
+from gradlab.decomposition.split import CanonicalSplit
 from gradlab.plotting.style import COLORMAP, COLORS, empty_figure, pi_axis, style
 
 _IDLE = "0.65"
 
 
-def draw_decomposition(found: Decomposition) -> tuple[Figure, list[Axes]]:
+def draw_decomposition(found: CanonicalSplit) -> tuple[Figure, list[Axes]]:
     """GD against the gap to the hardest negative, R against the positive's angle, and the weights.
 
     The weights of the other view and of the same view get a panel each, where there are any.

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gradlab.arrays import Float, span
+from gradlab.drawing import draw
 from gradlab.errors import GradlabError
 from gradlab.files import atomic_path, read_arrays, versions
 from gradlab.losses.base import Loss
@@ -135,6 +136,5 @@ class SimulationResult:
 
     def plot(self, ax: Axes | None = None) -> tuple[Figure, Axes]:
         """Heatmap of the value over both mean angles, in fractions of π."""
-        from gradlab.plotting.heatmap import heatmap
-
-        return heatmap(self, ax=ax)
+        drawn: tuple[Figure, Axes] = draw("simulation", self, ax=ax)
+        return drawn

@@ -16,7 +16,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from gradlab.errors import GradlabError
-from gradlab.folders import atomic_folder
+from gradlab.files import atomic_folder
 
 _CHECKSUMS = "checksums.json"
 _WEIGHTS, _OPTIMISER, _STATE = "model.safetensors", "optimizer.safetensors", "state.json"

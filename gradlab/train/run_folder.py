@@ -10,8 +10,7 @@ from typing import Any
 import torch
 
 from gradlab.errors import GradlabError, reason
-from gradlab.files import check_writable, commit, versions, write_json
-from gradlab.folders import recover_folder
+from gradlab.files import check_writable, commit, recover_folder, versions, write_json
 from gradlab.train.config import TrainConfig
 from gradlab.train.machine import Precision, device_name
 

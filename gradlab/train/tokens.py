@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradlab.errors import GradlabError
-from gradlab.folders import atomic_folder, one_at_a_time, recover_folder
+from gradlab.files import atomic_folder, one_at_a_time, recover_folder
 from gradlab.train.sentences import Skipped, check_file, read_sentences
 
 # Raise it when the files or their meaning change: older caches are then left alone and made anew.

@@ -1,0 +1,143 @@
+"""Two views of a batch, and what each anchor is compared with beside its positive.
+
+By default that is the other view of the other sentences, and the extra negatives. Combinators such as
+`gradlab.losses.pool` change it: they evaluate a loss on the same views with other `Candidates`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Protocol
+
+from array_api_compat import array_namespace
+
+from gradlab.arrays import Array
+from gradlab.errors import GradlabError
+from gradlab.geometry.similarity import PairSimilarity
+
+# What combinators may ask for beside the embeddings; see `check_views`.
+CONTEXT = ("owners", "guide", "mask", "sentences")
+# What of two views is compared with what: anchors to the other view (S) and to their own (Q), positives to their other
+# view, the anchors (S transposed), and to their own (Q').
+POOLS = ("other", "same", "positive_other", "positive_same")
+
+
+class Rule(Protocol):
+    """Says which pairs are left out of the negatives."""
+
+    def left_out(self, block: Block, cosine: Array, views: Embeddings) -> Array | None:
+        """Whether each pair of a block, (N, size), is left out; None for no pair."""
+
+    @property
+    def must_leave_negatives(self) -> bool:
+        """Whether leaving an anchor no negative is a mistake."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Block:
+    """Columns of the negatives that are of one kind.
+
+    Attributes:
+        name: one of `POOLS`, ``"extra"`` (anchors to the extra negatives) or ``"positive_extra"``.
+        rows: (N, D), what is compared: anchors or positives.
+        vectors: (size, D), with what.
+        columns: where they stand among the negatives.
+        own: whether column i of row i is the sentence itself, which is no negative.
+    """
+
+    name: str
+    rows: Array
+    vectors: Array
+    columns: slice
+    own: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class Hardness:
+    """``α sg(cos θ)`` added to the logits of some negatives.
+
+    Attributes:
+        alpha: α.
+        on: ``"all"`` of them, those of the ``"other"`` view and the extra negatives, of these the ``"in_batch"`` ones
+            (all but the hard negatives of the row's own sentence), or the ``"hard"`` negatives of the row's own sentence.
+    """
+
+    alpha: float
+    on: str = "all"
+
+
+@dataclasses.dataclass(frozen=True)
+class Candidates:
+    """What the negatives of an anchor are.
+
+    Attributes:
+        pools: of `POOLS`. Extra negatives join the anchors' pools, and, unless they are the sentence's own, the
+            positives' own view.
+        extra_for_positives: whether extra negatives stand in ``"positive_same"`` too.
+        repeated: whether the pair itself stands among ``"positive_other"`` again.
+        rules: which pairs are left out.
+        hardness: what is added to the logits.
+    """
+
+    pools: tuple[str, ...] = ("other",)
+    extra_for_positives: bool = True
+    repeated: bool = False
+    rules: tuple[Rule, ...] = ()
+    hardness: tuple[Hardness, ...] = ()
+
+    @property
+    def are_usual(self) -> bool:
+        """Whether the negatives are those of `Views.other_view`."""
+        return self.pools == ("other",) and not self.rules
+
+
+USUAL = Candidates()
+
+
+@dataclasses.dataclass(frozen=True)
+class Embeddings:
+    """Unit-norm embeddings of N sentences in two views, extra negatives, and what is known of them.
+
+    Attributes:
+        anchors: (N, D), the rows ``h_i``.
+        positives: (N, D), the rows ``h_i'`` of the other view.
+        extra_negatives: (M, D) or None: negatives of every anchor, such as a queue's.
+        in_batch_negatives: whether the other sentences of the batch are negatives.
+        owners: (M,) integers or None: the row of the sentence whose hard negative each extra negative is, -1 for none.
+        guide: embeddings of the same sentences by another model, or None.
+        mask: (N, N) or (N, N + M) booleans, pairs of sentences that are no negatives of each other, or None.
+        sentences: (N,) whole numbers by which the sentences are known outside of the batch, or None.
+        candidates: what else is a negative, or is none.
+
+    Owners, guide, mask and sentences are there for combinators that ask for them.
+    """
+
+    anchors: Array
+    positives: Array
+    extra_negatives: Array | None = None
+    in_batch_negatives: bool = True
+    owners: Array | None = None
+    guide: Embeddings | None = None
+    mask: Array | None = None
+    sentences: Array | None = None
+    candidates: Candidates = USUAL
+
+    @property
+    def owned(self) -> Array:
+        """Whether extra negative k is a hard negative of sentence i, (N, M).
+
+        Raises:
+            GradlabError: nobody has said whose the extra negatives are.
+        """
+        if self.owners is None:
+            raise GradlabError("whose hard negatives the extra negatives are is not known; give their owners")
+        rows = array_namespace(self.anchors).arange(self.anchors.shape[0], device=self.anchors.device)
+        return rows[:, None] == self.owners
+
+    def pair(self, first: Array, second: Array) -> PairSimilarity:
+        """Rows (B, D) to rows (B, D), by chords, (B,)."""
+        return PairSimilarity.from_vectors(first, second)
+
+    def products(self, first: Array, second: Array) -> Array:
+        """All dot products of rows (N, D) and (K, D), (N, K)."""
+        return first @ second.T
