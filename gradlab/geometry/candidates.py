@@ -7,7 +7,7 @@ from array_api_compat import array_namespace
 from gradlab.arrays import Array, detach
 from gradlab.errors import GradlabError
 from gradlab.geometry.embeddings import POOLS, Block, Embeddings
-from gradlab.geometry.similarity import Negatives
+from gradlab.geometry.similarity import Negatives, gaps_of
 
 
 def blocks_of(views: Embeddings) -> list[Block]:
@@ -69,7 +69,11 @@ def pooled(views: Embeddings) -> Negatives:
             rows = xp.where(inside[:, None], views.positives, rows)
         return views.pair(rows, vectors[index])
 
-    return Negatives(cosine, measure)  # type: ignore[arg-type]
+    def gaps() -> Array:
+        parts = [gaps_of(b.rows, b.vectors, one) for b, one in zip(blocks, cosines, strict=True)]
+        return parts[0] if len(parts) == 1 else xp.concat(parts, axis=-1)
+
+    return Negatives(cosine, measure, gaps=gaps)  # type: ignore[arg-type]
 
 
 def hardened(negatives: Negatives, views: Embeddings, temperature: float) -> Negatives:

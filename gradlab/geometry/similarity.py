@@ -5,7 +5,8 @@ rounding error costs the ratio of ArcCon five digits in float64, and in float32 
 `PairSimilarity` therefore holds the two chords ``|h - h'| = 2 sin(θ/2)`` and ``|h + h'| = 2 cos(θ/2)``,
 from which cosine, sine and 1 - cosine all follow without cancellation. Chords of all N x N negatives
 would cost far more than the one matrix product that gives their cosines and are not needed: `Negatives`
-holds the cosines, and measures again, by its chords, only the hardest negative.
+holds the cosines, and measures again, by its chords, only the hardest negative; and for losses that ask for 1 - cosine
+itself, those that are too near for the difference.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from collections.abc import Callable
 from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, detach, logsumexp, softmax, softmax_of_all, take
+
+_NEAR_ENTRIES = 2**20  # numbers that the differences of near vectors may take at a time
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,16 +91,22 @@ class Negatives:
         cosine: (..., K); a column that is not a negative of this anchor (its own positive) is -inf,
             which every softmax, log-sum-exp and maximum ignores.
         measure: maps an index (...,) of one column a row to its `PairSimilarity`.
+        gaps: gives `one_minus_cosine` where more is known than the cosines.
     """
 
     cosine: Array
     measure: Callable[[Array], PairSimilarity]
+    gaps: Callable[[], Array] | None = dataclasses.field(default=None, kw_only=True, repr=False)
 
     @classmethod
     def from_angles(cls, angle: Array) -> Negatives:
         """From angles (..., K) in radians."""
         cosine = array_namespace(angle).cos(angle)
-        return cls(cosine, lambda index: PairSimilarity.from_angles(take(angle, index)))
+        return cls(
+            cosine,
+            lambda index: PairSimilarity.from_angles(take(angle, index)),
+            gaps=lambda: PairSimilarity.from_angles(angle).one_minus_cosine,
+        )
 
     @classmethod
     def from_cosines(cls, cosine: Array) -> Negatives:
@@ -119,13 +128,24 @@ class Negatives:
             rows = xp.arange(anchors.shape[0], device=anchors.device)
             columns = xp.arange(negatives.shape[0], device=anchors.device)
             cosine = xp.where(columns == (rows + (own.start or 0))[:, None], -xp.inf, cosine)
-        return cls(cosine, lambda index: PairSimilarity.from_vectors(anchors, negatives[index]))
+        return cls(
+            cosine,
+            lambda index: PairSimilarity.from_vectors(anchors, negatives[index]),
+            gaps=lambda: gaps_of(anchors, negatives, cosine),
+        )
 
     @property
     def finite_cosine(self) -> Array:
         """The cosines with 0 instead of -inf in masked columns, for sums in which those have weight 0."""
         xp = array_namespace(self.cosine)
         return xp.where(xp.isinf(self.cosine), xp.zeros_like(self.cosine), self.cosine)
+
+    @functools.cached_property
+    def one_minus_cosine(self) -> Array:
+        """``1 - cos θ``, (..., K), relatively accurate near 0 where vectors or angles are known; 1 in masked columns."""
+        gaps = 1 - self.cosine if self.gaps is None else self.gaps()
+        xp = array_namespace(self.cosine)
+        return xp.where(xp.isinf(self.cosine), xp.ones_like(gaps), gaps)
 
     @functools.cached_property
     def hardest_index(self) -> Array:
@@ -166,5 +186,29 @@ class Negatives:
     def shifted(self, increment: Array) -> Negatives:
         """The same negatives with their cosines (..., K) changed by ``increment``, to first order."""
         return Negatives(
-            self.cosine + increment, lambda index: self.measure(index).shifted(take(increment, index))
+            self.cosine + increment,
+            lambda index: self.measure(index).shifted(take(increment, index)),
+            gaps=lambda: self.one_minus_cosine - increment,
         )
+
+
+def gaps_of(first: Array, second: Array, cosine: Array) -> Array:
+    """``1 - cos θ`` of unit rows (N, D) and (K, D), (N, K): of near ones from their difference, ``|h - h'|²/2``.
+
+    Its derivative is that of the cosine. Differences are only taken where 1 less the cosine has lost a third of its
+    digits or more, of some pairs at a time.
+    """
+    xp = array_namespace(first)
+    gap = 1 - cosine
+    known = detach(gap)
+    near = known < float(xp.finfo(cosine.dtype).eps) ** (1 / 3)
+    if not bool(xp.any(near)):
+        return gap
+    rows, columns = xp.nonzero(near)
+    left, right, lost = detach(first), detach(second), xp.zeros_like(known)
+    step = max(1, _NEAR_ENTRIES // first.shape[1])
+    for start in range(0, rows.shape[0], step):
+        i, j = rows[start : start + step], columns[start : start + step]
+        apart = left[i] - right[j]
+        lost[i, j] = xp.sum(apart * apart, axis=-1) / 2 - known[i, j]
+    return gap + lost

@@ -287,7 +287,7 @@ class DotProductViews(Views):
         return self._flat(super().same_view_fixed, detach(self.anchors))
 
     def _flat(self, negatives: Negatives, vectors: Array) -> Negatives:
-        return Negatives(negatives.cosine, lambda index: self.pair(self.anchors, vectors[index]))
+        return dataclasses.replace(negatives, measure=lambda index: self.pair(self.anchors, vectors[index]))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -58,7 +58,6 @@ class Loss(Settings, abc.ABC):
         latex: LaTeX of ``gradient_dissipation``, ``weight`` and ``ratio``, for the component tables.
         exact_in: conventions in which the components equal autograd (see `gradlab.verify`).
         exact_in_full: conventions in which they do once the `extra_terms` are added.
-        conditioning: factor on the tolerance of `gradlab.verify`, above 1 where coefficients amplify the rounding of cosines.
         surrogate: whether the value is a stop-gradient surrogate, whose derivative restates the components.
         negative_view: ``"other"`` or ``"same"``: which view the weights' columns stand for.
         presets: published settings by name, beside the defaults.
@@ -77,7 +76,6 @@ class Loss(Settings, abc.ABC):
     latex: ClassVar[Mapping[str, str]]
     exact_in: ClassVar[frozenset[str]] = frozenset({"tangent", "raw", "similarity"})
     exact_in_full: ClassVar[frozenset[str]] = frozenset({"tangent", "raw", "similarity"})
-    conditioning: ClassVar[float] = 1.0
     surrogate: ClassVar[bool] = False
     negative_view: ClassVar[str] = "other"
     presets: ClassVar[Mapping[str, Preset]] = {}
@@ -304,7 +302,8 @@ class PairLoss(Loss):
         if not bool(xp.any(alone)):
             return negatives, None
         filled = xp.where(alone[:, None], xp.zeros_like(cosine), cosine)
-        return Negatives(filled, negatives.measure), alone
+        # Where a row has no negative, `one_minus_cosine` is 1 already, as in all masked columns.
+        return Negatives(filled, negatives.measure, gaps=lambda: negatives.one_minus_cosine), alone
 
 
 def _where_not(condition: Bool[Array, "*#n"], values: Float[Array, "*n"]) -> Float[Array, "*n"]:

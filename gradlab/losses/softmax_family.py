@@ -58,10 +58,9 @@ class LinkLoss(PairLoss):
 
     def summary(self, negatives: Negatives) -> Any:
         """Log-sum-exp of the logits, and the total weight."""
-        logits = self._logits(negatives)
-        xp = array_namespace(logits)
-        slopes = self.slope(negatives.finite_cosine)
-        return LogitSummary(logsumexp(logits), xp.sum(softmax(logits) * slopes, axis=-1))
+        weight = self.weight(negatives)
+        total = array_namespace(weight).sum(weight, axis=-1)
+        return LogitSummary(logsumexp(self.negative_logits(negatives)), total)
 
     def log_sum_exp(self, summary: Any) -> Float[Array, "*n"]:
         """The log-sum-exp of the logits, from the `summary`."""
@@ -77,7 +76,7 @@ class LinkLoss(PairLoss):
 
     def weight(self, negatives: Negatives) -> Float[Array, "*n k"]:
         """``softmax_j(φ(S_ij)) φ'(S_ij)`` over the negatives."""
-        return softmax(self._logits(negatives)) * self.slope(negatives.finite_cosine)
+        return softmax(self.negative_logits(negatives)) * self.slope(negatives.finite_cosine)
 
     def ratio(self, positive: PairSimilarity, summary: Any) -> Float[Array, "*#n"]:
         """``φ'(p_i)`` over the total weight; infinite where that is 0."""
@@ -94,12 +93,12 @@ class LinkLoss(PairLoss):
         return SoftGate(
             LogitOfAngle(self),
             lambda angle: self.positive_logit(PairSimilarity.from_angles(angle)),
-            scale=angular_scale(lambda angle: self.link(np.cos(angle))),
+            scale=angular_scale(LogitOfAngle(self)),
             ends_are_singular=True,
         )
 
-    def _logits(self, negatives: Negatives) -> Float[Array, "*n k"]:
-        """``φ`` of the cosines, -inf in masked columns."""
+    def negative_logits(self, negatives: Negatives) -> Float[Array, "*n k"]:
+        """``φ`` of the cosines, (..., K), -inf in masked columns."""
         cosine = negatives.cosine
         xp = array_namespace(cosine)
         return xp.where(xp.isinf(cosine), cosine, self.link(negatives.finite_cosine))
@@ -115,10 +114,9 @@ class LogitOfAngle:
 
     loss: LinkLoss
 
-    def __call__(self, angle: Angles) -> Angles:
-        """``φ(cos θ)``."""
-        logit: Angles = self.loss.link(np.cos(angle))
-        return logit
+    def __call__(self, angle: np.ndarray) -> np.ndarray:
+        """``φ(cos θ)``, any shape."""
+        return self.loss.negative_logits(Negatives.from_angles(angle))
 
 
 @dataclasses.dataclass(frozen=True)

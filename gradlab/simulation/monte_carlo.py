@@ -56,7 +56,9 @@ class Draws:
                 mu + sigma * xp.take_along_axis(self.z, index[:, None], axis=1)[:, 0]
             )
 
-        return Negatives(cosine, measure)
+        return Negatives(
+            cosine, measure, gaps=lambda: PairSimilarity.from_angles(mu + sigma * self.z).one_minus_cosine
+        )
 
 
 def mean_dissipation(loss: PairLoss, setting: Setting, **sampling: Any) -> Estimate:
