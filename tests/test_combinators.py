@@ -109,6 +109,28 @@ def test_exchanged_views_give_exchanged_results(text: str) -> None:
     assert value == pytest.approx(loss(positives, anchors, **there), rel=1e-12)
 
 
+@pytest.mark.parametrize(
+    "text", ["symmetric(infonce)", "symmetric(mask(hardness(pool(infonce))))", "symmetric(arccon)"]
+)
+def test_symmetric_multiplies_views_once(text: str) -> None:
+    """One product of the anchors and the positives serves both directions."""
+    (anchors, positives, _), _ = batch("random")
+    seen = []
+
+    class Counted(np.ndarray):
+        def __matmul__(self, other):
+            seen.append((self.shape, other.shape))
+            return super().__matmul__(other)
+
+    rows = [part.view(Counted) for part in (anchors, positives)]
+    gradlab.components(text, *rows, side="both")
+    across = 2 if "pool" in text else 0  # and the products within each view
+    assert len(seen) == 1 + across
+    seen.clear()
+    gradlab.get_loss(text)(*rows)
+    assert len(seen) == 1 + across
+
+
 def cross_entropy(positive: float, negatives: list[float]) -> float:
     logits = np.array([positive, *negatives])
     return float(np.log(np.exp(logits - logits.max()).sum()) + logits.max() - positive)

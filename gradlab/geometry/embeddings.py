@@ -108,6 +108,7 @@ class Embeddings:
         mask: (N, N) or (N, N + M) booleans, pairs of sentences that are no negatives of each other, or None.
         sentences: (N,) whole numbers by which the sentences are known outside of the batch, or None.
         candidates: what else is a negative, or is none.
+        known_products: matrix products that views of the same rows share, (first, second, product) each; None keeps none.
 
     Owners, guide, mask and sentences are there for combinators that ask for them.
     """
@@ -121,6 +122,9 @@ class Embeddings:
     mask: Array | None = None
     sentences: Array | None = None
     candidates: Candidates = USUAL
+    known_products: list[tuple[Array, Array, Array]] | None = dataclasses.field(
+        default=None, repr=False, compare=False
+    )
 
     @property
     def owned(self) -> Array:
@@ -140,4 +144,13 @@ class Embeddings:
 
     def products(self, first: Array, second: Array) -> Array:
         """All dot products of rows (N, D) and (K, D), (N, K)."""
-        return first @ second.T
+        if self.known_products is None:
+            return first @ second.T
+        for left, right, product in self.known_products:
+            if left is first and right is second:
+                return product
+            if left is second and right is first:
+                return product.T
+        product = first @ second.T
+        self.known_products.append((first, second, product))
+        return product

@@ -114,16 +114,19 @@ class Negatives:
         return cls(cosine, lambda index: PairSimilarity.from_cosines(take(cosine, index)))
 
     @classmethod
-    def from_vectors(cls, anchors: Array, negatives: Array, own: slice | None = None) -> Negatives:
+    def from_vectors(
+        cls, anchors: Array, negatives: Array, own: slice | None = None, products: Array | None = None
+    ) -> Negatives:
         """From unit rows: anchors (N, D) and negatives (K, D), by one matrix product.
 
         Args:
             anchors: (N, D).
             negatives: (K, D); the same K vectors for every anchor.
             own: the N columns that hold, in order, each anchor's own sentence, which is masked.
+            products: ``anchors @ negatives.T`` where it is known already, (N, K).
         """
         xp = array_namespace(anchors)
-        cosine = anchors @ negatives.T
+        cosine = anchors @ negatives.T if products is None else products
         if own is not None:
             rows = xp.arange(anchors.shape[0], device=anchors.device)
             columns = xp.arange(negatives.shape[0], device=anchors.device)

@@ -31,6 +31,11 @@ class Views(Embeddings):
         """Anchor i to all its `candidates`, (N, K); -inf where a column is no negative."""
         return self.other_view if self.candidates.are_usual else pooled(self)
 
+    def sharing_products(self) -> Views:
+        """The same batch; matrix products of its rows are computed once, also for its exchanged views."""
+        guide = None if self.guide is None else self.guide.sharing_products()
+        return dataclasses.replace(self, guide=guide, known_products=[])
+
     @functools.cached_property
     def negative_vectors(self) -> Array:
         """(K, D): the other view, then the extra negatives; what the columns of a weight stand for."""
@@ -50,7 +55,13 @@ class Views(Embeddings):
     def other_view(self) -> Negatives:
         """Anchor i to the other view's sentences and the extra negatives, (N, K); -inf at j = i."""
         own = slice(0, None) if self.in_batch_negatives else None
-        return self._compare(self.anchors, self.negative_vectors, own)
+        vectors, extra, products = self.negative_vectors, self.extra_negatives, None
+        if self.known_products is not None and self.in_batch_negatives:
+            products = self.products(self.anchors, self.positives)
+            if extra is not None:
+                xp = array_namespace(self.anchors)
+                products = xp.concat([products, self.products(self.anchors, extra)], axis=-1)
+        return self._compare(self.anchors, vectors, own, products)
 
     @functools.cached_property
     def same_view(self) -> Negatives:
@@ -67,9 +78,15 @@ class Views(Embeddings):
         """Positive i to the other positives, ``Q'_ij``, (N, N); -inf at j = i."""
         return self._compare(self.positives, self.positives)
 
-    def _compare(self, first: Array, second: Array, own: slice | None = slice(0, None)) -> Negatives:
+    def _compare(
+        self,
+        first: Array,
+        second: Array,
+        own: slice | None = slice(0, None),
+        products: Array | None = None,
+    ) -> Negatives:
         """Each of N rows to all K others; the arguments are those of `Negatives.from_vectors`."""
-        return Negatives.from_vectors(first, second, own)
+        return Negatives.from_vectors(first, second, own, products)
 
     def total_weight(self, weight: Callable[[Views], Array]) -> Array:
         """``Σ_j sg(W_ij)``, (N,), of what `weight` makes of these views; see `weighted_cosines`."""

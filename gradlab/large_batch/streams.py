@@ -166,8 +166,16 @@ class StreamedViews(Views):
     def _by_rows(self, weight: Callable[[Views], Any]) -> Callable[[slice], torch.Tensor]:
         return lambda rows: weight(BlockViews(self.anchors, self.positives, whole=self, rows=rows))
 
+    def sharing_products(self) -> StreamedViews:
+        """These views: they hold no products."""
+        return self
+
     def _compare(
-        self, first: torch.Tensor, second: torch.Tensor, own: slice | None = slice(0, None)
+        self,
+        first: torch.Tensor,
+        second: torch.Tensor,
+        own: slice | None = slice(0, None),
+        products: torch.Tensor | None = None,
     ) -> StreamedNegatives:
         return StreamedNegatives(first, second, own is not None, self.block_size)
 

@@ -118,6 +118,11 @@ class Loss(Settings, abc.ABC):
         """
         return "all" if self.negative_view == "other" else "pull"
 
+    @property
+    def acts_across_views(self) -> bool:
+        """Whether all that it does to either view are the coefficients of ``S_ij``, which both views share, and of extra negatives."""
+        return False
+
     def sides_of(self, views: Views) -> tuple[Components, Components]:
         """The components of the anchors, as declared, and those of the positives."""
         anchors, moves = self.components_of(views), self.moves_positives
@@ -214,6 +219,11 @@ class PairLoss(Loss):
     def moves_positives(self) -> str:
         """``"all"``, or ``"pull"`` where the negatives are fixed."""
         return "pull" if self.negatives_are_fixed else "all"
+
+    @property
+    def acts_across_views(self) -> bool:
+        """Unless negatives are fixed; `gradlab.losses.pool` changes it."""
+        return self.moves_positives == "all"
 
     @abc.abstractmethod
     def summary(self, negatives: Negatives) -> Any:

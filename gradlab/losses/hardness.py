@@ -44,6 +44,11 @@ class Hardness(OtherCandidates):
                     f"hardness takes losses whose negatives are logits at a temperature ({', '.join(able)}), not {base.name}"
                 )
 
+    @property
+    def acts_across_views(self) -> bool:
+        """Where its loss does."""
+        return bool(self.loss.acts_across_views)
+
     def seen(self, views: Views) -> Views:
         """With α added."""
         if self.on == "hard" and views.extra_negatives is None:

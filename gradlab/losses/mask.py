@@ -62,6 +62,11 @@ class Mask(OtherCandidates):
         if self.by == "pairs":
             read_pairs(self.pairs)
 
+    @property
+    def acts_across_views(self) -> bool:
+        """Where its loss does."""
+        return bool(self.loss.acts_across_views)
+
     def seen(self, views: Views) -> Views:
         """With one more rule.
 

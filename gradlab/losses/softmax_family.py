@@ -116,7 +116,7 @@ class LogitOfAngle:
 
     def __call__(self, angle: np.ndarray) -> np.ndarray:
         """``φ(cos θ)``, any shape."""
-        return self.loss.negative_logits(Negatives.from_angles(angle))
+        return np.asarray(self.loss.negative_logits(Negatives.from_angles(angle)))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,7 +10,7 @@ from gradlab.errors import GradlabError
 from gradlab.geometry.views import Views
 from gradlab.losses.base import Loss
 from gradlab.losses.combinator import Combinator
-from gradlab.losses.components import Components, weighted_sum
+from gradlab.losses.components import Components, canonical, weighted_sum
 from gradlab.losses.per_prefix import PerPrefix
 from gradlab.losses.registry import get_loss, register
 from gradlab.settings import setting
@@ -48,16 +48,37 @@ class Symmetric(Combinator):
 
     def value_of(self, views: Views) -> Float[Array, "*n"]:
         """The mean of both directions: of each sentence, (N,), or a scalar."""
-        first, second = self.terms
+        (first, second), views = self.terms, views.sharing_products()
         return (first.value_of(views) + second.value_of(_exchanged(views))) / 2
+
+    def components_of(self, views: Views) -> Components:
+        """The components of the anchors."""
+        return self._of_pairs(views)[0] if self._shares_coefficients(views) else self.sides_of(views)[0]
 
     def sides_of(self, views: Views) -> tuple[Components, Components]:
         """Each side has its part in both directions."""
-        first, second = self.terms
-        here, there = first.sides_of(views), second.sides_of(_exchanged(views))
-        anchors = weighted_sum([(0.5, here[0]), (0.5, there[1])], views, "anchors")
-        positives = weighted_sum([(0.5, here[1]), (0.5, there[0])], views.exchanged(), "positives")
+        if self._shares_coefficients(views):
+            anchors, push = self._of_pairs(views)
+            positives = canonical({"other": push.T}, anchors.pull, views.exchanged(), side="positives")
+        else:
+            (first, second), seen = self.terms, views.sharing_products()
+            here, there = first.sides_of(seen), second.sides_of(_exchanged(seen))
+            anchors = weighted_sum([(0.5, here[0]), (0.5, there[1])], views, "anchors")
+            positives = weighted_sum([(0.5, here[1]), (0.5, there[0])], views.exchanged(), "positives")
         return dataclasses.replace(anchors, counterpart=positives), positives
+
+    def _shares_coefficients(self, views: Views) -> bool:
+        return views.candidates.pools == ("other",) and all(term.acts_across_views for term in self.terms)
+
+    def _of_pairs(self, views: Views) -> tuple[Components, Array]:
+        """The anchors' components, and ``n_ij``, (N, N), whose transpose is the positives'."""
+        (first, second), seen = self.terms, views.sharing_products()
+        here, there = first.components_of(seen), second.components_of(_exchanged(seen))
+        size = here.gradient_dissipation[:, None] / 2
+        coefficients = {name: here.weight[:, part] * size for name, part in here.columns.items()}
+        coefficients["other"] += (there.weight * (there.gradient_dissipation[:, None] / 2)).T
+        pull = (here.pull + there.pull) / 2
+        return canonical(coefficients, pull, views, statistics=here.statistics), coefficients["other"]
 
 
 def _exchanged(views: Views) -> Views:
