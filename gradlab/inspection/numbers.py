@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from gradlab.geometry.views import Views
 from gradlab.inspection.hard_negatives import VERDICTS
+from gradlab.inspection.measured import Measured
 from gradlab.inspection.push import BINS, measure, share_of_candidates
 from gradlab.losses.base import Loss
 from gradlab.losses.registry import get_loss
 from gradlab.settings import call_text
 
-if TYPE_CHECKING:
-    from gradlab.inspection.result import Inspection
-
 _FACTORS = (0.5, 1.0, 2.0, 4.0)
 
 
-def summarize(found: Inspection) -> dict[str, Any]:
+def summarize(found: Measured) -> dict[str, Any]:
     """Numbers of an inspection, ready for JSON; shares between 0 and 1, NaN where something was not to be measured."""
     totals, candidates, meeting = found.totals, found.candidates, found.meeting
     share, error = share_of_candidates(meeting, candidates.rows, totals, found.batch_size)
@@ -66,7 +64,7 @@ def summarize(found: Inspection) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def push_above(found: Inspection, cosine: float) -> float:
+def push_above(found: Measured, cosine: float) -> float:
     """Share of the push of the batches that goes to pairs of at least this cosine, to a tenth of a degree."""
     total = found.totals.by_angle.sum()
     if np.isnan(cosine) or not total:
@@ -75,7 +73,7 @@ def push_above(found: Inspection, cosine: float) -> float:
     return float(found.totals.by_angle[:bins].sum() / total)
 
 
-def _levels(found: Inspection) -> list[float]:
+def _levels(found: Measured) -> list[float]:
     """Round cosines near the top of the nearest pairs."""
     near = found.candidates.near
     if near is None or not len(near.cosine):
@@ -119,7 +117,7 @@ def _temperatures(loss: Loss, views: Sequence[Views]) -> list[dict[str, float]]:
     return found
 
 
-def _hard(found: Inspection) -> dict[str, int]:
+def _hard(found: Measured) -> dict[str, int]:
     """How many of the hard negatives that were met are of each kind."""
     if not found.totals.hard:
         return {}

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gradlab._version import __version__
-from gradlab.inspection.advice import percent_exactly
+from gradlab.inspection.advice import Advice, percent_exactly
+from gradlab.inspection.measured import Measured
 from gradlab.report.numbers import percent, short
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from gradlab.inspection.result import Inspection
 
 # title, table, hint, columns of the table and their headings, rows of the table or None for all, sorted by
 _LIKELY = ("Likely false negatives", "candidates", "Texts of the whole corpus that say the same. Push and share are empty where the pair was not made to meet.",
@@ -40,15 +40,20 @@ _LISTS: tuple[tuple[str, str, str, dict[str, str], str | None, str | None], ...]
 MOST = 500
 
 
-def render(found: Inspection) -> str:
-    """The page, as HTML; sentences are shown as text whatever they hold."""
+def render(found: Measured, numbers: Mapping[str, Any], advice: Sequence[Advice]) -> str:
+    """The page, as HTML; sentences are shown as text whatever they hold.
+
+    Args:
+        found: whose tables are shown.
+        numbers: of `gradlab.inspection.numbers.summarize`.
+        advice: drawn from them.
+    """
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
         loader=PackageLoader("gradlab.inspection", "templates"), autoescape=True, undefined=StrictUndefined
     )
     lists = [one for entry in _LISTS if (one := _list(found, *entry)) is not None]
-    numbers = found.numbers
     facts = [
         f"{numbers['sentences']:,} sentences",
         f"loss {numbers['loss']}",
@@ -66,14 +71,14 @@ def render(found: Inspection) -> str:
         version=__version__,
         facts=" · ".join(facts),
         figures=figures,
-        advice=found.advice,
+        advice=advice,
         lists=[{key: one[key] for key in ("title", "hint", "total")} for one in lists],
         data=_script(lists),
     )
 
 
 def _list(
-    found: Inspection,
+    found: Measured,
     title: str,
     table: str,
     hint: str,

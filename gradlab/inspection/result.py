@@ -1,4 +1,4 @@
-"""What an inspection found: tables, numbers, advice, and the files that hold them."""
+"""What an inspection found: numbers, advice, and the files that hold them."""
 
 from __future__ import annotations
 
@@ -7,61 +7,23 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from gradlab.errors import GradlabError, nearest
 from gradlab.files import versions, write_csv, write_json, write_text
-from gradlab.geometry.views import Views
 from gradlab.inspection.advice import Advice, advise
-from gradlab.inspection.candidates import KINDS, Candidates
+from gradlab.inspection.measured import TABLES, Measured
 from gradlab.inspection.numbers import summarize
-from gradlab.inspection.push import MeetingPush, PushTotals
-from gradlab.inspection.texts import Texts
-from gradlab.losses.base import Loss
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-# Name -> what it holds, for people; a table without rows is not written.
-TABLES = {
-    "candidates": "likely false negatives: pairs of the whole corpus that say the same",
-    "pairs": "pairs with the largest push",
-    "sentences": "pull, push and gate of each sentence that was met",
-    "hard-negatives": "hard negatives: which matter, which are too easy, which look like positives",
-    "neighbours": "nearest pairs by embedding that are no candidates",
-}
-_NEIGHBOURS = 1000
-MOST_MASKED = 1_000_000
+from gradlab.inspection.page import render
 
 
 @dataclass(frozen=True, eq=False)
-class Inspection:
+class Inspection(Measured):
     """Which pairs of sentences carry the gradient; see `gradlab.inspect`.
 
-    Attributes:
-        loss: the loss.
-        texts: the sentences; None where only embeddings were given.
-        totals: sums over the batches.
-        candidates: likely false negatives.
-        meeting: their push when they meet.
-        views: of the first batches, in float64.
-        repeated: rows whose positive has the words of its anchor.
-        batch_size: sentences of a batch.
-        seed: of batches and dropout.
+    What was measured, the tables and their names are those of `Measured`.
     """
-
-    loss: Loss
-    texts: Texts | None
-    totals: PushTotals
-    candidates: Candidates
-    meeting: MeetingPush
-    views: list[Views]
-    repeated: NDArray[np.int64]
-    batch_size: int
-    seed: int
 
     @functools.cached_property
     def numbers(self) -> dict[str, Any]:
@@ -72,24 +34,6 @@ class Inspection:
     def advice(self) -> list[Advice]:
         """What to do about it, in words."""
         return advise(self.numbers)
-
-    @property
-    def can_mask(self) -> bool:
-        """Whether there are candidates, and few enough to list their rows."""
-        return 0 < int(self.candidates.rows.sum()) <= MOST_MASKED
-
-    def table(self, name: str) -> pd.DataFrame:
-        """One of the tables, the most important rows first: ``candidates``, ``pairs``, ``sentences``, ``hard-negatives`` or
-        ``neighbours``.
-
-        Raises:
-            GradlabError: no such table.
-        """
-        import pandas as pd
-
-        if name not in TABLES:
-            raise GradlabError(f"no table {name!r}; there are {', '.join(TABLES)}.{nearest(name, TABLES)}")
-        return pd.DataFrame(getattr(self, "_" + name.replace("-", "_"))())
 
     def write(self, folder: str | os.PathLike[str], settings: Mapping[str, str] | None = None) -> list[Path]:
         """Write the tables as CSV, the page ``inspect.html``, the numbers ``inspect.json``, and ``mask.txt``.
@@ -104,8 +48,6 @@ class Inspection:
         Raises:
             GradlabError: if the folder cannot be written.
         """
-        from gradlab.inspection.page import render
-
         folder, written = Path(folder), []
         for name in TABLES:
             rows = self.table(name)
@@ -120,7 +62,7 @@ class Inspection:
             written.append(write_text(folder / "mask.txt", text))
         else:
             (folder / "mask.txt").unlink(missing_ok=True)
-        written.append(write_text(folder / "inspect.html", render(self)))
+        written.append(write_text(folder / "inspect.html", render(self, self.numbers, self.advice)))
         record = {
             "settings": dict(settings or {}),
             "results": _for_json(self.numbers)
@@ -128,112 +70,6 @@ class Inspection:
             "versions": versions("numpy", "torch", "transformers", "rensa", "usearch"),
         }
         return [*written, write_json(folder / "inspect.json", record)]
-
-    def text(self, number: int) -> str:
-        """The text of a number; its row where texts are unknown."""
-        return f"row {number % self.totals.count}" if self.texts is None else self.texts[number]
-
-    def _place(self, numbers: NDArray[np.int64], side: str) -> dict[str, Any]:
-        """Columns that say which texts these are."""
-        count = self.totals.count
-        names = ["sentence"] if self.texts is None else list(self.texts.columns)
-        columns = {f"{side}_row": numbers % count}
-        if len(names) > 1:
-            columns[f"{side}_column"] = np.array(names)[numbers // count]
-        if self.texts is not None:
-            columns[side] = np.array([self.texts[int(number)] for number in numbers], dtype=object)
-        return columns
-
-    def _candidates(self) -> dict[str, Any]:
-        found = self.candidates
-        push, share = np.full((2, len(found)), np.nan)
-        push[self.meeting.line], share[self.meeting.line] = self.meeting.push, self.meeting.share
-        return {
-            "kind": np.array(KINDS)[found.kind],
-            **self._place(found.first, "first"),
-            **self._place(found.second, "second"),
-            "overlap": found.overlap,
-            "cosine": found.cosine,
-            "centred_cosine": found.centred,
-            "row_pairs": found.rows,
-            "push_when_met": push,
-            "share_when_met": share,
-        }
-
-    def _neighbours(self) -> dict[str, Any]:
-        near = self.candidates.near
-        if near is None:
-            return {"first_row": [], "second_row": []}
-        known = np.array(
-            [
-                *zip(self.candidates.first.tolist(), self.candidates.second.tolist(), strict=True),
-                *zip(self.candidates.second.tolist(), self.candidates.first.tolist(), strict=True),
-            ]
-        ).reshape(-1, 2)
-        total = int(near.pairs.max(initial=0)) + int(known.max(initial=0)) + 1
-        other = ~np.isin(near.pairs @ [total, 1], known @ [total, 1])
-        kept = np.flatnonzero(other)[:_NEIGHBOURS]
-        return {
-            **self._place(near.pairs[kept, 0], "first"),
-            **self._place(near.pairs[kept, 1], "second"),
-            "cosine": near.cosine[kept],
-            "centred_cosine": near.centred[kept],
-        }
-
-    def _pairs(self) -> dict[str, Any]:
-        top = self.totals.strongest(1000)
-        return {
-            **self._place(top[:, 0].astype(np.int64), "first"),
-            **self._place(top[:, 1].astype(np.int64), "second"),
-            "push": top[:, 2],
-            "share": top[:, 3],
-            "cosine": top[:, 4],
-            "positive_cosine": top[:, 5],
-        }
-
-    def _sentences(self) -> dict[str, Any]:
-        totals = self.totals
-        rows = np.flatnonzero(totals.seen)
-        pull = totals.mean("pull")[rows]
-        order = np.argsort(-pull, kind="stable")
-        rows = rows[order]
-        names = {"pull": "pull", "push_given": "given", "push_received": "received"}
-        return {
-            "row": rows,
-            **({} if self.texts is None else {"sentence": self._place(rows, "x")["x"]}),
-            "times_met": totals.seen[rows].astype(int),
-            "dissipation": totals.mean("dissipation")[rows],
-            **{name: totals.mean(kind)[rows] for name, kind in names.items()},
-            "pushers": totals.pushers[rows],
-            "closed": totals.mean("closed")[rows],
-        }
-
-    def _hard_negatives(self) -> dict[str, Any]:
-        from gradlab.inspection.hard_negatives import verdicts
-
-        if not self.totals.hard:
-            return {"row": []}
-        hard = np.concatenate(self.totals.hard)
-        hard = hard[np.argsort(-hard[:, 2], kind="stable")]
-        rows, columns = hard[:, 0].astype(np.int64), hard[:, 1].astype(np.int64)
-        numbers = rows + (columns + 2) * self.totals.count
-        words = {}
-        if self.texts is not None and self.texts.positives is not None:
-            words = {
-                "column": np.array(list(self.texts.negatives))[columns],
-                "sentence": np.array([self.texts[row] for row in rows], dtype=object),
-                "positive": np.array([self.texts.positives[row] for row in rows], dtype=object),
-                "hard_negative": np.array([self.texts[number] for number in numbers], dtype=object),
-            }
-        return {
-            "row": rows,
-            **words,
-            "verdict": verdicts(hard, words),
-            "share": hard[:, 2],
-            "times_average": hard[:, 3],
-            "cosine": hard[:, 4],
-            "positive_cosine": hard[:, 5],
-        }
 
 
 def _for_json(value: Any) -> Any:

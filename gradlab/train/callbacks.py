@@ -14,8 +14,8 @@ from gradlab.monitor.measurement import Statistics
 from gradlab.seeds import seed_everything, undisturbed
 
 if TYPE_CHECKING:
-    from gradlab.train.loop import Trainer
     from gradlab.train.outputs import Output
+    from gradlab.train.state import TrainerState
 
 
 class Callback:
@@ -24,13 +24,13 @@ class Callback:
     Callbacks run in every process. What they must remember over a crash goes through :meth:`state`.
     """
 
-    def on_start(self, trainer: Trainer) -> None:
+    def on_start(self, trainer: TrainerState) -> None:
         """Called once, before the first step of this process."""
 
-    def on_step(self, trainer: Trainer, output: Output) -> None:
+    def on_step(self, trainer: TrainerState, output: Output) -> None:
         """Called after each optimiser step, with the last batch's output."""
 
-    def on_end(self, trainer: Trainer) -> None:
+    def on_end(self, trainer: TrainerState) -> None:
         """Called once, after the last step."""
 
     def state(self) -> Any:
@@ -51,19 +51,19 @@ class Diagnostics(Callback):
     def __init__(self, every: int) -> None:
         self._every = every
 
-    def on_start(self, trainer: Trainer) -> None:
+    def on_start(self, trainer: TrainerState) -> None:
         """Record the state before training, where there are held-out sentences."""
         if self._every and trainer.step == 0 and len(trainer.corpus.held_out):
             measure(trainer, held_out(trainer, trainer.config.analysis_batches))
 
-    def on_step(self, trainer: Trainer, output: Output) -> None:
+    def on_step(self, trainer: TrainerState, output: Output) -> None:
         """Record on schedule."""
         if trainer.due(self._every):
             aside = len(trainer.corpus.held_out) > 0
             measure(trainer, held_out(trainer, trainer.config.analysis_batches) if aside else [output])
 
 
-def held_out(trainer: Trainer, batches: int) -> Iterator[Output]:
+def held_out(trainer: TrainerState, batches: int) -> Iterator[Output]:
     """Batches of held-out sentences as the loss sees them, under dropout.
 
     Sentences and dropout masks are the same whenever it is called in runs of one seed, so that only the encoder differs.
@@ -86,7 +86,7 @@ def held_out(trainer: Trainer, batches: int) -> Iterator[Output]:
 
 
 def measure(
-    trainer: Trainer,
+    trainer: TrainerState,
     outputs: Iterable[Output],
     group: str = DIAGNOSTICS,
     statistics: Statistics = batch_statistics,

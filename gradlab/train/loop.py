@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import functools
 import math
 import os
@@ -16,31 +15,23 @@ from typing import Any
 import torch
 from torch import nn
 
-from gradlab.encoder.model import Encoder
 from gradlab.errors import Diverged, GradlabError
-from gradlab.evaluate.selection import STSB_DEV, Selection, selection
-from gradlab.losses.mask import check_pairs
-from gradlab.losses.registry import get_loss
-from gradlab.monitor.history import EVALUATION, TRAIN, History
+from gradlab.evaluate.selection import STSB_DEV, Selection
+from gradlab.monitor.history import EVALUATION, TRAIN
 from gradlab.monitor.metrics import start_trackers
-from gradlab.monitor.probe import Probe
-from gradlab.monitor.recorder import Recorder
 from gradlab.monitor.scores import readable
 from gradlab.seeds import random_state, restore_random_state, seed_everything, undisturbed
 from gradlab.train.callbacks import Callback, Diagnostics
 from gradlab.train.checkpoint import Checkpoint, newest_checkpoint, save_checkpoint
 from gradlab.train.config import TrainConfig
-from gradlab.train.corpus import Corpus
-from gradlab.train.distributed import Processes
-from gradlab.train.heads import MLP
 from gradlab.train.interruption import Interruption
-from gradlab.train.machine import Pace, choose_precision, emulation_factor, free_threads, using_threads
-from gradlab.train.objective import Objective, freeze_unused
+from gradlab.train.machine import emulation_factor, free_threads, using_threads
+from gradlab.train.objective import Objective
 from gradlab.train.outputs import Output
-from gradlab.train.parts import Parts
 from gradlab.train.progress import Progress, say
 from gradlab.train.run_folder import RunFolder, describe_run
-from gradlab.train.schedule import build_optimiser, learning_rate
+from gradlab.train.schedule import learning_rate
+from gradlab.train.state import TrainerState
 
 
 @dataclass(frozen=True)
@@ -116,24 +107,8 @@ def finished(config: TrainConfig) -> TrainResult | None:
     return TrainResult(folder.path, results["steps"], scores, results["best_step"], name)
 
 
-class Trainer:
-    """One run, from configuration to encoder.
-
-    Attributes:
-        config: the configuration, its precision settled.
-        precision: the precision of this run, and why.
-        processes: who computes it.
-        objective: what is trained; ``objective.encoder`` is the encoder.
-        corpus: the sentences.
-        optimiser: of the objective's parameters.
-        steps: optimiser steps in all.
-        step: those done.
-        scores: see `TrainResult`.
-        selection: what the best encoder is selected by; None where nothing is evaluated.
-        recorder: writes down what is measured, in the main process alone.
-        probe: of the loss, for measuring it.
-        say: tells people something, on standard error, if this is the main process.
-    """
+class Trainer(TrainerState):
+    """One run, from configuration to encoder; its attributes are those of `TrainerState`."""
 
     def __init__(
         self,
@@ -143,57 +118,8 @@ class Trainer:
         callbacks: Iterable[Callback] = (),
         objective: Callable[..., Objective] = Objective,
     ) -> None:
-        self.folder = RunFolder(Path(config.output))
-        if not resume:
-            self.folder.check_free()
-        self._resume = resume
-        loss = get_loss(config.loss, **config.loss_settings)
-        # Its data are read now, which is better than at the first evaluation.
-        self.selection = None if config.sts is None else selection(config.sts)
-        self.selected_by = STSB_DEV if self.selection is None else self.selection.name
-        self.processes = Processes.start(config.device)
-        self.say = say if self.processes.is_main else _say_nothing
-        config = self.config = self._settled(config)
-        seed_everything(config.seed)
-        pooler = "cls" if config.pooler == "cls_mlp" else config.pooler
-        device = self.processes.device
-        # Fused attention has no dropout on a CPU: torch would take it apart again, and more slowly.
-        attention = "eager" if device.type == "cpu" else None
-        encoder = Encoder.load(
-            config.model, pooler, dropout=config.dropout, attention=attention, device=device
-        )
-        self.corpus = Corpus.read(config, encoder, self.processes)
-        check_pairs(loss, len(self.corpus.tokens))
-        self.steps = self.corpus.steps
-        head: nn.Module = nn.Identity()
-        if config.pooler == "cls_mlp":
-            head = MLP(encoder.dimension, config.head_initial, config.pooler_activation).to(device)
-        self.objective = objective(
-            encoder,
-            loss,
-            head=head,
-            processes=self.processes,
-            groups=config.length_groups or (2 if device.type == "cpu" else 1),
-            precision=config.precision,
-            compiled=config.compile,
-            parts=Parts.build(config, encoder, head, self.steps),
-            chunk_size=config.chunk_size,
-        )
-        self.objective.train()
-        freeze_unused(self.objective)
-        if config.compile:
-            self.objective.compile_encoders()
-        self._parallel: nn.Module = self.objective
-        if config.chunk_size is None:  # with chunks gradients are averaged once, when all chunks are done
-            self._parallel = self.processes.parallel(self.objective)
-        self.optimiser = build_optimiser(self.objective, config)
-        self._pace = Pace(encoder, self.precision, device)
-        self.callbacks = [Diagnostics(config.diagnostics_every), *callbacks]
-        self.probe = Probe(loss)
-        self.recorder = Recorder(self.folder.path, total_steps=self.steps, config=config.to_dict())
-        self.scores: dict[int, float] = {}
-        self.step = 0
-        self._keeps_best = False
+        super().__init__(config, resume=resume, objective=objective)
+        self.callbacks = [Diagnostics(self.config.diagnostics_every), *callbacks]
 
     def run(self) -> TrainResult:
         """Train to the end.
@@ -220,13 +146,6 @@ class Trainer:
                     raise KeyboardInterrupt
         return self._finish()
 
-    def _settled(self, config: TrainConfig) -> TrainConfig:
-        """The configuration with the precision that this device, or the run that is resumed, decides on."""
-        if self._resume and config.precision == "auto":
-            config = dataclasses.replace(config, precision=self.folder.read_manifest()["config"]["precision"])
-        self.precision = choose_precision(config.precision, self.processes.device)
-        return dataclasses.replace(config, precision=self.precision.name)
-
     def _say_precision(self) -> None:
         """What it is, and if the device has to emulate it, what that costs."""
         name, why = self.precision.name, self.precision.why
@@ -238,37 +157,6 @@ class Trainer:
             )
         else:
             self.say(f"Computing in {name}: {why}.")
-
-    def record(self, group: str, values: dict[str, float]) -> None:
-        """Write numbers of this step to the metrics file and the trackers."""
-        if self.processes.is_main:
-            self.recorder.write(self.step, group, values)
-            if group != TRAIN:
-                self.judge()
-
-    def judge(self) -> None:
-        """Warn of known failures that the run has begun to show, as its report will tell them."""
-        for finding in self.recorder.judge():
-            self.say(f"Warning, step {finding.step}: {finding.headline} {finding.advice}")
-
-    @property
-    def history(self) -> History:
-        """What was recorded so far, as in the metrics file."""
-        return self.recorder.history
-
-    def keep_best(self) -> None:
-        """Have a checkpoint written at the end of this step, as the best encoder so far was. All processes call this.
-
-        A run that resumed from before would have another best encoder than its scores say, on devices whose
-        arithmetic does not repeat itself.
-        """
-        self._keeps_best = self.step > 0
-
-    @property
-    def best_step(self) -> int | None:
-        """The trained step with the best score, the earliest of equals; None if there is none."""
-        trained = {step: score for step, score in self.scores.items() if step > 0 and not math.isnan(score)}
-        return max(trained, key=lambda step: (trained[step], -step)) if trained else None
 
     def _begin(self) -> None:
         """Start anew or from the newest whole checkpoint."""
@@ -353,10 +241,6 @@ class Trainer:
         if wanted or not isinstance(parallel, nn.parallel.DistributedDataParallel):
             return contextlib.nullcontext()
         return parallel.no_sync()
-
-    def due(self, every: int) -> bool:
-        """Whether something that happens every so many steps, and at the end, happens now; 0 is never."""
-        return every > 0 and (self.step % every == 0 or self.step == self.steps)
 
     def _evaluate(self) -> None:
         """Score the encoder where there is something to select by; keep it if it is the best so far."""
@@ -456,7 +340,3 @@ def _for_json(scores: dict[int, float]) -> list[tuple[int, float | None]]:
 
 def _from_json(scores: Iterable[tuple[int | str, float | None]]) -> dict[int, float]:
     return {int(step): math.nan if score is None else score for step, score in scores}
-
-
-def _say_nothing(message: str) -> None:
-    """What processes other than the main one tell people."""

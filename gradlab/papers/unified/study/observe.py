@@ -20,9 +20,9 @@ from gradlab.papers.unified.study.settings import StudySettings
 from gradlab.papers.unified.study.views import AFTER, BEFORE, SIDES, Views, study_statistics
 from gradlab.seeds import undisturbed
 from gradlab.train.callbacks import Callback, held_out, measure
-from gradlab.train.loop import Trainer
 from gradlab.train.machine import choose_precision
 from gradlab.train.outputs import Output
+from gradlab.train.state import TrainerState
 
 GROUP = "study"
 DEV_COSINES = "stsb-dev.npz"
@@ -52,7 +52,7 @@ class Observer(Callback):
         self._pairs = load_stsb_dev(sts)
         self.scores: dict[int, float] = {}
 
-    def on_start(self, trainer: Trainer) -> None:
+    def on_start(self, trainer: TrainerState) -> None:
         """Measure the encoder before training."""
         if trainer.step:
             return
@@ -60,7 +60,7 @@ class Observer(Callback):
         if self._embeddings:
             held_out_views(trainer, self._settings.analysis_batches).save(self._folder / BEFORE)
 
-    def on_step(self, trainer: Trainer, output: Output) -> None:
+    def on_step(self, trainer: TrainerState, output: Output) -> None:
         """Measure and evaluate when it is time.
 
         Raises:
@@ -80,7 +80,7 @@ class Observer(Callback):
         if evaluated:
             self._evaluate(trainer)
 
-    def on_end(self, trainer: Trainer) -> None:
+    def on_end(self, trainer: TrainerState) -> None:
         """Keep embeddings of the trained encoder."""
         if self._embeddings:
             held_out_views(trainer, self._settings.analysis_batches).save(self._folder / AFTER)
@@ -99,10 +99,10 @@ class Observer(Callback):
         """Take the scores back."""
         self.scores = dict(state)
 
-    def _measure(self, trainer: Trainer) -> None:
+    def _measure(self, trainer: TrainerState) -> None:
         measure(trainer, held_out(trainer, self._settings.watch_batches), GROUP, study_statistics)
 
-    def _evaluate(self, trainer: Trainer) -> None:
+    def _evaluate(self, trainer: TrainerState) -> None:
         encoder = trainer.objective.encoder
         with undisturbed():
             mine = dev_cosines(encode_with(encoder, self._settings.precision), self._pairs)
@@ -122,7 +122,7 @@ def dev_cosines(encode: Callable[[list[str]], Array], pairs: Any) -> Array:
     return cosines(embed(pairs.first), embed(pairs.second))
 
 
-def held_out_views(trainer: Trainer, batches: int) -> Views:
+def held_out_views(trainer: TrainerState, batches: int) -> Views:
     """Embeddings of held-out sentences, see `gradlab.train.callbacks.held_out`."""
     found = [output.snapshot().unit() for output in held_out(trainer, batches)]
     anchors, positives = ([getattr(one, side).cpu().numpy() for one in found] for side in SIDES)

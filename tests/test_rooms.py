@@ -1,0 +1,95 @@
+"""Imports point one way: no circle, no room above its own, nothing that computes from what draws; lazy and type-only ones count."""
+
+import ast
+from pathlib import Path
+
+import gradlab
+
+_ROOT = Path(gradlab.__file__).parent
+# Each room may use those before it; the modules beside the packages are the ground of all.
+_GROUND = ("_version", "errors", "arrays", "files", "drawing", "seeds", "waiting", "settings")
+_ROOMS = (
+    *("geometry", "losses", "gradient", "simulation", "decomposition", "large_batch", "encoder", "evaluate"),
+    *("monitor", "train", "sweep", "report", "plotting", "papers", "atlas", "explorer", "inspection"),
+    *("integrations", "cli"),
+)
+
+
+def _modules(root):
+    """Files of a package by the name they are imported by."""
+    found = {}
+    for path in root.rglob("*.py"):
+        parts = (root.name, *path.relative_to(root).with_suffix("").parts)
+        found[".".join(parts).removesuffix(".__init__")] = path
+    return found
+
+
+def _imports(root):
+    """The modules of a package that each of them imports anywhere in its file, also in functions and for types alone."""
+    modules = _modules(root)
+    found = {}
+    for name, path in modules.items():
+        named = set()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                named |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                whole = {f"{node.module}.{alias.name}" for alias in node.names}
+                named |= {each if each in modules else node.module for each in whole}
+        found[name] = (named & modules.keys()) - {name}
+    return found
+
+
+def _circles(imports):
+    """Groups of modules that import each other, however far around."""
+    reached = {}
+    for start in imports:
+        seen, todo = set(), [start]
+        while todo:
+            new = imports[todo.pop()] - seen
+            seen |= new
+            todo += new
+        reached[start] = seen
+    groups = {
+        frozenset(other for other in reached[name] if name in reached[other])
+        for name in imports
+        if name in reached[name]
+    }
+    return sorted(sorted(group) for group in groups)
+
+
+def _room(module):
+    return module.split(".")[1] if "." in module else ""
+
+
+def test_no_modules_import_each_other():
+    assert _circles(_imports(_ROOT)) == []
+
+
+def test_each_room_imports_only_those_before_it():
+    order = {room: at for at, room in enumerate((*_GROUND, *_ROOMS))}
+    ground = len(_GROUND)
+    wrong = [
+        f"{module} imports {used}"
+        for module, uses in _imports(_ROOT).items()
+        for used in uses
+        if (module not in ("gradlab", "gradlab.__main__") and _room(module) != _room(used))
+        if order[_room(used)] >= ground and order[_room(used)] > order[_room(module)]
+    ]
+    assert sorted(wrong) == []
+
+
+def test_the_top_holds_few_modules_and_no_room_without_a_place():
+    tops = {_room(module) for module in _modules(_ROOT)} - {"", "__main__"}
+    assert tops == {*_GROUND, *_ROOMS}
+
+
+def test_circles_and_lazy_imports_are_seen(tmp_path):
+    root = tmp_path / "house"
+    root.mkdir()
+    (root / "__init__.py").touch()
+    (root / "first.py").write_text("import house.second\n")
+    (root / "second.py").write_text("def later():\n    from house import third\n")
+    (root / "third.py").write_text("if TYPE_CHECKING:\n    from house.first import Name\n")
+    (root / "fourth.py").write_text("from house.third import name\n")
+    assert _circles(_imports(root)) == [["house.first", "house.second", "house.third"]]
