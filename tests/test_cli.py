@@ -173,13 +173,13 @@ gradlab.cli.main()
 """
 
 
-@pytest.mark.parametrize("delay", [0, 0.02, 0.1, 0.3, 0.6, 1])
+@pytest.mark.parametrize("delay", [0, 0.1, 0.5])
 def test_interrupted_early_is_one_line(delay: float) -> None:
     code = WHEN_IMPORTED.format(module="gradlab.cli.commands", action="print('up', flush=True)")
     assert interrupted(code, delay) == (True, ["Interrupted."])
 
 
-@pytest.mark.parametrize("module", ["click", "difflib", "gradlab.cli.verify", "numpy", "torch", "torch.nn"])
+@pytest.mark.parametrize("module", ["click", "gradlab.cli.verify", "numpy", "torch.nn"])
 def test_interrupted_within_an_import_is_one_line(module: str) -> None:
     code = WHEN_IMPORTED.format(module=module, action="os.kill(os.getpid(), signal.SIGINT)")
     assert interrupted(code) == (True, ["Interrupted."])
@@ -285,14 +285,13 @@ def test_every_command_has_help_with_examples(run) -> None:
     assert gradlab.__version__ in out
 
 
-@pytest.mark.parametrize("package", ["safetensors", "transformers"])
-def test_what_an_extra_brings_is_named_where_it_is_absent(package: str, tmp_path: Path) -> None:
-    code = f"import sys; sys.modules[{package!r}] = None; from gradlab.cli import main; main()"
+def test_what_an_extra_brings_is_named_where_it_is_absent(tmp_path: Path) -> None:
+    code = "import sys; sys.modules['safetensors'] = None; from gradlab.cli import main; main()"
     arguments = ["train", "--model", "m", "--train-file", "f", "--output", "o"]
     command = [sys.executable, "-c", code, *arguments]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 2, done.stderr
-    assert f"this needs {package}" in done.stderr
+    assert "this needs safetensors" in done.stderr
     assert "pip install '.[train]'" in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
 

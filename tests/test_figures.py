@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import math
 import subprocess
 import sys
@@ -51,13 +50,6 @@ def one_table(stem: str) -> dict[str, Any]:
     return table
 
 
-def picture(figure: TheoryFigure, tables: Tables) -> bytes:
-    buffer = io.BytesIO()
-    with style.style():
-        figure.draw(tables)[0].savefig(buffer, dpi=50)
-    return buffer.getvalue()
-
-
 # Files
 
 
@@ -65,15 +57,14 @@ def picture(figure: TheoryFigure, tables: Tables) -> bytes:
 def test_what_the_csv_holds_is_what_is_drawn(figure: TheoryFigure, tmp_path: Path) -> None:
     tables = tables_of(figure.stem)
     assert tuple(tables) == figure.tables
-    written = figure.write(tmp_path, tables, ["svg"])
-    assert all(path.stat().st_size < 300_000 for path in written)
+    figure.write(tmp_path, tables, [])
     read = figure.read(tmp_path)
     assert read is not None
     for name, columns in tables.items():
         assert list(read[name]) == list(columns)
         for key, column in columns.items():
             np.testing.assert_array_equal(read[name][key], column)
-    assert picture(figure, read) == picture(figure, tables)
+            assert read[name][key].dtype.kind == column.dtype.kind
     assert figure.caption(read) == figure.caption(tables)
 
 
@@ -90,8 +81,8 @@ def test_committed_numbers_are_restored(figure: TheoryFigure) -> None:
                 np.testing.assert_allclose(committed[name][key], column, rtol=1e-9, atol=1e-9, err_msg=key)
 
 
-@pytest.mark.parametrize("stem", ["figure-03-hardest-share-as-published", "figure-11-roles"])
-def test_computing_twice_writes_the_same_bytes(stem: str, tmp_path: Path) -> None:
+def test_computing_twice_writes_the_same_bytes(tmp_path: Path) -> None:
+    stem = "figure-03-hardest-share-as-published"  # whose angles are drawn
     for folder, tables in ((tmp_path / "a", tables_of(stem)), (tmp_path / "b", BY_STEM[stem].compute())):
         BY_STEM[stem].write(folder, tables, ["png", "svg"])
     for path in (tmp_path / "a").iterdir():
