@@ -15,8 +15,8 @@ def share_of(rows: torch.Tensor | None, sizes: list[int], rank: int) -> torch.Te
     return None if rows is None else rows.split(sizes)[rank].clone().requires_grad_()
 
 
-def compute(rank: int, count: int, cases: list[dict], folder: str) -> None:
-    """Value and gradients of this process's share for each case, or the error, into ``folder/rank.pt``."""
+def compute(rank: int, count: int, folder: str) -> None:
+    """Value and gradients of this process's share for each case in ``folder/cases.pt``, or the error, into ``folder/rank.pt``."""
     torch.set_num_threads(1)
     torch.distributed.init_process_group(
         "gloo",
@@ -25,6 +25,7 @@ def compute(rank: int, count: int, cases: list[dict], folder: str) -> None:
         world_size=count,
         timeout=datetime.timedelta(seconds=60),
     )
+    cases = torch.load(f"{folder}/cases.pt")
     found = []
     for case in cases:
         rows = [share_of(part, sizes, rank) for part, sizes in zip(case["rows"], case["sizes"], strict=True)]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
-
 import audit_losses
 import pytest
 from click.testing import CliRunner
@@ -12,6 +10,7 @@ import gradlab
 from gradlab.cli.audit import command
 from gradlab.large_batch.audit.cases import cases, draw
 from gradlab.large_batch.audit.run import Audit, judge
+from tests.processes import forking
 
 GATHERING = {"gather_across_devices": "true"}
 RANKING = "sentence_transformers.losses:{}MultipleNegatives{}RankingLoss"
@@ -35,14 +34,14 @@ PROCESSES = 2
 
 @pytest.fixture(scope="module")
 def evaluations(tmp_path_factory) -> dict[str, tuple]:
-    """All losses in the same three processes, since each takes seconds to start."""
+    """All losses in the same three processes."""
     pytest.importorskip("sentence_transformers")
     folder = tmp_path_factory.mktemp("meet")
     rows, along = draw(PROCESSES, 2, 0), draw(PROCESSES, 2, 1)
     every = cases(PROCESSES)
     job = {"rows": rows, "along": along, "cases": every, "losses": LOSSES, "processes": PROCESSES,
            "folder": str(folder), "timeout": 60}  # fmt: skip
-    context = multiprocessing.get_context("spawn")
+    context = forking()
     connections, started = [], []
     for rank in range(-1, PROCESSES):
         mine, theirs = context.Pipe(duplex=False)

@@ -13,6 +13,7 @@ import gradlab
 from gradlab import GradlabError
 from gradlab.losses.base import PairLoss
 from tests.gathering_processes import cached, compute_share
+from tests.processes import forking
 from tests.sentence_training import (
     columns_of,
     evaluation,
@@ -272,7 +273,10 @@ def test_gathering_across_devices_is_the_loss_of_the_whole_batch(tmp_path):
     """Two processes of gloo; gradients averaged over them are those of one process with all sentences."""
     rows = torch.randn(3, 8, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     cases = {"infonce": rows, "met": rows, "vicreg": rows[:2]}
-    torch.multiprocessing.spawn(compute_share, (cases, str(tmp_path)), nprocs=2)
+    forking()
+    torch.multiprocessing.start_processes(
+        compute_share, (cases, str(tmp_path)), nprocs=2, start_method="forkserver"
+    )
     parts = [torch.load(tmp_path / f"{rank}.pt") for rank in range(2)]
     for name, case in cases.items():
         leaf = case.clone().requires_grad_()

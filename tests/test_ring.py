@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
-
 import pytest
 import torch
 from blockwise_helpers import unit, views
@@ -13,6 +11,7 @@ import gradlab
 from gradlab.large_batch.ring_evaluation import asked_by
 from gradlab.losses.base import PairLoss
 from gradlab.losses.registry import loss_class
+from tests.processes import forking
 
 TOLERANCE = 1e-12  # times max(1, largest entry)
 
@@ -92,10 +91,9 @@ def make_cases(count: int) -> list[dict]:
 
 
 def run(count: int, cases: list[dict], folder) -> list[list[dict]]:
-    context = multiprocessing.get_context("spawn")
-    started = [
-        context.Process(target=compute, args=(rank, count, cases, str(folder))) for rank in range(count)
-    ]
+    context = forking()
+    torch.save(cases, folder / "cases.pt")
+    started = [context.Process(target=compute, args=(rank, count, str(folder))) for rank in range(count)]
     for process in started:
         process.start()
     for process in started:
