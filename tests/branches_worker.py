@@ -1,8 +1,7 @@
-"""Run by a launcher in several processes: two steps with queue, momentum branch and heads; saved by every process."""
+"""Run in several processes: two steps with queue, momentum branch and heads; saved by every process."""
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -59,11 +58,10 @@ def two_steps(
     return gradients | state | {"loss": output.loss.detach()}
 
 
-if __name__ == "__main__":
-    model, file, output, *names = sys.argv[1:]
+def work(model: str, sentences: list[str], output: str) -> None:
     processes = Processes.start("cpu")
-    sequences = sequences_of(model, Path(file).read_text().splitlines())
-    for name in names:
+    sequences = sequences_of(model, sentences)
+    for name in SETTINGS:
         save_file(
             two_steps(model, name, sequences, processes),
             Path(output) / f"{name}-{processes.rank}.safetensors",

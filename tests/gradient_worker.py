@@ -1,8 +1,7 @@
-"""Run by a launcher in several processes: the gradient of one batch for several losses, saved by the main process."""
+"""Run in several processes: the gradient of one batch for several losses, saved by the main process."""
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -53,10 +52,9 @@ def sequences_of(model: str, sentences: list[str]) -> list[np.ndarray]:
     return [np.array(tokenizer(sentence)["input_ids"]) for sentence in sentences]
 
 
-if __name__ == "__main__":
-    model, file, output, *losses = sys.argv[1:]
+def work(model: str, sentences: list[str], output: str, losses: list[str]) -> None:
     processes = Processes.start("cpu")
-    sequences = sequences_of(model, Path(file).read_text().splitlines())
+    sequences = sequences_of(model, sentences)
     for loss in losses:
         found = gradient(model, loss, sequences, processes)
         if processes.is_main:

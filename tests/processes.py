@@ -2,12 +2,73 @@
 
 from __future__ import annotations
 
+import atexit
 import multiprocessing
-from multiprocessing.context import ForkServerContext
+import os
+import socket
+import sys
+from collections.abc import Callable
+from multiprocessing.context import ForkServerContext, ForkServerProcess
+from pathlib import Path
+from typing import Any
+
+IMPORTED = [
+    "torch.distributed.nn",
+    "transformers",
+    "sentence_transformers",
+    "gradlab.large_batch",
+    "gradlab.train",
+]
 
 
 def forking() -> ForkServerContext:
     """Starts processes as the usual contexts of `multiprocessing` do."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["torch.distributed.nn", "sentence_transformers", "gradlab.large_batch"])
+    context.set_forkserver_preload(IMPORTED)
     return context
+
+
+def start(function: Callable[..., None], *arguments: Any, log: Path, **environment: str) -> ForkServerProcess:
+    """Start a process with this environment, in the folder of ``log``, to which is added what it prints."""
+    process = forking().Process(target=_work, args=(function, arguments, str(log), environment))
+    process.start()
+    return process
+
+
+def together(function: Callable[..., None], *arguments: Any, log: Path, count: int = 2) -> list[int | None]:
+    """Exit codes of processes that find each other as those of torchrun do."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    processes = [
+        start(function, *arguments, log=log, RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(count),
+              LOCAL_WORLD_SIZE=str(count), MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
+        for rank in range(count)
+    ]  # fmt: skip
+    for process in processes:
+        process.join(300)
+        process.kill()
+    return [process.exitcode for process in processes]
+
+
+def gradlab_command(*arguments: str) -> None:
+    """``gradlab ARGUMENTS``, in a process of its own."""
+    from gradlab.cli import main
+
+    sys.argv = ["gradlab", *arguments]
+    main()
+
+
+def _work(function: Callable[..., None], arguments: tuple, log: str, environment: dict[str, str]) -> None:
+    import torch
+
+    file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    os.dup2(file, 1)
+    os.dup2(file, 2)
+    os.environ.update(environment)
+    os.chdir(os.path.dirname(log))
+    torch.set_num_threads(1)
+    try:
+        function(*arguments)
+    finally:
+        atexit._run_exitfuncs()  # which multiprocessing leaves out

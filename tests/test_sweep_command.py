@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -19,6 +18,7 @@ from gradlab.monitor.metrics import read_metrics
 from gradlab.sweep.board import FINISHED, RUNNING, WAITING, Board
 from gradlab.sweep.run import run_folder
 from gradlab.sweep.spec import read_spec
+from tests.processes import gradlab_command, start
 from tests.tiny_models import make_bert
 from tests.train_helpers import write_sentences, write_stsb
 
@@ -61,17 +61,16 @@ def folder(place, tmp_path, monkeypatch):
     return tmp_path
 
 
-def start(folder, *arguments):
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    call = [sys.executable, "-m", "gradlab", "sweep", "spec.toml", *arguments]
-    return subprocess.Popen(
-        call, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+def work(folder, name, *arguments):
+    """A worker in a process of its own, and the file that has what it prints."""
+    log = folder / name
+    cache = os.environ["GRADLAB_CACHE_DIR"]
+    return start(gradlab_command, "sweep", "spec.toml", *arguments, log=log, GRADLAB_CACHE_DIR=cache), log
 
 
-def finish(process):
-    output, errors = process.communicate(timeout=120)
-    return process.returncode, output, errors
+def finish(process, log):
+    process.join(120)
+    return process.exitcode, log.read_text()
 
 
 def run_here(*arguments):
@@ -94,17 +93,17 @@ def board_of(folder, spec):
 def until(condition, process):
     """What the condition gives, once that is true."""
     while not (found := condition()):
-        assert process.poll() is None, process.communicate()
+        assert process.is_alive()
         time.sleep(0.02)
     return found
 
 
 def test_a_killed_workers_run_is_continued_by_the_other(folder):
     spec = write(folder, steps=90)
-    first = start(folder, "--heartbeat", "1")
+    first, _ = work(folder, "first", "--heartbeat", "1")
     database = folder / "runs" / "spec" / "study.db"
     until(database.exists, first)
-    second = start(folder, "--heartbeat", "1")
+    second = work(folder, "second", "--heartbeat", "1")
     board = None
 
     def under_way():
@@ -120,10 +119,10 @@ def test_a_killed_workers_run_is_continued_by_the_other(folder):
 
     victim = until(under_way, first)
     first.kill()  # SIGKILL
-    first.wait()
-    code, output, errors = finish(second)
-    assert code == 0, errors
-    assert "Resuming after step" in errors
+    first.join()
+    code, output = finish(*second)
+    assert code == 0, output
+    assert "Resuming after step" in output
     runs = board.runs()
     assert [run.state for run in runs] == [FINISHED] * 4
     assert {run.key: run.attempts for run in runs} == {
@@ -139,8 +138,17 @@ def test_a_killed_workers_run_is_continued_by_the_other(folder):
 
 def test_workers_of_one_command_and_the_table(folder):
     spec = write(folder, more="keep = 1")
-    code, output, errors = finish(start(folder, "--workers", "2", "--heartbeat", "1"))
-    assert code == 0, errors
+    call = [sys.executable, "-m", "gradlab", "sweep", "spec.toml", "--workers", "2", "--heartbeat", "1"]
+    done = subprocess.run(
+        call,
+        cwd=folder,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    code, output = done.returncode, done.stdout
+    assert code == 0, done.stderr
     assert output.count("2/2") == 2
     logs = sorted((folder / "runs" / "spec" / "logs").glob("*.log"))
     assert [log.name for log in logs] == ["worker-1.log", "worker-2.log"]
@@ -161,13 +169,13 @@ def test_workers_of_one_command_and_the_table(folder):
 
 def test_ctrl_c_gives_the_run_back(folder):
     spec = write(folder, steps=3000)
-    worker = start(folder)
+    worker, log = work(folder, "log")
     until((folder / "runs" / "spec" / "study.db").exists, worker)
     until(lambda: list((folder / "runs" / "spec").glob("runs/*/checkpoints/step-*")), worker)
-    worker.send_signal(signal.SIGTERM)
-    code, _, errors = finish(worker)
-    assert code == 130, errors
-    assert "Traceback" not in errors
+    worker.terminate()  # SIGTERM
+    code, output = finish(worker, log)
+    assert code == 130, output
+    assert "Traceback" not in output
     assert [run.state for run in board_of(folder, spec).runs()] == [WAITING] * 4
 
 

@@ -16,7 +16,8 @@ from gradlab import GradlabError
 from gradlab.monitor.metrics import read_metrics
 from gradlab.train import train
 from gradlab.train.distributed import Processes, find_device
-from tests.gradient_worker import gradient, sequences_of
+from tests.gradient_worker import gradient, sequences_of, work
+from tests.processes import gradlab_command, together
 from tests.tiny_models import make_bert, make_sentences
 from tests.train_helpers import final_weights, same_weights, small_config, write_stsb
 
@@ -39,24 +40,26 @@ def bert(tmp_path_factory) -> Path:
     return make_bert(tmp_path_factory.mktemp("model"))
 
 
-def launch(
-    *arguments: str, processes: int = 2, timeout: float | None = None
-) -> subprocess.CompletedProcess[str]:
+def launch(log: Path, *arguments: str) -> None:
     """What a user types; --multi_gpu is how accelerate is told to start several processes, on CPUs too."""
-    command = [sys.executable, "-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes", str(processes),
+    command = [sys.executable, "-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes", "2",
                "--num_machines", "1", "--mixed_precision", "no", "--dynamo_backend", "no",
-               "--main_process_port", "0", *arguments]  # fmt: skip
+               "--main_process_port", "0", "-m", "gradlab", *arguments]  # fmt: skip
     environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    return subprocess.run(
-        command, env=environment, capture_output=True, text=True, check=False, cwd=ROOT, timeout=timeout
-    )
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 0, done.stderr[-2000:]
+
+
+def fork(log: Path, *arguments: str) -> None:
+    """The same, without its launcher."""
+    assert together(gradlab_command, *arguments, log=log) == [0, 0], log.read_text()
 
 
 def test_two_processes_give_the_gradient_of_one(bert, tmp_path):
-    (tmp_path / "sentences").write_text("\n".join(make_sentences(12)))
-    worker = str(ROOT / "tests" / "gradient_worker.py")
-    done = launch(worker, str(bert), str(tmp_path / "sentences"), str(tmp_path), *LOSSES)
-    assert done.returncode == 0, done.stderr[-2000:]
+    log = tmp_path / "log"
+    assert together(work, str(bert), make_sentences(12), str(tmp_path), LOSSES, log=log) == [0, 0], (
+        log.read_text()
+    )
     sequences = sequences_of(str(bert), make_sentences(12))
     for loss in LOSSES:
         expected = gradient(
@@ -72,16 +75,16 @@ def test_two_processes_give_the_gradient_of_one(bert, tmp_path):
             )
 
 
-@pytest.mark.parametrize("accumulation", [1, 2])
-def test_training_under_accelerate_launch_equals_one_process(bert, tmp_path, accumulation):
+@pytest.mark.parametrize(("call", "accumulation"), [(launch, 2), (fork, 1)])
+def test_training_in_two_processes_equals_one(bert, tmp_path, call, accumulation):
     settings = {"dropout": 0.0, "accumulation": accumulation, "learning_rate": 1e-4, "pooler": "mean"}
     config = small_config(bert, tmp_path, "one", **settings)
     train(config)
     options = ["--model", str(bert), "--train-file", config.train_file, "--max-length", "16", "--batch-size", "8",
                "--max-steps", "6", "--learning-rate", "1e-4", "--save-every", "2", "--log-every", "1", "--device", "cpu",
                "--diagnostics-every", "3", "--dropout", "0", "--accumulation", str(accumulation), "--pooler", "mean", "--precision", "float32"]  # fmt: skip
-    done = launch("-m", "gradlab", "train", *options, "--output", str(tmp_path / "two"))
-    assert done.returncode == 0, done.stderr[-2000:]
+    log = tmp_path / "log"
+    call(log, "train", *options, "--output", str(tmp_path / "two"))
     metrics = [read_metrics(tmp_path / output / "metrics.csv") for output in ("one", "two")]
     for one, two in zip(*metrics, strict=True):
         assert one[:3] == two[:3]
@@ -95,9 +98,8 @@ def test_training_under_accelerate_launch_equals_one_process(bert, tmp_path, acc
         shutil.copytree(tmp_path / "two", tmp_path / "again")
         shutil.rmtree(tmp_path / "again" / "checkpoints" / "step-00000006")
         shutil.rmtree(tmp_path / "again" / "encoder")
-        done = launch("-m", "gradlab", "train", "--resume", "--output", str(tmp_path / "again"))
-        assert done.returncode == 0, done.stderr[-2000:]
-        assert "Resuming after step 4" in done.stderr
+        call(log, "train", "--resume", "--output", str(tmp_path / "again"))
+        assert "Resuming after step 4" in log.read_text()
         assert same_weights(tmp_path / "two", tmp_path / "again")
         with pytest.raises(GradlabError, match="written by 2 processes; resume with as many"):
             train(small_config(bert, tmp_path, "again", **settings), resume=True)
@@ -106,11 +108,10 @@ def test_training_under_accelerate_launch_equals_one_process(bert, tmp_path, acc
 def test_the_best_encoder_is_saved_with_a_checkpoint_of_all_processes(bert, tmp_path):
     """One process knows the score; a checkpoint that it wrote alone would wait for the others for ever."""
     config = small_config(bert, tmp_path)
-    done = launch("-m", "gradlab", "train", "--model", str(bert), "--train-file", config.train_file,
-                  "--max-length", "16", "--batch-size", "8", "--max-steps", "3", "--device", "cpu",
-                  "--sts", str(write_stsb(tmp_path)), "--eval-every", "1", "--save-every", "100", "--keep", "9",
-                  "--output", str(tmp_path / "two"), timeout=300)  # fmt: skip
-    assert done.returncode == 0, done.stderr[-2000:]
+    fork(tmp_path / "log", "train", "--model", str(bert), "--train-file", config.train_file,
+         "--max-length", "16", "--batch-size", "8", "--max-steps", "3", "--device", "cpu",
+         "--sts", str(write_stsb(tmp_path)), "--eval-every", "1", "--save-every", "100", "--keep", "9",
+         "--output", str(tmp_path / "two"))  # fmt: skip
     scores = {
         step: value
         for step, _, name, value in read_metrics(tmp_path / "two" / "metrics.csv")
@@ -124,10 +125,11 @@ def test_the_best_encoder_is_saved_with_a_checkpoint_of_all_processes(bert, tmp_
 
 def test_batch_that_does_not_divide_is_refused(bert, tmp_path):
     config = small_config(bert, tmp_path)
-    done = launch("-m", "gradlab", "train", "--model", str(bert), "--train-file", config.train_file,
-                  "--batch-size", "9", "--device", "cpu", "--output", config.output)  # fmt: skip
-    assert done.returncode != 0
-    assert "does not divide into equal parts for 2 processes" in done.stderr
+    log = tmp_path / "log"
+    codes = together(gradlab_command, "train", "--model", str(bert), "--train-file", config.train_file,
+                     "--batch-size", "9", "--device", "cpu", "--output", config.output, log=log)  # fmt: skip
+    assert 2 in codes
+    assert "does not divide into equal parts for 2 processes" in log.read_text()
 
 
 @pytest.mark.parametrize("name", ["gpu", "meta", "mps:0"])
