@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import base64
+import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 nbformat = pytest.importorskip("nbformat")
 nbclient = pytest.importorskip("nbclient")
+jupyter_client = pytest.importorskip("jupyter_client")
 
 FOLDER = Path(__file__).resolve().parents[1] / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
@@ -20,20 +23,36 @@ def test_there_are_notebooks() -> None:
     assert [path.stem[0] for path in NOTEBOOKS[:5]] == ["1", "2", "3", "4", "5"]
 
 
-@every_notebook
-def test_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In an empty folder, offline, without a word on stderr."""
-    for name, value in {
+@pytest.fixture(scope="module")
+def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[jupyter_client.KernelManager]:
+    """One process for all notebooks: to start one, with all imports, takes longer than most of them."""
+    own = {
         "GRADLAB_QUICK": "1",
         "HF_HUB_OFFLINE": "1",
         "TQDM_DISABLE": "1",
         "OPENBLAS_NUM_THREADS": "1",
         "OMP_NUM_THREADS": "1",
-    }.items():
-        monkeypatch.setenv(name, value)
+        "GRADLAB_CACHE_DIR": str(tmp_path_factory.mktemp("cache")),
+    }
+    manager = jupyter_client.KernelManager(kernel_name="python3")
+    manager.start_kernel(env=os.environ | own)
+    yield manager
+    manager.shutdown_kernel(now=True)
+
+
+def execute(notebook: nbformat.NotebookNode, kernel: jupyter_client.KernelManager) -> None:
+    nbclient.NotebookClient(notebook, km=kernel, timeout=300).execute(cleanup_kc=False)
+
+
+@every_notebook
+def test_runs(path: Path, tmp_path: Path, kernel: jupyter_client.KernelManager) -> None:
+    """In an empty folder, offline, without the names of another, without a word on stderr; trainings have 20 steps."""
+    clean = nbformat.v4.new_code_cell(f"%reset -f\n%cd -q {tmp_path}")
+    execute(nbformat.v4.new_notebook(cells=[clean]), kernel)
     notebook = nbformat.read(path, as_version=4)
-    client = nbclient.NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(tmp_path)}})
-    client.execute()
+    for cell in notebook.cells:
+        cell.source = re.sub(r'(max_steps(?:=|": ))\d+', r"\g<1>20", cell.source)
+    execute(notebook, kernel)
     for cell in notebook.cells:
         for output in cell.get("outputs", []):
             assert output.get("name") != "stderr", output.text
