@@ -73,7 +73,7 @@ def test_training_is_the_same_bit_by_bit(folder, tmp_path, loss, columns):
     ends = {}
     for watched in (False, True):
         place = tmp_path / str(watched)
-        trainer = make_trainer(folder, place, loss, columns_of(48, columns), max_steps=8, logging_steps=1)
+        trainer = make_trainer(folder, place, loss, columns_of(48, columns), max_steps=4, logging_steps=1)
         if watched:
             watcher = gradlab.watch(trainer, every=1)
         trainer.train()
@@ -82,7 +82,7 @@ def test_training_is_the_same_bit_by_bit(folder, tmp_path, loss, columns):
         ends[watched] = (
             weights(trainer.model), random_states(), logged, files_of(trainer.model, place / "model")
         )  # fmt: skip
-    assert len(watcher.to_frame().dropna(subset=["gradient_dissipation"])) == 8
+    assert len(watcher.to_frame().dropna(subset=["gradient_dissipation"])) == 4
     plain, seen = ends[False], ends[True]
     assert all(torch.equal(plain[0][name], seen[0][name]) for name in plain[0])
     assert plain[1:] == seen[1:]
@@ -91,7 +91,7 @@ def test_training_is_the_same_bit_by_bit(folder, tmp_path, loss, columns):
 
 @pytest.mark.parametrize(
     ("loss", "columns"),
-    [(infonce, 1), (infonce, 2), (infonce, 4), (mnrl, 2), (mnrl, 4), (cached, 2), (cached, 3)],
+    [(infonce, 1), (infonce, 4), (mnrl, 2), (cached, 3)],
 )
 def test_numbers_are_those_of_the_components_of_the_same_batch(folder, tmp_path, loss, columns, monkeypatch):
     """The loss module is made to tell which embeddings it got; the watcher has to find them by itself."""
