@@ -13,6 +13,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
+sys.path.insert(0, str(ROOT / "docs"))
+
 from gradlab._version import __version__  # noqa: E402
 
 project, author, release = "gradlab", "The gradlab authors", __version__
@@ -81,12 +83,45 @@ html_static_path = ["_static"]
 html_extra_path = ["_static/root"]
 html_css_files = ["site.css"]
 templates_path = ["_templates"]
-html_sidebars = {"docs/index": []}
+html_sidebars = {page: [] for page in ("docs/index", "docs/start", "docs/questions")}
 html_theme_options = {
     "navigation_with_keys": False,
-    "header_links_before_dropdown": 6,
+    "header_links_before_dropdown": 7,
     "show_toc_level": 2,
     "footer_start": ["copyright"],
     "footer_end": [],
     "secondary_sidebar_items": ["page-toc"],
 }
+
+
+def setup(app):
+    """What no extension does: the pages that move, and a public name without documentation is an error."""
+    app.connect("builder-inited", load_public_names)
+    app.connect("env-check-consistency", public_names_are_documented)
+    app.connect("build-finished", add_live_pages)
+
+
+def load_public_names(app):
+    """Load what is loaded on first use, which autodoc would not see."""
+    from reference_check import public_names, rooms
+
+    for module in rooms():
+        for name, value in public_names(module).items():
+            setattr(sys.modules[module], name, value)
+
+
+def public_names_are_documented(app, env):
+    """Warn, which fails the build, of what `gradlab` or a room exports and the reference has not."""
+    from reference_check import undocumented
+    from sphinx.util.logging import getLogger
+
+    for problem in undocumented(set(env.get_domain("py").objects)):
+        getLogger(__name__).warning(problem)
+
+
+def add_live_pages(app, error):
+    """Put the explorer and an example report beside the pages."""
+    if error is None and app.builder.format == "html":
+        from live import write_live_pages
+
+        write_live_pages(Path(app.outdir) / "live")

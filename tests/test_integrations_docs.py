@@ -1,44 +1,18 @@
-"""The examples of the pages on the integrations run, offline, and the numbers that those pages print are right."""
+"""The links of the pages on the integrations lead somewhere, and the numbers that those pages print are right."""
 
 from __future__ import annotations
 
 import math
 import re
-import shutil
-import warnings
 from pathlib import Path
 
 import pytest
-import torch
 from scipy.optimize import brentq
 
 import gradlab
-from tests.tiny_models import make_bert
 
-pytest.importorskip("sentence_transformers")
-torch.set_num_threads(1)
 DOCS = Path(__file__).resolve().parents[1] / "docs"
-# pages with examples, in one session each; the encoder that they name is a tiny one here
 PAGES = ("sentence-transformers.md", "watch.md", "which-loss.md")
-
-
-@pytest.mark.parametrize("page", PAGES)
-def test_examples_run_one_after_the_other(page, tmp_path, monkeypatch):
-    text = (DOCS / page).read_text(encoding="utf-8")
-    examples = re.findall(r"^```python\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
-    assert len(examples) > 1
-    make_bert(tmp_path / "bert-base-uncased")
-    monkeypatch.chdir(tmp_path)
-    names: dict[str, object] = {}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # an encoder as tiny as this one may well show a known failure
-        for number, example in enumerate(examples):
-            exec(compile(example, f"{page}, example {number + 1}", "exec"), names)
-    if page == "watch.md":
-        for folder in ("out", "out-trainer", "out-loop"):
-            gradlab_folder = tmp_path / folder / ("" if folder == "out-loop" else "gradlab")
-            assert (gradlab_folder / "metrics.csv").exists()
-        shutil.rmtree(tmp_path)
 
 
 @pytest.mark.parametrize("page", PAGES)

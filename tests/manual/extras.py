@@ -1,0 +1,155 @@
+"""Install the built wheel, then each extra by itself, in clean environments, and run what its pages promise.
+
+    python tests/manual/extras.py [EXTRA ...]          # all, "core" (no extra) first; a table at the end
+
+Packages come from the index that pip is set up with, at the versions of constraints.txt. Each environment is away from the
+checkout and deleted afterwards; what is run there is offline and on made data. Not a part of the default tests: it installs
+packages, a gigabyte an environment. The exit code is 1 if anything fails.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+import venv
+from pathlib import Path
+
+import numpy as np
+
+from tests.senteval_folder import make_senteval
+from tests.tiny_models import make_bert, make_sentences
+
+ROOT = Path(__file__).resolve().parents[2]
+TRAIN = "gradlab train --model model --train-file sentences.txt --sts senteval --max-steps 2 --batch-size 8 --output"
+# What each extra promises, run in a folder with `model`, `sentences.txt`, `senteval`, `scifact`, `views.npz`, `sweep.toml`, and with
+# the folders of the checkout that a line names.
+PROMISES = {
+    "core": [
+        "gradlab simulate --loss arccon --output figures",
+        "gradlab verify --loss met",
+        "gradlab decompose infonce",
+        "gradlab explore mpt --output explore.html",
+        "gradlab figures 2 --output figures",
+        "python -c \"import gradlab, sys; assert not {'transformers', 'matplotlib'} & set(sys.modules)\"",
+    ],
+    "train": [f"{TRAIN} run", "gradlab report run", "gradlab evaluate --model run/best --data senteval --tasks STS-B"],
+    "sweep": ["gradlab sweep sweep.toml --output swept"],
+    "inspect": ["gradlab inspect --embeddings views.npz", "gradlab inspect --model model --train-file sentences.txt --output texts"],
+    "mteb": ["gradlab evaluate --model model --data scifact", f"{TRAIN} run --sts scifact"],
+    "evidence": ["python -m gradlab.papers.unified.evidence report --folder {figures/study/evidence}"],
+    "notebooks": ["jupyter nbconvert --log-level ERROR --to notebook --execute --output-dir out {notebooks/1-components.ipynb}"],
+    "docs": ["sphinx-build -W --keep-going -q -c {.}/docs {.} site"],
+    "test": ["python -m pytest -q -p no:cacheprovider {.}/tests/test_settings.py {.}/tests/test_paradigm.py"],
+}  # fmt: skip
+
+
+def main() -> int:
+    """Try the extras asked for; 1 if one failed."""
+    known = [
+        "core",
+        *tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"],
+    ]
+    assert set(known) == set(PROMISES), f"extras without a promise: {set(known) ^ set(PROMISES)}"
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("extras", nargs="*", metavar="EXTRA", help=", ".join(known))
+    parser.add_argument("--wheel", type=Path, help="A wheel that is built already.")
+    chosen = parser.parse_args()
+    table, failed = [], False
+    with tempfile.TemporaryDirectory(prefix="gradlab-extras-") as scratch:
+        wheel = chosen.wheel or build(Path(scratch))
+        for extra in chosen.extras or known:
+            began = time.perf_counter()
+            problem = attempt(extra, wheel, Path(scratch))
+            failed |= bool(problem)
+            table.append(f"{extra:<10} {time.perf_counter() - began:6.0f} s  {problem or 'as promised'}")
+            print(table[-1], flush=True)
+    print("", *table, sep="\n")
+    return int(failed)
+
+
+def build(folder: Path) -> Path:
+    """The wheel, from the source distribution."""
+    subprocess.run([sys.executable, "-m", "build", "-q", "--outdir", folder / "dist", ROOT], check=True)
+    (wheel,) = (folder / "dist").glob("*.whl")
+    return Path(wheel)
+
+
+def attempt(extra: str, wheel: Path, scratch: Path) -> str:
+    """Install and run; what went wrong, or nothing."""
+    place = scratch / extra
+    environment, here = place / "environment", place / "here"
+    try:
+        venv.create(environment, with_pip=True)
+        binaries = environment / ("Scripts" if sys.platform == "win32" else "bin")
+        asked = str(wheel) if extra == "core" else f"{wheel}[{extra}]"
+        pip = [binaries / "python", "-m", "pip", "install", "-q", "-c", ROOT / "constraints.txt", asked]
+        installed = subprocess.run(pip, capture_output=True, text=True)
+        if installed.returncode:
+            return f"pip: {installed.stderr.strip().splitlines()[-1]}"
+        make_world(here)
+        variables = {
+            **{name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
+            "PATH": f"{binaries}{os.pathsep}{os.environ['PATH']}",
+            "HF_HUB_OFFLINE": "1",
+            "GRADLAB_CACHE_DIR": str(place / "cache"),
+        }
+        for line in PROMISES[extra]:
+            done = subprocess.run(
+                expand(line, place), shell=True, cwd=here, env=variables, capture_output=True, text=True
+            )
+            if done.returncode:
+                words = (done.stderr or done.stdout).strip().splitlines() or ["no word"]
+                return f"{line}: {words[-1][:200]}"
+        return ""
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def expand(line: str, place: Path) -> str:
+    """The line with copies of what it names of the checkout in braces."""
+    while "{" in line:
+        name = line[line.index("{") + 1 : line.index("}")]
+        copy = place / "copies" / name
+        if not copy.exists():
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            if (ROOT / name).is_dir():
+                leave = shutil.ignore_patterns("build", ".git", ".venv", "runs", "*_cache", "generated")
+                shutil.copytree(ROOT / name, copy, ignore=leave)
+            else:
+                shutil.copy(ROOT / name, copy)
+        line = line.replace(f"{{{name}}}", str(copy))
+    return line
+
+
+def make_world(folder: Path) -> None:
+    """A small encoder, sentences, evaluation data, embeddings and a sweep."""
+    sentences = make_sentences(100)
+    make_bert(folder / "model")
+    make_senteval(folder / "senteval")
+    (folder / "sentences.txt").write_text("\n".join(sentences), encoding="utf-8")
+    rows = np.random.default_rng(0).normal(size=(2, 200, 16))
+    rows /= np.linalg.norm(rows, axis=2, keepdims=True)
+    np.savez(folder / "views.npz", anchors=rows[0], positives=rows[1])
+    (folder / "scifact" / "qrels").mkdir(parents=True)
+    for name, texts in (("corpus", sentences[:20]), ("queries", sentences[20:22])):
+        lines = [json.dumps({"_id": f"{name}{i}", "text": text}) for i, text in enumerate(texts)]
+        (folder / "scifact" / f"{name}.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    for split in ("dev", "test"):
+        (folder / "scifact" / "qrels" / f"{split}.tsv").write_text("q\td\tscore\nqueries0\tcorpus3\t1\n")
+    (folder / "sweep.toml").write_text(
+        'seeds = [1]\nname = "sweep"\n[base]\nmodel = "model"\ntrain_file = "sentences.txt"\nsts = "senteval"\n'
+        "max_steps = 2\nbatch_size = 8\n[grid]\nloss = ['mpt']\n"
+    )
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
