@@ -29,7 +29,7 @@ class Selection:
 
 
 def selection(path: str | os.PathLike[str]) -> Selection:
-    """nDCG@10 on the ``dev`` relevances of a folder in BEIR's layout, else Spearman's correlation on STS-B dev.
+    """``nDCG@10`` on the ``dev`` relevances of a folder in BEIR's layout, else Spearman's correlation on STS-B dev.
 
     The data are read once, here, so that bad files are told before a training begins.
 
