@@ -31,11 +31,13 @@ if TYPE_CHECKING or "jaxtyping" in sys.modules:
     from jaxtyping import Bool as Bool
     from jaxtyping import Float as Float
     from jaxtyping import Int as Int
+    from jaxtyping import Real as Real
     from jaxtyping import Shaped as Shaped
 else:
     from typing import Annotated as Bool
     from typing import Annotated as Float
     from typing import Annotated as Int
+    from typing import Annotated as Real
     from typing import Annotated as Shaped
 
 # What has a shape and a dtype: a numpy array, a torch tensor, an array that `gradlab.explorer` records.

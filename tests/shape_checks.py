@@ -27,7 +27,7 @@ from beartype import BeartypeConf, beartype
 
 from gradlab.errors import GradlabError
 
-ROOMS = ("gradlab.arrays", "gradlab.losses", "gradlab.simulation")
+ROOMS = ("gradlab.arrays", "gradlab.geometry", "gradlab.gradient", "gradlab.losses", "gradlab.simulation")
 # numpy's scalars are floats, and so is an int where a float is asked for.
 _typechecker = beartype(conf=BeartypeConf(is_pep484_tower=True))
 
@@ -41,7 +41,7 @@ def install() -> None:
 
 def carries_shapes(text: str) -> bool:
     """Whether a signature, or the source of some, names a shape."""
-    return bool(re.search(r"\b(Bool|Float|Int|Shaped)\[", text))
+    return bool(re.search(r"\b(Bool|Float|Int|Real|Shaped)\[", text))
 
 
 def is_checked(function: Any) -> bool:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from array_api_compat import array_namespace
 
-from gradlab.arrays import Array, detach
+from gradlab.arrays import Array, Bool, Float, Int, Shaped, detach
 from gradlab.errors import GradlabError
 from gradlab.geometry.embeddings import POOLS, Block, Embeddings
-from gradlab.geometry.similarity import Negatives, gaps_of
+from gradlab.geometry.similarity import Negatives, PairSimilarity, gaps_of
 
 
 def blocks_of(views: Embeddings) -> list[Block]:
@@ -41,7 +41,7 @@ def blocks_of(views: Embeddings) -> list[Block]:
 
 
 def pooled(views: Embeddings) -> Negatives:
-    """The negatives of each anchor, (N, K); -inf where a column is none.
+    """The negatives of each anchor, (n, k); -inf where a column is none.
 
     Raises:
         GradlabError: there are none, or a rule that must leave each anchor some leaves one without.
@@ -62,22 +62,22 @@ def pooled(views: Embeddings) -> Negatives:
     vectors = blocks[0].vectors if len(blocks) == 1 else xp.concat([b.vectors for b in blocks], axis=0)
     of_positives = [block.columns for block in blocks if block.name.startswith("positive")]
 
-    def measure(index: Array) -> object:
+    def measure(index: Int[Array, "n"]) -> PairSimilarity:
         rows = views.anchors
         for columns in of_positives:
             inside = (index >= columns.start) & (index < columns.stop)
             rows = xp.where(inside[:, None], views.positives, rows)
         return views.pair(rows, vectors[index])
 
-    def gaps() -> Array:
+    def gaps() -> Float[Array, "n k"]:
         parts = [gaps_of(b.rows, b.vectors, one) for b, one in zip(blocks, cosines, strict=True)]
         return parts[0] if len(parts) == 1 else xp.concat(parts, axis=-1)
 
-    return Negatives(cosine, measure, gaps=gaps)  # type: ignore[arg-type]
+    return Negatives(cosine, measure, gaps=gaps)
 
 
 def hardened(negatives: Negatives, views: Embeddings, temperature: float) -> Negatives:
-    """Cosines whose logits at a temperature have the hardness added, (N, K); it has no derivative.
+    """Cosines whose logits at a temperature have the hardness added, (n, k); it has no derivative.
 
     Raises:
         GradlabError: hardness of hard negatives of which nobody has said whose they are.
@@ -92,8 +92,8 @@ def hardened(negatives: Negatives, views: Embeddings, temperature: float) -> Neg
     return Negatives(xp.where(xp.isinf(cosine), cosine, cosine + added), negatives.measure)
 
 
-def _hard_columns(on: str, views: Embeddings) -> Array:
-    """Whether hardness acts on a pair, (N, K)."""
+def _hard_columns(on: str, views: Embeddings) -> Bool[Array, "n k"]:
+    """Whether hardness acts on a pair."""
     xp, parts = array_namespace(views.anchors), []
     n = views.anchors.shape[0]
     for block in blocks_of(views):
@@ -107,7 +107,7 @@ def _hard_columns(on: str, views: Embeddings) -> Array:
     return parts[0] if len(parts) == 1 else xp.concat(parts, axis=-1)
 
 
-def _without_own(block: Block, views: Embeddings) -> Array:
+def _without_own(block: Block, views: Embeddings) -> Float[Array, "n k"]:
     xp = array_namespace(block.rows)
     cosine = views.products(block.rows, block.vectors)
     if block.own:
@@ -117,13 +117,13 @@ def _without_own(block: Block, views: Embeddings) -> Array:
     return cosine
 
 
-def _eye(square: Array) -> Array:
+def _eye(square: Shaped[Array, "n n"]) -> Bool[Array, "n n"]:
     xp = array_namespace(square)
     index = xp.arange(square.shape[0], device=square.device)
     return index[:, None] == index
 
 
-def _check_some_are_left(cosines: list[Array]) -> None:
+def _check_some_are_left(cosines: list[Float[Array, "n _"]]) -> None:
     xp = array_namespace(cosines[0])
     left = xp.zeros_like(cosines[0][:, 0], dtype=xp.bool)
     for cosine in cosines:

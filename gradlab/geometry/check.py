@@ -7,7 +7,7 @@ from typing import Any
 
 from array_api_compat import array_namespace, is_numpy_array, is_torch_array
 
-from gradlab.arrays import Array, detach
+from gradlab.arrays import Array, Bool, Float, Int, detach
 from gradlab.errors import GradlabError
 from gradlab.geometry.views import Views, unit_rows
 
@@ -16,30 +16,30 @@ NORM_TOLERANCE = {"float64": 4e-15, "float32": 2e-6, "float16": 1.6e-2, "bfloat1
 
 
 def check_views(
-    anchors: Array,
-    positives: Array,
-    extra_negatives: Array | None = None,
+    anchors: Float[Array, "n d"],
+    positives: Float[Array, "n d"],
+    extra_negatives: Float[Array, "m d"] | None = None,
     *,
     normalize: bool = False,
     in_batch_negatives: bool = True,
-    owners: Array | None = None,
-    guide: Sequence[Array] | None = None,
-    mask: Array | None = None,
-    sentences: Array | None = None,
+    owners: Int[Array, "m"] | Sequence[int] | None = None,
+    guide: Sequence[Float[Array, "_ width"]] | None = None,
+    mask: Bool[Array, "n _"] | Sequence[Sequence[bool]] | None = None,
+    sentences: Int[Array, "n"] | Sequence[int] | None = None,
 ) -> Views:
     """Check two views of a batch and return them as `Views`.
 
     Args:
-        anchors: (N, D), N >= 2 unless there are extra negatives; numpy or torch, floating point.
-        positives: (N, D), row i the other view of the sentence in row i.
-        extra_negatives: (M, D) or None.
+        anchors: at least 2 unless there are extra negatives; numpy or torch, floating point.
+        positives: row i the other view of the sentence in row i.
+        extra_negatives: of every anchor, or None.
         normalize: divide every row by its norm instead of asking for unit rows.
         in_batch_negatives: whether the other sentences of the batch are negatives.
-        owners: (M,) whole numbers: the row of the sentence whose hard negative each extra negative is, -1 for none.
+        owners: the row of the sentence whose hard negative each extra negative is, -1 for none.
         guide: embeddings of the same sentences by another model, of any length and dimension: anchors, positives and, where
             there are, extra negatives.
-        mask: (N, N) or (N, N + M) booleans, True where sentence j (or an extra negative) is no negative of sentence i.
-        sentences: (N,) whole numbers by which the sentences are known outside of the batch.
+        mask: (n, n) or (n, n + m), True where sentence j (or an extra negative) is no negative of sentence i.
+        sentences: whole numbers by which the sentences are known outside of the batch.
 
     Raises:
         GradlabError: wrong kind, shape or dtype; NaN; zero rows; rows that are not unit-norm; no negatives; owners, guide, mask
@@ -80,7 +80,9 @@ def check_views(
     )
 
 
-def _check_guide(guide: Sequence[Array], anchors: Array, extra_negatives: Array | None) -> Views:
+def _check_guide(
+    guide: Sequence[Any], anchors: Float[Array, "n d"], extra_negatives: Float[Array, "m d"] | None
+) -> Views:
     wanted = [anchors.shape[0]] * 2 + ([] if extra_negatives is None else [extra_negatives.shape[0]])
     names = ("anchors", "positives", "extra_negatives")
     if len(guide) != len(wanted):
@@ -100,7 +102,9 @@ def _check_guide(guide: Sequence[Array], anchors: Array, extra_negatives: Array 
     return Views(checked[0], checked[1], checked[2] if len(checked) == 3 else None)
 
 
-def _check_mask(mask: Any, anchors: Array, extra_negatives: Array | None) -> Array:
+def _check_mask(
+    mask: Any, anchors: Float[Array, "n d"], extra_negatives: Float[Array, "m d"] | None
+) -> Bool[Array, "n _"]:
     xp = array_namespace(anchors)
     found = xp.asarray(mask, device=anchors.device)
     n, extra = anchors.shape[0], 0 if extra_negatives is None else extra_negatives.shape[0]
@@ -112,7 +116,7 @@ def _check_mask(mask: Any, anchors: Array, extra_negatives: Array | None) -> Arr
     return found
 
 
-def _check_sentences(sentences: Any, anchors: Array) -> Array:
+def _check_sentences(sentences: Any, anchors: Float[Array, "n d"]) -> Int[Array, "n"]:
     xp = array_namespace(anchors)
     found = xp.asarray(sentences, device=anchors.device)
     if tuple(found.shape) != (anchors.shape[0],) or not xp.isdtype(found.dtype, "integral"):
@@ -123,7 +127,9 @@ def _check_sentences(sentences: Any, anchors: Array) -> Array:
     return found
 
 
-def _check_owners(owners: Any, anchors: Array, extra_negatives: Array | None) -> Array:
+def _check_owners(
+    owners: Any, anchors: Float[Array, "n d"], extra_negatives: Float[Array, "m d"] | None
+) -> Int[Array, "m"]:
     xp = array_namespace(anchors)
     count = 0 if extra_negatives is None else extra_negatives.shape[0]
     found = xp.asarray(owners, device=anchors.device)
@@ -154,11 +160,11 @@ def _check_kind(name: str, rows: Any, like: Any) -> None:
         )
 
 
-def _dtype_name(rows: Array) -> str:
+def _dtype_name(rows: Any) -> str:
     return str(rows.dtype).removeprefix("torch.")
 
 
-def _check_norms(name: str, rows: Array, normalize: bool) -> Array:
+def _check_norms(name: str, rows: Float[Array, "n d"], normalize: bool) -> Float[Array, "n d"]:
     xp = array_namespace(rows)
     norms = xp.linalg.vector_norm(detach(rows), axis=-1)
     worst = float(xp.max(xp.abs(norms - 1)))  # NaN if any entry is NaN

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from array_api_compat import array_namespace
 
-from gradlab.arrays import Array
+from gradlab.arrays import Array, Bool, Float, Int
 from gradlab.errors import GradlabError
 from gradlab.geometry.similarity import PairSimilarity
 
@@ -22,11 +22,17 @@ CONTEXT = ("owners", "guide", "mask", "sentences")
 POOLS = ("other", "same", "positive_other", "positive_same")
 
 
+# The first rows, the second ones, and their dot products.
+Product = tuple[Float[Array, "n d"], Float[Array, "k d"], Float[Array, "n k"]]
+
+
 class Rule(Protocol):
     """Says which pairs are left out of the negatives."""
 
-    def left_out(self, block: Block, cosine: Array, views: Embeddings) -> Array | None:
-        """Whether each pair of a block, (N, size), is left out; None for no pair."""
+    def left_out(
+        self, block: Block, cosine: Float[Array, "n k"], views: Embeddings
+    ) -> Bool[Array, "n k"] | None:
+        """Whether each pair of a block is left out; None for no pair."""
 
     @property
     def must_leave_negatives(self) -> bool:
@@ -39,15 +45,15 @@ class Block:
 
     Attributes:
         name: one of `POOLS`, ``"extra"`` (anchors to the extra negatives) or ``"positive_extra"``.
-        rows: (N, D), what is compared: anchors or positives.
-        vectors: (size, D), with what.
+        rows: what is compared: anchors or positives.
+        vectors: with what.
         columns: where they stand among the negatives.
         own: whether column i of row i is the sentence itself, which is no negative.
     """
 
     name: str
-    rows: Array
-    vectors: Array
+    rows: Float[Array, "n d"]
+    vectors: Float[Array, "k d"]
     columns: slice
     own: bool
 
@@ -96,39 +102,37 @@ USUAL = Candidates()
 
 @dataclasses.dataclass(frozen=True)
 class Embeddings:
-    """Unit-norm embeddings of N sentences in two views, extra negatives, and what is known of them.
+    """Unit-norm embeddings of n sentences in two views, extra negatives, and what is known of them.
 
     Attributes:
-        anchors: (N, D), the rows ``h_i``.
-        positives: (N, D), the rows ``h_i'`` of the other view.
-        extra_negatives: (M, D) or None: negatives of every anchor, such as a queue's.
+        anchors: the rows ``h_i``.
+        positives: the rows ``h_i'`` of the other view.
+        extra_negatives: negatives of every anchor, such as a queue's.
         in_batch_negatives: whether the other sentences of the batch are negatives.
-        owners: (M,) integers or None: the row of the sentence whose hard negative each extra negative is, -1 for none.
+        owners: the row of the sentence whose hard negative each extra negative is, -1 for none.
         guide: embeddings of the same sentences by another model, or None.
-        mask: (N, N) or (N, N + M) booleans, pairs of sentences that are no negatives of each other, or None.
-        sentences: (N,) whole numbers by which the sentences are known outside of the batch, or None.
+        mask: (n, n) or (n, n + m), pairs of sentences that are no negatives of each other, or None.
+        sentences: whole numbers by which the sentences are known outside of the batch, or None.
         candidates: what else is a negative, or is none.
-        known_products: matrix products that views of the same rows share, (first, second, product) each; None keeps none.
+        known_products: matrix products that views of the same rows share; None keeps none.
 
     Owners, guide, mask and sentences are there for combinators that ask for them.
     """
 
-    anchors: Array
-    positives: Array
-    extra_negatives: Array | None = None
+    anchors: Float[Array, "n d"]
+    positives: Float[Array, "n d"]
+    extra_negatives: Float[Array, "m d"] | None = None
     in_batch_negatives: bool = True
-    owners: Array | None = None
+    owners: Int[Array, "m"] | None = None
     guide: Embeddings | None = None
-    mask: Array | None = None
-    sentences: Array | None = None
+    mask: Bool[Array, "n _"] | None = None
+    sentences: Int[Array, "n"] | None = None
     candidates: Candidates = USUAL
-    known_products: list[tuple[Array, Array, Array]] | None = dataclasses.field(
-        default=None, repr=False, compare=False
-    )
+    known_products: list[Product] | None = dataclasses.field(default=None, repr=False, compare=False)
 
     @property
-    def owned(self) -> Array:
-        """Whether extra negative k is a hard negative of sentence i, (N, M).
+    def owned(self) -> Bool[Array, "n m"]:
+        """Whether extra negative k is a hard negative of sentence i.
 
         Raises:
             GradlabError: nobody has said whose the extra negatives are.
@@ -138,12 +142,12 @@ class Embeddings:
         rows = array_namespace(self.anchors).arange(self.anchors.shape[0], device=self.anchors.device)
         return rows[:, None] == self.owners
 
-    def pair(self, first: Array, second: Array) -> PairSimilarity:
-        """Rows (B, D) to rows (B, D), by chords, (B,)."""
+    def pair(self, first: Float[Array, "*n d"], second: Float[Array, "*n d"]) -> PairSimilarity:
+        """Rows to rows, by chords."""
         return PairSimilarity.from_vectors(first, second)
 
-    def products(self, first: Array, second: Array) -> Array:
-        """All dot products of rows (N, D) and (K, D), (N, K)."""
+    def products(self, first: Float[Array, "n d"], second: Float[Array, "k d"]) -> Float[Array, "n k"]:
+        """All dot products of rows."""
         if self.known_products is None:
             return first @ second.T
         for left, right, product in self.known_products:

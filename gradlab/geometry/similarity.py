@@ -17,62 +17,62 @@ from collections.abc import Callable
 
 from array_api_compat import array_namespace
 
-from gradlab.arrays import Array, detach, logsumexp, softmax, softmax_of_all, take
+from gradlab.arrays import Array, Float, Int, detach, logsumexp, softmax, softmax_of_all, take
 
 _NEAR_ENTRIES = 2**20  # numbers that the differences of near vectors may take at a time
 
 
 @dataclasses.dataclass(frozen=True)
 class PairSimilarity:
-    """Similarity of pairs of unit vectors, any shape.
+    """Similarity of pairs of unit vectors.
 
     Attributes:
         chord: ``|h - h'| = 2 sin(θ/2)``, in [0, 2].
         antichord: ``|h + h'| = 2 cos(θ/2)``, in [0, 2].
     """
 
-    chord: Array
-    antichord: Array
+    chord: Float[Array, "*n"]
+    antichord: Float[Array, "*n"]
 
     @classmethod
-    def from_angles(cls, angle: Array) -> PairSimilarity:
+    def from_angles(cls, angle: Float[Array, "*n"]) -> PairSimilarity:
         """From angles in radians; an angle outside [0, π] means the one with the same cosine inside."""
         xp = array_namespace(angle)
         return cls(abs(2 * xp.sin(angle / 2)), abs(2 * xp.cos(angle / 2)))
 
     @classmethod
-    def from_cosines(cls, cosine: Array) -> PairSimilarity:
+    def from_cosines(cls, cosine: Float[Array, "*n"]) -> PairSimilarity:
         """From cosines, when nothing better is known: near ±1 the rounding of the cosine stays."""
         xp = array_namespace(cosine)
         return cls(xp.sqrt(2 - 2 * cosine), xp.sqrt(2 + 2 * cosine))
 
     @classmethod
-    def from_vectors(cls, first: Array, second: Array) -> PairSimilarity:
-        """From unit vectors (..., D) and (..., D), row by row; result (...,)."""
+    def from_vectors(cls, first: Float[Array, "*#n d"], second: Float[Array, "*#n d"]) -> PairSimilarity:
+        """From unit vectors, row by row."""
         norm = array_namespace(first).linalg.vector_norm
         return cls(norm(first - second, axis=-1), norm(first + second, axis=-1))
 
     @property
-    def cosine(self) -> Array:
+    def cosine(self) -> Float[Array, "*n"]:
         """``cos θ``."""
         return (self.antichord * self.antichord - self.chord * self.chord) / 4
 
     @property
-    def sine(self) -> Array:
+    def sine(self) -> Float[Array, "*n"]:
         """``sin θ``, relatively accurate near 0 and near π."""
         return self.chord * self.antichord / 2
 
     @property
-    def one_minus_cosine(self) -> Array:
+    def one_minus_cosine(self) -> Float[Array, "*n"]:
         """``1 - cos θ``, relatively accurate near 0."""
         return self.chord * self.chord / 2
 
     @property
-    def angle(self) -> Array:
+    def angle(self) -> Float[Array, "*n"]:
         """``θ`` in radians, in [0, π]."""
         return 2 * array_namespace(self.chord).atan2(self.chord, self.antichord)
 
-    def shifted(self, increment: Array) -> PairSimilarity:
+    def shifted(self, increment: Float[Array, "*n"]) -> PairSimilarity:
         """The same pairs with their cosine changed by ``increment``, to first order.
 
         Differentiating at ``increment = 0`` gives exact derivatives with respect to the cosine,
@@ -88,19 +88,21 @@ class Negatives:
     """Similarities of each anchor to its K negatives.
 
     Attributes:
-        cosine: (..., K); a column that is not a negative of this anchor (its own positive) is -inf,
+        cosine: a column that is not a negative of this anchor (its own positive) is -inf,
             which every softmax, log-sum-exp and maximum ignores.
-        measure: maps an index (...,) of one column a row to its `PairSimilarity`.
+        measure: maps an index of one column a row to its `PairSimilarity`.
         gaps: gives `one_minus_cosine` where more is known than the cosines.
     """
 
-    cosine: Array
-    measure: Callable[[Array], PairSimilarity]
-    gaps: Callable[[], Array] | None = dataclasses.field(default=None, kw_only=True, repr=False)
+    cosine: Float[Array, "*n k"]
+    measure: Callable[[Int[Array, "*n"]], PairSimilarity]
+    gaps: Callable[[], Float[Array, "*n k"]] | None = dataclasses.field(
+        default=None, kw_only=True, repr=False
+    )
 
     @classmethod
-    def from_angles(cls, angle: Array) -> Negatives:
-        """From angles (..., K) in radians."""
+    def from_angles(cls, angle: Float[Array, "*n k"]) -> Negatives:
+        """From angles in radians."""
         cosine = array_namespace(angle).cos(angle)
         return cls(
             cosine,
@@ -109,21 +111,25 @@ class Negatives:
         )
 
     @classmethod
-    def from_cosines(cls, cosine: Array) -> Negatives:
-        """From cosines (..., K), when nothing better is known."""
+    def from_cosines(cls, cosine: Float[Array, "*n k"]) -> Negatives:
+        """From cosines, when nothing better is known."""
         return cls(cosine, lambda index: PairSimilarity.from_cosines(take(cosine, index)))
 
     @classmethod
     def from_vectors(
-        cls, anchors: Array, negatives: Array, own: slice | None = None, products: Array | None = None
+        cls,
+        anchors: Float[Array, "n d"],
+        negatives: Float[Array, "k d"],
+        own: slice | None = None,
+        products: Float[Array, "n k"] | None = None,
     ) -> Negatives:
-        """From unit rows: anchors (N, D) and negatives (K, D), by one matrix product.
+        """From unit rows, by one matrix product.
 
         Args:
-            anchors: (N, D).
-            negatives: (K, D); the same K vectors for every anchor.
-            own: the N columns that hold, in order, each anchor's own sentence, which is masked.
-            products: ``anchors @ negatives.T`` where it is known already, (N, K).
+            anchors: those that are compared.
+            negatives: the same k vectors for every anchor.
+            own: the n columns that hold, in order, each anchor's own sentence, which is masked.
+            products: ``anchors @ negatives.T`` where it is known already.
         """
         xp = array_namespace(anchors)
         cosine = anchors @ negatives.T if products is None else products
@@ -138,56 +144,56 @@ class Negatives:
         )
 
     @property
-    def finite_cosine(self) -> Array:
+    def finite_cosine(self) -> Float[Array, "*n k"]:
         """The cosines with 0 instead of -inf in masked columns, for sums in which those have weight 0."""
         xp = array_namespace(self.cosine)
         return xp.where(xp.isinf(self.cosine), xp.zeros_like(self.cosine), self.cosine)
 
     @functools.cached_property
-    def one_minus_cosine(self) -> Array:
-        """``1 - cos θ``, (..., K), relatively accurate near 0 where vectors or angles are known; 1 in masked columns."""
+    def one_minus_cosine(self) -> Float[Array, "*n k"]:
+        """``1 - cos θ``, relatively accurate near 0 where vectors or angles are known; 1 in masked columns."""
         gaps = 1 - self.cosine if self.gaps is None else self.gaps()
         xp = array_namespace(self.cosine)
         return xp.where(xp.isinf(self.cosine), xp.ones_like(gaps), gaps)
 
     @functools.cached_property
-    def hardest_index(self) -> Array:
-        """Column of the largest cosine, (...,); the first one where several are equal."""
+    def hardest_index(self) -> Int[Array, "*n"]:
+        """Column of the largest cosine; the first one where several are equal."""
         xp = array_namespace(self.cosine)
         return xp.argmax(self.cosine, axis=-1)
 
     @functools.cached_property
     def hardest(self) -> PairSimilarity:
-        """Similarity to the hardest negative, (...,), measured by its chords."""
+        """Similarity to the hardest negative, measured by its chords."""
         return self.measure(self.hardest_index)
 
-    def log_sum_exp(self, temperature: float) -> Array:
-        """``log Σ_k exp(cos θ_k / τ)``, (...,)."""
+    def log_sum_exp(self, temperature: float) -> Float[Array, "*n"]:
+        """``log Σ_k exp(cos θ_k / τ)``."""
         return logsumexp(self.cosine / temperature)
 
-    def softmax(self, temperature: float) -> Array:
-        """Softmax of ``cos θ_k / τ``, (..., K)."""
+    def softmax(self, temperature: float) -> Float[Array, "*n k"]:
+        """Softmax of ``cos θ_k / τ``."""
         return softmax(self.cosine / temperature)
 
-    def softmax_of_columns(self, temperature: float) -> Array:
-        """Of similarities within one view, what column j gives to row i in its own softmax, (N, N)."""
+    def softmax_of_columns(self, temperature: float) -> Float[Array, "k n"]:
+        """Of similarities within one view, what column j gives to row i in its own softmax."""
         return array_namespace(self.cosine).permute_dims(self.softmax(temperature), (1, 0))
 
-    def log_sum_exp_of_all(self, temperature: float) -> Array:
-        """``log Σ_ik exp(cos θ_ik / τ)`` over all pairs of the batch, a scalar."""
+    def log_sum_exp_of_all(self, temperature: float) -> Float[Array, ""]:
+        """``log Σ_ik exp(cos θ_ik / τ)`` over all pairs of the batch."""
         return logsumexp(array_namespace(self.cosine).reshape(self.cosine / temperature, (-1,)))
 
-    def softmax_of_all(self, temperature: float) -> Array:
-        """Softmax of ``cos θ_ik / τ`` over all pairs of the batch together, (N, K)."""
+    def softmax_of_all(self, temperature: float) -> Float[Array, "*n k"]:
+        """Softmax of ``cos θ_ik / τ`` over all pairs of the batch together."""
         return softmax_of_all(self.cosine / temperature)
 
-    def shares_of_all(self, temperature: float) -> Array:
-        """What falls to each anchor of `softmax_of_all`, (N,); without gradient."""
+    def shares_of_all(self, temperature: float) -> Float[Array, "*n"]:
+        """What falls to each anchor of `softmax_of_all`; without gradient."""
         weight = detach(self.softmax_of_all(temperature))
         return array_namespace(weight).sum(weight, axis=-1)
 
-    def shifted(self, increment: Array) -> Negatives:
-        """The same negatives with their cosines (..., K) changed by ``increment``, to first order."""
+    def shifted(self, increment: Float[Array, "*n k"]) -> Negatives:
+        """The same negatives with their cosines changed by ``increment``, to first order."""
         return Negatives(
             self.cosine + increment,
             lambda index: self.measure(index).shifted(take(increment, index)),
@@ -195,8 +201,10 @@ class Negatives:
         )
 
 
-def gaps_of(first: Array, second: Array, cosine: Array) -> Array:
-    """``1 - cos θ`` of unit rows (N, D) and (K, D), (N, K): of near ones from their difference, ``|h - h'|²/2``.
+def gaps_of(
+    first: Float[Array, "n d"], second: Float[Array, "k d"], cosine: Float[Array, "n k"]
+) -> Float[Array, "n k"]:
+    """``1 - cos θ`` of unit rows: of near ones from their difference, ``|h - h'|²/2``.
 
     Its derivative is that of the cosine. Differences are only taken where 1 less the cosine has lost a third of its
     digits or more, of some pairs at a time.

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace, is_array_api_obj, is_numpy_array
 
-from gradlab.arrays import Array
+from gradlab.arrays import Array, Float, Real, Shaped
 from gradlab.errors import GradlabError
 from gradlab.geometry.check import NORM_TOLERANCE
 from gradlab.geometry.similarity import PairSimilarity
+
+# What `as_like` makes an array of; arrays broadcast.
+Numbers = Real[Array, "*#n"] | float | Sequence[float]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -32,14 +36,14 @@ class Triple:
         aside: length of the rest, >= 0.
     """
 
-    positive_cosine: Array
-    positive_sine: Array
-    radial: Array
-    toward: Array
-    aside: Array
+    positive_cosine: Float[Array, "*#n"]
+    positive_sine: Float[Array, "*#n"]
+    radial: Float[Array, "*#n"]
+    toward: Float[Array, "*#n"]
+    aside: Float[Array, "*#n"]
 
     @classmethod
-    def from_angles(cls, theta_pos: Array, theta_neg: Array, alpha: Array) -> Triple:
+    def from_angles(cls, theta_pos: Numbers, theta_neg: Numbers, alpha: Numbers) -> Triple:
         """From angles in radians, each in [0, π].
 
         Args:
@@ -67,17 +71,21 @@ class Triple:
 
     @classmethod
     def from_vectors(
-        cls, anchor: Array, positive: Array, negative: Array, weight: Array | None = None
+        cls,
+        anchor: Float[Array, "*#n d"],
+        positive: Float[Array, "*#n d"],
+        negative: Float[Array, "*_ d"],
+        weight: Real[Array, "*#n k"] | Sequence[float] | None = None,
     ) -> Triple:
         """From unit vectors, measured by differences of vectors: accurate at angles of 1e-6 and of π - 1e-6.
 
         A weighted sum is accurate to the rounding of its largest terms.
 
         Args:
-            anchor: (..., D).
-            positive: (..., D).
-            negative: (..., D); with ``weight``, (..., K, D), and (K, D) serves every anchor.
-            weight: (..., K) of any signs, to describe the sum ``Σ_j W_j n_j``; None for a single negative.
+            anchor: unit rows.
+            positive: unit rows.
+            negative: (*n, d); with ``weight``, (*n, k, d), and (k, d) serves every anchor.
+            weight: of any signs, to describe the sum ``Σ_j W_j n_j``; None for a single negative.
 
         Raises:
             GradlabError: wrong kinds or shapes, rows that are not unit-norm, a weight that is not finite.
@@ -86,7 +94,11 @@ class Triple:
 
     @classmethod
     def from_unit_vectors(
-        cls, anchor: Array, positive: Array, negative: Array, weight: Array | None = None
+        cls,
+        anchor: Float[Array, "*#n d"],
+        positive: Float[Array, "*#n d"],
+        negative: Float[Array, "*_ d"],
+        weight: Float[Array, "*#n k"] | None = None,
     ) -> Triple:
         """`from_vectors` without its checks."""
         xp = array_namespace(anchor)
@@ -100,29 +112,29 @@ class Triple:
         return cls(pair.cosine, pair.sine, xp.sum(anchor * total, axis=-1), toward, aside)
 
     @property
-    def theta_pos(self) -> Array:
+    def theta_pos(self) -> Float[Array, "*#n"]:
         """Anchor-positive angle."""
         return array_namespace(self.positive_sine).atan2(self.positive_sine, self.positive_cosine)
 
     @property
-    def theta_neg(self) -> Array:
+    def theta_neg(self) -> Float[Array, "*#n"]:
         """Anchor-negative angle."""
         xp = array_namespace(self.toward)
         return xp.atan2(xp.hypot(self.toward, self.aside), self.radial)
 
     @property
-    def alpha(self) -> Array:
+    def alpha(self) -> Float[Array, "*#n"]:
         """Dihedral angle, in [0, π]."""
         return array_namespace(self.toward).atan2(self.aside, self.toward)
 
     @property
-    def cross_cosine(self) -> Array:
+    def cross_cosine(self) -> Float[Array, "*#n"]:
         """Dot product of positive and negative, ``e = cos θ radial + sin θ toward``."""
         return self.positive_cosine * self.radial + self.positive_sine * self.toward
 
 
-def tangent(anchor: Array, vector: Array) -> Array:
-    """Unit ``vector`` (..., D) projected onto the tangent plane at ``anchor``, accurate close to ±anchor."""
+def tangent(anchor: Float[Array, "*#n d"], vector: Float[Array, "*#n d"]) -> Float[Array, "*n d"]:
+    """Unit ``vector`` projected onto the tangent plane at ``anchor``, accurate close to ±anchor."""
     xp = array_namespace(anchor)
     cosine = xp.sum(anchor * vector, axis=-1, keepdims=True)
     # The difference of two close vectors is exact; the projection then removes only what is second order.
@@ -130,8 +142,10 @@ def tangent(anchor: Array, vector: Array) -> Array:
     return offset - xp.sum(anchor * offset, axis=-1, keepdims=True) * anchor
 
 
-def push(anchor: Array, negative: Array, weight: Array | None) -> tuple[Array, Array]:
-    """The negative ``n``, or ``Σ_j W_j n_j``, and its projection onto the tangent plane, both (..., D)."""
+def push(
+    anchor: Float[Array, "*#n d"], negative: Float[Array, "*_ d"], weight: Float[Array, "*#n k"] | None
+) -> tuple[Float[Array, "*#n d"], Float[Array, "*#n d"]]:
+    """The negative ``n``, or ``Σ_j W_j n_j``, and its projection onto the tangent plane."""
     if weight is None:
         return negative, tangent(anchor, negative)
     total = weight @ negative if negative.ndim == 2 else (weight[..., None, :] @ negative)[..., 0, :]
@@ -139,7 +153,7 @@ def push(anchor: Array, negative: Array, weight: Array | None) -> tuple[Array, A
     return total, total - xp.sum(anchor * total, axis=-1, keepdims=True) * anchor
 
 
-def describe(values: Array) -> str:
+def describe(values: Float[Array, "..."]) -> str:
     """The values in words for a message: the only one, or the smallest and the largest."""
     xp = array_namespace(values)
     if math.prod(values.shape) == 0:
@@ -148,7 +162,7 @@ def describe(values: Array) -> str:
     return f"{low:g} to {high:g}" if low < high else f"{low:g}"
 
 
-def as_like(value: Any, like: Array) -> Array:
+def as_like(value: Any, like: Shaped[Array, "..."]) -> Float[Array, "..."]:
     """``value`` as a floating-point array of the kind of ``like``; numbers take its dtype and device.
 
     Raises:
@@ -166,14 +180,16 @@ def as_like(value: Any, like: Array) -> Array:
         raise GradlabError(f"expected numbers, got {value!r}") from error
 
 
-def as_arrays(*values: Any) -> list[Array]:
+def as_arrays(*values: Any) -> list[Float[Array, "..."]]:
     """All values as arrays of one kind; numbers and lists take the dtype and device of the first array."""
     arrays = [value for value in values if is_array_api_obj(value) and not isinstance(value, np.generic)]
     like = arrays[0] if arrays else np.zeros(())
     return [as_like(value, like) for value in values]
 
 
-def check_vectors(anchor: Any, positive: Any, negative: Any, weight: Any) -> tuple[Array, Array, Array, Any]:
+def check_vectors(
+    anchor: Any, positive: Any, negative: Any, weight: Any
+) -> tuple[Float[Array, "*#n d"], Float[Array, "*#n d"], Float[Array, "*_ d"], Float[Array, "*#n k"] | None]:
     """The vectors as arrays of one kind, dtype and device.
 
     Raises:

@@ -9,7 +9,7 @@ from typing import Any
 
 from array_api_compat import array_namespace
 
-from gradlab.arrays import Array, detach
+from gradlab.arrays import Array, Float, detach
 from gradlab.geometry.candidates import pooled
 from gradlab.geometry.embeddings import Embeddings
 from gradlab.geometry.similarity import Negatives, PairSimilarity
@@ -23,12 +23,12 @@ class Views(Embeddings):
 
     @functools.cached_property
     def positive(self) -> PairSimilarity:
-        """Anchor i to its own positive, (N,), by chords."""
+        """Anchor i to its own positive, (n,), by chords."""
         return self.pair(self.anchors, self.positives)
 
     @functools.cached_property
     def negatives(self) -> Negatives:
-        """Anchor i to all its `candidates`, (N, K); -inf where a column is no negative."""
+        """Anchor i to all its `candidates`, (n, k); -inf where a column is no negative."""
         return self.other_view if self.candidates.are_usual else pooled(self)
 
     def sharing_products(self) -> Views:
@@ -37,23 +37,23 @@ class Views(Embeddings):
         return dataclasses.replace(self, guide=guide, known_products=[])
 
     @functools.cached_property
-    def negative_vectors(self) -> Array:
-        """(K, D): the other view, then the extra negatives; what the columns of a weight stand for."""
+    def negative_vectors(self) -> Float[Array, "k d"]:
+        """The other view, then the extra negatives; what the columns of a weight stand for."""
         parts = [self.positives] if self.in_batch_negatives else []
         if self.extra_negatives is not None:
             parts.append(self.extra_negatives)
         return parts[0] if len(parts) == 1 else array_namespace(self.anchors).concat(parts, axis=0)
 
     @property
-    def same_view_vectors(self) -> Array:
-        """(N + M, D): the anchors, then the extra negatives; the columns of a weight on the same view."""
+    def same_view_vectors(self) -> Float[Array, "k d"]:
+        """The anchors, then the extra negatives; the columns of a weight on the same view."""
         if self.extra_negatives is None:
             return self.anchors
         return array_namespace(self.anchors).concat([self.anchors, self.extra_negatives], axis=0)
 
     @functools.cached_property
     def other_view(self) -> Negatives:
-        """Anchor i to the other view's sentences and the extra negatives, (N, K); -inf at j = i."""
+        """Anchor i to the other view's sentences and the extra negatives, (n, k); -inf at j = i."""
         own = slice(0, None) if self.in_batch_negatives else None
         vectors, extra, products = self.negative_vectors, self.extra_negatives, None
         if self.known_products is not None and self.in_batch_negatives:
@@ -65,7 +65,7 @@ class Views(Embeddings):
 
     @functools.cached_property
     def same_view(self) -> Negatives:
-        """Anchor i to the other anchors, ``Q_ij``, (N, N); -inf at j = i."""
+        """Anchor i to the other anchors, ``Q_ij``, (n, n); -inf at j = i."""
         return self._compare(self.anchors, self.anchors)
 
     @functools.cached_property
@@ -75,33 +75,35 @@ class Views(Embeddings):
 
     @functools.cached_property
     def positive_view(self) -> Negatives:
-        """Positive i to the other positives, ``Q'_ij``, (N, N); -inf at j = i."""
+        """Positive i to the other positives, ``Q'_ij``, (n, n); -inf at j = i."""
         return self._compare(self.positives, self.positives)
 
     def _compare(
         self,
-        first: Array,
-        second: Array,
+        first: Float[Array, "n d"],
+        second: Float[Array, "k d"],
         own: slice | None = slice(0, None),
-        products: Array | None = None,
+        products: Float[Array, "n k"] | None = None,
     ) -> Negatives:
-        """Each of N rows to all K others; the arguments are those of `Negatives.from_vectors`."""
+        """Each of the first rows to all of the second; the arguments are those of `Negatives.from_vectors`."""
         return Negatives.from_vectors(first, second, own, products)
 
-    def total_weight(self, weight: Callable[[Views], Array]) -> Array:
-        """``Σ_j sg(W_ij)``, (N,), of what `weight` makes of these views; see `weighted_cosines`."""
+    def total_weight(self, weight: Callable[[Views], Float[Array, "n k"]]) -> Float[Array, "n"]:
+        """``Σ_j sg(W_ij)`` of what `weight` makes of these views; see `weighted_cosines`."""
         weights = detach(weight(self))
         return array_namespace(weights).sum(weights, axis=-1)
 
-    def weighted_cosines(self, weight: Callable[[Views], Array], negatives: Negatives) -> tuple[Array, Array]:
+    def weighted_cosines(
+        self, weight: Callable[[Views], Float[Array, "n k"]], negatives: Negatives
+    ) -> tuple[Float[Array, "n"], Float[Array, "n"]]:
         """Sums over the negatives of each anchor; views that are evaluated in blocks never hold all weights.
 
         Args:
-            weight: maps these views, or a block of their anchors, to the weights of those anchors, (N, K).
-            negatives: of these views, (N, K).
+            weight: maps these views, or a block of their anchors, to the weights of those anchors.
+            negatives: of these views.
 
         Returns:
-            ``Σ_j sg(W_ij)`` and ``Σ_j sg(W_ij) cos θ_ij``, (N,) each.
+            ``Σ_j sg(W_ij)`` and ``Σ_j sg(W_ij) cos θ_ij``.
         """
         xp, weights = array_namespace(self.anchors), detach(weight(self))
         return xp.sum(weights, axis=-1), xp.sum(weights * negatives.finite_cosine, axis=-1)
@@ -127,7 +129,7 @@ class Views(Embeddings):
         return dataclasses.replace(self, positives=detach(self.positives), extra_negatives=extra)
 
 
-def unit_rows(embeddings: Array) -> Array:
-    """Rows divided by their Euclidean norms, (N, D) -> (N, D)."""
+def unit_rows(embeddings: Float[Array, "*n d"]) -> Float[Array, "*n d"]:
+    """Rows divided by their Euclidean norms."""
     xp = array_namespace(embeddings)
     return embeddings / xp.linalg.vector_norm(embeddings, axis=-1, keepdims=True)

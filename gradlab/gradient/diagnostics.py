@@ -10,7 +10,7 @@ from typing import Any
 
 from array_api_compat import array_namespace
 
-from gradlab.arrays import Array
+from gradlab.arrays import Array, Bool, Float
 from gradlab.errors import GradlabError
 from gradlab.geometry.check import check_views
 from gradlab.geometry.triple import Triple
@@ -24,13 +24,13 @@ ACTIVE = 0.01
 LEMMA_STEP = 0.1
 
 
-def alignment(anchors: Array, positives: Array, alpha: float = 2) -> float:
+def alignment(anchors: Float[Array, "n d"], positives: Float[Array, "n d"], alpha: float = 2) -> float:
     """Mean of ``‖h_i - h_i'‖^α`` over pairs, in [0, 2^α]; smaller is closer (Wang & Isola 2020, Eq. 2)."""
     xp = array_namespace(anchors)
     return float(xp.mean(xp.linalg.vector_norm(anchors - positives, axis=1) ** alpha))
 
 
-def uniformity(rows: Array, t: float = 2) -> float:
+def uniformity(rows: Float[Array, "n d"], t: float = 2) -> float:
     """``log mean_{k<l} exp(-t ‖h_k - h_l‖²)``, in [-4t, 0]; smaller is more uniform (Wang & Isola 2020, Eq. 3).
 
     Raises:
@@ -46,7 +46,7 @@ def uniformity(rows: Array, t: float = 2) -> float:
     return float(largest + xp.log(xp.mean(xp.exp(off_diagonal - largest))))
 
 
-def effective_rank(rows: Array) -> float:
+def effective_rank(rows: Float[Array, "n d"]) -> float:
     """Exponential of the entropy of the normalised singular values, in [1, min(N, D)] (Roy & Vetterli 2007)."""
     xp = array_namespace(rows)
     values = xp.linalg.svdvals(rows)
@@ -55,13 +55,18 @@ def effective_rank(rows: Array) -> float:
     return float(xp.exp(-xp.sum(share * xp.log(share))))
 
 
-def mean_cosine(rows: Array) -> float:
-    """Mean cosine of different unit rows (N, D): 1 where all are one point."""
-    xp, count = array_namespace(rows), rows.shape[0]
+def mean_cosine(rows: Float[Array, "n d"]) -> float:
+    """Mean cosine of different unit rows: 1 where all are one point."""
+    xp, count = array_namespace(rows), int(rows.shape[0])
     return (float(xp.sum(xp.sum(rows, axis=0) ** 2)) - count) / (count * (count - 1))
 
 
-def lemma_share(anchors: Array, positives: Array, gradient: Components, step: float = LEMMA_STEP) -> float:
+def lemma_share(
+    anchors: Float[Array, "n d"],
+    positives: Float[Array, "n d"],
+    gradient: Components,
+    step: float = LEMMA_STEP,
+) -> float:
     """Share of triples (anchor, its positive, one negative) whose ratio satisfies Lemma 1 for step size ``λ``.
 
     That is ``r_i > r-`` where the bound exists; triples without one count as not satisfying it. Negatives
@@ -69,7 +74,7 @@ def lemma_share(anchors: Array, positives: Array, gradient: Components, step: fl
     acts on them, do not count; NaN if there are no others.
 
     Args:
-        anchors, positives: (N, D) unit rows.
+        anchors, positives: unit rows.
         gradient: the loss's components on them.
         step: ``λ`` of the lemma.
     """
@@ -92,7 +97,7 @@ def lemma_share(anchors: Array, positives: Array, gradient: Components, step: fl
     return _mean(xp, xp.astype(satisfied[counts], radial.dtype))
 
 
-def embedding_statistics(anchors: Array, positives: Array) -> dict[str, float]:
+def embedding_statistics(anchors: Float[Array, "n d"], positives: Float[Array, "n d"]) -> dict[str, float]:
     """Statistics that need no loss.
 
     Returns:
@@ -169,8 +174,8 @@ def two_sided_statistics(anchors: Components, positives: Components) -> dict[str
     }
 
 
-def effective_ratio(anchors: Components, positives: Components) -> Array:
-    """``R̄_i = (a_i + a'_i)/(GD_i + GD'_i)`` in the canonical split, (N,): pull against push, over both views of a sentence.
+def effective_ratio(anchors: Components, positives: Components) -> Float[Array, "n"]:
+    """``R̄_i = (a_i + a'_i)/(GD_i + GD'_i)`` in the canonical split: pull against push, over both views of a sentence.
 
     It is twice the anchors' ratio where the positive moves and no negative does: the published 2r. NaN where nothing pushes.
     """
@@ -179,8 +184,8 @@ def effective_ratio(anchors: Components, positives: Components) -> Array:
     return (_along(anchors) + _along(positives)) / _nonzero(xp, push)
 
 
-def gini(values: Array) -> float:
-    """Gini coefficient of N numbers that are not negative: ``Σ_ij |x_i - x_j| / (2 N Σ_i x_i)``, in [0, 1 - 1/N].
+def gini(values: Float[Array, "n"]) -> float:
+    """Gini coefficient of numbers that are not negative: ``Σ_ij |x_i - x_j| / (2 N Σ_i x_i)``, in [0, 1 - 1/N].
 
     NaN where all are 0. Numbers of both signs, which signed weights make, count by their sizes.
     """
@@ -191,8 +196,8 @@ def gini(values: Array) -> float:
     return float(xp.sum(rank * ordered)) / (count * total) if total > 0 else math.nan
 
 
-def _along(gradient: Components) -> Array:
-    """The pull as one number a row, (N,): along the positive where it is a vector."""
+def _along(gradient: Components) -> Float[Array, "n"]:
+    """The pull as one number a row: along the positive where it is a vector."""
     pull = gradient.pull
     if pull.ndim == 1:
         return pull
@@ -201,11 +206,11 @@ def _along(gradient: Components) -> Array:
     return array_namespace(pull).sum(pull * views.positives * views.positives, axis=-1)
 
 
-def _nonzero(xp: Any, values: Array) -> Array:
+def _nonzero(xp: Any, values: Float[Array, "*n"]) -> Float[Array, "*n"]:
     return xp.where(values == 0, xp.full_like(values, math.nan), values)
 
 
-def _finite_median(xp: Any, values: Array) -> float:
+def _finite_median(xp: Any, values: Float[Array, "n"]) -> float:
     values = xp.sort(values[xp.isfinite(values)])
     count = values.shape[0]
     return float(values[(count - 1) // 2] + values[count // 2]) / 2 if count else math.nan
@@ -213,9 +218,9 @@ def _finite_median(xp: Any, values: Array) -> float:
 
 def diagnose(
     loss: str | Loss,
-    anchors: Array,
-    positives: Array,
-    extra_negatives: Array | None = None,
+    anchors: Float[Array, "n d"],
+    positives: Float[Array, "n d"],
+    extra_negatives: Float[Array, "m d"] | None = None,
     *,
     normalize: bool = False,
     in_batch_negatives: bool = True,
@@ -225,8 +230,8 @@ def diagnose(
 
     Args:
         loss: a loss, or its name.
-        anchors, positives: (N, D) unit rows, numpy or torch.
-        extra_negatives: (M, D) unit rows or None.
+        anchors, positives: unit rows, numpy or torch.
+        extra_negatives: unit rows, or None.
         normalize: divide rows by their norms first.
         in_batch_negatives: False takes negatives from ``extra_negatives`` only.
         **context: as in :func:`gradlab.components`.
@@ -253,12 +258,12 @@ def diagnose(
 
 
 def batch_statistics(
-    anchors: Array, positives: Array, gradient: Components | None = None
+    anchors: Float[Array, "n d"], positives: Float[Array, "n d"], gradient: Components | None = None
 ) -> dict[str, float]:
     """All statistics of two views of a batch: what training, watching and reports go by.
 
     Args:
-        anchors, positives: (N, D) unit rows.
+        anchors, positives: unit rows.
         gradient: a loss's components on them; without it there are those of :func:`embedding_statistics` only.
 
     Returns:
@@ -283,12 +288,12 @@ BINS = {
 
 
 def distributions(
-    anchors: Array, positives: Array, gradient: Components | None = None
+    anchors: Float[Array, "n d"], positives: Float[Array, "n d"], gradient: Components | None = None
 ) -> dict[str, dict[float, float]]:
     """Histograms over the anchors of a batch: quantity -> {lower edge of a bin: share}, empty bins left out.
 
     Args:
-        anchors, positives: (N, D) unit rows.
+        anchors, positives: unit rows.
         gradient: a loss's components on them; without it there are the cosines only.
 
     Returns:
@@ -319,7 +324,7 @@ def _negatives(gradient: Components) -> int:
     return int((views.anchors.shape[0] - 1 if in_batch else 0) + extra)
 
 
-def _histogram(xp: Any, name: str, values: Array) -> dict[float, float]:
+def _histogram(xp: Any, name: str, values: Float[Array, "values"]) -> dict[float, float]:
     low, high, count = BINS[name]
     place = xp.floor((values - low) / (high - low) * count)
     place = xp.where(place < 0, xp.zeros_like(place), place)
@@ -333,15 +338,15 @@ def _histogram(xp: Any, name: str, values: Array) -> dict[float, float]:
     }
 
 
-def _mean(xp: Any, values: Array) -> float:
+def _mean(xp: Any, values: Float[Array, "values"]) -> float:
     return float(xp.mean(values)) if values.shape[0] else math.nan
 
 
-def _eye(xp: Any, rows: Array) -> Array:
+def _eye(xp: Any, rows: Float[Array, "n d"]) -> Bool[Array, "n n"]:
     index = xp.arange(rows.shape[0], device=rows.device)
     return index[:, None] == index
 
 
-def _positive_part(xp: Any, values: Array) -> Array:
+def _positive_part(xp: Any, values: Float[Array, "*n"]) -> Float[Array, "*n"]:
     # A squared length that rounding made negative is zero; it is no quantity that anything differentiates.
     return xp.where(values > 0, values, xp.zeros_like(values))

@@ -89,7 +89,8 @@ class LearnableLoss(torch.nn.Module):
             GradlabError: as the loss; training has driven a value out of its range.
         """
         _ = self.current  # raises
-        return _with(self.start, self._tensors())(*args, **options)
+        value: torch.Tensor = _with(self.start, self._tensors())(*args, **options)
+        return value
 
     def statistics(self) -> dict[str, float]:
         """The values of now, by the names of the hyper-parameters."""
@@ -133,7 +134,8 @@ def _is_positive(loss: Loss, path: Path) -> bool:
     owner: Any = loss
     for name in path[:-1]:
         owner = getattr(owner, name)
-    return type(owner).__dataclass_fields__[path[-1]].metadata.get("rule") == "positive"
+    rule: str | None = type(owner).__dataclass_fields__[path[-1]].metadata.get("rule")
+    return rule == "positive"
 
 
 def _divides(number: float) -> bool:
@@ -152,5 +154,5 @@ def _with(loss: Loss, values: Mapping[Path, Any]) -> Loss:
         else:
             inner[path[1:]] = value
     if inner:
-        object.__setattr__(changed, "loss", _with(changed.loss, inner))  # type: ignore[attr-defined]
+        object.__setattr__(changed, "loss", _with(changed.loss, inner))  # type: ignore[attr-defined]  # a combinator has one
     return changed

@@ -18,16 +18,16 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace
 
-from gradlab.arrays import Array
+from gradlab.arrays import Array, Bool, Float, Real
 from gradlab.errors import GradlabError, nearest
 from gradlab.geometry.similarity import PairSimilarity
-from gradlab.geometry.triple import Triple, as_like, check_vectors, describe, push, tangent
+from gradlab.geometry.triple import Numbers, Triple, as_like, check_vectors, describe, push, tangent
 from gradlab.seeds import random_generator
 
 
@@ -43,20 +43,20 @@ class RatioInterval:
             ``high < low``: it happens for projected steps on the sphere at θ >= 3π/4.
     """
 
-    low: Array
-    high: Array
-    feasible: Array
-    outside: Array
+    low: Float[Array, "*n"]
+    high: Float[Array, "*n"]
+    feasible: Bool[Array, "*n"]
+    outside: Bool[Array, "*n"]
 
-    def contains(self, ratio: Array) -> Array:
-        """Whether each ratio is in the interval, as booleans; NaN is in none."""
+    def contains(self, ratio: Numbers) -> Bool[Array, "*n"]:
+        """Whether each ratio is in the interval; NaN is in none."""
         xp = array_namespace(self.low)
         ratio = as_like(ratio, self.low)
         above, below = ratio >= self.low, ratio <= self.high
         return self.feasible & xp.where(self.outside, above | below, above & below)
 
 
-def tangent_bounds(triple: Triple, step: Array) -> RatioInterval:
+def tangent_bounds(triple: Triple, step: Numbers) -> RatioInterval:
     """Lemma 1 completed: both bounds in the tangent plane, and where they exist.
 
     ``r± = 1/λ + sin θ_neg cos α / sin θ ± √(1/λ² - sin² θ_neg sin² α / sin² θ)``, feasible if and only if
@@ -82,13 +82,16 @@ def tangent_bounds(triple: Triple, step: Array) -> RatioInterval:
     return _interval(xp, low, high, feasible)
 
 
-def sphere_bound(triple: Triple, step: Array) -> RatioInterval:
+def sphere_bound(triple: Triple, step: Numbers) -> RatioInterval:
     """Exact bound for a step taken unprojected and renormalised: closer if and only if ``r >= low``.
 
     ``low = e + c (ρ/s - 1)/λ`` where ``ρ`` is the distance of ``h - λ n`` from the line of the positive.
     Every ratio above serves (``high`` is inf). At θ = 0 no ratio is feasible; at θ = π every ratio is.
 
-    Args, Raises: as `tangent_bounds`.
+    The arguments are those of `tangent_bounds`.
+
+    Raises:
+        GradlabError: as `tangent_bounds`.
     """
     xp, s, step = _prepare(triple, step)
     c = triple.positive_cosine
@@ -103,14 +106,17 @@ def sphere_bound(triple: Triple, step: Array) -> RatioInterval:
     return _interval(xp, low, xp.full_like(low, xp.inf), (s > 0) | (c < 0))
 
 
-def projected_sphere_bounds(triple: Triple, step: Array) -> RatioInterval:
+def projected_sphere_bounds(triple: Triple, step: Numbers) -> RatioInterval:
     """Exact bounds for a step projected onto the tangent plane, taken, and renormalised.
 
     With ``y = λ aside`` and ``Δ = s² - y² cos 2θ`` there are three regimes of the anchor-positive angle:
     below π/4, ``Δ >= 0`` and ``low <= r <= high``; below 3π/4, ``r >= low``; from 3π/4, ``r >= low`` or
     ``r <= high`` or, where ``Δ < 0``, any ratio. At θ = 0 no ratio is feasible; at θ = π every ratio is.
 
-    Args, Raises: as `tangent_bounds`.
+    The arguments are those of `tangent_bounds`.
+
+    Raises:
+        GradlabError: as `tangent_bounds`.
     """
     xp, s, step = _prepare(triple, step)
     c, y = triple.positive_cosine, step * triple.aside
@@ -128,14 +134,14 @@ def projected_sphere_bounds(triple: Triple, step: Array) -> RatioInterval:
     return _interval(xp, low, high, ~narrow | ((m <= s) & (s > 0)), outside=wide & ~anything)
 
 
-KINDS: dict[str, Callable[[Triple, Array], RatioInterval]] = {
+KINDS: dict[str, Callable[[Triple, Numbers], RatioInterval]] = {
     "tangent": tangent_bounds,
     "unprojected": sphere_bound,
     "projected": projected_sphere_bounds,
 }
 
 
-def ratio_bounds(triple: Triple, step: Array, kind: str = "projected") -> RatioInterval:
+def ratio_bounds(triple: Triple, step: Numbers, kind: str = "projected") -> RatioInterval:
     """The interval of ratios for one kind of step: ``tangent``, ``unprojected`` or ``projected``.
 
     Raises:
@@ -144,8 +150,8 @@ def ratio_bounds(triple: Triple, step: Array, kind: str = "projected") -> RatioI
     return KINDS[_known(kind)](triple, step)
 
 
-def gets_closer(ratio: Array, triple: Triple, step: Array, kind: str = "projected") -> Array:
-    """Whether a step with this ratio brings the anchor closer, as booleans; see `ratio_bounds`.
+def gets_closer(ratio: Numbers, triple: Triple, step: Numbers, kind: str = "projected") -> Bool[Array, "..."]:
+    """Whether a step with this ratio brings the anchor closer; see `ratio_bounds`.
 
     Raises:
         GradlabError: another kind, or a step that is not positive and finite.
@@ -154,11 +160,11 @@ def gets_closer(ratio: Array, triple: Triple, step: Array, kind: str = "projecte
 
 
 def many_negatives_bound(
-    anchor: Array,
-    positive: Array,
-    negatives: Array,
-    weight: Array,
-    step: Array,
+    anchor: Float[Array, "*#n d"],
+    positive: Float[Array, "*#n d"],
+    negatives: Float[Array, "*_ k d"],
+    weight: Real[Array, "*#n k"] | Sequence[float],
+    step: Numbers,
     kind: str = "projected",
     bound: str = "positive_weight",
 ) -> RatioInterval:
@@ -169,11 +175,11 @@ def many_negatives_bound(
     them out.
 
     Args:
-        anchor: (..., D).
-        positive: (..., D).
-        negatives: (..., K, D), or (K, D) for every anchor.
-        weight: (..., K).
-        step: (...) or a number, > 0.
+        anchor: unit rows.
+        positive: unit rows.
+        negatives: (*n, k, d), or (k, d) for every anchor.
+        weight: of the negatives.
+        step: ``λ`` > 0.
         kind: ``tangent``, ``unprojected`` or ``projected``.
         bound: what is bounded: ``"positive_weight"`` serves weights of any signs; ``"ratio"``, ``P / Σ W``,
             needs a positive sum, and is the single-negative bound with the mean negative ``Σ W n / Σ W``
@@ -204,26 +210,26 @@ class Step:
     """A step that was taken.
 
     Attributes:
-        anchor: where the anchor ends, (..., D): a unit vector; for ``tangent`` a point of that plane.
+        anchor: where the anchor ends: a unit vector; for ``tangent`` a point of that plane.
         before: angle to the positive before the step, radians; for ``tangent`` the distance in the plane.
         after: the same after the step.
-        closer: whether the anchor is not farther than before, booleans.
+        closer: whether the anchor is not farther than before.
     """
 
-    anchor: Array
-    before: Array
-    after: Array
-    closer: Array
+    anchor: Float[Array, "*n d"]
+    before: Float[Array, "*n"]
+    after: Float[Array, "*n"]
+    closer: Bool[Array, "*n"]
 
 
 def take_step(
-    anchor: Array,
-    positive: Array,
-    negative: Array,
-    ratio: Array,
-    step: Array,
+    anchor: Float[Array, "*#n d"],
+    positive: Float[Array, "*#n d"],
+    negative: Float[Array, "*_ d"],
+    ratio: Numbers,
+    step: Numbers,
     kind: str = "projected",
-    weight: Array | None = None,
+    weight: Real[Array, "*#n k"] | Sequence[float] | None = None,
 ) -> Step:
     """Move the anchor by ``λ (r h' - n)``, renormalise, and measure the angle to the positive by chords.
 
@@ -231,13 +237,13 @@ def take_step(
     so a change of angle below the rounding unit is not resolved.
 
     Args:
-        anchor: (..., D), unit rows.
-        positive: (..., D), unit rows.
-        negative: (..., D), or with ``weight`` (..., K, D) or (K, D), unit rows.
-        ratio: ``r``, (...) or a number; with ``weight``, the positive weight ``P = Σ_j W_j R_j``.
-        step: ``λ`` > 0, (...) or a number.
+        anchor: unit rows.
+        positive: unit rows.
+        negative: unit rows, (*n, d), or with ``weight`` (*n, k, d) or (k, d).
+        ratio: ``r``; with ``weight``, the positive weight ``P = Σ_j W_j R_j``.
+        step: ``λ`` > 0.
         kind: ``tangent``, ``unprojected`` or ``projected``.
-        weight: (..., K), any signs; the step is then ``λ (P h' - Σ_j W_j n_j)``.
+        weight: of any signs; the step is then ``λ (P h' - Σ_j W_j n_j)``.
 
     Raises:
         GradlabError: bad vectors, step, weight or kind, or a ratio that is not finite.
@@ -286,8 +292,8 @@ class LemmaAccuracy:
     undefined: float
 
 
-def random_triples(samples: int = 200_000, seed: int = 0) -> tuple[Triple, Array]:
-    """Random geometry and ratios, both (samples,): independent and uniform over the papers' ranges.
+def random_triples(samples: int = 200_000, seed: int = 0) -> tuple[Triple, Float[Array, "{samples}"]]:
+    """Random geometry and ratios: independent and uniform over the papers' ranges.
 
     Anchor-positive angle in [π/20, π/2], anchor-negative angle in [π/20, π], dihedral angle in [0, π],
     ratio in [0.25, 2].
@@ -310,7 +316,7 @@ def lemma_accuracy(
     step: float,
     kind: str = "projected",
     triple: Triple | None = None,
-    ratio: Array | None = None,
+    ratio: Numbers | None = None,
     *,
     samples: int = 200_000,
     seed: int = 0,
@@ -336,8 +342,9 @@ def lemma_accuracy(
     closer = gets_closer(ratio, triple, step, kind)
     yes = as_like(ratio, lemma.low) > lemma.low  # NaN where undefined, and so False
 
-    def share(condition: Array) -> float:
-        return float(array_namespace(condition).count_nonzero(condition)) / math.prod(condition.shape)
+    def share(condition: Bool[Array, "..."]) -> float:
+        count = float(array_namespace(condition).count_nonzero(condition))
+        return count / int(math.prod(condition.shape))
 
     return LemmaAccuracy(
         step=float(step),
@@ -352,20 +359,24 @@ def lemma_accuracy(
 
 
 def _interval(
-    xp: Any, low: Array, high: Array, feasible: Array, outside: Array | None = None
+    xp: Any,
+    low: Float[Array, "*#n"],
+    high: Float[Array, "*#n"],
+    feasible: Bool[Array, "*#n"],
+    outside: Bool[Array, "*#n"] | None = None,
 ) -> RatioInterval:
     outside = xp.zeros_like(feasible) if outside is None else outside
     low, high, feasible, outside = xp.broadcast_arrays(low, high, feasible, outside)
     return RatioInterval(xp.where(feasible, low, xp.nan), xp.where(feasible, high, xp.nan), feasible, outside)
 
 
-def _prepare(triple: Triple, step: Any) -> tuple[Any, Array, Array]:
+def _prepare(triple: Triple, step: Numbers) -> tuple[Any, Float[Array, "*#n"], Float[Array, "*#n"]]:
     """Namespace, ``sin θ`` and the checked step."""
     s = triple.positive_sine
     return array_namespace(s), s, _check_step(as_like(step, s))
 
 
-def _check_step(step: Array) -> Array:
+def _check_step(step: Float[Array, "*n"]) -> Float[Array, "*n"]:
     xp = array_namespace(step)
     if not bool(xp.all((step > 0) & xp.isfinite(step))):
         raise GradlabError(f"the step size must be positive and finite (got {describe(step)})")

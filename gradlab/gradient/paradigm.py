@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from array_api_compat import is_numpy_array, is_torch_array
 
-from gradlab.arrays import Array, detach, reciprocal
+from gradlab.arrays import Array, Float, detach, reciprocal
 from gradlab.errors import GradlabError
 from gradlab.geometry.check import check_views
 from gradlab.geometry.similarity import Negatives, PairSimilarity
@@ -25,17 +25,19 @@ from gradlab.losses.components import Components, project
 from gradlab.losses.registry import get_loss, takes_loss
 
 if TYPE_CHECKING:
-    import torch
+    pass
 
+# Of one side, or of both.
+Gradients = Float[Array, "n d"] | tuple[Float[Array, "n d"], Float[Array, "n d"]]
 SIDES = ("anchors", "positives", "both")
 
 
 @overload
-def components(  # type: ignore[overload-overlap]
+def components(
     loss: str | Loss,
-    anchors: Array,
-    positives: Array,
-    extra_negatives: Array | None = None,
+    anchors: Float[Array, "n d"],
+    positives: Float[Array, "n d"],
+    extra_negatives: Float[Array, "m d"] | None = None,
     *,
     normalize: bool = False,
     in_batch_negatives: bool = True,
@@ -45,9 +47,9 @@ def components(  # type: ignore[overload-overlap]
 @overload
 def components(
     loss: str | Loss,
-    anchors: Array,
-    positives: Array,
-    extra_negatives: Array | None = None,
+    anchors: Float[Array, "n d"],
+    positives: Float[Array, "n d"],
+    extra_negatives: Float[Array, "m d"] | None = None,
     *,
     normalize: bool = False,
     in_batch_negatives: bool = True,
@@ -57,22 +59,22 @@ def components(
 @takes_loss
 def components(
     loss: str | Loss,
-    anchors: Array,
-    positives: Array,
-    extra_negatives: Array | None = None,
+    anchors: Float[Array, "n d"],
+    positives: Float[Array, "n d"],
+    extra_negatives: Float[Array, "m d"] | None = None,
     *,
     normalize: bool = False,
     in_batch_negatives: bool = True,
     side: str = "anchors",
     **context: Any,
-) -> Any:
+) -> Components | tuple[Components, Components]:
     """Gradient dissipation, weight and ratio of a loss on two views, in closed form.
 
     Args:
         loss: a loss, or its name for the published settings.
-        anchors: (N, D) unit rows ``h_i``, numpy or torch; results have the same kind, dtype and device.
-        positives: (N, D) unit rows ``h_i'``.
-        extra_negatives: (M, D) unit rows, negatives of every anchor, or None.
+        anchors: unit rows ``h_i``, numpy or torch; results have the same kind, dtype and device.
+        positives: unit rows ``h_i'``.
+        extra_negatives: unit rows, negatives of every anchor, or None.
         normalize: divide rows by their norms first.
         in_batch_negatives: False takes negatives from ``extra_negatives`` only.
         side: the view whose gradient it is: ``"anchors"``, ``"positives"`` or ``"both"``. The positives are moved too,
@@ -122,23 +124,23 @@ def check_side(side: str) -> None:
 @takes_loss
 def autograd_gradient(
     loss: str | Loss,
-    anchors: Array,
-    positives: Array,
-    extra_negatives: Array | None = None,
+    anchors: Float[Array, "n d"],
+    positives: Float[Array, "n d"],
+    extra_negatives: Float[Array, "m d"] | None = None,
     *,
     tangent: bool = True,
     normalize: bool = False,
     in_batch_negatives: bool = True,
     side: str = "anchors",
     **context: Any,
-) -> Any:
+) -> Gradients:
     """The gradient that `components` states in closed form, by automatic differentiation of the value.
 
     Args:
         loss: a loss, or its name.
-        anchors: (N, D) unit rows, numpy or torch.
-        positives: (N, D) unit rows.
-        extra_negatives: (M, D) unit rows or None.
+        anchors: unit rows, numpy or torch.
+        positives: unit rows.
+        extra_negatives: unit rows, or None.
         tangent: True projects on the tangent space at each anchor; False differentiates in the similarity
             form, every cosine taken as the plain dot product of its two vectors.
         normalize: divide rows by their norms first.
@@ -147,7 +149,7 @@ def autograd_gradient(
         **context: as in `components`.
 
     Returns:
-        (N, D), of the same kind, dtype and device as ``anchors``; for both sides a pair.
+        (n, d), of the same kind, dtype and device as ``anchors``; for both sides a pair.
 
     Raises:
         GradlabError: as `components`.
@@ -166,21 +168,21 @@ def autograd_gradient(
 
 def raw_gradient(
     loss: str | Loss,
-    anchors: Array,
-    positives: Array,
-    scale: Array,
-    extra_negatives: Array | None = None,
+    anchors: Float[Array, "n d"],
+    positives: Float[Array, "n d"],
+    scale: Float[Array, "n"],
+    extra_negatives: Float[Array, "m d"] | None = None,
     *,
     side: str = "anchors",
-) -> Any:
-    """``|z_i| ∂L/∂z_i`` of ``loss(z/|z|)`` at ``z_i = scale_i h_i``, (N, D): what an encoder receives.
+) -> Gradients:
+    """``|z_i| ∂L/∂z_i`` of ``loss(z/|z|)`` at ``z_i = scale_i h_i``: what an encoder receives.
 
     Args:
         loss: a loss, or its name.
-        anchors: (N, D) unit rows.
-        positives: (N, D) unit rows.
-        scale: (N,) norms of the raw embeddings of a side.
-        extra_negatives: (M, D) unit rows or None.
+        anchors: unit rows.
+        positives: unit rows.
+        scale: norms of the raw embeddings of a side.
+        extra_negatives: unit rows, or None.
         side: ``"anchors"``, ``"positives"`` or ``"both"`` (a pair).
 
     Raises:
@@ -198,8 +200,8 @@ def _differentiate(
     kind: type[Views],
     *,
     tangent: bool = False,
-    scale: Array | None = None,
-) -> Any:
+    scale: Float[Array, "n"] | None = None,
+) -> Gradients:
     """The gradient of the summed value with respect to the rows of a side, or those rows times their lengths."""
     import torch
 
@@ -234,16 +236,16 @@ def _differentiate(
 
 def autograd_split(
     loss: str | PairLoss, positive: PairSimilarity, negatives: Negatives
-) -> tuple[torch.Tensor, torch.Tensor]:
+) -> tuple[Float[Array, "*n k"], Float[Array, "*n"]]:
     """What autograd fixes of a pair loss: its derivatives with respect to the cosines.
 
     Args:
         loss: a pair loss, or its name.
-        positive: similarities (...,), torch.
-        negatives: similarities (..., K), torch.
+        positive: similarities, torch.
+        negatives: similarities, torch.
 
     Returns:
-        ``n = ∂L/∂cos θ_ij'`` (..., K), which equals ``GD W``, and ``a = -∂L/∂cos θ_ii'`` (...,), which
+        ``n = ∂L/∂cos θ_ij'``, which equals ``GD W``, and ``a = -∂L/∂cos θ_ii'``, which
         equals ``GD Σ_j W R``; relatively accurate at every angle strictly between 0 and π, NaN where a pair
         coincides or is opposite.
 
@@ -267,8 +269,8 @@ def autograd_split(
 class DotProductViews(Views):
     """Views whose cosines differentiate as plain dot products, their values still measured by chords."""
 
-    def pair(self, first: Array, second: Array) -> PairSimilarity:
-        """Rows to rows, (B,)."""
+    def pair(self, first: Float[Array, "*n d"], second: Float[Array, "*n d"]) -> PairSimilarity:
+        """Rows to rows."""
         return _as_dot_product(first, second)
 
     @functools.cached_property
@@ -286,7 +288,7 @@ class DotProductViews(Views):
         """Anchor i to the other anchors held fixed, (N, N)."""
         return self._flat(super().same_view_fixed, detach(self.anchors))
 
-    def _flat(self, negatives: Negatives, vectors: Array) -> Negatives:
+    def _flat(self, negatives: Negatives, vectors: Float[Array, "k d"]) -> Negatives:
         return dataclasses.replace(negatives, measure=lambda index: self.pair(self.anchors, vectors[index]))
 
 
@@ -299,18 +301,18 @@ class _DotProduct(PairSimilarity):
     """
 
     measured: PairSimilarity
-    increment: Array
+    increment: Float[Array, "*n"]
 
     @property
-    def cosine(self) -> Array:
+    def cosine(self) -> Float[Array, "*n"]:
         return self.measured.cosine + self.increment
 
     @property
-    def one_minus_cosine(self) -> Array:
+    def one_minus_cosine(self) -> Float[Array, "*n"]:
         return self.measured.one_minus_cosine - self.increment
 
 
-def _as_dot_product(first: Any, second: Any) -> PairSimilarity:
+def _as_dot_product(first: Float[Array, "*n d"], second: Float[Array, "*n d"]) -> PairSimilarity:
     measured = PairSimilarity.from_vectors(first.detach(), second.detach())
     product = (first * second).sum(-1)
     increment = product - product.detach()

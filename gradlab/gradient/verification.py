@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from gradlab.arrays import Float
 from gradlab.geometry.views import unit_rows
 from gradlab.gradient.paradigm import autograd_gradient, check_side, components, raw_gradient
 from gradlab.losses.base import Loss
@@ -20,6 +21,7 @@ from gradlab.losses.components import Components
 from gradlab.losses.registry import get_loss, loss_names, takes_loss
 from gradlab.seeds import random_generator
 
+Rows = tuple[Float[np.ndarray, "{count} {dim}"], Float[np.ndarray, "{count} {dim}"]]  # of two views
 CONVENTIONS = ("tangent", "raw", "similarity")
 TOLERANCE = 1e-11
 
@@ -54,33 +56,33 @@ class Check:
         return self.error <= TOLERANCE or not self.declared
 
 
-def random_batch(rng: np.random.Generator, count: int, dim: int) -> tuple[np.ndarray, np.ndarray]:
+def random_batch(rng: np.random.Generator, count: int, dim: int) -> Rows:
     """Independent directions in both views."""
     return unit_rows(rng.normal(size=(count, dim))), unit_rows(rng.normal(size=(count, dim)))
 
 
-def paired_batch(rng: np.random.Generator, count: int, dim: int) -> tuple[np.ndarray, np.ndarray]:
+def paired_batch(rng: np.random.Generator, count: int, dim: int) -> Rows:
     """Positives from near their anchors to far, so that some gates are open and some are closed."""
     anchors = unit_rows(rng.normal(size=(count, dim)))
     noise = np.linspace(0.1, 5, count)[:, None]
     return anchors, unit_rows(anchors + noise * rng.normal(size=(count, dim)) / np.sqrt(dim))
 
 
-def anisotropic_batch(rng: np.random.Generator, count: int, dim: int) -> tuple[np.ndarray, np.ndarray]:
+def anisotropic_batch(rng: np.random.Generator, count: int, dim: int) -> Rows:
     """All sentences in a narrow cone, as in an encoder that was not tuned."""
     cone = 2 * unit_rows(rng.normal(size=(1, dim)))
     anchors = unit_rows(cone + rng.normal(size=(count, dim)) / np.sqrt(dim))
     return anchors, unit_rows(anchors + 0.2 * rng.normal(size=(count, dim)) / np.sqrt(dim))
 
 
-def clustered_batch(rng: np.random.Generator, count: int, dim: int) -> tuple[np.ndarray, np.ndarray]:
+def clustered_batch(rng: np.random.Generator, count: int, dim: int) -> Rows:
     """A few tight clusters: hard negatives."""
     centres = rng.normal(size=(4, dim))[rng.integers(4, size=count)]
     anchors = unit_rows(centres + 0.1 * rng.normal(size=(count, dim)))
     return anchors, unit_rows(anchors + 0.1 * rng.normal(size=(count, dim)) / np.sqrt(dim))
 
 
-def collapsed_batch(rng: np.random.Generator, count: int, dim: int) -> tuple[np.ndarray, np.ndarray]:
+def collapsed_batch(rng: np.random.Generator, count: int, dim: int) -> Rows:
     """All angles near 1e-5: what remains after a collapse."""
     centre = unit_rows(rng.normal(size=(1, dim)))
     noise = 1e-5 / np.sqrt(dim)
@@ -88,8 +90,7 @@ def collapsed_batch(rng: np.random.Generator, count: int, dim: int) -> tuple[np.
     return anchors, unit_rows(anchors + noise * rng.normal(size=(count, dim)))
 
 
-Batch = Callable[[np.random.Generator, int, int], tuple[np.ndarray, np.ndarray]]
-BATCHES: dict[str, Batch] = {
+BATCHES: dict[str, Callable[[np.random.Generator, int, int], Rows]] = {
     "random": random_batch,
     "paired": paired_batch,
     "anisotropic": anisotropic_batch,
@@ -149,7 +150,7 @@ def _checks(loss: Loss, batch_size: int, dim: int, seed: int, side: str) -> Iter
 
 
 def _compare(
-    loss: Loss, parts: Components, reference: np.ndarray, convention: str, batch: str
+    loss: Loss, parts: Components, reference: Float[np.ndarray, "n d"], convention: str, batch: str
 ) -> Iterator[Check]:
     push = np.abs(parts.gradient_dissipation[:, None] * parts.weight).max()
     scale = max(1.0, float(push), float(np.abs(parts.pull).max()))

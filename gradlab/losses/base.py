@@ -431,4 +431,9 @@ class BatchLoss(Loss):
             anchors=xp.concat([views.anchors, views.extra_negatives], axis=0),
             positives=xp.concat([views.positives, views.extra_negatives], axis=0),
             extra_negatives=None,
+            # Said of the batch alone, and for losses of pairs.
+            owners=None,
+            guide=None,
+            mask=None,
+            sentences=None,
         )
