@@ -370,7 +370,7 @@ def _interval(
     return RatioInterval(xp.where(feasible, low, xp.nan), xp.where(feasible, high, xp.nan), feasible, outside)
 
 
-def _prepare(triple: Triple, step: Numbers) -> tuple[Any, Float[Array, "*#n"], Float[Array, "*#n"]]:
+def _prepare(triple: Triple, step: Any) -> tuple[Any, Float[Array, "*#n"], Float[Array, "*#n"]]:
     """Namespace, ``sin θ`` and the checked step."""
     s = triple.positive_sine
     return array_namespace(s), s, _check_step(as_like(step, s))
