@@ -23,7 +23,7 @@ POOLS = ("other", "same", "positive_other", "positive_same")
 
 
 # The first rows, the second ones, and their dot products.
-Product = tuple[Float[Array, "n d"], Float[Array, "k d"], Float[Array, "n k"]]
+Product = tuple[Float[Array, "rows d"], Float[Array, "k d"], Float[Array, "rows k"]]
 
 
 class Rule(Protocol):

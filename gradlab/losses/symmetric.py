@@ -70,8 +70,8 @@ class Symmetric(Combinator):
     def _shares_coefficients(self, views: Views) -> bool:
         return views.candidates.pools == ("other",) and all(term.acts_across_views for term in self.terms)
 
-    def _of_pairs(self, views: Views) -> tuple[Components, Array]:
-        """The anchors' components, and ``n_ij``, (N, N), whose transpose is the positives'."""
+    def _of_pairs(self, views: Views) -> tuple[Components, Float[Array, "n n"]]:
+        """The anchors' components, and ``n_ij``, whose transpose is the positives'."""
         (first, second), seen = self.terms, views.sharing_products()
         here, there = first.components_of(seen), second.components_of(_exchanged(seen))
         size = here.gradient_dissipation[:, None] / 2

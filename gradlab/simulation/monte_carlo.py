@@ -18,7 +18,7 @@ import numpy as np
 from array_api_compat import array_namespace
 from tqdm.auto import tqdm
 
-from gradlab.arrays import Array, Bool, Float, divide, finite
+from gradlab.arrays import Array, Bool, Float, Int, divide, finite
 from gradlab.errors import GradlabError
 from gradlab.geometry.similarity import Negatives, PairSimilarity
 from gradlab.losses.base import PairLoss
@@ -51,7 +51,7 @@ class Draws:
         cosine = np.cos(mu) * self.cosine - np.sin(mu) * self.sine
         xp = array_namespace(self.z)
 
-        def measure(index: Array) -> PairSimilarity:
+        def measure(index: Int[Array, "b"]) -> PairSimilarity:
             return PairSimilarity.from_angles(
                 mu + sigma * xp.take_along_axis(self.z, index[:, None], axis=1)[:, 0]
             )
