@@ -149,7 +149,7 @@ def sweeps(tmp_path):
 def test_parts_go_on_where_they_stopped(data, sweeps, tmp_path, monkeypatch):
     monkeypatch.setattr(linear, "RATES", (1e-3, 1e-2))
     monkeypatch.setattr(linear, "TUNING_SEEDS", (101,))
-    monkeypatch.setattr(linear, "SEEDS", {"factorial": 2, "dissipation": 1})
+    monkeypatch.setattr(linear, "SEEDS", {"factorial": 2, "open": 1, "dissipation": 1})
     with pytest.raises(GradlabError, match="run the part 'tuning' first"):
         linear.run_part("factorial", data, sweeps, tmp_path, steps=2)
     linear.run_part("tuning", data, sweeps, tmp_path, steps=2)
@@ -160,6 +160,10 @@ def test_parts_go_on_where_they_stopped(data, sweeps, tmp_path, monkeypatch):
     assert rates["hard / uniform"] == float(best["learning_rate"])
     whole = linear.run_part("factorial", data, sweeps, tmp_path, steps=2).read_text()
     assert len(whole.splitlines()) == 1 + 4
+    opened = linear.read_rows(linear.run_part("open", data, sweeps, tmp_path, steps=2))
+    assert [row["label"] for row in opened] == ["hard / softmax .05", "hard / uniform"]
+    assert all(0 < float(row["mean"]) < 1 for row in opened)
+    assert all(float(row["first"]) + float(row["last"]) == 2 * float(row["mean"]) for row in opened)
     broken = tmp_path / "broken"
     broken.mkdir()
     (broken / "tuning.csv").write_text((tmp_path / "tuning.csv").read_text())

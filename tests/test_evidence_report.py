@@ -116,6 +116,22 @@ def test_a_score_that_the_features_make_is_predicted(factorial):
     assert models.p["components"] == pytest.approx(1 / 24)
 
 
+def test_collapse_is_told_from_what_trains_and_cells_have_their_open_share(factorial):
+    recipes = rows(["MoCoSE", "SimCSE", "ESimCSE"], 5, lambda _: 60, stsb_dev=lambda _: 0.6)
+    recipes["stsb_dev"] += 0.01 * recipes.seed
+    collapsed = recipes.assign(
+        label="symmetric, no inertia", stsb_dev=recipes.stsb_dev - 0.3 + 0.001 * recipes.index
+    )
+    found = analyse({"encoder-recipes": recipes, "encoder-collapse": collapsed.iloc[::3]})
+    (effect,) = found["encoder-collapse-effects"].to_dict("records")
+    assert effect["name"] == "MoCoSE − symmetric, no inertia"
+    assert effect["estimate"] == pytest.approx(30 - 0.1 * np.mean(collapsed.index[::3]), abs=1e-6)
+    opened = factorial[factorial.seed == 1].assign(first=1.0, mean=0.5, last=0.25)
+    table = analyse({"linear-open": opened})["linear-open-shares"]
+    assert len(table) == 9
+    assert set(table["mean"]) == {0.5}
+
+
 def test_the_report_has_what_there_is_and_says_what_is_missing(factorial, tmp_path):
     factorial.to_csv(tmp_path / "linear-factorial.csv", index=False)
     page = write_report(tmp_path).read_text(encoding="utf-8")

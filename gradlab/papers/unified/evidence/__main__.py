@@ -106,9 +106,9 @@ def step_size(model: str, train_file: Path, losses: str, seeds: int, output: Pat
     rows = list(measure_steps(model, lines, names, seeds=range(1, seeds + 1)))
     columns = {name: [row.get(name, "") for row in rows] for name in rows[0]}
     write_manifest(
-        output / "encoder-step-size-manifest.json", model, train_file, {"losses": names, "seeds": seeds}
+        output / "encoder-steps-manifest.json", model, train_file, {"losses": names, "seeds": seeds}
     )
-    click.echo(f"Wrote {write_csv(output / 'encoder-step-size.csv', columns)}")
+    click.echo(f"Wrote {write_csv(output / 'encoder-steps.csv', columns)}")
 
 
 @main.command()

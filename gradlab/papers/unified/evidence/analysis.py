@@ -35,6 +35,7 @@ ORIGINALS = {
     "vicreg": ("gate", "weight", "ratio"), "mhs": ("gate", "ratio"),
 }  # fmt: skip
 RECIPES = (("MoCoSE", "SimCSE"), ("ESimCSE", "SimCSE"), ("MoCoSE", "ESimCSE"))
+COLLAPSES = ("symmetric, no inertia", "predictor, no inertia", "heads at random")
 ARMS = (("on", "off"), ("on", "random"), ("on", "scaled"), ("random", "off"), ("scaled", "off"))
 
 
@@ -55,6 +56,8 @@ def analyse(rows: Frames) -> Frames:
             name.removeprefix(f"{regime}-"): table for name, table in rows.items() if name.startswith(regime)
         }
         tables: Frames = {}
+        if "dissipation-controls" in parts:
+            parts["dissipation"] = pd.concat([parts["dissipation"], parts.pop("dissipation-controls")])
         if "factorial" in parts:
             tables |= factorial(parts["factorial"])
         if "exchanges" in parts:
@@ -69,6 +72,15 @@ def analyse(rows: Frames) -> Frames:
             tables |= prediction(beforehand, parts["prediction"])
         if "recipes" in parts:
             tables["recipes-effects"] = pairs(parts["recipes"], RECIPES, "sts", 100)
+        if {"recipes", "collapse"} <= parts.keys():
+            both = pd.concat([parts["recipes"], parts["collapse"]])
+            wanted = tuple(("MoCoSE", name) for name in COLLAPSES)
+            kept = both[both.label.isin(("MoCoSE", *COLLAPSES))]
+            tables["collapse-effects"] = pairs(kept, wanted, "stsb_dev", 100)
+        if "open" in parts:
+            tables["open-shares"] = open_shares(parts["open"])
+        if "steps" in parts:
+            tables["steps-summary"] = steps(parts["steps"])
         found |= {f"{regime}-{name}": table for name, table in tables.items() if len(table)}
     return found
 
@@ -217,6 +229,20 @@ def marginal_means(cells: pd.DataFrame) -> Mapping[str, pd.Series]:
     order = {"gate": list(GATES), "weight": list(WEIGHTS)}
     found = {name: cells.groupby(name).score.mean() for name in ("gate", "weight", "ratio")}
     return {name: one.loc[order[name]] if name in order else one for name, one in found.items()}
+
+
+def open_shares(table: pd.DataFrame) -> pd.DataFrame:
+    """Mean dissipation of each cell of gate and weight, over ratios and seeds: for a hard gate the share of open anchors.
+
+    A gate that never closes makes its cell the one without a gate.
+    """
+    table = with_cells(table.assign(sts=math.nan))
+    return table.groupby(["gate", "weight"], as_index=False, sort=False)[["first", "mean", "last"]].mean()
+
+
+def steps(table: pd.DataFrame) -> pd.DataFrame:
+    """What a step of training does, by loss: medians over the measured steps and seeds."""
+    return table.drop(columns=["seed", "step"]).groupby("loss", as_index=False, sort=False).median()
 
 
 def _design(table: pd.DataFrame) -> np.ndarray:

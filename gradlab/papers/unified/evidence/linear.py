@@ -21,8 +21,8 @@ from gradlab.train.progress import say
 # Steps on this head are cheap and its best rate is far from the encoder's.
 RATES = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2)
 TUNING_SEEDS = (101, 102, 103)
-SEEDS = {"factorial": 20, "exchanges": 8, "prediction": 8, "dissipation": 20}
-PARTS = ("tuning", "factorial", "exchanges", "dissipation", "features", "prediction")
+SEEDS = {"factorial": 20, "open": 1, "exchanges": 8, "prediction": 8, "dissipation": 20}
+PARTS = ("tuning", "factorial", "open", "exchanges", "dissipation", "features", "prediction")
 
 
 @dataclass
@@ -82,7 +82,12 @@ def run_part(
     missing = [run for run in runs if not table.has(label=run[0], learning_rate=run[2], seed=run[3])]
     say(f"{part}: {len(runs)} runs, {len(missing)} to do")
     for count, (label, point, rate, seed) in enumerate(missing, start=1):
-        if part == "dissipation":
+        if part == "open":
+            run = HeadRun(_loss(point), rate, seed, steps, tasks=(), records_shares=True)
+            shares = train_head(data, run).open_shares
+            found = {"first": shares[0], "mean": statistics.fmean(shares), "last": shares[-1]}
+            table.add(_row(label, rate, seed, steps) | found)
+        elif part == "dissipation":
             _paired(data, table, label, point, rate, seed, steps, output)
         else:
             tasks = (DEV,) if part == "tuning" else (*SETS, DEV)
@@ -106,7 +111,7 @@ def _runs(
         return
     rates = tuned_rates(output / "tuning.csv")
     common = common_rate(output / "tuning.csv")
-    of_part = {"features": "prediction", "dissipation": "dissipation"}.get(part, part)
+    of_part = {"features": "prediction", "open": "factorial"}.get(part, part)
     points = _points(sweeps, of_part)
     if part == "features":  # the factorial's own are beside those of what is to be predicted
         points = [*_points(sweeps, "factorial"), *points]

@@ -14,7 +14,7 @@ from gradlab.papers.unified.evidence.analysis import analyse, read_frames
 
 Frames = Mapping[str, pd.DataFrame]
 _PLANNED = {
-    "linear": {"tuning": 162, "factorial": 540, "exchanges": 272, "dissipation": 80, "features": 280, "prediction": 64},
+    "linear": {"tuning": 162, "factorial": 540, "open": 27, "exchanges": 272, "dissipation": 80, "features": 280, "prediction": 64},
     "encoder": {"recipes": 15, "collapse": 15, "tuning": 54, "factorial": 108, "exchanges": 136, "dissipation": 8,
                 "dissipation-controls": 8, "prediction": 24},
 }  # fmt: skip
@@ -54,6 +54,7 @@ def _page(rows: Frames, tables: Frames, pictures: Mapping[str, Path], manifests:
         *_factorial(tables, pictures),
         *_exchanges(tables, pictures),
         *_dissipation(tables),
+        *_steps(tables),
         *_prediction(tables, pictures),
         "## How it was made",
         *(f"- {name}: {_made(one)}" for name, one in manifests.items()),
@@ -101,6 +102,8 @@ def _recipes(rows: Frames, tables: Frames, pictures: Mapping[str, Path]) -> list
         found.append(
             _table(["MoCoSE with", "seeds", "STS-B dev by seed", "mean cosine of different sentences"], lines)
         )
+        if "encoder-collapse-effects" in tables:
+            found += ["On STS-B dev:", _effects(tables["encoder-collapse-effects"])]
     return found
 
 
@@ -135,6 +138,17 @@ def _factorial(tables: Frames, pictures: Mapping[str, Path]) -> list[str]:
             "Shares of the variance over these levels and seeds (they depend on the levels that were chosen):"
         )
         found.append(_table(["term", "df", "ω², %", "95% from", "to"], lines))
+        if f"{regime}-open-shares" in tables:
+            found.append(
+                "Mean dissipation of the cells, over the ratios: for a hard gate the share of anchors that are open. Where it is near 1, "
+                "the cell is hardly another than the one without a gate."
+            )
+            columns = ("first", "mean", "last")
+            lines = [
+                [row.gate, row.weight, *(f"{getattr(row, name):.3f}" for name in columns)]
+                for row in tables[f"{regime}-open-shares"].itertuples()
+            ]
+            found.append(_table(["gate", "weight", "first step", "mean", "last step"], lines))
     return found
 
 
@@ -172,6 +186,29 @@ def _dissipation(tables: Frames) -> list[str]:
         _table(["angle (degrees)", "difference", "degrees", "95% from", "to"], lines),
         _effects(tables["linear-dissipation-effects"]),
     ]
+
+
+def _steps(tables: Frames) -> list[str]:
+    if "encoder-steps-summary" not in tables:
+        return []
+    lines = [
+        [row["loss"], f"{row['degrees']:.2f}", f"{row['along_gradient']:.2f}",
+         *(f"{row[name]:.3g}" for name in ("lambda_q25", "lambda", "lambda_q75")),
+         *(f"{100 * row[name]:.1f}" for name in ("closer_one", "closer_own", "closer_anchor", "closer_both"))]
+        for _, row in tables["encoder-steps-summary"].iterrows()
+    ]  # fmt: skip
+    return [
+        "## Conjecture 3: which λ training takes",
+        "How far a step of training turns an anchor under the same dropout masks, the cosine between its way and its negative gradient, and the λ of "
+        "Lemma 1 that turns it as far (quartiles over anchors, unit gauge); then, in per cent, the triples that a step of that λ would bring "
+        "closer with ratio 1 and with the loss's own, and the anchors that did end closer to their positive: where the positive "
+        "was before the step, and where it is after. Medians over the measured steps.",
+        _table(
+            ["loss", "degrees", "along gradient", "λ, lower quartile", "median", "upper", "closer, ratio 1", "own ratio",
+             "anchor moved", "both moved"],
+            lines,
+        ),
+    ]  # fmt: skip
 
 
 def _prediction(tables: Frames, pictures: Mapping[str, Path]) -> list[str]:
