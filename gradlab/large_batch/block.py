@@ -9,6 +9,7 @@ import torch
 from gradlab.geometry.similarity import Negatives
 from gradlab.large_batch.rows import Batch, NegativeRows
 from gradlab.large_batch.similarity import BlockNegatives, RowPairs, Scratch
+from gradlab.large_batch.weighing import scaled_weight
 from gradlab.losses.base import PairLoss
 
 # Derivatives of the scaled losses by the measures of some pairs, (B,) each; only of those that the losses use.
@@ -106,7 +107,7 @@ class WeightedBlock(Block):
     ) -> None:
         """Two matrix products with the weight, or a gather and a scatter where it is one-hot."""
         others, loss = self.batch.negatives, self.loss
-        weight, number = loss.scaled_weight(self.negatives)
+        weight, number = scaled_weight(loss, self.negatives)
         factor = (loss.dissipation(self.positive, loss.summary(self.negatives)) * scale * number)[:, None]
         by_anchors = self.by_anchors
         if loss.one_hot_weight:

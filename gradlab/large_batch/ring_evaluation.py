@@ -23,6 +23,7 @@ from gradlab.large_batch.products import default_block_size, slices, write_cosin
 from gradlab.large_batch.ring import GRADIENTS, Ring
 from gradlab.large_batch.similarity import RowPairs
 from gradlab.large_batch.terms import pair_terms
+from gradlab.large_batch.weighing import scaled_weight
 from gradlab.losses.base import Loss, PairLoss
 
 # Columns of one tile: with the rows of a block they bound the memory of the products, whatever a share is.
@@ -422,7 +423,7 @@ class RingEvaluation(Evaluation):
                 positive.chain(by_positive, gradients.anchors[rows], gradients.positives[rows])
         if scale is None or gradients is None:
             return
-        weight, number = self.loss.scaled_weight(negatives)
+        weight, number = scaled_weight(self.loss, negatives)
         factor = (self._factor(positive, negatives, scale[rows]) * number)[:, None]
         derivative = torch.mul(weight, factor, out=cosine)
         gradients.anchors[rows].addmm_(derivative, columns[tile])

@@ -1,4 +1,4 @@
-"""Sums over the negatives of each anchor, with weights that are made one block of anchors at a time."""
+"""Weights made one block of anchors at a time, and sums over the negatives of each anchor with them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from typing import Any
 
 import torch
 
+from gradlab.geometry.similarity import Negatives
 from gradlab.large_batch.derivatives import refuse_second_derivatives
+from gradlab.losses.base import PairLoss
+from gradlab.losses.softmax_family import SoftmaxLoss
 
 # From rows to their weights, (B, K).
 Weights = Callable[[slice], torch.Tensor]
@@ -50,3 +53,10 @@ def total_weight(weight: Weights, blocks: list[slice]) -> torch.Tensor:
     """``Σ_j W_ij``, (N,), without gradient."""
     with torch.no_grad():
         return torch.cat([weight(rows).sum(-1) for rows in blocks])
+
+
+def scaled_weight(loss: PairLoss, negatives: Negatives) -> tuple[torch.Tensor, float]:
+    """A block's weight, (B, K), as an array and a number to multiply it by: a softmax is not copied to be scaled."""
+    if isinstance(loss, SoftmaxLoss) and type(loss).weight is SoftmaxLoss.weight:
+        return negatives.softmax(loss.temperature), 1 / loss.temperature
+    return loss.weight(negatives), 1.0

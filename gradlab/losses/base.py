@@ -241,10 +241,6 @@ class PairLoss(Loss):
     def weight(self, negatives: Negatives) -> Float[Array, "*n k"]:
         """Weight."""
 
-    def scaled_weight(self, negatives: Negatives) -> tuple[Float[Array, "*n k"], float]:
-        """The weight as an array and a number to multiply it by, where that spares a copy."""
-        return self.weight(negatives), 1.0
-
     @abc.abstractmethod
     def value(self, positive: PairSimilarity, negatives: Negatives) -> Float[Array, "*n"]:
         """The loss of each anchor."""

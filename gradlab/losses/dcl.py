@@ -63,10 +63,6 @@ class DCL(PairLoss):
         """``softmax_j(S_ij/τ)/τ`` over the negatives."""
         return negatives.softmax(self.temperature) * (1 / self.temperature)
 
-    def scaled_weight(self, negatives: Negatives) -> tuple[Float[Array, "*n k"], float]:
-        """The softmax and 1/τ."""
-        return negatives.softmax(self.temperature), 1 / self.temperature
-
     def ratio(self, positive: PairSimilarity, summary: Float[Array, "*#n"]) -> Float[Array, "*#n"]:
         """1."""
         return array_namespace(positive.chord).ones_like(positive.chord)

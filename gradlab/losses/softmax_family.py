@@ -148,12 +148,7 @@ class SoftmaxLoss(LinkLoss):
 
     def weight(self, negatives: Negatives) -> Float[Array, "*n k"]:
         """``softmax_j(S_ij/τ)/τ`` over the negatives."""
-        share, factor = self.scaled_weight(negatives)
-        return share * factor
-
-    def scaled_weight(self, negatives: Negatives) -> tuple[Float[Array, "*n k"], float]:
-        """The softmax and 1/τ."""
-        return negatives.softmax(self.temperature), 1 / self.temperature
+        return negatives.softmax(self.temperature) * (1 / self.temperature)
 
     def components(self, positive: PairSimilarity, negatives: Negatives) -> Components:
         """Gradient dissipation, weight and ratio from similarities."""
