@@ -9,8 +9,8 @@ from scipy import stats
 
 from gradlab.encoder.model import Encoder
 from gradlab.losses.registry import get_loss
-from gradlab.train import dropout as dropout_module
-from gradlab.train.dropout import FastDropout, dropout
+from gradlab.train import cpu as dropout_module
+from gradlab.train.cpu import FastDropout, dropout
 from gradlab.train.objective import Objective
 from tests.tiny_models import make_bert, make_roberta
 

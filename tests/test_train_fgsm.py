@@ -145,7 +145,7 @@ def test_previous_gradient_is_that_of_the_step_before(bert):
 
 def test_encoder_without_embeddings_as_input_is_refused(bert, monkeypatch):
     from gradlab import GradlabError
-    from gradlab.train import objective as module
+    from gradlab.train import branches as module
 
     monkeypatch.setattr(module, "takes_embeddings", lambda encoder: False)
     with pytest.raises(GradlabError, match="cannot be trained with FGSM"):

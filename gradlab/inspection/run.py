@@ -182,13 +182,14 @@ def _source(
             )
         return array, array.all
     from gradlab.encoder.model import Encoder
+    from gradlab.train.cpu import attention_for
     from gradlab.train.distributed import find_device
 
     assert texts is not None
     encoder = model
     if not isinstance(model, Encoder):
         found = find_device(device)
-        attention = "eager" if found.type == "cpu" else None  # as training does, for its dropout's sake
+        attention = attention_for(found)
         encoder = Encoder.load(model, pooler, attention=attention, device=found)
     if max_length > encoder.max_length:
         raise GradlabError(f"max_length {max_length} exceeds the model's {encoder.max_length} tokens")

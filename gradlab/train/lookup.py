@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from gradlab.encoder.model import Encoder
 from gradlab.train.augment import EmbeddingAugmentation
 from gradlab.train.batches import Packed, pack
+from gradlab.train.cpu import rows_of
 
 # (rows, length, D) for each group of a batch.
 Embedded = Sequence[Tensor]
@@ -23,37 +24,13 @@ def look_up(encoder: Any, packed: Packed, *, in_place: bool = False) -> Embedded
     Args:
         encoder: whose embeddings.
         packed: token ids.
-        in_place: the backward pass adds to the gradient that the table has already, which takes only the rows looked up;
-            hooks on the table's gradient do not see it. For pieces of a batch on a CPU.
+        in_place: see `gradlab.train.cpu.rows_of`.
     """
     table = encoder.model.get_input_embeddings()
     ids = torch.cat([group.input_ids.flatten() for group in packed.groups])
-    plain = type(table) is nn.Embedding and table.max_norm is None and not table.scale_grad_by_freq
-    if in_place and plain and table.weight.grad is not None and table.weight.device.type == "cpu":
-        flat = _AddedInPlace.apply(table.weight, ids, table.padding_idx)
-    else:
-        flat = table(ids)
+    flat = rows_of(table, ids, in_place)
     parts = flat.split([group.input_ids.numel() for group in packed.groups])
     return [part.view(*group.input_ids.shape, -1) for group, part in zip(packed.groups, parts, strict=True)]
-
-
-class _AddedInPlace(torch.autograd.Function):
-    """Rows of a table whose gradient is added to the table's ``grad`` itself."""
-
-    @staticmethod
-    def forward(ctx: Any, weight: Tensor, ids: Tensor, padding: int | None) -> Tensor:
-        ctx.save_for_backward(ids)
-        ctx.weight, ctx.padding = weight, padding  # the parameter itself, for its `grad`
-        return weight[ids]
-
-    @staticmethod
-    def backward(ctx: Any, upstream: Tensor) -> tuple[None, None, None]:
-        (ids,) = ctx.saved_tensors
-        if ctx.padding is not None:  # which has no gradient
-            upstream = upstream.masked_fill((ids == ctx.padding)[:, None], 0)
-        gradient = ctx.weight.grad
-        gradient.index_add_(0, ids, upstream.to(gradient.dtype))
-        return None, None, None
 
 
 def encode(encoder: Any, packed: Packed, embedded: Embedded | None) -> Tensor:

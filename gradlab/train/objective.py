@@ -1,12 +1,9 @@
-"""From token ids to the loss: the trainable part of a run."""
+"""The loss of a batch: the trainable part of a run."""
 
 from __future__ import annotations
 
-import contextlib
-import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import torch
@@ -19,21 +16,18 @@ from gradlab.gradient.learnable import LearnableLoss, learned_settings
 from gradlab.large_batch.gradient_cache import GradientCache
 from gradlab.large_batch.loss import BlockwiseLoss
 from gradlab.losses.base import Loss
-from gradlab.train.augment import EmbeddingAugmentation, SentenceAugmentation
-from gradlab.train.batches import Packed, pack
+from gradlab.train.augment import SentenceAugmentation
+from gradlab.train.batches import Packed
+from gradlab.train.branches import Branches, Sequences
 from gradlab.train.distributed import Processes
-from gradlab.train.dropout import fast_dropout
 from gradlab.train.fgsm import FGSM, PreviousFGSM
-from gradlab.train.lookup import Embedded, augment, encode, look_up, takes_embeddings
-from gradlab.train.momentum import Momentum
+from gradlab.train.lookup import Embedded, augment, look_up
 from gradlab.train.outputs import Batch, Output
 from gradlab.train.parts import Parts
 from gradlab.train.queue import age_statistics
 
-Sequences = Sequence[NDArray[Any]]
 
-
-class Objective(nn.Module):
+class Objective(Branches):
     """Encoder, heads, views, branches and loss. What is registered here is in the checkpoints.
 
     By default both views are the sentence itself, encoded with independent dropout (SimCSE, Gao et al. 2021). The
@@ -60,44 +54,23 @@ class Objective(nn.Module):
         parts: Parts | None = None,
         chunk_size: int | None = None,
     ) -> None:
-        super().__init__()
-        self.encoder = encoder
-        self.head = head if head is not None else nn.Identity()
-        self.processes = processes or Processes(0, 1, encoder.device)
+        processes = processes or Processes(0, 1, encoder.device)
+        super().__init__(
+            encoder,
+            head if head is not None else nn.Identity(),
+            _criterion(loss, processes, chunk_size),
+            parts or Parts(),
+            processes,
+            groups=groups,
+            precision=precision,
+            compiled=compiled,
+            chunk_size=chunk_size,
+        )
         self._loss = loss
-        self._criterion: LearnableLoss | BlockwiseLoss | Loss = loss
-        if chunk_size is not None and learned_settings(loss):
-            raise GradlabError(
-                f"chunk_size does not differentiate by what {loss.name} learns; set learnable=false"
-            )
-        if chunk_size is not None:  # a batch that needs chunks has too many similarities as well
-            self._criterion = BlockwiseLoss(loss)
-        elif learned_settings(loss):
-            # Each process computes the whole loss; gradients are summed over them.
-            learned = LearnableLoss(loss, share=1 / self.processes.count)
-            self._criterion = learned.to(self.processes.device)
-        self._chunk_size, self._in_place = chunk_size, False
-        self.parts = parts or Parts()
-        self.projection, self.predictor = self.parts.projection, self.parts.predictor
-        self.momentum, self.queue, self.fgsm = self.parts.momentum, self.parts.queue, self.parts.fgsm
-        self.open_share = self.parts.open_share
         self._ring = self._shared(loss)
         self._together = False
-        self._groups = groups
-        self._autocast = precision == "bfloat16"
-        self._multiple = 8 if self.processes.device.type == "cuda" else 1  # tensor cores work in eights
-        self._fast_dropout = self.processes.device.type == "cpu" and not compiled
-        self._shares_lookup = takes_embeddings(encoder)
         self._pending: list[Tensor] = []
-        self._encoded: Tensor | None = None
         self._context: dict[str, Tensor] = {}
-        augmentation = self.parts.augmentation
-        self._embedding_view = augmentation if isinstance(augmentation, EmbeddingAugmentation) else None
-        if not self._shares_lookup and (self.fgsm is not None or self._embedding_view is not None):
-            raise GradlabError(
-                "this encoder does not compute the same from looked-up embeddings as from token ids; "
-                "it cannot be trained with FGSM or an augmentation of embeddings"
-            )
 
     @property
     def loss(self) -> Loss:
@@ -140,31 +113,6 @@ class Objective(nn.Module):
         online = self.pack(first if alone else [*first, *second])
         rows = None if sentences is None else torch.from_numpy(sentences).to(self.processes.device)
         return Batch(online, target, self._changed(online, len(first)), rows)
-
-    def pack(self, sequences: Sequences) -> Packed:
-        """Sequences laid out on the device without needless padding."""
-        padding = self.encoder.tokenizer.pad_token_id
-        packed = pack(sequences, padding, self._groups, self._multiple, self._chunk_size)
-        return packed.to(self.processes.device)
-
-    def embed(self, packed: Packed | Batch, embedded: Embedded | None = None) -> Tensor:
-        """Embeddings (sequences, D) as the loss sees them: pooled, through head and projection, in float32 at least.
-
-        Args:
-            packed: sequences of the trained branch, or a batch that has them.
-            embedded: what they look up, if it is not to be looked up here.
-        """
-        packed = packed.online if isinstance(packed, Batch) else packed
-        rows, self._encoded = self._embed(self.encoder, self.head, self.projection, packed, embedded)
-        return rows
-
-    def predict(self, rows: Tensor) -> Tensor:
-        """Anchors (N, D) through the predictor, if there is one."""
-        if isinstance(self.predictor, nn.Identity):
-            return rows
-        with self._working():
-            predicted = self.predictor(rows)
-        return predicted.to(rows.dtype)
 
     def forward(self, batch: Batch) -> Output:
         """The loss of what :meth:`prepare` laid out, over the batches of all processes."""
@@ -272,11 +220,6 @@ class Objective(nn.Module):
         if output.keys is not None:
             self._pending.append(output.keys)
 
-    def trained_parameters(self) -> list[nn.Parameter]:
-        """All but those of the momentum branch, which follow them."""
-        following = set() if self.momentum is None else {id(one) for one in self.momentum.parameters()}
-        return [one for one in self.parameters() if id(one) not in following]
-
     def loss_parameters(self) -> list[nn.Parameter]:
         """Hyper-parameters that the loss learns."""
         return list(self._criterion.parameters()) if isinstance(self._criterion, nn.Module) else []
@@ -311,13 +254,6 @@ class Objective(nn.Module):
             found |= {f"learned_{name}": value for name, value in self._criterion.statistics().items()}
         return found
 
-    def compile_encoders(self) -> None:
-        """Compile the encoders of all branches with torch.compile, in place."""
-        self.encoder.model.compile(dynamic=True)
-        if self.momentum is not None:
-            copied: Any = self.momentum.copies["encoder"]
-            copied.model.compile(dynamic=True)
-
     def _output(
         self,
         packed: Packed,
@@ -341,54 +277,6 @@ class Objective(nn.Module):
             return output
         return replace(output, encoded=self._encoded[:count])
 
-    def _chunks(
-        self,
-        encode: Callable[[tuple[Packed, Tensor | None]], tuple[Tensor, Tensor]],
-        packed: Packed,
-        changed: Tensor | None,
-        cache: GradientCache | None,
-    ) -> tuple[Tensor, Tensor]:
-        """Rows behind the heads and before them, (sequences, D), from chunks that are encoded one after the other."""
-        sizes = [len(group.input_ids) for group in packed.groups]
-        parts = [None] * len(sizes) if changed is None else changed.split(sizes)
-        chunks = [
-            (Packed((group,), torch.arange(size, device=packed.order.device)), part)
-            for group, size, part in zip(packed.groups, sizes, parts, strict=True)
-        ]
-        if cache is None:
-            rows, encoded = (torch.cat(part) for part in zip(*map(encode, chunks), strict=True))
-        else:
-            rows, encoded = cache.encode(encode, chunks)
-        return rows[packed.order], encoded[packed.order]
-
-    def _chunk(self, chunk: tuple[Packed, Tensor | None]) -> tuple[Tensor, Tensor]:
-        packed, changed = chunk
-        embedded = None
-        if changed is not None and self._embedding_view is not None:
-            embedded = augment(look_up(self.encoder, packed), packed, changed, self._embedding_view)
-        rows = self.embed(packed) if embedded is None else self.embed(packed, embedded)
-        assert self._encoded is not None
-        return rows, self._encoded
-
-    def _target_rows(self, packed: Packed, cache: GradientCache | None = None) -> Tensor:
-        """What the momentum branch makes of the second views, (N, D); without gradient, unless it is asked for."""
-        assert self.momentum is not None
-        keys_gradient = self.momentum.keys_gradient
-        with torch.set_grad_enabled(torch.is_grad_enabled() and keys_gradient):
-            encode = functools.partial(self._target, self.momentum)
-            if self._chunk_size is None:
-                return encode((packed, None))[0]
-            return self._chunks(encode, packed, None, cache if keys_gradient else None)[0]
-
-    def _target(self, momentum: Momentum, chunk: tuple[Packed, Tensor | None]) -> tuple[Tensor, Tensor]:
-        packed = chunk[0]
-        encoder, head, projection = (momentum.copies[name] for name in ("encoder", "head", "projection"))
-        embedded = None
-        if self._embedding_view is not None:
-            every = torch.ones_like(packed.order, dtype=torch.bool)
-            embedded = augment(look_up(encoder, packed), packed, every, self._embedding_view)
-        return self._embed(encoder, head, projection, packed, embedded)
-
     def _perturb(
         self,
         fgsm: FGSM,
@@ -407,36 +295,22 @@ class Objective(nn.Module):
             loss = self._output(packed, leaves, keys, gather).loss
         return fgsm.perturb(embedded, torch.autograd.grad(loss, leaves), packed.groups)
 
-    def _changed(self, packed: Packed, count: int) -> Tensor | None:
-        """Which rows of the trained branch an augmentation of embeddings changes: ``count`` anchors, then positives."""
-        if self._embedding_view is None:
-            return None
-        changed = torch.empty_like(packed.order, dtype=torch.bool)
-        changed[packed.order] = torch.arange(len(changed), device=changed.device) >= count
-        return torch.ones_like(changed) if self.parts.both_views else changed
 
-    def _embed(
-        self,
-        encoder: nn.Module,
-        head: nn.Module,
-        projection: nn.Module,
-        packed: Packed,
-        embedded: Embedded | None,
-    ) -> tuple[Tensor, Tensor]:
-        """Rows behind the heads, in float32 at least, and before them, without gradient."""
-        with self._working():
-            if embedded is None and self._shares_lookup:
-                embedded = look_up(encoder, packed, in_place=self._in_place)
-            encoded = encode(encoder, packed, embedded)
-            rows = projection(head(encoded))
-        rows = rows.to(torch.promote_types(rows.dtype, torch.float32))[packed.order]
-        return rows, encoded.detach()[packed.order]
-
-    @contextlib.contextmanager
-    def _working(self) -> Iterator[None]:
-        device = self.processes.device.type
-        with torch.autocast(device, torch.bfloat16, enabled=self._autocast), fast_dropout(self._fast_dropout):
-            yield
+def _criterion(
+    loss: Loss, processes: Processes, chunk_size: int | None
+) -> LearnableLoss | BlockwiseLoss | Loss:
+    """What evaluates the loss: itself, block by block where the batch comes in chunks, or with what it learns."""
+    learns = learned_settings(loss)
+    if chunk_size is not None and learns:
+        raise GradlabError(
+            f"chunk_size does not differentiate by what {loss.name} learns; set learnable=false"
+        )
+    if chunk_size is not None:  # a batch that needs chunks has too many similarities as well
+        return BlockwiseLoss(loss)
+    if learns:
+        # Each process computes the whole loss; gradients are summed over them.
+        return LearnableLoss(loss, share=1 / processes.count).to(processes.device)
+    return loss
 
 
 def freeze_unused(objective: Objective) -> None:

@@ -19,6 +19,7 @@ from gradlab.monitor.recorder import Recorder
 from gradlab.seeds import seed_everything
 from gradlab.train.config import TrainConfig
 from gradlab.train.corpus import Corpus
+from gradlab.train.cpu import attention_for, groups_for
 from gradlab.train.distributed import Processes
 from gradlab.train.heads import MLP
 from gradlab.train.machine import Pace, choose_precision
@@ -69,8 +70,7 @@ class TrainerState:
         seed_everything(config.seed)
         pooler = "cls" if config.pooler == "cls_mlp" else config.pooler
         device = self.processes.device
-        # Fused attention has no dropout on a CPU: torch would take it apart again, and more slowly.
-        attention = "eager" if device.type == "cpu" else None
+        attention = attention_for(device)
         encoder = Encoder.load(
             config.model, pooler, dropout=config.dropout, attention=attention, device=device
         )
@@ -85,7 +85,7 @@ class TrainerState:
             loss,
             head=head,
             processes=self.processes,
-            groups=config.length_groups or (2 if device.type == "cpu" else 1),
+            groups=config.length_groups or groups_for(device),
             precision=config.precision,
             compiled=config.compile,
             parts=Parts.build(config, encoder, head, self.steps),
