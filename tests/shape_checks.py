@@ -27,7 +27,14 @@ from beartype import BeartypeConf, beartype
 
 from gradlab.errors import GradlabError
 
-ROOMS = ("gradlab.arrays", "gradlab.geometry", "gradlab.gradient", "gradlab.losses", "gradlab.simulation")
+ROOMS = (
+    "gradlab.arrays",
+    "gradlab.decomposition",
+    "gradlab.geometry",
+    "gradlab.gradient",
+    "gradlab.losses",
+    "gradlab.simulation",
+)
 # numpy's scalars are floats, and so is an int where a float is asked for.
 _typechecker = beartype(conf=BeartypeConf(is_pep484_tower=True))
 
@@ -47,7 +54,6 @@ def carries_shapes(text: str) -> bool:
 def is_checked(function: Any) -> bool:
     """Whether calls of a function, or of a dataclass, are checked."""
     made = function.__init__ if inspect.isclass(function) else function
-    made = made.fget if isinstance(made, property) else getattr(made, "func", getattr(made, "__func__", made))
     return getattr(made, "_shapes_are_checked", False)
 
 
@@ -172,10 +178,14 @@ def _hint(text: Any, names: Mapping[str, Any]) -> Any:
         return text
     try:
         return eval(text, dict(names))
-    except NameError:
-        if carries_shapes(text):
+    except NameError as error:
+        if not carries_shapes(text):
+            return None
+        if error.name != "Tensor":
             raise
-        return None
+    import torch  # which the rooms import where they compute, so that nobody waits for it
+
+    return eval(text, {**names, "Tensor": torch.Tensor})
 
 
 def _has_shape(hint: Any) -> bool:

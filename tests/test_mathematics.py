@@ -58,7 +58,7 @@ def test_examples_run(path: Path) -> None:
     for block in re.findall(r"^```python\n(.*?)^```", read(path), flags=re.MULTILINE | re.DOTALL):
         exec(compile(block, str(path), "exec"), names)
     if path.stem == "simulation":
-        assert np.nanmax(np.abs(names["exact"].value - names["sampled"].value)) < 0.1  # type: ignore[attr-defined]
+        assert np.nanmax(np.abs(names["exact"].value - names["sampled"].value)) < 0.1  # type: ignore[attr-defined]  # results of the page
 
 
 def test_published_settings() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from gradlab.arrays import Float
 from gradlab.decomposition import from_metric_learning, from_sentence_transformers
 from gradlab.errors import GradlabError
 from gradlab.losses.base import Loss
@@ -79,7 +80,12 @@ def _name(loss: Any) -> str:
 
 
 def _gradlab(loss: Loss) -> tuple[TwoViewLoss, str]:
-    def total(anchors: Tensor, positives: Tensor, extra_negatives: Tensor | None = None) -> Tensor:
-        return loss(anchors, positives, extra_negatives, reduction="sum")
+    def total(
+        anchors: Float[Tensor, "n d"],
+        positives: Float[Tensor, "n d"],
+        extra_negatives: Float[Tensor, "m d"] | None = None,
+    ) -> Float[Tensor, ""]:
+        value: Tensor = loss(anchors, positives, extra_negatives, reduction="sum")
+        return value
 
     return total, str(loss)

@@ -15,6 +15,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
+from gradlab.arrays import Bool, Float
 from gradlab.decomposition.evaluation import Batch, CheckedLoss
 from gradlab.errors import GradlabError
 from gradlab.losses.components import project
@@ -41,25 +42,25 @@ class Reading:
     """Coefficients of each anchor's gradient on all vectors of the batch, in the tangent space.
 
     Attributes:
-        coefficients: (N, 2N + M); columns are the anchors, the positives and the extra negatives.
-        error: (N,) estimated absolute error of an anchor's coefficients.
-        residual: (N, D) tangent gradient that they do not reproduce.
-        diverges: (N,) whether the coefficients grow as δ shrinks: a derivative that is infinite.
+        coefficients: columns are the anchors, the positives and the extra negatives.
+        error: estimated absolute error of an anchor's coefficients.
+        residual: tangent gradient that they do not reproduce.
+        diverges: whether the coefficients grow as δ shrinks: a derivative that is infinite.
     """
 
-    coefficients: Tensor
-    error: Tensor
-    residual: Tensor
-    diverges: Tensor
+    coefficients: Float[Tensor, "n columns"]
+    error: Float[Tensor, "n"]
+    residual: Float[Tensor, "n d"]
+    diverges: Bool[Tensor, "n"]
 
     @property
-    def scale(self) -> Tensor:
-        """Largest coefficient of each anchor in absolute value, (N,)."""
+    def scale(self) -> Float[Tensor, "n"]:
+        """Largest coefficient of each anchor in absolute value."""
         return self.coefficients.abs().amax(dim=1)
 
 
-def vectors(batch: Batch) -> Tensor:
-    """What the columns of `Reading.coefficients` stand for, (2N + M, D)."""
+def vectors(batch: Batch) -> Float[Tensor, "columns d"]:
+    """What the columns of `Reading.coefficients` stand for."""
     import torch
 
     return torch.cat([batch.anchors, batch.positives, batch.extra_negatives])
@@ -76,7 +77,9 @@ def lift(batch: Batch, delta: float) -> Batch:
     return Batch(lifted[:n], lifted[n : 2 * n], lifted[2 * n :])
 
 
-def read_lifted(loss: CheckedLoss, batch: Batch, turned: Batch, tangent_gradient: Tensor) -> Reading:
+def read_lifted(
+    loss: CheckedLoss, batch: Batch, turned: Batch, tangent_gradient: Float[Tensor, "n d"]
+) -> Reading:
     """Read the coefficients in the extra coordinates, anchor by anchor at the δ that serves it best.
 
     Each δ is tried with both signs (what an additive constant leaves in the coordinate, such as the ``eps`` of
@@ -89,11 +92,11 @@ def read_lifted(loss: CheckedLoss, batch: Batch, turned: Batch, tangent_gradient
         loss: the loss.
         batch: where.
         turned: the same batch, rotated.
-        tangent_gradient: (N, D), the gradient to reproduce.
+        tangent_gradient: the gradient to reproduce.
     """
     import torch
 
-    def symmetric(where: Batch, delta: float) -> Tensor:
+    def symmetric(where: Batch, delta: float) -> Float[Tensor, "n columns"]:
         plus = loss(lift(where, delta)).gradient[:, batch.dimension :]
         minus = loss(lift(where, -delta)).gradient[:, batch.dimension :]
         return _without_own((plus - minus) / (2 * delta))
@@ -124,7 +127,7 @@ def read_lifted(loss: CheckedLoss, batch: Batch, turned: Batch, tangent_gradient
     return best
 
 
-def read_span(batch: Batch, tangent_gradient: Tensor) -> Reading:
+def read_span(batch: Batch, tangent_gradient: Float[Tensor, "n d"]) -> Reading:
     """Least squares of the tangent gradient on the 2N + M vectors themselves.
 
     Raises:
@@ -155,7 +158,7 @@ def read_span(batch: Batch, tangent_gradient: Tensor) -> Reading:
     return _compare(batch, _without_own(coefficients), rounding[:, 0], never, tangent_gradient)
 
 
-def _without_own(coefficients: Tensor) -> Tensor:
+def _without_own(coefficients: Float[Tensor, "n columns"]) -> Float[Tensor, "n columns"]:
     """Zero for each anchor's coefficient on itself, which is radial."""
     import torch
 
@@ -166,11 +169,16 @@ def _without_own(coefficients: Tensor) -> Tensor:
 
 
 def _compare(
-    batch: Batch, coefficients: Tensor, error: Tensor, diverges: Tensor, tangent_gradient: Tensor
+    batch: Batch,
+    coefficients: Float[Tensor, "n columns"],
+    error: Float[Tensor, "n"],
+    diverges: Bool[Tensor, "n"],
+    tangent_gradient: Float[Tensor, "n d"],
 ) -> Reading:
     residual = tangent_gradient - project(coefficients @ vectors(batch), batch.anchors)
     return Reading(coefficients, error, residual, diverges)
 
 
-def _badness(reading: Reading) -> Tensor:
-    return reading.error + reading.residual.norm(dim=1)
+def _badness(reading: Reading) -> Float[Tensor, "n"]:
+    badness: Tensor = reading.error + reading.residual.norm(dim=1)
+    return badness

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from array_api_compat import array_namespace, is_numpy_array
 
-from gradlab.arrays import Array, detach
+from gradlab.arrays import Array, Bool, Float, Shaped, detach
 from gradlab.decomposition.adapters import held_parameters, two_views
 from gradlab.decomposition.coefficients import Reading, lift, read_lifted, read_span
 from gradlab.decomposition.evaluation import ROUNDING, Batch, CheckedLoss, Evaluation
@@ -35,9 +35,9 @@ UNRELIABLE = 0.01
 @takes_loss
 def decompose(
     loss_fn: Callable[..., Any] | str,
-    anchors: Array,
-    positives: Array,
-    extra_negatives: Array | None = None,
+    anchors: Float[Array, "n d"],
+    positives: Float[Array, "n d"],
+    extra_negatives: Float[Array, "m d"] | None = None,
     *,
     normalize: bool = False,
     tolerance: float = TOLERANCE,
@@ -61,9 +61,9 @@ def decompose(
             of a gradlab loss, a gradlab loss, or a loss object of sentence-transformers or
             pytorch-metric-learning, called by the conventions of `two_views`. It may normalise its input.
             With ``extra_negatives`` it is called with them as a third argument.
-        anchors: (N, D) unit rows ``h_i``, numpy or torch, N >= 2.
-        positives: (N, D) unit rows ``h_i'``.
-        extra_negatives: (M, D) unit rows or None, such as a queue's or explicit hard negatives.
+        anchors: unit rows ``h_i``, numpy or torch, at least 2.
+        positives: unit rows ``h_i'``.
+        extra_negatives: unit rows or None, such as a queue's or explicit hard negatives.
         normalize: divide all rows by their norms first.
         tolerance: largest relative change under rotation of a function of dot products, and largest residual, relative
             to its gradient, of an anchor that counts as explained.
@@ -157,12 +157,12 @@ def _decompose(
     return dataclasses.replace(found, side=loss.side)
 
 
-def _prepare(anchors: Array, positives: Array, extra_negatives: Array | None, normalize: bool) -> Views:
+def _prepare(anchors: Any, positives: Any, extra_negatives: Any, normalize: bool) -> Views:
     """Checked views in float64, rows unit to the last digit."""
     views = check_views(anchors, positives, extra_negatives, normalize=normalize)
     xp = array_namespace(views.anchors)
 
-    def double(rows: Array) -> Array:
+    def double(rows: Float[Array, "n d"]) -> Float[Array, "n d"]:
         return unit_rows(xp.astype(detach(rows), xp.float64))
 
     extra = None if views.extra_negatives is None else double(views.extra_negatives)
@@ -210,9 +210,10 @@ def _turn(loss: CheckedLoss, batch: Batch) -> tuple[Batch, Evaluation]:
     rotation = torch.linalg.qr(_random_rows(batch.anchors.new_empty(k, k), seed=3)).Q
     change = (rotation - torch.eye(k, dtype=rotation.dtype, device=rotation.device)) @ basis.T
 
-    def turn(rows: Tensor) -> Tensor:
-        turned = rows + rows @ basis @ change
-        return turned / turned.norm(dim=1, keepdim=True)
+    def turn(rows: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
+        turned: Tensor = rows + rows @ basis @ change
+        turned /= turned.norm(dim=1, keepdim=True)
+        return turned
 
     turned = batch.map(turn)
     there = loss(turned)
@@ -220,13 +221,14 @@ def _turn(loss: CheckedLoss, batch: Batch) -> tuple[Batch, Evaluation]:
     return turned, Evaluation(there.value, back)
 
 
-def _random_rows(like: Tensor, seed: int) -> Tensor:
+def _random_rows(like: Float[Tensor, "n d"], seed: int) -> Float[Tensor, "n d"]:
     """Random unit rows from a generator of their own: the caller's random state stays."""
     import torch
 
     generator = torch.Generator().manual_seed(seed)
     rows = torch.randn(like.shape, generator=generator, dtype=like.dtype).to(like.device)
-    return rows / rows.norm(dim=1, keepdim=True)
+    rows /= rows.norm(dim=1, keepdim=True)
+    return rows
 
 
 def _obstacle_to_lifting(loss: CheckedLoss, batch: Batch, here: Evaluation, tolerance: float) -> str:
@@ -244,7 +246,7 @@ def _obstacle_to_lifting(loss: CheckedLoss, batch: Batch, here: Evaluation, tole
     )
 
 
-def _span(name: str, obstacle: str, batch: Batch, tangent: Tensor) -> Reading:
+def _span(name: str, obstacle: str, batch: Batch, tangent: Float[Tensor, "n d"]) -> Reading:
     try:
         return read_span(batch, tangent)
     except GradlabError as error:
@@ -253,21 +255,22 @@ def _span(name: str, obstacle: str, batch: Batch, tangent: Tensor) -> Reading:
         ) from error
 
 
-def _unexplained(reading: Reading, tangent: Tensor, tolerance: float) -> Tensor:
-    """Anchors whose residual is more than ``tolerance`` of their gradient, and more than rounding makes, (N,)."""
+def _unexplained(reading: Reading, tangent: Float[Tensor, "n d"], tolerance: float) -> Bool[Tensor, "n"]:
+    """Anchors whose residual is more than ``tolerance`` of their gradient, and more than rounding makes."""
     size = tangent.norm(dim=1)
     residual = reading.residual.norm(dim=1)
-    beyond_rounding = residual > ROUNDING * reading.scale
-    return beyond_rounding & (residual > tolerance * size.clamp(min=tolerance * float(size.max())))
+    beyond_rounding: Tensor = residual > ROUNDING * reading.scale
+    beyond_tolerance: Tensor = residual > tolerance * size.clamp(min=tolerance * float(size.max()))
+    return beyond_rounding & beyond_tolerance
 
 
-def _majority(flags: Tensor, reading: Reading) -> bool:
+def _majority(flags: Bool[Tensor, "n"], reading: Reading) -> bool:
     """Whether more than half of the anchors on which anything acts are flagged."""
     active = (reading.scale > 0) | (reading.residual.norm(dim=1) > 0)
     return bool(2 * (flags & active).sum() > active.sum())
 
 
-def _relative(part: Tensor, whole: Tensor) -> float:
+def _relative(part: Float[Tensor, "n d"], whole: Float[Tensor, "n d"]) -> float:
     return float(part.norm() / whole.norm())
 
 
@@ -275,9 +278,9 @@ def _assemble(
     views: Views,
     name: str,
     here: Evaluation,
-    tangent: Tensor,
+    tangent: Float[Tensor, "n d"],
     reading: Reading,
-    unreliable: Tensor,
+    unreliable: Bool[Tensor, "n"],
     method: str,
     rotation_change: float,
 ) -> Decomposition:
@@ -286,7 +289,7 @@ def _assemble(
     positive = 0 - other.diagonal()  # not -x, which would make zeros negative
     other.diagonal().zero_()
 
-    def as_given(array: Tensor) -> Array:
+    def as_given(array: Shaped[Tensor, "*n"]) -> Shaped[Array, "*n"]:
         return array.numpy() if is_numpy_array(views.anchors) else array
 
     return Decomposition(

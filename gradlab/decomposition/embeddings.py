@@ -6,11 +6,14 @@ import os
 
 import numpy as np
 
+from gradlab.arrays import Float
 from gradlab.errors import GradlabError
 from gradlab.files import read_arrays
 
 
-def load_batch(path: str | os.PathLike[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+def load_batch(
+    path: str | os.PathLike[str],
+) -> tuple[Float[np.ndarray, "rows d"], Float[np.ndarray, "others d2"], Float[np.ndarray, "m d3"] | None]:
     """``anchors``, ``positives`` and, if there, ``extra_negatives`` of an .npz file, in float64 (not yet unit rows).
 
     Raises:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tqdm import tqdm
 
+from gradlab.arrays import Float
 from gradlab.errors import GradlabError
 
 if TYPE_CHECKING:
@@ -19,11 +20,11 @@ ROUNDING = 1e-12
 
 @dataclasses.dataclass(frozen=True)
 class Batch:
-    """Unit rows in float64: anchors (N, D), positives (N, D) and extra negatives (M, D), M may be 0."""
+    """Unit rows in float64; of extra negatives there may be none."""
 
-    anchors: Tensor
-    positives: Tensor
-    extra_negatives: Tensor
+    anchors: Float[Tensor, "n d"]
+    positives: Float[Tensor, "n d"]
+    extra_negatives: Float[Tensor, "m d"]
 
     @property
     def size(self) -> int:
@@ -42,10 +43,10 @@ class Batch:
 
 @dataclasses.dataclass(frozen=True)
 class Evaluation:
-    """Value of the loss and its gradient with respect to the anchors alone, (N, D)."""
+    """Value of the loss and its gradient with respect to the anchors alone."""
 
     value: float
-    gradient: Tensor
+    gradient: Float[Tensor, "n d"]
 
     def difference(self, other: Evaluation) -> float:
         """Relative change of the value, or of the gradient in norm, whichever is larger."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from gradlab.arrays import Float
 from gradlab.errors import GradlabError
 
 if TYPE_CHECKING:
@@ -19,7 +20,8 @@ def adapt(loss: Any, name: str) -> Callable[..., Any]:
     """
     bases = {base.__name__ for base in type(loss).__mro__}
     if "SelfSupervisedLoss" in bases:
-        return loss
+        whole: Callable[..., Any] = loss
+        return whole
     if "BaseMetricLossFunction" not in bases:
         raise GradlabError(
             f"{name} of pytorch-metric-learning is not a plain loss of embeddings; decompose the loss inside it, "
@@ -34,7 +36,11 @@ def adapt(loss: Any, name: str) -> Callable[..., Any]:
     if "VICRegLoss" in bases:
         return lambda anchors, positives: loss(anchors, ref_emb=positives)
 
-    def labelled(anchors: Tensor, positives: Tensor, extra_negatives: Tensor | None = None) -> Any:
+    def labelled(
+        anchors: Float[Tensor, "n d"],
+        positives: Float[Tensor, "n d"],
+        extra_negatives: Float[Tensor, "m d"] | None = None,
+    ) -> Any:
         import torch
 
         labels = torch.arange(len(anchors), device=anchors.device)

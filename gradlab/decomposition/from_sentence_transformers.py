@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from gradlab.arrays import Float, Int
 from gradlab.errors import GradlabError
 
 if TYPE_CHECKING:
@@ -48,7 +49,13 @@ def _total(value: Any) -> Any:
     return sum(value.values()) if isinstance(value, dict) else value
 
 
-def _columns(anchors: Tensor, positives: Tensor, extra_negatives: Tensor | None = None) -> list[Tensor]:
+def _columns(
+    anchors: Float[Tensor, "n d"],
+    positives: Float[Tensor, "n d"],
+    extra_negatives: Float[Tensor, "m d"] | None = None,
+) -> list[Float[Tensor, "n d"]]:
+    import torch
+
     if extra_negatives is None:
         return [anchors, positives]
     n = len(anchors)
@@ -57,10 +64,14 @@ def _columns(anchors: Tensor, positives: Tensor, extra_negatives: Tensor | None 
             f"sentence-transformers takes hard negatives in columns of {n} rows, one for each anchor; "
             f"{len(extra_negatives)} extra negatives are not whole columns"
         )
-    return [anchors, positives, *extra_negatives.split(n)]
+    return [anchors, positives, *torch.split(extra_negatives, n)]
 
 
-def _triplet(anchors: Tensor, positives: Tensor, extra_negatives: Tensor | None = None) -> list[Tensor]:
+def _triplet(
+    anchors: Float[Tensor, "n d"],
+    positives: Float[Tensor, "n d"],
+    extra_negatives: Float[Tensor, "m d"] | None = None,
+) -> list[Float[Tensor, "n d"]]:
     if extra_negatives is not None:
         return _columns(anchors, positives, extra_negatives)
     similarity = anchors.detach() @ positives.T
@@ -69,8 +80,11 @@ def _triplet(anchors: Tensor, positives: Tensor, extra_negatives: Tensor | None 
 
 
 def _all_pairs(
-    name: str, anchors: Tensor, positives: Tensor, extra_negatives: Tensor | None = None
-) -> tuple[list[Tensor], Tensor]:
+    name: str,
+    anchors: Float[Tensor, "n d"],
+    positives: Float[Tensor, "n d"],
+    extra_negatives: Float[Tensor, "m d"] | None = None,
+) -> tuple[list[Float[Tensor, "pairs d"]], Float[Tensor, "pairs"]]:
     import torch
 
     _no_extra(name, extra_negatives)
@@ -80,8 +94,11 @@ def _all_pairs(
 
 
 def _stacked(
-    name: str, anchors: Tensor, positives: Tensor, extra_negatives: Tensor | None = None
-) -> tuple[list[Tensor], Tensor]:
+    name: str,
+    anchors: Float[Tensor, "n d"],
+    positives: Float[Tensor, "n d"],
+    extra_negatives: Float[Tensor, "m d"] | None = None,
+) -> tuple[list[Float[Tensor, "rows d"]], Int[Tensor, "rows"]]:
     import torch
 
     _no_extra(name, extra_negatives)
@@ -89,6 +106,6 @@ def _stacked(
     return [torch.cat([anchors, positives])], labels
 
 
-def _no_extra(name: str, extra_negatives: Tensor | None) -> None:
+def _no_extra(name: str, extra_negatives: Float[Tensor, "m d"] | None) -> None:
     if extra_negatives is not None:
         raise GradlabError(f"{name} takes no extra negatives; leave them out")

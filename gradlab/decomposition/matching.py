@@ -5,11 +5,10 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import numpy as np
 
-from gradlab.arrays import to_numpy
+from gradlab.arrays import Array, Bool, Float, to_numpy
 from gradlab.decomposition.split import CanonicalSplit
 from gradlab.errors import GradlabError
 from gradlab.geometry.views import Views
@@ -90,11 +89,11 @@ class Match:
     @property
     def name(self) -> str:
         """Such as ``infonce`` or ``symmetric(infonce)``."""
-        return f"symmetric({self.loss.loss.name})" if self.symmetric else self.loss.name  # type: ignore[attr-defined]
+        return f"symmetric({self.loss.loss.name})" if self.symmetric else self.loss.name  # type: ignore[attr-defined]  # a combinator has one
 
     def describe(self, sentences: int) -> str:
         """Such as ``infonce(temperature=0.05), divided by N = 64``."""
-        base = self.loss.loss if self.symmetric else self.loss  # type: ignore[attr-defined]
+        base = self.loss.loss if self.symmetric else self.loss  # type: ignore[attr-defined]  # likewise
         fields = ", ".join(f"{name}={value:.6g}" for name, value in _hyperparameters(base).items())
         text = f"{base.name}({fields})"
         text = f"{self.loss.name}({text})" if self.symmetric else text
@@ -138,7 +137,7 @@ def _cost(match: Match) -> tuple[int, int]:
     return len(dataclasses.fields(match.loss)), match.loss.table_order
 
 
-def _flat(array: Any) -> np.ndarray:
+def _flat(array: Float[Array, "..."]) -> Float[np.ndarray, "entries"]:
     return to_numpy(array).reshape(-1)
 
 
@@ -148,7 +147,7 @@ def _hyperparameters(loss: Loss) -> dict[str, float]:
     return {n: v for n, v in values.items() if isinstance(v, (int, float)) and not isinstance(v, bool)}
 
 
-def _coefficients(loss: Loss, batch: _Batch) -> np.ndarray | None:
+def _coefficients(loss: Loss, batch: _Batch) -> Float[np.ndarray, "entries"] | None:
     """All coefficients of the closed form in the order of the target, or None where it has none here."""
     try:
         with np.errstate(all="ignore"):
@@ -168,7 +167,9 @@ def _coefficients(loss: Loss, batch: _Batch) -> np.ndarray | None:
     return np.concatenate([other.reshape(-1), same.reshape(-1), positive])
 
 
-def _fit(name: str, batch: _Batch, target: np.ndarray, active: np.ndarray) -> Match | None:
+def _fit(
+    name: str, batch: _Batch, target: Float[np.ndarray, "entries"], active: Bool[np.ndarray, "n"]
+) -> Match | None:
     """The named loss with the hyper-parameters that agree best, or None where it has no components here."""
     try:
         loss = get_loss(name)
@@ -196,7 +197,7 @@ def _fit(name: str, batch: _Batch, target: np.ndarray, active: np.ndarray) -> Ma
     return Match(loss, best[0], best[1], undetermined)
 
 
-def _compare(loss: Loss, batch: _Batch, target: np.ndarray) -> tuple[float, float]:
+def _compare(loss: Loss, batch: _Batch, target: Float[np.ndarray, "entries"]) -> tuple[float, float]:
     """Best common factor, and the relative mismatch that it leaves."""
     closed = _coefficients(loss, batch)
     if closed is None or not np.any(closed):
@@ -222,7 +223,9 @@ def _gates(loss: Loss, batch: _Batch) -> list[str]:
     return found
 
 
-def _open_gates(loss: Loss, field: str, batch: _Batch, active: np.ndarray) -> tuple[float, float] | None:
+def _open_gates(
+    loss: Loss, field: str, batch: _Batch, active: Bool[np.ndarray, "n"]
+) -> tuple[float, float] | None:
     """Interval of a gate's margin that opens as many gates as were found open; None where it opens none at all.
 
     Wider margins open more.
@@ -272,7 +275,11 @@ def _with(loss: Loss, values: Mapping[str, float]) -> Loss:
 
 
 def _least_squares(
-    loss: Loss, fields: list[str], batch: _Batch, target: np.ndarray, best: tuple[float, float]
+    loss: Loss,
+    fields: list[str],
+    batch: _Batch,
+    target: Float[np.ndarray, "entries"],
+    best: tuple[float, float],
 ) -> tuple[Loss, tuple[float, float]]:
     """Fit smooth hyper-parameters by Gauss-Newton from a few starting points; positive ones in the logarithm."""
     from scipy.optimize import least_squares
@@ -281,15 +288,16 @@ def _least_squares(
     logarithmic = np.array([rules[field] == "positive" for field in fields])
     size = float(np.linalg.norm(target))
 
-    def at(x: np.ndarray) -> Loss:
+    def at(x: Float[np.ndarray, "fields"]) -> Loss:
         values = np.where(logarithmic, np.exp(np.where(logarithmic, np.clip(x, -12, 12), 0)), x)
         return _with(loss, dict(zip(fields, values.tolist(), strict=True)))
 
-    def residual(x: np.ndarray) -> np.ndarray:
+    def residual(x: Float[np.ndarray, "fields"]) -> Float[np.ndarray, "entries"]:
         closed = _coefficients(at(x), batch)
         if closed is None or not np.any(closed):
             return target / size
-        return (target - closed * (closed @ target / (closed @ closed))) / size
+        left: np.ndarray = target - closed * (closed @ target / (closed @ closed))
+        return left / size
 
     start = np.array([getattr(loss, field) for field in fields], dtype=float)
     start = np.where(logarithmic, np.log(np.where(logarithmic, np.maximum(start, 1e-300), 1)), start)

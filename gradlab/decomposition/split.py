@@ -7,7 +7,7 @@ from typing import Any
 
 from array_api_compat import array_namespace
 
-from gradlab.arrays import Array, divide, to_numpy
+from gradlab.arrays import Array, Bool, Float, divide, to_numpy
 from gradlab.geometry.views import Views
 from gradlab.losses.components import Components, canonical
 
@@ -22,20 +22,20 @@ class CanonicalSplit:
     A loss whose coefficients have mixed signs (a sum of cosines times signed weights) can have a GD near zero or
     below: then read the coefficients themselves.
 
-    N sentences in D dimensions with M extra negatives; arrays are float64, numpy or torch as the input was.
+    Of n sentences in d dimensions with m extra negatives; arrays are float64, numpy or torch as the input was.
 
     Attributes:
         loss: name of the loss.
         value: the loss on this batch.
-        other_view_gradient: (N, N + M), ``∂L/∂S_ij`` of the other view's sentence j, then of the extra negatives;
+        other_view_gradient: (n, n + m), ``∂L/∂S_ij`` of the other view's sentence j, then of the extra negatives;
             zero at j = i, which is the positive.
-        same_view_gradient: (N, N), ``∂L/∂Q_ij`` of the other anchor j, with ``Q_ij = h_i·h_j`` taken as anchor i's
+        same_view_gradient: ``∂L/∂Q_ij`` of the other anchor j, with ``Q_ij = h_i·h_j`` taken as anchor i's
             own entry: everything that moves when ``h_i`` does, whoever's negative it is; zero at j = i.
-        positive: (N,), ``a_i = -∂L/∂S_ii``, the attraction to the positive.
-        tangent_gradient: (N, D), ``T_i ∂L/∂h_i`` of the loss itself, by autograd.
-        residual: (N, D), the part of ``tangent_gradient`` that the coefficients do not reproduce.
-        error: (N,), estimated absolute error of an anchor's coefficients.
-        unreliable: (N,) boolean, anchors where the loss has no unique derivative, or none of the paradigm's form:
+        positive: ``a_i = -∂L/∂S_ii``, the attraction to the positive.
+        tangent_gradient: ``T_i ∂L/∂h_i`` of the loss itself, by autograd.
+        residual: the part of ``tangent_gradient`` that the coefficients do not reproduce.
+        error: estimated absolute error of an anchor's coefficients.
+        unreliable: anchors where the loss has no unique derivative, or none of the paradigm's form:
             the residual exceeds the tolerance, or two readings differ by more than 1%. Ties for the hardest negative
             do that (the coefficients are then those of the subgradient that the loss takes), a gate exactly at
             its threshold, and vectors that coincide under a distance.
@@ -48,26 +48,26 @@ class CanonicalSplit:
 
     loss: str
     value: float
-    other_view_gradient: Array
-    same_view_gradient: Array
-    positive: Array
-    tangent_gradient: Array
-    residual: Array
-    error: Array
-    unreliable: Array
+    other_view_gradient: Float[Array, "n k"]
+    same_view_gradient: Float[Array, "n n"]
+    positive: Float[Array, "n"]
+    tangent_gradient: Float[Array, "n d"]
+    residual: Float[Array, "n d"]
+    error: Float[Array, "n"]
+    unreliable: Bool[Array, "n"]
     method: str
     rotation_change: float
     views: Views
     side: str = "anchors"
 
     @property
-    def gradient_dissipation(self) -> Array:
-        """``GD_i``, (N,): sum of the coefficients of all negatives, of both kinds."""
+    def gradient_dissipation(self) -> Float[Array, "n"]:
+        """``GD_i``: sum of the coefficients of all negatives, of both kinds."""
         return self._coefficients.sum(-1)
 
     @property
-    def weight(self) -> Array:
-        """``W_ij``, (N, 2N + M): the other view's sentences, the other anchors, then the extra negatives.
+    def weight(self) -> Float[Array, "n columns"]:
+        """``W_ij``, (n, 2n + m): the other view's sentences, the other anchors, then the extra negatives.
 
         Rows sum to 1; a row without any force on negatives (a closed gate) is zero.
         """
@@ -78,19 +78,19 @@ class CanonicalSplit:
         return xp.where(idle, xp.zeros_like(coefficients), divide(coefficients, total))
 
     @property
-    def other_view(self) -> Array:
-        """The columns of `weight` that stand for the other view, (N, N)."""
+    def other_view(self) -> Float[Array, "n n"]:
+        """The columns of `weight` that stand for the other view."""
         return self.weight[:, : self.positive.shape[0]]
 
     @property
-    def same_view(self) -> Array:
-        """The columns of `weight` that stand for the other anchors, (N, N)."""
+    def same_view(self) -> Float[Array, "n n"]:
+        """The columns of `weight` that stand for the other anchors."""
         n = self.positive.shape[0]
         return self.weight[:, n : 2 * n]
 
     @property
-    def extra(self) -> Array:
-        """The columns of `weight` that stand for the extra negatives, (N, M)."""
+    def extra(self) -> Float[Array, "n m"]:
+        """The columns of `weight` that stand for the extra negatives."""
         return self.weight[:, 2 * self.positive.shape[0] :]
 
     @property
@@ -105,8 +105,8 @@ class CanonicalSplit:
         return canonical(coefficients, self.positive, self.views, side=self.side)
 
     @property
-    def ratio(self) -> Array:
-        """``R_i = a_i/GD_i``, (N,); NaN where neither acts, infinite where only the positive does."""
+    def ratio(self) -> Float[Array, "n"]:
+        """``R_i = a_i/GD_i``; NaN where neither acts, infinite where only the positive does."""
         return divide(self.positive, self.gradient_dissipation)
 
     @property
@@ -123,18 +123,18 @@ class CanonicalSplit:
         return float(self.error.max()) / scale if scale > 0 else 0.0
 
     @property
-    def hardest_share(self) -> Array:
-        """Largest single share of the force on negatives, ``max_j |n_ij| / Σ_j |n_ij|``, (N,); NaN where none acts."""
+    def hardest_share(self) -> Float[Array, "n"]:
+        """Largest single share of the force on negatives, ``max_j |n_ij| / Σ_j |n_ij|``; NaN where none acts."""
         size = abs(self._coefficients)
         return divide(array_namespace(size).max(size, axis=-1), size.sum(-1))
 
     @property
-    def same_view_share(self) -> Array:
-        """Share of the other anchors in the force on negatives, ``Σ_j |∂L/∂Q_ij|`` over both kinds, (N,)."""
+    def same_view_share(self) -> Float[Array, "n"]:
+        """Share of the other anchors in the force on negatives, ``Σ_j |∂L/∂Q_ij|`` over both kinds."""
         return divide(abs(self.same_view_gradient).sum(-1), abs(self._coefficients).sum(-1))
 
-    def gradient(self) -> Array:
-        """``T_i g_i`` assembled from the components, (N, D): `tangent_gradient` without `residual`."""
+    def gradient(self) -> Float[Array, "n d"]:
+        """``T_i g_i`` assembled from the components: `tangent_gradient` without `residual`."""
         views = self.views
         xp = array_namespace(self.positive)
         negatives = views.positives
@@ -145,7 +145,7 @@ class CanonicalSplit:
         return rows - (rows * views.anchors).sum(-1)[:, None] * views.anchors
 
     def columns(self) -> dict[str, Any]:
-        """One row an anchor, as columns: numpy arrays of length N, by name."""
+        """One row an anchor, as columns: numpy arrays of length n, by name."""
         views = self.views
         n = self.positive.shape[0]
         xp = array_namespace(self.positive)
@@ -173,8 +173,8 @@ class CanonicalSplit:
         return {name: to_numpy(column) for name, column in columns.items()}
 
     @property
-    def _coefficients(self) -> Array:
-        """Coefficients of all negatives, (N, 2N + M), in the order of `weight`."""
+    def _coefficients(self) -> Float[Array, "n columns"]:
+        """Coefficients of all negatives, (n, 2n + m), in the order of `weight`."""
         xp, n = array_namespace(self.positive), self.positive.shape[0]
         other, extra = self.other_view_gradient[:, :n], self.other_view_gradient[:, n:]
         return xp.concat([other, self.same_view_gradient, extra], axis=1)

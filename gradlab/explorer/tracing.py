@@ -187,7 +187,7 @@ class Array(Symbol):
     def __float__(self) -> float:
         return self._refuse("make a Python number of an array")
 
-    __int__ = __index__ = __float__  # type: ignore[assignment]
+    __int__ = __index__ = __float__  # type: ignore[assignment]  # none of them returns
 
     def __array__(self, *_: Any, **__: Any) -> Any:
         self._refuse("make a numpy array of its arrays")

@@ -52,8 +52,8 @@ class ModelSource:
         """See `Source`."""
         import torch
 
-        objective: Any = self._objective  # type: ignore[attr-defined]
-        tokenize: Any = self._tokenize  # type: ignore[attr-defined]
+        objective: Any = self._objective  # type: ignore[attr-defined]  # set above, past the frozen dataclass
+        tokenize: Any = self._tokenize  # type: ignore[attr-defined]  # likewise
         columns = [
             [np.array(ids) for ids in tokenize([column[row] for row in rows.tolist()])]
             for column in self.texts.columns.values()
@@ -143,7 +143,7 @@ class ArraySource:
         if len(columns) == 1:
             return self.anchors
         count, dimension = self.anchors.shape
-        return Vectors((count * len(columns), dimension), lambda: _Columns(columns, count))  # type: ignore[arg-type, return-value]
+        return Vectors((count * len(columns), dimension), lambda: _Columns(columns, count))  # type: ignore[arg-type, return-value]  # it reads like an array
 
 
 class _Columns:

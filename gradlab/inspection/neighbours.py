@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -97,7 +97,9 @@ def _principal_axes(vectors: Vectors, rows: NDArray[np.int64]) -> tuple[NDArray,
     return mean, axes[:, ::-1][:, :kept].astype(np.float32)
 
 
-def _blocks(vectors, rows, mean, axes):  # type: ignore[no-untyped-def]
+def _blocks(
+    vectors: Vectors, rows: NDArray[np.int64], mean: NDArray[np.float32], axes: NDArray[np.float32]
+) -> Iterator[tuple[int, NDArray[np.float32]]]:
     """Places and principal coordinates of the rows, a block at a time."""
     for number, block in enumerate(vectors.blocks(rows)):
         yield number * BLOCK, np.ascontiguousarray((block - mean) @ axes)

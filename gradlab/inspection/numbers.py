@@ -99,7 +99,7 @@ def _temperatures(loss: Loss, views: Sequence[Views]) -> list[dict[str, float]]:
         return []
     found = []
     for factor in _FACTORS:
-        value = loss.temperature * factor  # type: ignore[attr-defined]
+        value = loss.temperature * factor  # type: ignore[attr-defined]  # it is among its fields
         other = get_loss(loss, temperature=value)
         batches = [measure(other, one) for one in views]
         dissipation = np.concatenate([batch.dissipation for batch in batches])

@@ -61,7 +61,7 @@ def of_array(array: NDArray[Any]) -> Vectors:
     if isinstance(array, np.memmap) and array.base is not None and array.filename is not None:
         path, offset, dtype, shape = array.filename, array.offset, array.dtype, array.shape
         order: Any = "F" if np.isfortran(array) else "C"
-        return Vectors(shape, lambda: np.memmap(path, dtype, "r", offset, shape, order))  # type: ignore[arg-type]
+        return Vectors(shape, lambda: np.memmap(path, dtype, "r", offset, shape, order))  # type: ignore[arg-type]  # (rows, d)
     return Vectors((array.shape[0], array.shape[1]), lambda: array)
 
 

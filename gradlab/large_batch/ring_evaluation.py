@@ -61,7 +61,7 @@ class _Asking(Negatives):
         return super().softmax(temperature)
 
     @property
-    def hardest_index(self) -> Tensor:  # type: ignore[override]
+    def hardest_index(self) -> Tensor:  # type: ignore[override]  # a field there, computed when asked for here
         self.__dict__["took_hardest"] = True
         return self.cosine.argmax(-1)
 
@@ -124,7 +124,7 @@ class _Tile(Negatives):
         self.__dict__.update(given=cosine, summaries=summaries, nearest=hardest, index=index, softmaxes={})
 
     @property
-    def cosine(self) -> Tensor:  # type: ignore[override]
+    def cosine(self) -> Tensor:  # type: ignore[override]  # likewise
         """(B, k).
 
         Raises:
@@ -139,13 +139,13 @@ class _Tile(Negatives):
         return given
 
     @property
-    def hardest(self) -> PairSimilarity:  # type: ignore[override]
+    def hardest(self) -> PairSimilarity:  # type: ignore[override]  # likewise
         """Of the whole row, (B,)."""
         found: PairSimilarity = self.__dict__["nearest"]
         return found
 
     @property
-    def hardest_index(self) -> Tensor:  # type: ignore[override]
+    def hardest_index(self) -> Tensor:  # type: ignore[override]  # likewise
         """Its column in this tile, (B,); negative where it is in another."""
         found: Tensor = self.__dict__["index"]
         return found

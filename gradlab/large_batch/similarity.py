@@ -63,12 +63,12 @@ class LazyPairs(PairSimilarity):
         self.__dict__.update(first=first, second=second)
 
     @functools.cached_property
-    def chord(self) -> torch.Tensor:  # type: ignore[override]
+    def chord(self) -> torch.Tensor:  # type: ignore[override]  # a field there, computed when asked for here
         """``|h - h'|``, (B,)."""
         return _LengthOfSum.apply(self.first, self.second, -1)
 
     @functools.cached_property
-    def antichord(self) -> torch.Tensor:  # type: ignore[override]
+    def antichord(self) -> torch.Tensor:  # type: ignore[override]  # likewise
         """``|h + h'|``, (B,)."""
         return _LengthOfSum.apply(self.first, self.second, 1)
 
@@ -86,7 +86,7 @@ class RowPairs(LazyPairs):
         self.__dict__["products"] = products
 
     @functools.cached_property
-    def cosine(self) -> torch.Tensor:  # type: ignore[override]
+    def cosine(self) -> torch.Tensor:  # type: ignore[override]  # likewise
         """``cos θ``, (B,)."""
         products = self.products
         if products is None:
@@ -94,12 +94,12 @@ class RowPairs(LazyPairs):
         return products.requires_grad_()
 
     @functools.cached_property
-    def chord(self) -> torch.Tensor:  # type: ignore[override]
+    def chord(self) -> torch.Tensor:  # type: ignore[override]  # likewise
         """``|h - h'|``, (B,)."""
         return torch.linalg.vector_norm(self.difference, dim=-1).requires_grad_()
 
     @functools.cached_property
-    def antichord(self) -> torch.Tensor:  # type: ignore[override]
+    def antichord(self) -> torch.Tensor:  # type: ignore[override]  # likewise
         """``|h + h'|``, (B,)."""
         return torch.linalg.vector_norm(self.sum, dim=-1).requires_grad_()
 

@@ -48,7 +48,7 @@ class StreamedNegatives(Negatives):
         self.__dict__.update(first=first, second=second, masked=masked, block_size=size, _all_pairs={})
 
     @property
-    def cosine(self) -> torch.Tensor:  # type: ignore[override]
+    def cosine(self) -> torch.Tensor:  # type: ignore[override]  # a field there, computed when asked for here
         """Refused.
 
         Raises:
@@ -72,12 +72,12 @@ class StreamedNegatives(Negatives):
             cosine[:, rows].diagonal().fill_(-torch.inf)
         return StreamedBlock(cosine, lambda index: LazyPairs(first, second[index]), self)
 
-    def measure(self, index: torch.Tensor) -> PairSimilarity:  # type: ignore[override]
+    def measure(self, index: torch.Tensor) -> PairSimilarity:  # type: ignore[override]  # likewise
         """Each row to the one in column ``index``, (N,), by chords."""
         return LazyPairs(self.first, self.second[index])
 
     @functools.cached_property
-    def hardest_index(self) -> torch.Tensor:  # type: ignore[override]
+    def hardest_index(self) -> torch.Tensor:  # type: ignore[override]  # likewise
         """Column of the largest cosine, (N,); the first one where several are equal."""
         return torch.cat([self.block(rows).hardest_index for rows in self.blocks()])
 

@@ -95,7 +95,7 @@ def _wrap(trainer: Any, watcher: Watcher, snapshot_of: Callable[..., Snapshot]) 
         watcher.record(step, take, dataset)
         return result
 
-    compute_loss.watched_by = watcher  # type: ignore[attr-defined]
+    compute_loss.watched_by = watcher  # type: ignore[attr-defined]  # a mark on a function
     trainer.compute_loss = compute_loss
 
 

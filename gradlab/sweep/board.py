@@ -99,7 +99,7 @@ class Board:
                     self._study = optuna.create_study(
                         storage=self._storage,
                         study_name=spec.name,
-                        direction=spec.direction,  # type: ignore[arg-type]
+                        direction=spec.direction,  # type: ignore[arg-type]  # one of the two, checked before
                         load_if_exists=True,
                     )
                 else:
