@@ -53,8 +53,15 @@ def evaluate_retrieval(
 def task_scores(model: Encode | Any, task: Any) -> dict[str, float]:
     """Scores of an encoder on what `retrieval_task` made; as `evaluate_retrieval`."""
     import mteb
+    from datasets import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
 
-    results = mteb.evaluate(as_mteb(model), task, cache=None, show_progress_bar=False, co2_tracker=False)
+    silent = are_progress_bars_disabled()
+    disable_progress_bars()  # of mteb's preparations, which `show_progress_bar` leaves on
+    try:
+        results = mteb.evaluate(as_mteb(model), task, cache=None, show_progress_bar=False, co2_tracker=False)
+    finally:
+        if not silent:
+            enable_progress_bars()
     (scores,) = results.task_results[0].scores[task.metadata.eval_splits[0]]
     return {name: float(scores[name]) for name in MEASURES}
 

@@ -177,7 +177,7 @@ def many_negatives_bound(
     Args:
         anchor: unit rows.
         positive: unit rows.
-        negatives: (*n, k, d), or (k, d) for every anchor.
+        negatives: ``(*n, k, d)``, or ``(k, d)`` for every anchor.
         weight: of the negatives.
         step: ``λ`` > 0.
         kind: ``tangent``, ``unprojected`` or ``projected``.
@@ -239,7 +239,7 @@ def take_step(
     Args:
         anchor: unit rows.
         positive: unit rows.
-        negative: unit rows, (*n, d), or with ``weight`` (*n, k, d) or (k, d).
+        negative: unit rows, ``(*n, d)``, or with ``weight`` ``(*n, k, d)`` or ``(k, d)``.
         ratio: ``r``; with ``weight``, the positive weight ``P = Σ_j W_j R_j``.
         step: ``λ`` > 0.
         kind: ``tangent``, ``unprojected`` or ``projected``.
