@@ -12,7 +12,7 @@ from scipy.stats import rankdata, spearmanr
 
 from gradlab import GradlabError, get_loss
 from gradlab.encoder.model import Encoder
-from gradlab.evaluate.sts import Pairs
+from gradlab.evaluate.sts import ScoredPairs
 from gradlab.papers.analyses import (
     branch_distance,
     branch_distances,
@@ -188,7 +188,7 @@ def test_any_loss_has_its_analysis():
 def lengthy_pairs(count, seed):
     generator = np.random.default_rng(seed)
     first, second = make_sentences(count, seed, 12), make_sentences(count, seed + 1, 40)
-    return Pairs("set", first, second, generator.uniform(0, 5, count).tolist())
+    return ScoredPairs("set", first, second, generator.uniform(0, 5, count).tolist())
 
 
 def angle(sentence):

@@ -646,7 +646,7 @@ def test_every_registered_loss_is_recognised_by_its_components(monkeypatch, name
         assert best.loss.temperature == pytest.approx(0.083, rel=1e-4)
     for low, high in best.undetermined.values():
         assert low < loss.margin < high
-    assert "divided by N = 16" in best.describe(16)
+    assert "divided by N = 16" in best.text(16)
 
 
 def test_an_unknown_loss_matches_nothing():

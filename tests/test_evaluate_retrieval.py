@@ -90,7 +90,7 @@ def test_command_knows_a_retrieval_task(folder, tmp_path):
 def test_training_keeps_the_best_step_by_retrieval(folder, tmp_path):
     from gradlab.encoder.model import Encoder
     from gradlab.monitor.metrics import read_metrics
-    from gradlab.sweep.run import measure
+    from gradlab.sweep.training import measure
     from gradlab.train import train
     from gradlab.train.loop import finished
     from gradlab.train.run_folder import RunFolder

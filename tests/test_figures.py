@@ -27,7 +27,7 @@ from gradlab.papers.unified.figures.catalogue import (
     figure_names,
 )
 from gradlab.plotting import style
-from gradlab.plotting.heatmap import describe, draw_grid, heatmap
+from gradlab.plotting.heatmap import draw_grid, heatmap, loss_label
 from gradlab.plotting.live import LiveHeatmap, explore
 from gradlab.plotting.tables import Tables, grid_of, grid_table, read_table, rounded, select, stack
 from gradlab.simulation.sphere import sample_views
@@ -160,9 +160,9 @@ def test_a_heatmap_takes_an_axis_and_shows_its_values() -> None:
 
 
 def test_titles_name_what_matters() -> None:
-    assert describe(gradlab.get_loss("arccon")) == "ArcCon (temperature 0.05, margin 10°)"
-    assert describe(gradlab.get_loss("baseline"), only=("margin",)) == "baseline (Eq. 5) (margin 0.3)"
-    assert describe(gradlab.get_loss("baseline", effective_ratio="2r")).endswith("effective ratio 2r)")
+    assert loss_label(gradlab.get_loss("arccon")) == "ArcCon (temperature 0.05, margin 10°)"
+    assert loss_label(gradlab.get_loss("baseline"), only=("margin",)) == "baseline (Eq. 5) (margin 0.3)"
+    assert loss_label(gradlab.get_loss("baseline", effective_ratio="2r")).endswith("effective ratio 2r)")
 
 
 @pytest.mark.parametrize(

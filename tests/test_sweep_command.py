@@ -16,8 +16,8 @@ from gradlab import GradlabError
 from gradlab.cli.sweep import command
 from gradlab.monitor.metrics import read_metrics
 from gradlab.sweep.board import FINISHED, RUNNING, WAITING, Board
-from gradlab.sweep.run import run_folder
 from gradlab.sweep.spec import read_spec
+from gradlab.sweep.training import run_folder
 from tests.processes import gradlab_command, start
 from tests.tiny_models import make_bert
 from tests.train_helpers import write_sentences, write_stsb

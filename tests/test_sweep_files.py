@@ -39,7 +39,7 @@ def spec_of(name, light=False):
 
 
 def configurations(name):
-    return {p.describe(): configure({**p.settings, "seed": 1}) for p in spec_of(name).points({})}
+    return {p.title(): configure({**p.settings, "seed": 1}) for p in spec_of(name).points({})}
 
 
 @pytest.mark.parametrize("light", [False, True])

@@ -47,7 +47,7 @@ def test_every_combination_of_grid_and_points_with_every_seed():
 
 def test_one_point_without_a_grid():
     (point,) = made().points({})
-    assert point.describe() == "base"
+    assert point.title() == "base"
     assert list(point.runs) == [42]
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from gradlab.sweep import launch as launching
 from gradlab.sweep import worker
-from gradlab.sweep.board import Claim, Run
+from gradlab.sweep.board import Assignment, Run
 from gradlab.sweep.spec import Point
 from gradlab.sweep.worker import terminable, work
 from gradlab.train import interruption as interruption_module
@@ -33,7 +33,7 @@ class OneRun:
         self.released = False
 
     def claim(self):
-        return Claim(Run("key", Point({}, {}, (1,)), 1), 0, False)
+        return Assignment(Run("key", Point({}, {}, (1,)), 1), 0, False)
 
     def alive(self, claim):
         return contextlib.nullcontext(lambda: True)

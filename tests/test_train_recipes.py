@@ -22,7 +22,7 @@ from gradlab.monitor.metrics import read_metrics
 from gradlab.monitor.recording import read_recording
 from gradlab.report import write_report
 from gradlab.train import Callback, TrainConfig, train
-from gradlab.train.recipes import BACKBONES, OURS, backbone_of, describe, recipe, recipe_names
+from gradlab.train.recipes import BACKBONES, OURS, backbone_of, recipe, recipe_names, recipe_table
 from tests.test_train_command import run
 from tests.tiny_models import make_bert, make_roberta
 from tests.train_helpers import small_config, write_sentences
@@ -143,7 +143,7 @@ def test_every_value_is_a_setting_with_a_source(name, backbone):
     for setting, choice in choices.items():
         assert getattr(config, setting) == choice.value
     assert TrainConfig.from_dict(config.to_dict()) == config
-    text = describe(name, choices)
+    text = recipe_table(name, choices)
     assert len(text.splitlines()) == 1 + len(choices)
     assert all(choice.source in text for choice in choices.values())
 

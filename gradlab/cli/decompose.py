@@ -71,7 +71,7 @@ def command(
     """
     from gradlab.decomposition import decompose
     from gradlab.decomposition.matching import nearest_losses
-    from gradlab.decomposition.report import SUFFIXES, describe, describe_both, manifest, write
+    from gradlab.decomposition.report import SUFFIXES, both_sides_text, manifest, report_text, write
     from gradlab.decomposition.resolve import resolve_loss
     from gradlab.gradient.paradigm import check_side
     from gradlab.plotting.style import save
@@ -85,9 +85,9 @@ def command(
     sides = found if isinstance(found, tuple) else (found,)
     matches = [nearest_losses(one) for one in sides]
     for one, some in zip(sides, matches, strict=True):
-        click.echo(describe(one, some) + "\n")
+        click.echo(report_text(one, some) + "\n")
     if len(sides) == 2:
-        click.echo(describe_both(*sides) + "\n")
+        click.echo(both_sides_text(*sides) + "\n")
 
     written = []
     for one, some in zip(sides, matches, strict=True):

@@ -136,7 +136,7 @@ def _show_plan(spec: Any) -> None:
         click.echo(spec.about.strip())
     for point in points:
         stage = f"stage {point.stage}: " if point.stage else ""
-        click.echo(f"{stage}{point.describe()}")
+        click.echo(f"{stage}{point.title()}")
     runs = len({key for point in points for key in point.runs.values()})
     seeds = len({seed for point in points for seed in point.seeds})
     later = " by now; later stages begin from the best of these" if len(spec.stages) > 1 else ""
@@ -152,7 +152,7 @@ def _show_status(board: Board) -> None:
     counts = ", ".join(f"{sum(run.state == state for run in runs)} {state}" for state in STATES)
     click.echo(f"\n{len(runs)} runs: {counts}")
     for run in runs:
-        name = f"{run.point.describe()}, seed {run.seed}"
+        name = f"{run.point.title()}, seed {run.seed}"
         if run.state == RUNNING:
             click.echo(f"Running on {run.worker}: {name}")
         elif run.state == FAILED:

@@ -174,7 +174,7 @@ def _loss(settings: dict[str, Any]) -> str:
 
 def _shown(settings: dict[str, Any]) -> str:
     """The recipe of the settings as a table."""
-    from gradlab.train.recipes import BACKBONES, backbone_of, describe, recipe, recipe_names
+    from gradlab.train.recipes import BACKBONES, backbone_of, recipe, recipe_names, recipe_table
 
     if not settings.get("recipe"):
         raise GradlabError(f"--show shows a recipe; give --recipe, one of {', '.join(recipe_names())}")
@@ -187,7 +187,7 @@ def _shown(settings: dict[str, Any]) -> str:
     ordered = {
         item.name: choices[item.name] for item in dataclasses.fields(TrainConfig) if item.name in choices
     }
-    return describe(f"{settings['recipe']} for {backbone}", ordered)
+    return recipe_table(f"{settings['recipe']} for {backbone}", ordered)
 
 
 def _resumed(given: dict[str, Any]) -> dict[str, Any]:

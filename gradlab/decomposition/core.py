@@ -11,7 +11,7 @@ from array_api_compat import array_namespace, is_numpy_array
 from gradlab.arrays import Array, Bool, Float, Shaped, detach
 from gradlab.decomposition.adapters import held_parameters, two_views
 from gradlab.decomposition.coefficients import Reading, lift, read_lifted, read_span
-from gradlab.decomposition.evaluation import ROUNDING, Batch, CheckedLoss, Evaluation
+from gradlab.decomposition.evaluation import ROUNDING, CheckedLoss, Rows, ValueAndGradient
 from gradlab.decomposition.result import Decomposition
 from gradlab.errors import GradlabError
 from gradlab.geometry.check import check_views
@@ -169,15 +169,15 @@ def _prepare(anchors: Any, positives: Any, extra_negatives: Any, normalize: bool
     return Views(double(views.anchors), double(views.positives), extra)
 
 
-def _torch_batch(views: Views) -> Batch:
+def _torch_batch(views: Views) -> Rows:
     import torch
 
     anchors, positives = torch.as_tensor(views.anchors), torch.as_tensor(views.positives)
     extra = anchors[:0] if views.extra_negatives is None else torch.as_tensor(views.extra_negatives)
-    return Batch(anchors, positives, extra)
+    return Rows(anchors, positives, extra)
 
 
-def _check_repeats(loss: CheckedLoss, batch: Batch, here: Evaluation) -> None:
+def _check_repeats(loss: CheckedLoss, batch: Rows, here: ValueAndGradient) -> None:
     change = here.difference(loss(batch))
     if change > REPEAT_TOLERANCE:
         raise GradlabError(
@@ -186,10 +186,10 @@ def _check_repeats(loss: CheckedLoss, batch: Batch, here: Evaluation) -> None:
         )
 
 
-def _check_uses_positives(loss: CheckedLoss, batch: Batch, here: Evaluation) -> None:
+def _check_uses_positives(loss: CheckedLoss, batch: Rows, here: ValueAndGradient) -> None:
     """A loss whose gates are all closed may well not notice other positives; any other loss must."""
     other = _random_rows(batch.positives, seed=1)
-    there = loss(Batch(batch.anchors, other, batch.extra_negatives))
+    there = loss(Rows(batch.anchors, other, batch.extra_negatives))
     if here.difference(there) == 0 and bool(here.gradient.any()):
         raise GradlabError(
             f"{loss.name} does not depend on the {loss.fixed}: others give the same "
@@ -197,7 +197,7 @@ def _check_uses_positives(loss: CheckedLoss, batch: Batch, here: Evaluation) -> 
         )
 
 
-def _turn(loss: CheckedLoss, batch: Batch) -> tuple[Batch, Evaluation]:
+def _turn(loss: CheckedLoss, batch: Rows) -> tuple[Rows, ValueAndGradient]:
     """Both views rotated together, and the loss there, its gradient rotated back.
 
     The rotation turns a random subspace of at most `TURNED` dimensions: it changes every coordinate, and
@@ -218,7 +218,7 @@ def _turn(loss: CheckedLoss, batch: Batch) -> tuple[Batch, Evaluation]:
     turned = batch.map(turn)
     there = loss(turned)
     back = there.gradient + there.gradient @ change.T @ basis.T
-    return turned, Evaluation(there.value, back)
+    return turned, ValueAndGradient(there.value, back)
 
 
 def _random_rows(like: Float[Tensor, "n d"], seed: int) -> Float[Tensor, "n d"]:
@@ -231,13 +231,13 @@ def _random_rows(like: Float[Tensor, "n d"], seed: int) -> Float[Tensor, "n d"]:
     return rows
 
 
-def _obstacle_to_lifting(loss: CheckedLoss, batch: Batch, here: Evaluation, tolerance: float) -> str:
+def _obstacle_to_lifting(loss: CheckedLoss, batch: Rows, here: ValueAndGradient, tolerance: float) -> str:
     """Why the loss cannot be read in more coordinates than its batch has, or an empty string."""
     try:
         padded = loss(lift(batch, 0.0))
     except GradlabError as error:
         return f"works in {batch.dimension} dimensions only ({error})"
-    padded = Evaluation(padded.value, padded.gradient[:, : batch.dimension])
+    padded = ValueAndGradient(padded.value, padded.gradient[:, : batch.dimension])
     if here.agrees_with(padded, tolerance):
         return ""
     return (
@@ -246,7 +246,7 @@ def _obstacle_to_lifting(loss: CheckedLoss, batch: Batch, here: Evaluation, tole
     )
 
 
-def _span(name: str, obstacle: str, batch: Batch, tangent: Float[Tensor, "n d"]) -> Reading:
+def _span(name: str, obstacle: str, batch: Rows, tangent: Float[Tensor, "n d"]) -> Reading:
     try:
         return read_span(batch, tangent)
     except GradlabError as error:
@@ -277,7 +277,7 @@ def _relative(part: Float[Tensor, "n d"], whole: Float[Tensor, "n d"]) -> float:
 def _assemble(
     views: Views,
     name: str,
-    here: Evaluation,
+    here: ValueAndGradient,
     tangent: Float[Tensor, "n d"],
     reading: Reading,
     unreliable: Bool[Tensor, "n"],

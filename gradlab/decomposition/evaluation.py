@@ -19,7 +19,7 @@ ROUNDING = 1e-12
 
 
 @dataclasses.dataclass(frozen=True)
-class Batch:
+class Rows:
     """Unit rows in float64; of extra negatives there may be none."""
 
     anchors: Float[Tensor, "n d"]
@@ -36,19 +36,19 @@ class Batch:
         """D, the number of coordinates."""
         return self.anchors.shape[1]
 
-    def map(self, function: Callable[[Tensor], Tensor]) -> Batch:
+    def map(self, function: Callable[[Tensor], Tensor]) -> Rows:
         """The batch with ``function`` applied to each of its three arrays."""
-        return Batch(function(self.anchors), function(self.positives), function(self.extra_negatives))
+        return Rows(function(self.anchors), function(self.positives), function(self.extra_negatives))
 
 
 @dataclasses.dataclass(frozen=True)
-class Evaluation:
+class ValueAndGradient:
     """Value of the loss and its gradient with respect to the anchors alone."""
 
     value: float
     gradient: Float[Tensor, "n d"]
 
-    def difference(self, other: Evaluation) -> float:
+    def difference(self, other: ValueAndGradient) -> float:
         """Relative change of the value, or of the gradient in norm, whichever is larger."""
         size = float(self.gradient.norm())
         by_gradient = float((self.gradient - other.gradient).norm())
@@ -58,7 +58,7 @@ class Evaluation:
             by_gradient / size if size > 0 else by_gradient, by_value / scale if scale > 0 else by_value
         )
 
-    def agrees_with(self, other: Evaluation, tolerance: float) -> bool:
+    def agrees_with(self, other: ValueAndGradient, tolerance: float) -> bool:
         """Whether two evaluations are the same up to ``tolerance``, ties aside.
 
         The values must agree, and the gradients of at least half of the anchors that have one: at a tie a last
@@ -99,7 +99,7 @@ class CheckedLoss:
         # Shown only when the whole takes longer than two seconds.
         self.progress = tqdm(desc=f"decompose {name}", unit=" gradients", delay=2, leave=False)
 
-    def __call__(self, batch: Batch) -> Evaluation:
+    def __call__(self, batch: Rows) -> ValueAndGradient:
         """Value and anchor gradient of the loss at ``batch``.
 
         Raises:
@@ -111,7 +111,7 @@ class CheckedLoss:
         leaf = batch.anchors.detach().clone().requires_grad_()
         with torch.enable_grad():
             # Copies that are not leaves: an in-place change then works, and is found by comparing.
-            given = Batch(leaf.clone(), batch.positives.clone(), batch.extra_negatives.clone())
+            given = Rows(leaf.clone(), batch.positives.clone(), batch.extra_negatives.clone())
             arguments = [given.anchors, given.positives]
             if len(batch.extra_negatives):
                 arguments.append(given.extra_negatives)
@@ -136,14 +136,14 @@ class CheckedLoss:
                 f"{self.name} does not depend on the {self.moving}; give loss_fn(anchors, positives)"
             )
         self.progress.update()
-        evaluation = Evaluation(float(value.detach()), gradient.detach().to(batch.anchors.dtype))
+        evaluation = ValueAndGradient(float(value.detach()), gradient.detach().to(batch.anchors.dtype))
         self._check_finite(evaluation)
         return evaluation
 
-    def _check_unchanged(self, batch: Batch, given: Batch) -> None:
+    def _check_unchanged(self, batch: Rows, given: Rows) -> None:
         import torch
 
-        for field in dataclasses.fields(Batch):
+        for field in dataclasses.fields(Rows):
             if not torch.equal(getattr(given, field.name), getattr(batch, field.name)):
                 raise GradlabError(f"{self.name} changes its {field.name} in place; let it work on a copy")
 
@@ -164,7 +164,7 @@ class CheckedLoss:
                 "compute it with torch operations and without detach(), item() or no_grad()"
             )
 
-    def _check_finite(self, evaluation: Evaluation) -> None:
+    def _check_finite(self, evaluation: ValueAndGradient) -> None:
         bad = (~evaluation.gradient.isfinite()).any(dim=1).nonzero().flatten().tolist()
         if evaluation.value - evaluation.value != 0:
             raise GradlabError(f"{self.name} is {evaluation.value} on this batch; its value must be finite")

@@ -91,7 +91,7 @@ class Match:
         """Such as ``infonce`` or ``symmetric(infonce)``."""
         return f"symmetric({self.loss.loss.name})" if self.symmetric else self.loss.name  # type: ignore[attr-defined]  # a combinator has one
 
-    def describe(self, sentences: int) -> str:
+    def text(self, sentences: int) -> str:
         """Such as ``infonce(temperature=0.05), divided by N = 64``."""
         base = self.loss.loss if self.symmetric else self.loss  # type: ignore[attr-defined]  # likewise
         fields = ", ".join(f"{name}={value:.6g}" for name, value in _hyperparameters(base).items())

@@ -18,7 +18,7 @@ from gradlab.gradient.diagnostics import two_sided_statistics
 FAR = 0.5
 
 
-def describe(found: CanonicalSplit, matches: Sequence[Match] | None = None) -> str:
+def report_text(found: CanonicalSplit, matches: Sequence[Match] | None = None) -> str:
     """Components of a loss in a few lines of text.
 
     Args:
@@ -44,7 +44,7 @@ def describe(found: CanonicalSplit, matches: Sequence[Match] | None = None) -> s
     return "\n".join([*lines, "", *_facts(found, matches)])
 
 
-def describe_both(anchors: CanonicalSplit, positives: CanonicalSplit) -> str:
+def both_sides_text(anchors: CanonicalSplit, positives: CanonicalSplit) -> str:
     """What the two sides of a loss have only together: hubs, the ratio over both, how unequal the push is.
 
     Args:
@@ -110,11 +110,11 @@ def _nearest(found: CanonicalSplit, matches: Sequence[Match]) -> list[str]:
     if not same:
         best = matches[0]
         return [
-            f"  {'nearest registered loss':<28}{best.describe(n)}",
+            f"  {'nearest registered loss':<28}{best.text(n)}",
             f"  {'':<28}differs by {best.mismatch:.2g} relative: none has these components",
         ]
     lines = [
-        f"  {'these are the components of':<28}{same[0].describe(n)}",
+        f"  {'these are the components of':<28}{same[0].text(n)}",
         f"  {'':<28}(they agree to {same[0].mismatch:.1g})",
     ]
     others = ", ".join(match.name for match in same[1:])
@@ -173,8 +173,7 @@ def manifest(found: CanonicalSplit, settings: Mapping[str, Any], matches: Sequen
             "rotation_change": found.rotation_change,
             "unreliable_anchors": int(to_numpy(found.unreliable).sum()),
             "nearest": [
-                {"loss": match.describe(len(found.residual)), "mismatch": match.mismatch}
-                for match in matches[:3]
+                {"loss": match.text(len(found.residual)), "mismatch": match.mismatch} for match in matches[:3]
             ],
         },
         "versions": versions("torch", "numpy"),

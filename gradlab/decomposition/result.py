@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-from gradlab.decomposition.report import describe
+from gradlab.decomposition.report import report_text
 from gradlab.decomposition.split import CanonicalSplit
 from gradlab.drawing import draw
 
@@ -36,7 +36,7 @@ class Decomposition(CanonicalSplit):
 
     def report(self) -> str:
         """The components in a few lines of text."""
-        return describe(self)
+        return report_text(self)
 
     def __repr__(self) -> str:
         """One line: what was decomposed, how, and how well."""

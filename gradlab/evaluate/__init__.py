@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from gradlab.evaluate.report import STS_TASKS, TRANSFER_TASKS, EvaluationResult
-from gradlab.evaluate.run import check_tasks, evaluate, task_names
 from gradlab.evaluate.sts import stsb_dev
+from gradlab.evaluate.suite import check_tasks, evaluate, task_names
 
 __all__ = [
     "STS_TASKS",

@@ -33,7 +33,7 @@ _SICK_FILES = {"test": "SICK_test_annotated.txt", "dev": "SICK_trial.txt"}
 
 
 @dataclass(frozen=True)
-class Pairs:
+class ScoredPairs:
     """Scored sentence pairs of one sub-set."""
 
     name: str
@@ -47,7 +47,7 @@ class Pairs:
         return self.first + self.second
 
 
-def load_sts(folder: Path, name: str, split: str = "test") -> list[Pairs]:
+def load_sts(folder: Path, name: str, split: str = "test") -> list[ScoredPairs]:
     """Sub-sets of an STS task.
 
     Args:
@@ -90,7 +90,7 @@ def cosines(first: ArrayLike, second: ArrayLike) -> NDArray[np.float64]:
     return result
 
 
-def sts_scores(embed: Embedder, subsets: Sequence[Pairs]) -> dict[str, float]:
+def sts_scores(embed: Embedder, subsets: Sequence[ScoredPairs]) -> dict[str, float]:
     """Spearman's correlation by aggregation ("all", "mean", "wmean"), by sub-set ("subset/NAME"), and "pairs"."""
     predicted = [cosines(embed(pairs.first), embed(pairs.second)) for pairs in subsets]
     each = [spearman(mine, pairs.gold) for mine, pairs in zip(predicted, subsets, strict=True)]
@@ -126,7 +126,7 @@ def stsb_dev(encode: Encode | Any, path: str | os.PathLike[str]) -> float:
     return spearman(cosines(embed(pairs.first), embed(pairs.second)), pairs.gold)
 
 
-def load_stsb_dev(path: str | os.PathLike[str]) -> Pairs:
+def load_stsb_dev(path: str | os.PathLike[str]) -> ScoredPairs:
     """Pairs of the STS-B development set; ``path`` as in :func:`stsb_dev`."""
     file = Path(path)
     if not file.is_file():
@@ -144,7 +144,7 @@ def _unit(rows: ArrayLike) -> NDArray[np.float64]:
     return scaled / np.where(norms == 0, 1, norms)
 
 
-def _read_year(folder: Path, subset: str) -> Pairs:
+def _read_year(folder: Path, subset: str) -> ScoredPairs:
     """Pairs of one sub-set of STS12–16; those whose line in the gold file is empty were never scored."""
     sentences_file, gold_file = folder / f"STS.input.{subset}.txt", folder / f"STS.gs.{subset}.txt"
     rows, gold = read_table(sentences_file, columns=2), read_lines(gold_file)
@@ -160,7 +160,7 @@ def _read_year(folder: Path, subset: str) -> Pairs:
     return _pairs(subset, scored, gold_file)
 
 
-def _read_stsb(file: Path) -> Pairs:
+def _read_stsb(file: Path) -> ScoredPairs:
     """Columns genre, file, year, number, score, sentence, sentence; test rows may have more."""
     rows = read_table(file, columns=7)
     return _pairs(
@@ -168,7 +168,7 @@ def _read_stsb(file: Path) -> Pairs:
     )
 
 
-def _read_sick(file: Path) -> Pairs:
+def _read_sick(file: Path) -> ScoredPairs:
     """Columns pair_ID, sentence_A, sentence_B, relatedness_score, below a header."""
     first = read_lines(file)[0].split("\t")
     if first[:4] != ["pair_ID", "sentence_A", "sentence_B", "relatedness_score"]:
@@ -181,8 +181,8 @@ def _read_sick(file: Path) -> Pairs:
     )
 
 
-def _pairs(name: str, rows: list[tuple[str, str, float]], file: Path) -> Pairs:
+def _pairs(name: str, rows: list[tuple[str, str, float]], file: Path) -> ScoredPairs:
     if len(rows) < 2:
         raise GradlabError(f"{file} has {len(rows)} scored pairs; a correlation needs at least 2")
     first, second, gold = (list(column) for column in zip(*rows, strict=True))
-    return Pairs(name, first, second, gold)
+    return ScoredPairs(name, first, second, gold)

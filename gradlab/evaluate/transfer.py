@@ -25,7 +25,7 @@ _TREC_CLASSES = ("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM")
 
 
 @dataclass(frozen=True)
-class Part:
+class Split:
     """Labelled sentences, or sentence pairs, in SentEval's order: by length in words, then by label."""
 
     texts: list[tuple[str, ...]]
@@ -51,7 +51,7 @@ class TransferTask:
 
     name: str
     selection: Selection
-    parts: dict[str, Part]
+    parts: dict[str, Split]
 
     @property
     def sentences(self) -> list[str]:
@@ -89,13 +89,13 @@ def load_transfer(folder: Path, name: str, split: str = "test") -> TransferTask:
     return TransferTask(name, selection, {part: read(place / file) for part, file in wanted.items()})
 
 
-def _read_sst(file: Path) -> Part:
+def _read_sst(file: Path) -> Split:
     """Sentence, tab, 0 or 1."""
     rows = read_table(file, columns=2)
     return _part([((sentence(row[0]),), label(row[1].strip(), ("0", "1"), file, line)) for line, row in rows])
 
 
-def _read_trec(file: Path) -> Part:
+def _read_trec(file: Path) -> Split:
     """COARSE:fine question; only the coarse class counts."""
     rows = []
     for line, text in enumerate(read_lines(file, "latin-1"), start=1):
@@ -107,7 +107,7 @@ def _read_trec(file: Path) -> Part:
     return _part(rows)
 
 
-def _read_mrpc(file: Path) -> Part:
+def _read_mrpc(file: Path) -> Split:
     """Columns Quality, #1 ID, #2 ID, #1 String, #2 String, below a header."""
     if read_lines(file)[0].split("\t")[0] != "Quality":
         malformed(file, 1, "expected the header Quality, #1 ID, #2 ID, #1 String, #2 String")
@@ -120,10 +120,10 @@ def _read_mrpc(file: Path) -> Part:
     )
 
 
-def _part(rows: Sequence[tuple[tuple[str, ...], int]]) -> Part:
+def _part(rows: Sequence[tuple[tuple[str, ...], int]]) -> Split:
     # SentEval sorts like this before it draws folds, so the folds are its folds.
     ordered = sorted(rows, key=lambda row: (*(len(text.split()) for text in row[0]), row[1]))
-    return Part([texts for texts, _ in ordered], np.array([value for _, value in ordered], dtype=np.int64))
+    return Split([texts for texts, _ in ordered], np.array([value for _, value in ordered], dtype=np.int64))
 
 
 def check_classes(task: TransferTask, folds: int) -> None:

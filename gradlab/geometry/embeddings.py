@@ -59,7 +59,7 @@ class Block:
 
 
 @dataclasses.dataclass(frozen=True)
-class Hardness:
+class HardnessTerm:
     """``α sg(cos θ)`` added to the logits of some negatives.
 
     Attributes:
@@ -89,7 +89,7 @@ class Candidates:
     extra_for_positives: bool = True
     repeated: bool = False
     rules: tuple[Rule, ...] = ()
-    hardness: tuple[Hardness, ...] = ()
+    hardness: tuple[HardnessTerm, ...] = ()
 
     @property
     def are_usual(self) -> bool:

@@ -59,7 +59,7 @@ class Triple:
         for name, angle in (("theta_pos", theta_pos), ("theta_neg", theta_neg), ("alpha", alpha)):
             largest = xp.asarray(math.pi, dtype=angle.dtype, device=angle.device)
             if not bool(xp.all((angle >= 0) & (angle <= largest))):
-                raise GradlabError(f"{name} must lie in [0, π] radians (got {describe(angle)})")
+                raise GradlabError(f"{name} must lie in [0, π] radians (got {extremes(angle)})")
         sine = xp.sin(theta_neg)
         return cls(
             xp.cos(theta_pos),
@@ -153,7 +153,7 @@ def push(
     return total, total - xp.sum(anchor * total, axis=-1, keepdims=True) * anchor
 
 
-def describe(values: Float[Array, "..."]) -> str:
+def extremes(values: Float[Array, "..."]) -> str:
     """The values in words for a message: the only one, or the smallest and the largest."""
     xp = array_namespace(values)
     if math.prod(values.shape) == 0:

@@ -27,7 +27,7 @@ from array_api_compat import array_namespace
 from gradlab.arrays import Array, Bool, Float, Real
 from gradlab.errors import GradlabError, nearest
 from gradlab.geometry.similarity import PairSimilarity
-from gradlab.geometry.triple import Numbers, Triple, as_like, check_vectors, describe, push, tangent
+from gradlab.geometry.triple import Numbers, Triple, as_like, check_vectors, extremes, push, tangent
 from gradlab.seeds import random_generator
 
 
@@ -379,7 +379,7 @@ def _prepare(triple: Triple, step: Any) -> tuple[Any, Float[Array, "*#n"], Float
 def _check_step(step: Float[Array, "*n"]) -> Float[Array, "*n"]:
     xp = array_namespace(step)
     if not bool(xp.all((step > 0) & xp.isfinite(step))):
-        raise GradlabError(f"the step size must be positive and finite (got {describe(step)})")
+        raise GradlabError(f"the step size must be positive and finite (got {extremes(step)})")
     return step
 
 

@@ -24,7 +24,7 @@ _MOST_NEIGHBOURS = 200_000
 
 
 @dataclass(frozen=True)
-class Candidates:
+class CandidatePairs:
     """Candidates for false negatives, one a line; columns of P entries.
 
     Attributes:
@@ -118,7 +118,7 @@ def find_candidates(
     overlap: float,
     cosine: float | None,
     bar: Callable[[str, int], contextlib.AbstractContextManager[Callable[[int], object]]] = _no_bar,
-) -> Candidates:
+) -> CandidatePairs:
     """Look through the whole corpus.
 
     Args:
@@ -224,7 +224,7 @@ def _different_rows(one: Iterable[int], other: Iterable[int], count: int) -> tup
 
 def _by_embedding_alone(
     vectors: Vectors | None, cosine: float | None, bar: Callable[[str, int], Any]
-) -> Candidates:
+) -> CandidatePairs:
     """Without texts nothing tells how far a cosine can be trusted: identical embeddings unless one is given."""
     assert vectors is not None
     with bar("Nearest neighbours", 2 * len(vectors)) as advance:
@@ -241,7 +241,7 @@ def _table(
     threshold: float,
     confirmed: NDArray[np.bool_],
     repeats: int,
-) -> Candidates:
+) -> CandidatePairs:
     columns = np.array(lines, dtype=np.float64).reshape(len(lines), 5).T
     first, second, kind, overlap, rows = columns
     pairs = np.stack([first, second], axis=1).astype(np.int64)
@@ -249,7 +249,7 @@ def _table(
     if vectors is not None and near is not None and len(pairs):
         cosine, centred = near.measure(vectors, pairs)
     order = np.lexsort([-rows, -overlap, kind])
-    return Candidates(
+    return CandidatePairs(
         pairs[order, 0], pairs[order, 1], kind[order].astype(np.int8), overlap[order], cosine[order], centred[order],
         rows[order].astype(np.int64), threshold, near, confirmed, repeats,
     )  # fmt: skip

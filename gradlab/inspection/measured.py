@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from gradlab.errors import GradlabError, nearest
 from gradlab.geometry.views import Views
-from gradlab.inspection.candidates import KINDS, Candidates
+from gradlab.inspection.candidates import KINDS, CandidatePairs
 from gradlab.inspection.push import MeetingPush, PushTotals
 from gradlab.inspection.texts import Texts
 from gradlab.losses.base import Loss
@@ -49,7 +49,7 @@ class Measured:
     loss: Loss
     texts: Texts | None
     totals: PushTotals
-    candidates: Candidates
+    candidates: CandidatePairs
     meeting: MeetingPush
     views: list[Views]
     repeated: NDArray[np.int64]

@@ -61,7 +61,7 @@ class BarlowTwins(BatchLoss):
         return xp.sum(xp.where(target == 1, squares, self.nu * squares))
 
     def dissipation(self, views: Views) -> Float[Array, "n"]:
-        """1."""
+        """The gradient dissipation is 1 for every anchor."""
         return array_namespace(views.anchors).ones_like(views.positive.chord)
 
     def negative_weight(self, views: Views) -> Float[Array, "n k"]:

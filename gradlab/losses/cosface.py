@@ -51,5 +51,5 @@ class CosFace(SoftmaxLoss):
         return (positive.cosine - self.margin) / self.temperature
 
     def ratio(self, positive: PairSimilarity, summary: Float[Array, "*#n"]) -> Float[Array, "*#n"]:
-        """1."""
+        """The ratio is 1."""
         return array_namespace(positive.chord).ones_like(positive.chord)

@@ -56,7 +56,7 @@ class DCL(PairLoss):
         return self.summary(negatives) - positive.cosine / self.temperature
 
     def dissipation(self, positive: PairSimilarity, summary: Float[Array, "*#n"]) -> Float[Array, "*n"]:
-        """1."""
+        """The gradient dissipation is 1 for every anchor."""
         return array_namespace(summary).ones_like(positive.chord + summary)
 
     def weight(self, negatives: Negatives) -> Float[Array, "*n k"]:
@@ -64,9 +64,9 @@ class DCL(PairLoss):
         return negatives.softmax(self.temperature) * (1 / self.temperature)
 
     def ratio(self, positive: PairSimilarity, summary: Float[Array, "*#n"]) -> Float[Array, "*#n"]:
-        """1."""
+        """The ratio is 1."""
         return array_namespace(positive.chord).ones_like(positive.chord)
 
     def exact_gate(self) -> ConstantGate:
-        """1."""
+        """Always open: 1."""
         return ConstantGate()

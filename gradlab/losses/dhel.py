@@ -73,7 +73,7 @@ class DHEL(BatchLoss):
         return value
 
     def dissipation(self, views: Views) -> Float[Array, "n"]:
-        """1."""
+        """The gradient dissipation is 1 for every anchor."""
         return array_namespace(views.anchors).ones_like(views.positive.chord)
 
     def negative_weight(self, views: Views) -> Float[Array, "n k"]:
@@ -96,5 +96,5 @@ class DHEL(BatchLoss):
         return dataclasses.replace(found, weight=xp.concat([found.weight[:, :n], own], axis=-1))
 
     def exact_gate(self) -> ConstantGate:
-        """1."""
+        """Always open: 1."""
         return ConstantGate()

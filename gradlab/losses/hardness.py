@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from gradlab.errors import GradlabError
-from gradlab.geometry.embeddings import Hardness as Addition
+from gradlab.geometry.embeddings import HardnessTerm
 from gradlab.geometry.views import Views
 from gradlab.losses.base import PairLoss
 from gradlab.losses.combinator import OtherCandidates
@@ -53,7 +53,7 @@ class Hardness(OtherCandidates):
         """With α added."""
         if self.on == "hard" and views.extra_negatives is None:
             return views
-        return views.with_candidates(hardness=(*views.candidates.hardness, Addition(self.alpha, self.on)))
+        return views.with_candidates(hardness=(*views.candidates.hardness, HardnessTerm(self.alpha, self.on)))
 
     def exact_gate(self) -> ExactGate | None:
         """The loss's, its negatives at the temperature ``1/(1/τ + α)``; a constant one stays."""

@@ -40,5 +40,5 @@ class InfoNCE(SoftmaxLoss):
         return positive.cosine / self.temperature
 
     def ratio(self, positive: PairSimilarity, summary: Float[Array, "*#n"]) -> Float[Array, "*#n"]:
-        """1."""
+        """The ratio is 1."""
         return array_namespace(positive.chord).ones_like(positive.chord)

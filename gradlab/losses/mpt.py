@@ -50,7 +50,7 @@ class MPT(TripletLoss):
         return similarity.one_minus_cosine
 
     def slope(self, similarity: PairSimilarity) -> Float[Array, "*n"]:
-        """1."""
+        """The slope is 1."""
         return array_namespace(similarity.chord).ones_like(similarity.chord)
 
     def exact_gate(self) -> HardGate:

@@ -66,7 +66,7 @@ class Probe:
         else:
             self._give_up("the loss is not known; name it with loss=")
 
-    def describe(self) -> str:
+    def loss_text(self) -> str:
         """The loss as a text."""
         if self.loss is not None:
             return call_text(self.loss)

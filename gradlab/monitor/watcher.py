@@ -222,7 +222,7 @@ class Watcher(Recorder):
         self._write_manifest("running")
 
     def _write_manifest(self, status: str) -> None:
-        texts = {name: probe.describe() for name, probe in self._probes.items()}
+        texts = {name: probe.loss_text() for name, probe in self._probes.items()}
         content = {
             "kind": KIND,
             "config": {"loss": texts.get("", texts), **self.settings},

@@ -67,7 +67,7 @@ def heatmap(
     with style():
         figure, ax = new_figure() if ax is None else (figure_of(ax), ax)
         mesh = draw_grid(ax, result.mu_pos, result.mu_neg, result.value, result.quantity)
-        ax.set_title(textwrap.fill(describe(result.loss), TITLE_WIDTH) if title is None else title)
+        ax.set_title(textwrap.fill(loss_label(result.loss), TITLE_WIDTH) if title is None else title)
         if colorbar:
             add_colorbar(figure, mesh, ax, result.quantity)
     return figure, ax
@@ -130,7 +130,7 @@ def _diagonal(ax: Axes) -> None:
     )  # fmt: skip
 
 
-def describe(loss: Loss, only: tuple[str, ...] | None = None) -> str:
+def loss_label(loss: Loss, only: tuple[str, ...] | None = None) -> str:
     """Loss and hyper-parameters on one line, angles in degrees; ``only`` those named, or all but named options."""
     parts = []
     for field in dataclasses.fields(loss):

@@ -9,7 +9,7 @@ from typing import Any
 from gradlab.errors import GradlabError, missing
 from gradlab.losses.base import Loss
 from gradlab.losses.registry import get_loss
-from gradlab.plotting.heatmap import describe, heatmap
+from gradlab.plotting.heatmap import heatmap, loss_label
 from gradlab.simulation import SimulationResult, simulate
 
 QUANTITY = "gradient_dissipation"
@@ -55,7 +55,7 @@ class LiveHeatmap:
         """
         self.result = self._simulate(**settings)
         self._mesh.set_array(self.result.value)
-        self.ax.set_title(describe(self.result.loss, only=("temperature", "margin")))
+        self.ax.set_title(loss_label(self.result.loss, only=("temperature", "margin")))
         return self.result
 
 

@@ -25,7 +25,7 @@ MOST_NAMES = 6
 
 
 @dataclass(frozen=True)
-class Entry:
+class ComparedRun:
     """One run among several.
 
     Attributes:
@@ -88,14 +88,14 @@ def render_runs(runs: Sequence[Recording], title: str) -> str:
     )
 
 
-def entries_of(runs: Sequence[Recording]) -> list[Entry]:
+def entries_of(runs: Sequence[Recording]) -> list[ComparedRun]:
     """Runs with the settings in which they differ."""
     settings = [run.settings for run in runs]
     names = [name for name in dict.fromkeys(n for one in settings for n in one) if name not in PLACES]
     # A setting that some do not record is one that their version did not have; of a loss it has its default there.
     known = [name for name in names if "." in name or all(name in one for one in settings)]
     differing = [name for name in known if len({one.get(name) for one in settings}) > 1]
-    entries: list[Entry] = []
+    entries: list[ComparedRun] = []
     for run, one in zip(runs, settings, strict=True):
         mine = {name: one.get(name, "default") for name in differing}
         # The last part of a nested name says what it is.
@@ -106,12 +106,12 @@ def entries_of(runs: Sequence[Recording]) -> list[Entry]:
         unique = label
         while unique in taken:
             unique, number = f"{label} ({number})", number + 1
-        entries.append(Entry(run, unique, mine))
+        entries.append(ComparedRun(run, unique, mine))
     return entries
 
 
 def _lines(
-    entries: list[Entry], groups: list[list[Entry]], main: str | None
+    entries: list[ComparedRun], groups: list[list[ComparedRun]], main: str | None
 ) -> tuple[dict[str, Any], list[str]]:
     """Histories to draw, by label: of each run or, of too many, the mean of each group, of too many the best ones."""
     if len(entries) <= cards.MOST_LINES:
@@ -125,7 +125,7 @@ def _lines(
     return lines, [note + (f", of the {len(shown)} settings with the best scores." if left else ".")]
 
 
-def _name(group: list[Entry]) -> str:
+def _name(group: list[ComparedRun]) -> str:
     first = group[0]
     words = ", ".join(
         f"{name.rsplit('.', 1)[-1]}={value}" for name, value in first.settings.items() if name != SEED
@@ -133,12 +133,12 @@ def _name(group: list[Entry]) -> str:
     return words if 0 < len(words) <= LONGEST_LABEL else first.label
 
 
-def _best(group: list[Entry], main: str | None) -> list[float]:
+def _best(group: list[ComparedRun], main: str | None) -> list[float]:
     scores = [entry.score(main) for entry in group]
     return [score.best[1] for score in scores if score is not None and score.best is not None]
 
 
-def _rank(group: list[Entry], main: str | None) -> float:
+def _rank(group: list[ComparedRun], main: str | None) -> float:
     """Small for good scores; infinite without any."""
     values, score = _best(group, main), group[0].score(main)
     if not values or score is None:
@@ -146,7 +146,7 @@ def _rank(group: list[Entry], main: str | None) -> float:
     return statistics.fmean(values) * (1 if score.is_loss else -1)
 
 
-def _headline(groups: list[list[Entry]], main: str | None) -> str:
+def _headline(groups: list[list[ComparedRun]], main: str | None) -> str:
     group = min(groups, key=lambda group: _rank(group, main))
     values = _best(group, main)
     score = group[0].score(main)
@@ -169,7 +169,7 @@ def _spread(values: Sequence[float]) -> str:
     return f"{numbers.score(statistics.fmean(values))} ± {numbers.score(statistics.stdev(values))}"
 
 
-def _groups(groups: list[list[Entry]], main: str | None) -> Rows:
+def _groups(groups: list[list[ComparedRun]], main: str | None) -> Rows:
     names = [name for name in groups[0][0].settings if name != SEED]
     table = Rows([*_score_head(groups[0], main), "runs", *names])
     best = min(groups, key=lambda group: _rank(group, main))
@@ -185,7 +185,7 @@ def _groups(groups: list[list[Entry]], main: str | None) -> Rows:
     return table
 
 
-def _runs(entries: list[Entry], main: str | None, lines: list[str]) -> Rows:
+def _runs(entries: list[ComparedRun], main: str | None, lines: list[str]) -> Rows:
     table = Rows(["run", *_score_head(entries, main), *entries[0].settings, "failures"])
     best = min(entries, key=lambda entry: _rank([entry], main))
     for entry in entries:
@@ -200,7 +200,7 @@ def _runs(entries: list[Entry], main: str | None, lines: list[str]) -> Rows:
     return table
 
 
-def _score_head(entries: list[Entry], main: str | None) -> list[str]:
+def _score_head(entries: list[ComparedRun], main: str | None) -> list[str]:
     title = next((score.title for entry in entries if (score := entry.score(main))), "")
     return [f"{title}, best", "last", "before training"] if main is not None else []
 
@@ -211,7 +211,7 @@ def _ends(score: Score) -> list[str]:
     return [*points, "–" if score.before is None else numbers.score(score.before)]
 
 
-def _failing(entries: list[Entry]) -> list[tuple[str, Finding]]:
+def _failing(entries: list[ComparedRun]) -> list[tuple[str, Finding]]:
     """Each known failure once: in which runs, and what the first of them shows."""
     found: dict[str, list[tuple[str, Finding]]] = {}
     for entry in entries:

@@ -9,7 +9,7 @@
 ...         "grid": {"loss_settings": {"temperature": [0.05, 0.1]}},
 ...     }
 ... )
->>> [point.describe() for point in spec.points({})]
+>>> [point.title() for point in spec.points({})]
 ['loss_settings.temperature=0.05', 'loss_settings.temperature=0.1']
 """
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from gradlab.errors import GradlabError, missing
 from gradlab.sweep.mutex import exclusive
-from gradlab.sweep.settings import Settings, content_of
+from gradlab.sweep.settings import FlatSettings, content_of
 from gradlab.sweep.spec import Point, Spec
 
 # A run whose workers died this often is not tried again by itself: it may be what kills them.
@@ -49,13 +49,13 @@ class Run:
     data: str = ""
 
     @property
-    def settings(self) -> Settings:
+    def settings(self) -> FlatSettings:
         """All settings but the output, flat."""
         return {**self.point.settings, "seed": self.seed}
 
 
 @dataclass(frozen=True)
-class Claim:
+class Assignment:
     """A run that this worker has, the trial that says so, and whether what is left of the run is to be ignored."""
 
     run: Run
@@ -123,7 +123,7 @@ class Board:
         with self._lock():
             self._refresh(states | ({FINISHED} if retry_finished else set()))
 
-    def claim(self) -> Claim | None:
+    def claim(self) -> Assignment | None:
         """Take the first waiting run, of all points with a seed before the next seed; None if there is none."""
         with self._lock():
             self._refresh()
@@ -142,27 +142,27 @@ class Board:
                 data = content_of(run.settings["train_file"])
                 self._storage.set_trial_user_attr(trial_id, "data", data or "")
                 self._storage.set_trial_state_values(trial_id, self._states.RUNNING)
-                return Claim(run, trial_id, _begins_anew(tried))
+                return Assignment(run, trial_id, _begins_anew(tried))
         return None
 
-    def emptied(self, claim: Claim) -> None:
+    def emptied(self, claim: Assignment) -> None:
         """Record that nothing is left of what a run that begins anew had before; from now on it is continued."""
         self._storage.set_trial_user_attr(claim.trial_id, "emptied", True)
 
-    def finish(self, claim: Claim, value: float, results: dict[str, Any]) -> bool:
+    def finish(self, claim: Assignment, value: float, results: dict[str, Any]) -> bool:
         """Record a run's result; False if it is no longer this worker's."""
         return self._end(claim, self._states.COMPLETE, [value], results={self.spec.metric: value, **results})
 
-    def fail(self, claim: Claim, error: str) -> bool:
+    def fail(self, claim: Assignment, error: str) -> bool:
         """Record that a run failed, and why; False if it is no longer this worker's."""
         return self._end(claim, self._states.FAIL, error=error)
 
-    def release(self, claim: Claim) -> bool:
+    def release(self, claim: Assignment) -> bool:
         """Give a run back, to be continued by anyone; False if it is no longer this worker's."""
         return self._end(claim, self._states.FAIL, released=True)
 
     @contextmanager
-    def alive(self, claim: Claim) -> Iterator[Callable[[], bool]]:
+    def alive(self, claim: Assignment) -> Iterator[Callable[[], bool]]:
         """Give signs of life during the block; yields a function that says whether the run is still this worker's."""
         stop, lost = threading.Event(), threading.Event()
 
@@ -190,7 +190,7 @@ class Board:
     def _lock(self) -> Any:
         return exclusive(self._url, self.spec.name)
 
-    def _end(self, claim: Claim, state: Any, values: Any = None, **attributes: Any) -> bool:
+    def _end(self, claim: Assignment, state: Any, values: Any = None, **attributes: Any) -> bool:
         with self._lock():
             if self._storage.get_trial(claim.trial_id).state != self._states.RUNNING:
                 return False

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from gradlab.errors import GradlabError
 from gradlab.sweep.board import FINISHED, RUNNING, Board, Run
-from gradlab.sweep.run import run_folder
 from gradlab.sweep.settings import content_of
 from gradlab.sweep.spec import Spec
+from gradlab.sweep.training import run_folder
 
 
 def check_data(board: Board, output: Path) -> None:
@@ -30,7 +30,7 @@ def check_data(board: Board, output: Path) -> None:
         if now and then and now != then:
             others.append(run)
     if others:
-        name = f"{others[0].point.describe()}, seed {others[0].seed}"
+        name = f"{others[0].point.title()}, seed {others[0].seed}"
         raise GradlabError(
             f"{len(others)} runs of this sweep were trained on another file than {others[0].settings['train_file']!r} "
             f"({name}, for one); give another --output, or with --storage another name in the sweep's file"

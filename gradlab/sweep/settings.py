@@ -15,14 +15,14 @@ from gradlab.errors import GradlabError, nearest
 from gradlab.settings import declarations, read_json
 from gradlab.train.config import RESUMABLE_CHANGES, TrainConfig
 
-Settings = dict[str, Any]
+FlatSettings = dict[str, Any]
 # Settings that are tables themselves.
 _TABLES = frozenset({"loss_settings"})
 
 
-def flatten(table: Mapping[str, Any]) -> Settings:
+def flatten(table: Mapping[str, Any]) -> FlatSettings:
     """``{"loss_settings": {"temperature": 1}}`` -> ``{"loss_settings.temperature": 1}``."""
-    flat: Settings = {}
+    flat: FlatSettings = {}
     for name, value in table.items():
         if isinstance(value, Mapping):
             flat |= {f"{name}.{inner}": one for inner, one in flatten(value).items()}
@@ -31,9 +31,9 @@ def flatten(table: Mapping[str, Any]) -> Settings:
     return flat
 
 
-def unflatten(flat: Mapping[str, Any]) -> Settings:
+def unflatten(flat: Mapping[str, Any]) -> FlatSettings:
     """The inverse of :func:`flatten`."""
-    table: Settings = {}
+    table: FlatSettings = {}
     for name, value in flat.items():
         *path, last = name.split(".")
         place = table
@@ -43,7 +43,7 @@ def unflatten(flat: Mapping[str, Any]) -> Settings:
     return table
 
 
-def combinations(grid: Mapping[str, list[Any]]) -> Iterator[Settings]:
+def combinations(grid: Mapping[str, list[Any]]) -> Iterator[FlatSettings]:
     """Every choice of one value a setting, the last setting changing fastest."""
     for values in itertools.product(*grid.values()):
         yield dict(zip(grid, values, strict=True))
@@ -130,7 +130,7 @@ def _hash(file: str, time: int, size: int) -> str:
     return hash_file(file)
 
 
-def describe(settings: Mapping[str, Any]) -> str:
+def settings_text(settings: Mapping[str, Any]) -> str:
     """``a=1, b=x``, for people."""
     return ", ".join(f"{name}={_plain(value)}" for name, value in settings.items())
 

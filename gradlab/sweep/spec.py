@@ -12,13 +12,13 @@ from typing import Any
 
 from gradlab.errors import GradlabError, nearest, reason
 from gradlab.sweep.settings import (
-    Settings,
+    FlatSettings,
     check_names,
     combinations,
     configure,
-    describe,
     flatten,
     identify,
+    settings_text,
 )
 
 DIRECTIONS = ("maximize", "minimize")
@@ -39,8 +39,8 @@ class Point:
         stage: the stage it belongs to, from 1; 0 where there are no stages.
     """
 
-    varied: Settings
-    settings: Settings
+    varied: FlatSettings
+    settings: FlatSettings
     seeds: tuple[int, ...]
     label: str = ""
     stage: int = 0
@@ -50,9 +50,9 @@ class Point:
         """Seed -> key of the run, see :func:`gradlab.sweep.settings.identify`."""
         return {seed: identify({**self.settings, "seed": seed}, self.varied) for seed in self.seeds}
 
-    def describe(self) -> str:
+    def title(self) -> str:
         """The label, or what is varied."""
-        return self.label or describe(self.varied) or "base"
+        return self.label or settings_text(self.varied) or "base"
 
 
 @dataclass(frozen=True)
@@ -78,9 +78,9 @@ class Spec:
     """
 
     name: str
-    base: Settings
+    base: FlatSettings
     grid: dict[str, list[Any]] = field(default_factory=dict)
-    points_given: tuple[Settings, ...] = ({},)
+    points_given: tuple[FlatSettings, ...] = ({},)
     stages: tuple[dict[str, list[Any]], ...] = ()
     seeds: tuple[int, ...] = (42,)
     metric: str = "stsb_dev"
@@ -107,7 +107,7 @@ class Spec:
 
     def check(self) -> None:
         """Raise GradlabError for the first point that no run could be made of (stages: for each of their values)."""
-        from gradlab.evaluate.run import task_names
+        from gradlab.evaluate.suite import task_names
 
         self._check_metric()
         if self.evaluate:
@@ -118,7 +118,7 @@ class Spec:
                 try:
                     configure({**self.base, **varied, **more})
                 except GradlabError as error:
-                    named = label or describe({**varied, **more})
+                    named = label or settings_text({**varied, **more})
                     raise GradlabError(f"{self.name}{f' ({named})' if named else ''}: {error}") from error
 
     def points(self, scores: Mapping[str, float | None]) -> list[Point]:
@@ -135,17 +135,17 @@ class Spec:
                 found.append(Point(varied, {**self.base, **varied}, seeds, label))
         return found
 
-    def _heads(self) -> Iterator[tuple[Settings, str, tuple[int, ...]]]:
+    def _heads(self) -> Iterator[tuple[FlatSettings, str, tuple[int, ...]]]:
         for given in self.points_given:
             label = str(given.get("label", ""))
             seeds = tuple(given.get("seeds", self.seeds))
             own = {name: value for name, value in given.items() if name not in _OF_POINT}
             for chosen in combinations(self.grid):
-                named = f"{label}, {describe(chosen)}" if label and chosen else label
+                named = f"{label}, {settings_text(chosen)}" if label and chosen else label
                 yield {**own, **chosen}, named, seeds
 
     def _climb(
-        self, varied: Settings, label: str, seeds: tuple[int, ...], scores: Mapping[str, float | None]
+        self, varied: FlatSettings, label: str, seeds: tuple[int, ...], scores: Mapping[str, float | None]
     ) -> list[Point]:
         found: list[Point] = []
         for number, stage in enumerate(self.stages, start=1):

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from gradlab.errors import GradlabError
-from gradlab.sweep.board import RUNNING, Board, Claim, Run
-from gradlab.sweep.run import LostRun, carry_out, empty, tidy
+from gradlab.sweep.board import RUNNING, Assignment, Board, Run
+from gradlab.sweep.training import LostRun, carry_out, empty, tidy
 
 PATIENCE = 5  # seconds between two looks at what the others do
 
@@ -51,7 +51,7 @@ def work(
         board: the sweep.
         output: its folder.
         say: where messages go.
-        instead: carries out a run, where it is not what `gradlab.sweep.run.carry_out` does.
+        instead: carries out a run, where it is not what `gradlab.sweep.training.carry_out` does.
         wait: stay while other workers have runs, to take over those of one that dies.
 
     Returns:
@@ -77,10 +77,10 @@ def work(
 
 
 def _carry_out(
-    board: Board, claim: Claim, output: Path, say: Callable[[str], None], instead: Work | None
+    board: Board, claim: Assignment, output: Path, say: Callable[[str], None], instead: Work | None
 ) -> bool:
     run = claim.run
-    name = f"{run.point.describe()}, seed {run.seed}"
+    name = f"{run.point.title()}, seed {run.seed}"
     say(f"Run: {name}")
     try:
         with board.alive(claim) as mine:

@@ -65,7 +65,7 @@ class Corpus:
         """Token ids of several sentences, and of their second views where the file has them."""
         return tuple(part.take(rows) for part in (self.tokens, self.others) if part is not None)
 
-    def describe(self, config: TrainConfig) -> dict[str, Any]:
+    def facts(self, config: TrainConfig) -> dict[str, Any]:
         """What the manifest says of it."""
         return {
             "file": config.train_file,

@@ -29,7 +29,7 @@ from gradlab.train.machine import emulation_factor, free_threads, using_threads
 from gradlab.train.objective import Objective
 from gradlab.train.outputs import Output
 from gradlab.train.progress import Progress, say
-from gradlab.train.run_folder import RunFolder, describe_run
+from gradlab.train.run_folder import RunFolder, new_manifest
 from gradlab.train.schedule import learning_rate
 from gradlab.train.state import TrainerState
 
@@ -176,10 +176,10 @@ class Trainer(TrainerState):
             start = checkpoint.step if checkpoint else 0
             trackers = start_trackers(self.config.trackers, self.folder.path, self.config.to_dict(), start)
             if not self._resume:
-                data = self.corpus.describe(self.config)
+                data = self.corpus.facts(self.config)
                 processes = self.processes
                 self.folder.write_manifest(
-                    describe_run(self.config, self.precision, processes.device, processes.count, data)
+                    new_manifest(self.config, self.precision, processes.device, processes.count, data)
                 )
             self.recorder.begin((lambda row: row[0] <= start) if checkpoint else None, trackers)
             self.judge()

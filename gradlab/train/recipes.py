@@ -33,7 +33,7 @@ class Choice(NamedTuple):
     source: str
 
 
-class Given(NamedTuple):
+class Asked(NamedTuple):
     """What a recipe must know to choose: the backbone, and the loss and batch size if the user names them."""
 
     backbone: str
@@ -76,7 +76,7 @@ def recipe(name: str, backbone: str, *, loss: str | None = None, batch_size: int
         raise GradlabError(
             f"backbone must be one of {', '.join(BACKBONES)}, not {backbone!r}.{nearest(backbone, BACKBONES)}"
         )
-    return _RECIPES[name](Given(backbone, loss, batch_size))
+    return _RECIPES[name](Asked(backbone, loss, batch_size))
 
 
 def check_recipe(name: str) -> None:
@@ -133,7 +133,7 @@ def backbone_of(model: str) -> str:
     return f"{family}-{'large' if config.get('hidden_size', 0) >= _LARGE else 'base'}"
 
 
-def _simcse(given: Given) -> Choices:
+def _simcse(given: Asked) -> Choices:
     rate = {"bert-base": 3e-5, "bert-large": 1e-5, "roberta-base": 1e-5, "roberta-large": 3e-5}
     return {
         **_frame(_SIMCSE_CODE),
@@ -143,7 +143,7 @@ def _simcse(given: Given) -> Choices:
     }
 
 
-def _unified(given: Given) -> Choices:
+def _unified(given: Asked) -> Choices:
     loss = given.loss or "modified_mhe"
     batch, rate, of_loss = _unified_loss(given, loss)
     return {
@@ -157,7 +157,7 @@ def _unified(given: Given) -> Choices:
     }
 
 
-def _unified_loss(given: Given, loss: str) -> tuple[Choice, Choice, Choice]:
+def _unified_loss(given: Asked, loss: str) -> tuple[Choice, Choice, Choice]:
     """Batch size, learning rate and the loss's settings: a row of Table 4 or 5, or those of section 3.2."""
     from gradlab.losses.registry import loss_class
 
@@ -177,7 +177,7 @@ def _unified_loss(given: Given, loss: str) -> tuple[Choice, Choice, Choice]:
     return Choice(128, source), Choice(1e-5, source), Choice({}, "the loss's published settings")
 
 
-def _esimcse(given: Given) -> Choices:
+def _esimcse(given: Asked) -> Choices:
     batch = given.batch_size or 64
     swept = "" if given.backbone == "bert-base" else ", found on BERT-base"
     return {
@@ -202,7 +202,7 @@ def _esimcse(given: Given) -> Choices:
     }
 
 
-def _mocose(given: Given) -> Choices:
+def _mocose(given: Asked) -> Choices:
     section = f"{_MOCOSE}, section 4.1"
     untested = "" if given.family == "bert" else f"{OURS}: no RoBERTa in the paper; as "
     return {
@@ -249,7 +249,7 @@ def _frame(source: str) -> Choices:
     }
 
 
-def _infonce(given: Given, source: str) -> Choices:
+def _infonce(given: Asked, source: str) -> Choices:
     """InfoNCE at .05, or another loss if it is asked for."""
     if given.loss not in (None, "infonce"):
         return {
@@ -259,7 +259,7 @@ def _infonce(given: Given, source: str) -> Choices:
     return {"loss": Choice("infonce", source), "loss_settings": Choice({"temperature": 0.05}, source)}
 
 
-_RECIPES: dict[str, Callable[[Given], Choices]] = {
+_RECIPES: dict[str, Callable[[Asked], Choices]] = {
     "unified": _unified,
     "simcse": _simcse,
     "esimcse": _esimcse,
@@ -267,7 +267,7 @@ _RECIPES: dict[str, Callable[[Given], Choices]] = {
 }
 
 
-def describe(name: str, choices: Choices) -> str:
+def recipe_table(name: str, choices: Choices) -> str:
     """A recipe as a table of settings, values and sources, in the order of ``choices``."""
     rows = [(one, _text(choice.value), choice.source) for one, choice in choices.items()]
     widths = [max(len(row[place]) for row in rows) for place in range(2)]

@@ -119,7 +119,7 @@ def resumable_config(output: str | Path) -> TrainConfig:
     return TrainConfig.from_dict({**manifest["config"], "output": str(output)})
 
 
-def describe_run(
+def new_manifest(
     config: TrainConfig, precision: Precision, device: torch.device, processes: int, data: dict[str, Any]
 ) -> dict[str, Any]:
     """What a manifest says before training: enough to do it again."""

@@ -14,7 +14,7 @@ from gradlab.errors import GradlabError
 from gradlab.evaluate import STS_TASKS
 from gradlab.evaluate.embed import Embedder, as_encode
 from gradlab.evaluate.folder import MissingFile, downstream
-from gradlab.evaluate.sts import Pairs, cosines, load_sts, spearman
+from gradlab.evaluate.sts import ScoredPairs, cosines, load_sts, spearman
 from gradlab.plotting.tables import Table, rounded
 
 NEAR = 3  # the paper's border between similar lengths and others
@@ -58,7 +58,7 @@ def words(sentence: str) -> int:
 
 def length_bias(
     encode: Any,
-    sets: str | Path | Mapping[str, Sequence[Pairs]],
+    sets: str | Path | Mapping[str, Sequence[ScoredPairs]],
     *,
     length: Callable[[str], int] = words,
     split: str = "test",
@@ -88,7 +88,7 @@ def length_bias(
     return LengthBias(rounded(table), _curve(together))
 
 
-def load_sets(folder: str | Path, split: str = "test") -> dict[str, list[Pairs]]:
+def load_sets(folder: str | Path, split: str = "test") -> dict[str, list[ScoredPairs]]:
     """The STS sets of a SentEval folder that are there.
 
     Raises:
@@ -107,7 +107,7 @@ def load_sets(folder: str | Path, split: str = "test") -> dict[str, list[Pairs]]
 
 
 def _measure(
-    embed: Embedder, subsets: Sequence[Pairs], length: Callable[[str], int]
+    embed: Embedder, subsets: Sequence[ScoredPairs], length: Callable[[str], int]
 ) -> dict[str, NDArray[np.float64]]:
     from scipy.stats import rankdata
 

@@ -18,7 +18,7 @@ from gradlab.monitor.metrics import read_metrics
 from gradlab.papers.analyses.distance import measured_distances, traceable_distance
 from gradlab.papers.analyses.negatives import by_age, by_size
 from gradlab.plotting.tables import Table, rounded
-from gradlab.sweep.settings import describe, flatten
+from gradlab.sweep.settings import flatten, settings_text
 from gradlab.train.config import RESUMABLE_CHANGES, TrainConfig
 from gradlab.train.momentum import decay
 from gradlab.train.run_folder import RunFolder
@@ -164,7 +164,7 @@ def summarise_runs(runs: Sequence[FinishedRun], x: str, metrics: Sequence[str]) 
         value = run.distance if x == "distance" else settings.get(x)
         if not isinstance(value, int | float):
             raise GradlabError(f"{x} is {value!r} in the run {run.name!r}, no number to draw against")
-        series = describe(_telling(settings, flat, others))
+        series = settings_text(_telling(settings, flat, others))
         groups.setdefault((series, float(value)), []).append(run)
     rows = [_summary(groups[key], key, x, metrics) for key in sorted(groups)]
     return rounded({name: np.array([row[name] for row in rows]) for name in rows[0]})

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from gradlab.errors import GradlabError
 from gradlab.evaluate.folder import downstream
-from gradlab.evaluate.sts import Pairs, cosines, load_sts, spearman
+from gradlab.evaluate.sts import ScoredPairs, cosines, load_sts, spearman
 from gradlab.files import atomic_path, read_arrays
 from gradlab.gradient.diagnostics import alignment, uniformity
 from gradlab.losses.base import Loss
@@ -169,7 +169,7 @@ def cache(
 
 
 def _encode(
-    model: str, sentences: list[str], tasks: dict[str, list[Pairs]], max_length: int, batch_size: int
+    model: str, sentences: list[str], tasks: dict[str, list[ScoredPairs]], max_length: int, batch_size: int
 ) -> dict[str, Any]:
     from gradlab.encoder.model import Encoder
     from gradlab.train.progress import say
@@ -199,7 +199,7 @@ def _encode(
     return stored
 
 
-def _tasks(sts: str) -> dict[str, list[Pairs]]:
+def _tasks(sts: str) -> dict[str, list[ScoredPairs]]:
     folder = downstream(Path(sts))
     return {name: load_sts(folder, name) for name in SETS} | {DEV: load_sts(folder, "STS-B", "dev")}
 

@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from gradlab.losses.registry import get_loss
-from gradlab.plotting.heatmap import add_colorbar, describe, draw_grid
+from gradlab.plotting.heatmap import add_colorbar, draw_grid, loss_label
 from gradlab.plotting.style import TEXT_WIDTH, empty_figure, style
 from gradlab.plotting.tables import Tables, grid_of, grid_table
 from gradlab.simulation import simulate
@@ -36,7 +36,7 @@ def draw(tables: Tables) -> tuple[Figure, list[Axes]]:
         axes = list(grid.ravel())
         for ax, (name, table) in zip(axes, tables.items(), strict=True):
             mesh = draw_grid(ax, *grid_of(table, QUANTITY), QUANTITY)
-            ax.set_title(describe(get_loss(name), only=("margin",) if name == "baseline" else SHAPING))
+            ax.set_title(loss_label(get_loss(name), only=("margin",) if name == "baseline" else SHAPING))
             ax.label_outer()
         add_colorbar(figure, mesh, axes, QUANTITY, shrink=0.8 if rows > 1 else 1.0, pad=0.02)
     return figure, axes

@@ -14,7 +14,7 @@ from matplotlib.patheffects import withStroke
 from gradlab.losses.base import Loss
 from gradlab.losses.registry import get_loss
 from gradlab.losses.triplet_family import TripletLoss
-from gradlab.plotting.heatmap import add_colorbar, describe, draw_grid
+from gradlab.plotting.heatmap import add_colorbar, draw_grid, loss_label
 from gradlab.plotting.style import NEGATIVE_AXIS, TEXT_WIDTH, empty_figure, figure_of, style
 from gradlab.plotting.tables import Table, Tables, grid_of, grid_table
 from gradlab.simulation import simulate
@@ -82,7 +82,7 @@ def draw(tables: Tables) -> tuple[Figure, list[Axes]]:
         axes = list(figure.subplots(1, len(tables), sharey=True))
         for ax, (name, table) in zip(axes, tables.items(), strict=True):
             draw_ratio(table, ax)
-            ax.set_title(describe(get_loss(name), only=("margin",)))
+            ax.set_title(loss_label(get_loss(name), only=("margin",)))
             ax.set_xlabel(NEGATIVE_AXIS if ax is axes[len(axes) // 2] else "")
             ax.label_outer()
         add_colorbar(figure, axes[-1].collections[0], axes, "ratio", pad=0.02)

@@ -14,7 +14,7 @@ from gradlab.papers.unified.study.conjecture2 import ENCODERS
 from gradlab.papers.unified.study.results import Results
 from gradlab.papers.unified.study.section import Section
 from gradlab.papers.unified.study.settings import StudySettings
-from gradlab.papers.unified.study.views import Views, negative_angles, positive_angles
+from gradlab.papers.unified.study.views import HeldOutViews, negative_angles, positive_angles
 from gradlab.simulation.setting import Setting
 
 BINS = np.linspace(-5, 5, 41)
@@ -61,7 +61,7 @@ def section(results: Results, settings: StudySettings) -> Section | None:
     )
 
 
-def angles_of(views: Views) -> dict[str, NDArray[Any]]:
+def angles_of(views: HeldOutViews) -> dict[str, NDArray[Any]]:
     """Positive and negative angles in radians, and the latter less the mean of their anchor; all flat."""
     near = np.concatenate([positive_angles(*batch) for batch in views.batches()])
     far = np.concatenate([negative_angles(*batch) for batch in views.batches()])

@@ -106,14 +106,14 @@ def measure(tasks: Sequence[Task]) -> Speed:
     from dataclasses import replace
 
     from gradlab.encoder.model import Encoder
-    from gradlab.evaluate.run import GROUPS
     from gradlab.evaluate.sts import load_sts, load_stsb_dev
+    from gradlab.evaluate.suite import GROUPS
     from gradlab.papers.unified.study.observe import dev_cosines, encode_with
     from gradlab.train.distributed import find_device
     from gradlab.train.loop import Trainer
 
     task = tasks[0]
-    clock = _Clock(task.settings)
+    clock = _clock(task.settings)
     dev = load_stsb_dev(task.sts)
     with tempfile.TemporaryDirectory(prefix="gradlab-trial-") as folder:
         config = replace(task.config, output=folder, max_steps=TRIAL_STEPS, save_every=TRIAL_STEPS)
@@ -186,7 +186,7 @@ def _duration(seconds: float) -> str:
     return f"{hours} h {rest} min" if hours else f"{minutes} min"
 
 
-def _Clock(settings: StudySettings) -> Any:
+def _clock(settings: StudySettings) -> Any:
     """A callback that times steps and one measurement; made here, so that the budget needs no torch to import."""
     import numpy as np
 

@@ -15,7 +15,7 @@ from gradlab.papers.unified.study.results import Results, comparison, summary
 from gradlab.papers.unified.study.section import Section
 from gradlab.papers.unified.study.settings import MARGIN, SHARE_TEMPERATURES, TEMPERATURE, StudySettings
 from gradlab.papers.unified.study.verdicts import CONJECTURE, OBSERVATION, PERFORMANCE, Claim
-from gradlab.papers.unified.study.views import AFTER, BEFORE, Views
+from gradlab.papers.unified.study.views import AFTER, BEFORE, HeldOutViews
 
 ENCODERS = {"untuned": BEFORE, "tuned": AFTER}
 # The hardest of all negatives dominates when it has more of the gradient than all others together.
@@ -107,7 +107,7 @@ def _shares(results: Results) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _of_encoder(encoder: str, views: Views) -> list[dict[str, Any]]:
+def _of_encoder(encoder: str, views: HeldOutViews) -> list[dict[str, Any]]:
     rows = []
     for temperature in SHARE_TEMPERATURES:
         found = [hardest_shares(*batch, temperature) for batch in views.batches()]

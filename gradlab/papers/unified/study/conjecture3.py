@@ -20,7 +20,7 @@ from gradlab.papers.unified.study.results import Results, comparison, summary
 from gradlab.papers.unified.study.section import Section
 from gradlab.papers.unified.study.settings import LEMMA_STEPS, RATIO, StudySettings
 from gradlab.papers.unified.study.verdicts import CONJECTURE, OBSERVATION, PERFORMANCE, Claim
-from gradlab.papers.unified.study.views import AFTER, Views
+from gradlab.papers.unified.study.views import AFTER, HeldOutViews
 
 DYNAMIC = ("arccon", "met")
 BINS = np.linspace(-1, 3, 81)
@@ -160,7 +160,7 @@ def _bounds(results: Results) -> tuple[pd.DataFrame, pd.DataFrame]:
     return pd.DataFrame(rows), table[table.share > 0].reset_index(drop=True) if len(table) else table
 
 
-def all_triples(views: Views) -> Triple:
+def all_triples(views: HeldOutViews) -> Triple:
     """The triples of all batches, fields (batches, N, N-1)."""
     found = [batch_triples(*batch) for batch in views.batches()]
     names = ("positive_cosine", "positive_sine", "radial", "toward", "aside")

@@ -14,7 +14,7 @@ from gradlab.train.machine import device_name
 _PACKAGES = ("torch", "transformers", "tokenizers", "numpy", "scipy", "pandas", "scikit-learn", "matplotlib")
 
 
-def describe(
+def about_study(
     model: str, train_file: str | os.PathLike[str], sts: str | os.PathLike[str], settings: StudySettings,
     device: Any, jobs: int,
 ) -> dict[str, Any]:  # fmt: skip

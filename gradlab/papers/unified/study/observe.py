@@ -17,7 +17,7 @@ from gradlab.evaluate.embed import Embedder
 from gradlab.evaluate.sts import cosines, load_stsb_dev, spearman
 from gradlab.files import atomic_path
 from gradlab.papers.unified.study.settings import StudySettings
-from gradlab.papers.unified.study.views import AFTER, BEFORE, SIDES, Views, study_statistics
+from gradlab.papers.unified.study.views import AFTER, BEFORE, SIDES, HeldOutViews, study_statistics
 from gradlab.seeds import undisturbed
 from gradlab.train.callbacks import Callback, held_out, measure
 from gradlab.train.machine import choose_precision
@@ -122,8 +122,8 @@ def dev_cosines(encode: Callable[[list[str]], Array], pairs: Any) -> Array:
     return cosines(embed(pairs.first), embed(pairs.second))
 
 
-def held_out_views(trainer: TrainerState, batches: int) -> Views:
+def held_out_views(trainer: TrainerState, batches: int) -> HeldOutViews:
     """Embeddings of held-out sentences, see `gradlab.train.callbacks.held_out`."""
     found = [output.snapshot().unit() for output in held_out(trainer, batches)]
     anchors, positives = ([getattr(one, side).cpu().numpy() for one in found] for side in SIDES)
-    return Views(np.stack(anchors), np.stack(positives))
+    return HeldOutViews(np.stack(anchors), np.stack(positives))

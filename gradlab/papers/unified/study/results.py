@@ -33,7 +33,7 @@ METRICS = {
 
 
 @dataclasses.dataclass(frozen=True)
-class Run:
+class FinishedRun:
     """A finished run.
 
     Attributes:
@@ -77,10 +77,10 @@ class Run:
 
     def views(self, name: str) -> Any:
         """Embeddings of held-out sentences, `gradlab.papers.unified.study.views.Views`; None if they were not kept."""
-        from gradlab.papers.unified.study.views import Views
+        from gradlab.papers.unified.study.views import HeldOutViews
 
         path = self.folder / name
-        return Views.load(path) if path.exists() else None
+        return HeldOutViews.load(path) if path.exists() else None
 
     def dev(self) -> tuple[NDArray[Any], NDArray[Any]] | None:
         """Cosines and gold scores of the pairs of STS-B dev, by the best encoder."""
@@ -96,7 +96,7 @@ class Run:
 class Results:
     """All finished runs of a study; ``untuned`` holds the scores of the encoder before training, by pooler."""
 
-    runs: tuple[Run, ...]
+    runs: tuple[FinishedRun, ...]
     untuned: dict[str, Any]
 
     @classmethod
@@ -110,10 +110,10 @@ class Results:
         for task in tasks:
             result = task.result()
             if result is not None:
-                found.append(Run(task.planned.condition.name, task.config.seed, task.folder, result))
+                found.append(FinishedRun(task.planned.condition.name, task.config.seed, task.folder, result))
         return cls(tuple(found), untuned or {})
 
-    def of(self, condition: str) -> dict[int, Run]:
+    def of(self, condition: str) -> dict[int, FinishedRun]:
         """The finished runs of a condition that did not diverge, by seed."""
         return {
             run.seed: run for run in self.runs if run.condition == condition and not run.result["diverged"]
@@ -129,7 +129,7 @@ class Results:
         one, other = self.scores(first, metric), self.scores(second, metric)
         return [one[seed] - other[seed] for seed in sorted(one.keys() & other.keys())]
 
-    def per_seed(self, condition: str, value: Callable[[Run], float]) -> dict[int, float]:
+    def per_seed(self, condition: str, value: Callable[[FinishedRun], float]) -> dict[int, float]:
         """A number of each run of a condition, by seed."""
         return {seed: value(run) for seed, run in sorted(self.of(condition).items())}
 
@@ -202,7 +202,7 @@ def interval_columns(interval: Interval) -> dict[str, Any]:
     }
 
 
-def _row(run: Run) -> dict[str, Any]:
+def _row(run: FinishedRun) -> dict[str, Any]:
     result = run.result
     return {
         "condition": run.condition,

@@ -20,8 +20,8 @@ from gradlab.papers.unified.study.settings import StudySettings, check_parts
 from gradlab.papers.unified.study.untuned import score_untuned
 from gradlab.sweep.board import FAILED, Board, Run
 from gradlab.sweep.launch import launch
-from gradlab.sweep.run import owner
 from gradlab.sweep.spec import Spec
+from gradlab.sweep.training import owner
 from gradlab.sweep.worker import terminable, work
 from gradlab.train.machine import using_threads
 from gradlab.train.progress import say
@@ -110,7 +110,7 @@ class Study:
         from gradlab.encoder.model import Encoder
         from gradlab.evaluate import check_tasks
         from gradlab.evaluate.sts import load_stsb_dev
-        from gradlab.papers.unified.study.manifest import describe
+        from gradlab.papers.unified.study.manifest import about_study
         from gradlab.train.distributed import find_device
         from gradlab.train.sentences import check_file
 
@@ -131,7 +131,7 @@ class Study:
         folder = Path(output)
         if folder.exists() and not folder.is_dir():
             raise GradlabError(f"{str(folder)!r} is a file; --output is a folder")
-        description = describe(model, train_file, sts, settings, found, jobs)
+        description = about_study(model, train_file, sts, settings, found, jobs)
         _check_same(folder, description)
         inner = max(1, cores // jobs)
         tasks = [

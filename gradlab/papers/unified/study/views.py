@@ -23,7 +23,7 @@ Array = NDArray[Any]
 
 
 @dataclass(frozen=True)
-class Views:
+class HeldOutViews:
     """Unit embeddings of held-out sentences under two dropout masks, float64, each (batches, N, D)."""
 
     anchors: Array
@@ -39,7 +39,7 @@ class Views:
             np.savez(file, anchors=self.anchors.astype("f4"), positives=self.positives.astype("f4"))
 
     @classmethod
-    def load(cls, path: Path) -> Views:
+    def load(cls, path: Path) -> HeldOutViews:
         """Read what :meth:`save` wrote."""
         with np.load(path) as content:
             return cls(*(unit(content[name].astype(float)) for name in SIDES))

@@ -14,7 +14,7 @@ from gradlab.evaluate.embed import Embedder, Encode, as_encode
 from gradlab.evaluate.folder import MissingFile, downstream
 from gradlab.evaluate.protocol import Protocol, fits
 from gradlab.evaluate.report import STS_TASKS, TRANSFER_TASKS, EvaluationResult
-from gradlab.evaluate.sts import AGGREGATIONS, Pairs, load_sts, sts_scores
+from gradlab.evaluate.sts import AGGREGATIONS, ScoredPairs, load_sts, sts_scores
 from gradlab.evaluate.transfer import TransferTask, check_classes, load_transfer
 from gradlab.files import versions
 
@@ -164,9 +164,9 @@ def check_tasks(data: str | os.PathLike[str], tasks: str | Iterable[str], folds:
 
 def _load(
     folder: Path, wanted: list[str], split: str, folds: int
-) -> tuple[dict[str, list[Pairs] | TransferTask], dict[str, str]]:
+) -> tuple[dict[str, list[ScoredPairs] | TransferTask], dict[str, str]]:
     """Tasks that can be evaluated, and why the others cannot."""
-    loaded: dict[str, list[Pairs] | TransferTask] = {}
+    loaded: dict[str, list[ScoredPairs] | TransferTask] = {}
     absent: dict[str, str] = {}
     for task in wanted:
         if split == "dev" and task in STS_TASKS[:5]:

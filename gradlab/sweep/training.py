@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from gradlab.errors import GradlabError
-from gradlab.sweep.board import Claim, Run
-from gradlab.sweep.settings import configure, describe
+from gradlab.sweep.board import Assignment, Run
+from gradlab.sweep.settings import configure, settings_text
 from gradlab.sweep.spec import Spec
 
 
@@ -21,7 +21,7 @@ class LostRun(Exception):
 
 def run_folder(output: Path, run: Run) -> Path:
     """The folder of a run below that of the sweep: what is varied, the seed, and the key."""
-    words = describe({**run.point.varied, "seed": run.seed}).replace(", ", "_")
+    words = settings_text({**run.point.varied, "seed": run.seed}).replace(", ", "_")
     words = re.sub(r"[^\w.=+-]+", "-", words)[:80].strip("-")
     return output / "runs" / f"{words}_{run.key[:8]}"
 
@@ -32,7 +32,7 @@ def empty(run: Run, output: Path) -> None:
 
 
 def carry_out(
-    spec: Spec, claim: Claim, output: Path, mine: Callable[[], bool]
+    spec: Spec, claim: Assignment, output: Path, mine: Callable[[], bool]
 ) -> tuple[float, dict[str, Any]]:
     """Train, evaluate and measure; continue what a worker that is gone has left in the folder.
 
