@@ -50,7 +50,8 @@ def compute_share(rank: int, cases: dict[str, torch.Tensor], folder: str) -> Non
         half = rows.shape[1] // 2
         leaf = rows[:, half * rank : half * (rank + 1)].clone().requires_grad_()
         criterion = loss(torch.nn.Identity(), name, gather_across_devices=True)
-        value = criterion.compute_loss_from_embeddings(list(leaf))
+        labels = torch.arange(half * rank, half * (rank + 1))
+        value = criterion.compute_loss_from_embeddings(list(leaf), labels)
         value.backward()
         found[name] = {"value": value.detach(), "gradient": leaf.grad}
     table = cases["infonce"].reshape(-1, 6)

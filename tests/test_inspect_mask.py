@@ -72,6 +72,58 @@ def test_training_leaves_the_pairs_out(found, inner, tmp_path):
     assert any(group.startswith("diagnostics") for group in groups)
 
 
+@pytest.mark.parametrize("inner", ["infonce", "pool(infonce, negatives=other+same)"])
+def test_extra_negatives_with_numbers_are_left_out_too(found, inner):
+    _, _, mask = found
+    rows = torch.tensor([2, 12, 3, 7])
+    others = torch.tensor([13, -1, 2, 0, 12])
+    anchors, positives = torch.randn(2, 4, 8, dtype=torch.float64)
+    extra = torch.randn(5, 8, dtype=torch.float64)
+    listed = torch.cat([rows, others])
+    expected = torch.tensor([[abs(int(a) - int(b)) == 10 for b in listed] for a in rows])
+    assert expected[:, 4:].sum() == 3
+    masked = gradlab.get_loss(f"mask({inner}, by=pairs, pairs={mask})")
+    given = gradlab.get_loss(f"mask({inner}, by=given)")
+    value = masked(anchors, positives, extra, normalize=True, sentences=listed)
+    assert float(value) == pytest.approx(
+        float(given(anchors, positives, extra, normalize=True, mask=expected)), rel=1e-12
+    )
+    with pytest.raises(GradlabError, match=r"4 whole numbers.*\(or 9, with the extra negatives\)"):
+        masked(anchors, positives, extra, normalize=True, sentences=listed[:6])
+
+
+def test_a_queue_knows_whose_its_rows_are(found, tmp_path):
+    bert, file, mask = found
+    seen = []
+
+    class Recorded(Objective):
+        def forward(self, batch):
+            output = super().forward(batch)
+            seen.append((batch.sentences, output))
+            return output
+
+    config = TrainConfig(
+        model=str(bert), train_file=str(file), output=str(tmp_path / "run"), batch_size=4, max_steps=4, queue_size=10,
+        loss=f"mask(infonce, by=pairs, pairs={mask})", max_length=16, diagnostics_every=1, device="cpu", precision="float32",
+    )  # fmt: skip
+    train(config, objective=Recorded)
+    queued: list[int] = []
+    masked_in_queue = 0
+    for rows, output in seen:
+        listed = torch.tensor([*rows.tolist(), *queued], dtype=torch.int64)
+        expected = torch.tensor(
+            [[abs(int(a) - int(b)) == 10 and 2 <= min(a, b) < 6 for b in listed] for a in rows]
+        )
+        masked_in_queue += int(expected[:, 4:].sum())
+        given = gradlab.get_loss("mask(infonce, by=given)")
+        parts = output.anchors.detach(), output.positives.detach(), output.extra_negatives
+        assert float(output.loss.detach()) == pytest.approx(
+            float(given(*parts, normalize=True, mask=expected)), rel=1e-6
+        )
+        queued = [*reversed(rows.tolist()), *queued][:10]
+    assert masked_in_queue > 0  # and so it is no test of nothing
+
+
 def test_pairs_of_another_file_are_refused(found, tmp_path):
     bert, file, _ = found
     (tmp_path / "pairs.txt").write_text("3,16\n", encoding="utf-8")

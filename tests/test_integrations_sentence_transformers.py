@@ -272,7 +272,9 @@ def test_a_loss_per_dataset_made_from_the_model(folder, tmp_path):
 def test_gathering_across_devices_is_the_loss_of_the_whole_batch(tmp_path):
     """Two processes of gloo; gradients averaged over them are those of one process with all sentences."""
     rows = torch.randn(3, 8, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    cases = {"infonce": rows, "met": rows, "vicreg": rows[:2]}
+    (tmp_path / "pairs.txt").write_text("0,6\n2,1\n", encoding="utf-8")
+    masked = f"mask(infonce, by=pairs, pairs={tmp_path / 'pairs.txt'})"
+    cases = {"infonce": rows, "met": rows, "vicreg": rows[:2], masked: rows}
     forking()
     torch.multiprocessing.start_processes(
         compute_share, (cases, str(tmp_path)), nprocs=2, start_method="forkserver"
@@ -280,7 +282,8 @@ def test_gathering_across_devices_is_the_loss_of_the_whole_batch(tmp_path):
     parts = [torch.load(tmp_path / f"{rank}.pt") for rank in range(2)]
     for name, case in cases.items():
         leaf = case.clone().requires_grad_()
-        whole = adapter.loss(torch.nn.Identity(), name).compute_loss_from_embeddings(list(leaf))
+        criterion = adapter.loss(torch.nn.Identity(), name)
+        whole = criterion.compute_loss_from_embeddings(list(leaf), torch.arange(8))
         whole.backward()
         found = torch.cat([part[name]["gradient"] for part in parts], dim=1) / 2
         values = [float(part[name]["value"]) for part in parts]

@@ -40,7 +40,7 @@ const swept = (points, what, angle) => {
 
 const chart = { series: [], work: null, stale: false };
 // The sweep runs in slices between frames, to its end, and once more if something has changed meanwhile.
-const SLICE = 2, PAUSE = 16, REST = 150; // milliseconds: of work, between slices, between sweeps
+const SLICE = 1, PAUSE = 16, REST = 150; // milliseconds: of work, between slices, between sweeps
 const drawCurves = () => {
   chart.stale = true;
   if (!chart.work) nextSweep();

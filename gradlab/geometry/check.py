@@ -25,7 +25,7 @@ def check_views(
     owners: Int[Array, "m"] | Sequence[int] | None = None,
     guide: Sequence[Float[Array, "_ width"]] | None = None,
     mask: Bool[Array, "n _"] | Sequence[Sequence[bool]] | None = None,
-    sentences: Int[Array, "n"] | Sequence[int] | None = None,
+    sentences: Int[Array, "k"] | Sequence[int] | None = None,
 ) -> Views:
     """Check two views of a batch and return them as `Views`.
 
@@ -39,7 +39,8 @@ def check_views(
         guide: embeddings of the same sentences by another model, of any length and dimension: anchors, positives and, where
             there are, extra negatives.
         mask: (n, n) or (n, n + m), True where sentence j (or an extra negative) is no negative of sentence i.
-        sentences: whole numbers by which the sentences are known outside of the batch.
+        sentences: (n,) whole numbers by which the sentences are known outside of the batch, or (n + m,) with those of the extra
+            negatives, -1 for such as have none.
 
     Raises:
         GradlabError: wrong kind, shape or dtype; NaN; zero rows; rows that are not unit-norm; no negatives; owners, guide, mask
@@ -76,7 +77,7 @@ def check_views(
         None if owners is None else _check_owners(owners, anchors, extra),
         None if guide is None else _check_guide(guide, anchors, extra),
         None if mask is None else _check_mask(mask, anchors, extra),
-        None if sentences is None else _check_sentences(sentences, anchors),
+        None if sentences is None else _check_sentences(sentences, anchors, extra),
     )
 
 
@@ -116,12 +117,16 @@ def _check_mask(
     return found
 
 
-def _check_sentences(sentences: Any, anchors: Float[Array, "n d"]) -> Int[Array, "n"]:
+def _check_sentences(
+    sentences: Any, anchors: Float[Array, "n d"], extra_negatives: Float[Array, "m d"] | None
+) -> Int[Array, "k"]:
     xp = array_namespace(anchors)
     found = xp.asarray(sentences, device=anchors.device)
-    if tuple(found.shape) != (anchors.shape[0],) or not xp.isdtype(found.dtype, "integral"):
+    n, extra = anchors.shape[0], 0 if extra_negatives is None else extra_negatives.shape[0]
+    if tuple(found.shape) not in {(n,), (n + extra,)} or not xp.isdtype(found.dtype, "integral"):
+        more = f" (or {n + extra}, with the extra negatives)" if extra else ""
         raise GradlabError(
-            f"sentences must be {anchors.shape[0]} whole numbers, one for each row of the batch, not "
+            f"sentences must be {n} whole numbers, one for each row of the batch{more}, not "
             f"{_dtype_name(found)} of shape {tuple(found.shape)}"
         )
     return found

@@ -112,7 +112,8 @@ class Embeddings:
         owners: the row of the sentence whose hard negative each extra negative is, -1 for none.
         guide: embeddings of the same sentences by another model, or None.
         mask: (n, n) or (n, n + m), pairs of sentences that are no negatives of each other, or None.
-        sentences: whole numbers by which the sentences are known outside of the batch, or None.
+        sentences: (n,) or (n + m,) whole numbers by which the sentences (and extra negatives) are known outside of the batch, or
+            None.
         candidates: what else is a negative, or is none.
         known_products: matrix products that views of the same rows share; None keeps none.
 
@@ -126,7 +127,7 @@ class Embeddings:
     owners: Int[Array, "m"] | None = None
     guide: Embeddings | None = None
     mask: Bool[Array, "n _"] | None = None
-    sentences: Int[Array, "n"] | None = None
+    sentences: Int[Array, "k"] | None = None
     candidates: Candidates = USUAL
     known_products: list[Product] | None = dataclasses.field(default=None, repr=False, compare=False)
 

@@ -116,8 +116,12 @@ class Views(Embeddings):
     def without_extra_negatives(self) -> Views:
         """The same batch alone."""
         guide = None if self.guide is None else self.guide.without_extra_negatives()
-        mask = None if self.mask is None else self.mask[:, : self.anchors.shape[0]]
-        return dataclasses.replace(self, extra_negatives=None, owners=None, guide=guide, mask=mask)
+        n = self.anchors.shape[0]
+        mask = None if self.mask is None else self.mask[:, :n]
+        numbers = None if self.sentences is None else self.sentences[:n]
+        return dataclasses.replace(
+            self, extra_negatives=None, owners=None, guide=guide, mask=mask, sentences=numbers
+        )
 
     def with_candidates(self, **changes: Any) -> Views:
         """The same batch with other `candidates`."""

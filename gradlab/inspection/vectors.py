@@ -16,6 +16,8 @@ from gradlab.errors import GradlabError, reason
 from gradlab.train.tokens import cache_folder
 
 BLOCK = 8192
+# Rows that are read from one mapping: the system maps up to 64 KB around each of them.
+PIECE = 512
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,9 @@ class Vectors:
         """
         order = np.argsort(rows, kind="stable")  # a file is read from the beginning to the end
         found = np.empty((len(rows), self.shape[1]), dtype=np.float32)
-        found[order] = self.open()[rows[order]]
+        for start in range(0, len(rows), PIECE):
+            some = order[start : start + PIECE]
+            found[some] = self.open()[rows[some]]
         norms = np.linalg.norm(found, axis=1, keepdims=True)
         bad = np.flatnonzero(~(np.isfinite(norms[:, 0]) & (norms[:, 0] > 0)))
         if len(bad):

@@ -211,6 +211,8 @@ class EmbeddingLoss(nn.Module):
         anchors, positives, *hard = [_full_precision(rows) for rows in embeddings]
         if self.gather_across_devices:
             anchors, positives, hard = self._gather(anchors, positives, hard)
+            if labels is not None and pairs_files(self.definition):
+                labels = _gathered(labels.reshape(-1))
         if not hard and len(anchors) == 1:
             return (anchors * 0).sum()
         negatives = torch.cat(hard) if hard else None
@@ -219,10 +221,9 @@ class EmbeddingLoss(nn.Module):
             # A column of hard negatives has one for each anchor.
             context["owners"] = torch.arange(len(anchors), device=anchors.device).repeat(len(hard))
         if pairs_files(self.definition):
-            if labels is None or self.gather_across_devices or self.criterion is not self.definition:
+            if labels is None:
                 raise GradlabError(
-                    "mask(by=pairs) needs the rows of the file that its pairs name: give the dataset a column 'label' with "
-                    "them, and leave gather_across_devices and blockwise out"
+                    "mask(by=pairs) needs the rows of the file that its pairs name: give the dataset a column 'label' with them"
                 )
             context["sentences"] = labels.reshape(-1).long()
         with torch.autocast(anchors.device.type, enabled=False):
@@ -355,3 +356,12 @@ def _all_gather(rows: Tensor) -> list[Tensor]:
     import torch.distributed.nn.functional
 
     return list(torch.distributed.nn.functional.all_gather(rows.contiguous()))
+
+
+def _gathered(numbers: Tensor) -> Tensor:
+    """Whole numbers of every process, in the order of their ranks."""
+    if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
+        return numbers
+    parts = [torch.empty_like(numbers) for _ in range(torch.distributed.get_world_size())]
+    torch.distributed.all_gather(parts, numbers.contiguous())
+    return torch.cat(parts)

@@ -30,7 +30,8 @@ class Mask(OtherCandidates):
       GISTEmbed (Solatorio 2024); called with ``guide=(anchors, positives)``, the guide's embeddings of the batch;
     - ``given``: what a mask (N, N) says, called with ``mask=``; one that leaves an anchor no negative is an error;
     - ``pairs``: pairs of sentences listed in a file, one a line, two whole numbers with a comma or white space between them, in
-      either order; called with ``sentences=``, the numbers of the batch's sentences.
+      either order; called with ``sentences=``, the numbers of the batch's sentences and, where they are known, of the extra
+      negatives.
 
     Above means strictly above. An anchor that is left without negatives gets no push and, from losses whose pull depends
     on negatives, no pull, and its value is 0; means are over all N anchors as before. ``masked_pairs`` and
@@ -145,7 +146,7 @@ class Given:
 
 @dataclasses.dataclass(frozen=True)
 class Pairs:
-    """Pairs of sentences that a file lists; extra negatives are none of them."""
+    """Pairs of sentences that a file lists, and of sentences and extra negatives whose numbers are given."""
 
     file: str
     must_leave_negatives = False
@@ -154,20 +155,20 @@ class Pairs:
         self, block: Block, cosine: Float[Array, "n k"], views: Embeddings
     ) -> Bool[Array, "n k"] | None:
         """Those pairs."""
-        if block.name.endswith("extra"):
-            return None
         assert views.sentences is not None
-        xp = array_namespace(views.anchors)
-        numbers = np.asarray(views.sentences.tolist())
-        rows: dict[int, list[int]] = {}
-        for row, number in enumerate(numbers.tolist()):
-            rows.setdefault(number, []).append(row)
+        xp, n = array_namespace(views.anchors), views.anchors.shape[0]
+        numbers = views.sentences.tolist()
+        numbers, others = numbers[:n], numbers[n:] if block.name.endswith("extra") else numbers[:n]
+        if not others:
+            return None
+        columns: dict[int, list[int]] = {}
+        for column, number in enumerate(others):
+            columns.setdefault(number, []).append(column)
         listed = read_pairs(self.file)
-        out = np.zeros((len(numbers), len(numbers)), dtype=bool)
-        for number, own in rows.items():
+        out = np.zeros((n, len(others)), dtype=bool)
+        for row, number in enumerate(numbers):
             for other in listed.get(number, ()):
-                for row in own:
-                    out[row, rows.get(other, [])] = True
+                out[row, columns.get(other, [])] = True
         return xp.asarray(out, device=views.anchors.device)
 
 

@@ -236,10 +236,14 @@ def closed_form(
     elif extra is not None and context.get("owners") is not None:
         kept = context["owners"] < most
         extra, context["owners"] = extra[kept], context["owners"][kept]
+        if context.get("sentences") is not None and len(context["sentences"]) > len(anchors):
+            own, others = context["sentences"][: len(anchors)], context["sentences"][len(anchors) :]
+            context["sentences"] = torch.cat([own, others[kept]])
         if context.get("guide") is not None:
             context["guide"] = [*context["guide"][:2], context["guide"][2][kept]]
     if context.get("sentences") is not None:
-        context["sentences"] = context["sentences"][:most]
+        own, others = context["sentences"][:most], context["sentences"][len(anchors) :]
+        context["sentences"] = torch.cat([own, others])
     if context.get("guide") is not None:
         context["guide"] = [*(rows[:most] for rows in context["guide"][:2]), *context["guide"][2:]]
     # What all other anchors do to these positives is not known.

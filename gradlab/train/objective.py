@@ -70,6 +70,7 @@ class Objective(Branches):
         self._ring = self._shared(loss)
         self._together = False
         self._pending: list[Tensor] = []
+        self._pending_sentences: list[Tensor] = []
         self._context: dict[str, Tensor] = {}
 
     @property
@@ -176,11 +177,15 @@ class Objective(Branches):
 
     def compare(self, anchors: Tensor, positives: Tensor, extra_negatives: Tensor | None = None) -> Output:
         """The loss on embeddings (N, D), with the queue's negatives behind the extra ones."""
-        extra, ages = extra_negatives, None
+        extra, ages, context = extra_negatives, None, self._context
         if self.queue is not None:
             queued, ages = self.queue.negatives()
             if len(queued):
                 queued = queued.to(anchors.dtype)
+                if "sentences" in context:
+                    given = torch.full((0 if extra is None else len(extra),), -1).to(ages)
+                    numbers = [context["sentences"][: len(anchors)], given, self.queue.numbers()]
+                    context = {**context, "sentences": torch.cat(numbers)}
                 extra = queued if extra is None else torch.cat([extra, queued])
         in_batch = self.parts.in_batch_negatives
         if extra is None and not in_batch and self.queue is not None:
@@ -189,13 +194,13 @@ class Objective(Branches):
         else:
             gated = self.open_share is not None and torch.is_grad_enabled()
             rows, criterion = (anchors, positives, extra), self._criterion
-            if self._ring is not None and self._together and not gated and not self._context:
+            if self._ring is not None and self._together and not gated and not context:
                 rows, criterion = self._own(*rows), self._ring
             reduction = "none" if gated else "mean"
-            loss = criterion(*rows, reduction, normalize=True, in_batch_negatives=in_batch, **self._context)
+            loss = criterion(*rows, reduction, normalize=True, in_batch_negatives=in_batch, **context)
             if self.open_share is not None and gated:
                 loss = (loss * self.open_share.factors(len(anchors)).to(loss)).mean()
-        return Output(loss, anchors, positives, extra, in_batch, ages, context=self._context)
+        return Output(loss, anchors, positives, extra, in_batch, ages, context=context)
 
     def _shared(self, loss: Loss) -> BlockwiseLoss | None:
         """The loss of rows that are spread over the processes; None where each computes the whole."""
@@ -219,6 +224,8 @@ class Objective(Branches):
         """Called after the backward pass of each batch, of which a step may have several."""
         if output.keys is not None:
             self._pending.append(output.keys)
+            if "sentences" in output.context:
+                self._pending_sentences.append(output.context["sentences"][: len(output.keys)])
 
     def loss_parameters(self) -> list[nn.Parameter]:
         """Hyper-parameters that the loss learns."""
@@ -238,8 +245,10 @@ class Objective(Branches):
         if self.open_share is not None:
             self.open_share.step += 1
         if self.queue is not None and self._pending:
-            self.queue.enqueue(torch.cat(self._pending))
+            numbers = torch.cat(self._pending_sentences) if self._pending_sentences else None
+            self.queue.enqueue(torch.cat(self._pending), numbers)
         self._pending.clear()
+        self._pending_sentences.clear()
 
     def statistics(self, output: Output) -> dict[str, float]:
         """What the parts tell of the last step: ages of the negatives it saw, its decay, what FGSM changed, what the loss learned."""

@@ -8,6 +8,8 @@ from typing import Self
 from torch import nn
 
 from gradlab.encoder.model import Encoder
+from gradlab.losses.mask import pairs_files
+from gradlab.losses.registry import get_loss
 from gradlab.train.augment import Augmentation, get_augmentation
 from gradlab.train.config import TrainConfig
 from gradlab.train.fgsm import FGSM, PreviousFGSM
@@ -79,7 +81,11 @@ class Parts:
         )
         if config.queue_size:
             parts.queue = Queue(
-                config.queue_size, dimension, initial=config.queue_initial, positions=config.queue_ages
+                config.queue_size,
+                dimension,
+                initial=config.queue_initial,
+                positions=config.queue_ages,
+                numbered=bool(pairs_files(get_loss(config.loss, **config.loss_settings))),
             ).to(device)
         if config.momentum is not None:
             parts.momentum = Momentum(

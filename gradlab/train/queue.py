@@ -21,12 +21,22 @@ class Queue(nn.Module):
     Attributes:
         rows: (size, D) unit rows; those behind the filled ones are zero.
         ages: (size,) in steps; :data:`RANDOM` for the random vectors of the beginning.
+        sentences: (size,) numbers of the sentences in the training file, -1 for those of none; None where nobody asks for them.
     """
 
     rows: Tensor
     ages: Tensor
+    sentences: Tensor | None
 
-    def __init__(self, size: int, dimension: int, *, initial: int = 0, positions: str | None = None) -> None:
+    def __init__(
+        self,
+        size: int,
+        dimension: int,
+        *,
+        initial: int = 0,
+        positions: str | None = None,
+        numbered: bool = False,
+    ) -> None:
         """Begin with ``initial`` random unit vectors, drawn from torch's generator.
 
         Args:
@@ -34,6 +44,7 @@ class Queue(nn.Module):
             dimension: D.
             initial: random vectors at the beginning; 0 for none.
             positions: those that are used as negatives, see :func:`parse_positions`; None for all.
+            numbered: whether it remembers which sentences its rows are of.
 
         Raises:
             GradlabError: if there are more initial rows than it holds, or positions that it does not have.
@@ -48,6 +59,7 @@ class Queue(nn.Module):
             rows[:initial] = nn.functional.normalize(torch.randn(initial, dimension))
         self.register_buffer("rows", rows)
         self.register_buffer("ages", torch.full((size,), RANDOM, dtype=torch.int64))
+        self.register_buffer("sentences", torch.full((size,), -1, dtype=torch.int64) if numbered else None)
         self._filled = initial
 
     def __len__(self) -> int:
@@ -55,17 +67,29 @@ class Queue(nn.Module):
 
     def negatives(self) -> tuple[Tensor, Tensor]:
         """The rows used as negatives (M, D) and their ages (M,): copies, newest first; M may be 0."""
+        return self._negatives(self.rows), self._negatives(self.ages)
+
+    def numbers(self) -> Tensor:
+        """The numbers (M,) of the sentences that :meth:`negatives` gives rows of; -1 where they are not known."""
+        if self.sentences is None:
+            return torch.full_like(self._negatives(self.ages), -1)
+        return self._negatives(self.sentences)
+
+    def _negatives(self, column: Tensor) -> Tensor:
         if self._used is None:
-            return self.rows[: self._filled].clone(), self.ages[: self._filled].clone()
+            return column[: self._filled].clone()
         place = torch.tensor([one for one in self._used if one < self._filled], dtype=torch.int64)
-        place = place.to(self.rows.device)
-        return self.rows[place], self.ages[place]
+        return column[place.to(column.device)]
 
     @torch.no_grad()
-    def enqueue(self, rows: Tensor) -> None:
+    def enqueue(self, rows: Tensor, sentences: Tensor | None = None) -> None:
         """Take in the rows (N, D) of one step, scaled to unit length; everything else grows older by a step.
 
         The oldest rows leave where there is no room; of more rows than the queue holds the last ones stay.
+
+        Args:
+            rows: embeddings.
+            sentences: their numbers (N,), for a queue that remembers them.
         """
         new = nn.functional.normalize(rows.detach()).flip(0)[: self.size].to(self.rows.dtype)
         kept = self.size - len(new)
@@ -73,6 +97,11 @@ class Queue(nn.Module):
         # In place: DistributedDataParallel holds on to the buffers that it saw first.
         self.rows.copy_(torch.cat([new, self.rows[:kept]]))
         self.ages.copy_(torch.cat([torch.ones_like(self.ages[: len(new)]), older[:kept]]))
+        if self.sentences is not None:
+            if sentences is None:
+                sentences = torch.full((len(rows),), -1, dtype=torch.int64, device=self.ages.device)
+            newest = sentences.flip(0)[: self.size]
+            self.sentences.copy_(torch.cat([newest, self.sentences[:kept]]))
         self._filled = min(self.size, self._filled + len(rows))
 
     def get_extra_state(self) -> Tensor:
