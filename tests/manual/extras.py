@@ -2,8 +2,8 @@
 
     python tests/manual/extras.py [EXTRA ...]          # all, "core" (no extra) first; a table at the end
 
-Packages come from the index that pip is set up with, at the versions of constraints.txt. Each environment is away from the
-checkout and deleted afterwards; what is run there is offline and on made data. Not a part of the default tests: it installs
+Packages come from the index that pip is set up with, at the versions of constraints.txt. Each environment is one with the wheel alone, to
+which the extra is added; it is away from the checkout and deleted afterwards. What is run there is offline and on made data. Not a part of the default tests: it installs
 packages, a gigabyte an environment. The exit code is 1 if anything fails.
 """
 
@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -66,9 +67,13 @@ def main() -> int:
     table, failed = [], False
     with tempfile.TemporaryDirectory(prefix="gradlab-extras-") as scratch:
         wheel = chosen.wheel or build(Path(scratch))
+        base = Path(scratch) / "base"
+        venv.create(base, with_pip=True)
+        if problem := install(base, wheel):
+            sys.exit(problem)
         for extra in chosen.extras or known:
             began = time.perf_counter()
-            problem = attempt(extra, wheel, Path(scratch))
+            problem = attempt(extra, wheel, Path(scratch), base)
             failed |= bool(problem)
             table.append(f"{extra:<10} {time.perf_counter() - began:6.0f} s  {problem or 'as promised'}")
             print(table[-1], flush=True)
@@ -83,22 +88,32 @@ def build(folder: Path) -> Path:
     return Path(wheel)
 
 
-def attempt(extra: str, wheel: Path, scratch: Path) -> str:
+def binaries(environment: Path) -> Path:
+    """Where an environment has its commands."""
+    return environment / ("Scripts" if sys.platform == "win32" else "bin")
+
+
+def install(environment: Path, *what: str | Path) -> str:
+    """Install; pip's complaint, or nothing."""
+    pip = [binaries(environment) / "python", "-m", "pip", "install", "-q", "--no-compile"]
+    done = subprocess.run([*pip, "-c", ROOT / "constraints.txt", *what], capture_output=True, text=True)
+    return f"pip: {done.stderr.strip().splitlines()[-1]}" if done.returncode else ""
+
+
+def attempt(extra: str, wheel: Path, scratch: Path, base: Path) -> str:
     """Install and run; what went wrong, or nothing."""
     place = scratch / extra
     environment, here = place / "environment", place / "here"
     try:
-        venv.create(environment, with_pip=True)
-        binaries = environment / ("Scripts" if sys.platform == "win32" else "bin")
-        asked = str(wheel) if extra == "core" else f"{wheel}[{extra}]"
-        pip = [binaries / "python", "-m", "pip", "install", "-q", "-c", ROOT / "constraints.txt", asked]
-        installed = subprocess.run(pip, capture_output=True, text=True)
-        if installed.returncode:
-            return f"pip: {installed.stderr.strip().splitlines()[-1]}"
+        shutil.copytree(base, environment, symlinks=True, copy_function=os.link)
+        # Commands name the environment that they were installed in.
+        problem = install(environment, "--force-reinstall", "--no-deps", wheel)
+        if problem or (extra != "core" and (problem := install(environment, f"{wheel}[{extra}]"))):
+            return problem
         make_world(here)
         variables = {
             **{name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
-            "PATH": f"{binaries}{os.pathsep}{os.environ['PATH']}",
+            "PATH": f"{binaries(environment)}{os.pathsep}{os.environ['PATH']}",
             "HF_HUB_OFFLINE": "1",
             "GRADLAB_CACHE_DIR": str(place / "cache"),
         }
@@ -116,8 +131,7 @@ def attempt(extra: str, wheel: Path, scratch: Path) -> str:
 
 def expand(line: str, place: Path) -> str:
     """The line with copies of what it names of the checkout in braces."""
-    while "{" in line:
-        name = line[line.index("{") + 1 : line.index("}")]
+    for name in re.findall(r"\{([\w./-]+)\}", line):
         copy = place / "copies" / name
         if not copy.exists():
             copy.parent.mkdir(parents=True, exist_ok=True)
