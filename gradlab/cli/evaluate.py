@@ -63,7 +63,7 @@ def command(model: str, data: Path, output: Path | None, style: str, **options: 
     """Evaluate a sentence encoder on STS and transfer tasks, as the field does, or on a retrieval task by mteb.
 
     Prints Spearman's correlation and accuracy times 100 with their averages, and names pooler and split. A --data folder
-    with corpus.jsonl, queries.jsonl and qrels/test.tsv (BEIR's layout) is a retrieval task: nDCG@10 and others.
+    with corpus.jsonl, queries.jsonl and qrels/test.tsv (BEIR's layout) is a retrieval task: nDCG at 10 and others.
     """
     from gradlab.evaluate import evaluate, task_names
     from gradlab.evaluate.folder import downstream
