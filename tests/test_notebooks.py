@@ -46,12 +46,13 @@ def execute(notebook: nbformat.NotebookNode, kernel: jupyter_client.KernelManage
 
 @every_notebook
 def test_runs(path: Path, tmp_path: Path, kernel: jupyter_client.KernelManager) -> None:
-    """In an empty folder, offline, without the names of another, without a word on stderr; trainings have 20 steps."""
+    """In an empty folder, offline, without the names of another, without a word on stderr; trainings have 20 steps, a batch is small."""
     clean = nbformat.v4.new_code_cell(f"%reset -f\n%cd -q {tmp_path}")
     execute(nbformat.v4.new_notebook(cells=[clean]), kernel)
     notebook = nbformat.read(path, as_version=4)
     for cell in notebook.cells:
         cell.source = re.sub(r'(max_steps(?:=|": ))\d+', r"\g<1>20", cell.source)
+        cell.source = cell.source.replace("batch_size=48", "batch_size=16")
     execute(notebook, kernel)
     for cell in notebook.cells:
         for output in cell.get("outputs", []):
