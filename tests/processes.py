@@ -14,8 +14,8 @@ from typing import Any
 
 IMPORTED = [
     "torch.distributed.nn",
-    "transformers",
     "sentence_transformers",
+    "optuna",
     "gradlab.large_batch",
     "gradlab.train",
 ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from pathlib import Path
 
@@ -23,7 +22,3 @@ def main(file: str, url: str, start: str) -> None:
         print(claim.run.key, flush=True)
         time.sleep(0.05)  # a run takes longer than a claim
         assert board.finish(claim, 1.0, {})
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

@@ -220,6 +220,17 @@ def test_inverses_need_a_larger_delta():
     assert error <= 10 * float(found.error.max()) + 1e-13 * float(exact.abs().max())
 
 
+def test_extrapolation_removes_the_error_that_is_estimated(monkeypatch):
+    """With a coarse δ the error is of order δ², which two readings tell; what is left is of order δ⁴."""
+    anchors, positives = batch(9, 5)
+    monkeypatch.setattr(coefficients, "DELTAS", (2.0**-7,))
+    found = gradlab.decompose(lambda a, p: infonce(a, p, 0.5), anchors, positives)
+    parts = gradlab.components(gradlab.get_loss("infonce", temperature=0.5), anchors, positives)
+    expected = parts.gradient_dissipation[:, None] * parts.weight / 9
+    left = float((found.other_view_gradient - expected).abs().max())
+    assert left < 0.05 * float(found.error.max())
+
+
 def test_a_flip_at_the_first_delta_is_repaired_by_another(monkeypatch):
     """With only coarse δ a gate at its threshold flips; the anchors that flipped are taken from a finer one."""
     anchors, positives = batch(12, 6)

@@ -12,7 +12,7 @@ import pytest
 
 from gradlab.cli import main
 from gradlab.errors import Diverged, GradlabError
-from gradlab.papers.unified.study import StudySettings, observe, run_study
+from gradlab.papers.unified.study import StudySettings, budget, observe, run_study
 from gradlab.papers.unified.study.figures import FIGURES, read_tables
 from gradlab.papers.unified.study.run import Study
 from tests.senteval_folder import make_senteval
@@ -66,6 +66,14 @@ def whole(inputs, tmp_path_factory) -> Path:
             inputs, tmp_path_factory.mktemp("whole") / "study", None, seeds=2, sweep_seeds=1, variant_seeds=1,
             margins=(0.3, 1.0), temperatures=(0.05, 0.3), ratios=(0.5, 2.0),
         )  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def _without_trial_and_pictures(whole: Path, monkeypatch) -> None:
+    """The whole study takes trial steps and draws; the others need neither, which take longer than their trainings."""
+    speed = budget.Speed(step=0.01, measure=0.01, sentence=1e-4, start=1.0, dev=9, sts=9, steps=4)
+    monkeypatch.setattr("gradlab.papers.unified.study.run.measure", lambda tasks: speed)
+    monkeypatch.setattr("gradlab.papers.unified.study.figures.FIGURES", {})
 
 
 def tables_of(report: Path) -> dict[str, str]:
@@ -309,8 +317,9 @@ def test_dry_run_prints_the_budget_and_writes_nothing(inputs, tmp_path, monkeypa
     assert not (tmp_path / "study").exists()
 
 
-def test_budget_counts_what_is_done(inputs, tmp_path) -> None:
+def test_budget_counts_what_is_done(inputs, tmp_path, monkeypatch) -> None:
     study(inputs, tmp_path / "study", ["assumptions"], seeds=1)
+    monkeypatch.setattr("gradlab.papers.unified.study.run.measure", budget.measure)
     opened = Study.open(
         str(inputs["model"]), inputs["train_file"], inputs["sts"], tmp_path / "study", settings(seeds=3),
         parts=["assumptions"], jobs=2, device="cpu",

@@ -17,6 +17,8 @@ from gradlab.sweep import parse_spec
 from gradlab.sweep.board import DEATHS, FAILED, FINISHED, RUNNING, WAITING, Board
 from gradlab.sweep.mutex import exclusive
 from gradlab.sweep.table import as_text, summarise, write_tables
+from tests.processes import start
+from tests.sweep_worker import main
 
 optuna = pytest.importorskip("optuna")
 ROOT = Path(__file__).resolve().parents[1]
@@ -74,15 +76,17 @@ def die(board, claim):
 def test_workers_that_start_together_share_every_run_once(tmp_path, url):
     """Three processes make the tables, the study and the trials at the same moment, then claim as fast as they can."""
     (tmp_path / "spec.toml").write_text(SPEC)
-    start = tmp_path / "start"
-    command = [sys.executable, "-m", "tests.sweep_worker", str(tmp_path / "spec.toml"), url, str(start)]
-    workers = [subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    begin = tmp_path / "start"
+    logs = [tmp_path / str(number) for number in range(3)]
+    workers = [start(main, str(tmp_path / "spec.toml"), url, str(begin), log=log) for log in logs]
+    while not all(log.exists() and log.read_text() for log in logs):
+        assert all(worker.is_alive() for worker in workers)
+        time.sleep(0.01)
+    begin.touch()
     for worker in workers:
-        assert worker.stdout is not None
-        assert worker.stdout.readline() == "ready\n"
-    start.touch()
-    claimed = [worker.communicate()[0].split() for worker in workers]
-    assert [worker.returncode for worker in workers] == [0, 0, 0]
+        worker.join()
+    assert [worker.exitcode for worker in workers] == [0, 0, 0]
+    claimed = [log.read_text().split()[1:] for log in logs]
     keys = [key for each in claimed for key in each]
     assert len(keys) == len(set(keys)) == 21
     assert sum(bool(each) for each in claimed) >= 2

@@ -1,0 +1,416 @@
+"""Forty faults, one at a time, in a copy of the tree: does the suite find each?
+
+    python tests/manual/seeded_faults.py            # all of them, some minutes
+    python tests/manual/seeded_faults.py gini cosent  # those with such a word in their description
+
+A fault is a small change of a formula: a sign, a factor, an index, a mask, a `detach` left out, the wrong side. The tests
+named beside it run on the changed copy until one fails. What found a fault must pass on the unchanged copy. Exit status 1 if
+a fault is missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import os
+import re
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+os.environ["OMP_NUM_THREADS"] = "1"  # before torch is imported: a process with threads cannot be forked
+
+import numpy  # noqa: F401
+import pytest
+import scipy.optimize  # noqa: F401
+import torch.distributed  # noqa: F401
+
+ROOT = Path(__file__).resolve().parents[2]
+COPIED = ("gradlab", "tests", "pyproject.toml")
+FAILED = re.compile(r"^(?:FAILED|ERROR) (tests/\S+?(?:\[.*?\])?)(?: - .*)?$", re.MULTILINE)
+
+
+@dataclasses.dataclass(frozen=True)
+class Fault:
+    """A change of one place in one file.
+
+    Attributes:
+        what: what is wrong, in a few words.
+        file: below `gradlab`.
+        old, new: the text, which occurs once, and what replaces it.
+        tests: files that ought to find it, the likeliest first.
+    """
+
+    what: str
+    file: str
+    old: str
+    new: str
+    tests: str
+
+
+FAULTS = [
+    # geometry
+    Fault(
+        "derivative by the cosine: sign of the chord's",
+        "geometry/similarity.py",
+        "self.chord - increment / self.chord",
+        "self.chord + increment / self.chord",
+        "test_paradigm.py test_losses.py",
+    ),
+    Fault(
+        "own column masked: one beside it",
+        "geometry/similarity.py",
+        "columns == (rows + (own.start or 0))[:, None]",
+        "columns == (rows + 1 + (own.start or 0))[:, None]",
+        "losses/test_baseline.py test_paradigm.py test_losses.py",
+    ),
+    Fault(
+        "neighbours of the own view move: detach left out",
+        "geometry/views.py",
+        "self._compare(self.anchors, detach(self.anchors))",
+        "self._compare(self.anchors, self.anchors)",
+        "losses/test_mhs.py losses/test_modified.py test_losses.py",
+    ),
+    Fault(
+        "the last extra negative forgotten",
+        "geometry/views.py",
+        "parts.append(self.extra_negatives)",
+        "parts.append(self.extra_negatives[:-1])",
+        "test_paradigm.py test_losses.py",
+    ),
+    Fault(
+        "guide keeps its side where the views are exchanged",
+        "geometry/views.py",
+        "positives=self.anchors, guide=guide)",
+        "positives=self.anchors)",
+        "test_combinators.py test_both_sides.py",
+    ),
+    Fault(
+        "a sentence's own hard negative pushes its positive: mask dropped",
+        "geometry/candidates.py",
+        "return xp.where(views.owned, -xp.inf, cosine)",
+        "return cosine",
+        "test_combinators.py test_sentence_transformers_equality.py",
+    ),
+    Fault(
+        "dot product of positive and negative: sign",
+        "geometry/triple.py",
+        "self.positive_cosine * self.radial + self.positive_sine * self.toward",
+        "self.positive_cosine * self.radial - self.positive_sine * self.toward",
+        "test_lemma.py",
+    ),
+    # losses
+    Fault(
+        "angular margin: sign",
+        "losses/arccon.py",
+        "positive.cosine * math.cos(u) - positive.sine * math.sin(u)",
+        "positive.cosine * math.cos(u) + positive.sine * math.sin(u)",
+        "losses/test_specs.py test_losses.py test_paradigm.py",
+    ),
+    Fault(
+        "weight of MHE: pairs counted once",
+        "losses/mhe.py",
+        "views.same_view.softmax_of_all(temperature) * (2 / temperature)",
+        "views.same_view.softmax_of_all(temperature) * (1 / temperature)",
+        "losses/test_mhe.py test_losses.py",
+    ),
+    Fault(
+        "MHS: neighbours of the other view move: detach left out",
+        "losses/mhs.py",
+        "views.with_fixed_positives().other_view",
+        "views.other_view",
+        "losses/test_mhs.py test_both_sides.py",
+    ),
+    Fault(
+        "Barlow Twins: the pull's factor (1 - ν), sign",
+        "losses/barlow_twins.py",
+        "(1 - (1 - self.nu) * xp.mean",
+        "(1 + (1 - self.nu) * xp.mean",
+        "losses/test_barlow_twins.py test_losses.py",
+    ),
+    Fault(
+        "VICReg: term of the diagonal, sign",
+        "losses/vicreg.py",
+        '"diagonal": -k *',
+        '"diagonal": k *',
+        "losses/test_vicreg.py test_losses.py",
+    ),
+    Fault(
+        "cosent: shares of the pulls, sign",
+        "losses/cosent.py",
+        "return softmax(-views.positive.cosine",
+        "return softmax(views.positive.cosine",
+        "losses/test_published.py test_losses.py test_paradigm.py",
+    ),
+    Fault(
+        "dhel: the anchors' energy twice instead of the positives'",
+        "losses/dhel.py",
+        "value + views.positive_view.log_sum_exp",
+        "value + views.same_view.log_sum_exp",
+        "losses/test_published.py test_both_sides.py test_losses.py",
+    ),
+    Fault(
+        "hcl: factor β of the even shares",
+        "losses/hcl.py",
+        "(1 + self.beta) * hard - self.beta * even",
+        "(1 + self.beta) * hard - even",
+        "losses/test_published.py test_losses.py",
+    ),
+    Fault(
+        "debiased: the prior's norm 1 - τ⁺ left out",
+        "losses/reweighted_family.py",
+        "summary.count * (self.prior / (1 - self.prior))",
+        "summary.count * self.prior",
+        "losses/test_published.py test_losses.py",
+    ),
+    Fault(
+        "siglip: the diagonal counts in the value: mask dropped",
+        "losses/siglip.py",
+        "pushed = xp.where(xp.isinf(negatives.cosine), xp.zeros_like(pushed), pushed)",
+        "pushed = pushed + 0 * xp.zeros_like(pushed)",
+        "losses/test_published.py test_losses.py",
+    ),
+    Fault(
+        "circle: weights differentiated: detach left out",
+        "losses/circle.py",
+        "return detach(self.slope(cosine)) * (cosine - self.margin)",
+        "return self.slope(cosine) * (cosine - self.margin)",
+        "losses/test_published.py test_losses.py test_paradigm.py",
+    ),
+    Fault(
+        "mask by a guide: sign of the margin",
+        "losses/mask.py",
+        "return found > (positive - margin)[:, None]",
+        "return found > (positive + margin)[:, None]",
+        "test_combinators.py test_sentence_transformers_equality.py",
+    ),
+    Fault(
+        "prefixes: the norm left out",
+        "losses/per_prefix.py",
+        "self.factors[d] / norm * part.gradient",
+        "self.factors[d] * part.gradient",
+        "test_combinators.py",
+    ),
+    Fault(
+        "pools: a pair of the own view pushes one of its two sentences: transpose left out",
+        "losses/components.py",
+        '"same": None if (same := found.get("same")) is None else same + same.T',
+        '"same": None if (same := found.get("same")) is None else same + same',
+        "test_combinators.py test_both_sides.py",
+    ),
+    Fault(
+        "what pushes an anchor pushes the positive: transpose left out",
+        "losses/components.py",
+        "anchors.gradient_dissipation[:, None]).T\n",
+        "anchors.gradient_dissipation[:, None])\n",
+        "test_both_sides.py",
+    ),
+    Fault(
+        "a surrogate's dissipation differentiated: detach left out",
+        "losses/surrogate_family.py",
+        "return detach(dissipation) * (pushed - pulled)",
+        "return dissipation * (pushed - pulled)",
+        "losses/test_recombined.py losses/test_baseline.py test_losses.py",
+    ),
+    Fault(
+        "extra negatives counted as anchors of the value: slice left out",
+        "losses/base.py",
+        "value if value.ndim == 0 else value[: views.anchors.shape[0]]",
+        "value",
+        "test_losses.py test_blockwise_batch.py losses/test_modified.py",
+    ),
+    # gradient
+    Fault(
+        "uniformity over all pairs: mask of the diagonal dropped",
+        "gradient/diagnostics.py",
+        "off_diagonal = exponent[~_eye(xp, rows)]",
+        "off_diagonal = xp.reshape(exponent, (-1,))",
+        "test_diagnostics.py",
+    ),
+    Fault(
+        "Gini coefficient: ranks off by one",
+        "gradient/diagnostics.py",
+        "device=ordered.device) - (count - 1)",
+        "device=ordered.device) - count",
+        "test_both_sides.py test_diagnostics.py",
+    ),
+    Fault(
+        "lemma with many negatives: the sum of weights left out of the step",
+        "gradient/lemma.py",
+        "as_like(step, total) * total, kind",
+        "as_like(step, total), kind",
+        "test_lemma.py",
+    ),
+    # simulation
+    Fault(
+        "angles below 0 are not folded",
+        "simulation/exact.py",
+        "for image in (turn + angle, turn - angle):",
+        "for image in (turn + angle,):",
+        "test_simulation.py",
+    ),
+    Fault(
+        "hard gate: one negative too few",
+        "simulation/exact.py",
+        "-np.expm1(setting.negatives * np.log1p(-chance))",
+        "-np.expm1((setting.negatives - 1) * np.log1p(-chance))",
+        "test_simulation.py",
+    ),
+    Fault(
+        "merged blocks of draws: their distance left out of the variance",
+        "simulation/monte_carlo.py",
+        "np.where(count > 0, squares, 0) + delta**2 * share * self.count[:, column]",
+        "np.where(count > 0, squares, 0)",
+        "test_simulation.py",
+    ),
+    Fault(
+        "sampled views: the direction of a positive is not tangent to its anchor",
+        "simulation/sphere.py",
+        "direction -= np.sum(direction * anchors, axis=-1, keepdims=True) * anchors",
+        "direction -= np.mean(direction * anchors, axis=-1, keepdims=True) * anchors",
+        "test_sphere.py",
+    ),
+    # decomposition
+    Fault(
+        "extrapolation to δ = 0: sign",
+        "decomposition/coefficients.py",
+        "near + (near - far) / 3",
+        "near - (near - far) / 3",
+        "test_decompose.py",
+    ),
+    Fault(
+        "the positive stands among the negatives too: mask of the diagonal dropped",
+        "decomposition/core.py",
+        "    other.diagonal().zero_()\n",
+        "",
+        "test_decompose.py",
+    ),
+    # large batches
+    Fault(
+        "extra negatives addressed from the first column: offset left out",
+        "large_batch/rows.py",
+        "index[inside] - self.columns.start",
+        "index[inside] - 0 * self.columns.start",
+        "test_blockwise.py",
+    ),
+    Fault(
+        "a larger cosine in a later block: sums rescaled without the temperature",
+        "large_batch/all_pairs.py",
+        "math.exp((self.largest - largest) / self.temperature)",
+        "math.exp(self.largest - largest)",
+        "test_blockwise_batch.py test_blockwise.py",
+    ),
+    Fault(
+        "gradient cache: every piece gets the first one's gradient",
+        "large_batch/gradient_cache.py",
+        "                        start += len(rows)\n",
+        "",
+        "test_gradient_cache.py",
+    ),
+    Fault(
+        "ring: own positives are negatives of every process: mask by rank dropped",
+        "large_batch/ring_evaluation.py",
+        "if owner == self.ring.rank and self.views.in_batch_negatives:",
+        "if self.views.in_batch_negatives:",
+        "test_ring.py",
+    ),
+    # training
+    Fault(
+        "embeddings augmented: the first positive left as it is",
+        "train/objective.py",
+        "device=changed.device) >= count",
+        "device=changed.device) > count",
+        "test_augment.py test_train_branches.py",
+    ),
+    Fault(
+        "queue: oldest first",
+        "train/queue.py",
+        "nn.functional.normalize(rows.detach()).flip(0)[: self.size]",
+        "nn.functional.normalize(rows.detach())[: self.size]",
+        "test_train_queue.py",
+    ),
+    Fault(
+        "momentum: η and 1 - η exchanged",
+        "train/momentum.py",
+        "weight = 1 - self.last_decay",
+        "weight = self.last_decay",
+        "test_train_momentum.py",
+    ),
+]
+
+
+def run(tree: Path, tests: list[str], *options: str) -> tuple[int, str]:
+    """pytest's exit status and output, from a fork of this process, which has imported what takes long."""
+    log = tree / "pytest.log"
+    child = os.fork()
+    if not child:
+        with open(log, "w") as file:
+            os.dup2(file.fileno(), 1)
+            os.dup2(file.fileno(), 2)
+        os.chdir(tree)
+        os.environ["PYTHONPATH"] = str(tree)
+        sys.path.insert(0, str(tree))
+        status = pytest.main(["-q", "-p", "no:cacheprovider", "-rfE", "--tb=no", *options, *tests])
+        sys.stdout.flush()
+        os._exit(status)
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    return status, log.read_text(encoding="utf-8", errors="replace")
+
+
+def find(tree: Path, number: int, fault: Fault) -> str | None:
+    """The test that finds a fault, or None."""
+    path = tree / "gradlab" / fault.file
+    sound = path.read_text(encoding="utf-8")
+    if sound.count(fault.old) != 1:
+        raise SystemExit(f"{fault.file} has not once, but {sound.count(fault.old)} times: {fault.old!r}")
+    times = path.stat()
+    path.write_text(sound.replace(fault.old, fault.new), encoding="utf-8")
+    os.utime(path, (number + 1, number + 1))  # a time of its own, by which Python knows its bytecode
+    try:
+        for name in fault.tests.split():
+            status, output = run(tree, [f"tests/{name}"], "-x")
+            if status:
+                break
+    finally:
+        path.write_text(sound, encoding="utf-8")
+        os.utime(path, (times.st_atime, times.st_mtime))
+    found = FAILED.search(output)
+    if status == 0:
+        return None
+    if found is None:
+        raise SystemExit(f"pytest did not run:\n{output[-2000:]}")
+    return found.group(1)
+
+
+def main() -> int:
+    """Seed the faults; 1 if one is missed."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("words", nargs="*", help="only faults that have one of these in their description")
+    words = parser.parse_args().words
+    chosen = [(at, one) for at, one in enumerate(FAULTS) if not words or any(w in one.what for w in words)]
+    finders: dict[str, None] = {}
+    missed = []
+    with tempfile.TemporaryDirectory() as folder:
+        tree = Path(folder)
+        for name in COPIED:
+            source = ROOT / name
+            copy = shutil.copytree if source.is_dir() else shutil.copy2
+            copy(source, tree / name)
+        for place, (number, fault) in enumerate(chosen, 1):
+            test = find(tree, number, fault)
+            print(f"{place:2d}/{len(chosen)} {fault.file}: {fault.what}: {test or 'MISSED'}", flush=True)
+            if test is None:
+                missed.append(fault.what)
+            else:
+                finders[test] = None
+        status, output = run(tree, list(finders)) if finders else (0, "")
+    if status:
+        print(output)
+        print("These tests fail without a fault as well; what they found does not count.")
+    print(f"{len(chosen) - len(missed)} of {len(chosen)} faults found")
+    return 1 if missed or status else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
