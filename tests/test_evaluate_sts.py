@@ -84,7 +84,7 @@ def test_dev_split(data: Path, task: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("task", "pairs"), zip(STS_TASKS, (3108, 1500, 3750, 3000, 1186, 1379, 4927), strict=True)
+    ("task", "pairs"), list(zip(STS_TASKS, (3108, 1500, 3750, 3000, 1186, 1379, 4927), strict=True))
 )
 def test_agrees_on_the_real_sets(shared: Path, task: str, pairs: int) -> None:
     assert assert_agrees(shared / "data/senteval", task, "test")["pairs"] == pairs

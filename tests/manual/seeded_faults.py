@@ -318,7 +318,7 @@ FAULTS = [
     # training
     Fault(
         "embeddings augmented: the first positive left as it is",
-        "train/objective.py",
+        "train/branches.py",
         "device=changed.device) >= count",
         "device=changed.device) > count",
         "test_augment.py test_train_branches.py",
