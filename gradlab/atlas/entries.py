@@ -21,7 +21,7 @@ from gradlab.losses.base import Loss, PairLoss
 from gradlab.losses.components import Components
 from gradlab.losses.gates import ConstantGate, HardGate
 from gradlab.losses.registry import get_loss, loss_names
-from gradlab.losses.specs import spec
+from gradlab.settings import call_text
 from gradlab.simulation import simulate
 from gradlab.simulation.sphere import other_view_cosine, sample_views
 
@@ -88,7 +88,7 @@ class Entry:
     @property
     def name(self) -> str:
         """The loss as a short text."""
-        return spec(self.loss)
+        return call_text(self.loss)
 
 
 def atlas(losses: Iterable[str | Loss] | None = None, *, progress: bool | None = None) -> list[Entry]:

@@ -43,7 +43,7 @@ class MET(TripletLoss):
         return similarity.chord
 
     def slope(self, similarity: PairSimilarity) -> Float[Array, "*n"]:
-        """``1/|h - h'|``."""
+        """``1/|h - h'|``: the weight, of the hardest negative alone."""
         return 1 / similarity.chord
 
     def exact_gate(self) -> HardGate:
