@@ -16,7 +16,7 @@ def check_share(ring: Ring, given: tuple[Any, ...], *, normalize: bool, in_batch
     """Check a process's anchors, positives and extra negatives; half precision becomes float32.
 
     Raises:
-        GradlabError: see `gradlab.geometry.views.check_views`; no tensors; tensors that the processes cannot send.
+        GradlabError: see `gradlab.geometry.check.check_views`; no tensors; tensors that the processes cannot send.
     """
     anchors, _, extra = given
     for rows in given:

@@ -33,7 +33,7 @@ class Snapshot:
         value: the loss that was computed from them, or None.
         half: whether it was computed in half precision.
         context: what else the loss saw: ``owners`` of the extra negatives, a ``guide``'s embeddings; see
-            `gradlab.geometry.views.check_views`.
+            `gradlab.geometry.check.check_views`.
         encoded: (N, D), the anchors as the encoder gives them; None where no head comes after it.
     """
 

@@ -24,7 +24,7 @@ class Output:
         keys: (N, D), what the queue takes in after the step; None without a queue.
         encoded: anchors as the encoder gives them, before any head, of this process alone and without gradient;
             None where there is no head.
-        context: what else the loss saw, see `gradlab.geometry.views.check_views`.
+        context: what else the loss saw, see `gradlab.geometry.check.check_views`.
     """
 
     loss: Tensor

@@ -76,7 +76,7 @@ class FinishedRun:
         return frame.pivot(index="step", columns="name", values="value")
 
     def views(self, name: str) -> Any:
-        """Embeddings of held-out sentences, `gradlab.papers.unified.study.views.Views`; None if they were not kept."""
+        """Embeddings of held-out sentences, `gradlab.papers.unified.study.views.HeldOutViews`; None if they were not kept."""
         from gradlab.papers.unified.study.views import HeldOutViews
 
         path = self.folder / name
