@@ -45,21 +45,29 @@ Array = Any
 
 
 def logsumexp(x: Float[Array, "*n k"]) -> Float[Array, "*n"]:
-    """``log Σ_k exp(x_k)`` over the last axis; entries may be -inf."""
+    """``log Σ_k exp(x_k)`` over the last axis; entries may be -inf, also all of them."""
     xp = array_namespace(x)
     if is_torch_array(x):
         return xp.logsumexp(x, -1)
-    largest = xp.max(x, axis=-1, keepdims=True)
-    return xp.log(xp.sum(xp.exp(x - largest), axis=-1)) + largest[..., 0]
+    largest = _largest(x)
+    with np.errstate(divide="ignore"):  # log 0 = -inf
+        return xp.log(xp.sum(xp.exp(x - largest), axis=-1)) + largest[..., 0]
 
 
 def softmax(x: Float[Array, "*n k"]) -> Float[Array, "*n k"]:
-    """Softmax over the last axis; entries may be -inf."""
+    """Softmax over the last axis; entries may be -inf, NaN where all of them are."""
     xp = array_namespace(x)
     if is_torch_array(x):
         return xp.softmax(x, -1)
-    e = xp.exp(x - xp.max(x, axis=-1, keepdims=True))
-    return e / xp.sum(e, axis=-1, keepdims=True)
+    e = xp.exp(x - _largest(x))
+    return divide(e, xp.sum(e, axis=-1, keepdims=True))
+
+
+def _largest(x: Float[Array, "*n k"]) -> Float[Array, "*n 1"]:
+    """The largest entry over the last axis, 0 where it is infinite."""
+    xp = array_namespace(x)
+    largest = xp.max(x, axis=-1, keepdims=True)
+    return xp.where(xp.isinf(largest), xp.zeros_like(largest), largest)
 
 
 def softmax_of_all(x: Float[Array, "*n"]) -> Float[Array, "*n"]:

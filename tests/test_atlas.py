@@ -13,8 +13,10 @@ from click.testing import CliRunner
 import gradlab
 from gradlab.atlas import COLUMNS, atlas, measure
 from gradlab.atlas.entries import DIMENSIONS, NEGATIVE, POSITIVE, SENTENCES, SPREADS, frame
+from gradlab.atlas.loss_pages import distance, write_pages
 from gradlab.atlas.page import exchange, page, text_table
 from gradlab.cli.commands import cli
+from gradlab.losses.registry import combinator_names
 from gradlab.simulation.sphere import sample_views
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -30,14 +32,43 @@ def test_the_committed_page_is_what_the_command_writes(entries) -> None:
     assert (ROOT / "figures" / "atlas.png").is_file()
 
 
-def test_every_loss_is_there_and_its_link_leads_to_its_section(entries) -> None:
+def test_every_loss_is_there_and_leads_to_its_page(entries) -> None:
     text = page(entries, "../figures/atlas.png")
     names = [name for name in gradlab.loss_names() if name != "recombined"]
     assert [entry.loss.name for entry in entries] == names
     for name in names:
-        assert f"](#{name}) |" in text
-        assert f"\n### {name}\n" in text
+        assert f"](losses/{name}.md) |" in text
     assert all(line.count(" | ") == len(COLUMNS) + 1 for line in text.splitlines() if line.startswith("| ["))
+
+
+def test_the_committed_pages_of_losses_are_what_the_command_writes(tmp_path) -> None:
+    written = write_pages(tmp_path)
+    assert {path.stem for path in written} == {*gradlab.loss_names(), *combinator_names(), "index"}
+    for path in written:
+        text = path.read_text(encoding="utf-8")
+        assert (ROOT / "docs" / "losses" / path.name).read_text(encoding="utf-8") == text
+        for link in re.findall(r"\]\((\w+\.md)\)", text):
+            assert (tmp_path / link).is_file()
+    assert len(list((ROOT / "docs" / "losses").iterdir())) == len(written)
+
+
+def test_a_page_tells_the_numbers_of_its_loss(tmp_path) -> None:
+    (path, _) = write_pages(tmp_path, ["infonce"])
+    text = path.read_text(encoding="utf-8")
+    usual, far = math.cos(math.radians(30)) / 0.05, math.cos(math.radians(60)) / 0.05
+    rest = math.exp(far) + 126
+    value = math.log1p(rest / math.exp(usual))
+    gate = rest / (rest + math.exp(usual))
+    assert f"| usual | {value:.3g} | {gate:.3g} | {gate / 0.05:.3g} | {gate / 0.05:.3g} |" in text
+    entry, near = measure("infonce"), measure("cosface")
+    assert distance(entry, near) < distance(entry, measure("dcl"))
+    assert distance(entry, entry) == 0
+    assert "- [`arccon`](arccon.md)" in text
+    own = tmp_path / "own"
+    assert (
+        CliRunner().invoke(cli, ["atlas", "met", "--pages", str(own)], catch_exceptions=False).exit_code == 0
+    )
+    assert sorted(one.name for one in own.iterdir()) == ["index.md", "met.md"]
 
 
 def test_the_gate_of_infonce_is_half_open_where_the_simulator_says() -> None:

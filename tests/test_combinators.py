@@ -7,9 +7,11 @@ import pytest
 import torch
 
 import gradlab
+from gradlab.geometry.similarity import Negatives, PairSimilarity
 from gradlab.geometry.views import unit_rows
 from gradlab.gradient.diagnostics import diagnose
 from gradlab.gradient.verification import BATCHES, TOLERANCE
+from gradlab.losses.base import PairLoss
 from gradlab.losses.registry import combinator_names
 from gradlab.settings import call_text
 
@@ -259,6 +261,82 @@ def test_hardness_leaves_the_ratio_and_is_simulated_exactly() -> None:
                 assert abs(result.value[row, column] - share.mean()) < 5 * error
 
 
+@pytest.mark.parametrize("base", ["siglip", "multi_similarity"])
+def test_losses_that_pull_alone_do_so_in_numpy_and_torch(base: str) -> None:
+    (a, b, _), _ = batch("random")
+    loss = gradlab.get_loss(f"mask({base}, above=-2)")
+    tensors = [torch.from_numpy(rows) for rows in (a, b)]
+    for side in ("anchors", "positives"):
+        reference = gradlab.autograd_gradient(loss, *tensors, side=side).numpy()
+        for rows in ((a, b), tensors):
+            parts = gradlab.components(loss, *rows, side=side)
+            assert not np.asarray(parts.gradient_dissipation).any()
+            np.testing.assert_allclose(np.asarray(parts.gradient()), reference, atol=1e-14)
+    assert np.abs(reference).max() > 0.1
+
+
+SIMULATED = [
+    "mask(infonce(temperature=0.2), above=0.7)",
+    "mask(arctanh, above=0.7)",
+    "mask(met, above=0.6)",
+    "mask(mat, above=0.8)",
+    "mask(siglip, above=0.7)",
+    "mask(multi_similarity, above=0.7)",
+    "hardness(mask(arccon(temperature=0.2), above=0.7), alpha=3)",
+    "hardness(hardness(infonce(temperature=0.2), alpha=3), alpha=2)",
+]
+
+
+@pytest.mark.parametrize("text", SIMULATED)
+def test_exact_simulation_against_sampling(text: str) -> None:
+    """By the loss's own values on drawn angles, near-duplicates dropped one by one."""
+    setting = {"mu_pos": [0.5, 0.9], "mu_neg": [0.7, 1.1], "negatives": 8}
+    result = gradlab.simulate(text, **setting)
+    assert result.engine == "exact"
+    loss = gradlab.get_loss(text)
+    above = 1.0
+    alpha = 0.0
+    while not isinstance(loss, PairLoss):
+        above, alpha = min(above, getattr(loss, "above", 1.0)), alpha + getattr(loss, "alpha", 0.0)
+        loss = loss.loss
+    rng = np.random.default_rng(0)
+    for row, mu in enumerate(setting["mu_pos"]):
+        for column, nu in enumerate(setting["mu_neg"]):
+            positive = PairSimilarity.from_angles(np.abs(rng.normal(mu, 0.05, 4000)))
+            angles = rng.normal(nu, 0.1, (4000, 8))
+            left = Negatives.from_angles(angles)
+            cosine = np.where(left.cosine > above, -np.inf, left.cosine)
+            if alpha:
+                cosine = cosine * (1 + alpha * loss.temperature)
+            some = ~np.isinf(cosine).all(axis=1)
+            kept = PairSimilarity(positive.chord[some], positive.antichord[some])
+
+            def measure(index, angles=angles[some]):
+                return PairSimilarity.from_angles(np.take_along_axis(angles, index[:, None], 1)[:, 0])
+
+            seen = Negatives(cosine[some], measure)
+            drawn = np.zeros(4000)
+            drawn[some] = loss.dissipation(kept, loss.summary(seen))
+            error = max(drawn.std(), 1e-2) / 4000**0.5
+            assert abs(result.value[row, column] - drawn.mean()) < 5 * error, (mu, nu)
+    sampled = gradlab.simulate(text, engine="monte_carlo", batches=4000, **setting)
+    assert (np.abs(result.value - sampled.value) < 5 * np.maximum(sampled.standard_error, 1e-4)).all()
+
+
+def test_what_is_not_simulated_says_why() -> None:
+    for text, reason in (
+        ("symmetric(infonce)", "rows of other sentences"),
+        ("pool(infonce)", "in the rows of two sentences"),
+        ("mask(infonce, by=guide)", "no matter of their angles"),
+        ("mask(symmetric(infonce))", "rows of other sentences"),
+        ("hardness(infonce, on=hard)", "own hard ones"),
+        ("per_prefix(infonce)", "each prefix has angles of its own"),
+        ("mhe", "it compares whole views"),
+    ):
+        with pytest.raises(gradlab.GradlabError, match=reason):
+            gradlab.simulate(text, engine="monte_carlo", quantity="ratio", mu_pos=[0.5], mu_neg=[0.7])
+
+
 def test_anchors_without_negatives_are_counted_and_at_rest() -> None:
     (a, b, _), _ = batch("random")
     for base in BASES:
@@ -401,3 +479,18 @@ def test_bad_calls() -> None:
     for text in ("pool(infonce)", "mask(infonce)", "hardness(infonce)"):
         with pytest.raises(gradlab.GradlabError, match="blockwise"):
             gradlab.blockwise(text)(torch.from_numpy(A), torch.from_numpy(B))
+
+
+def test_context_of_another_kind_and_parts_that_are_combinators() -> None:
+    (a, b, _), _ = batch("random")
+    for text, context, message in (
+        ("mask(infonce, by=guide)", {"guide": 5}, "tuple of embeddings, of anchors, positives, not int"),
+        ("mask(infonce, by=guide)", {"guide": [torch.from_numpy(a), torch.from_numpy(b)]}, "same kind"),
+        ("mask(infonce, by=given)", {"mask": [[False], [True, False]]}, "mask must be one array, not list"),
+    ):
+        with pytest.raises(gradlab.GradlabError, match=message):
+            gradlab.components(text, a, b, **context)
+    for part in ("gate", "weight", "ratio"):
+        parts = {"gate": "infonce", "weight": "infonce", "ratio": "1", part: "mask(mpt)"}
+        with pytest.raises(gradlab.GradlabError, match=f"{part} is taken from a loss, not from"):
+            gradlab.recombine(**parts)

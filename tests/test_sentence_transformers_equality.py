@@ -94,6 +94,13 @@ def test_multiple_negatives_ranking(directions, partition, mode) -> None:
     assert gradlab.get_loss(call_text(ours)) == ours
     for number in (2, 3, 4):
         assert_equal(lambda rows: made.compute_loss_from_embeddings(rows, None), ours, columns(number))
+    cached = losses.CachedMultipleNegativesRankingLoss(
+        Placeholder(), scale=8.0, mini_batch_size=3, **options, hardness_strength=3.0 if mode else 0
+    )
+    assert recognise(cached) == ours
+    rows = columns(3)
+    value = cached.calculate_loss([list(row.split(3)) for row in rows])
+    torch.testing.assert_close(value, made.compute_loss_from_embeddings(rows, None), rtol=1e-12, atol=0)
 
 
 GTE = {"directions": DIRECTIONS[-1], "hardness_mode": "all_negatives", "hardness_strength": 2.0}

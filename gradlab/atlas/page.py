@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import inspect
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -57,12 +55,12 @@ def text_table(entries: Sequence[Entry]) -> str:
 
 
 def markdown_table(entries: Sequence[Entry]) -> str:
-    """The table of the page; each loss leads to its section."""
+    """The table of the page; each loss leads to its own."""
     headings = ["loss", "family", *(heading for heading, _ in COLUMNS.values())]
     lines = ["| " + " | ".join(headings) + " |", "|---|---|" + "---:|" * len(COLUMNS)]
     for entry in entries:
         cells = [
-            f"[`{entry.name}`](#{entry.loss.name})",
+            f"[`{entry.name}`](losses/{entry.loss.name}.md)",
             entry.family,
             *(cell(entry, name) for name in COLUMNS),
         ]
@@ -141,7 +139,6 @@ def page(entries: Sequence[Entry], picture: str) -> str:
         for family, text in FAMILIES.items()
     ]
     columns = [f"- *{heading}*: {text}." for heading, text in COLUMNS.values()]
-    sections = [_section(entry) for entry in entries]
     return "\n".join(
         [
             "# An atlas of losses",
@@ -170,40 +167,14 @@ def page(entries: Sequence[Entry], picture: str) -> str:
             "",
             *families,
             "",
-            "## The losses",
-            "",
-            "\n\n".join(sections),
+            "Each loss, and each combinator, has [a page of its own](losses/index.md): formula, components, settings, edges, neighbours.",
             "",
         ]
     )
 
 
-def _section(entry: Entry) -> str:
-    cls = type(entry.loss)
-    text = " ".join(inspect.cleandoc(cls.__doc__ or "").split("\n\n")[0].split()).replace("``", "`")
-    fields = [
-        f"`{field.name}` = {_number(getattr(entry.loss, field.name))} ({field.metadata['text']})"
-        for field in dataclasses.fields(cls)
-    ]
-    presets = [f"`{name}`: {preset.source}" for name, preset in cls.presets.items()]
-    lines = [
-        f"### {entry.loss.name}",
-        "",
-        f"{cls.title}, {cls.paper}. {text}",
-        "",
-        "```text",
-        f"L = {cls.formula}",
-        "```",
-        "",
-    ]
-    lines.append(f"Settings: {'; '.join(fields) or 'none'}.")
-    if presets:
-        lines += ["", f"Presets: {'; '.join(presets)}."]
-    lines += ["", "[Components](mathematics.md#components)."]
-    return "\n".join(lines)
-
-
-def _number(value: Any) -> str:
+def number(value: Any) -> str:
+    """The value of a setting as people write it."""
     return (
         f"{value:.4g}"
         if isinstance(value, float)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from gradlab.cli.options import OutputFolder
 from gradlab.errors import GradlabError
 
 EPILOG = """\b
@@ -15,6 +16,7 @@ Examples:
   gradlab atlas infonce dcl "symmetric(infonce(temperature=0.1))"
   gradlab atlas --from infonce --to siglip
   gradlab atlas --from infonce --to "hcl(temperature=0.05)"
+  gradlab atlas infonce siglip --pages pages
   gradlab atlas --csv atlas.csv --picture atlas.png
 
 The columns are explained in docs/atlas.md, which --write makes anew, with its picture.
@@ -33,13 +35,19 @@ The columns are explained in docs/atlas.md, which --write makes anew, with its p
     type=click.Path(path_type=Path, dir_okay=False),
     help="Write the picture here (png, svg or pdf).",
 )
-@click.option("--write", is_flag=True, help="Write docs/atlas.md and figures/atlas.png, of all losses.")
+@click.option(
+    "--pages", type=OutputFolder(), metavar="FOLDER", help="Write a page for each loss and combinator here."
+)
+@click.option(
+    "--write", is_flag=True, help="Write docs/atlas.md, docs/losses and figures/atlas.png, of all losses."
+)
 def command(
     losses: tuple[str, ...],
     first: str | None,
     second: str | None,
     table: Path | None,
     picture: Path | None,
+    pages: Path | None,
     write: bool,
 ) -> None:
     """Place losses by what distinguishes their gradients, or say what changes from one to another."""
@@ -47,7 +55,7 @@ def command(
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if (first is None) != (second is None):
         raise GradlabError("--from and --to belong together, such as --from infonce --to siglip")
-    if first is not None and (losses or table or picture or write):
+    if first is not None and (losses or table or picture or pages or write):
         raise GradlabError("--from and --to compare two losses and take nothing else")
     if write and losses:
         raise GradlabError("--write is of all losses; leave the names out")
@@ -58,6 +66,13 @@ def command(
 
     if first is not None and second is not None:
         click.echo(exchange(measure(first), measure(second)))
+        return
+    if pages is not None or write:
+        from gradlab.atlas.loss_pages import write_pages
+
+        written = write_pages(pages or Path("docs/losses"), losses or None)
+        click.echo(f"Wrote {len(written)} pages to {written[-1].parent}")
+    if pages is not None and not (table or picture or write):
         return
     entries = atlas(losses or None)
     click.echo(text_table(entries))

@@ -53,6 +53,7 @@ def pooled(views: Embeddings) -> Negatives:
         for at, block in enumerate(blocks):
             out = rule.left_out(block, detach(cosines[at]), views)
             if out is not None:
+                out = xp.asarray(out, device=block.rows.device)  # a rule may answer in numpy
                 if views.candidates.repeated and block.name == "positive_other":
                     out = out & ~_eye(out)
                 cosines[at] = xp.where(out, -xp.inf, cosines[at])

@@ -86,12 +86,20 @@ def _check_guide(
 ) -> Views:
     wanted = [anchors.shape[0]] * 2 + ([] if extra_negatives is None else [extra_negatives.shape[0]])
     names = ("anchors", "positives", "extra_negatives")
+    if not isinstance(guide, (tuple, list)):
+        raise GradlabError(
+            f"the guide must be a tuple of embeddings, of {', '.join(names[: len(wanted)])}, not {type(guide).__name__}"
+        )
     if len(guide) != len(wanted):
         raise GradlabError(
             f"the guide must be embeddings of {', '.join(names[: len(wanted)])}, not of {len(guide)} columns"
         )
     for name, rows, count in zip(names, guide, wanted, strict=False):
         _check_kind(f"the guide's {name}", rows, guide[0])
+        if is_torch_array(rows) != is_torch_array(anchors) or rows.device != anchors.device:
+            raise GradlabError(
+                f"the guide's {name} must be of the same kind and on the same device as the anchors, numpy or torch"
+            )
         if rows.shape[0] != count or rows.shape[1] != guide[0].shape[1]:
             raise GradlabError(
                 f"the guide's {name} have shape {tuple(rows.shape)}, but the batch has {count} {name}; give the "
@@ -103,11 +111,23 @@ def _check_guide(
     return Views(checked[0], checked[1], checked[2] if len(checked) == 3 else None)
 
 
+def _as_array(name: str, given: Any, anchors: Array) -> Array:
+    """What a user gave, as an array beside the anchors."""
+    if is_torch_array(given) != is_torch_array(anchors) and is_torch_array(given):
+        given = given.cpu().numpy()
+    try:
+        return array_namespace(anchors).asarray(given, device=anchors.device)
+    except (ValueError, TypeError, RuntimeError):
+        raise GradlabError(
+            f"{name} must be one array, not {type(given).__name__} of {str(given)[:60]!r}"
+        ) from None
+
+
 def _check_mask(
     mask: Any, anchors: Float[Array, "n d"], extra_negatives: Float[Array, "m d"] | None
 ) -> Bool[Array, "n _"]:
     xp = array_namespace(anchors)
-    found = xp.asarray(mask, device=anchors.device)
+    found = _as_array("mask", mask, anchors)
     n, extra = anchors.shape[0], 0 if extra_negatives is None else extra_negatives.shape[0]
     if found.dtype != xp.bool or tuple(found.shape) not in {(n, n), (n, n + extra)}:
         columns = f"({n}, {n})" + (f" or ({n}, {n + extra})" if extra else "")
@@ -121,7 +141,7 @@ def _check_sentences(
     sentences: Any, anchors: Float[Array, "n d"], extra_negatives: Float[Array, "m d"] | None
 ) -> Int[Array, "k"]:
     xp = array_namespace(anchors)
-    found = xp.asarray(sentences, device=anchors.device)
+    found = _as_array("sentences", sentences, anchors)
     n, extra = anchors.shape[0], 0 if extra_negatives is None else extra_negatives.shape[0]
     if tuple(found.shape) not in {(n,), (n + extra,)} or not xp.isdtype(found.dtype, "integral"):
         more = f" (or {n + extra}, with the extra negatives)" if extra else ""

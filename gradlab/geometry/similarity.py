@@ -213,11 +213,14 @@ def gaps_of(
     gap = 1 - cosine
     known = detach(gap)
     near = known < float(xp.finfo(cosine.dtype).eps) ** (1 / 3)
+    left, right = detach(first), detach(second)
+    if left.shape[0] * right.shape[0] * left.shape[1] <= _NEAR_ENTRIES:
+        apart = left[:, None, :] - right
+        return gap + xp.where(near, xp.sum(apart * apart, axis=-1) / 2 - known, xp.zeros_like(known))
     if not bool(xp.any(near)):
         return gap
-    rows, columns = xp.nonzero(near)
-    left, right, lost = detach(first), detach(second), xp.zeros_like(known)
-    step = max(1, _NEAR_ENTRIES // first.shape[1])
+    (rows, columns), lost = xp.nonzero(near), xp.zeros_like(known)
+    step = max(1, _NEAR_ENTRIES // left.shape[1])
     for start in range(0, rows.shape[0], step):
         i, j = rows[start : start + step], columns[start : start + step]
         apart = left[i] - right[j]

@@ -15,6 +15,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
 from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Bool, Float
@@ -63,6 +64,8 @@ class Loss(Settings, abc.ABC):
         presets: published settings by name, beside the defaults.
         table_order: place in the papers' tables.
         is_combinator: whether it changes another loss; see `gradlab.losses.combinator`.
+        example: the text at which its page shows its numbers; empty for its name alone.
+        settings_source: where the defaults come from, in a sentence, where that is not plainly the paper.
 
     The positives' side of the gradient follows from the anchors' components by itself; see `moves_positives` for
     what a loss may have to say about it.
@@ -82,6 +85,8 @@ class Loss(Settings, abc.ABC):
     table_order: ClassVar[int] = 100
     setting_noun: ClassVar[str] = "hyper-parameter"
     is_combinator: ClassVar[bool] = False
+    example: ClassVar[str] = ""
+    settings_source: ClassVar[str] = ""
 
     @property
     def learned(self) -> tuple[str, ...]:
@@ -138,6 +143,13 @@ class Loss(Settings, abc.ABC):
     def exact_gate(self) -> ExactGate | None:
         """The gradient dissipation in the form that the exact simulator integrates, or None."""
         return None
+
+    @property
+    def not_simulated(self) -> str:
+        """Why it is no function of the angles that `gradlab.simulate` draws, in a sentence."""
+        return (
+            "it compares whole views, of which the angles of one anchor to the other view do not tell enough"
+        )
 
     def __call__(
         self,
@@ -250,11 +262,9 @@ class PairLoss(Loss):
         summary = self.summary(negatives)
         weight = self.weight(negatives)
         ratio = self.ratio(positive, summary)
-        return Components(
-            self.dissipation(positive, summary),
-            weight,
-            array_namespace(weight).sum(weight, axis=-1) * ratio,
-        )
+        with np.errstate(invalid="ignore"):  # 0 · ∞ where nothing pushes
+            positive_weight = array_namespace(weight).sum(weight, axis=-1) * ratio
+        return Components(self.dissipation(positive, summary), weight, positive_weight)
 
     def value_of(self, views: Views) -> Float[Array, "*n"]:
         """The loss of each anchor, (N,); 0 for one that a mask leaves no negative, unless it `pulls_alone`."""

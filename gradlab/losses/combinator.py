@@ -22,6 +22,7 @@ from gradlab.arrays import Array, Float
 from gradlab.errors import GradlabError
 from gradlab.geometry.views import Views
 from gradlab.losses.base import Loss, PairLoss
+from gradlab.losses.changed_row import ChangedRow
 from gradlab.losses.components import Components
 from gradlab.losses.registry import get_loss
 from gradlab.settings import call_text, setting
@@ -96,6 +97,16 @@ class Combinator(Loss):
     def components_of(self, views: Views) -> Components:
         """The components of the anchors."""
         return self.sides_of(views)[0]
+
+    def row_loss(self) -> ChangedRow | None:
+        """What it makes of the loss as a function of one anchor's similarities; None where these do not tell enough."""
+        return None
+
+    def _row_of_loss(self) -> Any:
+        """The loss as such a function, or None."""
+        if isinstance(self.loss, Combinator):
+            return self.loss.row_loss()
+        return self.loss if isinstance(self.loss, PairLoss) else None
 
     @abc.abstractmethod
     def sides_of(self, views: Views) -> tuple[Components, Components]:

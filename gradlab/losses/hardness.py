@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 
+from gradlab.arrays import detach
 from gradlab.errors import GradlabError
 from gradlab.geometry.embeddings import HardnessTerm
 from gradlab.geometry.views import Views
 from gradlab.losses.base import PairLoss
+from gradlab.losses.changed_row import ChangedRow
 from gradlab.losses.combinator import OtherCandidates
 from gradlab.losses.gates import ConstantGate, CosineLogit, ExactGate, SoftGate
 from gradlab.losses.registry import loss_class, loss_names, register
@@ -55,8 +57,37 @@ class Hardness(OtherCandidates):
             return views
         return views.with_candidates(hardness=(*views.candidates.hardness, HardnessTerm(self.alpha, self.on)))
 
+    @property
+    def not_simulated(self) -> str:
+        """Angles tell nothing of hard negatives."""
+        return (
+            "angles do not tell which negatives are a sentence's own hard ones"
+            if self.on == "hard"
+            else self.loss.not_simulated
+        )
+
+    def row_loss(self) -> ChangedRow | None:
+        """With α added; all negatives are of the other view and of the batch."""
+        if self.on == "hard":
+            return None
+        if (inside := self._inside()) is not None:
+            return inside.row_loss()
+        loss, alpha = self.loss, self.alpha
+        while isinstance(loss, Hardness):  # the cosine that is added is the pair's own, however often
+            if loss.on == "hard":
+                return None
+            loss, alpha = loss.loss, alpha + loss.alpha
+        if not isinstance(loss, PairLoss):
+            return None
+        factor = alpha * loss.temperature  # type: ignore[attr-defined]
+        return ChangedRow(
+            loss, lambda row: dataclasses.replace(row, cosine=row.cosine + factor * detach(row.cosine))
+        )
+
     def exact_gate(self) -> ExactGate | None:
         """The loss's, its negatives at the temperature ``1/(1/τ + α)``; a constant one stays."""
+        if (inside := self._inside()) is not None:
+            return inside.exact_gate()
         gate = self.loss.exact_gate()
         if isinstance(gate, ConstantGate):
             return gate
@@ -68,3 +99,9 @@ class Hardness(OtherCandidates):
         return dataclasses.replace(
             gate, negative_logit=hardened, scale=min(gate.scale, t), highest=max(gate.highest, 1 / t)
         )
+
+    def _inside(self) -> OtherCandidates | None:
+        """The mask that it is outside of, on this: masks see the cosines as they are, so that the order does not matter."""
+        if isinstance(self.loss, Hardness) or not isinstance(self.loss, OtherCandidates):
+            return None
+        return dataclasses.replace(self.loss, loss=dataclasses.replace(self, loss=self.loss.loss))

@@ -13,9 +13,12 @@ from gradlab.arrays import Array, Bool, Float
 from gradlab.errors import GradlabError
 from gradlab.geometry.candidates import blocks_of
 from gradlab.geometry.embeddings import Block, Embeddings, Rule
+from gradlab.geometry.similarity import Negatives
 from gradlab.geometry.views import Views
 from gradlab.losses.base import Loss
+from gradlab.losses.changed_row import ChangedRow
 from gradlab.losses.combinator import Combinator, OtherCandidates
+from gradlab.losses.gates import ConstantGate, ExactGate, without_near
 from gradlab.losses.registry import register
 from gradlab.settings import setting
 
@@ -62,6 +65,32 @@ class Mask(OtherCandidates):
             raise GradlabError("by=pairs needs pairs=FILE, and pairs=FILE needs by=pairs")
         if self.by == "pairs":
             read_pairs(self.pairs)
+
+    @property
+    def not_simulated(self) -> str:
+        """Only near-duplicates are known by their angles."""
+        if self.by == "near_duplicates":
+            return str(self.loss.not_simulated)
+        return "which pairs are left out is no matter of their angles"
+
+    def row_loss(self) -> ChangedRow | None:
+        """Without near-duplicates."""
+        loss = self._row_of_loss()
+        return None if loss is None or self.by != "near_duplicates" else ChangedRow(loss, self._far)
+
+    def _far(self, negatives: Negatives) -> Negatives:
+        cosine = negatives.cosine
+        xp = array_namespace(cosine)
+        return dataclasses.replace(negatives, cosine=xp.where(cosine > self.above, -xp.inf, cosine))
+
+    def exact_gate(self) -> ExactGate | None:
+        """The loss's, of the negatives that are left."""
+        gate: ExactGate | None = self.loss.exact_gate()
+        if gate is None or self.by != "near_duplicates" or self.row_loss() is None:
+            return None
+        if self.above >= 1:
+            return gate
+        return ConstantGate(0.0) if self.above <= -1 else without_near(gate, self.above)
 
     @property
     def acts_across_views(self) -> bool:
@@ -178,6 +207,13 @@ def pairs_files(loss: Loss) -> list[str]:
         return []
     own = [loss.pairs] if isinstance(loss, Mask) and loss.pairs else []
     return own + [file for term in loss.terms for file in pairs_files(term)]
+
+
+def is_guided(loss: Loss) -> bool:
+    """Whether a mask in a loss goes by a guide."""
+    if not isinstance(loss, Combinator):
+        return False
+    return (isinstance(loss, Mask) and loss.by == "guide") or any(is_guided(term) for term in loss.terms)
 
 
 def check_pairs(loss: Loss, count: int) -> None:

@@ -84,6 +84,10 @@ def read_source(source: Any, role: str) -> Part | Loss | float:
         except ValueError:
             source = get_loss(source)
     if isinstance(source, Loss):
+        if source.is_combinator:
+            raise GradlabError(
+                f"{role} is taken from a loss, not from what changes one, such as {source.name}; recombine first, then combine"
+            )
         own = getattr(source, role, None)
         return own if isinstance(own, Part) else source
     if isinstance(source, (int, float)) and not isinstance(source, bool) and math.isfinite(source):

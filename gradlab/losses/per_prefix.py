@@ -28,6 +28,7 @@ class PerPrefix(Combinator):
     dims: Any = setting("64+128+256", "lengths of the prefixes, joined by +", rule="text")
     weights: Any = setting("", "weight of each prefix, joined by +; empty for 1 each", rule="text")
 
+    example = "per_prefix(infonce, dims=32+64+128)"
     title = "per prefix"
     paper = "Kusupati et al. (2022)"
     formula = "Σ_d w_d L(h[:d]/|h[:d]|, h'[:d]/|h'[:d]|)"
@@ -56,6 +57,11 @@ class PerPrefix(Combinator):
         dims = [int(d) for d in _numbers(self.dims, "dims")]
         weights = _numbers(self.weights, "weights") or [1.0] * len(dims)
         return dict(sorted(zip(dims, weights, strict=True)))
+
+    @property
+    def not_simulated(self) -> str:
+        """Prefixes have angles of their own."""
+        return "each prefix has angles of its own, and those of the whole embeddings do not tell them"
 
     def value_of(self, views: Views) -> Float[Array, "*n"]:
         """The weighted sum, of each anchor, (N,), or a scalar."""

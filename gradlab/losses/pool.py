@@ -76,6 +76,11 @@ class Pool(OtherCandidates):
         """Their names."""
         return tuple(name.strip() for name in self.negatives.split("+"))
 
+    @property
+    def not_simulated(self) -> str:
+        """Pairs stand in two rows."""
+        return "a pair of the own view, or of the other direction, pushes in the rows of two sentences, and one anchor's angles tell one"
+
     def seen(self, views: Views) -> Views:
         """With all pools."""
         return self._with(views, self.pools)

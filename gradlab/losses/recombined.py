@@ -40,6 +40,7 @@ class RecombinedParts(Loss):
         choices=GAUGES,
     )
 
+    example = "recombined(gate=met, weight=infonce, ratio=1.5)"
     title = "recombined"
     paper = "Li et al. (2024), Eq. 5"
     bibtex = LI_2024

@@ -46,6 +46,11 @@ class Symmetric(Combinator):
         """The loss of each direction."""
         return self.loss, self.loss if isinstance(self.reverse, str) else self.reverse
 
+    @property
+    def not_simulated(self) -> str:
+        """The other direction has rows of its own."""
+        return "half of what pushes an anchor comes from the rows of other sentences, which the angles of one anchor do not tell"
+
     def value_of(self, views: Views) -> Float[Array, "*n"]:
         """The mean of both directions: of each sentence, (N,), or a scalar."""
         (first, second), views = self.terms, views.sharing_products()

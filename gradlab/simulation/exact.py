@@ -59,13 +59,16 @@ def _hard(gate: HardGate, setting: Setting) -> Float[np.ndarray, "p q"]:
     width = min(2 * setting.sigma_pos, 3 / tail * setting.sigma_neg, WIDEST_PANEL)
     angles, weights = _rule(setting.mu_pos, setting.sigma_pos, width, _kinks(gate, setting.negatives))
     total = np.zeros((setting.mu_pos.size, setting.mu_neg.size))
+    # The chance that a negative does not count.
+    out = _cap_probability(np.arccos(np.array([gate.ceiling])), setting.mu_neg, setting.sigma_neg)
     for part in _blocks(angles.size, 2048):
         threshold = gate.threshold(angles[part])
         weight = weights[:, part]
-        # A cosine is below -1 never and above 1 never: always open, never open.
-        total += weight[:, threshold <= -1].sum(axis=1)[:, None]
-        inside = (threshold > -1) & (threshold < 1)
+        # A cosine is below -1 never and above 1 never: always open, unless no negative counts, and never open.
+        total += weight[:, threshold <= -1].sum(axis=1)[:, None] * (1 - out**setting.negatives)
+        inside = (threshold > -1) & (threshold < gate.ceiling)
         chance = _cap_probability(np.arccos(threshold[inside]), setting.mu_neg, setting.sigma_neg)
+        chance = np.maximum(chance - out, 0)  # the difference of two rounded sums
         with np.errstate(divide="ignore"):  # log 0 = -inf is the intended limit: surely open
             total += weight[:, inside] @ -np.expm1(setting.negatives * np.log1p(-chance))
     return total
@@ -79,8 +82,8 @@ def _kinks(gate: HardGate, negatives: int) -> dict[float, int]:
     """
     depth = int(np.ceil(np.log2(negatives))) + 6
     angles = np.array([0.0, *gate.kinks])
-    vanishing = gate.threshold(angles) > 0.5
-    vanishing[0] &= gate.threshold(angles[:1])[0] >= 1
+    vanishing = gate.threshold(angles) > gate.ceiling - 0.5
+    vanishing[0] &= gate.threshold(angles[:1])[0] >= gate.ceiling
     return {
         float(angle): depth * int(vanishes)
         for index, (angle, vanishes) in enumerate(zip(angles, vanishing, strict=True))
@@ -104,7 +107,8 @@ def _cap_probability(
 
 def _sum(gate: SumGate, setting: Setting) -> Float[np.ndarray, "p q"]:
     """``K E_n f``, whatever the positive."""
-    angles, weights = _rule(setting.mu_neg, setting.sigma_neg, min(2 * setting.sigma_neg, 4 * gate.scale))
+    width = min(2 * setting.sigma_neg, 4 * gate.scale)
+    angles, weights = _rule(setting.mu_neg, setting.sigma_neg, width, dict.fromkeys(gate.kinks, 0))
     mean = setting.negatives * (weights @ gate.term(angles))
     return np.tile(mean, (setting.mu_pos.size, 1))
 

@@ -10,6 +10,7 @@ from gradlab.arrays import Float
 from gradlab.errors import GradlabError, nearest
 from gradlab.geometry.similarity import Negatives, PairSimilarity
 from gradlab.losses.base import Loss, PairLoss
+from gradlab.losses.combinator import Combinator
 from gradlab.losses.gates import ConstantGate, ExactGate, SoftGate
 from gradlab.losses.registry import get_loss, takes_loss
 from gradlab.seeds import random_generator
@@ -133,10 +134,13 @@ def _has_exact(loss: Loss, quantity: str, gate: ExactGate | None) -> bool:
     return pair_loss.one_hot_weight and gate is not None and not isinstance(gate, SoftGate)
 
 
-def _pair_loss(loss: Loss) -> PairLoss:
+def _pair_loss(loss: Loss) -> Any:
+    """The loss, or what a combinator makes of it, as a function of one anchor's similarities."""
+    if isinstance(loss, Combinator) and (row := loss.row_loss()) is not None:
+        return row
     if not isinstance(loss, PairLoss):
         raise GradlabError(
-            f"{loss.name} is no function of anchor-to-other-view angles alone; draw whole batches with "
+            f"{loss.name} is no function of anchor-to-other-view angles alone: {loss.not_simulated}; draw whole batches with "
             "gradlab.simulation.sphere.sample_views and call gradlab.components on them"
         )
     return loss

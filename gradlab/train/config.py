@@ -62,6 +62,10 @@ class TrainConfig(Settings):
         "What is made of it: a random gate that opens as many, or all anchors at that scale.",
         choices=OPEN_SHARE_USES,
     )
+    guide: str | None = setting(
+        None,
+        "Model, frozen, whose cosines tell a loss with mask(by=guide) which negatives are likely to be false.",
+    )
 
     column: str | None = setting(
         None, "Column with the sentences (JSON lines, CSV, TSV, Parquet).", heading="Sentences"
@@ -193,9 +197,20 @@ class TrainConfig(Settings):
             if name not in TRACKERS:
                 raise GradlabError(f"unknown tracker {name!r}; there are {', '.join(TRACKERS)}")
         self._check_parts()
-        from gradlab.losses.registry import get_loss  # here, as help and plans need no loss
+        from gradlab.losses.mask import is_guided  # here, as help and plans need no loss
+        from gradlab.losses.registry import get_loss
 
-        get_loss(self.loss, **self.loss_settings)
+        guided = is_guided(get_loss(self.loss, **self.loss_settings))
+        if guided and self.guide is None:
+            raise GradlabError(
+                "mask(by=guide) goes by the cosines of another model; give guide, its name or folder"
+            )
+        if self.guide is not None and not guided:
+            raise GradlabError(f"guide is for a loss with mask(by=guide), which {self.loss} has not")
+        if guided and self.queue_size:
+            raise GradlabError(
+                "a guide knows no embeddings of a queue's sentences; leave queue_size or guide out"
+            )
 
     def _check_parts(self) -> None:
         """Raise GradlabError for settings that contradict each other."""
@@ -257,8 +272,8 @@ class TrainConfig(Settings):
         Raises:
             GradlabError: as :meth:`from_dict`, but for the loss.
         """
-        config = cls.from_dict({**content, "loss": "infonce", "loss_settings": {}})
-        for name in ("loss", "loss_settings"):
+        config = cls.from_dict({**content, "loss": "infonce", "loss_settings": {}, "guide": None})
+        for name in ("loss", "loss_settings", "guide"):
             object.__setattr__(config, name, content.get(name, getattr(config, name)))
         return config
 

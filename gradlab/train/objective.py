@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -71,7 +72,7 @@ class Objective(Branches):
         self._together = False
         self._pending: list[Tensor] = []
         self._pending_sentences: list[Tensor] = []
-        self._context: dict[str, Tensor] = {}
+        self._context: dict[str, Any] = {}
 
     @property
     def loss(self) -> Loss:
@@ -152,6 +153,8 @@ class Objective(Branches):
         # Of the losses only combinators ask for more than embeddings; blockwise ones have none.
         asked = self.loss.is_combinator and self._criterion is self.loss
         self._context = {"sentences": batch.sentences} if asked and batch.sentences is not None else {}
+        if self._context and self.parts.guide is not None:
+            self._context["guide"] = self.parts.guide(self._context["sentences"])
         keys = None if batch.target is None else gather(self._target_rows(batch.target, cache))
         if self._chunk_size is not None:
             rows, encoded = self._chunks(self._chunk, batch.online, batch.changed, cache)

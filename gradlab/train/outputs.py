@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from torch import Tensor
 
@@ -35,7 +36,7 @@ class Output:
     negative_ages: Tensor | None = None
     keys: Tensor | None = None
     encoded: Tensor | None = None
-    context: Mapping[str, Tensor] = field(default_factory=dict)
+    context: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def has_negatives(self) -> bool:

@@ -13,6 +13,7 @@ from gradlab.losses.registry import get_loss
 from gradlab.train.augment import Augmentation, get_augmentation
 from gradlab.train.config import TrainConfig
 from gradlab.train.fgsm import FGSM, PreviousFGSM
+from gradlab.train.guide import Guide
 from gradlab.train.heads import predictor, projection
 from gradlab.train.momentum import Momentum, parse_modules
 from gradlab.train.open_share import OpenShare, read_open_shares
@@ -37,6 +38,7 @@ class Parts:
         augmentation: makes the second view, or None.
         both_views: whether it makes the first one too.
         open_share: which anchors count, or how much, or None for all of them.
+        guide: embeddings of the sentences by another model, for a mask that goes by it, or None.
     """
 
     projection: nn.Module = field(default_factory=nn.Identity)
@@ -49,6 +51,7 @@ class Parts:
     augmentation: Augmentation | None = None
     both_views: bool = False
     open_share: OpenShare | None = None
+    guide: Guide | None = None
 
     @classmethod
     def build(cls, config: TrainConfig, encoder: Encoder, head: nn.Module, steps: int) -> Self:

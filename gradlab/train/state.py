@@ -21,6 +21,7 @@ from gradlab.train.config import TrainConfig
 from gradlab.train.corpus import Corpus
 from gradlab.train.cpu import attention_for, groups_for
 from gradlab.train.distributed import Processes
+from gradlab.train.guide import Guide
 from gradlab.train.heads import MLP
 from gradlab.train.machine import Pace, choose_precision
 from gradlab.train.objective import Objective, freeze_unused
@@ -80,6 +81,9 @@ class TrainerState:
         head: nn.Module = nn.Identity()
         if config.pooler == "cls_mlp":
             head = MLP(encoder.dimension, config.head_initial, config.pooler_activation).to(device)
+        parts = Parts.build(config, encoder, head, self.steps)
+        if config.guide is not None:
+            parts.guide = Guide.load(config, self.corpus, self.processes)
         self.objective = objective(
             encoder,
             loss,
@@ -88,7 +92,7 @@ class TrainerState:
             groups=config.length_groups or groups_for(device),
             precision=config.precision,
             compiled=config.compile,
-            parts=Parts.build(config, encoder, head, self.steps),
+            parts=parts,
             chunk_size=config.chunk_size,
         )
         self.objective.train()

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import gradlab
-from gradlab.geometry.similarity import Negatives, PairSimilarity
+from gradlab.geometry.similarity import Negatives, PairSimilarity, gaps_of
 from gradlab.gradient.verification import BATCHES
 from gradlab.losses.components import project
 from gradlab.losses.registry import loss_class
@@ -264,7 +264,7 @@ def test_multi_similarity_of_pytorch_metric_learning(kind: str) -> None:
     assert_both(lambda a, b: ours(a, b, normalize=True), theirs, kind)
 
 
-def test_arctanh_of_nearly_collapsed_batches() -> None:
+def test_arctanh_of_nearly_collapsed_batches(monkeypatch) -> None:
     """Coefficients and autograd against 40 digits, where the cosines of float64 have lost 11 of them."""
     anchors, positives = BATCHES["nearly collapsed"](np.random.default_rng(0), 6, 5)
     parts = gradlab.components("arctanh", anchors, positives)
@@ -278,6 +278,10 @@ def test_arctanh_of_nearly_collapsed_batches() -> None:
                 expected = 0 if j == i else (odds[i][j] + 1) ** 2 / 2 / (rest + odds[i][i])
                 found = mp.mpf(parts.gradient_dissipation[i]) * mp.mpf(parts.weight[i, j])
                 assert abs(found - expected) <= mp.mpf("1e-9") * expected, (i, j)
+    cosine = anchors @ positives.T
+    few = gaps_of(anchors, positives, cosine)
+    monkeypatch.setattr("gradlab.geometry.similarity._NEAR_ENTRIES", 40)  # some pairs at a time
+    np.testing.assert_allclose(gaps_of(anchors, positives, cosine), few, rtol=1e-14)
     largest = np.abs(parts.gradient_dissipation[:, None] * parts.weight).max()
     assert largest > 1e9
     error = np.abs(parts.gradient() - gradlab.autograd_gradient("arctanh", anchors, positives)).max()
