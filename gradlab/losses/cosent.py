@@ -35,6 +35,7 @@ class CoSENT(BatchLoss):
     note = {https://kexue.fm/archives/8847},
 }
 """
+    settings_source = "Temperature: 1 over the scale 20, the default of sentence-transformers' CoSENTLoss."
     formula = "log(1 + Σ_i Σ_{k≠l} exp((cos θ_kl' - cos θ_ii')/τ))"
     latex = {
         "gradient_dissipation": r"\left(1 + \frac{1}{\sum_{i}\sum_{k\neq l} e^{(\cos\theta_{kl'}-\cos\theta_{ii'})/\tau}}\right)^{-1}",

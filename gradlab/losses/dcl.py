@@ -39,6 +39,7 @@ class DCL(PairLoss):
     year = {2022},
 }
 """
+    settings_source = "Temperature: the default of lightly's DCLLoss and of a public reimplementation; the paper was not at hand."
     formula = "-cos θ_ii'/τ + log Σ_k exp(cos θ_ik'/τ)"
     latex = {
         "gradient_dissipation": "1",

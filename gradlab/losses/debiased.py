@@ -34,6 +34,7 @@ class Debiased(ReweightedLoss):
     year = {2020},
 }
 """
+    settings_source = "Both: the defaults of the authors' code (chingyaoc/DCL), for images."
     formula = "log(1 + N exp(-cos θ_ii'/τ)), N = max((Σ_k exp(cos θ_ik'/τ) - K τ⁺ exp(cos θ_ii'/τ))/(1 - τ⁺), K exp(-1/τ))"
     latex = {
         "gradient_dissipation": r"\frac{N_g + \frac{K\tau^+}{1-\tau^+} e^{\cos\theta_{ii'}/\tau}}{N_g + e^{\cos\theta_{ii'}/\tau}}\,\mathbb{1}\{N_g > K e^{-1/\tau}\}",

@@ -46,6 +46,7 @@ class DHEL(BatchLoss):
     year = {2024},
 }
 """
+    settings_source = "Temperature: the default of the authors' code (pakoromilas/DHEL-KCL), for images; that code has the energies of both views, the preset `released`."
     formula = "-cos θ_ii'/τ + log Σ_k≠i exp(cos θ_ik/τ)"
     latex = {
         "gradient_dissipation": "1",

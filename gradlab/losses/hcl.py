@@ -37,6 +37,7 @@ class HCL(ReweightedLoss):
     year = {2021},
 }
 """
+    settings_source = "Temperature and β: the defaults of the authors' code (joshr17/HCL), for images; its τ⁺ = 0.1 is in the preset."
     formula = "-log σ(cos θ_ii'/τ - log Σ_k w_k exp(cos θ_ik'/τ)), w_k = exp(β cos θ_ik'/τ)/mean_l exp(β cos θ_il'/τ)"
     latex = {
         "gradient_dissipation": r"\left(1 + \frac{e^{\cos\theta_{ii'}/\tau}}{\sum_{k\neq i} w_{ik} e^{\cos\theta_{ik'}/\tau}}\right)^{-1}",

@@ -47,6 +47,9 @@ class SigLIP(PairLoss):
     year = {2023},
 }
 """
+    settings_source = (
+        "The start of temperature and bias: that of open_clip's SigLIP, after Algorithm 1 of the paper."
+    )
     formula = "-log σ(cos θ_ii'/τ + b) - Σ_k log σ(-cos θ_ik'/τ - b)"
     latex = {
         "gradient_dissipation": r"\sum_{k\neq i}\sigma(\cos\theta_{ik'}/\tau + b)",

@@ -33,6 +33,7 @@ class TVMF(LinkLoss):
     year = {2021},
 }
 """
+    settings_source = "The defaults are no published ones."
     formula = "-log σ(φ(cos θ_ii') - log Σ_k exp φ(cos θ_ik')), φ(s) = ((1 + s)/(1 + κ(1 - s)) - 1)/τ"
     latex = {
         "gradient_dissipation": r"\left(1 + \frac{e^{\phi(\cos\theta_{ii'})}}{\sum_{k\neq i} e^{\phi(\cos\theta_{ik'})}}\right)^{-1}",
