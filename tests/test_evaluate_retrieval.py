@@ -140,3 +140,15 @@ def test_old_manifests_are_of_sts(tmp_path):
     assert content["results"].pop("selection") == "stsb_dev"
     file.write_text(json.dumps(content))
     assert finished(config) == result
+
+
+def test_retrieval_that_falls_is_told():
+    from gradlab.monitor.findings import FALLEN, findings
+    from gradlab.monitor.history import EVALUATION, History
+
+    history = History(30)
+    for step, score in ((0, 0.4), (10, 0.5), (20, 0.45), (30, 0.42)):
+        history.add(step, EVALUATION, {"ndcg_at_10": score})
+    (finding,) = findings(history)
+    assert (finding.name, finding.step) == (FALLEN, 30)
+    assert "Retrieval nDCG@10 was best at step 10" in finding.headline
