@@ -23,6 +23,7 @@ from types import FunctionType, ModuleType
 from typing import Any, get_args, get_origin
 
 import jaxtyping
+import numpy as np
 from beartype import BeartypeConf, beartype
 
 from gradlab.errors import GradlabError
@@ -131,34 +132,92 @@ def _decorate(value: Any) -> Any:
 
 
 def _checked(function: Any, hints: Mapping[str, Any]) -> Any:
+    """The function with its check. Equal shapes and dtypes are checked once: that is all that a verdict depends on."""
     if not hints or getattr(function, "__isabstractmethod__", False) or is_checked(function):
         return function
-    innermost, written = inspect.unwrap(function), function.__annotations__
-    innermost.__annotations__ = dict(hints)
-    try:
-        checked: Callable[..., Any] = jaxtyping.jaxtyped(function, typechecker=_typechecker)
-    finally:
-        innermost.__annotations__ = written
-    if "GradlabError" in (function.__doc__ or ""):
-        checked = _refusing(function, checked)
-    checked.__annotations__ = written
+    parameters = [*inspect.signature(function).parameters.values()]
+    places = [(at, one.name) for at, one in enumerate(parameters) if one.name in hints]
+    returns = "return" in hints
+    # Made when they are first called: most tests call few functions.
+    check_given = functools.cache(lambda: _check(function, parameters, hints, Any))
+    check_result = functools.cache(lambda: _check(function, parameters, hints, hints["return"]))
+    refuses = "GradlabError" in (function.__doc__ or "")
+    # A size in braces is a number that is given, so that the shapes alone do not decide.
+    known: set[Any] | None = None if any("{" in str(hint) for hint in hints.values()) else set()
+
+    @functools.wraps(function)
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        given: Any = tuple([_kind(args[at] if at < len(args) else kwargs.get(name)) for at, name in places])
+        if places and not (known and given in known):
+            try:
+                check_given()(*args, **kwargs)
+            except jaxtyping.TypeCheckError as error:
+                if refuses:
+                    _raise_refusal(function, args, kwargs)
+                raise error
+            except TypeError:  # too many arguments, or one too few: the call says so itself
+                return function(*args, **kwargs)
+            if known is not None and _OTHER not in given:
+                known.add(given)
+        result = function(*args, **kwargs)
+        if returns:
+            both = (given, _kind(result))
+            if not (known and both in known):
+                check_result()(*args, **kwargs, result_of_call=result)
+                if known is not None and _OTHER not in (*given, both[1]):
+                    known.add(both)
+        return result
+
     checked._shapes_are_checked = True  # type: ignore[attr-defined]  # a mark of this module
     return checked
 
 
-def _refusing(function: Callable[..., Any], checked: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        try:
-            return checked(*args, **kwargs)
-        except (jaxtyping.TypeCheckError, TypeError) as error:
-            try:
-                function(*args, **kwargs)
-            except GradlabError as refused:
-                raise refused from None
-            raise error
+def _check(
+    function: Any, parameters: Sequence[inspect.Parameter], hints: Mapping[str, Any], returned: Any
+) -> Callable[..., Any]:
+    """jaxtyping's check of what a function is given and, unless that is `Any`, of what it returned."""
 
-    return call
+    def give_back(*args: Any, result_of_call: Any = None, **kwargs: Any) -> Any:
+        return result_of_call
+
+    bare = [one.replace(annotation=hints.get(one.name, inspect.Parameter.empty)) for one in parameters]
+    result = inspect.Parameter("result_of_call", inspect.Parameter.KEYWORD_ONLY, default=None)
+    last = len(bare) - bool(bare and bare[-1].kind is inspect.Parameter.VAR_KEYWORD)
+    give_back.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # what `inspect.signature` looks for
+        [*bare[:last], result, *bare[last:]],
+        return_annotation=inspect.Signature.empty if returned is Any else returned,
+    )
+    for name in ("__name__", "__qualname__", "__module__"):
+        setattr(give_back, name, getattr(function, name))
+    return jaxtyping.jaxtyped(give_back, typechecker=_typechecker)
+
+
+def _raise_refusal(function: Callable[..., Any], args: Any, kwargs: Any) -> None:
+    """Raise the `GradlabError` with which a function refuses what it is given, if it does."""
+    try:
+        function(*args, **kwargs)
+    except GradlabError as refused:
+        raise refused from None
+    except Exception:  # the checker's error says more
+        return
+
+
+_OTHER = object()
+
+
+def _kind(value: Any) -> Any:
+    """What the check of a value depends on, or `_OTHER` where that is more than can be said in short."""
+    if value is None:
+        return None
+    kind = type(value)
+    if kind is np.ndarray or kind.__name__ == "Tensor":
+        return kind, tuple(value.shape), value.dtype
+    if kind in (int, float, bool) or isinstance(value, np.generic):
+        return kind
+    if kind in (tuple, dict):
+        parts = tuple(map(_kind, value if kind is tuple else value.values()))
+        return _OTHER if _OTHER in parts else (kind, parts)
+    return _OTHER
 
 
 def _hints(function: FunctionType) -> dict[str, Any]:
