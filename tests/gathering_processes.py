@@ -49,15 +49,17 @@ def compute_share(rank: int, cases: dict[str, torch.Tensor], folder: str) -> Non
     for name, rows in cases.items():
         half = rows.shape[1] // 2
         leaf = rows[:, half * rank : half * (rank + 1)].clone().requires_grad_()
-        criterion = loss(torch.nn.Identity(), name, gather_across_devices=True)
+        spec = name.removesuffix(" ring")
+        criterion = loss(torch.nn.Identity(), spec, gather_across_devices=True, blockwise=spec != name)
         labels = torch.arange(half * rank, half * (rank + 1))
         value = criterion.compute_loss_from_embeddings(list(leaf), labels)
         value.backward()
         found[name] = {"value": value.detach(), "gradient": leaf.grad}
     table = cases["infonce"].reshape(-1, 6)
     mine = [torch.arange(8 * column + 4 * rank, 8 * column + 4 * rank + 4) for column in range(3)]
-    model, reduced = cached(table, mine, chunk_size=3, gather_across_devices=True)
-    found["cached"] = {"gradient": model.layer.weight.grad, "reduced": reduced}
+    for name, blockwise in (("cached", False), ("cached ring", True)):
+        model, reduced = cached(table, mine, chunk_size=3, gather_across_devices=True, blockwise=blockwise)
+        found[name] = {"gradient": model.layer.weight.grad, "reduced": reduced}
     torch.save(found, f"{folder}/{rank}.pt")
     torch.distributed.barrier()  # neither leaves while the other still sends
     torch.distributed.destroy_process_group()

@@ -41,6 +41,10 @@ def compute(rank: int, count: int, folder: str) -> None:
                 own["loss"], own.get("block"), group="world", average=own.get("average", False)
             )
             rows = [None if part is None else part.to(own.get("dtype", part.dtype)) for part in rows]
+            if "width" in own:
+                rows = [
+                    torch.nn.functional.normalize(part[:, : own["width"]], dim=-1) for part in rows[:2]
+                ] + [None]
             leaves = [
                 None if part is None else part.detach().requires_grad_(part.requires_grad) for part in rows
             ]

@@ -476,9 +476,6 @@ def test_bad_calls() -> None:
         gradlab.components("hardness(infonce, on=hard)", A, B, extra)
     with pytest.raises(gradlab.GradlabError, match="row numbers from 0 to 7"):
         gradlab.components("infonce", A, B, extra, owners=[0, 1, 2, 8])
-    for text in ("pool(infonce)", "mask(infonce)", "hardness(infonce)"):
-        with pytest.raises(gradlab.GradlabError, match="blockwise"):
-            gradlab.blockwise(text)(torch.from_numpy(A), torch.from_numpy(B))
 
 
 def test_context_of_another_kind_and_parts_that_are_combinators() -> None:

@@ -274,7 +274,9 @@ def test_gathering_across_devices_is_the_loss_of_the_whole_batch(tmp_path):
     rows = torch.randn(3, 8, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     (tmp_path / "pairs.txt").write_text("0,6\n2,1\n", encoding="utf-8")
     masked = f"mask(infonce, by=pairs, pairs={tmp_path / 'pairs.txt'})"
-    cases = {"infonce": rows, "met": rows, "vicreg": rows[:2], masked: rows}
+    ring = ("infonce ring", "symmetric(hardness(infonce)) ring", f"{masked} ring")
+    cases = {"infonce": rows, "met": rows, "vicreg": rows[:2], masked: rows, "vicreg ring": rows[:2]}
+    cases |= dict.fromkeys(ring, rows)
     forking()
     torch.multiprocessing.start_processes(
         compute_share, (cases, str(tmp_path)), nprocs=2, start_method="forkserver"
@@ -282,7 +284,7 @@ def test_gathering_across_devices_is_the_loss_of_the_whole_batch(tmp_path):
     parts = [torch.load(tmp_path / f"{rank}.pt") for rank in range(2)]
     for name, case in cases.items():
         leaf = case.clone().requires_grad_()
-        criterion = adapter.loss(torch.nn.Identity(), name)
+        criterion = adapter.loss(torch.nn.Identity(), name.removesuffix(" ring"))
         whole = criterion.compute_loss_from_embeddings(list(leaf), torch.arange(8))
         whole.backward()
         found = torch.cat([part[name]["gradient"] for part in parts], dim=1) / 2
@@ -292,8 +294,9 @@ def test_gathering_across_devices_is_the_loss_of_the_whole_batch(tmp_path):
     # Chunks of each process, of all its columns: one all-reduce of the one layer.
     expected = cached(rows.reshape(-1, 6), list(torch.arange(24).split(8)))[0].layer.weight.grad
     for part in parts:
-        assert part["cached"]["reduced"] == 1
-        torch.testing.assert_close(part["cached"]["gradient"], expected, rtol=1e-9, atol=1e-12)
+        for name in ("cached", "cached ring"):
+            assert part[name]["reduced"] == 1
+            torch.testing.assert_close(part[name]["gradient"], expected, rtol=1e-9, atol=1e-12)
 
 
 def test_missing_and_old_libraries_are_named(monkeypatch):

@@ -1,16 +1,20 @@
-"""Losses on pairs whose batch is spread over processes: as in one process, values and gradients, and errors on all."""
+"""Losses whose batch is spread over processes: as in one process, values and gradients, and errors on all."""
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 import torch
-from blockwise_helpers import unit, views
+from blockwise_helpers import assert_equal_to_autograd, reductions, unit, views
 from ring_worker import compute
 
 import gradlab
-from gradlab.large_batch.ring_evaluation import asked_by
-from gradlab.losses.base import PairLoss
-from gradlab.losses.registry import loss_class
+from gradlab.geometry.views import Views
+from gradlab.large_batch.shared.evaluation import SharedEvaluation
+from gradlab.large_batch.shared.threads import in_threads
+from gradlab.losses.base import BatchLoss
+from gradlab.losses.combinator import Combinator
 from tests.processes import forking
 
 TOLERANCE = 1e-12  # times max(1, largest entry)
@@ -22,23 +26,27 @@ def rounding(spec: str) -> float:
     return 4 * torch.finfo(torch.float64).eps / getattr(loss, "temperature", 1.0) ** 2
 
 
-def supported(loss: PairLoss) -> bool:
-    try:
-        asked_by(loss)
-    except gradlab.GradlabError:
-        return False
-    return True
-
-
-PAIR_NAMES = [name for name in gradlab.loss_names() if issubclass(loss_class(name), PairLoss)]
-SPECS = [name for name in PAIR_NAMES if supported(gradlab.get_loss(name))] + [
+COMBINATORS = ("symmetric", "pool", "mask", "hardness")
+# Every registered loss, at their published settings, and what combinators and options make of some.
+SPECS = [name for name in gradlab.loss_names() if name != "per_prefix"] + [
     "infonce(temperature=0.001)",
     "symmetric(infonce)",
     "symmetric(arccon, reverse=met)",
+    "symmetric(dhel)",
     "per_prefix(symmetric(infonce), dims=5+12)",
+    "pool(infonce, negatives=other+same+positive_other+positive_same, positive=twice)",
+    "pool(mpt, negatives=other+same+positive_other+positive_same)",
+    "pool(siglip, denominators=separate)",
+    "mask(infonce, above=0.2)",
+    "symmetric(mask(hardness(pool(dcl)), above=0.4))",
     "baseline(effective_ratio=2r)",
+    "modified_mhe(gate=one_view, effective_ratio=2r)",
+    "recombined(gate=0.5, weight=uniform, ratio=0.3)",
     "recombined(gate=infonce, weight=met, ratio=arccon)",
     "recombined(gate=met, weight=arccon, ratio=mpt, effective_ratio=2r)",
+    "recombined(gate=circle, weight=tvmf, ratio=arctanh)",
+    "recombined(gate=cosent, weight=mhe, ratio=dhel)",
+    "recombined(gate=infonce, weight=mhe, ratio=1.0, gauge=unit)",
 ]
 
 
@@ -56,31 +64,34 @@ def sizes_of(count: int, total: int, even: bool) -> list[int]:
     """Shares of ``total`` rows: equal ones, or one of 1 row and the rest uneven."""
     if even:
         return [total // count] * count
+    if total < count:
+        return [total] + [0] * (count - 1)
     sizes = [1, *[(total - 1) // (count - 1) + place for place in range(count - 1)]]
     sizes[-1] += total - sum(sizes)
     return sizes
 
 
 def make_cases(count: int) -> list[dict]:
+    """Of each loss a batch of uneven shares, and nearly equal sentences in even shares; over four processes one of them."""
     cases = []
     for place, spec in enumerate(SPECS):
-        combined = "symmetric" in spec  # which needs in-batch negatives
-        for even, extra, in_batch, rows in (
-            (True, 0, True, views(24)),
-            (False, 9, True, views(25, 9)),
-            (True, 8, combined, views(24, 8)),
-            (False, 0, True, nearly_collapsed(22, 0)),
-        ):
-            reduction = ("mean", "sum", "none")[place % 3]
+        loss = gradlab.get_loss(spec)
+        kinds = reductions(loss) if not isinstance(loss, Combinator) else ("mean", "sum")
+        extra = 0 if isinstance(loss, BatchLoss) and place % 2 else 9
+        alone = not isinstance(loss, Combinator | BatchLoss) and bool(place % 2)
+        batches = [(False, views(25, extra)), (True, nearly_collapsed(24, 0))]
+        for even, rows in batches if count == 2 else [batches[spec != "infonce" and place % 2]]:
+            reduction = kinds[place % len(kinds)]
             total = len(rows[0])
+            more = 0 if even else extra
             cases.append(
                 {
                     "loss": spec,
                     "rows": [None if part is None else part.detach() for part in rows],
                     "sizes": [sizes_of(count, total, even)] * 2
-                    + [sizes_of(count, extra, even) if extra else [0] * count],
+                    + [[0] * (count - 1) + [more] if place % 3 else sizes_of(count, more, even)],
                     "reduction": reduction,
-                    "in_batch": in_batch,
+                    "in_batch": even or not alone,
                     "block": 5 if even else None,
                     "average": reduction != "none" and even,
                     "upstream": torch.linspace(-1, 2, total, dtype=torch.float64),
@@ -97,7 +108,7 @@ def run(count: int, cases: list[dict], folder) -> list[list[dict]]:
     for process in started:
         process.start()
     for process in started:
-        process.join(120)
+        process.join(250)
         assert process.exitcode is not None
     return [
         torch.load(folder / f"{rank}.pt") if (folder / f"{rank}.pt").exists() else [] for rank in range(count)
@@ -108,6 +119,8 @@ ERRORS = {
     "differ in loss": {"on 1": {"loss": "infonce(temperature=0.2)"}},
     "differ in dtype: float64 on process 0, float32 on process 1": {"on 1": {"dtype": torch.float32}},
     "differ in reduction": {"on 1": {"reduction": "sum"}},
+    "differ in dimensions: 12 on process 0, 7 on process 1": {"on 1": {"width": 7}},
+    "differ in average": {"on 1": {"average": True}},
     "process 1: there are no rows on it": {"sizes": [[8, 0], [8, 0], [0, 0]]},
     "process 0: anchors contain NaN": {"bad": 0},
 }
@@ -190,14 +203,100 @@ def test_a_process_that_ends_ends_the_others(together):
     assert last["seconds"] < 60
 
 
-def test_what_the_ring_cannot_do_is_refused():
-    with pytest.raises(gradlab.GradlabError, match="takes losses on pairs"):
-        gradlab.blockwise("mhe", group="world")
-    with pytest.raises(gradlab.GradlabError, match="takes losses on pairs"):
-        gradlab.blockwise("pool(infonce)", group="world")
-    with pytest.raises(gradlab.GradlabError, match="all cosines of a row at once"):
-        gradlab.blockwise("recombined(gate=0.5, weight=uniform, ratio=0.0)", group="world")
+@dataclasses.dataclass(frozen=True)
+class OfItsShare(BatchLoss):
+    """Makes something of this process's rows as if they were all; or draws numbers; or takes the matrix."""
+
+    what: str = "mean"
+    name = "of its share"
+
+    def value(self, views):
+        if self.what == "matrix":
+            return views.other_view.cosine.sum()
+        noise = torch.rand(()) if self.what == "noise" else 1.0
+        return views.positive.cosine.mean() * noise
+
+    def dissipation(self, views):
+        raise NotImplementedError
+
+    negative_weight = positive_weight = dissipation
+
+
+@pytest.mark.parametrize(
+    ("loss", "words"),
+    [
+        (OfItsShare("mean"), "comes out differently when processes share its batch"),
+        (OfItsShare("noise"), "draws random numbers, which processes cannot share"),
+        (OfItsShare("matrix"), "needs all similarities of the batch at once"),
+        ("mask(infonce, by=given)", "says nothing of pairs across processes"),
+    ],
+)
+def test_losses_that_cannot_share_a_batch_are_refused(loss, words):
+    with pytest.raises(gradlab.GradlabError, match=words):
+        gradlab.blockwise(loss, group="world")
+
+
+def test_calls_without_processes_are_refused():
     with pytest.raises(gradlab.GradlabError, match="average=True belongs to group="):
         gradlab.blockwise("infonce", average=True)
     with pytest.raises(gradlab.GradlabError, match="start them with torchrun"):
         gradlab.blockwise("infonce", group="world")(*views(8)[:2])
+
+
+def masks(rows: list[torch.Tensor], folder) -> list[tuple[str, dict, dict]]:
+    """Losses that need more than embeddings, what they are given, and how it is shared."""
+    generator = torch.Generator().manual_seed(3)
+    guide = [unit(torch.randn(len(part), 6, generator=generator, dtype=torch.float64)) for part in rows]
+    pairs = folder / "pairs.txt"
+    pairs.write_text("3 4\n7,30\n12 2\n")
+    owners = torch.arange(9) % 13
+    numbers = torch.arange(3, 28)
+    return [
+        ("symmetric(mask(pool(infonce), by=guide))", {"guide": guide}),
+        (f"mask(infonce, by=pairs, pairs={pairs})", {"sentences": numbers}),
+        ("hardness(infonce, on=hard)", {"owners": owners}),
+        ("pool(hardness(infonce, on=in_batch), negatives=other+positive_same)", {"owners": owners}),
+    ]
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_what_combinators_ask_for_is_shared_as_well(count, tmp_path):
+    rows = views(25, 9)
+    shares = [[4, 20, 1], [4, 20, 1], [4, 0, 5]] if count == 3 else [[25], [25], [9]]
+    for spec, context in masks(rows, tmp_path):
+        loss = gradlab.get_loss(spec)
+        value = loss(*rows, "sum", **context)
+        expected = torch.autograd.grad(value, rows)
+
+        def work(ring, loss=loss, context=context):
+            own = [rows[k].detach().split(shares[k])[ring.rank] for k in range(3)]
+            guide, owners, sentences = (context.get(name) for name in ("guide", "owners", "sentences"))
+            if guide is not None:
+                guide = Views(*(guide[k].split(shares[k])[ring.rank] for k in range(3)))
+            if sentences is not None:
+                sentences = sentences.split(shares[0])[ring.rank]
+            if owners is not None:
+                owners = owners.split(shares[2])[ring.rank]
+                owners = torch.where((owners >= 0) & (count > 1), owners % len(own[0]), owners)
+            given = Views(*own, owners=owners, guide=guide, sentences=sentences)
+            evaluation = SharedEvaluation(loss, given, 4, ring, shares[0], shares[2])
+            values, gradients = evaluation.differentiate(torch.ones(len(own[0])).double(), (True,) * 3)
+            return evaluation.reduced(values, "sum"), gradients
+
+        if "owners" in context and count > 1:  # on a process owners are numbers of its own sentences
+            first = torch.tensor([0, 4, 24]).repeat_interleave(torch.tensor(shares[2]))
+            sizes = torch.tensor(shares[0]).repeat_interleave(torch.tensor(shares[2]))
+            value = loss(*rows, "sum", owners=context["owners"] % sizes + first)
+            expected = torch.autograd.grad(value, rows)
+        found = in_threads(count, work)
+        for one, _ in found:
+            torch.testing.assert_close(one, value.detach(), rtol=TOLERANCE, atol=TOLERANCE)
+        for which, whole in enumerate(expected):
+            parts = torch.cat([gradients[which] for _, gradients in found])
+            scale = max(1.0, float(whole.abs().max()))
+            torch.testing.assert_close(parts, whole, rtol=0, atol=TOLERANCE * scale, msg=f"{spec} {which}")
+
+
+@pytest.mark.parametrize("spec", [spec for spec in SPECS if spec.partition("(")[0] in COMBINATORS])
+def test_combinators_in_one_process(spec):
+    assert_equal_to_autograd(gradlab.get_loss(spec), views(24), 7, TOLERANCE, 1.0)

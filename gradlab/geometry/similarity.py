@@ -17,7 +17,7 @@ from collections.abc import Callable
 
 from array_api_compat import array_namespace
 
-from gradlab.arrays import Array, Float, Int, detach, logsumexp, softmax, softmax_of_all, take
+from gradlab.arrays import Array, Bool, Float, Int, detach, logsumexp, softmax, softmax_of_all, take
 
 _NEAR_ENTRIES = 2**20  # numbers that the differences of near vectors may take at a time
 
@@ -167,9 +167,69 @@ class Negatives:
         """Similarity to the hardest negative, measured by its chords."""
         return self.measure(self.hardest_index)
 
+    @property
+    def count(self) -> Float[Array, "*n"]:
+        """How many negatives each anchor has, in the dtype of the cosines."""
+        xp = array_namespace(self.cosine)
+        return xp.sum(xp.astype(~xp.isinf(self.cosine), self.cosine.dtype), axis=-1)
+
     def log_sum_exp(self, temperature: float) -> Float[Array, "*n"]:
         """``log Σ_k exp(cos θ_k / τ)``."""
         return logsumexp(self.cosine / temperature)
+
+    def log_sum_exp_of(self, logit: OfEach) -> Float[Array, "*n"]:
+        """``log Σ_k exp(φ_k)``."""
+        return logsumexp(self.logits(logit))
+
+    def softmax_of(self, logit: OfEach) -> Float[Array, "*n k"]:
+        """Softmax of ``φ_k``."""
+        return softmax(self.logits(logit))
+
+    def logits(self, logit: OfEach) -> Float[Array, "*n k"]:
+        """``φ_k``, -inf in masked columns."""
+        xp = array_namespace(self.cosine)
+        return xp.where(xp.isinf(self.cosine), self.cosine, logit(self))
+
+    def sum_of(self, quantity: OfEach, slope: OfEach | None = None) -> Float[Array, "*n"]:
+        """``Σ_k f_k`` over the columns that are not masked.
+
+        Args:
+            quantity: f.
+            slope: its derivative by the cosine, where that cannot be had from the cosine alone.
+        """
+        xp, found = array_namespace(self.cosine), quantity(self)
+        return xp.sum(xp.where(xp.isinf(self.cosine), xp.zeros_like(found), found), axis=-1)
+
+    def mean_of(self, quantity: OfEach, logit: OfEach) -> Float[Array, "*n"]:
+        """``Σ_k softmax_k(φ) f_k``."""
+        found = self.softmax_of(logit) * quantity(self)
+        return array_namespace(found).sum(found, axis=-1)
+
+    def weighted(
+        self, weight: OfEach, *, one_hot: bool = False
+    ) -> tuple[Float[Array, "*n"], Float[Array, "*n"]]:
+        """``Σ_k sg(W_k)`` and ``Σ_k sg(W_k) cos θ_k``.
+
+        Args:
+            weight: maps negatives to their weights, (..., K): all of them, or some columns that know the sums over all.
+            one_hot: whether the hardest negative has all the weight.
+        """
+        weights = detach(weight(self))
+        xp = array_namespace(weights)
+        return xp.sum(weights, axis=-1), xp.sum(weights * self.finite_cosine, axis=-1)
+
+    def with_some(self) -> tuple[Negatives, Bool[Array, "*n"] | None]:
+        """Negatives of which each anchor has some, and which anchors in truth have none, or None if all have.
+
+        Those get negatives at a right angle, so that everything stays finite; what comes of it is to be dropped.
+        """
+        xp, cosine = array_namespace(self.cosine), self.cosine
+        alone = xp.all(xp.isinf(cosine), axis=-1)
+        if not bool(xp.any(alone)):
+            return self, None
+        filled = xp.where(alone[..., None], xp.zeros_like(cosine), cosine)
+        # Where a row has no negative, `one_minus_cosine` is 1 already, as in all masked columns.
+        return Negatives(filled, self.measure, gaps=lambda: self.one_minus_cosine), alone
 
     def softmax(self, temperature: float) -> Float[Array, "*n k"]:
         """Softmax of ``cos θ_k / τ``."""
@@ -199,6 +259,10 @@ class Negatives:
             lambda index: self.measure(index).shifted(take(increment, index)),
             gaps=lambda: self.one_minus_cosine - increment,
         )
+
+
+# What is made of each of some negatives by itself, (..., K).
+OfEach = Callable[[Negatives], Array]
 
 
 def gaps_of(

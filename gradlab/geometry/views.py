@@ -9,9 +9,9 @@ from typing import Any
 
 from array_api_compat import array_namespace
 
-from gradlab.arrays import Array, Float, detach
-from gradlab.geometry.candidates import pooled
-from gradlab.geometry.embeddings import Embeddings
+from gradlab.arrays import Array, Bool, Float, detach
+from gradlab.geometry.candidates import blocks_of, hardened, pooled
+from gradlab.geometry.embeddings import Block, Embeddings
 from gradlab.geometry.similarity import Negatives, PairSimilarity
 
 
@@ -35,6 +35,50 @@ class Views(Embeddings):
         """The same batch; matrix products of its rows are computed once, also for its exchanged views."""
         guide = None if self.guide is None else self.guide.sharing_products()
         return dataclasses.replace(self, guide=guide, known_products=[])
+
+    def hardened(self, negatives: Negatives, temperature: float) -> Negatives:
+        """`negatives` with the hardness of the `candidates` in their logits at a temperature."""
+        return hardened(negatives, self, temperature)
+
+    def guided(self, block: Block) -> tuple[Float[Array, "n k"], Float[Array, "n"]]:
+        """The guide's cosines of the pairs of a block, and of its positives."""
+        assert self.guide is not None
+        guide = dataclasses.replace(
+            self.guide, candidates=self.candidates, in_batch_negatives=self.in_batch_negatives
+        )
+        (same,) = (one for one in blocks_of(guide) if one.name == block.name)
+        found = guide.products(same.rows, same.vectors)
+        # Of the same product as the others, so that equal texts have equal cosines.
+        positive = guide.products(guide.anchors, guide.positives)
+        return found, array_namespace(found).linalg.diagonal(positive)
+
+    def masked(self, block: Block) -> Bool[Array, "n k"] | None:
+        """What the given mask says of a block; a mask without columns for the extra negatives keeps them."""
+        assert self.mask is not None
+        n = self.anchors.shape[0]
+        if not block.name.endswith("extra"):
+            return self.mask[:, :n]
+        return self.mask[:, n:] if self.mask.shape[1] > n else None
+
+    def numbered(self, block: Block) -> tuple[Array, Array]:
+        """The numbers of the sentences of a block's rows, (N,), and of its columns, (size,); none if these are not known."""
+        assert self.sentences is not None
+        n = self.anchors.shape[0]
+        rows = self.sentences[:n]
+        return rows, self.sentences[n:] if block.name.endswith("extra") else rows
+
+    @property
+    def count(self) -> int:
+        """N, the sentences of the batch; of one that processes share, those of all."""
+        return int(self.anchors.shape[0])
+
+    def gathered(self, values: Array) -> Array:
+        """What there is one of for each anchor, (N, ...), of all anchors of the batch, also of those on other processes."""
+        return values
+
+    def total(self, values: Array) -> Array:
+        """The sum over the parts of a batch that processes have, of any shape; of a batch in one piece, ``values``."""
+        return values
 
     @functools.cached_property
     def negative_vectors(self) -> Float[Array, "k d"]:
@@ -121,6 +165,21 @@ class Views(Embeddings):
         numbers = None if self.sentences is None else self.sentences[:n]
         return dataclasses.replace(
             self, extra_negatives=None, owners=None, guide=guide, mask=mask, sentences=numbers
+        )
+
+    def with_extra_sentences(self) -> Views:
+        """The extra negatives as further sentences, whose two views coincide."""
+        xp = array_namespace(self.anchors)
+        return dataclasses.replace(
+            self,
+            anchors=xp.concat([self.anchors, self.extra_negatives], axis=0),
+            positives=xp.concat([self.positives, self.extra_negatives], axis=0),
+            extra_negatives=None,
+            # Said of the batch alone, and for losses of pairs.
+            owners=None,
+            guide=None,
+            mask=None,
+            sentences=None,
         )
 
     def with_candidates(self, **changes: Any) -> Views:

@@ -59,7 +59,8 @@ def loss(
         chunk_size: sentences encoded at a time, without keeping the activations of the others (gradient cache, as
             the library's ``Cached...`` losses); None encodes whole columns. With ``blockwise`` memory does not grow
             with the batch but for its embeddings.
-        gather_across_devices: sentences of all processes are negatives, as in ``MultipleNegativesRankingLoss``.
+        gather_across_devices: sentences of all processes are negatives, as in ``MultipleNegativesRankingLoss``. With
+            ``blockwise`` they pass by in a ring (see `gradlab.blockwise`), and no process holds or computes another's.
         preset: other published settings, see `gradlab.get_loss`.
         **hyperparameters: of the loss, such as ``temperature=0.05``; angles in radians.
 
@@ -159,6 +160,12 @@ class EmbeddingLoss(nn.Module):
         elif learns:
             self.criterion = LearnableLoss(definition)
         self.gather_across_devices = gather_across_devices
+        # DistributedDataParallel divides gradients by the processes.
+        self._ring = (
+            BlockwiseLoss(definition, block_size, group="world", average=True)
+            if blockwise and gather_across_devices
+            else None
+        )
 
     def forward(self, sentence_features: Iterable[dict[str, Tensor]], labels: Tensor | None = None) -> Tensor:
         """The loss of a batch of tokenised sentences, one dictionary a column, as the trainer calls it."""
@@ -209,15 +216,18 @@ class EmbeddingLoss(nn.Module):
         if len(embeddings) < 2:
             raise GradlabError(f"the loss needs at least two columns of embeddings, not {len(embeddings)}")
         anchors, positives, *hard = [_full_precision(rows) for rows in embeddings]
-        if self.gather_across_devices:
+        criterion, together = self.criterion, self.gather_across_devices and _are_several()
+        if together and self._ring is not None:
+            criterion = self._ring
+        elif together:
             anchors, positives, hard = self._gather(anchors, positives, hard)
             if labels is not None and pairs_files(self.definition):
                 labels = _gathered(labels.reshape(-1))
-        if not hard and len(anchors) == 1:
+        if criterion is not self._ring and not hard and len(anchors) == 1:
             return (anchors * 0).sum()
         negatives = torch.cat(hard) if hard else None
         context = {}
-        if hard and self.definition.is_combinator and not isinstance(self.criterion, BlockwiseLoss):
+        if hard and self.definition.is_combinator:
             # A column of hard negatives has one for each anchor.
             context["owners"] = torch.arange(len(anchors), device=anchors.device).repeat(len(hard))
         if pairs_files(self.definition):
@@ -227,7 +237,7 @@ class EmbeddingLoss(nn.Module):
                 )
             context["sentences"] = labels.reshape(-1).long()
         with torch.autocast(anchors.device.type, enabled=False):
-            return self.criterion(anchors, positives, negatives, normalize=True, **context)
+            return criterion(anchors, positives, negatives, normalize=True, **context)
 
     def _gather(
         self, anchors: Tensor, positives: Tensor, hard: list[Tensor]
@@ -238,8 +248,6 @@ class EmbeddingLoss(nn.Module):
         whole batch is computed whole by every process. Either way gradients averaged over processes are those of
         the whole batch.
         """
-        if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
-            return anchors, positives, hard
         rank = torch.distributed.get_rank()
         everyone = _all_gather(positives)
         negatives = [torch.cat(_all_gather(rows)) for rows in hard]
@@ -345,6 +353,15 @@ def _chunk(value: Any, rows: Tensor, count: int, width: int, used: int) -> Any:
         return value
     chosen = value[rows]
     return chosen[:, :used] if value.ndim > 1 and value.shape[1] == width else chosen
+
+
+def _are_several() -> bool:
+    """Whether there are other processes."""
+    return (
+        torch.distributed.is_available()
+        and torch.distributed.is_initialized()
+        and torch.distributed.get_world_size() > 1
+    )
 
 
 def _full_precision(rows: Tensor) -> Tensor:

@@ -16,10 +16,10 @@ from gradlab.large_batch.batch_evaluation import BatchEvaluation
 from gradlab.large_batch.derivatives import refuse_second_derivatives
 from gradlab.large_batch.evaluation import Evaluation
 from gradlab.large_batch.pair_evaluation import PairEvaluation
-from gradlab.large_batch.ring import Ring
-from gradlab.large_batch.ring_evaluation import RingEvaluation, check_ring
-from gradlab.large_batch.ring_rows import check_share, describe_share
-from gradlab.large_batch.terms import pair_terms
+from gradlab.large_batch.shared.check import check_shared
+from gradlab.large_batch.shared.evaluation import SharedEvaluation
+from gradlab.large_batch.shared.processes import Alone, Ring
+from gradlab.large_batch.shared.rows import check_share, describe_share
 from gradlab.losses.base import Loss, PairLoss, check_reduction, reduce
 from gradlab.losses.registry import get_loss, takes_loss
 
@@ -38,7 +38,7 @@ def blockwise(
         group: a process group of torch.distributed, or ``"world"`` for all processes: each calls the loss with its own
             rows, of which there may be different numbers, and gets the loss of the batch of all processes, to which
             extra negatives of any process belong. The rows receive the gradient that they would have in one process. No
-            process holds another's rows but those that are passing. For losses on pairs, and `symmetric` or `per_prefix` of them; over gloo or (never yet run) NCCL.
+            process holds another's rows but those that are passing. Over gloo or (never yet run) NCCL.
         average: multiply gradients by the number of processes, for DistributedDataParallel, which divides by it.
 
     Raises:
@@ -94,7 +94,7 @@ class BlockwiseLoss(torch.nn.Module):
                 "average=True belongs to group=, the processes that gradients are averaged over"
             )
         if group is not None:
-            check_ring(self.loss)
+            check_shared(self.loss)
 
     def extra_repr(self) -> str:
         """The loss and its block size."""
@@ -109,6 +109,7 @@ class BlockwiseLoss(torch.nn.Module):
         *,
         normalize: bool = False,
         in_batch_negatives: bool = True,
+        **context: Any,
     ) -> Array:
         """The loss as a trainable scalar; arguments and errors as `gradlab.Loss.__call__`.
 
@@ -119,22 +120,15 @@ class BlockwiseLoss(torch.nn.Module):
             GradlabError: bad views or reduction, or a value that is infinite or not a number.
         """
         check_reduction(reduction)
+        options = {"normalize": normalize, "in_batch_negatives": in_batch_negatives}
+        given = (anchors, positives, extra_negatives)
         if self.group is not None and (ring := Ring(self.group)).count > 1:
-            given = (anchors, positives, extra_negatives)
-            options = {"normalize": normalize, "in_batch_negatives": in_batch_negatives}
-            parts = [
-                term.factor * self._together(ring, term.loss, term.rows(*given), reduction, options)
-                for term in pair_terms(self.loss)
-            ]
-            return sum(parts[1:], parts[0])
+            return self._together(ring, given, reduction, options, context)
         if normalize:  # in full precision, which the rows keep
-            anchors, positives, extra_negatives = map(_upcast, (anchors, positives, extra_negatives))
-        views = check_views(
-            anchors, positives, extra_negatives, normalize=normalize, in_batch_negatives=in_batch_negatives
-        )
+            given = (_upcast(anchors), _upcast(positives), _upcast(extra_negatives))
+        views = check_views(*given, normalize=normalize, in_batch_negatives=in_batch_negatives, **context)
         rows = [_as_tensor(part) for part in (views.anchors, views.positives, views.extra_negatives)]
-        kind = PairEvaluation if isinstance(self.loss, PairLoss) else BatchEvaluation
-        evaluation = kind(self.loss, Views(rows[0], rows[1], rows[2], in_batch_negatives), self.block_size)
+        evaluation = self._alone(_in_torch(views, rows))
         needs_gradient = any(part is not None and part.requires_grad for part in rows)
         if not (needs_gradient and torch.is_grad_enabled()):
             values = evaluation.values()
@@ -144,18 +138,27 @@ class BlockwiseLoss(torch.nn.Module):
             return _EachLoss.apply(evaluation, *rows)
         return _TotalLoss.apply(evaluation, reduction, *rows)
 
+    def _alone(self, views: Views) -> Evaluation:
+        """The loss on a batch in one process."""
+        if isinstance(self.loss, PairLoss):
+            return PairEvaluation(self.loss, views, self.block_size)
+        if not self.loss.is_combinator:
+            return BatchEvaluation(self.loss, views, self.block_size)
+        extra = 0 if views.extra_negatives is None else len(views.extra_negatives)
+        return SharedEvaluation(self.loss, views, self.block_size, Alone(), [len(views.anchors)], [extra])
+
     def _together(
         self,
         ring: Ring,
-        loss: PairLoss,
         given: tuple[Any, ...],
         reduction: str,
         options: dict[str, bool],
+        context: dict[str, Any],
     ) -> Tensor:
         """The loss of the batch of all processes; an error of one is raised by all."""
         views, error = None, None
         try:
-            views = check_share(ring, given, **options)
+            views = check_share(ring, given, context, **options)
         except GradlabError as found:
             error = str(found)
         rows = (
@@ -163,7 +166,7 @@ class BlockwiseLoss(torch.nn.Module):
         )
         needs = torch.is_grad_enabled() and any(part is not None and part.requires_grad for part in rows)
         mine = {
-            "loss": repr(loss),
+            "loss": repr(self.loss),
             "reduction": reduction,
             **options,
             "average": self.average,
@@ -177,10 +180,12 @@ class BlockwiseLoss(torch.nn.Module):
         sizes = [[one[name] for one in said] for name in ("own anchors", "own extra negatives")]
         if sum(sizes[0]) * options["in_batch_negatives"] < 2 and not sum(sizes[1]):
             raise GradlabError("the batch of all processes leaves no negatives; give extra_negatives")
-        evaluation = RingEvaluation(loss, views, self.block_size, ring, *sizes)
+        evaluation = SharedEvaluation(self.loss, views, self.block_size, ring, *sizes)
         if not any(one["own gradient"] for one in said):
             values = evaluation.values()
-            return values if reduction == "none" else evaluation.reduced(values, reduction)
+            return evaluation.reduced(
+                reduce(values, "none", self.loss.name) if reduction == "none" else values, reduction
+            )
         if reduction == "none":
             value = _EachLoss.apply(evaluation, *rows)
         elif needs:
@@ -259,3 +264,15 @@ def _upcast(rows: Any) -> Any:
 def _as_tensor(rows: Any) -> Any:
     """A tensor of at least single precision, sharing memory where it can; None stays None."""
     return _upcast(torch.from_numpy(rows) if is_numpy_array(rows) else rows)
+
+
+def _in_torch(views: Views, rows: list[Any]) -> Views:
+    """The same views with these rows, and with tensors of what else was given."""
+    guide = views.guide
+    if guide is not None:
+        parts = (guide.anchors, guide.positives, guide.extra_negatives)
+        guide = Views(*(_as_tensor(part) for part in parts))
+    given = (views.owners, views.mask, views.sentences)
+    owners, mask, sentences = (None if one is None else torch.as_tensor(one) for one in given)
+    anchors, positives, extra = rows
+    return Views(anchors, positives, extra, views.in_batch_negatives, owners, guide, mask, sentences)

@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 from array_api_compat import array_namespace
 
-from gradlab.arrays import Array, Bool, Float, log_sigmoid, reciprocal, sigmoid
+from gradlab.arrays import Array, Bool, Float, as_float, detach, log_sigmoid, reciprocal, sigmoid
 from gradlab.geometry.similarity import Negatives, PairSimilarity
 from gradlab.losses.registry import register
 from gradlab.losses.softmax_family import LinkLoss, LogitSummary
@@ -71,43 +71,61 @@ class Arctanh(LinkLoss):
 
     def summary(self, negatives: Negatives) -> LogitSummary:
         """Log-sum-exp of the logits, and the total weight."""
-        weight = self.weight(negatives)
-        xp = array_namespace(weight)
-        odds, touching = self._odds(negatives)
-        total = xp.where(touching, xp.inf, _log(xp.sum(odds, axis=-1)))
-        return LogitSummary(total, xp.sum(weight, axis=-1))
+        total, share = self.log_sum_of(negatives), self._share(negatives)
+        return LogitSummary(total, 2 * share * negatives.sum_of(self._inverse_squares))
+
+    def log_sum_of(self, negatives: Negatives) -> Float[Array, "*n"]:
+        """``log Σ_k (2 - d_k)/d_k``; infinite where a negative is the anchor itself."""
+        odds = negatives.sum_of(self._odds, self._odds_slope)
+        return array_namespace(odds).where(self._touching(negatives), np.inf, _log(odds))
 
     def weight(self, negatives: Negatives) -> Float[Array, "*n k"]:
         """``2/d_j² / Σ_k (2 - d_k)/d_k``; zeros where a negative is the anchor itself."""
-        xp = array_namespace(negatives.cosine)
-        odds, touching = self._odds(negatives)
-        inverse = xp.where(xp.isinf(negatives.cosine), 0.0, reciprocal(negatives.one_minus_cosine))
-        share = xp.where(touching, 0.0, reciprocal(xp.sum(odds, axis=-1)))
-        return 2 * inverse * inverse * share[..., None]
+        return 2 * self._inverse_squares(negatives) * self._share(negatives)[..., None]
 
     def value(self, positive: PairSimilarity, negatives: Negatives) -> Float[Array, "*n"]:
         """``-log σ(A_i - LSE_i)``; 0 where the pair coincides."""
-        return -log_sigmoid(self._lead(positive, self.summary(negatives)))
+        return -log_sigmoid(self._lead(positive, self.log_sum_of(negatives)))
 
     def dissipation(self, positive: PairSimilarity, summary: LogitSummary) -> Float[Array, "*#n"]:
         """``σ(LSE_i - A_i)``; 0 where the pair coincides."""
-        return sigmoid(-self._lead(positive, summary))
+        return sigmoid(-self._lead(positive, summary.log_sum_exp))
 
-    def _lead(self, positive: PairSimilarity, summary: LogitSummary) -> Float[Array, "*#n"]:
+    def _lead(self, positive: PairSimilarity, total: Float[Array, "*#n"]) -> Float[Array, "*#n"]:
         """``A_i - LSE_i``, infinite where the pair coincides even if a negative does too."""
         xp = array_namespace(positive.chord)
         apart = positive.chord > 0
         logit = self.positive_logit(positive)
-        return xp.where(apart, logit - xp.where(apart, summary.log_sum_exp, 0.0), xp.inf)
+        return xp.where(apart, logit - xp.where(apart, total, 0.0), xp.inf)
 
-    @staticmethod
-    def _odds(negatives: Negatives) -> tuple[Float[Array, "*n k"], Bool[Array, "*n"]]:
-        """``e^φ = (2 - d)/d``, (..., K), 0 where masked or touching; and which rows have a negative that touches, (...,)."""
+    def _share(self, negatives: Negatives) -> Float[Array, "*n"]:
+        """``1/Σ_k (2 - d_k)/d_k``; 0 where a negative is the anchor itself."""
+        odds = negatives.sum_of(self._odds, self._odds_slope)
+        return array_namespace(odds).where(self._touching(negatives), 0.0, reciprocal(odds))
+
+    def _touching(self, negatives: Negatives) -> Bool[Array, "*n"]:
+        """Which anchors have a negative that is the anchor itself."""
+        return negatives.sum_of(self._touches) > 0
+
+    def _touches(self, negatives: Negatives) -> Float[Array, "*n k"]:
+        """1 where a negative is the anchor itself."""
+        return as_float(detach(negatives.one_minus_cosine) <= 0, negatives.cosine)
+
+    def _odds(self, negatives: Negatives) -> Float[Array, "*n k"]:
+        """``e^φ = (2 - d)/d``, 0 where masked or touching."""
         gap = negatives.one_minus_cosine
         xp = array_namespace(gap)
-        touches = gap <= 0
-        odds = xp.where(touches | xp.isinf(negatives.cosine), 0.0, (2 - gap) * reciprocal(gap))
-        return odds, xp.any(touches, axis=-1)
+        return xp.where(xp.isinf(negatives.cosine) | (gap <= 0), 0.0, (2 - gap) * reciprocal(gap))
+
+    def _odds_slope(self, negatives: Negatives) -> Float[Array, "*n k"]:
+        """``2/d²``, the derivative by the cosine."""
+        return 2 * self._inverse_squares(negatives)
+
+    def _inverse_squares(self, negatives: Negatives) -> Float[Array, "*n k"]:
+        """``1/d²``, 0 where masked or touching."""
+        xp = array_namespace(negatives.cosine)
+        inverse = xp.where(xp.isinf(negatives.cosine), 0.0, reciprocal(negatives.one_minus_cosine))
+        return inverse * inverse
 
 
 def _log(x: Float[Array, "..."]) -> Float[Array, "..."]:

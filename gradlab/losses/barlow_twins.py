@@ -55,7 +55,7 @@ class BarlowTwins(BatchLoss):
     def value(self, views: Views) -> Float[Array, ""]:
         """The loss of the batch, a scalar."""
         xp = array_namespace(views.anchors)
-        correlation = views.anchors.T @ views.positives / views.anchors.shape[0]
+        correlation = views.total(views.anchors.T @ views.positives) / views.count
         target = xp.eye(correlation.shape[0], dtype=correlation.dtype, device=correlation.device)
         squares = (target - correlation) ** 2
         return xp.sum(xp.where(target == 1, squares, self.nu * squares))
@@ -66,18 +66,19 @@ class BarlowTwins(BatchLoss):
 
     def negative_weight(self, views: Views) -> Float[Array, "n k"]:
         """``2ν Q'_ij/N²``."""
-        return (2 * self.nu / views.anchors.shape[0] ** 2) * views.positive_view.finite_cosine
+        return (2 * self.nu / views.count**2) * views.positive_view.finite_cosine
 
     def positive_weight(self, views: Views, total: Float[Array, "n"]) -> Float[Array, "n *d"]:
         """``Σ_j W_ij R_i = 2A/N``, a diagonal, the same for every anchor."""
         anchors, positives = views.anchors, views.positives
         xp = array_namespace(anchors)
-        pull = (2 / anchors.shape[0]) * (1 - (1 - self.nu) * xp.mean(anchors * positives, axis=0))
+        diagonal = views.total(xp.sum(anchors * positives, axis=0)) / views.count
+        pull = (2 / views.count) * (1 - (1 - self.nu) * diagonal)
         return xp.broadcast_to(pull, (total.shape[0], anchors.shape[1]))
 
     def extra_terms(self, views: Views) -> dict[str, Float[Array, "n d"]]:
         """What the dot product of an anchor with itself adds."""
-        return {"radial": (2 * self.nu / views.anchors.shape[0] ** 2) * views.anchors}
+        return {"radial": (2 * self.nu / views.count**2) * views.anchors}
 
     def exact_gate(self) -> ConstantGate:
         """No dissipation."""

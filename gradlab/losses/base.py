@@ -20,7 +20,7 @@ from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Bool, Float
 from gradlab.errors import GradlabError
-from gradlab.geometry.candidates import blocks_of, hardened
+from gradlab.geometry.candidates import blocks_of
 from gradlab.geometry.check import check_views
 from gradlab.geometry.similarity import Negatives, PairSimilarity
 from gradlab.geometry.views import Views
@@ -310,16 +310,10 @@ class PairLoss(Loss):
         """
         negatives = views.negatives
         if views.candidates.hardness:
-            negatives = hardened(negatives, views, self.temperature)  # type: ignore[attr-defined]  # losses that take hardness have one
+            negatives = views.hardened(negatives, self.temperature)  # type: ignore[attr-defined]  # losses that take hardness have one
         if not views.candidates.rules or self.pulls_alone:
             return negatives, None
-        xp, cosine = array_namespace(negatives.cosine), negatives.cosine
-        alone = xp.all(xp.isinf(cosine), axis=-1)
-        if not bool(xp.any(alone)):
-            return negatives, None
-        filled = xp.where(alone[:, None], xp.zeros_like(cosine), cosine)
-        # Where a row has no negative, `one_minus_cosine` is 1 already, as in all masked columns.
-        return Negatives(filled, negatives.measure, gaps=lambda: negatives.one_minus_cosine), alone
+        return negatives.with_some()
 
 
 def _where_not(condition: Bool[Array, "*#n"], values: Float[Array, "*n"]) -> Float[Array, "*n"]:
@@ -431,15 +425,4 @@ class BatchLoss(Loss):
             )
         if views.extra_negatives is None:
             return views
-        xp = array_namespace(views.anchors)
-        return dataclasses.replace(
-            views,
-            anchors=xp.concat([views.anchors, views.extra_negatives], axis=0),
-            positives=xp.concat([views.positives, views.extra_negatives], axis=0),
-            extra_negatives=None,
-            # Said of the batch alone, and for losses of pairs.
-            owners=None,
-            guide=None,
-            mask=None,
-            sentences=None,
-        )
+        return views.with_extra_sentences()

@@ -63,5 +63,5 @@ class CoSENT(BatchLoss):
 
     def _gap(self, views: Views) -> Float[Array, ""]:
         """``u = log Σ_{k≠l} e^{S_kl/τ} + log Σ_i e^{-p_i/τ}``."""
-        positives = logsumexp(-views.positive.cosine / self.temperature)
+        positives = logsumexp(views.gathered(-views.positive.cosine / self.temperature))
         return views.other_view.log_sum_exp_of_all(self.temperature) + positives

@@ -49,11 +49,10 @@ class HCL(ReweightedLoss):
 
     def log_mass(self, negatives: Negatives) -> Float[Array, "*n"]:
         """``log(K Σ_k e^{(1+β)S_ik/τ}/Σ_k e^{βS_ik/τ})``."""
-        xp = array_namespace(negatives.cosine)
         hard = negatives.log_sum_exp(self.temperature / (1 + self.beta))
         even = negatives.log_sum_exp(self.temperature / self.beta)
-        count = xp.sum(xp.astype(~xp.isinf(negatives.cosine), hard.dtype), axis=-1)
-        return hard - even + xp.log(count)
+        count = negatives.count
+        return hard - even + array_namespace(count).log(count)
 
     def weight(self, negatives: Negatives) -> Float[Array, "*n k"]:
         """``((1+β) softmax_j((1+β)S_ij/τ) - β softmax_j(βS_ij/τ))/τ``: sums to 1/τ, negative for easy negatives."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 import dataclasses
 import functools
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Bool, Float
 from gradlab.errors import GradlabError
-from gradlab.geometry.candidates import blocks_of
-from gradlab.geometry.embeddings import Block, Embeddings, Rule
+from gradlab.geometry.embeddings import Block, Rule
 from gradlab.geometry.similarity import Negatives
 from gradlab.geometry.views import Views
 from gradlab.losses.base import Loss
@@ -128,7 +128,7 @@ class NearDuplicates:
     above: float
     must_leave_negatives = False
 
-    def left_out(self, block: Block, cosine: Float[Array, "n k"], views: Embeddings) -> Bool[Array, "n k"]:
+    def left_out(self, block: Block, cosine: Float[Array, "n k"], views: Any) -> Bool[Array, "n k"]:
         """Those pairs."""
         return cosine > self.above
 
@@ -141,17 +141,10 @@ class Guide:
     relative: bool
     must_leave_negatives = False
 
-    def left_out(self, block: Block, cosine: Float[Array, "n k"], views: Embeddings) -> Bool[Array, "n k"]:
+    def left_out(self, block: Block, cosine: Float[Array, "n k"], views: Any) -> Bool[Array, "n k"]:
         """Those pairs."""
-        assert views.guide is not None
-        guide = dataclasses.replace(
-            views.guide, candidates=views.candidates, in_batch_negatives=views.in_batch_negatives
-        )
-        (same,) = (one for one in blocks_of(guide) if one.name == block.name)
-        found = guide.products(same.rows, same.vectors)
+        found, positive = views.guided(block)
         xp = array_namespace(found)
-        # Of the same product as the others, so that equal texts have equal cosines.
-        positive = xp.linalg.diagonal(guide.products(guide.anchors, guide.positives))
         margin = self.margin * (xp.abs(positive) if self.relative else xp.ones_like(positive))
         return found > (positive - margin)[:, None]
 
@@ -162,15 +155,10 @@ class Given:
 
     must_leave_negatives = True
 
-    def left_out(
-        self, block: Block, cosine: Float[Array, "n k"], views: Embeddings
-    ) -> Bool[Array, "n k"] | None:
-        """Those pairs; a mask without columns for the extra negatives keeps them."""
-        assert views.mask is not None
-        n = views.anchors.shape[0]
-        if not block.name.endswith("extra"):
-            return views.mask[:, :n]
-        return views.mask[:, n:] if views.mask.shape[1] > n else None
+    def left_out(self, block: Block, cosine: Float[Array, "n k"], views: Any) -> Bool[Array, "n k"] | None:
+        """Those pairs."""
+        found: Bool[Array, "n k"] | None = views.masked(block)
+        return found
 
 
 @dataclasses.dataclass(frozen=True)
@@ -180,25 +168,20 @@ class Pairs:
     file: str
     must_leave_negatives = False
 
-    def left_out(
-        self, block: Block, cosine: Float[Array, "n k"], views: Embeddings
-    ) -> Bool[Array, "n k"] | None:
+    def left_out(self, block: Block, cosine: Float[Array, "n k"], views: Any) -> Bool[Array, "n k"] | None:
         """Those pairs."""
-        assert views.sentences is not None
-        xp, n = array_namespace(views.anchors), views.anchors.shape[0]
-        numbers = views.sentences.tolist()
-        numbers, others = numbers[:n], numbers[n:] if block.name.endswith("extra") else numbers[:n]
+        numbers, others = (found.tolist() for found in views.numbered(block))
         if not others:
             return None
         columns: dict[int, list[int]] = {}
         for column, number in enumerate(others):
             columns.setdefault(number, []).append(column)
         listed = read_pairs(self.file)
-        out = np.zeros((n, len(others)), dtype=bool)
+        out = np.zeros((len(numbers), len(others)), dtype=bool)
         for row, number in enumerate(numbers):
             for other in listed.get(number, ()):
                 out[row, columns.get(other, [])] = True
-        return xp.asarray(out, device=views.anchors.device)
+        return array_namespace(views.anchors).asarray(out, device=views.anchors.device)
 
 
 def pairs_files(loss: Loss) -> list[str]:

@@ -60,7 +60,7 @@ class MHE(UniformityLoss):
 
 def log_mean_energy(views: Views, temperature: float) -> Float[Array, ""]:
     """``log(2/(N(N-1)) Σ_{k<l} e^{-|h_k - h_l|²/(2τ)})`` over the anchors."""
-    n = views.anchors.shape[0]
+    n = views.count
     total = views.same_view.log_sum_exp_of_all(temperature)
     return total - 1 / temperature - math.log(n * (n - 1))
 

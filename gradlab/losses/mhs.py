@@ -71,7 +71,7 @@ class MHS(UniformityLoss):
     def uniformity(self, views: Views) -> Float[Array, ""]:
         """Minus the sum of the distances to the nearest neighbours."""
         distance = floored_distance(self._neighbours(views).hardest, self.squared_distance_floor)
-        return -array_namespace(distance).sum(distance)
+        return -views.total(array_namespace(distance).sum(distance))
 
     def uniformity_weight(self, views: Views) -> Float[Array, "n k"]:
         """``1{j = q*}/|h_i - h_j|``."""

@@ -57,7 +57,9 @@ class ModifiedMHE(ModifiedLoss):
         )
         coefficient = self.static_ratio / 2 * total_energy_weight(trained, self.temperature)
         squared_distance = 2 * self.pulled(trained).one_minus_cosine
-        return log_mean_energy(trained, self.temperature) + xp.sum(coefficient * squared_distance)
+        return log_mean_energy(trained, self.temperature) + views.total(
+            xp.sum(coefficient * squared_distance)
+        )
 
     def negative_weight(self, views: Views) -> Float[Array, "n k"]:
         """MHE's for ν = 1."""

@@ -175,7 +175,7 @@ class Weight(Part):
         xp = array_namespace(cosine)
         each = xp.where(xp.isinf(cosine), xp.zeros_like(cosine), xp.ones_like(cosine))
         if self.source == "uniform":
-            return self.factor * each / xp.sum(each, axis=-1, keepdims=True)
+            return self.factor * each / negatives.count[..., None]
         return self.factor * float(self.source) * each  # type: ignore[arg-type]  # no loss here: a number
 
     def of(self, views: Views) -> Float[Array, "n k"]:
@@ -186,9 +186,12 @@ class Weight(Part):
 
     def share_of(self, views: Views) -> Float[Array, "n k"]:
         """Weight by its total size, ``W_ij / Σ_k |W_ik|``; zeros where all weights are."""
+        return finite(divide(self.of(views), views.total_weight(self.size_of)[:, None]))
+
+    def size_of(self, views: Views) -> Float[Array, "n k"]:
+        """``|W_ij|``."""
         weight = self.of(views)
-        xp = array_namespace(weight)
-        return finite(divide(weight, xp.sum(xp.abs(weight), axis=-1, keepdims=True)))
+        return array_namespace(weight).abs(weight)
 
 
 class Ratio(Part):
@@ -232,9 +235,7 @@ class Ratio(Part):
 
 def _total_size(loss: Loss, views: Views) -> Float[Array, "n"]:
     """``Σ_j |W_ij|``."""
-    weight = Weight(loss).of(views)
-    xp = array_namespace(weight)
-    return xp.sum(xp.abs(weight), axis=-1)
+    return views.total_weight(Weight(loss).size_of)
 
 
 def read_number(text: str) -> float:

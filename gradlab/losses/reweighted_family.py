@@ -47,10 +47,7 @@ class ReweightedLoss(PairLoss):
 
     def summary(self, negatives: Negatives) -> Any:
         """The mass of the negatives, and their number."""
-        xp = array_namespace(negatives.cosine)
-        mass = self.log_mass(negatives)
-        counted = xp.astype(~xp.isinf(negatives.cosine), mass.dtype)
-        return Mass(mass, xp.sum(counted, axis=-1))
+        return Mass(self.log_mass(negatives), negatives.count)
 
     def value(self, positive: PairSimilarity, negatives: Negatives) -> Float[Array, "*n"]:
         """``log(1 + N_g e^{-p/τ})``."""

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 from array_api_compat import array_namespace
 
-from gradlab.arrays import Array, Float, finite, log_sigmoid, logsumexp, sigmoid, softmax
+from gradlab.arrays import Array, Float, finite, log_sigmoid, sigmoid
 from gradlab.geometry.similarity import Negatives, PairSimilarity
 from gradlab.losses.base import PairLoss, Preset
 from gradlab.losses.components import Components
@@ -66,14 +66,11 @@ class SigLIP(PairLoss):
 
     def summary(self, negatives: Negatives) -> Float[Array, "*n"]:
         """``log Σ_k σ(S_ik/τ + b)``; -inf where there is no negative."""
-        return logsumexp(self._log_pushes(negatives))
+        return negatives.log_sum_exp_of(self._log_push)
 
     def value(self, positive: PairSimilarity, negatives: Negatives) -> Float[Array, "*n"]:
         """``-log σ(p/τ + b) - Σ_k log σ(-S_ik/τ - b)``."""
-        pushed = log_sigmoid(-self._logits(negatives.finite_cosine))
-        xp = array_namespace(pushed)
-        pushed = xp.where(xp.isinf(negatives.cosine), xp.zeros_like(pushed), pushed)
-        return -log_sigmoid(self._logits(positive.cosine)) - xp.sum(pushed, axis=-1)
+        return -log_sigmoid(self._logits(positive.cosine)) - negatives.sum_of(self._log_rest)
 
     def dissipation(self, positive: PairSimilarity, summary: Float[Array, "*#n"]) -> Float[Array, "*n"]:
         """``Σ_k σ(S_ik/τ + b)``."""
@@ -82,7 +79,7 @@ class SigLIP(PairLoss):
 
     def weight(self, negatives: Negatives) -> Float[Array, "*n k"]:
         """The share in that sum, over τ."""
-        return finite(softmax(self._log_pushes(negatives))) / self.temperature
+        return finite(negatives.softmax_of(self._log_push)) / self.temperature
 
     def ratio(self, positive: PairSimilarity, summary: Float[Array, "*#n"]) -> Float[Array, "*#n"]:
         """``σ(-p/τ - b)/Σ_k σ(S_ik/τ + b)``; infinite where the push is too small to divide by."""
@@ -102,9 +99,10 @@ class SigLIP(PairLoss):
     def _logits(self, cosine: Float[Array, "*n"]) -> Float[Array, "*n"]:
         return cosine / self.temperature + self.bias
 
-    def _log_pushes(self, negatives: Negatives) -> Float[Array, "*n k"]:
-        """``log σ(S_ik/τ + b)``; -inf in masked columns."""
-        pushes = log_sigmoid(self._logits(negatives.finite_cosine))
-        return array_namespace(pushes).where(
-            array_namespace(pushes).isinf(negatives.cosine), negatives.cosine, pushes
-        )
+    def _log_push(self, negatives: Negatives) -> Float[Array, "*n k"]:
+        """``log σ(S_ik/τ + b)``."""
+        return log_sigmoid(self._logits(negatives.finite_cosine))
+
+    def _log_rest(self, negatives: Negatives) -> Float[Array, "*n k"]:
+        """``log σ(-S_ik/τ - b)``."""
+        return log_sigmoid(-self._logits(negatives.finite_cosine))

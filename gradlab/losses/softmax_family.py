@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from array_api_compat import array_namespace
 
-from gradlab.arrays import Array, Float, log_sigmoid, logsumexp, sigmoid, softmax
+from gradlab.arrays import Array, Float, log_sigmoid, sigmoid
 from gradlab.geometry.similarity import Negatives, PairSimilarity
 from gradlab.losses.base import PairLoss
 from gradlab.losses.components import Components
@@ -58,9 +58,13 @@ class LinkLoss(PairLoss):
 
     def summary(self, negatives: Negatives) -> Any:
         """Log-sum-exp of the logits, and the total weight."""
-        weight = self.weight(negatives)
-        total = array_namespace(weight).sum(weight, axis=-1)
-        return LogitSummary(logsumexp(self.negative_logits(negatives)), total)
+        return LogitSummary(
+            self.log_sum_of(negatives), negatives.mean_of(self.negative_slopes, self.negative_logits)
+        )
+
+    def log_sum_of(self, negatives: Negatives) -> Float[Array, "*n"]:
+        """``log Σ_k e^{φ(S_ik)}``."""
+        return negatives.log_sum_exp_of(self.negative_logits)
 
     def log_sum_exp(self, summary: Any) -> Float[Array, "*n"]:
         """The log-sum-exp of the logits, from the `summary`."""
@@ -68,7 +72,7 @@ class LinkLoss(PairLoss):
 
     def value(self, positive: PairSimilarity, negatives: Negatives) -> Float[Array, "*n"]:
         """``-log σ(A_i - LSE_i)`` with the positive logit ``A_i``."""
-        return -log_sigmoid(self.positive_logit(positive) - self.log_sum_exp(self.summary(negatives)))
+        return -log_sigmoid(self.positive_logit(positive) - self.log_sum_of(negatives))
 
     def dissipation(self, positive: PairSimilarity, summary: Any) -> Float[Array, "*n"]:
         """``σ(LSE_i - A_i)``: the probability that softmax gives to all negatives together."""
@@ -76,7 +80,7 @@ class LinkLoss(PairLoss):
 
     def weight(self, negatives: Negatives) -> Float[Array, "*n k"]:
         """``softmax_j(φ(S_ij)) φ'(S_ij)`` over the negatives."""
-        return softmax(self.negative_logits(negatives)) * self.slope(negatives.finite_cosine)
+        return negatives.softmax_of(self.negative_logits) * self.negative_slopes(negatives)
 
     def ratio(self, positive: PairSimilarity, summary: Any) -> Float[Array, "*#n"]:
         """``φ'(p_i)`` over the total weight; infinite where that is 0."""
@@ -102,6 +106,10 @@ class LinkLoss(PairLoss):
         cosine = negatives.cosine
         xp = array_namespace(cosine)
         return xp.where(xp.isinf(cosine), cosine, self.link(negatives.finite_cosine))
+
+    def negative_slopes(self, negatives: Negatives) -> Float[Array, "*n k"]:
+        """``φ'`` of the cosines."""
+        return self.slope(negatives.finite_cosine)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -141,6 +149,11 @@ class SoftmaxLoss(LinkLoss):
     def summary(self, negatives: Negatives) -> Float[Array, "*n"]:
         """``LSE_i = log Σ_k exp(S_ik/τ)``."""
         return negatives.log_sum_exp(self.temperature)
+
+    def log_sum_of(self, negatives: Negatives) -> Float[Array, "*n"]:
+        """The same."""
+        found: Array = self.summary(negatives)
+        return found
 
     def log_sum_exp(self, summary: Float[Array, "*#n"]) -> Float[Array, "*n"]:
         """The summary."""

@@ -63,7 +63,7 @@ class SurrogateLoss(PairLoss):
 
     def value(self, positive: PairSimilarity, negatives: Negatives) -> Float[Array, "*n"]:
         """Eq. 5."""
-        parts = self.components(positive, negatives)
-        cosine = negatives.finite_cosine
-        pushed = array_namespace(cosine).sum(detach(parts.weight) * cosine, axis=-1)
-        return surrogate_value(parts.gradient_dissipation, pushed, parts.positive_weight, positive.cosine)
+        summary = self.summary(negatives)
+        total, pushed = negatives.weighted(self.weight, one_hot=self.one_hot_weight)
+        pull = total * self.ratio(positive, summary)
+        return surrogate_value(self.dissipation(positive, summary), pushed, pull, positive.cosine)

@@ -36,7 +36,8 @@ class UniformityLoss(BatchLoss):
     def value(self, views: Views) -> Float[Array, ""]:
         """Alignment plus ν times uniformity, a scalar."""
         xp = array_namespace(views.anchors)
-        return xp.mean(2 * views.positive.one_minus_cosine) + self.nu * self.uniformity(views)
+        alignment = views.total(xp.sum(2 * views.positive.one_minus_cosine)) / views.count
+        return alignment + self.nu * self.uniformity(views)
 
     def dissipation(self, views: Views) -> Float[Array, "n"]:
         """1 (Li et al. 2024, Table 2, as the rest)."""
@@ -48,7 +49,7 @@ class UniformityLoss(BatchLoss):
 
     def positive_weight(self, views: Views, total: Float[Array, "n"]) -> Float[Array, "n *d"]:
         """``Σ_j W_ij R_i = 2/N``."""
-        return array_namespace(total).full_like(total, 2 / views.anchors.shape[0])
+        return array_namespace(total).full_like(total, 2 / views.count)
 
     def exact_gate(self) -> ConstantGate:
         """No dissipation."""

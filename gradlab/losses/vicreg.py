@@ -93,17 +93,18 @@ class VICReg(BatchLoss):
     def value(self, views: Views) -> Float[Array, ""]:
         """The loss of the batch, a scalar."""
         xp = array_namespace(views.anchors)
-        alignment = xp.sum((views.anchors - views.positives) ** 2) / views.anchors.shape[0]
-        return alignment + self._regularisation(views.anchors) + self._regularisation(views.positives)
+        alignment = views.total(xp.sum((views.anchors - views.positives) ** 2)) / views.count
+        both = (self._regularisation(views, rows) for rows in (views.anchors, views.positives))
+        return sum(both, alignment)
 
-    def _regularisation(self, rows: Float[Array, "n d"]) -> Float[Array, ""]:
+    def _regularisation(self, views: Views, rows: Float[Array, "n d"]) -> Float[Array, ""]:
         """``ν₁ cov + ν₂ var`` of one view."""
         xp = array_namespace(rows)
-        centred = _centred(rows)
-        covariance = _covariance(centred)
+        centred = _centred(views, rows)
+        covariance = _covariance(views, centred)
         diagonal = xp.eye(covariance.shape[0], dtype=covariance.dtype, device=covariance.device) == 1
         cov = xp.sum(xp.where(diagonal, xp.zeros_like(covariance), covariance) ** 2) / rows.shape[1]
-        shortfall = self.gamma - _deviation(centred)
+        shortfall = self.gamma - _deviation(views, centred)
         var = xp.mean(xp.where(shortfall > 0, shortfall, xp.zeros_like(shortfall)))
         return self.nu1 * cov + self.nu2 * var
 
@@ -113,21 +114,21 @@ class VICReg(BatchLoss):
 
     def negative_weight(self, views: Views) -> Float[Array, "n k"]:
         """``4ν₁ Q_ij/(D(N-1)²)``."""
-        n = views.anchors.shape[0]
+        n = views.count
         return (self._covariance_factor(views) / (n - 1)) * views.same_view.finite_cosine
 
     def positive_weight(self, views: Views, total: Float[Array, "n"]) -> Float[Array, "n *d"]:
         """``Σ_j W_ij R_i = 2/N``."""
-        return array_namespace(total).full_like(total, 2 / views.anchors.shape[0])
+        return array_namespace(total).full_like(total, 2 / views.count)
 
     def extra_terms(self, views: Views) -> dict[str, Float[Array, "n d"]]:
         """The terms that the paper's form leaves out."""
         rows = views.anchors
         xp = array_namespace(rows)
-        n, d = rows.shape
+        n, d = views.count, rows.shape[1]
         k = self._covariance_factor(views)
-        centred = _centred(rows)
-        covariance, deviation = _covariance(centred), _deviation(centred)
+        centred = _centred(views, rows)
+        covariance, deviation = _covariance(views, centred), _deviation(views, centred)
         hinge = xp.where(deviation < self.gamma, reciprocal(deviation), xp.zeros_like(deviation))
         return {
             "radial": (2 / n + k / (n - 1)) * rows,
@@ -138,7 +139,7 @@ class VICReg(BatchLoss):
 
     def _covariance_factor(self, views: Views) -> float:
         """``4ν₁/(D(N-1))``."""
-        n, d = views.anchors.shape
+        n, d = views.count, views.anchors.shape[1]
         factor: float = 4 * self.nu1 / (d * (n - 1))
         return factor
 
@@ -147,17 +148,20 @@ class VICReg(BatchLoss):
         return ConstantGate()
 
 
-def _centred(rows: Float[Array, "n d"]) -> Float[Array, "n d"]:
+def _centred(views: Views, rows: Float[Array, "n d"]) -> Float[Array, "n d"]:
     """Rows minus their mean; exactly zero for equal rows, accurate for nearly equal ones."""
-    shifted = rows - detach(rows[:1, :])
-    return shifted - array_namespace(rows).mean(shifted, axis=0, keepdims=True)
+    shifted = rows - detach(views.gathered(rows[:1, :])[:1, :])
+    xp = array_namespace(rows)
+    return shifted - views.total(xp.sum(shifted, axis=0, keepdims=True)) / views.count
 
 
-def _covariance(centred: Float[Array, "n d"]) -> Float[Array, "d d"]:
+def _covariance(views: Views, centred: Float[Array, "n d"]) -> Float[Array, "d d"]:
     """Covariance, with N - 1."""
-    return centred.T @ centred / (centred.shape[0] - 1)
+    return views.total(centred.T @ centred) / (views.count - 1)
 
 
-def _deviation(centred: Float[Array, "n d"]) -> Float[Array, "d"]:
+def _deviation(views: Views, centred: Float[Array, "n d"]) -> Float[Array, "d"]:
     """Standard deviations, with N - 1; their gradient is 0 where they are."""
-    return array_namespace(centred).linalg.vector_norm(centred, axis=0) / (centred.shape[0] - 1) ** 0.5
+    norm = array_namespace(centred).linalg.vector_norm
+    lengths = views.gathered(norm(centred, axis=0, keepdims=True))
+    return norm(lengths, axis=0) / (views.count - 1) ** 0.5

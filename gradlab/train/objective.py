@@ -150,8 +150,8 @@ class Objective(Branches):
         """
         self._together = gather is not None
         gather = gather or _as_it_is
-        # Of the losses only combinators ask for more than embeddings; blockwise ones have none.
-        asked = self.loss.is_combinator and self._criterion is self.loss
+        # Of the losses only combinators ask for more than embeddings.
+        asked = self.loss.is_combinator
         self._context = {"sentences": batch.sentences} if asked and batch.sentences is not None else {}
         if self._context and self.parts.guide is not None:
             self._context["guide"] = self.parts.guide(self._context["sentences"])
@@ -196,11 +196,12 @@ class Objective(Branches):
             loss = 0 * (anchors.sum() + positives.sum())
         else:
             gated = self.open_share is not None and torch.is_grad_enabled()
-            rows, criterion = (anchors, positives, extra), self._criterion
-            if self._ring is not None and self._together and not gated and not context:
+            rows, criterion, given = (anchors, positives, extra), self._criterion, context
+            if self._ring is not None and self._together and not gated:
                 rows, criterion = self._own(*rows), self._ring
+                given = {name: self._own_numbers(value, len(anchors)) for name, value in context.items()}
             reduction = "none" if gated else "mean"
-            loss = criterion(*rows, reduction, normalize=True, in_batch_negatives=in_batch, **context)
+            loss = criterion(*rows, reduction, normalize=True, in_batch_negatives=in_batch, **given)
             if self.open_share is not None and gated:
                 loss = (loss * self.open_share.factors(len(anchors)).to(loss)).mean()
         return Output(loss, anchors, positives, extra, in_batch, ages, context=context)
@@ -219,9 +220,18 @@ class Objective(Branches):
     ) -> tuple[Tensor, Tensor, Tensor | None]:
         """This process's rows among those of all, and its share of the extra negatives, which all have."""
         rank, count = self.processes.rank, self.processes.count
-        size = len(anchors) // count
-        mine = slice(rank * size, (rank + 1) * size)
-        return anchors[mine], positives[mine], None if extra is None else extra[rank::count]
+        others = None if extra is None else extra[rank::count]
+        return self._mine(anchors), self._mine(positives), others
+
+    def _own_numbers(self, numbers: Tensor, count: int) -> Tensor:
+        """Of `_own`'s sentences and extra negatives."""
+        others = numbers[count:][self.processes.rank :: self.processes.count]
+        return torch.cat([self._mine(numbers[:count]), others])
+
+    def _mine(self, rows: Tensor) -> Tensor:
+        """This process's part of what there is one of for each sentence."""
+        size = len(rows) // self.processes.count
+        return rows[self.processes.rank * size : (self.processes.rank + 1) * size]
 
     def after_batch(self, output: Output) -> None:
         """Called after the backward pass of each batch, of which a step may have several."""

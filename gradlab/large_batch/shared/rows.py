@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import torch
@@ -9,10 +10,17 @@ import torch
 from gradlab.errors import GradlabError
 from gradlab.geometry.check import check_views
 from gradlab.geometry.views import Views
-from gradlab.large_batch.ring import Ring
+from gradlab.large_batch.shared.processes import Processes
 
 
-def check_share(ring: Ring, given: tuple[Any, ...], *, normalize: bool, in_batch_negatives: bool) -> Views:
+def check_share(
+    ring: Processes,
+    given: tuple[Any, ...],
+    context: dict[str, Any],
+    *,
+    normalize: bool,
+    in_batch_negatives: bool,
+) -> Views:
     """Check a process's anchors, positives and extra negatives; half precision becomes float32.
 
     Raises:
@@ -31,14 +39,18 @@ def check_share(ring: Ring, given: tuple[Any, ...], *, normalize: bool, in_batch
             "CUDA tensors travel over NCCL, those of a CPU over gloo; this group has "
             f"{'NCCL' if ring.carries_cuda else 'gloo'} and the rows are on {anchors.device}"
         )
+    if context.get("mask") is not None:
+        raise GradlabError(
+            "mask= says nothing of pairs across processes; use mask(by=near_duplicates), mask(by=guide) or mask(by=pairs)"
+        )
     rows = [_upcast(part) for part in given]
     if extra is not None and not len(extra):
         extra = None
     if extra is None:  # there may be negatives on other processes only
-        rows[2] = rows[1]
-    views = check_views(*rows, normalize=normalize, in_batch_negatives=in_batch_negatives)
-    kept = None if extra is None else views.extra_negatives
-    return Views(views.anchors, views.positives, kept, in_batch_negatives)
+        rows[2] = rows[1] if len(anchors) == 1 or not in_batch_negatives else None
+        context = {**context, "owners": None}
+    views = check_views(*rows, normalize=normalize, in_batch_negatives=in_batch_negatives, **context)
+    return views if extra is not None else dataclasses.replace(views, extra_negatives=None)
 
 
 def describe_share(views: Views | None) -> dict[str, Any]:
@@ -51,6 +63,8 @@ def describe_share(views: Views | None) -> dict[str, Any]:
         "dimensions": views.anchors.shape[1],
         "own anchors": views.anchors.shape[0],
         "own extra negatives": 0 if extra is None else extra.shape[0],
+        "guide": views.guide is not None,
+        "numbers of sentences": views.sentences is not None,
     }
 
 

@@ -1,0 +1,98 @@
+"""Whether a loss is the same on a shared batch as on one: tried on a few rows, before any process waits for another."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from gradlab.errors import GradlabError
+from gradlab.geometry.views import Views
+from gradlab.large_batch.shared.evaluation import SharedEvaluation
+from gradlab.large_batch.shared.processes import Processes
+from gradlab.large_batch.shared.threads import in_threads
+from gradlab.losses.base import Loss
+from gradlab.losses.combinator import Combinator
+from gradlab.losses.mask import Mask
+from gradlab.losses.per_prefix import PerPrefix
+
+# Rows of each of two processes.
+SIZES = [2, 3]
+TOLERANCE = 1e-9
+
+
+_checked: set[str] = set()
+
+
+def check_shared(loss: Loss) -> None:
+    """Evaluate a loss on two threads that share a batch, and compare with the loss itself.
+
+    Raises:
+        GradlabError: a loss that draws random numbers, that needs more than summaries, or of which each process makes something
+            else of its share.
+    """
+    if (key := f"{type(loss)} {loss!r}") in _checked:
+        return
+    _refuse_masks(loss)
+    before = torch.get_rng_state()
+    views = _small(loss)
+    leaves = [views.anchors, views.positives]
+    with torch.enable_grad():
+        value = loss.value_of(views)
+        expected = torch.autograd.grad(value.sum(), leaves, allow_unused=True, materialize_grads=True)
+    if not torch.equal(before, torch.get_rng_state()):
+        raise GradlabError(f"{loss.name} draws random numbers, which processes cannot share")
+
+    def work(ring: Processes) -> tuple[Tensor, list[Tensor | None]]:
+        first, second = (rows.detach().split(SIZES)[ring.rank].contiguous() for rows in leaves)
+        numbers = torch.arange(sum(SIZES)).split(SIZES)[ring.rank]
+        share = Views(first, second, guide=Views(first, second), sentences=numbers)
+        evaluation = SharedEvaluation(loss, share, 2, ring, SIZES, [0, 0])
+        return evaluation.differentiate(torch.ones_like(first[:, 0]), (True, True, False))
+
+    found = in_threads(len(SIZES), work)
+    values = [one for one, _ in found]
+    same = torch.allclose(
+        torch.cat(values) if value.ndim else values[1], value.detach(), TOLERANCE, TOLERANCE
+    )
+    for place, whole in enumerate(expected):
+        gradient = torch.cat([parts[place] for _, parts in found])  # type: ignore[misc]  # both gradients were wanted
+        size = float(whole.abs().max())
+        same = same and torch.allclose(gradient, whole, 0, TOLERANCE * max(1.0, size))
+    if not same:
+        raise GradlabError(
+            f"{loss.name} comes out differently when processes share its batch: it makes something of all anchors that is not "
+            "said by views.count, views.total or views.gathered"
+        )
+    _checked.add(key)
+
+
+def _small(loss: Loss) -> Views:
+    """A few rows that are long enough for a loss, with whatever it asks for."""
+    generator = torch.Generator().manual_seed(0)
+
+    def draw() -> Tensor:
+        rows = torch.randn(sum(SIZES), max(6, _longest(loss)), generator=generator, dtype=torch.float64)
+        return (rows / rows.norm(dim=-1, keepdim=True)).requires_grad_()
+
+    anchors, positives = draw(), draw()
+    fixed = Views(anchors.detach(), positives.detach())
+    return Views(anchors, positives, guide=fixed, sentences=torch.arange(sum(SIZES)))
+
+
+def _longest(loss: Loss) -> int:
+    """The longest prefix that a loss looks at; 0 if it looks at none."""
+    if not isinstance(loss, Combinator):
+        return 0
+    own = max(loss.prefixes) if isinstance(loss, PerPrefix) else 0
+    return max(own, *(_longest(term) for term in loss.terms))
+
+
+def _refuse_masks(loss: Loss) -> None:
+    if not isinstance(loss, Combinator):
+        return
+    if isinstance(loss, Mask) and loss.by == "given":
+        raise GradlabError(
+            "mask(by=given) says nothing of pairs across processes; use mask(by=near_duplicates), mask(by=guide) or mask(by=pairs)"
+        )
+    for term in loss.terms:
+        _refuse_masks(term)

@@ -1,0 +1,202 @@
+"""A loss on a batch that processes share, evaluated without any of them holding all; or on one, whatever its combinators are.
+
+A loss takes from the similarities of a row nothing but summaries: log-sum-exps, sums, the hardest negative. Lap by lap the
+columns pass by, and the summaries that the loss asks for are finished; from these follow its value, and its derivatives by
+them. In a last lap the cosines are made again, and the products with their derivatives are added up: those for the rows
+that stay here, those for the columns on their way home. A product that two directions of a loss need is made for both.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gradlab.errors import GradlabError
+from gradlab.geometry.views import Views
+from gradlab.large_batch.evaluation import Evaluation
+from gradlab.large_batch.shared.keys import Side
+from gradlab.large_batch.shared.laps import first_laps, second_laps
+from gradlab.large_batch.shared.processes import Processes
+from gradlab.large_batch.shared.session import Session, Use
+from gradlab.large_batch.shared.stats import Hardest
+from gradlab.large_batch.shared.views import SharedViews
+from gradlab.losses.base import Loss
+
+
+class SharedEvaluation(Evaluation):
+    """A loss on rows of which this process has a share."""
+
+    def __init__(
+        self,
+        loss: Loss,
+        views: Views,
+        block_size: int | None,
+        ring: Processes,
+        anchors: list[int],
+        extra: list[int],
+    ) -> None:
+        """As `Evaluation`.
+
+        Args:
+            loss: the loss.
+            views: this process's rows, and what they were given with.
+            block_size: anchors in a block.
+            ring: the processes.
+            anchors, extra: anchors and extra negatives that each process has.
+        """
+        super().__init__(loss, views, block_size)
+        self.given, self.ring, self.anchors, self.extra = views, ring, anchors, extra
+
+    @property
+    def count(self) -> int:
+        """The anchors of all processes."""
+        return sum(self.anchors)
+
+    def reduced(self, values: Tensor, reduction: str) -> Tensor:
+        """The mean or sum over the anchors of all processes."""
+        if reduction == "none" or values.ndim == 0:
+            return super().reduced(values, reduction)
+        total = self.ring.total(values.sum())
+        return total / self.count if reduction == "mean" else total
+
+    def values(self) -> Tensor:
+        """``L_i`` of this process's anchors, (n,), or the scalar of the batch."""
+        with torch.no_grad():
+            return self._evaluate(self._leaves())[1].detach()
+
+    def differentiate(
+        self, scale: Tensor, wanted: tuple[bool, bool, bool]
+    ) -> tuple[Tensor, list[Tensor | None]]:
+        """The values, and the derivatives of ``Σ scale_i L_i`` over all processes by this process's rows."""
+        leaves = self._leaves()
+        with torch.enable_grad():
+            session, value = self._evaluate(leaves)
+        rows = [leaf for leaf in leaves if leaf is not None]
+        upstream = scale if value.ndim else torch.full_like(value, 1 / self.ring.count)
+        gradients = iter(self._gradients(session, value, upstream, rows))
+        found = [None if leaf is None else next(gradients) for leaf in leaves]
+        self._check_gradients([part for part in found if part is not None])
+        if self.views.extra_negatives is None:
+            found[2] = None
+        return value.detach(), [part if want else None for part, want in zip(found, wanted, strict=True)]
+
+    def _leaves(self) -> list[Tensor | None]:
+        """Rows that want a gradient on every process, as those of others may depend on it."""
+        extra = self.views.extra_negatives
+        if extra is None and any(self.extra):
+            extra = self.views.anchors[:0]
+        rows = (self.views.anchors, self.views.positives, extra)
+        return [None if part is None else part.detach().requires_grad_() for part in rows]
+
+    def _evaluate(self, leaves: list[Tensor | None]) -> tuple[Session, Tensor]:
+        anchors, positives, extra = leaves
+        assert anchors is not None
+        assert positives is not None
+        session = Session(self.ring, self.anchors, self.extra, anchors.device)
+        views = self._views(session, anchors, positives, extra)
+        with torch.autocast(anchors.device.type, enabled=False):
+            value = session.evaluate(
+                lambda: self.loss.value_of(views),
+                anchors.detach(),
+                lambda asked: first_laps(session, asked, self.block_size),
+            )
+        self._check(value.detach())
+        return session, value
+
+    def _views(
+        self, session: Session, anchors: Tensor, positives: Tensor, extra: Tensor | None
+    ) -> SharedViews:
+        given, ring = self.given, self.ring
+        session.mask = given.mask
+        if given.sentences is not None:
+            n, m = len(anchors), 0 if extra is None else len(extra)
+            more = given.sentences[n:]
+            more = more if len(more) == m else given.sentences.new_full((m,), -1)
+            session.numbers = (
+                ring.gather(given.sentences[:n].contiguous(), self.anchors),
+                ring.gather(more.contiguous(), self.extra),
+            )
+        if extra is not None and given.owners is not None:
+            first = session.start(session.sentences, ring.rank)
+            session.owners = ring.gather(
+                torch.where(given.owners < 0, given.owners, given.owners + first), self.extra
+            )
+        if given.guide is not None:
+            rows = {"ga": given.guide.anchors, "gb": given.guide.positives, "ge": given.guide.extra_negatives}
+            for role, part in rows.items():
+                if part is None and any(self.extra):
+                    part = given.guide.anchors[:0]
+                if part is not None:
+                    session.rows[Side(role, False, part.shape[1])] = part.detach().contiguous()
+        fields = {field.name: getattr(given, field.name) for field in dataclasses.fields(Views)}
+        fields |= {"anchors": anchors, "positives": positives, "extra_negatives": extra}
+        return SharedViews(**fields, session=session)
+
+    def _gradients(
+        self, session: Session, value: Tensor, upstream: Tensor, rows: list[Tensor]
+    ) -> list[Tensor]:
+        if not value.requires_grad:
+            return [torch.zeros_like(part) for part in rows]
+        leaves = [
+            list(use.leaf.leaves.values()) if isinstance(use.stat, Hardest) else [use.leaf]
+            for use in session.uses
+        ]
+        flat = [leaf for some in leaves for leaf in some]
+        found = iter(
+            torch.autograd.grad(value, flat, upstream, allow_unused=True, retain_graph=True) if flat else ()
+        )
+        outputs, upstreams = [value], [upstream]
+        summaries: list[tuple[Use, Tensor]] = []
+        with torch.no_grad():
+            for use, some in zip(session.uses, leaves, strict=True):
+                derivatives = [next(found) for _ in some]
+                if all(one is None for one in derivatives):
+                    continue
+                if isinstance(use.stat, Hardest):
+                    parts = self._hardest(session, use, derivatives)
+                else:
+                    summaries.append((use, derivatives[0]))
+                    continue
+                for tensor, gradient in parts:
+                    outputs.append(tensor)
+                    upstreams.append(gradient)
+            for tensor, gradient in second_laps(session, summaries, self.block_size):
+                outputs.append(tensor)
+                upstreams.append(gradient)
+        return list(torch.autograd.grad(outputs, rows, upstreams, allow_unused=True, materialize_grads=True))
+
+    def _hardest(self, session: Session, use: Use, derivatives: list[Any]) -> list[tuple[Tensor, Tensor]]:
+        """What the derivatives by the measures of the hardest negatives mean for both rows of each pair."""
+        pairs, nearest = use.leaf, session.nearest(use.stat.family)
+        by_first, by_second = torch.zeros_like(pairs.first), torch.zeros_like(pairs.second)
+        names = zip(pairs.leaves, derivatives, strict=True)
+        pairs.chain({name: one for name, one in names if one is not None}, by_first, by_second)
+        found = []
+        for place, (first, second) in enumerate(use.rows):
+            chosen, mail = nearest.mail[place]
+            if first.requires_grad:
+                found.append((first, by_first if len(use.rows) == 1 else by_first * chosen[:, None]))
+            if second.requires_grad:
+                home = torch.zeros_like(second)
+                session.bring_home(mail, by_second[chosen], home)
+                found.append((second, home))
+        return found
+
+    def _check(self, values: Tensor) -> None:
+        """Raise `GradlabError` on all processes unless the values of all are finite."""
+        if self.ring.count == 1:
+            self.check_values(values)
+        elif not bool(self.ring.total(values.sum()).isfinite()):
+            self.check_values(values)
+            raise GradlabError(f"{self.loss.name} is not finite on another process's rows")
+
+    def _check_gradients(self, found: list[Tensor]) -> None:
+        """Raise `GradlabError` on all processes unless the gradients of all are finite."""
+        flag = found[0].new_tensor([0.0 if all(bool(part.sum().isfinite()) for part in found) else 1.0])
+        if float(self.ring.total(flag)):
+            for part in found:
+                self.check_gradient(part)
+            raise GradlabError(f"the gradient of {self.loss.name} is not finite on another process's rows")

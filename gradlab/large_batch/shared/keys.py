@@ -1,0 +1,134 @@
+"""What is asked of a shared batch, by names that are the same on all processes."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+from torch import Tensor
+
+from gradlab.geometry.embeddings import HardnessTerm, Rule
+
+
+@dataclasses.dataclass(frozen=True)
+class Side:
+    """Rows of all processes in one role.
+
+    Attributes:
+        role: ``"a"``, the anchors, ``"b"``, the positives, ``"e"``, the extra negatives; with a ``"g"`` before it, those of a guide.
+        whole: whether the extra negatives follow as further sentences.
+        width: coordinates of a row.
+    """
+
+    role: str
+    whole: bool
+    width: int
+
+    @property
+    def guide(self) -> str:
+        """The role of the guide's embeddings of the same sentences."""
+        return f"g{self.role}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Part:
+    """Negatives of one kind; see `gradlab.geometry.embeddings.Block`.
+
+    Attributes:
+        name: of the block.
+        rows, columns: what is compared with what.
+        own: whether a sentence is none of its own negatives.
+        owned: whether the hard negatives of a sentence are none of its negatives here.
+    """
+
+    name: str
+    rows: Side
+    columns: Side
+    own: bool
+    owned: bool = False
+
+    @property
+    def turned(self) -> bool:
+        """Whether it is the transpose of a product that is made."""
+        return self.rows.role == "b" and self.columns.role == "a"
+
+    @property
+    def product(self) -> tuple[Side, Side]:
+        """The sides that are multiplied: the first stays, the second travels."""
+        return (self.columns, self.rows) if self.turned else (self.rows, self.columns)
+
+    @property
+    def is_square(self) -> bool:
+        """Whether a view is compared with itself."""
+        return self.rows == self.columns
+
+
+@dataclasses.dataclass(frozen=True)
+class Family:
+    """The negatives of each anchor.
+
+    Attributes:
+        parts: kind by kind.
+        rules: what leaves pairs out.
+        hardness: what is added to their cosines, each with the temperature of the logits.
+    """
+
+    parts: tuple[Part, ...]
+    rules: tuple[Rule, ...] = ()
+    hardness: tuple[tuple[HardnessTerm, float], ...] = ()
+
+    @property
+    def rows(self) -> Side:
+        """What the summaries of its rows are as many as."""
+        return self.parts[0].rows
+
+
+class Name:
+    """A function that is the same as another if it is the same method of an equal object."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        """``function`` is usually a method of a loss."""
+        owner = getattr(function, "__self__", None)
+        self.call = function
+        self._key = function if owner is None else (function.__func__, type(owner), owner)  # type: ignore[attr-defined]  # of a bound method
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Name) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+
+@dataclasses.dataclass(frozen=True)
+class Mail:
+    """Rows that this process has from others, and the way back to them.
+
+    Attributes:
+        order: (n,) the places of the rows, process by process.
+        wanted: how many are from each process.
+        given: for each process, the own rows that it has.
+    """
+
+    order: Tensor
+    wanted: list[int]
+    given: list[Tensor]
+
+
+@dataclasses.dataclass(frozen=True)
+class Nearest:
+    """The hardest negative of each row.
+
+    Attributes:
+        best: its cosine, (n,).
+        part: in which part it is, (n,).
+        column: its number among the rows of all processes, (n,).
+        vectors: (n, D).
+        mail: for each part, where its vectors are from, and the rows that have it there.
+    """
+
+    best: Tensor
+    part: Tensor
+    column: Tensor
+    vectors: Tensor
+    mail: list[tuple[Tensor, Mail]]

@@ -1,0 +1,229 @@
+"""Laps of columns around the ring: one for summaries of rows, one for the gradients that they carry."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gradlab.large_batch.products import default_block_size, slices
+from gradlab.large_batch.shared.homecoming import Homecoming
+from gradlab.large_batch.shared.keys import Side
+from gradlab.large_batch.shared.session import Session, Use
+from gradlab.large_batch.shared.stats import Each, LogSumExp, Stat, Sums
+from gradlab.large_batch.shared.tile import Tile, TileNegatives
+
+# Columns of one tile: with the rows of a block they bound the memory of the products, whatever a share is.
+TILE = 2048
+
+
+def first_laps(session: Session, asked: dict[Stat, list[Side]], block_size: int | None) -> None:
+    """Make summaries; those of one product in one lap.
+
+    Args:
+        session: the batch.
+        asked: the summaries, and the sides whose rows have to travel for each.
+        block_size: rows of a block, or None.
+    """
+    sums = {stat: stat.start(session) for stat in asked}
+    products: dict[Any, list[tuple[Stat, int]]] = {}
+    for stat, sides in asked.items():
+        for place, part in enumerate(stat.family.parts):
+            first, second = part.product
+            others = tuple(side for side in sides if side != second) if _travels_more(stat) else ()
+            key = (first, (second, *others), part.own)
+            products.setdefault(key, []).append((stat, place))
+    for (first, travelling, _), jobs in products.items():
+        for tile in _tiles(session, first, list(travelling), block_size):
+            for at, (stat, place) in enumerate(jobs):
+                spare = at == len(jobs) - 1
+                sums[stat].add(TileNegatives(tile, stat.family, place, spare=spare))
+    for stat, found in sums.items():
+        session.learn(stat, found.finish())
+
+
+def _travels_more(stat: Stat) -> bool:
+    """Whether tiles need other rows than those of their product: weights of views, and the rules of a guide."""
+    return isinstance(stat, Sums) or bool(stat.family.rules)
+
+
+def _tiles(session: Session, first: Side, travelling: list[Side], block_size: int | None) -> Iterator[Tile]:
+    for owner, moved in _lap(session, travelling):
+        for columns in slices(len(moved[travelling[0]]), TILE):
+            for rows, memory in _blocks(session, first, travelling[0], block_size):
+                yield Tile(session, rows, owner, columns, moved, memory)
+
+
+def _lap(session: Session, travelling: list[Side]) -> Iterator[tuple[int, dict[Side, Tensor]]]:
+    rows = [session.rows[side] for side in travelling]
+    sizes = [session.sizes(side) for side in travelling]
+    for owner, moved in session.ring.lap(rows, sizes):
+        yield owner, dict(zip(travelling, moved, strict=True))
+
+
+def _blocks(
+    session: Session, first: Side, second: Side, block_size: int | None
+) -> Iterable[tuple[slice, Tensor]]:
+    """Rows of each block, and memory for its cosines, which the next one overwrites."""
+    local = session.rows[first]
+    widest = max(1, min(TILE, max(session.sizes(second))))
+    step = max(1, min(len(local), block_size or default_block_size(widest, local.device)))
+    key = (step, widest, local.dtype)
+    if key not in session.memory:
+        session.memory[key] = local.new_empty(step, widest)
+    for rows in slices(len(local), step):
+        yield rows, session.memory[key]
+
+
+@dataclasses.dataclass
+class Job:
+    """A summary's part in the gradient of one product.
+
+    Attributes:
+        stat: the summary.
+        place: of the part.
+        upstream: derivative of the loss by the summary, (n, ...), or of those of the rows of all processes where turned.
+        turned: whether the rows of the part are those that travel.
+    """
+
+    stat: Stat
+    place: int
+    upstream: Tensor
+    turned: bool
+
+    def of(self, tile: Tile, spare: bool) -> Tensor | None:
+        """Derivatives by the cosines of a tile, (B, k)."""
+        negatives = TileNegatives(tile, self.stat.family, self.place, turned=self.turned, spare=spare)
+        part = negatives.part
+        at = tile.numbers(part.rows, False) if self.turned else tile.rows
+        found = self.stat.coefficients(negatives, self.upstream[at])
+        return found.T if found is not None and self.turned else found
+
+
+def second_laps(
+    session: Session, uses: list[tuple[Use, Tensor]], block_size: int | None
+) -> list[tuple[Tensor, Tensor]]:
+    """What summaries' derivatives mean for the rows: tensors of the loss's graph, and their gradients.
+
+    Args:
+        session: the batch.
+        uses: the summaries, and the derivatives of the loss by them.
+        block_size: rows of a block, or None.
+    """
+    groups: dict[Any, _Group] = {}
+    for use, upstream in uses:
+        for place, part in enumerate(use.stat.family.parts):
+            rows, columns = use.rows[place]
+            first, second = (columns, rows) if part.turned else (rows, columns)
+            key = (part.product, part.own, id(first), id(second) if second.requires_grad else None)
+            group = groups.setdefault(key, _Group(*part.product, first, second))
+            group.add(session, use.stat, place, upstream)
+    found = []
+    for group in groups.values():
+        found += group.run(session, block_size)
+    return found
+
+
+class _Group:
+    """The jobs of one product whose gradients go to the same tensors."""
+
+    def __init__(self, first: Side, second: Side, rows: Tensor, columns: Tensor) -> None:
+        self.first, self.second, self.rows, self.columns = first, second, rows, columns
+        self.jobs: list[Job] = []
+        self.sides: dict[Side, None] = {second: None}
+        self.moving = columns.requires_grad
+
+    def add(self, session: Session, stat: Stat, place: int, upstream: Tensor) -> None:
+        """Take a summary's part."""
+        part = stat.family.parts[place]
+        if _travels_more(stat):
+            tile = Tile(session, slice(0, 1), session.ring.rank, slice(0, 1), None)
+            stat.trial(tile)
+            self.sides |= dict.fromkeys(tile.asked)
+        if part.turned:
+            upstream = session.ring.gather(upstream.contiguous(), session.sizes(part.rows))
+            session.gather(stat)
+        self.jobs.append(Job(stat, place, upstream, part.turned))
+
+    def close(self, session: Session) -> None:
+        """Within a view whose rows move, let rows take their part in the terms of the columns instead of sending it home."""
+        plain = (LogSumExp, Each)
+        able = all(
+            job.stat.family.parts[job.place].is_square
+            and not job.stat.family.rules
+            and isinstance(job.stat.summand if isinstance(job.stat, Sums) else job.stat, plain)
+            for job in self.jobs
+        )
+        if not (self.moving and able and self.rows is self.columns):
+            return
+        self.moving = False
+        for job in list(self.jobs):
+            side = job.stat.family.rows
+            session.gather(job.stat)
+            everyone = session.ring.gather(job.upstream.contiguous(), session.sizes(side))
+            self.jobs.append(Job(job.stat, job.place, everyone, True))
+
+    def run(self, session: Session, block_size: int | None) -> list[tuple[Tensor, Tensor]]:
+        """The gradients of both tensors."""
+        self.close(session)
+        local = session.rows[self.first]
+        gradient = torch.zeros_like(local)
+        home = (
+            Homecoming(session.ring, session.sizes(self.second), local.shape[1], TILE, local)
+            if self.moving
+            else None
+        )
+        single = self._single(session)
+        scaled = local if single is None else local * single[:, None]
+        for owner, moved in _lap(session, list(self.sides)):
+            others = moved[self.second]
+            for columns in slices(len(others), TILE):
+                found = None if home is None else home.at(owner, columns.start)
+                for rows, memory in _blocks(session, self.first, self.second, block_size):
+                    tile = Tile(session, rows, owner, columns, moved, memory)
+                    derivative = self._share(tile) if single is not None else self._derivative(tile)
+                    if derivative is None:
+                        continue
+                    gradient[rows].addmm_(derivative, others[columns])
+                    if found is not None:
+                        found.addmm_(derivative.T, scaled[rows])
+                if home is not None:
+                    home.done(owner, columns.start)
+        if single is not None:
+            gradient *= single[:, None]
+        results = [(self.rows, gradient)] if self.rows.requires_grad else []
+        if home is not None:
+            results.append((self.columns, home.arrived()))
+        return results
+
+    def _single(self, session: Session) -> Tensor | None:
+        """The factor of each row where the derivative is a factor times a softmax, which the products then need not have."""
+        (job, *others) = self.jobs
+        if (
+            others
+            or job.turned
+            or not isinstance(job.stat, LogSumExp)
+            or not isinstance(job.stat.logit, float)
+        ):
+            return None
+        return job.upstream / job.stat.logit
+
+    def _share(self, tile: Tile) -> Tensor:
+        (job,) = self.jobs
+        stat = job.stat
+        assert isinstance(stat, LogSumExp)
+        negatives = TileNegatives(tile, stat.family, job.place, spare=True)
+        cosine = negatives.cosine
+        shift = negatives.finite(stat).neg()[:, None]
+        return torch.add(shift, cosine, alpha=1 / stat.logit, out=cosine).exp_()
+
+    def _derivative(self, tile: Tile) -> Tensor | None:
+        total: Tensor | None = None
+        for at, job in enumerate(self.jobs):
+            found = job.of(tile, at == len(self.jobs) - 1)
+            if found is not None:
+                total = found if total is None else total.add_(found)
+        return total

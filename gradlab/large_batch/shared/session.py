@@ -1,0 +1,285 @@
+"""What is known of a shared batch: summaries that a loss asked for, made lap by lap until it needs no further ones."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gradlab.errors import GradlabError
+from gradlab.geometry.similarity import PairSimilarity
+from gradlab.large_batch.shared.keys import Family, Mail, Name, Nearest, Side
+from gradlab.large_batch.shared.processes import Processes, Told
+from gradlab.large_batch.shared.stats import Each, Hardest, LogSumExp, Mean, One, Stat, Sums, Weighted
+from gradlab.large_batch.shared.tile import Tile, TileNegatives
+from gradlab.large_batch.similarity import RowPairs
+
+# Makes summaries; for each the sides whose rows have to travel.
+Make = Callable[[dict[Stat, list[Side]]], None]
+# Laps of which each depends on the one before; more means that a loss asks for something else each time.
+MOST_ROUNDS = 8
+
+
+class Use:
+    """A summary as a leaf of the loss's graph.
+
+    Attributes:
+        stat: the summary.
+        leaf: of it.
+        rows: for each part of the family, the tensors of its rows and columns in the loss's graph.
+    """
+
+    def __init__(self, stat: Stat, leaf: Any, rows: list[tuple[Tensor, Tensor]]) -> None:
+        """See the attributes."""
+        self.stat, self.leaf, self.rows = stat, leaf, rows
+
+
+class Session:
+    """One evaluation of a loss on a shared batch.
+
+    Attributes:
+        ring: the processes.
+        rows: this process's rows of each side.
+        uses: the summaries that the loss has used in this round.
+        owners: of the extra negatives of all processes, the number of the sentence, or -1; None if not known.
+        mask: as given, on one process, or None.
+        numbers: of the sentences of all processes, and of their extra negatives, -1 where not known; or None.
+    """
+
+    def __init__(self, ring: Processes, anchors: list[int], extra: list[int], device: torch.device) -> None:
+        """``anchors`` and ``extra`` are how many rows each process has."""
+        self.ring, self.device = ring, device
+        self._anchors, self._extra = anchors, extra
+        self.rows: dict[Side, Tensor] = {}
+        self.uses: list[Use] = []
+        self.owners: Any = None
+        self.mask: Tensor | None = None
+        self.numbers: Any = None
+        self.views: dict[Family, Any] = {}
+        self.memory: dict[Any, Tensor] = {}
+        self._known: dict[Any, Any] = {}
+        self._everyone: dict[Stat, Tensor] = {}
+        self._pending: dict[Any, None] = {}
+        self._guide: tuple[Tensor, Tensor] | None = None
+        self.sentences = Side("a", False, 0)
+
+    def start_round(self) -> None:
+        """Forget what was used."""
+        self.uses = []
+
+    def sizes(self, side: Side) -> list[int]:
+        """How many rows each process has."""
+        if side.role.endswith("e"):
+            return self._extra
+        if side.whole:
+            return [one + more for one, more in zip(self._anchors, self._extra, strict=True)]
+        return self._anchors
+
+    def start(self, side: Side, rank: int) -> int:
+        """The number of a process's first row among those of all."""
+        return sum(self.sizes(side)[:rank])
+
+    def share(self, side: Side) -> slice:
+        """This process's rows among those of all."""
+        first = self.start(side, self.ring.rank)
+        return slice(first, first + self.sizes(side)[self.ring.rank])
+
+    def guide_side(self, side: Side) -> Side:
+        """Of the guide's embeddings."""
+        return next(one for one in self.rows if one.role == side.guide)
+
+    def guide_positives(self, *, everyone: bool) -> Tensor:
+        """The guide's cosines of the positives, of this process (n,) or of all (N,)."""
+        if self._guide is None:
+            first, second = (self.rows[self.guide_side(Side(role, False, 0))] for role in "ab")
+            own = torch.linalg.vecdot(first, second)
+            self._guide = own, self.ring.gather(own, self._anchors)
+        return self._guide[everyone]
+
+    # What can be asked for.
+
+    def log_sum_exp(self, family: Family, logit: Any) -> Stat:
+        """At a temperature, or of logits."""
+        return LogSumExp(family, float(logit) if isinstance(logit, (int, float)) else Name(logit))
+
+    def count(self, family: Family) -> Stat:
+        """Of the negatives."""
+        return Sums(family, One())
+
+    def each(
+        self, family: Family, function: Callable[..., Any], slope: Callable[..., Any] | None = None
+    ) -> Stat:
+        """Of what is made of each negative."""
+        return Sums(family, Each(Name(function), None if slope is None else Name(slope)))
+
+    def mean(self, family: Family, function: Callable[..., Any], logit: Callable[..., Any]) -> Stat:
+        """Weighed by a softmax."""
+        return Sums(family, Mean(Name(function), Name(logit)))
+
+    def weighted(self, family: Family, weight: Callable[..., Any], *, of_views: bool) -> Stat:
+        """Weights, and weights times cosines."""
+        return Sums(family, Weighted(Name(weight), of_views))
+
+    def ask(self, stat: Stat, rows: list[tuple[Tensor, Tensor]] | None) -> Tensor:
+        """A summary, as a leaf where ``rows`` say whose it is; before it is known, numbers of its shape.
+
+        Args:
+            stat: the summary.
+            rows: for each part of its family, the tensors of rows and columns that its gradient goes to.
+        """
+        if stat not in self._known:
+            self._pending[stat] = None
+            like = self.rows[stat.family.rows]
+            return like.new_ones(
+                (like.shape[0], stat.summand.count) if isinstance(stat, Sums) else like.shape[0]
+            )
+        found: Tensor = self._known[stat]
+        if rows is None:
+            return found
+        leaf = found.clone().requires_grad_()
+        self.uses.append(Use(stat, leaf, rows))
+        return leaf
+
+    def everyone(self, stat: Stat) -> Tensor:
+        """A summary of the rows of all processes, (N, ...)."""
+        if stat not in self._everyone:
+            self._pending["everyone", stat] = None
+            self.ask(stat, None)
+            like, total = self.rows[stat.family.rows], sum(self.sizes(stat.family.rows))
+            return like.new_ones((total, stat.summand.count) if isinstance(stat, Sums) else total)
+        return self._everyone[stat]
+
+    def nearest(self, family: Family) -> Nearest:
+        """The hardest negatives, by number."""
+        stat = Hardest(family)
+        if stat not in self._known:
+            self._pending[stat] = None
+            like = self.rows[family.rows]
+            zero = torch.zeros(len(like), dtype=torch.int64, device=self.device)
+            return Nearest(like[:, 0], zero, zero, like, [])
+        found: Nearest = self._known[stat]
+        return found
+
+    def hardest(
+        self, family: Family, rows: list[tuple[Tensor, Tensor]] | None, at: slice = slice(None)
+    ) -> PairSimilarity:
+        """The hardest negatives of the rows, by chords; leaves where ``rows`` say whose they are."""
+        nearest = self.nearest(family)
+        first = self.rows[family.rows]
+        for place, part in enumerate(family.parts):
+            if part.rows != family.rows:
+                first = torch.where((nearest.part == place)[:, None], self.rows[part.rows], first)
+        pairs = RowPairs(first[at], nearest.vectors[at])
+        if rows is not None and Hardest(family) in self._known:
+            self.uses.append(Use(Hardest(family), pairs, rows))
+        return pairs
+
+    def views_of(self, negatives: TileNegatives) -> Any:
+        """The views whose negatives these are, as a tile's rows see them."""
+        return self.views[negatives.family].seen_by(negatives.tile)
+
+    # Rows of other processes.
+
+    def fetch_nearest(self, family: Family, best: Tensor, part: Tensor, column: Tensor) -> Nearest:
+        """With the vectors in these columns of all processes."""
+        vectors, mail = self.rows[family.rows].clone(), []
+        for place, one in enumerate(family.parts):
+            chosen = (part == place) & best.isfinite()
+            letters = self._order(column[chosen], self.sizes(one.columns))
+            mail.append((chosen, letters))
+            found = self._bring(letters, self.rows[one.columns])
+            if len(found):
+                vectors[chosen] = found
+        return Nearest(best, part, column, vectors, mail)
+
+    def _order(self, column: Tensor, sizes: list[int]) -> Mail:
+        starts = list(itertools.accumulate(sizes, initial=0))[:-1]
+        edges = torch.tensor(starts[1:], device=column.device)
+        owner = torch.bucketize(column, edges, right=True)
+        order = owner.argsort(stable=True)
+        wanted = torch.bincount(owner, minlength=self.ring.count).tolist()
+        parts = column[order].split(wanted)
+        lists = [part - start for part, start in zip(parts, starts, strict=True)]
+        theirs = [one[self.ring.rank] for one in self.ring.collect(wanted)]
+        return Mail(order, wanted, self.ring.exchange(lists, theirs))
+
+    def _bring(self, mail: Mail, rows: Tensor) -> Tensor:
+        found = torch.cat(self.ring.exchange([rows[given] for given in mail.given], mail.wanted))
+        out = torch.empty_like(found)
+        out[mail.order] = found
+        return out
+
+    def bring_home(self, mail: Mail, gradient: Tensor, home: Tensor) -> None:
+        """Add gradients of rows that others have to those at home."""
+        sent = list(gradient[mail.order].split(mail.wanted))
+        sizes = [len(given) for given in mail.given]
+        for given, found in zip(mail.given, self.ring.exchange(sent, sizes), strict=True):
+            home.index_add_(0, given, found)
+
+    # Rounds.
+
+    def evaluate(self, value: Callable[[], Tensor], like: Tensor, make: Make) -> Tensor:
+        """The value, once all that it asks for is known.
+
+        Args:
+            value: evaluates the loss.
+            like: a tensor of the batch.
+            make: makes summaries, and says them by `learn`.
+
+        Raises:
+            GradlabError: on all processes, what one of them raises.
+        """
+        for _ in range(MOST_ROUNDS):
+            self._pending.clear()
+            self.start_round()
+            found, error = None, None
+            try:
+                found = value()
+            except Exception as problem:  # which all processes are to hear of
+                if self.ring.count == 1 or isinstance(problem, Told):
+                    raise
+                error = str(problem) if isinstance(problem, GradlabError) else repr(problem)
+            self.ring.step(like, error)
+            if not self._pending:
+                assert found is not None
+                return found
+            self._resolve(make)
+        raise GradlabError(
+            "this loss asks for something else whenever it is evaluated; a shared batch needs one that does not"
+        )
+
+    def _resolve(self, make: Make) -> None:
+        with torch.no_grad():
+            asked = [one for one in self._pending if isinstance(one, Stat)]
+            sides: dict[Stat, list[Side]] = {}
+            for stat in asked:
+                self._pending.clear()
+                tile = Tile(self, slice(0, 1), self.ring.rank, slice(0, 1), None)
+                stat.trial(tile)
+                needs = [one for one in self._pending if one != stat]
+                if needs:
+                    asked += [one for one in needs if isinstance(one, Stat) and one not in asked]
+                else:
+                    sides[stat] = list(tile.asked)
+                self._gather_known(needs)
+            make(sides)
+            self._pending.clear()
+
+    def _gather_known(self, needs: list[Any]) -> None:
+        for one in needs:
+            if isinstance(one, tuple) and one[1] in self._known:
+                self.gather(one[1])
+
+    def gather(self, stat: Stat) -> None:
+        """Have a summary of the rows of all processes."""
+        if stat not in self._everyone:
+            self._everyone[stat] = self.ring.gather(
+                self._known[stat].contiguous(), self.sizes(stat.family.rows)
+            )
+
+    def learn(self, stat: Stat, found: Any) -> None:
+        """Know a summary."""
+        self._known[stat] = found

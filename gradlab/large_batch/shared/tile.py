@@ -1,0 +1,330 @@
+"""Some rows of this process against some columns that are passing, and what losses make of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from gradlab.errors import GradlabError
+from gradlab.geometry.embeddings import Block, HardnessTerm
+from gradlab.geometry.similarity import Negatives, PairSimilarity, gaps_of
+from gradlab.large_batch.products import write_cosines
+from gradlab.large_batch.shared.keys import Family, Part, Side
+
+if TYPE_CHECKING:
+    from gradlab.large_batch.shared.session import Session
+
+
+class Tile:
+    """A tile.
+
+    Attributes:
+        session: what is known of the whole.
+        rows: this process's rows.
+        owner: whose the columns are.
+        columns: which of the owner's.
+        travelling: the owner's rows by their sides; None on a trial, which only notes what is asked for.
+        asked: the sides whose rows have to travel for what was asked.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        rows: slice,
+        owner: int,
+        columns: slice,
+        travelling: dict[Side, Tensor] | None,
+        memory: Tensor | None = None,
+    ) -> None:
+        """``memory`` is used for the cosines of the first product."""
+        self.session, self.rows, self.owner, self.columns = session, rows, owner, columns
+        self.travelling, self._memory = travelling, memory
+        self.asked: dict[Side, None] = {}
+        self._raw: dict[tuple[Side, Side, bool], Tensor] = {}
+
+    def raw(self, part: Part) -> Tensor:
+        """The cosines of a part's product, (B, k), -inf where a sentence meets itself if it is no negative of its own."""
+        first, second = part.product
+        key = (first, second, part.own)
+        if key not in self._raw:
+            found, self._memory = self._product(first, second, self._memory), None
+            if part.own and self.owner == self.session.ring.rank:
+                self._fill_own(found)
+            self._raw[key] = found
+        return self._raw[key]
+
+    def guided(self, part: Part) -> Tensor:
+        """The guide's cosines of a part, (B, k)."""
+        first, second = (self.session.guide_side(side) for side in part.product)
+        return self._product(first, second, None)
+
+    def _product(self, first: Side, second: Side, memory: Tensor | None) -> Tensor:
+        self.asked[second] = None
+        rows = self.session.rows[first][self.rows]
+        size = self.columns.stop - self.columns.start
+        if self.travelling is None:
+            return rows.new_zeros(rows.shape[0], size)
+        found = rows.new_empty(rows.shape[0], size) if memory is None else memory[: rows.shape[0], :size]
+        write_cosines(rows, self.travelling[second][self.columns], found)
+        return found
+
+    def _fill_own(self, cosine: Tensor) -> None:
+        first = max(self.rows.start, self.columns.start)
+        last = min(self.rows.stop, self.columns.stop)
+        if first < last:
+            own = cosine[
+                first - self.rows.start : last - self.rows.start,
+                first - self.columns.start : last - self.columns.start,
+            ]
+            own.diagonal().fill_(-torch.inf)
+
+    def numbers(self, side: Side, own: bool) -> slice:
+        """Of this tile's own rows, or of its columns, the places among the rows of all processes."""
+        here = self.rows if own else self.columns
+        start = self.session.start(side, self.session.ring.rank if own else self.owner)
+        return slice(start + here.start, start + here.stop)
+
+
+class TileNegatives(Negatives):
+    """Some negatives of some rows, which know the sums over all negatives of these rows.
+
+    Attributes:
+        spare: whether the memory of the cosines is needed by nobody else.
+    """
+
+    spare: bool
+    tile: Tile
+    family: Family
+    place: int
+    part: Part
+    turned: bool
+
+    def __init__(
+        self, tile: Tile, family: Family, place: int, *, turned: bool | None = None, spare: bool = False
+    ) -> None:
+        """The tile's share of part ``place`` of a family.
+
+        Args:
+            tile: the tile.
+            family: the negatives.
+            place: of the part.
+            turned: whether the rows are those that are passing; None if that is as the part says.
+            spare: whether the memory of the tile's cosines may be used, once these have been read.
+        """
+        part = family.parts[place]
+        side = part.turned if turned is None else turned
+        # Set past the frozen dataclass, whose fields are computed here.
+        self.__dict__.update(tile=tile, family=family, place=place, part=part, turned=side)
+        raw = tile.raw(part)
+        found = self._left(raw.T if side else raw)
+        plain = found.data_ptr() == raw.data_ptr()
+        self.__dict__.update(cosine=found, spare=spare or not plain, gaps=self._gaps)
+
+    def _gaps(self) -> Tensor:
+        tile, (first, second) = self.tile, self.part.product
+        if tile.travelling is None:
+            return 1 - self.cosine
+        rows, columns = tile.session.rows[first][tile.rows], tile.travelling[second][tile.columns]
+        return gaps_of(columns, rows, self.cosine) if self.turned else gaps_of(rows, columns, self.cosine)
+
+    def _left(self, cosine: Tensor) -> Tensor:
+        """Without what is masked, and with what is added."""
+        if self.part.owned:
+            cosine = cosine.masked_fill(self.owned, -torch.inf)
+        for rule in sorted(self.family.rules, key=lambda rule: not rule.must_leave_negatives):
+            out = rule.left_out(self._block, cosine, _Context(self))  # type: ignore[arg-type]  # what rules ask of views
+            if out is None:
+                continue
+            if self.part.name == "positive_other" and not self.part.own:
+                out = out & ~self.meets_itself
+            cosine = cosine.masked_fill(out, -torch.inf)
+        added: Any = 0.0
+        for one, temperature in self.family.hardness:
+            amount = one.alpha * temperature * cosine
+            added = added + torch.where(self._hard(one), amount, 0.0)
+        return torch.where(cosine.isinf(), cosine, cosine + added) if self.family.hardness else cosine
+
+    def _hard(self, one: HardnessTerm) -> Tensor:
+        yes = torch.ones((), dtype=torch.bool, device=self.tile.session.device)
+        if one.on == "all":
+            return yes
+        if self.part.name == "extra" and one.on in ("in_batch", "hard"):
+            return self.owned if one.on == "hard" else ~self.owned
+        acts = (
+            one.on != "hard" if self.part.name == "other" else one.on == "other" and self.part.name == "extra"
+        )
+        return yes if acts else ~yes
+
+    @property
+    def _block(self) -> Block:
+        part, session = self.part, self.tile.session
+        rows, columns = session.rows[part.rows], session.rows[part.columns]
+        return Block(part.name, rows, columns, slice(0, len(columns)), part.own)
+
+    @property
+    def owned(self) -> Tensor:
+        """Which extra negatives are hard negatives of which sentences, (r, c)."""
+        session = self.tile.session
+        numbers = self.tile.numbers(session.sentences, True)
+        rows = torch.arange(numbers.start, numbers.stop, device=session.device)
+        found: Tensor = rows[:, None] == session.owners[self.tile.numbers(self.part.columns, False)]
+        return found
+
+    @property
+    def meets_itself(self) -> Tensor:
+        """Where a sentence is compared with itself, (r, c)."""
+        first, second = self.part.product
+        rows, columns = self.tile.numbers(first, True), self.tile.numbers(second, False)
+        device = self.tile.session.device
+        found = torch.arange(rows.start, rows.stop, device=device)[:, None] == torch.arange(
+            columns.start, columns.stop, device=device
+        )
+        return found.T if self.turned else found
+
+    def known(self, stat: Any) -> Tensor:
+        """What is known of the rows, (r, ...)."""
+        session = self.tile.session
+        if self.turned:
+            return session.everyone(stat)[self.tile.numbers(self.part.rows, False)]
+        found: Tensor = session.ask(stat, None)[self.tile.rows]
+        return found
+
+    def log_sum_exp(self, temperature: float) -> Tensor:
+        """Over all negatives of a row, (r,); 0 where there are none, so that their softmax is 0."""
+        return self.finite(self.tile.session.log_sum_exp(self.family, temperature))
+
+    def log_sum_exp_of(self, logit: Any) -> Tensor:
+        """As `log_sum_exp`."""
+        return self.finite(self.tile.session.log_sum_exp(self.family, logit))
+
+    def finite(self, stat: Any) -> Tensor:
+        """A log-sum-exp, (r,)."""
+        found = self.known(stat)
+        return found.masked_fill(found.isinf(), 0.0) if self.family.rules else found
+
+    def sum_of(self, quantity: Any, slope: Any = None) -> Tensor:
+        """Over all negatives of a row, (r,)."""
+        return self.known(self.tile.session.each(self.family, quantity, slope))[:, 0]
+
+    def softmax(self, temperature: float) -> Tensor:
+        """These columns of the softmax over all, (r, c)."""
+        return torch.div(self.cosine, temperature).sub_(self.log_sum_exp(temperature)[:, None]).exp_()
+
+    def softmax_of(self, logit: Any) -> Tensor:
+        """These columns of the softmax over all, (r, c)."""
+        return (self.logits(logit) - self.log_sum_exp_of(logit)[:, None]).exp_()
+
+    def softmax_of_columns(self, temperature: float) -> Tensor:
+        """Of similarities within one view, what the columns give to the rows in their own softmax, (r, c)."""
+        session = self.tile.session
+        every = session.everyone(session.log_sum_exp(self.family, temperature))
+        own = every[self.tile.numbers(self.part.columns, False)]
+        return torch.div(self.cosine, temperature).sub_(own).exp_()
+
+    def softmax_of_all(self, temperature: float) -> Tensor:
+        """This part of the softmax over all pairs of the batch, (r, c)."""
+        session = self.tile.session
+        every = session.everyone(session.log_sum_exp(self.family, temperature))
+        return torch.div(self.cosine, temperature).sub_(every.logsumexp(0)).exp_()
+
+    @property
+    def count(self) -> Tensor:
+        """Of all negatives of a row, (r,)."""
+        return self.known(self.tile.session.count(self.family))[:, 0]
+
+    @property
+    def hardest(self) -> PairSimilarity:  # type: ignore[override]  # a field or a cached property there
+        """Of all negatives of a row, (r,)."""
+        self._refuse_turned()
+        session = self.tile.session
+        return session.hardest(self.family, None, self.tile.rows)
+
+    @property
+    def hardest_index(self) -> Tensor:  # type: ignore[override]  # a field or a cached property there
+        """Its column here, (r,); negative where it is none of these."""
+        self._refuse_turned()
+        session = self.tile.session
+        nearest = session.nearest(self.family)
+        here = self.tile.numbers(self.part.columns, False)
+        column, rows = nearest.column[self.tile.rows], nearest.part[self.tile.rows]
+        inside = (rows == self.place) & (column >= here.start) & (column < here.stop)
+        return torch.where(inside, column - here.start, -1)
+
+    def _refuse_turned(self) -> None:
+        if self.turned:
+            raise GradlabError("this weight needs the hardest negative of rows that other processes have")
+
+
+class _Context:
+    """What rules ask of views, of a tile."""
+
+    def __init__(self, negatives: TileNegatives) -> None:
+        self._negatives, self._session = negatives, negatives.tile.session
+
+    @property
+    def anchors(self) -> Tensor:
+        return self._session.rows[self._negatives.part.product[0]]
+
+    def guided(self, block: Block) -> tuple[Tensor, Tensor]:
+        one = self._negatives
+        found = one.tile.guided(one.part)
+        if one.turned:
+            everyone = self._session.guide_positives(everyone=True)
+            return found.T, everyone[one.tile.numbers(one.part.rows, False)]
+        return found, self._session.guide_positives(everyone=False)[one.tile.rows]
+
+    def masked(self, block: Block) -> Tensor | None:
+        one, mask = self._negatives, self._session.mask
+        assert mask is not None
+        n = self._session.sizes(self._session.sentences)[0]
+        if block.name.endswith("extra"):
+            return mask[:, n:][one.tile.rows, one.tile.columns] if mask.shape[1] > n else None
+        first, second = (one.tile.columns, one.tile.rows) if one.turned else (one.tile.rows, one.tile.columns)
+        return mask[first, second]
+
+    def numbered(self, block: Block) -> tuple[Tensor, Tensor]:
+        one, (every, extra) = self._negatives, self._session.numbers
+        first, second = one.part.product
+        own = every[one.tile.numbers(first, True)]
+        others = (extra if block.name.endswith("extra") else every)[one.tile.numbers(second, False)]
+        return (others, own) if one.turned else (own, others)
+
+
+class HardestAlone(Negatives):
+    """The hardest negative of each row as if it were the only one, and the sums over all."""
+
+    session: Session
+    family: Family
+
+    def __init__(self, session: Session, family: Family, cosine: Tensor) -> None:
+        """``cosine``, (n,), are those of the hardest negatives."""
+        self.__dict__.update(session=session, family=family, cosine=cosine[:, None])
+
+    def log_sum_exp(self, temperature: float) -> Tensor:
+        """Over all negatives of a row, (n,)."""
+        return self.session.ask(self.session.log_sum_exp(self.family, temperature), None)
+
+    def log_sum_exp_of(self, logit: Any) -> Tensor:
+        """Over all negatives of a row, (n,)."""
+        return self.session.ask(self.session.log_sum_exp(self.family, logit), None)
+
+    def sum_of(self, quantity: Any, slope: Any = None) -> Tensor:
+        """Over all negatives of a row, (n,)."""
+        return self.session.ask(self.session.each(self.family, quantity, slope), None)[:, 0]
+
+    @property
+    def count(self) -> Tensor:
+        """Of all negatives of a row, (n,)."""
+        return self.session.ask(self.session.count(self.family), None)[:, 0]
+
+    @property
+    def hardest(self) -> PairSimilarity:  # type: ignore[override]  # a field or a cached property there
+        """(n,)."""
+        return self.session.hardest(self.family, None)
+
+    @property
+    def hardest_index(self) -> Tensor:  # type: ignore[override]  # a field or a cached property there
+        """0, (n,)."""
+        return torch.zeros(len(self.cosine), dtype=torch.int64, device=self.cosine.device)
