@@ -196,12 +196,12 @@ class Objective(Branches):
             loss = 0 * (anchors.sum() + positives.sum())
         else:
             gated = self.open_share is not None and torch.is_grad_enabled()
-            rows, criterion, given = (anchors, positives, extra), self._criterion, context
+            rows, criterion, told = (anchors, positives, extra), self._criterion, context
             if self._ring is not None and self._together and not gated:
                 rows, criterion = self._own(*rows), self._ring
-                given = {name: self._own_numbers(value, len(anchors)) for name, value in context.items()}
+                told = {name: self._own_numbers(value, len(anchors)) for name, value in context.items()}
             reduction = "none" if gated else "mean"
-            loss = criterion(*rows, reduction, normalize=True, in_batch_negatives=in_batch, **given)
+            loss = criterion(*rows, reduction, normalize=True, in_batch_negatives=in_batch, **told)
             if self.open_share is not None and gated:
                 loss = (loss * self.open_share.factors(len(anchors)).to(loss)).mean()
         return Output(loss, anchors, positives, extra, in_batch, ages, context=context)
