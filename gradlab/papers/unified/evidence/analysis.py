@@ -244,11 +244,13 @@ def marginal_means(cells: pd.DataFrame) -> Mapping[str, pd.Series]:
 
 
 def open_shares(table: pd.DataFrame) -> pd.DataFrame:
-    """Mean dissipation of each cell of gate and weight, over ratios and seeds: for a hard gate the share of open anchors.
+    """Mean dissipation of each cell of gate and weight over ratios and seeds, relative to that of the first step.
 
-    A gate that never closes makes its cell the one without a gate.
+    For a hard gate that is the share of open anchors, as all are open at first. A gate that never closes makes its cell the
+    one without a gate; a constant factor is nothing to Adam.
     """
     table = with_cells(table.assign(sts=math.nan))
+    table = table.assign(mean=table["mean"] / table["first"], last=table["last"] / table["first"])
     return table.groupby(["gate", "weight"], as_index=False, sort=False)[["first", "mean", "last"]].mean()
 
 

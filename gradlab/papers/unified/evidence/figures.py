@@ -92,18 +92,22 @@ def _shapley(tables: Frames) -> Figure:
 def _recipes(tables: Frames) -> Figure:
     panels = [("encoder-recipes", "sts", "STS average x 100", ("SimCSE", "ESimCSE", "MoCoSE"))]
     if "encoder-collapse" in tables:
-        labels = ("heads at random", "predictor, no inertia", "symmetric, no inertia")
+        labels = ("MoCoSE", "heads at random", "predictor, no inertia", "symmetric, no inertia")
         panels.append(("encoder-collapse", "stsb_dev", "STS-B dev x 100", labels))
+    names = list(dict.fromkeys(one for *_, order in panels for one in order))  # the same color in both panels
     figure = empty_figure((TEXT_WIDTH, 2.6))
     axes = figure.subplots(1, len(panels), squeeze=False)[0]
     for axis, (name, score, label, order) in zip(axes, panels, strict=True):
         table = tables[name]
+        if name == "encoder-collapse":
+            table = pd.concat([tables["encoder-recipes"], table])
         for place, one in enumerate(order):
+            color = COLORS[names.index(one)]
             values = 100 * table[table.label == one][score]
-            axis.plot(place + np.linspace(-0.12, 0.12, len(values)), values, "o", ms=4, color=COLORS[place])
+            axis.plot(place + np.linspace(-0.12, 0.12, len(values)), values, "o", ms=4, color=color)
             if len(values):
-                axis.hlines(values.mean(), place - 0.25, place + 0.25, color=COLORS[place])
-        axis.set_xticks(range(len(order)), [one.replace(", ", ",\n") for one in order])
+                axis.hlines(values.mean(), place - 0.25, place + 0.25, color=color)
+        axis.set_xticks(range(len(order)), [one.replace(", ", ",\n").replace("at random", "\nat random") for one in order])
         axis.set_ylabel(label)
         axis.set_xlim(-0.5, len(order) - 0.5)
     return figure

@@ -140,15 +140,15 @@ def _factorial(tables: Frames, pictures: Mapping[str, Path]) -> list[str]:
         found.append(_table(["term", "df", "ω², %", "95% from", "to"], lines))
         if f"{regime}-open-shares" in tables:
             found.append(
-                "Mean dissipation of the cells, over the ratios: for a hard gate the share of anchors that are open. Where it is near 1, "
-                "the cell is hardly another than the one without a gate."
+                "Dissipation of the cells over a run of 600 steps, relative to the first step (means over the ratios): for a hard gate the share of anchors that "
+                "are open. Where it stays near 1, the cell is hardly another than the one without a gate."
             )
-            columns = ("first", "mean", "last")
+            columns = ("mean", "last")
             lines = [
                 [row.gate, row.weight, *(f"{getattr(row, name):.3f}" for name in columns)]
                 for row in tables[f"{regime}-open-shares"].itertuples()
             ]
-            found.append(_table(["gate", "weight", "first step", "mean", "last step"], lines))
+            found.append(_table(["gate", "weight", "mean", "last step"], lines))
     return found
 
 
