@@ -107,7 +107,9 @@ def _recipes(tables: Frames) -> Figure:
             axis.plot(place + np.linspace(-0.12, 0.12, len(values)), values, "o", ms=4, color=color)
             if len(values):
                 axis.hlines(values.mean(), place - 0.25, place + 0.25, color=color)
-        axis.set_xticks(range(len(order)), [one.replace(", ", ",\n").replace("at random", "\nat random") for one in order])
+        axis.set_xticks(
+            range(len(order)), [one.replace(", ", ",\n").replace("at random", "\nat random") for one in order]
+        )
         axis.set_ylabel(label)
         axis.set_xlim(-0.5, len(order) - 0.5)
     return figure
@@ -115,25 +117,19 @@ def _recipes(tables: Frames) -> Figure:
 
 def _prediction(tables: Frames) -> Figure:
     parts = [part for part in ("prediction", "atlas") if f"linear-{part}-losses" in tables]
-    figure = empty_figure((TEXT_WIDTH * (0.6 if len(parts) == 1 else 1), 2.8))
+    figure = empty_figure((TEXT_WIDTH * (0.6 if len(parts) == 1 else 1), 2.6))
     axes = figure.subplots(1, len(parts), squeeze=False)[0]
+    predictors = ("components", "alignment and uniformity", "mean")
     for axis, part in zip(axes, parts, strict=True):
-        table = tables[f"linear-{part}-losses"]
-        for color, name in zip(COLORS, ("components", "alignment and uniformity", "mean"), strict=False):
-            axis.plot(table[name], table.score, "o", ms=4, color=color, label=name)
-        low, high = (
-            min(table.score.min(), table["components"].min()),
-            max(table.score.max(), table["components"].max()),
-        )
-        axis.plot([low, high], [low, high], color="0.6", lw=0.8)
-        for place, row in enumerate(table.sort_values("components").itertuples()):
-            offset = (3, 4 + 8 * (place % 4))  # neighbours would hide each other
-            axis.annotate(
-                row.loss, (row.components, row.score), fontsize=6, xytext=offset, textcoords="offset points"
-            )
-        axis.set_xlabel("predicted, STS average x 100")
-    axes[0].set_ylabel("trained")
-    axes[0].legend(frameon=False)
+        table = tables[f"linear-{part}-losses"].sort_values("score")
+        places = np.arange(len(table))
+        for color, name, offset in zip(COLORS, predictors, (0.15, 0.0, -0.15), strict=False):
+            axis.plot(table[name], places + offset, "o", ms=4, color=color, label=f"predicted by {name}")
+        axis.plot(table.score, places, "|", ms=11, mew=2, color="black", label="trained")
+        axis.set_yticks(places, table.loss.str.replace("_", " "))
+        axis.set_xlabel("STS average x 100")
+    handles = axes[0].get_legend_handles_labels()
+    figure.legend(*handles, loc="outside upper center", ncols=4, frameon=False, fontsize=7)
     return figure
 
 
