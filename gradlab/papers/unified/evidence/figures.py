@@ -90,7 +90,9 @@ def _shapley(tables: Frames) -> Figure:
 
 
 def _recipes(tables: Frames) -> Figure:
-    panels = [("encoder-recipes", "sts", "STS average x 100", ("SimCSE", "ESimCSE", "MoCoSE"))]
+    panels: list[tuple[str, str, str, tuple[str, ...]]] = [
+        ("encoder-recipes", "sts", "STS average x 100", ("SimCSE", "ESimCSE", "MoCoSE"))
+    ]
     if "encoder-collapse" in tables:
         labels = ("MoCoSE", "heads at random", "predictor, no inertia", "symmetric, no inertia")
         panels.append(("encoder-collapse", "stsb_dev", "STS-B dev x 100", labels))
