@@ -10,6 +10,9 @@ from torch import Tensor
 
 from gradlab.geometry.embeddings import HardnessTerm, Rule
 
+# A `gradlab.large_batch.shared.session.Session`, which stands above what it is made of.
+Session = Any
+
 
 @dataclasses.dataclass(frozen=True)
 class Side:

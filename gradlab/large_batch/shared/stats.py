@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from gradlab.geometry.similarity import Negatives
-from gradlab.large_batch.shared.keys import Family, Nearest
+from gradlab.large_batch.shared.keys import Family, Nearest, Session
 from gradlab.large_batch.shared.tile import Tile, TileNegatives
-
-if TYPE_CHECKING:
-    from gradlab.large_batch.shared.session import Session
 
 # Exponentials of cosines over a temperature can be summed without a running maximum as long as the smallest does not underflow.
 LARGEST_EXPONENT = {torch.float32: 80.0, torch.float64: 600.0}

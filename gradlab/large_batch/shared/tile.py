@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -11,10 +11,7 @@ from gradlab.errors import GradlabError
 from gradlab.geometry.embeddings import Block, HardnessTerm
 from gradlab.geometry.similarity import Negatives, PairSimilarity, gaps_of
 from gradlab.large_batch.products import write_cosines
-from gradlab.large_batch.shared.keys import Family, Part, Side
-
-if TYPE_CHECKING:
-    from gradlab.large_batch.shared.session import Session
+from gradlab.large_batch.shared.keys import Family, Part, Session, Side
 
 
 class Tile:
