@@ -386,6 +386,16 @@ def test_views_that_are_no_closer_than_strangers(positives, negatives, step):
         assert indistinct(history) == found
 
 
+def test_a_short_run_that_never_told_views_apart_is_found_at_its_end():
+    history = cosines_of([0.82, 0.83, 0.8, 0.8], [0.81, 0.83, 0.8, 0.8])  # steps 0 to 60
+    assert indistinct(history) is None  # nobody knows whether it is over
+    history.total_steps = 90
+    assert indistinct(history) is None
+    history.total_steps = 60
+    found = indistinct(history)
+    assert (found.step, found.name) == (60, "collapse")
+
+
 @pytest.mark.parametrize(
     ("scores", "step"),
     [

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -61,6 +62,8 @@ def indistinct(history: History, group: str = DIAGNOSTICS) -> Finding | None:
     new = shown.index(False) if False in shown else len(shown)
     if new >= RECORDS_OF_NEW_HEADS:
         at = RECORDS_OF_NEW_HEADS - 1
+    elif new == len(shown) >= RECORDS and steps[-1] + (steps[-1] - steps[-2]) > (history.total_steps or math.inf):
+        at = new - 1  # the run is over, and they never were told apart
     else:
         fallen = [place for place in range(new, len(shown)) if shown[place]]
         if len(fallen) < RECORDS:
