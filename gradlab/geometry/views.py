@@ -70,7 +70,8 @@ class Views(Embeddings):
     @property
     def count(self) -> int:
         """N, the sentences of the batch; of one that processes share, those of all."""
-        return int(self.anchors.shape[0])
+        count: int = self.anchors.shape[0]  # not int(...): the explorer records sizes
+        return count
 
     def gathered(self, values: Array) -> Array:
         """What there is one of for each anchor, (N, ...), of all anchors of the batch, also of those on other processes."""
