@@ -62,7 +62,9 @@ def indistinct(history: History, group: str = DIAGNOSTICS) -> Finding | None:
     new = shown.index(False) if False in shown else len(shown)
     if new >= RECORDS_OF_NEW_HEADS:
         at = RECORDS_OF_NEW_HEADS - 1
-    elif new == len(shown) >= RECORDS and steps[-1] + (steps[-1] - steps[-2]) > (history.total_steps or math.inf):
+    elif new == len(shown) >= RECORDS and steps[-1] + (steps[-1] - steps[-2]) > (
+        history.total_steps or math.inf
+    ):
         at = new - 1  # the run is over, and they never were told apart
     else:
         fallen = [place for place in range(new, len(shown)) if shown[place]]

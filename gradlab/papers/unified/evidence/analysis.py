@@ -83,8 +83,6 @@ def analyse(rows: Frames) -> Frames:
             tables["collapse-effects"] = pairs(kept, wanted, "stsb_dev", 100)
         if "open" in parts:
             tables["open-shares"] = open_shares(parts["open"])
-        if "steps" in parts:
-            tables["steps-summary"] = steps(parts["steps"])
         found |= {f"{regime}-{name}": table for name, table in tables.items() if len(table)}
     return found
 
@@ -252,11 +250,6 @@ def open_shares(table: pd.DataFrame) -> pd.DataFrame:
     table = with_cells(table.assign(sts=math.nan))
     table = table.assign(mean=table["mean"] / table["first"], last=table["last"] / table["first"])
     return table.groupby(["gate", "weight"], as_index=False, sort=False)[["first", "mean", "last"]].mean()
-
-
-def steps(table: pd.DataFrame) -> pd.DataFrame:
-    """What a step of training does, by loss: medians over the measured steps and seeds."""
-    return table.drop(columns=["seed", "step"]).groupby("loss", as_index=False, sort=False).median()
 
 
 def _design(table: pd.DataFrame) -> np.ndarray:
