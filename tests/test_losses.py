@@ -302,7 +302,7 @@ def test_a_new_loss_is_one_file() -> None:
     from gradlab.losses import registry
 
     readme = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
-    (source,) = re.findall(r"nothing else needs an edit:\n\n```python\n(.*?)```", readme, re.DOTALL)
+    (source,) = re.findall(r"nothing else needs an edit:\n.*?```python\n(.*?)```", readme, re.DOTALL)
     module = sys.modules["quadratic"] = types.ModuleType("quadratic")
     try:
         exec(compile(source, "quadratic.py", "exec"), vars(module))
