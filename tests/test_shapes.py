@@ -5,13 +5,16 @@ from __future__ import annotations
 import importlib
 import inspect
 import pkgutil
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 from jaxtyping import TypeCheckError
 
+import gradlab
 from gradlab.arrays import take
 from gradlab.simulation.monte_carlo import Estimate
 from tests import shape_checks
@@ -53,6 +56,7 @@ def test_every_signature_with_a_shape_is_checked(room: str) -> None:
 def test_nothing_is_wrapped_where_nobody_checks() -> None:
     code = """
 import sys
+from pathlib import Path
 import gradlab
 from gradlab import arrays
 from gradlab.simulation import exact, monte_carlo
@@ -63,3 +67,16 @@ print(exact.dissipation.__annotations__["return"])
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "Float[np.ndarray, 'p q']"
+
+
+def test_every_ignored_type_has_its_code_and_a_reason() -> None:
+    room = Path(gradlab.__file__).parent
+    lines = [
+        (path.name, line.strip())
+        for path in room.rglob("*.py")
+        for line in path.read_text(encoding="utf-8").splitlines()
+        if "type: ignore" in line
+    ]
+    without = [one for one in lines if not re.search(r"# type: ignore\[[a-z, -]+\]  # \w", one[1])]
+    assert lines
+    assert without == []

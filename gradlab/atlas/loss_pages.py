@@ -145,7 +145,7 @@ def _settings(cls: type[Loss]) -> list[str]:
 
 
 def _conventions(loss: Loss) -> list[str]:
-    base = loss.bases[0] if loss.is_combinator else loss  # type: ignore[attr-defined]
+    base = loss.bases[0] if loss.is_combinator else loss  # type: ignore[attr-defined]  # a combinator has them
     pair = base if isinstance(base, PairLoss) else None
     lines = [
         "## Conventions",
@@ -247,7 +247,7 @@ def _neighbours(entry: Entry, atlas: Sequence[Entry]) -> list[str]:
     """The three nearest losses, or of a combinator the loss that it changes."""
     loss = entry.loss
     if loss.is_combinator:
-        base = measure(loss.loss)  # type: ignore[attr-defined]
+        base = measure(loss.loss)  # type: ignore[attr-defined]  # a combinator has one
         lines = ["## What it changes", "", f"From `{base.name}` to `{entry.name}`:", ""]
         rows = [(heading, cell(base, name), cell(entry, name)) for name, (heading, _) in COLUMNS.items()]
         changed = [

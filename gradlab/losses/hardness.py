@@ -79,7 +79,7 @@ class Hardness(OtherCandidates):
             loss, alpha = loss.loss, alpha + loss.alpha
         if not isinstance(loss, PairLoss):
             return None
-        factor = alpha * loss.temperature  # type: ignore[attr-defined]
+        factor = alpha * loss.temperature  # type: ignore[attr-defined]  # softmax losses, which this takes, have one
         return ChangedRow(
             loss, lambda row: dataclasses.replace(row, cosine=row.cosine + factor * detach(row.cosine))
         )

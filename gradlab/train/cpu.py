@@ -75,7 +75,7 @@ def rows_of(table: nn.Module, ids: Tensor, in_place: bool = False) -> Tensor:
             hooks on the table's gradient do not see it. For pieces of a batch, on a CPU.
     """
     plain = type(table) is nn.Embedding and table.max_norm is None and not table.scale_grad_by_freq
-    if in_place and plain and table.weight.grad is not None and table.weight.device.type == "cpu":  # type: ignore[union-attr]
+    if in_place and plain and table.weight.grad is not None and table.weight.device.type == "cpu":  # type: ignore[union-attr]  # plain tells that it is nn.Embedding
         rows: Tensor = _AddedInPlace.apply(table.weight, ids, table.padding_idx)
     else:
         rows = table(ids)
