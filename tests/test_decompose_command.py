@@ -83,7 +83,7 @@ def test_registered_loss_is_reported_and_written(workspace):
     assert sorted(path.suffix for path in base.parent.iterdir()) == [".csv", ".json", ".npz", ".png"]
 
 
-def test_both_sides_are_reported_and_written(workspace):
+def test_both_sides_are_reported_and_written(workspace, few_losses):
     small = ("--batch-size", "12", "--dim", "8", "--side")
     result = run("symmetric(infonce(temperature=0.1))", *small, "both")
     assert result.exit_code == 0, result.output

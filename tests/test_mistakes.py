@@ -17,6 +17,7 @@ from click.testing import CliRunner
 
 import gradlab
 from gradlab.cli.commands import cli
+from gradlab.decomposition import matching
 from gradlab.decomposition.matching import nearest_losses
 from gradlab.gradient.verification import paired_batch
 from gradlab.train.config import TrainConfig
@@ -191,8 +192,9 @@ def test_what_is_missing_is_named_as_it_is_installed(
     assert str(caught.value) == answer
 
 
-def test_infonce_in_single_precision_is_named_infonce() -> None:
+def test_infonce_in_single_precision_is_named_infonce(monkeypatch: pytest.MonkeyPatch) -> None:
     """ArcCon with a margin of 2e-8 is nearer by a rounding error."""
+    monkeypatch.setattr(matching, "loss_names", lambda: ["arccon", "infonce", "mpt"])
 
     def loss(anchors: torch.Tensor, positives: torch.Tensor) -> torch.Tensor:
         scores = (
