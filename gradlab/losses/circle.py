@@ -39,7 +39,7 @@ class Circle(LinkLoss):
     year = {2020},
 }
 """
-    settings_source = "Both: the defaults of pytorch-metric-learning's CircleLoss; those of the presets were not checked against the paper."
+    settings_source = "Both: the defaults of pytorch-metric-learning's CircleLoss, whose documentation gives those of the presets as the paper's."
     formula = "-log σ(γ α_p (cos θ_ii' - 1 + m) - log Σ_k exp(γ α_k (cos θ_ik' - m))), α_p = sg([1 + m - cos θ_ii']+), α_k = sg([cos θ_ik' + m]+)"
     latex = {
         "gradient_dissipation": r"\left(1 + \frac{e^{\gamma\alpha_i^p(\cos\theta_{ii'}-1+m)}}{\sum_{k\neq i} e^{\gamma\alpha_{ik}(\cos\theta_{ik'}-m)}}\right)^{-1}",

@@ -42,7 +42,7 @@ class MultiSimilarity(PairLoss):
     year = {2019},
 }
 """
-    settings_source = "All three: the defaults of pytorch-metric-learning's MultiSimilarityLoss; the preset's were not checked against the paper."
+    settings_source = "All three: the defaults of pytorch-metric-learning's MultiSimilarityLoss; λ is .5 in the authors' code too, and 1 in the paper by that library's documentation."
     formula = "log(1 + exp(-α(cos θ_ii' - λ)))/α + log(1 + Σ_k exp(β(cos θ_ik' - λ)))/β"
     latex = {
         "gradient_dissipation": r"\left(1 + \frac{1}{\sum_{k\neq i} e^{\beta(\cos\theta_{ik'}-\lambda)}}\right)^{-1}",
