@@ -12,6 +12,8 @@ from ring_worker import compute
 import gradlab
 from gradlab.geometry.views import Views
 from gradlab.large_batch.shared.evaluation import SharedEvaluation
+from gradlab.large_batch.shared.processes import Ring
+from gradlab.large_batch.shared.rows import check_share
 from gradlab.large_batch.shared.threads import in_threads
 from gradlab.losses.base import BatchLoss
 from gradlab.losses.combinator import Combinator
@@ -241,6 +243,31 @@ def test_calls_without_processes_are_refused():
         gradlab.blockwise("infonce", average=True)
     with pytest.raises(gradlab.GradlabError, match="start them with torchrun"):
         gradlab.blockwise("infonce", group="world")(*views(8)[:2])
+
+
+def test_backends_and_devices_that_cannot_carry_the_rows_are_refused(monkeypatch):
+    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.distributed, "get_rank", lambda group: 0)
+    monkeypatch.setattr(torch.distributed, "get_world_size", lambda group: 2)
+    # The group must be one whose processes talk over what can send and receive in a ring.
+    monkeypatch.setattr(torch.distributed, "get_backend", lambda group: "mpi")
+    with pytest.raises(gradlab.GradlabError, match="over gloo or nccl, not over 'mpi'"):
+        Ring(object())
+    for backend, cuda, words in (
+        ("nccl", False, "has NCCL and the rows are on cpu"),
+        ("gloo", True, "has gloo and the rows are on cuda"),
+    ):
+        monkeypatch.setattr(torch.distributed, "get_backend", lambda group, backend=backend: backend)
+        rows = torch.eye(3)
+        if cuda:  # as a tensor there would answer; none is at hand
+            rows = rows.as_subclass(OnGpu)
+        with pytest.raises(gradlab.GradlabError, match=words):
+            check_share(Ring(object()), (rows, rows, None), {}, normalize=False, in_batch_negatives=True)
+
+
+class OnGpu(torch.Tensor):
+    is_cuda = True
+    device = "cuda:0"
 
 
 def masks(rows: list[torch.Tensor], folder) -> list[tuple[str, dict, dict]]:
