@@ -125,8 +125,8 @@ FAULTS = [
     Fault(
         "Barlow Twins: the pull's factor (1 - ν), sign",
         "losses/barlow_twins.py",
-        "(1 - (1 - self.nu) * xp.mean",
-        "(1 + (1 - self.nu) * xp.mean",
+        "(1 - (1 - self.nu) * diagonal)",
+        "(1 + (1 - self.nu) * diagonal)",
         "losses/test_barlow_twins.py test_losses.py",
     ),
     Fault(
@@ -166,9 +166,9 @@ FAULTS = [
     ),
     Fault(
         "siglip: the diagonal counts in the value: mask dropped",
-        "losses/siglip.py",
-        "pushed = xp.where(xp.isinf(negatives.cosine), xp.zeros_like(pushed), pushed)",
-        "pushed = pushed + 0 * xp.zeros_like(pushed)",
+        "geometry/similarity.py",
+        "return xp.sum(xp.where(xp.isinf(self.cosine), xp.zeros_like(found), found), axis=-1)",
+        "return xp.sum(found, axis=-1)",
         "losses/test_published.py test_losses.py",
     ),
     Fault(
@@ -310,9 +310,9 @@ FAULTS = [
     ),
     Fault(
         "ring: own positives are negatives of every process: mask by rank dropped",
-        "large_batch/ring_evaluation.py",
-        "if owner == self.ring.rank and self.views.in_batch_negatives:",
-        "if self.views.in_batch_negatives:",
+        "large_batch/shared/tile.py",
+        "if part.own and self.owner == self.session.ring.rank:",
+        "if part.own:",
         "test_ring.py",
     ),
     # training
