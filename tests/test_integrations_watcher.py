@@ -72,7 +72,7 @@ def files_of(model, place):
 )
 def test_training_is_the_same_bit_by_bit(folder, tmp_path, loss, columns):
     ends = {}
-    # The first training of a process, watched or not, draws from Python's generator once while it imports: it does not count.
+    # The first training of a process, watched or not, leaves Python's generator in another state than later ones: it does not count.
     for watched in (False, False, True):
         place = tmp_path / str(watched)
         trainer = make_trainer(folder, place, loss, columns_of(48, columns), max_steps=4, logging_steps=1)
