@@ -16,6 +16,7 @@ def main() -> None:
     \b
     python -m gradlab.papers.unified.evidence linear --model MODEL --train-file SENTENCES --sts SENTEVAL --output linear
     python -m gradlab.papers.unified.evidence collect SWEEP_FOLDER...  # rows of finished runs
+    python -m gradlab.papers.unified.evidence step-size --model MODEL --train-file SENTENCES
     python -m gradlab.papers.unified.evidence report                   # tables, figures and verdicts
     """
 
@@ -83,6 +84,30 @@ def collect(spec: Path, folder: Path, assignments: tuple[str, ...], output: Path
         written = collect_sweep(spec, folder, output, given)
     for path in written:
         click.echo(f"Wrote {path}")
+
+
+@main.command("step-size")
+@click.option("--model", required=True, help="Encoder: a folder or a hub name.")
+@click.option("--train-file", required=True, type=click.Path(path_type=Path), help="Sentences, one a line.")
+@click.option("--losses", default="infonce,arccon,met", show_default=True, help="Names, separated by commas.")
+@click.option("--seeds", default=1, show_default=True, help="Trainings of each loss.")
+@click.option(
+    "--output", default="figures/study/evidence", show_default=True, type=click.Path(path_type=Path)
+)
+def step_size(model: str, train_file: Path, losses: str, seeds: int, output: Path) -> None:
+    """Measure the angle by which a training step turns an anchor, and the lambda of Lemma 1 that follows."""
+    from gradlab.files import write_csv
+    from gradlab.papers.unified.evidence.manifest import write_manifest
+    from gradlab.papers.unified.evidence.step_size import measure_steps
+
+    lines = [line.strip() for line in train_file.read_text(encoding="utf-8").splitlines() if line.strip()]
+    names = [name.strip() for name in losses.split(",")]
+    rows = list(measure_steps(model, lines, names, seeds=range(1, seeds + 1)))
+    columns = {name: [row.get(name, "") for row in rows] for name in rows[0]}
+    write_manifest(
+        output / "encoder-step-size-manifest.json", model, train_file, {"losses": names, "seeds": seeds}
+    )
+    click.echo(f"Wrote {write_csv(output / 'encoder-step-size.csv', columns)}")
 
 
 @main.command()
