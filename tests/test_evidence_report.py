@@ -114,6 +114,10 @@ def test_a_score_that_the_features_make_is_predicted(factorial):
     models = tables["linear-prediction-models"].set_index("model")
     assert models.error["components"] == pytest.approx(0, abs=1e-9)
     assert models.p["components"] == pytest.approx(1 / 24)
+    # What was committed is not predicted again; what is new is added.
+    committed = found.iloc[:2].assign(components=1.0)
+    later = predict(truth.iloc[:27], features, committed)
+    assert later.components.tolist() == pytest.approx([1.0, 1.0, *found.components[2:]])
 
 
 def test_collapse_is_told_from_what_trains_and_cells_have_their_open_share(factorial):

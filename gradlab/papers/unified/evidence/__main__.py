@@ -127,13 +127,13 @@ def report(folder: Path) -> None:
     "--folder", default="figures/study/evidence", show_default=True, type=click.Path(path_type=Path)
 )
 def predict(folder: Path) -> None:
-    """Write linear-predictions.csv from the factorial and the first steps of losses that are not trained yet."""
+    """Add to linear-predictions.csv losses that are not trained yet, from the factorial and their first steps."""
     from gradlab.files import write_csv
     from gradlab.papers.unified.evidence.analysis import predict as predicted
     from gradlab.papers.unified.evidence.analysis import read_frames
 
     rows = read_frames(folder)
-    table = predicted(rows["linear-factorial"], rows["linear-features"])
+    table = predicted(rows["linear-factorial"], rows["linear-features"], rows.get("linear-predictions"))
     click.echo(
         f"Wrote {write_csv(folder / 'linear-predictions.csv', {name: table[name].tolist() for name in table})}"
     )

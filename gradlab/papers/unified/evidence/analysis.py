@@ -66,10 +66,14 @@ def analyse(rows: Frames) -> Frames:
             tables["dissipation-effects"] = pairs(parts["dissipation"], ARMS, "sts", 100)
             if "theta_neg" in parts["dissipation"] and parts["dissipation"].seed.nunique() > 1:
                 tables |= gaps(parts["dissipation"])
-        if {"features", "prediction"} <= parts.keys() and "factorial" in parts:
+        if {"features", "factorial"} <= parts.keys():
             # Those that were committed before the losses were trained; more seeds since then change nothing of them.
-            beforehand = parts.get("predictions", predict(parts["factorial"], parts["features"]))
-            tables |= prediction(beforehand, parts["prediction"])
+            beforehand = predict(parts["factorial"], parts["features"], parts.get("predictions"))
+            for part in ("prediction", "atlas"):
+                if part in parts:
+                    tables |= {
+                        f"{part}-{name}": one for name, one in prediction(beforehand, parts[part]).items()
+                    }
         if "recipes" in parts:
             tables["recipes-effects"] = pairs(parts["recipes"], RECIPES, "sts", 100)
         if {"recipes", "collapse"} <= parts.keys():
@@ -201,11 +205,16 @@ def prediction(predicted: pd.DataFrame, results: pd.DataFrame) -> Frames:
         values = table[name].to_numpy()
         p = math.nan if np.ptp(values) == 0 else permutation_test(lambda v: _error(v, table.score), values)
         rows.append({"model": name, "error": _error(values, table.score), "p": p})
-    return {"prediction-losses": table, "prediction-models": pd.DataFrame(rows)}
+    return {"losses": table, "models": pd.DataFrame(rows)}
 
 
-def predict(trained: pd.DataFrame, features: pd.DataFrame) -> pd.DataFrame:
-    """Least squares on the factorial's cells: loss -> score from the declared features, from their rivals, and the mean."""
+def predict(
+    trained: pd.DataFrame, features: pd.DataFrame, committed: pd.DataFrame | None = None
+) -> pd.DataFrame:
+    """Least squares on the factorial's cells: loss -> score from the declared features, from their rivals, and the mean.
+
+    What was ``committed`` stays as it is.
+    """
     scores = 100 * trained.groupby("label").sts.mean()
     means = features.groupby("label")[[*FEATURES, *RIVALS]].mean()
     known = means.loc[means.index.isin(scores.index)]
@@ -216,7 +225,10 @@ def predict(trained: pd.DataFrame, features: pd.DataFrame) -> pd.DataFrame:
         design = _design(known[list(columns)])
         beta = np.linalg.lstsq(design, target, rcond=None)[0]
         found[name] = _design(new[list(columns)]) @ beta
-    return pd.DataFrame(found)
+    table = pd.DataFrame(found)
+    if committed is None:
+        return table
+    return pd.concat([committed, table[~table.loss.isin(committed.loss)]], ignore_index=True)
 
 
 def effect_table(effects: list[Effect]) -> pd.DataFrame:

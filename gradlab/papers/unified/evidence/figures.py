@@ -110,24 +110,26 @@ def _recipes(tables: Frames) -> Figure:
 
 
 def _prediction(tables: Frames) -> Figure:
-    table = tables["linear-prediction-losses"]
-    figure = empty_figure((TEXT_WIDTH * 0.6, 2.8))
-    axis = figure.subplots()
-    for color, name in zip(COLORS, ("components", "alignment and uniformity", "mean"), strict=False):
-        axis.plot(table[name], table.score, "o", ms=4, color=color, label=name)
-    low, high = (
-        min(table.score.min(), table["components"].min()),
-        max(table.score.max(), table["components"].max()),
-    )
-    axis.plot([low, high], [low, high], color="0.6", lw=0.8)
-    for place, row in enumerate(table.sort_values("components").itertuples()):
-        offset = (3, 4 + 8 * (place % 4))  # neighbours would hide each other
-        axis.annotate(
-            row.loss, (row.components, row.score), fontsize=6, xytext=offset, textcoords="offset points"
+    parts = [part for part in ("prediction", "atlas") if f"linear-{part}-losses" in tables]
+    figure = empty_figure((TEXT_WIDTH * (0.6 if len(parts) == 1 else 1), 2.8))
+    axes = figure.subplots(1, len(parts), squeeze=False)[0]
+    for axis, part in zip(axes, parts, strict=True):
+        table = tables[f"linear-{part}-losses"]
+        for color, name in zip(COLORS, ("components", "alignment and uniformity", "mean"), strict=False):
+            axis.plot(table[name], table.score, "o", ms=4, color=color, label=name)
+        low, high = (
+            min(table.score.min(), table["components"].min()),
+            max(table.score.max(), table["components"].max()),
         )
-    axis.set_xlabel("predicted, STS average x 100")
-    axis.set_ylabel("trained")
-    axis.legend(frameon=False)
+        axis.plot([low, high], [low, high], color="0.6", lw=0.8)
+        for place, row in enumerate(table.sort_values("components").itertuples()):
+            offset = (3, 4 + 8 * (place % 4))  # neighbours would hide each other
+            axis.annotate(
+                row.loss, (row.components, row.score), fontsize=6, xytext=offset, textcoords="offset points"
+            )
+        axis.set_xlabel("predicted, STS average x 100")
+    axes[0].set_ylabel("trained")
+    axes[0].legend(frameon=False)
     return figure
 
 

@@ -21,8 +21,8 @@ from gradlab.train.progress import say
 # Steps on this head are cheap and its best rate is far from the encoder's.
 RATES = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2)
 TUNING_SEEDS = (101, 102, 103)
-SEEDS = {"factorial": 20, "open": 1, "exchanges": 8, "prediction": 8, "dissipation": 20}
-PARTS = ("tuning", "factorial", "open", "exchanges", "dissipation", "features", "prediction")
+SEEDS = {"factorial": 20, "open": 1, "exchanges": 8, "prediction": 8, "atlas": 8, "dissipation": 20}
+PARTS = ("tuning", "factorial", "open", "exchanges", "dissipation", "features", "prediction", "atlas")
 
 
 @dataclass
@@ -114,7 +114,7 @@ def _runs(
     of_part = {"features": "prediction", "open": "factorial"}.get(part, part)
     points = _points(sweeps, of_part)
     if part == "features":  # the factorial's own are beside those of what is to be predicted
-        points = [*_points(sweeps, "factorial"), *points]
+        points = [*_points(sweeps, "factorial"), *points, *_points(sweeps, "atlas")]
     if part == "dissipation":
         points += _points(sweeps, "dissipation-controls")
     for seed in range(1, min(SEEDS["prediction" if part == "features" else part], seeds or 10**9) + 1):

@@ -14,9 +14,9 @@ from gradlab.papers.unified.evidence.analysis import analyse, read_frames
 
 Frames = Mapping[str, pd.DataFrame]
 _PLANNED = {
-    "linear": {"tuning": 162, "factorial": 540, "open": 27, "exchanges": 272, "dissipation": 80, "features": 280, "prediction": 64},
+    "linear": {"tuning": 162, "factorial": 540, "open": 27, "exchanges": 272, "dissipation": 80, "features": 344, "prediction": 64, "atlas": 64},
     "encoder": {"recipes": 15, "collapse": 15, "tuning": 54, "factorial": 108, "exchanges": 136, "dissipation": 8,
-                "dissipation-controls": 8, "prediction": 24},
+                "dissipation-controls": 8, "prediction": 24, "atlas": 24},
 }  # fmt: skip
 _WORDS = {"estimate": "points", "low": "95% from", "high": "to", "omega2": "ω²", "adjusted": "p (Holm)",
           "equivalence": "p (equivalence)"}  # fmt: skip
@@ -212,15 +212,30 @@ def _steps(tables: Frames) -> list[str]:
 
 
 def _prediction(tables: Frames, pictures: Mapping[str, Path]) -> list[str]:
-    if "linear-prediction-losses" not in tables:
+    found = []
+    for part, about in (
+        (
+            "prediction",
+            "ArcCon, MPT, MET, MAT and the originals, whose results of the older study were known.",
+        ),
+        ("atlas", "Losses of the atlas, of which there was no result of any kind."),
+    ):
+        if f"linear-{part}-losses" not in tables:
+            continue
+        losses, models = tables[f"linear-{part}-losses"], tables[f"linear-{part}-models"]
+        names = ["components", "alignment and uniformity", "mean"]
+        lines = [
+            [row["loss"], f"{row['score']:.1f}", *(f"{row[name]:.1f}" for name in names)]
+            for _, row in losses.iterrows()
+        ]
+        errors = [[row["model"], f"{row['error']:.2f}", _p(row["p"])] for _, row in models.iterrows()]
+        found += [
+            about + " Predicted from their first ten steps, then trained:",
+            _table(["loss", "trained", *(f"predicted by {name}" for name in names)], lines),
+            _table(["predicted by", "error", "p"], errors),
+        ]
+    if not found:
         return []
-    losses, models = tables["linear-prediction-losses"], tables["linear-prediction-models"]
-    names = ["components", "alignment and uniformity", "mean"]
-    lines = [
-        [row["loss"], f"{row['score']:.1f}", *(f"{row[name]:.1f}" for name in names)]
-        for _, row in losses.iterrows()
-    ]
-    errors = [[row["model"], f"{row['error']:.2f}", _p(row["p"])] for _, row in models.iterrows()]
     return [
         "## Does the paradigm predict? On a linear head",
         _picture(
@@ -228,9 +243,8 @@ def _prediction(tables: Frames, pictures: Mapping[str, Path]) -> list[str]:
             "prediction",
             "Losses that the factorial did not train: predicted from their first ten steps, and trained.",
         ),
-        _table(["loss", "trained", *(f"predicted by {name}" for name in names)], lines),
-        "Root mean square error in points; exact permutation test of the predictions' order (small p: it is better than chance):",
-        _table(["predicted by", "error", "p"], errors),
+        "Errors are root mean squares in points; p of an exact permutation test of the predictions' order (small: better than chance).",
+        *found,
     ]
 
 
