@@ -38,10 +38,9 @@ def expected_mask(rows):
     return torch.tensor([[abs(int(a) - int(b)) == 10 and 2 <= min(a, b) < 6 for b in rows] for a in rows])
 
 
-@pytest.mark.parametrize("inner", ["infonce", "symmetric(infonce)", "pool(infonce, negatives=other+same)"])
-def test_training_leaves_the_pairs_out(found, inner, tmp_path):
-    bert, file, mask = found
-    loss = f"mask({inner}, by=pairs, pairs={mask})"
+@pytest.fixture
+def recorded():
+    """An objective, and the rows and outputs of its batches, in chunks or not."""
     seen = []
 
     class Recorded(Objective):
@@ -51,13 +50,33 @@ def test_training_leaves_the_pairs_out(found, inner, tmp_path):
             return output
 
         def accumulate(self, batch, factor):
-            raise AssertionError("no chunks here")
+            output = super().accumulate(batch, factor)
+            seen.append((batch.sentences, output))
+            return output
 
+    return Recorded, seen
+
+
+@pytest.mark.parametrize(
+    ("inner", "chunk_size"),
+    [
+        ("infonce", None),
+        ("symmetric(infonce)", None),
+        ("pool(infonce, negatives=other+same)", None),
+        # In chunks the loss is blockwise, and so is the mask.
+        ("infonce", 4),
+        ("pool(infonce, negatives=other+same)", 5),
+    ],
+)
+def test_training_leaves_the_pairs_out(found, inner, chunk_size, recorded, tmp_path):
+    bert, file, mask = found
+    loss = f"mask({inner}, by=pairs, pairs={mask})"
+    objective, seen = recorded
     config = TrainConfig(
         model=str(bert), train_file=str(file), output=str(tmp_path / "run"), loss=loss, batch_size=COUNT, max_steps=2, epochs=2,
-        max_length=16, diagnostics_every=1, device="cpu", precision="float32",
+        max_length=16, diagnostics_every=1, device="cpu", precision="float32", chunk_size=chunk_size,
     )  # fmt: skip
-    train(config, objective=Recorded)
+    train(config, objective=objective)
     assert len(seen) == 2
     for rows, output in seen:
         assert sorted(rows.tolist()) == list(range(COUNT))
@@ -92,21 +111,14 @@ def test_extra_negatives_with_numbers_are_left_out_too(found, inner):
         masked(anchors, positives, extra, normalize=True, sentences=listed[:6])
 
 
-def test_a_queue_knows_whose_its_rows_are(found, tmp_path):
+def test_a_queue_knows_whose_its_rows_are(found, recorded, tmp_path):
     bert, file, mask = found
-    seen = []
-
-    class Recorded(Objective):
-        def forward(self, batch):
-            output = super().forward(batch)
-            seen.append((batch.sentences, output))
-            return output
-
+    objective, seen = recorded
     config = TrainConfig(
         model=str(bert), train_file=str(file), output=str(tmp_path / "run"), batch_size=4, max_steps=4, queue_size=10,
         loss=f"mask(infonce, by=pairs, pairs={mask})", max_length=16, diagnostics_every=1, device="cpu", precision="float32",
     )  # fmt: skip
-    train(config, objective=Recorded)
+    train(config, objective=objective)
     queued: list[int] = []
     masked_in_queue = 0
     for rows, output in seen:
