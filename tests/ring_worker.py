@@ -5,6 +5,8 @@ from __future__ import annotations
 import datetime
 import os
 import time
+import traceback
+from pathlib import Path
 
 import torch
 
@@ -16,7 +18,18 @@ def share_of(rows: torch.Tensor | None, sizes: list[int], rank: int) -> torch.Te
 
 
 def compute(rank: int, count: int, folder: str) -> None:
-    """Value and gradients of this process's share for each case in ``folder/cases.pt``, or the error, into ``folder/rank.pt``."""
+    """Value and gradients of this process's share for each case in ``folder/cases.pt``, or the error, into ``folder/rank.pt``.
+
+    What is no error of gradlab ends the process, and is in ``folder/rank.txt``.
+    """
+    try:
+        _compute(rank, count, folder)
+    except BaseException:
+        Path(folder, f"{rank}.txt").write_text(traceback.format_exc())
+        raise
+
+
+def _compute(rank: int, count: int, folder: str) -> None:
     torch.set_num_threads(1)
     torch.distributed.init_process_group(
         "gloo",

@@ -112,6 +112,8 @@ def run(count: int, cases: list[dict], folder) -> list[list[dict]]:
     for process in started:
         process.join(250)
         assert process.exitcode is not None
+    ended = [place.read_text() for place in sorted(folder.glob("*.txt"))]
+    assert not ended, "\n".join(ended)
     return [
         torch.load(folder / f"{rank}.pt") if (folder / f"{rank}.pt").exists() else [] for rank in range(count)
     ]
