@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import Any, Literal, overload
 
 from array_api_compat import is_numpy_array, is_torch_array
 
@@ -23,9 +23,6 @@ from gradlab.geometry.views import Views, unit_rows
 from gradlab.losses.base import Loss, PairLoss
 from gradlab.losses.components import Components, project
 from gradlab.losses.registry import get_loss, takes_loss
-
-if TYPE_CHECKING:
-    pass
 
 # Of one side, or of both.
 Gradients = Float[Array, "n d"] | tuple[Float[Array, "n d"], Float[Array, "n d"]]

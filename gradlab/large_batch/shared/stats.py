@@ -43,7 +43,7 @@ class Stat(abc.ABC):
         return None
 
 
-class Sum:
+class Sum(abc.ABC):
     """Tiles that are added up for each row, (n, m); of transposed products for the rows of all processes, (N, m).
 
     Attributes:
@@ -67,16 +67,26 @@ class Sum:
             return self.every[negatives.tile.numbers(self.side, False)]
         return self.own[negatives.tile.rows]
 
+    @abc.abstractmethod
     def add(self, negatives: TileNegatives) -> None:
         """Add a tile."""
-        self.place(negatives).add_(self.of(negatives))
 
-    def of(self, negatives: TileNegatives) -> Tensor:
-        """What a tile adds, (r, m)."""
-        raise NotImplementedError
-
+    @abc.abstractmethod
     def finish(self) -> Any:
         """The summary, once all tiles are there."""
+
+
+class _Plain(Sum):
+    """Numbers of tiles, added up as they are."""
+
+    @abc.abstractmethod
+    def of(self, negatives: TileNegatives) -> Tensor:
+        """What a tile adds, (r, m)."""
+
+    def add(self, negatives: TileNegatives) -> None:
+        self.place(negatives).add_(self.of(negatives))
+
+    def finish(self) -> Any:
         if self.every is not None:
             self.own += self.session.ring.total(self.every)[self.session.share(self.side)]
         return self.own
@@ -119,7 +129,7 @@ class LogSumExp(Stat):
         return share.mul_(slope).mul_(upstream[:, None])
 
 
-class _Exponentials(Sum):
+class _Exponentials(_Plain):
     """Sums of ``exp((cos θ - b)/τ)``, b being the largest cosine that there can be."""
 
     def __init__(self, stat: LogSumExp, session: Session, bound: float) -> None:
@@ -179,7 +189,7 @@ class Sums(Stat):
         return found
 
 
-class _Sums(Sum):
+class _Sums(_Plain):
     def of(self, negatives: TileNegatives) -> Tensor:
         assert isinstance(self.stat, Sums)
         return torch.stack([one.sum(-1) for one in self.stat.summand.of(negatives)], -1)
