@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import queue
+import time
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -11,6 +14,7 @@ from ring_worker import compute
 
 import gradlab
 from gradlab.geometry.views import Views
+from gradlab.large_batch.shared import threads
 from gradlab.large_batch.shared.evaluation import SharedEvaluation
 from gradlab.large_batch.shared.processes import Ring
 from gradlab.large_batch.shared.rows import check_share
@@ -270,6 +274,37 @@ def test_backends_and_devices_that_cannot_carry_the_rows_are_refused(monkeypatch
 class OnGpu(torch.Tensor):
     is_cuda = True
     device = "cuda:0"
+
+
+def test_threads_that_open_a_box_at_once_open_the_same(monkeypatch):
+    class Slow:
+        """A queue that takes so long to make that the other thread asks for it meanwhile."""
+
+        def __init__(self):
+            time.sleep(0.1)
+            self._own = queue.SimpleQueue()
+            self.put, self.get = self._own.put, self._own.get
+
+    monkeypatch.setattr(threads, "queue", SimpleNamespace(SimpleQueue=Slow, Empty=queue.Empty))
+    monkeypatch.setattr(threads, "PATIENCE", 2.0)
+
+    def work(ring):
+        rows = torch.full((1,), float(ring.rank))
+        return float(ring.exchange([rows, rows], [1, 1])[1 - ring.rank])
+
+    assert threads.in_threads(2, work) == [1.0, 0.0]
+
+
+def test_who_waits_for_mail_learns_that_the_other_thread_has_failed(monkeypatch):
+    monkeypatch.setattr(threads, "PATIENCE", 5.0)  # who loses it raises an error of its own
+
+    def work(ring):
+        if ring.rank:
+            raise ValueError("broken")
+        ring.exchange([torch.zeros(1)] * 2, [1, 1])
+
+    with pytest.raises(ValueError, match="broken"):
+        threads.in_threads(2, work)
 
 
 def masks(rows: list[torch.Tensor], folder) -> list[tuple[str, dict, dict]]:

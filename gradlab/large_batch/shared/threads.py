@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections import defaultdict
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -13,8 +13,12 @@ from torch import Tensor
 
 from gradlab.large_batch.shared.processes import Processes
 
-# Seconds that one waits for another, which may have failed.
-PATIENCE = 60.0
+# Seconds that one waits for another, and after which it looks whether that has failed.
+PATIENCE, LOOK = 60.0, 0.1
+
+
+class _OtherFailedError(Exception):
+    """Another thread has failed, so that nothing comes from it; no RuntimeError, which would count as a lost process."""
 
 
 class _Post:
@@ -23,7 +27,31 @@ class _Post:
     def __init__(self, count: int) -> None:
         self.count, self.barrier = count, threading.Barrier(count)
         self.said: list[Any] = [None] * count
-        self.mail: dict[Any, queue.SimpleQueue[Tensor]] = defaultdict(queue.SimpleQueue)
+        self._boxes: dict[Any, queue.SimpleQueue[Tensor]] = {}
+        self._opening = threading.Lock()
+
+    def box(self, source: int, to: int, tag: int) -> queue.SimpleQueue[Tensor]:
+        """Where one leaves what the other takes; who comes first makes it, and both have the same."""
+        with self._opening:
+            if (source, to, tag) not in self._boxes:
+                self._boxes[source, to, tag] = queue.SimpleQueue()
+            return self._boxes[source, to, tag]
+
+    def take(self, box: queue.SimpleQueue[Tensor]) -> Tensor:
+        """What has been left there.
+
+        Raises:
+            _OtherFailedError: another thread has failed.
+            TimeoutError: nothing came.
+        """
+        end = time.monotonic() + PATIENCE
+        while time.monotonic() < end:
+            try:
+                return box.get(timeout=LOOK)
+            except queue.Empty:
+                if self.barrier.broken:
+                    raise _OtherFailedError from None
+        raise TimeoutError(f"nothing came from another thread for {PATIENCE:g} s")
 
 
 class Threads(Processes):
@@ -51,12 +79,12 @@ class Threads(Processes):
 
     def send(self, rows: Tensor, to: int, tag: int) -> Any:
         """Into the other's mail."""
-        self._post.mail[self.rank, to, tag].put(rows.clone())
+        self._post.box(self.rank, to, tag).put(rows.clone())
         return _Done()
 
     def receive(self, rows: Tensor, source: int, tag: int) -> Any:
         """From one's own."""
-        return _Coming(rows, self._post.mail[source, self.rank, tag])
+        return _Coming(rows, self._post, self._post.box(source, self.rank, tag))
 
 
 class _Done:
@@ -65,11 +93,11 @@ class _Done:
 
 
 class _Coming:
-    def __init__(self, rows: Tensor, mail: queue.SimpleQueue[Tensor]) -> None:
-        self.rows, self.mail = rows, mail
+    def __init__(self, rows: Tensor, post: _Post, box: queue.SimpleQueue[Tensor]) -> None:
+        self.rows, self._post, self._box = rows, post, box
 
     def wait(self) -> None:
-        self.rows.copy_(self.mail.get(timeout=PATIENCE))
+        self.rows.copy_(self._post.take(self._box))
 
 
 def in_threads(count: int, work: Callable[[Processes], Any]) -> list[Any]:
@@ -96,5 +124,6 @@ def in_threads(count: int, work: Callable[[Processes], Any]) -> list[Any]:
         thread.join()
     causes = [error for error in errors if error is not None]
     if causes:
-        raise next((one for one in causes if not isinstance(one, threading.BrokenBarrierError)), causes[0])
+        follows = threading.BrokenBarrierError, _OtherFailedError
+        raise next((one for one in causes if not isinstance(one, follows)), causes[0])
     return found
