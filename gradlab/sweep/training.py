@@ -107,10 +107,13 @@ def _evaluate(spec: Spec, folder: Any, config: Any) -> dict[str, float]:
     from gradlab.encoder.model import Encoder
     from gradlab.evaluate import evaluate
     from gradlab.train.distributed import find_device
+    from gradlab.train.machine import encode_in
 
     place = folder.best if folder.best.exists() else folder.encoder
     encoder = Encoder.load(place, device=find_device(config.device))
-    result = evaluate(encoder.encode, config.sts, spec.evaluate, name=str(place), pooler=encoder.pooler)
+    # Scored as it was trained: in float32, scoring the seven STS sets takes longer than a short training in bfloat16.
+    encode = encode_in(encoder, config.precision, progress=False)
+    result = evaluate(encode, config.sts, spec.evaluate, name=str(place), pooler=encoder.pooler)
     if result.not_evaluated:  # an average over fewer tasks is another number
         task, why = next(iter(result.not_evaluated.items()))
         raise GradlabError(f"{task} could not be evaluated: {why}")

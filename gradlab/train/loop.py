@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import math
 import os
 import time
@@ -25,7 +24,7 @@ from gradlab.train.callbacks import Callback, Diagnostics
 from gradlab.train.checkpoint import Checkpoint, newest_checkpoint, save_checkpoint
 from gradlab.train.config import TrainConfig
 from gradlab.train.interruption import Interruption
-from gradlab.train.machine import emulation_factor, free_threads, using_threads
+from gradlab.train.machine import emulation_factor, encode_in, free_threads, using_threads
 from gradlab.train.objective import Objective
 from gradlab.train.outputs import Output
 from gradlab.train.progress import Progress, say
@@ -253,7 +252,7 @@ class Trainer(TrainerState):
     def _is_best(self, chosen: Selection) -> bool:
         """Score the encoder; whether it was the best so far, and so was kept."""
         with undisturbed():
-            score = chosen.score(functools.partial(self.objective.encoder.encode, progress=True))
+            score = chosen.score(encode_in(self.objective.encoder, self.precision.name))
         self.scores[self.step] = score
         self.record(EVALUATION, {chosen.name: score})
         self.say(f"Step {self.step}: {readable(chosen.name)} {score:.4f}")

@@ -9,9 +9,14 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import torch
+from numpy.typing import NDArray
 from torch import nn
+
+if TYPE_CHECKING:
+    from gradlab.encoder.model import Encoder
 
 # Capability from which NVIDIA's devices multiply matrices of bfloat16.
 _CUDA_BFLOAT16 = (8, 0)
@@ -58,6 +63,25 @@ def choose_precision(asked: str, device: torch.device) -> Precision:
     if asked != "auto":
         return Precision(asked, f"asked for; {have}", native)
     return Precision("bfloat16" if native else "float32", have, native)
+
+
+def encode_in(
+    encoder: Encoder, precision: str, *, progress: bool = True
+) -> Callable[[list[str]], NDArray[Any]]:
+    """The encoder's ``encode`` in a run's precision: bfloat16 is autocast, as in training, and rows come back in float32.
+
+    Args:
+        encoder: whose weights stay as they are.
+        precision: ``auto``, ``float32`` or ``bfloat16``.
+        progress: show a bar over the batches.
+    """
+    half = choose_precision(precision, encoder.device).name == "bfloat16"
+
+    def encode(sentences: list[str]) -> NDArray[Any]:
+        with torch.autocast(encoder.device.type, torch.bfloat16, enabled=half):
+            return encoder.encode(sentences, progress=progress)
+
+    return encode
 
 
 def bfloat16_instructions(device: torch.device) -> str | None:

@@ -108,9 +108,10 @@ def measure(tasks: Sequence[Task]) -> Speed:
     from gradlab.encoder.model import Encoder
     from gradlab.evaluate.sts import load_sts, load_stsb_dev
     from gradlab.evaluate.suite import GROUPS
-    from gradlab.papers.unified.study.observe import dev_cosines, encode_with
+    from gradlab.papers.unified.study.observe import dev_cosines
     from gradlab.train.distributed import find_device
     from gradlab.train.loop import Trainer
+    from gradlab.train.machine import encode_in
 
     task = tasks[0]
     clock = _clock(task.settings)
@@ -124,7 +125,7 @@ def measure(tasks: Sequence[Task]) -> Speed:
             steps = task.config.max_steps or trainer.corpus.order.per_epoch
             trainer.run()
     encoder = Encoder.load(task.config.model, device=find_device(config.device))
-    encode = encode_with(encoder, task.settings.precision)
+    encode = encode_in(encoder, task.settings.precision)
     at = time.perf_counter()
     with waiting("Evaluating"), _quiet():
         dev_cosines(encode, dev)

@@ -11,7 +11,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from gradlab.encoder.model import Encoder
 from gradlab.errors import Diverged
 from gradlab.evaluate.embed import Embedder
 from gradlab.evaluate.sts import cosines, load_stsb_dev, spearman
@@ -20,24 +19,13 @@ from gradlab.papers.unified.study.settings import StudySettings
 from gradlab.papers.unified.study.views import AFTER, BEFORE, SIDES, HeldOutViews, study_statistics
 from gradlab.seeds import undisturbed
 from gradlab.train.callbacks import Callback, held_out, measure
-from gradlab.train.machine import choose_precision
+from gradlab.train.machine import encode_in
 from gradlab.train.outputs import Output
 from gradlab.train.state import TrainerState
 
 GROUP = "study"
 DEV_COSINES = "stsb-dev.npz"
 Array = NDArray[Any]
-
-
-def encode_with(encoder: Encoder, precision: str) -> Callable[[list[str]], Array]:
-    """The encoder's ``encode``, under autocast where the study computes in bfloat16."""
-    chosen = choose_precision(precision, encoder.device).name
-
-    def encode(sentences: list[str]) -> Array:
-        with torch.autocast(encoder.device.type, torch.bfloat16, enabled=chosen == "bfloat16"):
-            return encoder.encode(sentences, progress=True)
-
-    return encode
 
 
 class Observer(Callback):
@@ -105,7 +93,7 @@ class Observer(Callback):
     def _evaluate(self, trainer: TrainerState) -> None:
         encoder = trainer.objective.encoder
         with undisturbed():
-            mine = dev_cosines(encode_with(encoder, self._settings.precision), self._pairs)
+            mine = dev_cosines(encode_in(encoder, self._settings.precision), self._pairs)
         self.scores[trainer.step] = spearman(mine, self._pairs.gold)
         trainer.record("evaluation", {"stsb_dev": self.scores[trainer.step]})
         if self.best_step == trainer.step:

@@ -192,11 +192,11 @@ def _train_and_score(task: Task, *callbacks: Any) -> None:
 def _evaluate(task: Task, tasks: str) -> Any:
     from gradlab.encoder.model import Encoder
     from gradlab.evaluate import evaluate
-    from gradlab.papers.unified.study.observe import encode_with
     from gradlab.train.distributed import find_device
+    from gradlab.train.machine import encode_in
 
     encoder = Encoder.load(task.folder / "best", device=find_device(task.config.device))
-    encode = encode_with(encoder, task.settings.precision)
+    encode = encode_in(encoder, task.settings.precision)
     return evaluate(encode, task.sts, tasks, progress=False, jobs=task.jobs)
 
 

@@ -21,8 +21,8 @@ def score_untuned(place: Path, task: Task, what: str) -> None:
     """
     from gradlab.encoder.model import Encoder
     from gradlab.evaluate import evaluate, stsb_dev
-    from gradlab.papers.unified.study.observe import encode_with
     from gradlab.train.distributed import find_device
+    from gradlab.train.machine import encode_in
 
     trained = "cls" if task.config.pooler == "cls_mlp" else task.config.pooler
     scores = read_json(place) or {}
@@ -31,7 +31,7 @@ def score_untuned(place: Path, task: Task, what: str) -> None:
         if what in row:
             continue
         encoder = Encoder.load(task.config.model, pooler, device=find_device(task.config.device))
-        encode = encode_with(encoder, task.settings.precision)
+        encode = encode_in(encoder, task.settings.precision)
         if what == "stsb_dev":
             row[what] = stsb_dev(encode, task.sts)
         else:
