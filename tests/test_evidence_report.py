@@ -141,11 +141,11 @@ def test_the_report_has_what_there_is_and_says_what_is_missing(factorial, tmp_pa
     page = write_report(tmp_path).read_text(encoding="utf-8")
     assert "| linear head | factorial | 108 | 540 | incomplete |" in page
     assert "| encoder | tuning | 0 | 54 | missing |" in page
-    assert "![contrasts](contrasts.png)" in page
+    assert "![contrasts](linear-contrasts.png)" in page
     assert "MoCoSE trains" not in page
     again = write_report(tmp_path).read_text(encoding="utf-8")  # its own tables are no rows
     assert again == page
-    for name in ("factorial.png", "contrasts.png"):
+    for name in ("linear-factorial.png", "linear-contrasts.png"):
         assert (tmp_path / name).stat().st_size > 5000
 
 
@@ -166,4 +166,4 @@ def test_every_specification_is_valid(name):
     keys = [key for point in spec.points({}) for key in point.runs.values()]
     assert len(keys) == len(set(keys))
     assert spec.base["clip"] == 0
-    assert spec.base["precision"] == "float32"
+    assert spec.base["precision"] == ("float32" if name in ("recipes", "collapse") else "bfloat16")

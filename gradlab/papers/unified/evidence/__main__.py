@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -16,6 +17,7 @@ def main() -> None:
     \b
     python -m gradlab.papers.unified.evidence linear --model MODEL --train-file SENTENCES --sts SENTEVAL --output linear
     python -m gradlab.papers.unified.evidence collect SWEEP_FOLDER...  # rows of finished runs
+    python -m gradlab.papers.unified.evidence first-steps --set model=MODEL --set train_file=SENTENCES
     python -m gradlab.papers.unified.evidence step-size --model MODEL --train-file SENTENCES
     python -m gradlab.papers.unified.evidence report                   # tables, figures and verdicts
     """
@@ -75,14 +77,11 @@ def linear(
 def collect(spec: Path, folder: Path, assignments: tuple[str, ...], commit: str, output: Path) -> None:
     """Copy the rows of finished runs from FOLDER, of a sweep or of the linear heads, to where they are committed."""
     from gradlab.papers.unified.evidence.collect import collect_linear, collect_sweep
-    from gradlab.settings import read_assignments
-    from gradlab.sweep.settings import parse_value
 
     if str(spec) == "linear":
         written = collect_linear(folder, output)
     else:
-        given = {name: parse_value(name, text) for name, text in read_assignments(assignments).items()}
-        written = collect_sweep(spec, folder, output, given, commit)
+        written = collect_sweep(spec, folder, output, _changes(assignments), commit)
     for path in written:
         click.echo(f"Wrote {path}")
 
@@ -111,6 +110,20 @@ def step_size(model: str, train_file: Path, losses: str, seeds: int, output: Pat
     click.echo(f"Wrote {write_csv(output / 'encoder-steps.csv', columns)}")
 
 
+@main.command("first-steps")
+@click.option("--set", "assignments", metavar="NAME=VALUE", multiple=True, help="As the sweeps are given.")
+@click.option("--sweeps", default="sweeps/evidence", type=click.Path(path_type=Path), help="Folder of the specifications.")  # fmt: skip
+@click.option("--seeds", default=3, show_default=True, help="Trainings of each loss.")
+@click.option(
+    "--output", default="figures/study/evidence", show_default=True, type=click.Path(path_type=Path)
+)
+def first_steps(assignments: tuple[str, ...], sweeps: Path, seeds: int, output: Path) -> None:
+    """Measure the features of the prediction in steps 0 to 10 of trainings of the encoder; finished rows are kept."""
+    from gradlab.papers.unified.evidence.first_steps import measure_first_steps
+
+    click.echo(f"Wrote {measure_first_steps(sweeps, output, _changes(assignments), seeds)}")
+
+
 @main.command()
 @click.option(
     "--folder", default="figures/study/evidence", show_default=True, type=click.Path(path_type=Path)
@@ -123,20 +136,27 @@ def report(folder: Path) -> None:
 
 
 @main.command()
+@click.argument("regime", type=click.Choice(["linear", "encoder"]), default="linear")
 @click.option(
     "--folder", default="figures/study/evidence", show_default=True, type=click.Path(path_type=Path)
 )
-def predict(folder: Path) -> None:
-    """Add to linear-predictions.csv losses that are not trained yet, from the factorial and their first steps."""
+def predict(regime: str, folder: Path) -> None:
+    """Add to REGIME-predictions.csv losses that are not trained yet, from the factorial and their first steps."""
     from gradlab.files import write_csv
     from gradlab.papers.unified.evidence.analysis import predict as predicted
     from gradlab.papers.unified.evidence.analysis import read_frames
 
     rows = read_frames(folder)
-    table = predicted(rows["linear-factorial"], rows["linear-features"], rows.get("linear-predictions"))
-    click.echo(
-        f"Wrote {write_csv(folder / 'linear-predictions.csv', {name: table[name].tolist() for name in table})}"
+    for needed in ("factorial", "features"):
+        if f"{regime}-{needed}" not in rows:
+            raise GradlabError(
+                f"{str(folder)!r} has no {regime}-{needed}.csv, from which scores are predicted"
+            )
+    table = predicted(
+        rows[f"{regime}-factorial"], rows[f"{regime}-features"], rows.get(f"{regime}-predictions")
     )
+    path = folder / f"{regime}-predictions.csv"
+    click.echo(f"Wrote {write_csv(path, {name: table[name].tolist() for name in table})}")
 
 
 @main.command("open-shares")
@@ -147,6 +167,13 @@ def open_shares(sweep: Path, output: Path) -> None:
     from gradlab.papers.unified.evidence.collect import collect_open_shares
 
     click.echo(f"Wrote {collect_open_shares(sweep, output)}")
+
+
+def _changes(assignments: tuple[str, ...]) -> dict[str, Any]:
+    from gradlab.settings import read_assignments
+    from gradlab.sweep.settings import parse_value
+
+    return {name: parse_value(name, text) for name, text in read_assignments(assignments).items()}
 
 
 if __name__ == "__main__":

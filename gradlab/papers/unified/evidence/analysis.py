@@ -81,8 +81,17 @@ def analyse(rows: Frames) -> Frames:
             wanted = tuple(("MoCoSE", name) for name in COLLAPSES)
             kept = both[both.label.isin(("MoCoSE", *COLLAPSES))]
             tables["collapse-effects"] = pairs(kept, wanted, "stsb_dev", 100)
+        if {"recipes", "precision"} <= parts.keys():
+            half = parts["precision"].assign(label=parts["precision"].label + ", bfloat16")
+            both = pd.concat([parts["recipes"], half])
+            kept = both[both.label.isin(("SimCSE", "SimCSE, bfloat16"))]
+            tables["precision-effects"] = pairs(kept, (("SimCSE, bfloat16", "SimCSE"),), "sts", 100)
         if "open" in parts:
             tables["open-shares"] = open_shares(parts["open"])
+        elif "dissipation_mean" in parts.get("factorial", ()):
+            tables["open-shares"] = open_shares(
+                parts["factorial"].rename(columns={"dissipation_mean": "mean"})
+            )
         found |= {f"{regime}-{name}": table for name, table in tables.items() if len(table)}
     return found
 
@@ -187,9 +196,8 @@ def gaps(table: pd.DataFrame) -> Frames:
         for first, second in (("off", "on"), ("random", "on"), ("scaled", "on")):
             effect = model.effect(f"{first} − {second}", {first: 1.0, second: -1.0})
             rows.append({"measure": measure, **_numbers(effect), "name": effect.name})
-    means = degrees.groupby("label", as_index=False)[
-        ["gap", "negatives", "positives", "sts", "STS-B dev"]
-    ].mean()
+    scores = [name for name in ("sts", "STS-B dev", "stsb_dev") if name in degrees]
+    means = degrees.groupby("label", as_index=False)[["gap", "negatives", "positives", *scores]].mean()
     return {"dissipation-gaps": pd.DataFrame(rows), "dissipation-means": means}
 
 
@@ -242,14 +250,18 @@ def marginal_means(cells: pd.DataFrame) -> Mapping[str, pd.Series]:
 
 
 def open_shares(table: pd.DataFrame) -> pd.DataFrame:
-    """Mean dissipation of each cell of gate and weight over ratios and seeds, relative to that of the first step.
+    """Mean dissipation of each cell of gate and weight over ratios and seeds.
 
-    For a hard gate that is the share of open anchors, as all are open at first. A gate that never closes makes its cell the
-    one without a gate; a constant factor is nothing to Adam.
+    On the linear head relative to that of the first step; on the encoder, where it is recorded in the unit gauge, as it is. For a hard gate that
+    is the share of open anchors. A gate that never closes makes its cell the one without a gate; a constant factor is
+    nothing to Adam.
     """
     table = with_cells(table.assign(sts=math.nan))
-    table = table.assign(mean=table["mean"] / table["first"], last=table["last"] / table["first"])
-    return table.groupby(["gate", "weight"], as_index=False, sort=False)[["first", "mean", "last"]].mean()
+    kept = ["mean"]
+    if "first" in table:
+        table = table.assign(mean=table["mean"] / table["first"], last=table["last"] / table["first"])
+        kept = ["first", "mean", "last"]
+    return table.groupby(["gate", "weight"], as_index=False, sort=False)[kept].mean()
 
 
 def _design(table: pd.DataFrame) -> np.ndarray:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from gradlab.errors import GradlabError
 from gradlab.files import write_csv, write_json
+from gradlab.gradient.diagnostics import BINS
 from gradlab.papers.unified.evidence.linear import PARTS, read_rows
 
 _DROPPED = frozenset({"steps", "pull_squared"})
@@ -18,6 +22,7 @@ _MEASURED = (
     "diagnostics/encoder_cosine", "diagnostics/gradient_dissipation", "diagnostics/hardest_share", "diagnostics/ratio",
 )  # fmt: skip
 _DIGITS = 6
+_LAST = 50  # batches that mean angles are taken over
 
 
 def collect_linear(folder: Path, output: Path) -> list[Path]:
@@ -74,6 +79,11 @@ def collect_sweep(
         values = [(run.results or {}).get(name, "") for run in done]
         if any(value != "" for value in values):
             columns[name] = [_short(value) for value in values]
+    from gradlab.sweep.training import run_folder
+
+    recorded = [_recorded(run_folder(folder, run) / "metrics.csv") for run in done]
+    for name in dict.fromkeys(name for one in recorded for name in one):
+        columns[name] = [_short(one[name]) if name in one else "" for one in recorded]
     written = [write_csv(output / f"encoder-{spec_file.stem}.csv", columns)]
     about: dict[str, Any] = {"finished": len(done), "planned": len(runs)}
     manifests = sorted(folder.glob("runs/*/manifest.json"))
@@ -89,6 +99,36 @@ def collect_sweep(
         }
     path = output / f"encoder-{spec_file.stem}-manifest.json"
     return [*written, write_json(path, about)]
+
+
+def _recorded(metrics: Path) -> dict[str, float]:
+    """From what a run recorded while it trained.
+
+    Returns:
+        ``dissipation_mean``: over all records; and of a run that recorded every step ``theta_pos`` and ``theta_neg``: mean
+        angles (radians) over its last `_LAST` batches, measured before the step is taken on them, from the histograms of cosines (bins
+        at their middle).
+    """
+    from gradlab.monitor.history import DIAGNOSTICS, History
+    from gradlab.monitor.metrics import read_metrics
+
+    if not metrics.exists():
+        return {}
+    history = History.of(read_metrics(metrics))
+    steps, values = history.series(DIAGNOSTICS, "gradient_dissipation")
+    if not steps:
+        return {}
+    found = {"dissipation_mean": float(np.mean(values))}
+    if steps == list(range(1, len(steps) + 1)) and len(steps) >= _LAST:
+        for name, quantity in (("theta_pos", "positive_cosine"), ("theta_neg", "negative_cosine")):
+            low_end, high_end, count = BINS[quantity]
+            half = (high_end - low_end) / count / 2
+            angles = [
+                sum(share * math.acos(low + half) for low, share in shares.items())
+                for shares in list(history.histograms(quantity).values())[-_LAST:]
+            ]
+            found[name] = float(np.mean(angles))
+    return found
 
 
 def collect_open_shares(sweep: Path, output: Path) -> Path:

@@ -16,19 +16,28 @@ Frames = Mapping[str, pd.DataFrame]
 
 
 def draw(tables: Frames, folder: Path) -> dict[str, Path]:
-    """Draw every picture whose tables are there: name -> file."""
+    """Draw every picture whose tables are there: name -> file; those of a regime begin with its name."""
+    jobs: dict[str, tuple[Callable[[Frames], Figure], Frames]] = {}
+    if "encoder-recipes" in tables:
+        jobs["recipes"] = (_recipes, tables)
+    for regime in ("encoder", "linear"):
+        own = {
+            name.removeprefix(f"{regime}-"): one for name, one in tables.items() if name.startswith(regime)
+        }
+        for name, (needed, function) in _PICTURES.items():
+            if needed in own:
+                jobs[f"{regime}-{name}"] = (function, own)
     written = {}
-    for name, (needed, function) in _PICTURES.items():
-        if needed <= tables.keys():
-            with style():
-                figure = function(tables)
-                written[name] = save(figure, folder / f"{name}.png")
-                close(figure)
+    for name, (function, chosen) in jobs.items():
+        with style():
+            figure = function(chosen)
+            written[name] = save(figure, folder / f"{name}.png")
+            close(figure)
     return written
 
 
 def _factorial(tables: Frames) -> Figure:
-    cells = tables["linear-factorial-cells"]
+    cells = tables["factorial-cells"]
     figure = empty_figure((TEXT_WIDTH, 2.8))
     axes = figure.subplots(1, 3, sharey=True)
     for axis, gate in zip(axes, GATES, strict=True):
@@ -63,12 +72,12 @@ def _effects(table: pd.DataFrame, margin: pd.Series | float, title: str) -> Figu
 
 
 def _contrasts(tables: Frames) -> Figure:
-    table = tables["linear-factorial-contrasts"]
+    table = tables["factorial-contrasts"]
     return _effects(table, table.margin, "difference of STS averages x 100 (grey: within the margin)")
 
 
 def _shapley(tables: Frames) -> Figure:
-    table = tables["linear-exchanges-shapley"]
+    table = tables["exchanges-shapley"]
     losses = list(dict.fromkeys(table.loss))
     figure = empty_figure((TEXT_WIDTH, 2.6))
     axis = figure.subplots()
@@ -118,12 +127,12 @@ def _recipes(tables: Frames) -> Figure:
 
 
 def _prediction(tables: Frames) -> Figure:
-    parts = [part for part in ("prediction", "atlas") if f"linear-{part}-losses" in tables]
+    parts = [part for part in ("prediction", "atlas") if f"{part}-losses" in tables]
     figure = empty_figure((TEXT_WIDTH * (0.6 if len(parts) == 1 else 1), 2.6))
     axes = figure.subplots(1, len(parts), squeeze=False)[0]
     predictors = ("components", "alignment and uniformity", "mean")
     for axis, part in zip(axes, parts, strict=True):
-        table = tables[f"linear-{part}-losses"].sort_values("score")
+        table = tables[f"{part}-losses"].sort_values("score")
         places = np.arange(len(table))
         for color, name, offset in zip(COLORS, predictors, (0.15, 0.0, -0.15), strict=False):
             axis.plot(table[name], places + offset, "o", ms=4, color=color, label=f"predicted by {name}")
@@ -135,10 +144,9 @@ def _prediction(tables: Frames) -> Figure:
     return figure
 
 
-_PICTURES: dict[str, tuple[set[str], Callable[[Frames], Figure]]] = {
-    "recipes": ({"encoder-recipes"}, _recipes),
-    "factorial": ({"linear-factorial-cells"}, _factorial),
-    "contrasts": ({"linear-factorial-contrasts"}, _contrasts),
-    "exchanges": ({"linear-exchanges-shapley"}, _shapley),
-    "prediction": ({"linear-prediction-losses"}, _prediction),
+_PICTURES: dict[str, tuple[str, Callable[[Frames], Figure]]] = {
+    "factorial": ("factorial-cells", _factorial),
+    "contrasts": ("factorial-contrasts", _contrasts),
+    "exchanges": ("exchanges-shapley", _shapley),
+    "prediction": ("prediction-losses", _prediction),
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +15,10 @@ from gradlab.papers.unified.evidence.analysis import analyse, read_frames
 Frames = Mapping[str, pd.DataFrame]
 _PLANNED = {
     "linear": {"tuning": 162, "factorial": 540, "open": 27, "exchanges": 272, "dissipation": 80, "features": 344, "prediction": 64, "atlas": 64},
-    "encoder": {"recipes": 15, "collapse": 15, "tuning": 54, "factorial": 108, "exchanges": 136, "dissipation": 8,
-                "dissipation-controls": 8, "prediction": 24, "atlas": 24},
+    "encoder": {"recipes": 15, "collapse": 15, "precision": 5, "tuning": 54, "factorial": 108, "exchanges": 136, "dissipation": 8,
+                "dissipation-controls": 8, "features": 129, "prediction": 24, "atlas": 24},
 }  # fmt: skip
+_NAMES = {"encoder": "on the encoder", "linear": "on a linear head"}
 _SHOWN_STEPS = (1, 2, 5, 10, 20, 60, 120)
 _WORDS = {"estimate": "points", "low": "95% from", "high": "to", "omega2": "ω²", "adjusted": "p (Holm)",
           "equivalence": "p (equivalence)"}  # fmt: skip
@@ -52,11 +53,12 @@ def _page(rows: Frames, tables: Frames, pictures: Mapping[str, Path], manifests:
         "[docs/evidence.md](../../../docs/evidence.md).",
         _state(rows),
         *_recipes(rows, tables, pictures),
-        *_factorial(tables, pictures),
-        *_exchanges(tables, pictures),
-        *_dissipation(tables),
+        *_of_each(_factorial, tables, pictures),
+        *_of_each(_exchanges, tables, pictures),
+        *_of_each(_dissipation, tables, pictures),
         *_steps(rows),
-        *_prediction(tables, pictures),
+        *_of_each(_prediction, tables, pictures),
+        *_precision(tables),
         "## How it was made",
         *(f"- {name}: {_made(one)}" for name, one in manifests.items()),
     ]
@@ -108,61 +110,69 @@ def _recipes(rows: Frames, tables: Frames, pictures: Mapping[str, Path]) -> list
     return found
 
 
-def _factorial(tables: Frames, pictures: Mapping[str, Path]) -> list[str]:
+def _of_each(
+    section: Callable[[Frames, str, Mapping[str, Path]], list[str]],
+    tables: Frames,
+    pictures: Mapping[str, Path],
+) -> list[str]:
+    """A section for each regime, from its tables without the regime's name."""
     found = []
-    for regime, name in (("linear", "on a linear head"), ("encoder", "on the encoder")):
-        if f"{regime}-factorial-contrasts" not in tables:
-            continue
-        noise = tables[f"{regime}-factorial-noise"].iloc[0]
-        found.append(f"## The factorial, {name}")
-        if regime == "linear":
-            found.append(
-                _picture(pictures, "factorial", "Means of the 27 cells, with 95% intervals over seeds.")
-            )
-            found.append(
-                _picture(
-                    pictures, "contrasts", "The eight contrasts that were declared, with their verdicts."
-                )
-            )
-        found.append(
-            f"{int(noise['count'])} seeds; the standard deviation of a run is {noise.residual:.2f} points, of a seed {noise.seeds:.2f}. "
-            "*No effect of that size*: shown to lie within the margin (two one-sided tests); *supported* and *contradicted*: different "
-            "from 0 after Holm's correction over the eight, with the sign that the paper lets one expect or the other."
-        )
-        found.append(_effects(tables[f"{regime}-factorial-contrasts"]))
-        shares = tables[f"{regime}-factorial-shares"]
-        lines = [
-            [row.term, row.df, _share(row.omega2), _share(row.low), _share(row.high)]
-            for row in shares.itertuples()
-        ]
-        found.append(
-            "Shares of the variance over these levels and seeds (they depend on the levels that were chosen):"
-        )
-        found.append(_table(["term", "df", "ω², %", "95% from", "to"], lines))
-        if f"{regime}-open-shares" in tables:
-            found.append(
-                "Dissipation of the cells over a run of 600 steps, relative to the first step (means over the ratios): for a hard gate the share of anchors that "
-                "are open. Where it stays near 1, the cell is hardly another than the one without a gate."
-            )
-            columns = ("mean", "last")
-            lines = [
-                [row.gate, row.weight, *(f"{getattr(row, name):.3f}" for name in columns)]
-                for row in tables[f"{regime}-open-shares"].itertuples()
-            ]
-            found.append(_table(["gate", "weight", "mean", "last step"], lines))
+    for regime in _NAMES:
+        own = {
+            name.removeprefix(f"{regime}-"): one for name, one in tables.items() if name.startswith(regime)
+        }
+        drawn = {
+            name.removeprefix(f"{regime}-"): one for name, one in pictures.items() if name.startswith(regime)
+        }
+        found += section(own, _NAMES[regime], drawn)
     return found
 
 
-def _exchanges(tables: Frames, pictures: Mapping[str, Path]) -> list[str]:
-    if "linear-exchanges-shapley" not in tables:
+def _factorial(tables: Frames, name: str, pictures: Mapping[str, Path]) -> list[str]:
+    if "factorial-contrasts" not in tables:
         return []
-    split, native = tables["linear-exchanges-shapley"], tables["linear-exchanges-native"]
+    noise = tables["factorial-noise"].iloc[0]
+    lines = [
+        [row.term, row.df, _share(row.omega2), _share(row.low), _share(row.high)]
+        for row in tables["factorial-shares"].itertuples()
+    ]
+    found = [
+        f"## The factorial, {name}",
+        _picture(pictures, "factorial", "Means of the 27 cells, with 95% intervals over seeds."),
+        _picture(pictures, "contrasts", "The eight contrasts that were declared, with their verdicts."),
+        f"{int(noise['count'])} seeds; the standard deviation of a run is {noise.residual:.2f} points, of a seed {noise.seeds:.2f}. "
+        "*No effect of that size*: shown to lie within the margin (two one-sided tests); *supported* and *contradicted*: different "
+        "from 0 after Holm's correction over the eight, with the sign that the paper lets one expect or the other.",
+        _effects(tables["factorial-contrasts"]),
+        "Shares of the variance over these levels and seeds (they depend on the levels that were chosen):",
+        _table(["term", "df", "ω², %", "95% from", "to"], lines),
+    ]
+    if "open-shares" in tables:
+        table = tables["open-shares"]
+        columns = [one for one in ("mean", "last") if one in table]
+        relative = ", relative to the first step" if "first" in table else ""
+        lines = [
+            [row.gate, row.weight, *(f"{getattr(row, one):.3f}" for one in columns)]
+            for row in table.itertuples()
+        ]
+        found += [
+            f"Dissipation of the cells over a run{relative} (means over the ratios): for a hard gate the share of anchors that are "
+            "open. Where it stays near 1, the cell is hardly another than the one without a gate.",
+            _table(["gate", "weight", "mean", *(["last step"] if "last" in table else [])], lines),
+        ]
+    return found
+
+
+def _exchanges(tables: Frames, name: str, pictures: Mapping[str, Path]) -> list[str]:
+    if "exchanges-shapley" not in tables:
+        return []
+    split, native = tables["exchanges-shapley"], tables["exchanges-native"]
     lines = [[row.loss, row.part, *_three(row)] for row in split.itertuples()]
     own = [
         [row.loss, f"{row.native:.1f}", f"{row.recombined:.1f}", *_three(row)] for row in native.itertuples()
     ]
     return [
-        "## Repairs taken apart, on a linear head",
+        f"## Repairs taken apart, {name}",
         _picture(
             pictures,
             "exchanges",
@@ -175,17 +185,33 @@ def _exchanges(tables: Frames, pictures: Mapping[str, Path]) -> list[str]:
     ]
 
 
-def _dissipation(tables: Frames) -> list[str]:
-    if "linear-dissipation-gaps" not in tables:
+def _dissipation(tables: Frames, name: str, pictures: Mapping[str, Path]) -> list[str]:
+    if "dissipation-gaps" not in tables:
         return []
-    gaps = tables["linear-dissipation-gaps"]
+    gaps = tables["dissipation-gaps"]
     lines = [[row.measure, row.name, *_three(row)] for row in gaps.rename(columns={"name": "difference"})
              .rename(columns={"difference": "name"}).itertuples(index=False)]  # fmt: skip
+    means = [
+        [row.label, f"{100 * row.sts:.1f}", f"{row.gap:.1f}", f"{row.positives:.1f}", f"{row.negatives:.1f}"]
+        for row in tables["dissipation-means"].itertuples()
+    ]
     return [
-        "## Conjecture 1 with its controls, on a linear head",
+        f"## Conjecture 1 with its controls, {name}",
         "on: a hard gate; off: none; random: as many random anchors; scaled: the loss by that share.",
+        _table(["arm", "STS", "gap (degrees)", "positives", "negatives"], means),
         _table(["angle (degrees)", "difference", "degrees", "95% from", "to"], lines),
-        _effects(tables["linear-dissipation-effects"]),
+        _effects(tables["dissipation-effects"]),
+    ]
+
+
+def _precision(tables: Frames) -> list[str]:
+    if "encoder-precision-effects" not in tables:
+        return []
+    return [
+        "## bfloat16 and float32",
+        "SimCSE of the recipes in both, same seeds; the recipes and their collapse cases are in float32, the other parts of the encoder in "
+        "bfloat16, training and scoring.",
+        _effects(tables["encoder-precision-effects"]),
     ]
 
 
@@ -214,7 +240,7 @@ def _steps(rows: Frames) -> list[str]:
     ]  # fmt: skip
 
 
-def _prediction(tables: Frames, pictures: Mapping[str, Path]) -> list[str]:
+def _prediction(tables: Frames, name: str, pictures: Mapping[str, Path]) -> list[str]:
     found = []
     for part, about in (
         (
@@ -223,24 +249,24 @@ def _prediction(tables: Frames, pictures: Mapping[str, Path]) -> list[str]:
         ),
         ("atlas", "Losses of the atlas, of which there was no result of any kind."),
     ):
-        if f"linear-{part}-losses" not in tables:
+        if f"{part}-losses" not in tables:
             continue
-        losses, models = tables[f"linear-{part}-losses"], tables[f"linear-{part}-models"]
-        names = ["components", "alignment and uniformity", "mean"]
+        losses, models = tables[f"{part}-losses"], tables[f"{part}-models"]
+        predictors = ["components", "alignment and uniformity", "mean"]
         lines = [
-            [row["loss"], f"{row['score']:.1f}", *(f"{row[name]:.1f}" for name in names)]
+            [row["loss"], f"{row['score']:.1f}", *(f"{row[one]:.1f}" for one in predictors)]
             for _, row in losses.iterrows()
         ]
         errors = [[row["model"], f"{row['error']:.2f}", _p(row["p"])] for _, row in models.iterrows()]
         found += [
             about + " Predicted from their first ten steps, then trained:",
-            _table(["loss", "trained", *(f"predicted by {name}" for name in names)], lines),
+            _table(["loss", "trained", *(f"predicted by {name}" for one in predictors)], lines),
             _table(["predicted by", "error", "p"], errors),
         ]
     if not found:
         return []
     return [
-        "## Does the paradigm predict? On a linear head",
+        f"## Does the paradigm predict? {name.capitalize()}",
         _picture(
             pictures,
             "prediction",
