@@ -377,14 +377,13 @@ def test_pairs_of_a_file_in_both_orders_and_all_pools(tmp_path) -> None:
             block = listed.weight[:, listed.columns[name]]
             if name == "same" or form != "pool({}, negatives=other+same)":
                 assert not block[mask].any()
-    file.write_text("10,11,12\n", encoding="utf-8")
-    gradlab.losses.mask.read_pairs.cache_clear()
-    for path, message in (
-        (file, "line 1 of .* is not two whole numbers"),
-        (tmp_path / "none", "cannot read the pairs"),
-    ):
-        with pytest.raises(gradlab.GradlabError, match=message):
-            gradlab.get_loss(f"mask(infonce, by=pairs, pairs={path})")
+    for text in ("10,11,12,13", "10", "10,eleven", "-1,3", "10,11,0", f"1,{2**32}"):
+        file.write_text(f"1,2,3\n{text}\n", encoding="utf-8")
+        gradlab.losses.mask.read_pairs.cache_clear()
+        with pytest.raises(gradlab.GradlabError, match=r"line 2 of .* is not two whole numbers"):
+            gradlab.get_loss(f"mask(infonce, by=pairs, pairs={file})")
+    with pytest.raises(gradlab.GradlabError, match="cannot read the pairs"):
+        gradlab.get_loss(f"mask(infonce, by=pairs, pairs={tmp_path / 'none'})")
 
 
 def test_prefixes_have_components_each() -> None:

@@ -100,7 +100,7 @@ def test_minhash_misses_no_near_duplicate_that_loops_find():
 def test_lines_stand_for_all_pairs_of_rows():
     anchors = ["a b c", "A b, c!", "d e f", "a b c", "g h i", "k l m"]
     positives = ["x y z", "a b c", "d e f", "p q r", "x y z", "n o p"]
-    found = find_candidates(Texts(anchors, positives), None, overlap=0.9, cosine=None)
+    found = find_candidates(Texts(anchors, positives), None, 6, overlap=0.9, cosine=None)
     sets = [{normalize(a), normalize(p)} for a, p in zip(anchors, positives, strict=True)]
     expected = {
         "a b c": sum(1 for i, j in itertools.combinations(range(6), 2) if "a b c" in sets[i] & sets[j]),

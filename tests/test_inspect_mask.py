@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+import re
+
 import pytest
 import torch
 
@@ -186,3 +189,108 @@ def test_sentence_transformers_trainer_passes_the_rows(found, tmp_path):
     table = {"anchor": sentences, "positive": sentences, "label": list(range(COUNT))}
     make_trainer(bert, tmp_path, criterion, table, max_steps=1, per_device_train_batch_size=COUNT).train()
     assert sorted(given[0].tolist()) == list(range(COUNT))
+
+
+def say_the_same(one, other):
+    return re.findall(r"\w+", one.casefold()) == re.findall(r"\w+", other.casefold())
+
+
+@pytest.fixture(scope="module")
+def hard_columns(tmp_path_factory):
+    """Columns of 10 rows that share texts, a mask that an inspection makes of them, and one made by loops."""
+    folder = tmp_path_factory.mktemp("hard")
+    words = make_sentences(40, seed=9)
+    table = {
+        "anchor": words[:10], "positive": words[10:20], "wrong": words[20:30], "worse": words[30:40],
+    }  # fmt: skip
+    table["wrong"][1], table["wrong"][2], table["worse"][2] = words[4].upper(), words[12], words[2]
+    table["worse"][5], table["worse"][6], table["wrong"][7] = words[3], words[23], words[23]
+    table["anchor"][8] = table["worse"][9] = words[0]
+    (folder / "table.csv").write_text(
+        "".join(",".join(row) + "\n" for row in [list(table), *zip(*table.values(), strict=True)])
+    )
+    mine, both = ([table[name] for name in names] for names in (("anchor", "positive"), ("wrong", "worse")))
+    rows = range(10)
+    expected = torch.tensor(
+        [
+            [any(say_the_same(a[i], b[j]) for a in mine for b in others) for others in (mine, *([b] for b in both)) for j in rows]
+            for i in rows
+        ]
+    )  # fmt: skip
+    return folder, table, expected
+
+
+def test_what_inspect_finds_of_hard_negatives_is_what_loops_find(hard_columns):
+    folder, table, expected = hard_columns
+    anchors, positives, *hard = table.values()
+    found = gradlab.inspect(
+        make_bert(folder / "bert"), anchors, positives=positives,
+        hard_negatives=dict(zip(("wrong", "worse"), hard, strict=True)), batch_size=8, batches=1,
+    )  # fmt: skip
+    found.write(folder / "inspect")
+    lines = {tuple(map(int, line.split(","))) for line in (folder / "inspect/mask.txt").read_text().split()}
+    wanted = {(i, j) for i, j in expected[:, :10].nonzero().tolist() if i < j}
+    places = expected[:, 10:].nonzero().tolist()
+    assert lines == wanted | {(i, at % 10, 1 + at // 10) for i, at in places}
+    assert len(wanted) == 1
+    assert len(places) == 6
+    assert {at % 10 for i, at in places if i == at % 10} == {2}
+    assert found.numbers["hard_negatives_that_repeat"] == 2
+    # Two hard negatives are never pushed apart, so that those of rows 3, 6 and 7, which are the same, are no candidates.
+    numbers = found.candidates.first, found.candidates.second
+    assert all(min(a, b) < 20 for a, b in zip(*numbers, strict=True))
+    assert found.candidates.rows.sum() == len(unordered_row_pairs(table)) == 5
+
+
+def unordered_row_pairs(table):
+    """Pairs of rows with texts that are the same and not both hard negatives."""
+    columns = list(table.values())
+    return {
+        (min(i, j), max(i, j))
+        for (a, one), (b, other) in itertools.product(enumerate(columns), repeat=2)
+        for i, j in itertools.permutations(range(10), 2)
+        if min(a, b) < 2 and say_the_same(one[i], other[j])
+    }
+
+
+@pytest.mark.parametrize("inner", ["infonce", "symmetric(pool(infonce, negatives=other+same+positive_same))"])
+@pytest.mark.parametrize("blockwise", [False, True])
+def test_sentence_transformers_leave_hard_negatives_out(hard_columns, inner, blockwise):
+    pytest.importorskip("sentence_transformers")
+    from gradlab.integrations.sentence_transformers import loss
+
+    folder, _, expected = hard_columns
+    lines = [
+        f"{i},{j}" if j < 10 else f"{i} {j % 10} {j // 10}" for i, j in expected.nonzero().tolist() if i != j
+    ]
+    (folder / "mask.txt").write_text("\n".join(lines))
+    torch.manual_seed(1)
+    columns = list(torch.randn(4, 10, 8, dtype=torch.float64))
+    rows = torch.randperm(10)[:7]
+    batch = [column[rows].requires_grad_() for column in columns]
+    made = loss(
+        torch.nn.Identity(), f"mask({inner}, by=pairs, pairs={folder / 'mask.txt'})", blockwise=blockwise
+    )
+    value = made.compute_loss_from_embeddings(batch, rows)
+    gradients = torch.autograd.grad(value, batch)
+    mask = expected[rows][:, torch.cat([rows, rows + 10, rows + 20])] & ~torch.eye(7, 21, dtype=torch.bool)
+    assert mask[:, 7:].any()
+    if inner == "infonce":  # by loops from the definition
+        units = [torch.nn.functional.normalize(column, dim=1) for column in batch]
+        candidates = torch.cat(units[1:])
+        temperature = gradlab.get_loss("infonce").temperature
+        total = 0.0
+        for i in range(7):
+            kept = [j for j in range(21) if j == i or not mask[i, j]]
+            logits = torch.stack([units[0][i] @ candidates[j] for j in kept]) / temperature
+            total = total - logits.log_softmax(0)[kept.index(i)]
+        wanted = total / 7
+    else:
+        extra = torch.cat(batch[2:])
+        owners = torch.arange(7).repeat(2)
+        wanted = gradlab.get_loss(f"mask({inner}, by=given)")(
+            batch[0], batch[1], extra, normalize=True, mask=mask, owners=owners
+        )
+    assert float(value.detach()) == pytest.approx(float(wanted.detach()), rel=1e-12)
+    for found, one in zip(gradients, torch.autograd.grad(wanted, batch), strict=True):
+        assert found.numpy() == pytest.approx(one.numpy(), rel=1e-10, abs=1e-13)

@@ -22,8 +22,8 @@ CONTEXT = ("owners", "guide", "mask", "sentences")
 POOLS = ("other", "same", "positive_other", "positive_same")
 
 
-# The first rows, the second ones, and their dot products.
-Product = tuple[Float[Array, "rows d"], Float[Array, "k d"], Float[Array, "rows k"]]
+# The first rows, the second ones, and their dot products; of any numbers of rows.
+Product = tuple[Float[Array, "_ d"], Float[Array, "_ d"], Float[Array, "_ _"]]
 
 
 class Rule(Protocol):

@@ -138,6 +138,11 @@ def _hard_negatives(n: Mapping[str, Any]) -> Advice | None:
         return None
     total = sum(counts.values())
     like, matter, easy = counts.values()
+    repeat = n["hard_negatives_that_repeat"]
+    mask = (
+        f" {repeat:,} of the whole corpus repeat their own anchor or positive; mask.txt lists them."
+        * bool(repeat)
+    )
     title = "Remove the hard negatives that look like positives." if like else "Keep the hard negatives."
     if easy > total / 2:
         title = "Find harder negatives: most of these are too easy."
@@ -145,7 +150,7 @@ def _hard_negatives(n: Mapping[str, Any]) -> Advice | None:
         title,
         f"Of {_count(total, 'hard negative')} that were met, {like:,} ({percent(like / total)}) are at least as similar to the anchor as its "
         f"positive or have its words, {matter:,} ({percent(matter / total)}) are pushed more than the mean negative, and {easy:,} "
-        f"({percent(easy / total)}) less: those cost a forward pass and teach little.",
+        f"({percent(easy / total)}) less: those cost a forward pass and teach little.{mask}",
     )
 
 

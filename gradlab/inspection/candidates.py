@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradlab.inspection.neighbours import Neighbours, nearest_pairs
+from gradlab.inspection.rows import count_row_pairs, different_rows, hard_pairs, is_hard, row_pairs
 from gradlab.inspection.texts import Texts
 from gradlab.inspection.vectors import Vectors
 from gradlab.inspection.words import BANDS, WordIndex
@@ -36,7 +36,9 @@ class CandidatePairs:
         threshold: centred cosine from which on neighbours are candidates; NaN where there is none.
         near: the nearest pairs of different texts, candidates or not, nearest first; None without embeddings.
         confirmed: (len(near.pairs),) whether these are near-duplicates by their words; empty without texts.
-        repeats: texts that have the words of an earlier one.
+        repeats: anchors and positives that have the words of an earlier one.
+        repeated: (R, 2) rows, and columns (from 1) of their own hard negatives that have the words of their anchor or positive;
+            without texts, the same embedding.
         words: of the texts; None where only embeddings are known.
     """
 
@@ -51,6 +53,7 @@ class CandidatePairs:
     near: Neighbours | None
     confirmed: NDArray[np.bool_]
     repeats: int
+    repeated: NDArray[np.int64]
     words: WordIndex | None = None
 
     def __len__(self) -> int:
@@ -62,21 +65,34 @@ class CandidatePairs:
         Args:
             count: rows of the corpus, N.
         """
-        parts = [np.empty(0, dtype=np.int64)]
+        found = [row_pairs(*sides, count) for sides in self._sides()]
+        return np.unique(np.concatenate([np.empty((0, 2), dtype=np.int64), *found]), axis=0)
+
+    def pairs_with_hard_negatives(self, count: int) -> NDArray[np.int64]:
+        """(R, 3) rows, and the rows and columns (from 1) of hard negatives that say the same as their anchor or positive.
+
+        Of the row's own hard negatives, which are made to resemble it, only `repeated` ones count.
+
+        Args:
+            count: rows of the corpus, N.
+        """
+        found = [hard_pairs(*sides, count) for sides in self._sides()]
+        numbers = np.concatenate([np.empty((0, 2), dtype=np.int64), *found])
+        column, row = np.divmod(numbers[:, 1], count)
+        triples = np.stack([numbers[:, 0], row, column - 1], axis=1)
+        return np.unique(np.concatenate([triples, self.repeated[:, [0, 0, 1]]]), axis=0)
+
+    def _sides(self) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+        """Numbers of the texts that each line stands for, each pair of groups once."""
         seen: set[tuple[int, int]] = set()
         for first, second in zip(self.first.tolist(), self.second.tolist(), strict=True):
-            sides = [np.array([first]), np.array([second])]
-            if self.words is not None:
-                groups = int(self.words.group[first]), int(self.words.group[second])
-                if groups in seen:
-                    continue
+            if self.words is None:
+                yield np.array([first]), np.array([second])
+                continue
+            groups = int(self.words.group[first]), int(self.words.group[second])
+            if groups not in seen:
                 seen.add(groups)
-                sides = [self.words.texts_of(group) for group in groups]
-            sides = [side[side < 2 * count] for side in sides]  # hard negatives are no rows of their own
-            pairs = np.sort(np.stack(np.meshgrid(*sides), axis=-1).reshape(-1, 2) % count, axis=1)
-            parts.append(pairs[:, 0] * count + pairs[:, 1])
-        pairs = np.stack(np.divmod(np.unique(np.concatenate(parts)), count), axis=1)
-        return pairs[pairs[:, 0] < pairs[:, 1]]
+                yield self.words.texts_of(groups[0]), self.words.texts_of(groups[1])
 
     @property
     def mask_above(self) -> float:
@@ -114,6 +130,7 @@ def _overlaps(
 def find_candidates(
     texts: Texts | None,
     vectors: Vectors | None,
+    count: int,
     *,
     overlap: float,
     cosine: float | None,
@@ -124,13 +141,14 @@ def find_candidates(
     Args:
         texts: the sentences; None where only embeddings are known.
         vectors: their embeddings, a row for each text; None leaves them out.
+        count: rows of the corpus, N.
         overlap: share of the words from which on two texts are near-duplicates.
         cosine: centred cosine from which on neighbours are candidates; None takes the smallest one above which four of
             five neighbouring pairs are near-duplicates by their words, and no neighbours where there is none.
         bar: shows progress: from a title and a total it makes a context of a function that takes what was done.
     """
     if texts is None:
-        return _by_embedding_alone(vectors, cosine, bar)
+        return _by_embedding_alone(vectors, count, cosine, bar)
     with bar("Reading words", texts.count) as advance:
         words = WordIndex.build(texts, texts.__getitem__, advance)
     with bar("Sorting words", BANDS) as advance:
@@ -156,12 +174,13 @@ def find_candidates(
     for kind, pairs, values in ((1, close, overlaps), (2, extra, extra_overlaps)):
         for (one, other), value in zip(pairs.tolist(), values.tolist(), strict=True):
             sides = words.texts_of(one), words.texts_of(other)
-            pair = _different_rows(*sides, len(texts))
+            pair = different_rows(*sides, len(texts))
             if pair is not None:
-                lines.append((*pair, kind, value, _row_pairs(*sides, len(texts))))
-    repeats = int((words.size - 1).sum())
+                lines.append((*pair, kind, value, count_row_pairs(*sides, len(texts))))
+    own = words.group[: 2 * len(texts)]
+    repeats = len(own) - len(np.unique(own))
     near = None if near is None else dataclasses.replace(near, pairs=words.first[near.pairs])
-    table = _table(lines, vectors, near, threshold, confirmed, repeats)
+    table = _table(lines, vectors, near, threshold, confirmed, repeats, _repeated(words, texts))
     return dataclasses.replace(table, words=words)
 
 
@@ -189,49 +208,49 @@ def _contains(pairs: NDArray[np.int64], others: NDArray[np.int64], count: int) -
 
 def _duplicates(words: WordIndex, texts: Texts) -> list[tuple[int, int, int, float, int]]:
     """A line for each text that several rows have, and one for each other way of writing it; each pair of rows counts once."""
-    lines = []
+    lines, count = [], len(texts)
     for group in np.flatnonzero(words.size > 1).tolist():
         written: dict[str, list[int]] = {}
         for number in words.texts_of(group).tolist():
             written.setdefault(texts[number], []).append(number)
-        before: list[int] = []
-        rows: set[int] = set()
-        for numbers in written.values():
-            new = {number % len(texts) for number in numbers} - rows
-            counts = [len(new) * len(rows), len(new) * (len(new) - 1) // 2]
-            for others, count in zip((before, numbers), counts, strict=True):
-                pair = _different_rows(others, numbers, len(texts))
+        before, counted = np.empty(0, dtype=np.int64), 0
+        for numbers in map(np.array, written.values()):
+            new = numbers[~np.isin(numbers % count, before % count)]
+            every = np.sort(np.append(before, numbers))
+            among, total = count_row_pairs(new, new, count), count_row_pairs(every, every, count)
+            for others, pairs in ((before, total - counted - among), (numbers, among)):
+                pair = different_rows(others, numbers, count)
                 if pair is not None:
-                    lines.append((*pair, 0, 1.0, count))
-            before += numbers
-            rows |= new
+                    lines.append((*pair, 0, 1.0, pairs))
+            before, counted = every, total
     return lines
 
 
-def _row_pairs(one: NDArray[np.int64], other: NDArray[np.int64], count: int) -> int:
-    """Pairs of different rows (unordered) of which one has a text of ``one`` and the other a text of ``other``."""
-    first, second = np.unique(one % count), np.unique(other % count)
-    both = len(np.intersect1d(first, second))
-    # Pairs of two rows that have both texts are met in both orders.
-    return len(first) * len(second) - both - both * (both - 1) // 2
-
-
-def _different_rows(one: Iterable[int], other: Iterable[int], count: int) -> tuple[int, int] | None:
-    """The first two texts of different rows; None if there are none."""
-    pairs = itertools.product(one, other)
-    return next(((int(a), int(b)) for a, b in pairs if a % count != b % count), None)
+def _repeated(words: WordIndex, texts: Texts) -> NDArray[np.int64]:
+    """See `CandidatePairs.repeated`."""
+    group = words.group.reshape(-1, len(texts))
+    found = [np.flatnonzero((group[:2] == hard).any(0)) for hard in group[2:]]
+    columns = [np.stack([rows, np.full_like(rows, at)], axis=1) for at, rows in enumerate(found, start=1)]
+    return np.concatenate([np.empty((0, 2), dtype=np.int64), *columns])
 
 
 def _by_embedding_alone(
-    vectors: Vectors | None, cosine: float | None, bar: Callable[[str, int], Any]
+    vectors: Vectors | None, count: int, cosine: float | None, bar: Callable[[str, int], Any]
 ) -> CandidatePairs:
     """Without texts nothing tells how far a cosine can be trusted: identical embeddings unless one is given."""
     assert vectors is not None
     with bar("Nearest neighbours", 2 * len(vectors)) as advance:
         near = nearest_pairs(vectors, np.arange(len(vectors)), _MOST_NEIGHBOURS, advance)
     threshold = 1 - 2**-10 if cosine is None else cosine  # what float16 keeps of a cosine of 1
-    lines = [(*pair, 2, np.nan, 1) for pair in near.pairs[near.centred >= threshold].tolist()]
-    return _table(lines, vectors, near, threshold, np.empty(0, dtype=bool), 0)
+    pairs = near.pairs[near.centred >= threshold]
+    own = (pairs[:, 0] % count == pairs[:, 1] % count) & (is_hard(pairs, count).sum(1) == 1)
+    repeated = np.stack([pairs[own, 0] % count, pairs[own, 1] // count - 1], axis=1)
+    lines = [
+        (first, second, 2, np.nan, 1)
+        for first, second in pairs.tolist()
+        if different_rows(np.array([first]), np.array([second]), count)
+    ]
+    return _table(lines, vectors, near, threshold, np.empty(0, dtype=bool), 0, np.unique(repeated, axis=0))
 
 
 def _table(
@@ -241,6 +260,7 @@ def _table(
     threshold: float,
     confirmed: NDArray[np.bool_],
     repeats: int,
+    repeated: NDArray[np.int64],
 ) -> CandidatePairs:
     columns = np.array(lines, dtype=np.float64).reshape(len(lines), 5).T
     first, second, kind, overlap, rows = columns
@@ -251,5 +271,5 @@ def _table(
     order = np.lexsort([-rows, -overlap, kind])
     return CandidatePairs(
         pairs[order, 0], pairs[order, 1], kind[order].astype(np.int8), overlap[order], cosine[order], centred[order],
-        rows[order].astype(np.int64), threshold, near, confirmed, repeats,
+        rows[order].astype(np.int64), threshold, near, confirmed, repeats, repeated,
     )  # fmt: skip

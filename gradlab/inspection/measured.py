@@ -58,8 +58,8 @@ class Measured:
 
     @property
     def can_mask(self) -> bool:
-        """Whether there are candidates, and few enough to list their rows."""
-        return 0 < int(self.candidates.rows.sum()) <= MOST_MASKED
+        """Whether there are pairs to mask, and few enough to list their rows."""
+        return 0 < int(self.candidates.rows.sum()) + len(self.candidates.repeated) <= MOST_MASKED
 
     def table(self, name: str) -> pd.DataFrame:
         """One of the tables, the most important rows first: ``candidates``, ``pairs``, ``sentences``, ``hard-negatives`` or

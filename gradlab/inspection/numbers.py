@@ -61,6 +61,7 @@ def summarize(found: Measured) -> dict[str, Any]:
         "hub_share": float(received[:top].sum() / received.sum()) if received.sum() else float("nan"),
         "temperatures": _temperatures(found.loss, found.views),
         "hard_negatives": _hard(found),
+        "hard_negatives_that_repeat": len(candidates.repeated),
     }  # fmt: skip
 
 

@@ -35,10 +35,16 @@ class Inspection(Measured):
         """What to do about it, in words."""
         return advise(self.numbers)
 
+    def masked(self) -> list[str]:
+        """Lines for ``mask(LOSS, by=pairs)``: pairs of rows, then rows with hard negatives; see `gradlab.losses.mask.read_pairs`."""
+        count = self.totals.count
+        pairs = self.candidates.pairs_of_rows(count), self.candidates.pairs_with_hard_negatives(count)
+        return [",".join(map(str, numbers)) for part in pairs for numbers in part.tolist()]
+
     def write(self, folder: str | os.PathLike[str], settings: Mapping[str, str] | None = None) -> list[Path]:
         """Write the tables as CSV, the page ``inspect.html``, the numbers ``inspect.json``, and ``mask.txt``.
 
-        The latter lists the rows of the candidates for ``mask(LOSS, by=pairs, pairs=mask.txt)``. It is left out where
+        The latter lists the candidates for ``mask(LOSS, by=pairs, pairs=mask.txt)``, see `masked`. It is left out where
         it would hold more than a million pairs: a corpus with so many wants its duplicates removed.
 
         Args:
@@ -56,10 +62,9 @@ class Inspection(Measured):
                 written.append(write_csv(path, {column: rows[column].to_numpy() for column in rows}))
             else:
                 path.unlink(missing_ok=True)  # what an earlier inspection left would be taken for this one's
-        pairs = self.candidates.pairs_of_rows(self.totals.count) if self.can_mask else np.empty((0, 2))
-        if len(pairs):
-            text = "".join(f"{first},{second}\n" for first, second in pairs.tolist())
-            written.append(write_text(folder / "mask.txt", text))
+        lines = self.masked() if self.can_mask else []
+        if lines:
+            written.append(write_text(folder / "mask.txt", "".join(f"{line}\n" for line in lines)))
         else:
             (folder / "mask.txt").unlink(missing_ok=True)
         written.append(write_text(folder / "inspect.html", render(self, self.numbers, self.advice)))

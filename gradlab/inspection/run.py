@@ -95,8 +95,8 @@ def inspect(
             stack, model, texts, embeddings, pooler, max_length, device, batch_size, progress
         )
         bars = functools.partial(_bar, progress)
-        candidates = find_candidates(texts, vectors, overlap=overlap, cosine=cosine, bar=bars)
         count = len(texts) if texts is not None else len(vectors) // _columns(source)
+        candidates = find_candidates(texts, vectors, count, overlap=overlap, cosine=cosine, bar=bars)
         size = min(batch_size, count)
         has_positives = texts.positives is not None if texts is not None else _columns(source) > 1
         kept: list[Views] = []

@@ -24,7 +24,7 @@ from gradlab.integrations.citations import citation
 from gradlab.large_batch import BlockwiseLoss
 from gradlab.large_batch.gradient_cache import GradientCache, deferred
 from gradlab.losses.base import Loss, PairLoss
-from gradlab.losses.mask import pairs_files
+from gradlab.losses.mask import hard_negative_numbers, pairs_files
 from gradlab.losses.registry import get_loss, loss_class, loss_names
 from gradlab.monitor.requirements import require
 from gradlab.settings import call_text
@@ -235,7 +235,9 @@ class EmbeddingLoss(nn.Module):
                 raise GradlabError(
                     "mask(by=pairs) needs the rows of the file that its pairs name: give the dataset a column 'label' with them"
                 )
-            context["sentences"] = labels.reshape(-1).long()
+            rows = labels.reshape(-1).long()
+            columns = [hard_negative_numbers(rows, column) for column, _ in enumerate(hard, start=1)]
+            context["sentences"] = torch.cat([rows, *columns])
         with torch.autocast(anchors.device.type, enabled=False):
             return criterion(anchors, positives, negatives, normalize=True, **context)
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace
 
-from gradlab.arrays import Array, Bool, Float
+from gradlab.arrays import Array, Bool, Float, Int
 from gradlab.errors import GradlabError
 from gradlab.geometry.embeddings import Block, Rule
 from gradlab.geometry.similarity import Negatives
@@ -22,6 +22,9 @@ from gradlab.losses.gates import ConstantGate, ExactGate, without_near
 from gradlab.losses.registry import register
 from gradlab.settings import setting
 
+# More than a file has rows: the distance between the numbers of a row and of its hard negatives.
+_ROWS = 2**32
+
 
 @register("mask")
 @dataclasses.dataclass(frozen=True)
@@ -32,9 +35,9 @@ class Mask(OtherCandidates):
     - ``guide``: pairs of which another model's cosine is above its cosine of the row's positive, less a margin, as in
       GISTEmbed (Solatorio 2024); called with ``guide=(anchors, positives)``, the guide's embeddings of the batch;
     - ``given``: what a mask (N, N) says, called with ``mask=``; one that leaves an anchor no negative is an error;
-    - ``pairs``: pairs of sentences listed in a file, one a line, two whole numbers with a comma or white space between them, in
-      either order; called with ``sentences=``, the numbers of the batch's sentences and, where they are known, of the extra
-      negatives.
+    - ``pairs``: pairs of rows that a file lists, one a line as ``12,40``, in both orders, or a row, the row of a hard negative and its
+      column as ``12,40,1``; called with ``sentences=``, the rows of the batch's sentences and, where they are known, the numbers
+      of the extra negatives: rows of a queue, or what ``hard_negative_numbers`` makes.
 
     Above means strictly above. An anchor that is left without negatives gets no push and, from losses whose pull depends
     on negatives, no pull, and its value is 0; means are over all N anchors as before. ``masked_pairs`` and
@@ -199,10 +202,20 @@ def is_guided(loss: Loss) -> bool:
     return (isinstance(loss, Mask) and loss.by == "guide") or any(is_guided(term) for term in loss.terms)
 
 
+def hard_negative_numbers(rows: Int[Array, "n"], column: int) -> Int[Array, "n"]:
+    """What the hard negatives of some rows are known by to ``mask(by=pairs)``: numbers that no row has.
+
+    Args:
+        rows: (N,) whole numbers of 64 bits, of the rows of the training file.
+        column: of the hard negatives, counted from 1.
+    """
+    return rows + column * _ROWS
+
+
 def check_pairs(loss: Loss, count: int) -> None:
     """Raise `GradlabError` if a mask in a loss names a sentence beyond the ``count`` that there are."""
     for file in pairs_files(loss):
-        largest = max(read_pairs(file), default=0)
+        largest = max((number % _ROWS for number in read_pairs(file)), default=0)
         if largest >= count:
             raise GradlabError(
                 f"{file} names sentence {largest}, but there are {count}, numbered from 0; give the pairs of this training file"
@@ -211,10 +224,14 @@ def check_pairs(loss: Loss, count: int) -> None:
 
 @functools.lru_cache(maxsize=4)
 def read_pairs(file: str) -> dict[int, frozenset[int]]:
-    """Pairs of sentences from a file: each sentence's partners.
+    """Pairs from a file: the partners of each number.
+
+    A line is ``12,40``, two rows of the training file that are no negatives of each other, in either order, or
+    ``12,40,1``, a row and the hard negative of a row in a column of hard negatives, counted from 1. Rows are counted from
+    0; white space may stand in place of the commas.
 
     Raises:
-        GradlabError: a file that cannot be read, or a line that is not two whole numbers.
+        GradlabError: a file that cannot be read, or a line that is not two or three such numbers.
     """
     try:
         lines = Path(file).read_text(encoding="utf-8").splitlines()
@@ -226,11 +243,19 @@ def read_pairs(file: str) -> dict[int, frozenset[int]]:
         if not words:
             continue
         try:
-            first, second = (int(word) for word in words)
+            first, second, column = (int(word) for word in (words if len(words) == 3 else [*words, "0"]))
+            if (
+                min(first, second, column) < 0
+                or max(first, second) >= _ROWS
+                or (len(words) == 3 and column < 1)
+            ):
+                raise ValueError
         except ValueError:
             raise GradlabError(
-                f"line {at} of {file} is not two whole numbers: {line.strip()[:60]!r}"
+                f"line {at} of {file} is not two whole numbers, rows counted from 0 (or three, with the column of a hard negative, "
+                f"counted from 1): {line.strip()[:60]!r}"
             ) from None
+        second += column * _ROWS  # as `hard_negative_numbers`
         found.setdefault(first, set()).add(second)
         found.setdefault(second, set()).add(first)
     return {number: frozenset(partners) for number, partners in found.items()}
