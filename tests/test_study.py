@@ -123,11 +123,12 @@ class TestConjecture3:
             assert verdict([*claims, supported]) == INCONCLUSIVE
 
 
-def test_weights_that_are_not_finite_are_a_divergence() -> None:
+def test_weights_that_are_not_finite_are_a_divergence(tmp_path) -> None:
     layer = torch.nn.Linear(2, 2)
     trainer = SimpleNamespace(step=2, due=lambda every: every == 2, objective=layer)
-    observer = object.__new__(Observer)
-    observer._settings = StudySettings.preset("light", watch_every=2, eval_every=3)
+    observer = Observer(
+        StudySettings.preset("light", watch_every=2, eval_every=3), tmp_path, embeddings=False
+    )
     with torch.no_grad():
         layer.bias[1] = math.nan
     with pytest.raises(Diverged, match="weights are not finite after step 2"):

@@ -205,6 +205,25 @@ def test_the_folders_say_what_is_left_and_not_the_database(inputs, tmp_path, mon
     assert not (folder / "study.db").exists()
 
 
+def test_a_study_of_an_earlier_version_opens_and_goes_on(inputs, tmp_path, monkeypatch) -> None:
+    folder = tmp_path / "study"
+    expected = tables_of(study(inputs, folder, ["assumptions"], seeds=2))
+    # It evaluated and measured by itself, and its trainings knew of neither.
+    before = {"sts": None, "eval_every": 125, "eval_start": True, "log_every": 10**9, "diagnostics_every": 0}
+    for run in (folder / "runs").iterdir():
+        for name in ("result.json", "manifest.json"):
+            content = json.loads((run / name).read_text())
+            content["config"] |= before
+            (run / name).write_text(json.dumps(content))
+        metrics = run / "metrics.csv"
+        metrics.write_text(metrics.read_text().replace(",diagnostics,", ",study,"))
+    with monkeypatch.context() as patch:
+        patch.setattr("gradlab.papers.unified.study.runs._train_and_score", None)
+        assert tables_of(study(inputs, folder, ["assumptions"], seeds=2)) == expected
+    (folder / "runs/baseline-seed1/result.json").unlink()  # as if it had been interrupted
+    assert tables_of(study(inputs, folder, ["assumptions"], seeds=2)) == expected
+
+
 def test_a_diverged_run_is_a_result(inputs, tmp_path, monkeypatch) -> None:
     def diverge(self, trainer, output):
         if trainer.config.loss_settings["margin"] == 3.0:

@@ -120,10 +120,17 @@ def stsb_dev(encode: Encode | Any, path: str | os.PathLike[str]) -> float:
     Raises:
         GradlabError: if the file is absent or malformed, or an embedding is not finite.
     """
+    return spearman(*stsb_dev_cosines(encode, path))
+
+
+def stsb_dev_cosines(
+    encode: Encode | Any, path: str | os.PathLike[str]
+) -> tuple[NDArray[np.float64], list[float]]:
+    """What :func:`stsb_dev` correlates: the cosine of each pair, (n,), and the gold scores, n."""
     pairs = load_stsb_dev(path)
     embed = Embedder(as_encode(encode), chunk=2 * len(pairs.gold))
     embed.prepare(pairs.sentences)
-    return spearman(cosines(embed(pairs.first), embed(pairs.second)), pairs.gold)
+    return cosines(embed(pairs.first), embed(pairs.second)), pairs.gold
 
 
 def load_stsb_dev(path: str | os.PathLike[str]) -> ScoredPairs:

@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from gradlab.errors import GradlabError
+from gradlab.evaluate.embed import Encode
 from gradlab.sweep.board import Assignment, Run
 from gradlab.sweep.settings import configure, settings_text
 from gradlab.sweep.spec import Spec
+from gradlab.train.config import TrainConfig
 
 
 class LostRun(Exception):
@@ -103,17 +105,24 @@ def measure(folder: Any, result: Any) -> dict[str, float]:
     return results | {f"{group}/{name}": value for _, group, name, value in rows if group != HISTOGRAM}
 
 
-def _evaluate(spec: Spec, folder: Any, config: Any) -> dict[str, float]:
+def encode_of(place: str | Path, config: TrainConfig, pooler: str | None = None) -> Encode:
+    """``encode`` of the encoder in a folder, on a run's device and in its precision.
+
+    In float32, scoring the seven STS sets takes longer than a short training in bfloat16.
+    """
     from gradlab.encoder.model import Encoder
-    from gradlab.evaluate import evaluate
     from gradlab.train.distributed import find_device
     from gradlab.train.machine import encode_in
 
+    encoder = Encoder.load(place, pooler, device=find_device(config.device))
+    return encode_in(encoder, config.precision, progress=False)
+
+
+def _evaluate(spec: Spec, folder: Any, config: Any) -> dict[str, float]:
+    from gradlab.evaluate import evaluate
+
     place = folder.best if folder.best.exists() else folder.encoder
-    encoder = Encoder.load(place, device=find_device(config.device))
-    # Scored as it was trained: in float32, scoring the seven STS sets takes longer than a short training in bfloat16.
-    encode = encode_in(encoder, config.precision, progress=False)
-    result = evaluate(encode, config.sts, spec.evaluate, name=str(place), pooler=encoder.pooler)
+    result = evaluate(encode_of(place, config), config.sts, spec.evaluate)
     if result.not_evaluated:  # an average over fewer tasks is another number
         task, why = next(iter(result.not_evaluated.items()))
         raise GradlabError(f"{task} could not be evaluated: {why}")

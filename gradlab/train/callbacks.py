@@ -9,7 +9,6 @@ import numpy as np
 import torch
 
 from gradlab.gradient.diagnostics import batch_statistics
-from gradlab.monitor.history import DIAGNOSTICS
 from gradlab.monitor.measurement import Statistics
 from gradlab.seeds import seed_everything, undisturbed
 
@@ -48,19 +47,21 @@ class Diagnostics(Callback):
     cost no forward pass.
     """
 
-    def __init__(self, every: int) -> None:
-        self._every = every
+    def __init__(self, every: int, statistics: Statistics = batch_statistics) -> None:
+        """Measure every so many steps (0: never), see `measure`."""
+        self._every, self._statistics = every, statistics
 
     def on_start(self, trainer: TrainerState) -> None:
         """Record the state before training, where there are held-out sentences."""
         if self._every and trainer.step == 0 and len(trainer.corpus.held_out):
-            measure(trainer, held_out(trainer, trainer.config.analysis_batches))
+            measure(trainer, held_out(trainer, trainer.config.analysis_batches), self._statistics)
 
     def on_step(self, trainer: TrainerState, output: Output) -> None:
         """Record on schedule."""
         if trainer.due(self._every):
             aside = len(trainer.corpus.held_out) > 0
-            measure(trainer, held_out(trainer, trainer.config.analysis_batches) if aside else [output])
+            outputs = held_out(trainer, trainer.config.analysis_batches) if aside else [output]
+            measure(trainer, outputs, self._statistics)
 
 
 def held_out(trainer: TrainerState, batches: int) -> Iterator[Output]:
@@ -86,10 +87,7 @@ def held_out(trainer: TrainerState, batches: int) -> Iterator[Output]:
 
 
 def measure(
-    trainer: TrainerState,
-    outputs: Iterable[Output],
-    group: str = DIAGNOSTICS,
-    statistics: Statistics = batch_statistics,
+    trainer: TrainerState, outputs: Iterable[Output], statistics: Statistics = batch_statistics
 ) -> None:
     """Record what the loss does to the embeddings of these batches, with the negatives that it saw.
 
@@ -98,7 +96,6 @@ def measure(
     Args:
         trainer: the run.
         outputs: of batches of one size.
-        group: of the metrics file.
         statistics: what to measure, see `gradlab.gradient.diagnostics.batch_statistics`.
     """
     if not trainer.processes.is_main:
@@ -107,7 +104,7 @@ def measure(
     note = probe.note
     with recorder.timed():
         snapshots = (output.snapshot() for output in outputs if output.has_negatives)
-        recorder.measure(trainer.step, probe, snapshots, group, statistics)
+        recorder.measure(trainer.step, probe, snapshots, statistics=statistics)
     if probe.note != note:
         trainer.say(probe.note)
     trainer.judge()

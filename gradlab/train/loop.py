@@ -71,7 +71,7 @@ def train(
         config: everything that determines the run.
         resume: continue the run in ``config.output`` from its newest whole checkpoint (from the beginning
             if it was killed before the first); on a CPU the weights become those of the uninterrupted run, bit by bit.
-        callbacks: called during the run, after the diagnostics.
+        callbacks: called during the run, after the diagnostics; a `Diagnostics` among them takes their place.
         objective: a subclass of :class:`Objective`, for other views, heads or negatives.
 
     Raises:
@@ -118,7 +118,9 @@ class Trainer(TrainerState):
         objective: Callable[..., Objective] = Objective,
     ) -> None:
         super().__init__(config, resume=resume, objective=objective)
-        self.callbacks = [Diagnostics(self.config.diagnostics_every), *callbacks]
+        self.callbacks = list(callbacks)
+        if not any(isinstance(one, Diagnostics) for one in self.callbacks):
+            self.callbacks.insert(0, Diagnostics(self.config.diagnostics_every))
 
     def run(self) -> TrainResult:
         """Train to the end.

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 import os
+import statistics
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gradlab.papers.unified.study.runs import STS, TRANSFER, Task
-from gradlab.papers.unified.study.settings import StudySettings
 from gradlab.waiting import waiting
 
 # Steps of the trial, and those at its beginning that only warm up.
@@ -27,7 +27,7 @@ class Speed:
     Attributes:
         step: one optimiser step.
         measure: one measurement on held-out sentences.
-        sentence: embedding one sentence.
+        sentence: evaluation, a sentence.
         start: everything before the first step.
         dev: sentences of STS-B dev.
         sts: sentences of the seven STS sets.
@@ -45,7 +45,7 @@ class Speed:
     def run(self, task: Task) -> float:
         """Seconds of one run."""
         settings = task.settings
-        evaluations = math.ceil(self.steps / settings.eval_every)
+        evaluations = 1 + math.ceil(self.steps / settings.eval_every)  # the best encoder's once more
         measurements = 1 + math.ceil(self.steps / settings.watch_every)
         seconds = self.start + self.steps * self.step + measurements * self.measure
         seconds += evaluations * self.dev * self.sentence
@@ -102,44 +102,36 @@ class Budget:
 
 
 def measure(tasks: Sequence[Task]) -> Speed:
-    """Time some steps of the first of these runs, and what goes with them, in a folder that is deleted again."""
-    from dataclasses import replace
-
-    from gradlab.encoder.model import Encoder
+    """Train the first of these runs for some steps, with all that goes with them, in a folder that is deleted again."""
+    from gradlab.evaluate.folder import MissingFile, downstream
     from gradlab.evaluate.sts import load_sts, load_stsb_dev
     from gradlab.evaluate.suite import GROUPS
-    from gradlab.papers.unified.study.observe import dev_cosines
-    from gradlab.train.distributed import find_device
     from gradlab.train.loop import Trainer
-    from gradlab.train.machine import encode_in
 
-    task = tasks[0]
-    clock = _clock(task.settings)
-    dev = load_stsb_dev(task.sts)
+    task, clock, end = tasks[0], _clock(), TRIAL_STEPS
     with tempfile.TemporaryDirectory(prefix="gradlab-trial-") as folder:
-        config = replace(task.config, output=folder, max_steps=TRIAL_STEPS, save_every=TRIAL_STEPS)
+        config = replace(
+            task.config, output=folder, max_steps=end, save_every=end, eval_every=end, diagnostics_every=end
+        )
         Trainer(config)  # sentences are tokenised and libraries imported once, not once a run
         began = time.perf_counter()
-        with waiting("Training and measuring"), _quiet():
+        with waiting("Training, measuring and evaluating"), _quiet():
             trainer = Trainer(config, callbacks=[clock])
-            steps = task.config.max_steps or trainer.corpus.order.per_epoch
             trainer.run()
-    encoder = Encoder.load(task.config.model, device=find_device(config.device))
-    encode = encode_in(encoder, task.settings.precision)
-    at = time.perf_counter()
-    with waiting("Evaluating"), _quiet():
-        dev_cosines(encode, dev)
-    sentence = (time.perf_counter() - at) / len(set(dev.sentences))
+    pairs = []
     with waiting("Reading the STS sets"):
-        sets = [pairs for name in GROUPS["sts"] for pairs in _present(load_sts, Path(task.sts), name)]
+        for name in GROUPS["sts"]:
+            with contextlib.suppress(MissingFile):
+                pairs += load_sts(downstream(task.sts), name)
+    dev = len(set(load_stsb_dev(task.sts).sentences))
     return Speed(
         step=clock.step,
-        measure=clock.measurement,
-        sentence=sentence,
+        measure=trainer.recorder.seconds / 2,  # before the first step and after the last
+        sentence=clock.evaluation / dev,
         start=clock.first - began,
-        dev=len(set(dev.sentences)),
-        sts=len({sentence for pairs in sets for sentence in pairs.sentences}),
-        steps=steps,
+        dev=dev,
+        sts=len({sentence for one in pairs for sentence in one.sentences}),
+        steps=task.config.max_steps or trainer.corpus.order.per_epoch,
     )
 
 
@@ -171,46 +163,28 @@ def _quiet() -> Iterator[None]:
         yield
 
 
-def _present(load: Any, sts: Path, name: str) -> list[Any]:
-    from gradlab.evaluate.folder import MissingFile, downstream
-
-    try:
-        found: list[Any] = load(downstream(sts), name)
-    except MissingFile:
-        return []
-    return found
-
-
 def _duration(seconds: float) -> str:
     minutes = max(1, round(seconds / 60))
     hours, rest = divmod(minutes, 60)
     return f"{hours} h {rest} min" if hours else f"{minutes} min"
 
 
-def _clock(settings: StudySettings) -> Any:
-    """A callback that times steps and one measurement; made here, so that the budget needs no torch to import."""
-    import numpy as np
-
-    from gradlab.papers.unified.study.observe import held_out_views
+def _clock() -> Any:
+    """A callback that times steps, and what follows the last; made here, so that the budget needs no torch to import."""
     from gradlab.train import Callback
 
     class Clock(Callback):
-        def __init__(self) -> None:
-            self.first, self.measurement = 0.0, 0.0
-            self.times: list[float] = []
-
         def on_start(self, trainer: Any) -> None:
-            at = time.perf_counter()
-            held_out_views(trainer, settings.watch_batches)
-            self.measurement = time.perf_counter() - at
             self.first = time.perf_counter()
+            self.times: list[float] = []
 
         def on_step(self, trainer: Any, output: Any) -> None:
             float(output.loss.detach())  # an accelerator has finished the step then
             self.times.append(time.perf_counter())
 
-        @property
-        def step(self) -> float:
-            return float(np.median(np.diff(self.times)[WARM_UP - 1 :]))
+        def on_end(self, trainer: Any) -> None:
+            times = [later - earlier for earlier, later in itertools.pairwise(self.times)]
+            self.step = statistics.median(times[WARM_UP - 1 :])
+            self.evaluation = time.perf_counter() - self.times[-1]
 
     return Clock()

@@ -71,6 +71,12 @@ class Planned:
     embeddings: bool = False
 
     @property
+    def settings(self) -> dict[str, Any]:
+        """What it adds to the settings that all runs share, flat."""
+        own = {f"loss_settings.{name}": value for name, value in self.condition.settings}
+        return {"loss": self.condition.loss, **own, "seed": self.seed}
+
+    @property
     def folder(self) -> str:
         """Its folder within the study's ``runs``."""
         return f"{self.condition.slug}-seed{self.seed}"

@@ -15,8 +15,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from gradlab.evaluate.report import STS_TASKS, TRANSFER_TASKS
+from gradlab.monitor.history import DIAGNOSTICS, EVALUATION
 from gradlab.monitor.metrics import read_metrics
-from gradlab.papers.unified.study.runs import STS, TRANSFER, Task, read_json
+from gradlab.papers.unified.study.runs import DEV_COSINES, STS, TRANSFER, Task, read_json
 from gradlab.papers.unified.study.statistics import (
     OVER_SEEDS,
     Interval,
@@ -24,6 +25,8 @@ from gradlab.papers.unified.study.statistics import (
     spearman_difference_over_sentences,
 )
 
+# Groups of a run's metrics file; diagnostics were "study" in earlier versions.
+MEASURED = (DIAGNOSTICS, "study", EVALUATION)
 METRICS = {
     "stsb_dev": "STS-B dev",
     "stsb_dev_last": "STS-B dev, last step",
@@ -71,7 +74,7 @@ class FinishedRun:
     def training(self) -> pd.DataFrame:
         """What was measured during training: a row a step, a column a quantity."""
         rows = read_metrics(self.folder / "metrics.csv")
-        kept = [(step, name, value) for step, group, name, value in rows if group in ("study", "evaluation")]
+        kept = [(step, name, value) for step, group, name, value in rows if group in MEASURED]
         frame = pd.DataFrame(kept, columns=["step", "name", "value"])
         return frame.pivot(index="step", columns="name", values="value")
 
@@ -84,8 +87,6 @@ class FinishedRun:
 
     def dev(self) -> tuple[NDArray[Any], NDArray[Any]] | None:
         """Cosines and gold scores of the pairs of STS-B dev, by the best encoder."""
-        from gradlab.papers.unified.study.observe import DEV_COSINES
-
         if not (self.folder / DEV_COSINES).exists():
             return None
         with np.load(self.folder / DEV_COSINES) as content:

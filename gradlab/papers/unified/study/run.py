@@ -15,11 +15,12 @@ from gradlab.errors import GradlabError
 from gradlab.files import write_json
 from gradlab.papers.unified.study.budget import Budget, budget, measure
 from gradlab.papers.unified.study.conditions import plan
-from gradlab.papers.unified.study.runs import UNTUNED, Task, clear, make_run, read_json, train_config
+from gradlab.papers.unified.study.runs import UNTUNED, Task, base_settings, clear, make_run, read_json
 from gradlab.papers.unified.study.settings import StudySettings, check_parts
 from gradlab.papers.unified.study.untuned import score_untuned
 from gradlab.sweep.board import FAILED, Board, Run
 from gradlab.sweep.launch import launch
+from gradlab.sweep.settings import configure
 from gradlab.sweep.spec import Spec
 from gradlab.sweep.training import owner
 from gradlab.sweep.worker import terminable, work
@@ -79,6 +80,7 @@ class Study:
         parts: what is wanted of it.
         tasks: its runs, the most important first.
         jobs: runs side by side.
+        base: the settings of training that they share.
         description: model, data, device, versions: for the manifest of the report.
     """
 
@@ -87,6 +89,7 @@ class Study:
     parts: tuple[str, ...]
     tasks: list[Task]
     jobs: int
+    base: dict[str, Any]
     description: dict[str, Any]
 
     @classmethod
@@ -134,19 +137,17 @@ class Study:
         description = about_study(model, train_file, sts, settings, found, jobs)
         _check_same(folder, description)
         inner = max(1, cores // jobs)
+        base = base_settings(settings, model, str(train_file), str(sts), device)
         tasks = [
             Task(
                 planned,
-                train_config(
-                    planned, settings, model, str(train_file), folder / RUNS / planned.folder, device
-                ),
+                configure({**base, **planned.settings}, str(folder / RUNS / planned.folder)),
                 settings,
-                str(sts),
                 inner,
             )
             for planned in plan(settings, wanted, encoder.dimension)
         ]
-        return cls(folder, settings, wanted, tasks, jobs, description)
+        return cls(folder, settings, wanted, tasks, jobs, base, description)
 
     def budget(self, timed: bool = True) -> Budget:
         """What is still to do; ``timed`` runs a short trial to estimate the time."""
@@ -168,21 +169,14 @@ class Study:
 
     def spec(self) -> Spec:
         """The runs that are left as a sweep: a point a condition, with its own seeds."""
-        left = self.left()
-        conditions = {task.planned.condition.name: task.planned.condition for task in left}
-        points = [
-            {
-                "label": name,
-                "seeds": [task.planned.seed for task in left if task.planned.condition.name == name],
-                "loss": condition.loss,
-                **{f"loss_settings.{setting}": value for setting, value in condition.settings},
-            }
-            for name, condition in conditions.items()
-        ]
-        own = ("loss", "loss_settings", "seed", "output")
-        base = {name: value for name, value in self.tasks[0].config.to_dict().items() if name not in own}
-        seeds = dict.fromkeys(task.planned.seed for task in left)
-        return Spec("study", base, points_given=tuple(points) or ({},), seeds=tuple(seeds))
+        seeds: dict[str, list[int]] = {}
+        points: dict[str, dict[str, Any]] = {}
+        for planned in (task.planned for task in self.left()):
+            name, own = planned.condition.name, planned.settings
+            seeds.setdefault(name, []).append(own.pop("seed"))
+            points[name] = {"label": name, "seeds": seeds[name], **own}
+        every = dict.fromkeys(seed for some in seeds.values() for seed in some)
+        return Spec("study", self.base, points_given=tuple(points.values()) or ({},), seeds=tuple(every))
 
     def run(self) -> None:
         """Make the runs that are left, as a sweep; scores are part of a run.
@@ -243,10 +237,9 @@ class Study:
 
     def _arguments(self) -> str:
         """All that `open` needs to know in another process."""
-        config, settings = self.tasks[0].config, self.settings.to_dict()
-        places = {"model": config.model, "train_file": config.train_file, "sts": self.tasks[0].sts}
-        size = {"settings": settings, "parts": self.parts, "jobs": self.jobs, "device": config.device}
-        return json.dumps({**places, "output": str(self.folder), **size})
+        given = {name: self.base[name] for name in ("model", "train_file", "sts", "device")}
+        size = {"settings": self.settings.to_dict(), "parts": self.parts, "jobs": self.jobs}
+        return json.dumps({**given, **size, "output": str(self.folder)})
 
 
 def _check_same(folder: Path, description: dict[str, Any]) -> None:

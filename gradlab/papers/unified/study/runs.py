@@ -10,16 +10,30 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from gradlab.errors import Diverged, GradlabError
-from gradlab.files import write_json
+from gradlab.evaluate.embed import Encode
+from gradlab.evaluate.report import EvaluationResult
+from gradlab.evaluate.sts import stsb_dev_cosines
+from gradlab.files import atomic_path, write_json
 from gradlab.papers.unified.study.conditions import Planned
 from gradlab.papers.unified.study.settings import StudySettings
+from gradlab.sweep.training import encode_of
 from gradlab.train.config import TrainConfig
 
-RESULT, STS, TRANSFER, LOG = "result.json", "sts.json", "transfer.json", "log.txt"
+RESULT, STS, TRANSFER, LOG, MANIFEST = "result.json", "sts.json", "transfer.json", "log.txt", "manifest.json"
+# Cosines and gold scores of STS-B dev, by the best encoder.
+DEV_COSINES = "stsb-dev.npz"
 # Of the study, beside its runs: scores of the encoder before training.
 UNTUNED = "untuned.json"
 FORMAT = 1
+# Settings of a study that are those of its trainings.
+SHARED = (
+    "batch_size", "max_length", "learning_rate", "pooler", "precision", "held_out", "eval_every", "analysis_batch",
+)  # fmt: skip
+# What a configuration says of measuring: `Task.measured` says it too, and of earlier versions' runs alone.
+MEASURING = ("sts", "eval_every", "eval_start", "log_every", "diagnostics_every", "analysis_batches")
 
 
 @dataclass(frozen=True)
@@ -30,20 +44,28 @@ class Task:
         planned: which run.
         config: how it is trained.
         settings: how it is measured.
-        sts: SentEval's ``data/downstream`` folder.
         jobs: processes that the classifiers of the transfer tasks may use.
     """
 
     planned: Planned
     config: TrainConfig
     settings: StudySettings
-    sts: str
     jobs: int = 1
 
     @property
     def folder(self) -> Path:
         """The run's folder."""
         return Path(self.config.output)
+
+    @property
+    def sts(self) -> str:
+        """SentEval's ``data/downstream`` folder."""
+        return str(self.config.sts)
+
+    @property
+    def best(self) -> Path:
+        """Where its best encoder is, until it is scored."""
+        return self.folder / "best"
 
     def result(self) -> dict[str, Any] | None:
         """What the finished run left, or None if it has not finished.
@@ -54,7 +76,9 @@ class Task:
         found = read_json(self.folder / RESULT)
         if found is None:
             return None
-        differences = TrainConfig.from_dict(found["config"]).differences(self.config)
+        mine = self.config.to_dict()
+        trained = {**found["config"], **{name: mine[name] for name in MEASURING}}
+        differences = TrainConfig.from_dict(trained).differences(self.config)
         measured = self.measured()
         differences += [
             f"{name}: {value!r}, not {measured[name]!r}"
@@ -74,12 +98,12 @@ class Task:
 
     def missing(self) -> list[str]:
         """The scores, :data:`STS` and :data:`TRANSFER`, that are wanted of a finished run and still can be had."""
-        return self._without() if (self.folder / "best").is_dir() else []
+        return self._without() if self.best.is_dir() else []
 
     def lost(self) -> list[str]:
         """Those that cannot be had any more, as the run's encoder was deleted before they were asked for."""
         result = read_json(self.folder / RESULT) or {}
-        return [] if (self.folder / "best").is_dir() or result.get("best_step") is None else self._without()
+        return [] if self.best.is_dir() or result.get("best_step") is None else self._without()
 
     def _without(self) -> list[str]:
         if not (self.folder / RESULT).exists():
@@ -90,32 +114,22 @@ class Task:
         return [name for name in wanted if not (self.folder / name).exists()]
 
 
-def train_config(
-    planned: Planned, settings: StudySettings, model: str, train_file: str, output: Path, device: str
-) -> TrainConfig:
-    """The training of a run. Evaluation and diagnostics are the study's own, see `gradlab.papers.unified.study.observe`."""
-    never = 10**9
-    return TrainConfig(
-        model=model,
-        train_file=train_file,
-        output=str(output),
-        loss=planned.condition.loss,
-        loss_settings=dict(planned.condition.settings),
-        max_length=settings.max_length,
-        held_out=settings.held_out,
-        pooler=settings.pooler,
-        batch_size=settings.batch_size,
-        max_steps=settings.steps,
-        learning_rate=settings.learning_rate,
-        seed=planned.seed,
-        device=device,
-        precision=settings.precision,
-        save_every=max(500, settings.eval_every),
-        keep=1,
-        log_every=never,
-        diagnostics_every=0,
-        analysis_batch=settings.analysis_batch,
-    )
+def base_settings(
+    settings: StudySettings, model: str, train_file: str, sts: str, device: str
+) -> dict[str, Any]:
+    """The settings of training that all runs of a study share."""
+    return {name: getattr(settings, name) for name in SHARED} | {
+        "model": model,
+        "train_file": train_file,
+        "sts": sts,
+        "device": device,
+        "max_steps": settings.steps,
+        "eval_start": False,
+        "diagnostics_every": settings.watch_every,
+        "analysis_batches": settings.watch_batches,
+        "save_every": max(500, settings.eval_every),
+        "keep": 1,
+    }
 
 
 def make_run(task: Task, *callbacks: Any) -> None:
@@ -131,7 +145,8 @@ def make_run(task: Task, *callbacks: Any) -> None:
         if task.result() is None:
             _train_and_score(task, *callbacks)
         for name in task.missing():
-            found = _evaluate(task, name.removesuffix(".json"))
+            found = evaluate_tasks(task, encode_of(task.best, task.config), name.removesuffix(".json"))
+            scores: dict[str, Any]
             if name == STS:
                 scores = {key: _number(score) for key, score in found.sts.items()}
             else:
@@ -160,7 +175,7 @@ def _train_and_score(task: Task, *callbacks: Any) -> None:
     from gradlab.papers.unified.study.observe import Observer
     from gradlab.train import train
 
-    observer = Observer(task.settings, task.sts, task.folder, task.planned.embeddings)
+    observer = Observer(task.settings, task.folder, task.planned.embeddings)
     result: dict[str, Any] = {
         "condition": task.planned.condition.name,
         "loss": task.config.loss,
@@ -170,33 +185,37 @@ def _train_and_score(task: Task, *callbacks: Any) -> None:
         "measured": task.measured(),
         "versions": versions("torch", "transformers", "numpy", "scipy"),
     }
+    begun = read_json(task.folder / MANIFEST)
+    if begun is not None and begun["config"]["diagnostics_every"] == 0:
+        # By an earlier version, which did not evaluate as training does: its scores are not in the checkpoints.
+        (task.folder / MANIFEST).unlink()
+        shutil.rmtree(task.folder / "checkpoints", ignore_errors=True)
+        begun = None
     try:
-        trained = train(
-            task.config, resume=(task.folder / "manifest.json").exists(), callbacks=[observer, *callbacks]
-        )
+        trained = train(task.config, resume=begun is not None, callbacks=[observer, *callbacks])
     except Diverged as error:
         write_json(task.folder / RESULT, result | {"diverged": str(error)})
         return
-    manifest = read_json(task.folder / "manifest.json") or {}
+    manifest = read_json(task.folder / MANIFEST) or {}
     result |= {
         "diverged": "",
         "steps": trained.steps,
         "seconds": manifest["results"]["seconds"],
         "device": manifest["device"],
-        "stsb_dev": {str(step): _number(score) for step, score in observer.scores.items()},
-        "best_step": observer.best_step,
+        "stsb_dev": {str(step): _number(score) for step, score in trained.scores.items()},
+        "best_step": trained.best_step,
     }
+    if task.best.is_dir():
+        mine, gold = stsb_dev_cosines(encode_of(task.best, task.config), task.sts)
+        with atomic_path(task.folder / DEV_COSINES) as temporary, temporary.open("wb") as file:
+            np.savez(file, cosines=mine, gold=np.array(gold))
     write_json(task.folder / RESULT, result)
 
 
-def _evaluate(task: Task, tasks: str) -> Any:
-    from gradlab.encoder.model import Encoder
+def evaluate_tasks(task: Task, encode: Encode, tasks: str) -> EvaluationResult:
+    """Scores of an encoder on the run's data."""
     from gradlab.evaluate import evaluate
-    from gradlab.train.distributed import find_device
-    from gradlab.train.machine import encode_in
 
-    encoder = Encoder.load(task.folder / "best", device=find_device(task.config.device))
-    encode = encode_in(encoder, task.settings.precision)
     return evaluate(encode, task.sts, tasks, progress=False, jobs=task.jobs)
 
 

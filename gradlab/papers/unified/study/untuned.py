@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from gradlab.files import write_json
-from gradlab.papers.unified.study.runs import Task, read_json
+from gradlab.papers.unified.study.runs import Task, evaluate_tasks, read_json
+from gradlab.sweep.training import encode_of
 
 # The row that papers call BERT without fine-tuning; beside it stands the pooler that the runs train.
 USUAL = "first_last"
@@ -19,22 +20,19 @@ def score_untuned(place: Path, task: Task, what: str) -> None:
         task: a run of the study, for its model, data and precision.
         what: ``stsb_dev``, ``sts``, or ``transfer`` (of the first-last average alone: it is slow).
     """
-    from gradlab.encoder.model import Encoder
-    from gradlab.evaluate import evaluate, stsb_dev
-    from gradlab.train.distributed import find_device
-    from gradlab.train.machine import encode_in
+    from gradlab.evaluate import stsb_dev
 
-    trained = "cls" if task.config.pooler == "cls_mlp" else task.config.pooler
+    config = task.config
+    trained = "cls" if config.pooler == "cls_mlp" else config.pooler
     scores = read_json(place) or {}
     for pooler in (USUAL,) if what == "transfer" else dict.fromkeys((USUAL, trained)):
         row = scores.setdefault(pooler, {})
         if what in row:
             continue
-        encoder = Encoder.load(task.config.model, pooler, device=find_device(task.config.device))
-        encode = encode_in(encoder, task.settings.precision)
+        encode = encode_of(config.model, config, pooler)
         if what == "stsb_dev":
             row[what] = stsb_dev(encode, task.sts)
         else:
-            found = evaluate(encode, task.sts, what, progress=False, jobs=task.jobs)
+            found = evaluate_tasks(task, encode, what)
             row[what] = found.sts if what == "sts" else found.transfer()
         write_json(place, scores)
