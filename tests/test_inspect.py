@@ -18,11 +18,12 @@ pytest.importorskip("usearch")
 import gradlab
 from gradlab.errors import GradlabError
 from gradlab.geometry.check import check_views
-from gradlab.inspection.candidates import find_candidates
+from gradlab.inspection.candidates import LOOSER, find_candidates
 from gradlab.inspection.hard_negatives import VERDICTS
 from gradlab.inspection.neighbours import NEIGHBOURS, nearest_pairs
 from gradlab.inspection.numbers import push_above
 from gradlab.inspection.push import PushTotals, measure, meet, share_of_candidates
+from gradlab.inspection.slots import slot_words, state_other_facts
 from gradlab.inspection.texts import Texts
 from gradlab.inspection.vectors import of_array, scratch
 from gradlab.inspection.words import WordIndex, normalize
@@ -49,7 +50,8 @@ def planted() -> tuple[list[str], dict[str, list[tuple[int, int]]]]:
         pairs["shuffled"].append((row + 10, len(texts)))
         texts.append(" ".join(generator.sample(words, len(words))))
         words = texts[row + 20][:-1].split()
-        words[3] = "zebra"
+        # Another word each time: one that keeps changing would be a template's.
+        words[3] = next(word for word in WORDS[row:] if word not in words)
         pairs["replaced"].append((row + 20, len(texts)))
         texts.append(" ".join(words))
         pairs["number"].append((row - 10, len(texts)))
@@ -77,7 +79,7 @@ def test_normalized_texts():
 
 def test_overlap_is_the_weighted_jaccard_index():
     texts, pairs = planted()
-    index = WordIndex.build(texts, texts.__getitem__)
+    index = WordIndex.build(texts, len(texts), texts.__getitem__)
     assert [len(set(index.group[[a, b]])) for a, b in pairs["copy"]] == [1] * 5
     sets = [set(re.findall(r"\w+", text.casefold())) for text in texts]
     weight = {w: math.log(len(texts) / sum(w in s for s in sets)) for w in set.union(*sets)}
@@ -89,12 +91,48 @@ def test_overlap_is_the_weighted_jaccard_index():
 
 def test_minhash_misses_no_near_duplicate_that_loops_find():
     texts, _ = planted()
-    index = WordIndex.build(texts, texts.__getitem__)
+    index = WordIndex.build(texts, len(texts), texts.__getitem__)
     found = {tuple(pair) for pair in index.close().tolist()}
     groups = range(len(index.first))
     wanted = {pair for pair in itertools.combinations(groups, 2) if index.overlap(*pair) >= 0.8}
     assert len(wanted) == 10
     assert wanted <= found  # each is missed with a probability of 3%, at this seed none
+
+
+def test_templates_state_other_facts():
+    """Pairs that differ in a name on both sides, or in what a template varies; spellings and other words do not."""
+    towns = [f"{first}{last}" for first in ("Ame", "Bru", "Cor", "Dal") for last in ("ton", "vik", "sk")]
+    places = [f"It lies approximately {{}} of {town} and {{}} of the old harbour." for town in towns]
+    sides = [("north", "north-east"), ("south", "east"), ("west", "south"), ("east", "south-west")]
+    texts, templates = [], []
+    for number, place in enumerate(places):
+        one, other = sides[number % 4], sides[(number + 1 + number // 4) % 4]
+        templates.append((len(texts), len(texts) + 1))
+        texts += [place.format(*one), place.format(*other)]
+    same = []
+    for one, other in (
+        ("He met the Rector of a small school.", "He met a rector of the small school."),
+        ("The colour of clay is nearly red.", "The color of clay is nearly red."),
+        ("Now the colour of sand is brown.", "Now the color of sand is brown."),
+        ("Only one colour of wax was used.", "Only one color of wax was used."),
+        ("Any colour of wool will do here.", "Any color of wool will do here."),
+        ("What colour of glass is the best?", "What color of glass is the best?"),
+        ("Researchers found a very old bone.", "Scientists found a very old bone."),
+    ):
+        same.append((len(texts), len(texts) + 1))
+        texts += [one, other]
+    names = [(len(texts), len(texts) + 1)]
+    texts += ["She was a painter who lived in Rome.", "She was a painter who lived in Ghent."]
+    texts += [
+        "There a rector is chosen by researchers and scientists.",
+        "No rector has researchers or scientists.",
+    ]
+    index = WordIndex.build(texts, len(texts), texts.__getitem__)
+    pairs = np.array([*templates, *same, *names])
+    slots = slot_words(pairs, texts.__getitem__)
+    assert slots == {"north", "north-east", "south", "east", "west", "south-west"}
+    found = state_other_facts(pairs, texts.__getitem__, index.is_name, slots)
+    assert found.tolist() == [True] * len(templates) + [False] * len(same) + [True]
 
 
 def test_lines_stand_for_all_pairs_of_rows():
@@ -301,14 +339,36 @@ def test_the_embedding_finds_what_words_do_not():
     found = gradlab.inspect(sentences=texts, embeddings=rows, batches=1, cosine=0.95).table("candidates")
     assert sorted(found["first_row"]) == list(range(10))
     assert set(found["kind"]) == {"neighbour"}
-    # Where most near pairs are near-duplicates by their words, the threshold finds itself.
-    texts[100:140] = [f"{text[:-1]} again." for text in corpus(40, length=20)]
-    texts[:40] = corpus(40, length=20)
-    rows[100:140] = rows[:40] + 0.001
-    rows[150], texts[150] = rows[60] + 0.0001, "Something else altogether."
-    found = gradlab.inspect(sentences=texts, embeddings=rows, batches=1)
-    assert (found.table("candidates")["kind"] == "neighbour").sum() == 1
-    assert found.numbers["neighbours_from"] > 0.9
+
+
+@pytest.mark.parametrize("alike", [0.0, 20.0])
+def test_words_and_embedding_together_find_what_neither_does_alone(alike):
+    """Also where all embeddings are alike, as those of an encoder that was never tuned."""
+    texts = corpus(600, length=12)
+    rows = np.random.default_rng(0).normal(size=(600, 32))
+    for row, word in zip(
+        range(10), ["one", "other", "few", "more", "many", "most", "such", "same", "own", "only"], strict=True
+    ):
+        texts[100 + row] = " ".join([*texts[row][:-1].split()[:-1], f"{word}s."])
+        if row < 5:  # the other five have the words alone
+            rows[100 + row] = rows[row] + 0.02
+    rows[200:205] = rows[20:25] + 0.02  # these the embedding alone
+    rows += alike
+    index = WordIndex.build(texts, len(texts), texts.__getitem__)
+    shares = [index.overlap(row, 100 + row) for row in range(10)]
+    assert all(0.7 < share < 0.9 for share in shares)
+    overlap = max(shares) + 0.01
+    assert min(shares) > overlap - LOOSER
+    found = gradlab.inspect(sentences=texts, embeddings=rows, batches=1, overlap=overlap)
+    table = found.table("candidates")
+    assert {*zip(table["first_row"], table["second_row"], table["kind"], strict=True)} == {
+        (row, 100 + row, "neighbour") for row in range(5)
+    }
+    centred = unit(unit(rows) - unit(rows).mean(0))
+    cosines = (centred @ centred.T)[np.triu_indices(600, 1)]
+    # Of 200,000 draws among 179,700 pairs.
+    low, high = np.quantile(cosines, [1 - 3e-4, 1 - 3e-5])
+    assert low <= found.numbers["neighbours_from"] <= high
 
 
 def test_hard_negatives_are_judged(bert):

@@ -61,7 +61,7 @@ positives and hard_negatives.
               help="Share of words from which on two texts are near-duplicates, rare words counting for more.")  # fmt: skip
 @click.option("--cosine", type=float,
               help="Cosine (of embeddings less their mean) from which on neighbours are candidates, whatever their words.  "
-              "[default: where four of five are near-duplicates by words]")  # fmt: skip
+              "[default: neighbours with nearly enough common words, nearer than all but one in 10,000 random pairs]")  # fmt: skip
 @click.option(
     "--max-length", default=32, show_default=True, type=click.IntRange(3), help="Tokens of a sentence."
 )

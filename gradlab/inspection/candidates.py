@@ -13,11 +13,14 @@ from numpy.typing import NDArray
 
 from gradlab.inspection.neighbours import Neighbours, nearest_pairs
 from gradlab.inspection.rows import count_row_pairs, different_rows, hard_pairs, is_hard, row_pairs
+from gradlab.inspection.slots import ALIKE, slot_words, state_other_facts
 from gradlab.inspection.texts import Texts
 from gradlab.inspection.vectors import Vectors
 from gradlab.inspection.words import BANDS, WordIndex
 
 KINDS = ("duplicate", "near_duplicate", "neighbour")
+# How much less of their words two texts need to share where their embeddings are near.
+LOOSER = 0.1
 # Share of neighbouring pairs above a cosine that must be near-duplicates by their words before the cosine alone decides.
 TRUST, FEWEST = 0.8, 20
 _MOST_NEIGHBOURS = 200_000
@@ -33,7 +36,7 @@ class CandidatePairs:
         overlap: share of the words that both have; 1 for duplicates.
         cosine, centred: see `Neighbours`; NaN without embeddings.
         rows: pairs of different rows that the line stands for: a text that three rows have stands for three.
-        threshold: centred cosine from which on neighbours are candidates; NaN where there is none.
+        threshold: centred cosine from which on neighbours are candidates; NaN without embeddings.
         near: the nearest pairs of different texts, candidates or not, nearest first; None without embeddings.
         confirmed: (len(near.pairs),) whether these are near-duplicates by their words; empty without texts.
         repeats: anchors and positives that have the words of an earlier one.
@@ -143,40 +146,47 @@ def find_candidates(
         vectors: their embeddings, a row for each text; None leaves them out.
         count: rows of the corpus, N.
         overlap: share of the words from which on two texts are near-duplicates.
-        cosine: centred cosine from which on neighbours are candidates; None takes the smallest one above which four of
-            five neighbouring pairs are near-duplicates by their words, and no neighbours where there is none.
+        cosine: centred cosine from which on neighbours are candidates, whatever their words; None takes those that are nearer
+            than all but one in 10,000 pairs drawn at random and lack no more than :data:`LOOSER` of the overlap.
         bar: shows progress: from a title and a total it makes a context of a function that takes what was done.
     """
     if texts is None:
         return _by_embedding_alone(vectors, count, cosine, bar)
     with bar("Reading words", texts.count) as advance:
-        words = WordIndex.build(texts, texts.__getitem__, advance)
+        words = WordIndex.build(texts, texts.count, texts.__getitem__, advance)
     with bar("Sorting words", BANDS) as advance:
-        close = words.close(advance)
-    with bar("Comparing words", len(close)) as advance:
-        overlaps = _overlaps(words, close, advance)
-    kept = overlaps >= overlap
-    close, overlaps = close[kept], overlaps[kept]
-    near, threshold, confirmed = None, np.nan, np.empty(0, dtype=bool)
-    extra, extra_overlaps = np.empty((0, 2), dtype=np.int64), np.empty(0)
+        pairs = words.close(advance)
+    with bar("Comparing words", len(pairs)) as advance:
+        overlaps = _overlaps(words, pairs, advance)
+    alike = overlaps >= min(ALIKE, overlap)
+    pairs, overlaps = pairs[alike], overlaps[alike]
+    near, threshold, places = None, np.nan, np.empty(0, dtype=np.int64)
     if vectors is not None:
         with bar("Nearest neighbours", 2 * len(words.first)) as advance:
             near = nearest_pairs(vectors, words.first, _MOST_NEIGHBOURS, advance)
+        threshold = near.by_chance if cosine is None else cosine
         with bar("Comparing their words", len(near.pairs)) as advance:
             found = _overlaps(words, near.pairs, advance)
-        confirmed = found >= overlap
-        threshold = _threshold(near.centred, confirmed) if cosine is None else cosine
-        extra_mask = ~confirmed & ~np.isnan(found) & (near.centred >= threshold)
-        late = confirmed & ~_contains(close, near.pairs, len(words.first))  # what MinHash has missed
-        close, overlaps = np.concatenate([close, near.pairs[late]]), np.append(overlaps, found[late])
-        extra, extra_overlaps = near.pairs[extra_mask], found[extra_mask]
+        pairs, overlaps, places = _joined(pairs, overlaps, near.pairs, found, len(words.first))
+    kind = _kinds(words, pairs, overlaps, overlap, bar)
+    if near is not None and vectors is not None:
+        doubtful = np.flatnonzero(kind == 2)
+        kind[doubtful[near.measure(vectors, words.first[pairs[doubtful]])[1] < threshold]] = 0
+        if cosine is not None:  # which decides alone
+            far = (kind[places] == 0) & ~np.isnan(overlaps[places]) & (near.centred >= cosine)
+            kind[places[far]] = 2
+    else:
+        kind[kind == 2] = 0
+    confirmed = kind[places] == 1
     lines = [*_duplicates(words, texts)]
-    for kind, pairs, values in ((1, close, overlaps), (2, extra, extra_overlaps)):
-        for (one, other), value in zip(pairs.tolist(), values.tolist(), strict=True):
-            sides = words.texts_of(one), words.texts_of(other)
-            pair = different_rows(*sides, len(texts))
-            if pair is not None:
-                lines.append((*pair, kind, value, count_row_pairs(*sides, len(texts))))
+    kept = np.flatnonzero(kind)
+    for (one, other), of_kind, value in zip(
+        pairs[kept].tolist(), kind[kept].tolist(), overlaps[kept].tolist(), strict=True
+    ):
+        sides = words.texts_of(one), words.texts_of(other)
+        pair = different_rows(*sides, len(texts))
+        if pair is not None:
+            lines.append((*pair, of_kind, value, count_row_pairs(*sides, len(texts))))
     own = words.group[: 2 * len(texts)]
     repeats = len(own) - len(np.unique(own))
     near = None if near is None else dataclasses.replace(near, pairs=words.first[near.pairs])
@@ -202,8 +212,36 @@ def _threshold(cosines: NDArray[np.float32], confirmed: NDArray[np.bool_]) -> fl
     return float(cosines[good[-1]]) if len(good) and good[-1] + 1 >= FEWEST else np.nan
 
 
-def _contains(pairs: NDArray[np.int64], others: NDArray[np.int64], count: int) -> NDArray[np.bool_]:
-    return np.isin(others[:, 0] * count + others[:, 1], pairs[:, 0] * count + pairs[:, 1])
+def _joined(
+    pairs: NDArray[np.int64],
+    overlaps: NDArray[np.float64],
+    others: NDArray[np.int64],
+    found: NDArray[np.float64],
+    count: int,
+) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.int64]]:
+    """Pairs of both kinds, each once, with their overlaps, and where the others are among them."""
+    every = np.concatenate([pairs, others])
+    keys, first, where = np.unique(every @ [count, 1], return_index=True, return_inverse=True)
+    return np.stack(np.divmod(keys, count), axis=1), np.append(overlaps, found)[first], where[len(pairs) :]
+
+
+def _kinds(
+    words: WordIndex,
+    pairs: NDArray[np.int64],
+    overlaps: NDArray[np.float64],
+    least: float,
+    bar: Callable[[str, int], contextlib.AbstractContextManager[Callable[[int], object]]],
+) -> NDArray[np.int8]:
+    """Places in :data:`KINDS` by the words alone (P,): 1, 2 where the embeddings are to confirm it, and 0 for no candidates."""
+    kind = np.zeros(len(pairs), dtype=np.int8)
+    kind[overlaps >= least - LOOSER] = 2
+    kind[overlaps >= least] = 1
+    slots = slot_words(words.first[pairs[overlaps >= min(ALIKE, least)]], words.text)
+    asked = np.flatnonzero(kind)
+    with bar("Comparing what differs", len(asked)) as advance:
+        others = state_other_facts(words.first[pairs[asked]], words.text, words.is_name, slots, advance)
+    kind[asked[others]] = 0
+    return kind
 
 
 def _duplicates(words: WordIndex, texts: Texts) -> list[tuple[int, int, int, float, int]]:

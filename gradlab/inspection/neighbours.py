@@ -16,7 +16,9 @@ DIMENSIONS = 128
 NEIGHBOURS = 8
 # Rows that are indexed or looked up in one call, between two signs of progress.
 PART = 1024
-_SAMPLE = 20_000
+# Of pairs drawn at random, the share that is nearer than what counts as near.
+BY_CHANCE = 1e-4
+_SAMPLE, _DRAWN = 20_000, 200_000
 
 
 @dataclass(frozen=True)
@@ -28,12 +30,14 @@ class Neighbours:
         centred: (P,) their cosine after the mean of the embeddings is taken from each of them.
         cosine: (P,) their cosine.
         mean: (D,) the mean of the embeddings, each divided by its norm.
+        by_chance: the centred cosine that one in 10,000 pairs of rows drawn at random exceeds.
     """
 
     pairs: NDArray[np.int64]
     centred: NDArray[np.float32]
     cosine: NDArray[np.float32]
     mean: NDArray[np.float32]
+    by_chance: float
 
     def measure(
         self, vectors: Vectors, pairs: NDArray[np.int64]
@@ -61,7 +65,7 @@ def nearest_pairs(
     """
     from usearch.index import Index
 
-    mean, axes = _principal_axes(vectors, rows)
+    mean, axes, by_chance = _principal_axes(vectors, rows)
     settings: Any = {"expansion_add": 64, "expansion_search": 48, "enable_key_lookups": False}
     index = Index(ndim=axes.shape[1], metric="cos", dtype="f16", **settings)
     for start, block in _blocks(vectors, rows, mean, axes):
@@ -85,16 +89,30 @@ def nearest_pairs(
     pairs = np.stack(np.divmod(nearest.keys(), len(rows)), axis=1)
     cosine, centred = _cosines(vectors, rows[pairs], mean)
     order = np.argsort(-centred, kind="stable")
-    return Neighbours(pairs[order], centred[order], cosine[order], mean)
+    return Neighbours(pairs[order], centred[order], cosine[order], mean, by_chance)
 
 
-def _principal_axes(vectors: Vectors, rows: NDArray[np.int64]) -> tuple[NDArray, NDArray]:
-    """Mean (D,) and leading principal axes (D, d) of a sample of the rows."""
+def _principal_axes(
+    vectors: Vectors, rows: NDArray[np.int64]
+) -> tuple[NDArray[np.float32], NDArray[np.float32], float]:
+    """Mean (D,) and leading principal axes (D, d) of a sample of the rows, and `Neighbours.by_chance` of it."""
     sample = vectors.take(rows[:: max(1, len(rows) // _SAMPLE)])
     mean = sample.mean(0)
-    values, axes = np.linalg.eigh(np.cov(sample.T.astype(np.float64)))
+    sample -= mean
+    parts = (sample[start : start + BLOCK].astype(np.float64) for start in range(0, len(sample), BLOCK))
+    values, axes = np.linalg.eigh(sum(part.T @ part for part in parts))
     kept = min(DIMENSIONS, len(values))
-    return mean, axes[:, ::-1][:, :kept].astype(np.float32)
+    return mean, axes[:, ::-1][:, :kept].astype(np.float32), _by_chance(sample)
+
+
+def _by_chance(centred: NDArray[np.float32]) -> float:
+    """See `Neighbours.by_chance`, of rows from which the mean is taken; they are divided by their norms in place."""
+    norms = np.linalg.norm(centred, axis=1, keepdims=True)
+    np.divide(centred, norms, out=centred, where=norms > 0)
+    pairs = np.random.default_rng(0).integers(len(centred), size=(_DRAWN, 2))
+    parts = np.array_split(pairs[pairs[:, 0] != pairs[:, 1]], _DRAWN // BLOCK)
+    cosines = [(centred[part[:, 0]] * centred[part[:, 1]]).sum(1) for part in parts]
+    return float(np.quantile(np.concatenate(cosines), 1 - BY_CHANCE))
 
 
 def _blocks(

@@ -69,7 +69,8 @@ def inspect(
         batches: drawn at random; no more than the corpus fills once.
         overlap: share of the words from which on two texts are near-duplicates, rare words counting for more.
         cosine: from which on neighbours by embedding are candidates too, whatever their words; of embeddings less their mean.
-            None finds the smallest one above which four of five are near-duplicates by their words.
+            None takes neighbours that share nearly enough words (``overlap`` less .1) and are nearer than all but one in 10,000
+            pairs of this corpus drawn at random.
         max_length: tokens of a sentence.
         pooler: see `gradlab.encoder.model.Encoder.load`.
         device: "auto", "cpu", "cuda" or "cuda:N".

@@ -9,6 +9,7 @@ import math
 import re
 import unicodedata
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,12 +17,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gradlab.inspection.slots import words_of
+
 # Signatures of 160 minima in bands of 8: two texts whose sets of words overlap by a Jaccard index of .8 share a
 # band with probability .97, by .9 with .99999, by .3 with .001.
 BANDS, ROWS = 20, 8
 # Of texts that share a band, each is compared with this many others: enough for copies, not for a template of thousands.
 MOST = 64
-_CHUNK = 8192
+_CHUNK = 2048
 _TABLE = 2**22
 
 
@@ -42,19 +45,22 @@ class WordIndex:
         group: (texts,) number of the group of texts with the same normalised form.
         first: (groups,) the first text of each group.
         size: (groups,) texts in each.
+        text: finds a text by its number.
     """
 
     group: NDArray[np.integer[Any]]
     first: NDArray[np.int64]
     size: NDArray[np.int64]
-    _bands: NDArray[np.uint32]
+    _bands: list[NDArray[np.uint32]]
     _frequency: NDArray[np.uint32]
-    _text: Callable[[int], str]
+    _capitals: NDArray[np.int32]
+    text: Callable[[int], str]
 
     @classmethod
     def build(
         cls,
         texts: Iterable[str],
+        count: int,
         text: Callable[[int], str],
         advance: Callable[[int], object] = lambda n: None,
     ) -> WordIndex:
@@ -62,35 +68,42 @@ class WordIndex:
 
         Args:
             texts: all of them.
+            count: how many these are.
             text: finds one by its number.
             advance: called with the number of texts that were read.
         """
         from rensa import RMinHash
 
         frequency = np.zeros(_TABLE, dtype=np.uint32)
-        hashes, bands = [], []
+        capitals = np.zeros(_TABLE, dtype=np.int32)
+        hashes = np.empty(count, dtype=np.uint64)
+        bands = [np.empty(count, dtype=np.uint32) for _ in range(BANDS)]
         constants = np.random.default_rng(0).integers(1, 2**63, ROWS, dtype=np.uint64) * 2 + 1
+        start = 0
         for chunk in _chunks(texts):
             keys = [normalize(one) for one in chunk]
             words = [sorted(set(key.split())) for key in keys]
-            places = [_place(word) for word in itertools.chain.from_iterable(words)]
-            frequency += np.bincount(places, minlength=_TABLE).astype(np.uint32)
-            hashes.append(np.fromiter(map(_hash, keys), np.uint64, len(keys)))
+            counts = Counter(itertools.chain.from_iterable(words))
+            np.add.at(frequency, [_place(word) for word in counts], list(counts.values()))
+            _count_capitals(chunk, capitals)
+            here = slice(start, start + len(chunk))
+            hashes[here] = np.fromiter(map(_hash, keys), np.uint64, len(keys))
             signatures = RMinHash.digest_matrix_from_token_sets(words, BANDS * ROWS, 1).to_rows()
             minima = np.array(signatures, dtype=np.uint64).reshape(len(keys), BANDS, ROWS)
             # A band as one number: equal bands give equal ones; the few others that do are found out by their words.
-            bands.append(((minima * constants).sum(2, dtype=np.uint64) >> np.uint64(32)).astype(np.uint32))
+            numbers = ((minima * constants).sum(2, dtype=np.uint64) >> np.uint64(32)).astype(np.uint32)
+            for band, part in zip(bands, numbers.T, strict=True):
+                band[here] = part
+            start = here.stop
             advance(len(chunk))
-        _, first, group, size = np.unique(
-            np.concatenate(hashes), return_index=True, return_inverse=True, return_counts=True
-        )
+        _, first, group, size = np.unique(hashes, return_index=True, return_inverse=True, return_counts=True)
         order = np.argsort(first)  # groups in the order of their first texts
-        rank = np.empty(len(order), dtype=np.int64)
+        rank = np.empty(len(order), dtype=np.int32)
         rank[order] = np.arange(len(order))
-        group = rank[group].astype(np.int32)
         first = first[order].astype(np.int64)
-        kept = np.ascontiguousarray(np.concatenate(bands)[first].T)
-        return cls(group, first, size[order], kept, frequency, text)
+        for place, band in enumerate(bands):
+            bands[place] = band[first]
+        return cls(rank[group], first, size[order], bands, frequency, capitals, text)
 
     @functools.cached_property
     def members(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -104,10 +117,14 @@ class WordIndex:
         return order[starts[group] : starts[group + 1]]
 
     def close(self, advance: Callable[[int], object] = lambda n: None) -> NDArray[np.int64]:
-        """Pairs of groups (P, 2), the smaller first, that may well have most of their words in common."""
+        """Pairs of groups (P, 2), the smaller first, that may well have most of their words in common.
+
+        To be asked once: what it takes is the larger part of the index, and is given free.
+        """
         found: NDArray[np.int64] = np.empty(0, dtype=np.int64)
         count = len(self.first)
-        for band in self._bands:
+        while self._bands:
+            band = self._bands.pop()
             order = np.argsort(band, kind="stable")
             keys, parts = band[order], [found]
             for step in range(1, min(MOST, count)):
@@ -134,13 +151,24 @@ class WordIndex:
         everything = shared + sum(sorted(map(self._weight, apart)))
         return shared / everything if everything else 1.0
 
+    def is_name(self, word: str) -> bool:
+        """Whether a word, as it is written, has a capital that the corpus seldom leaves away, where no sentence begins with it."""
+        return word[0].isupper() and bool(self._capitals[_place(word.casefold())] >= 0)
+
     @functools.lru_cache(maxsize=20_000)  # noqa: B019  # as long-lived as the inspection itself
     def _words(self, group: int) -> frozenset[str]:
-        return frozenset(normalize(self._text(int(self.first[group]))).split())
+        return frozenset(normalize(self.text(int(self.first[group]))).split())
 
     def _weight(self, word: str) -> float:
         # Words that share a place of the table count as one; with 4 million places that is rare.
         return math.log(len(self.group) / min(max(int(self._frequency[_place(word)]), 1), len(self.group)))
+
+
+def _count_capitals(texts: Sequence[str], balance: NDArray[np.int32]) -> None:
+    """Add one for each word with a capital and take one for each without, the first of each text left out."""
+    words = Counter(word for text in texts for word in words_of(text)[1:])
+    signs = [(word[0].isupper() - word[0].islower()) * count for word, count in words.items()]
+    np.add.at(balance, [_place(word.casefold()) for word in words], signs)
 
 
 def _place(word: str) -> int:
