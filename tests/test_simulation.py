@@ -13,6 +13,7 @@ import pytest
 
 import gradlab
 from gradlab import simulate
+from gradlab.geometry.similarity import AngleSimilarity, PairSimilarity
 from gradlab.losses.base import PairLoss
 from gradlab.losses.gates import ConstantGate, SoftGate, SumGate
 from gradlab.losses.registry import loss_class
@@ -21,6 +22,19 @@ PAIR_NAMES = [n for n in gradlab.loss_names() if issubclass(loss_class(n), PairL
 EXACT_NAMES = [
     n for n in PAIR_NAMES if not isinstance(gradlab.get_loss(n).exact_gate(), (ConstantGate, NoneType))
 ]
+
+# --- similarities ---------------------------------------------------------------------------------
+
+
+def test_cosines_beyond_a_margin_against_mpmath() -> None:
+    angles = np.linspace(0, np.pi, 1001)
+    eps = np.finfo(float).eps  # of numbers near 1, so that a few roundings are a few of these
+    for margin in (0.0, 0.1745, 1.2):
+        expected = [float(mp.cos(mp.mpf(float(angle)) + mp.mpf(margin))) for angle in angles]
+        for pairs, roundings in ((AngleSimilarity.at(angles), 3), (PairSimilarity.from_angles(angles), 8)):
+            np.testing.assert_allclose(pairs.cosine_beyond(margin), expected, rtol=0, atol=roundings * eps)
+        np.testing.assert_allclose(AngleSimilarity.at(angles).cosine, np.cos(angles), rtol=0, atol=0)
+
 
 # --- hard gates in 30 digits, from the definition ------------------------------------------------
 

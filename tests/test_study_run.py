@@ -14,7 +14,7 @@ from gradlab.cli import main
 from gradlab.errors import Diverged, GradlabError
 from gradlab.papers.unified.study import StudySettings, budget, observe, run_study
 from gradlab.papers.unified.study.figures import FIGURES, read_tables
-from gradlab.papers.unified.study.run import Study
+from gradlab.papers.unified.study.study import Study
 from tests.senteval_folder import make_senteval
 from tests.tiny_models import make_bert
 from tests.train_helpers import write_sentences
@@ -72,7 +72,7 @@ def whole(inputs, tmp_path_factory) -> Path:
 def _without_trial_and_pictures(whole: Path, monkeypatch) -> None:
     """The whole study takes trial steps and draws; the others need neither, which take longer than their trainings."""
     speed = budget.Speed(step=0.01, measure=0.01, sentence=1e-4, start=1.0, dev=9, sts=9, steps=4)
-    monkeypatch.setattr("gradlab.papers.unified.study.run.measure", lambda tasks: speed)
+    monkeypatch.setattr("gradlab.papers.unified.study.study.measure", lambda tasks: speed)
     monkeypatch.setattr("gradlab.papers.unified.study.figures.FIGURES", {})
 
 
@@ -338,7 +338,7 @@ def test_dry_run_prints_the_budget_and_writes_nothing(inputs, tmp_path, monkeypa
 
 def test_budget_counts_what_is_done(inputs, tmp_path, monkeypatch) -> None:
     study(inputs, tmp_path / "study", ["assumptions"], seeds=1)
-    monkeypatch.setattr("gradlab.papers.unified.study.run.measure", budget.measure)
+    monkeypatch.setattr("gradlab.papers.unified.study.study.measure", budget.measure)
     opened = Study.open(
         str(inputs["model"]), inputs["train_file"], inputs["sts"], tmp_path / "study", settings(seeds=3),
         parts=["assumptions"], jobs=2, device="cpu",

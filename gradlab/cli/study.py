@@ -126,7 +126,7 @@ def command(
     parts = check_parts(only)
 
     from gradlab.papers.unified.judgement import require_statsmodels
-    from gradlab.papers.unified.study.run import Study
+    from gradlab.papers.unified.study.study import Study
     from gradlab.sweep.board import require_optuna
 
     study = Study.open(model, train_file, sts, output, settings, parts=parts, jobs=jobs, device=device)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 from collections.abc import Callable
 
 from array_api_compat import array_namespace
@@ -72,6 +73,10 @@ class PairSimilarity:
         """``θ`` in radians, in [0, π]."""
         return 2 * array_namespace(self.chord).atan2(self.chord, self.antichord)
 
+    def cosine_beyond(self, margin: float) -> Float[Array, "*n"]:
+        """``cos(θ + u)`` with the angle u in radians."""
+        return self.cosine * math.cos(margin) - self.sine * math.sin(margin)
+
     def shifted(self, increment: Float[Array, "*n"]) -> PairSimilarity:
         """The same pairs with their cosine changed by ``increment``, to first order.
 
@@ -81,6 +86,32 @@ class PairSimilarity:
         return PairSimilarity(
             self.chord - increment / self.chord, self.antichord + increment / self.antichord
         )
+
+
+@dataclasses.dataclass(frozen=True)
+class AngleSimilarity(PairSimilarity):
+    """Pairs at known angles, as an integral over angles has them: cosines do not take the way over chords.
+
+    Attributes:
+        radians: the angles, in [0, π].
+    """
+
+    radians: Float[Array, "*n"]
+
+    @classmethod
+    def at(cls, angle: Float[Array, "*n"]) -> AngleSimilarity:
+        """At angles in [0, π] radians."""
+        chords = PairSimilarity.from_angles(angle)
+        return cls(chords.chord, chords.antichord, angle)
+
+    @property
+    def cosine(self) -> Float[Array, "*n"]:
+        """``cos θ``."""
+        return array_namespace(self.radians).cos(self.radians)
+
+    def cosine_beyond(self, margin: float) -> Float[Array, "*n"]:
+        """``cos(θ + u)`` with the angle u in radians."""
+        return array_namespace(self.radians).cos(self.radians + margin)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -39,8 +39,7 @@ class ArcCon(SoftmaxLoss):
 
     def positive_logit(self, positive: PairSimilarity) -> Float[Array, "*n"]:
         """``cos(θ + u)/τ``, by the addition theorem: no inverse cosine near 0 or π."""
-        u = self.margin
-        return (positive.cosine * math.cos(u) - positive.sine * math.sin(u)) / self.temperature
+        return positive.cosine_beyond(self.margin) / self.temperature
 
     def ratio(self, positive: PairSimilarity, summary: Float[Array, "*#n"]) -> Float[Array, "*#n"]:
         """``sin(θ + u)/sin θ``: below 1 for θ > (π - u)/2, negative for θ > π - u, infinite at θ = 0."""

@@ -108,7 +108,7 @@ class Mask(OtherCandidates):
         """
         rules: dict[str, Rule] = {
             "near_duplicates": NearDuplicates(self.above),
-            "guide": Guide(self.margin, self.margin_kind == "relative"),
+            "guide": NearToGuide(self.margin, self.margin_kind == "relative"),
             "given": Given(),
             "pairs": Pairs(self.pairs),
         }
@@ -137,7 +137,7 @@ class NearDuplicates:
 
 
 @dataclasses.dataclass(frozen=True)
-class Guide:
+class NearToGuide:
     """Pairs of which the guide's cosine is above its cosine of the positive, less a margin."""
 
     margin: float

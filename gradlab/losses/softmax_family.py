@@ -10,7 +10,7 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Float, log_sigmoid, sigmoid
-from gradlab.geometry.similarity import Negatives, PairSimilarity
+from gradlab.geometry.similarity import AngleSimilarity, Negatives, PairSimilarity
 from gradlab.losses.base import PairLoss
 from gradlab.losses.components import Components
 from gradlab.losses.gates import Angles, CosineLogit, SoftGate, angular_scale
@@ -96,7 +96,7 @@ class LinkLoss(PairLoss):
         """Soft, whatever the link."""
         return SoftGate(
             LogitOfAngle(self),
-            lambda angle: self.positive_logit(PairSimilarity.from_angles(angle)),
+            lambda angle: self.positive_logit(AngleSimilarity.at(angle)),
             scale=angular_scale(LogitOfAngle(self)),
             ends_are_singular=True,
         )
@@ -171,7 +171,7 @@ class SoftmaxLoss(LinkLoss):
         """Soft, at the positive logit."""
 
         def positive_logit(angle: Angles) -> Angles:
-            logit: Angles = self.positive_logit(PairSimilarity.from_angles(angle))
+            logit: Angles = self.positive_logit(AngleSimilarity.at(angle))
             return logit
 
         at, t = positive_logit(np.linspace(0, np.pi, 181)), self.temperature

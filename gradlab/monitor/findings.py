@@ -29,7 +29,7 @@ MOST, COINCIDE = 0.5, 0.99
 
 
 @dataclass(frozen=True)
-class Check:
+class Failure:
     """A failure to look for in the diagnostics.
 
     Attributes:
@@ -52,8 +52,8 @@ def findings(history: History, config: Mapping[str, Any] | None = None) -> list[
             sentence are not told from those of others is a failure of such a run alone, since the pairs of any other
             may be as far apart as different sentences before they are learned.
     """
-    checks = [check.find for check in CHECKS] + ([indistinct] if config is not None else [])
-    found = [check(history, group) for group in _groups(history) for check in checks]
+    finds = [failure.find for failure in FAILURES] + ([indistinct] if config is not None else [])
+    found = [find(history, group) for group in _groups(history) for find in finds]
     stsb_dev = dict(zip(*history.series(EVALUATION, "stsb_dev"), strict=True))
     found.append(ruined(stsb_dev) or fallen(history, kept=config is not None))
     unique: dict[str, Finding] = {}
@@ -63,12 +63,14 @@ def findings(history: History, config: Mapping[str, Any] | None = None) -> list[
 
 
 def judged(history: History) -> list[str]:
-    """Subjects of the checks that could have found something in what was recorded."""
+    """Subjects of the failures that could have been found in what was recorded."""
 
-    def known(group: str, check: Check) -> bool:
-        return all(any(map(math.isfinite, history.series(group, name)[1])) for name in check.needs)
+    def known(group: str, failure: Failure) -> bool:
+        return all(any(map(math.isfinite, history.series(group, name)[1])) for name in failure.needs)
 
-    subjects = [check.subject for check in CHECKS if any(known(group, check) for group in _groups(history))]
+    subjects = [
+        failure.subject for failure in FAILURES if any(known(group, failure) for group in _groups(history))
+    ]
     return subjects + (
         ["score"] if any(score.is_quality and score.last for score in scores_of(history)) else []
     )
@@ -173,11 +175,11 @@ def ratio_too_low(history: History, group: str) -> Finding | None:
     )
 
 
-CHECKS = (
-    Check("learning", ("gradient_dissipation",), nothing_to_learn),
-    Check("temperature", ("hardest_share", "uniform_share"), temperature_too_high),
-    Check("ratio", ("lemma_share", "gradient_dissipation"), ratio_too_low),
-    Check("spread", ("negative_cosine",), one_point),
+FAILURES = (
+    Failure("learning", ("gradient_dissipation",), nothing_to_learn),
+    Failure("temperature", ("hardest_share", "uniform_share"), temperature_too_high),
+    Failure("ratio", ("lemma_share", "gradient_dissipation"), ratio_too_low),
+    Failure("spread", ("negative_cosine",), one_point),
 )
 
 

@@ -17,7 +17,7 @@ gradlab.errors.GradlabError: unknown setting 'temprature'; Cooling has: temperat
 """
 
 from gradlab.settings.declaration import Settings, check_names, declarations, parse_settings, setting
-from gradlab.settings.text import call_text, parse_call, read_assignments, read_json
+from gradlab.settings.registry import call_text, parse_call, read_assignments, read_json
 
 __all__ = [
     "Settings",

@@ -1,17 +1,90 @@
-"""Classes by name, found in the modules of a package: what losses and augmentations share."""
+"""Settings and objects as people write them: ``name=value``, calls such as ``mpt(margin=0.3)``, and classes by name."""
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
+import json
 import pkgutil
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar
 
 from gradlab.errors import GradlabError, nearest
-from gradlab.settings.text import parse_call
 
 T = TypeVar("T")
 C = TypeVar("C", bound="type[Any]")
+# A name, perhaps with settings of its own: what a value without a name of its own looks like.
+_CALL = re.compile(r"\s*[A-Za-z_]\w*\s*(\(.*\)\s*)?$", re.DOTALL)
+
+
+def read_assignments(texts: Iterable[str]) -> dict[str, str]:
+    """``("a=1", "b=2")`` -> ``{"a": "1", "b": "2"}``; of a name given twice the last counts.
+
+    Raises:
+        GradlabError: a text without name or ``=``.
+    """
+    values: dict[str, str] = {}
+    for text in texts:
+        name, equals, value = (part.strip() for part in text.partition("="))
+        if not equals or not name:
+            raise GradlabError(f"--set takes NAME=VALUE such as temperature=0.1, not {text!r}")
+        values[name] = value
+    return values
+
+
+def read_json(text: str) -> Any:
+    """A value of no declared type: as JSON where it is JSON (a number, true, null, a list), else the text itself."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def parse_call(text: str) -> tuple[str, dict[str, str]]:
+    """Split ``"mpt(margin=0.3)"`` into ``("mpt", {"margin": "0.3"})``; a bare name has no settings.
+
+    Values may themselves be such texts; quotes around a value are dropped. A first value without a name, as in
+    ``"symmetric(infonce)"``, has the name ``""``.
+
+    Raises:
+        GradlabError: a text of another form.
+    """
+    name, opened, rest = text.strip().partition("(")
+    if name and not opened:
+        return name, {}
+    try:
+        items = _split(rest.removesuffix(")"))
+        first = bool(items and _CALL.match(items[0]))
+        settings = read_assignments(items[first:])
+    except GradlabError:
+        raise _malformed(text) from None
+    whole = all(key.isidentifier() and value for key, value in settings.items())
+    if not name or not rest.endswith(")") or len(settings) + first < len(items) or not whole:
+        raise _malformed(text)
+    if first:
+        settings = {"": items[0].strip(), **settings}
+    return name.strip(), {key: value.strip("'\"") for key, value in settings.items()}
+
+
+def call_text(instance: Any) -> str:
+    """The text from which a registry makes an equal object; settings at their defaults are left out.
+
+    Example:
+        >>> from gradlab import get_loss
+        >>> call_text(get_loss("mpt", margin=0.3))
+        'mpt(margin=0.3)'
+    """
+    first = getattr(instance, "first_setting", "")
+    changed = [_plain(getattr(instance, first))] if first else []
+    changed += [
+        f"{field.name}={_plain(getattr(instance, field.name))}"
+        for field in dataclasses.fields(instance)
+        if field.name != first and getattr(instance, field.name) != field.default
+    ]
+    # A subclass inherits a name that is not its own.
+    name = vars(type(instance)).get("name") or type(instance).__qualname__
+    return f"{name}({', '.join(changed)})" if changed else name
 
 
 class Registry(Generic[T]):
@@ -80,3 +153,29 @@ class Registry(Generic[T]):
             for module in pkgutil.iter_modules(importlib.import_module(self._package).__path__):
                 importlib.import_module(f"{self._package}.{module.name}")
             self._discovered = True
+
+
+def _split(text: str) -> list[str]:
+    """At the commas outside of parentheses."""
+    items, depth = [""], 0
+    for character in text:
+        depth += (character == "(") - (character == ")")
+        if character == "," and depth == 0:
+            items.append("")
+        else:
+            items[-1] += character
+        if depth < 0:
+            break
+    if depth:
+        raise _malformed(text)
+    return items if any(item.strip() for item in items) else []
+
+
+def _malformed(text: str) -> GradlabError:
+    return GradlabError(f"{text!r} is not of the form name(setting=value, ...), such as mpt(margin=0.3)")
+
+
+def _plain(value: Any) -> str:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return call_text(value)
+    return str(value) if isinstance(value, str) else repr(value)

@@ -103,9 +103,9 @@ FAULTS = [
     # losses
     Fault(
         "angular margin: sign",
-        "losses/arccon.py",
-        "positive.cosine * math.cos(u) - positive.sine * math.sin(u)",
-        "positive.cosine * math.cos(u) + positive.sine * math.sin(u)",
+        "geometry/similarity.py",
+        "self.cosine * math.cos(margin) - self.sine * math.sin(margin)",
+        "self.cosine * math.cos(margin) + self.sine * math.sin(margin)",
         "losses/test_specs.py test_losses.py test_paradigm.py",
     ),
     Fault(

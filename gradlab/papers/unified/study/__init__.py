@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 from gradlab.papers.unified.study.settings import PARTS, StudySettings
 
 if TYPE_CHECKING:
-    from gradlab.papers.unified.study.run import Study, run_study
+    from gradlab.papers.unified.study.study import Study, run_study
     from gradlab.papers.unified.study.verdicts import verdict
 
 __all__ = ["PARTS", "Study", "StudySettings", "run_study", "verdict"]
 
-_HOMES = {"Study": "run", "run_study": "run", "verdict": "verdicts"}
+_HOMES = {"Study": "study", "run_study": "study", "verdict": "verdicts"}
 
 
 def __getattr__(name: str) -> Any:

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from gradlab.papers.unified.study.conditions import ALWAYS_OPEN, BASELINE, NO_DISSIPATION, baseline
-from gradlab.papers.unified.study.results import FinishedRun, Results, comparison, interval_columns, summary
+from gradlab.papers.unified.study.results import Results, StudyRun, comparison, interval_columns, summary
 from gradlab.papers.unified.study.section import Section
 from gradlab.papers.unified.study.settings import MARGIN, StudySettings
 from gradlab.papers.unified.study.statistics import over_seeds, over_sentences
@@ -69,7 +69,7 @@ def section(results: Results, settings: StudySettings) -> Section | None:
     return Section("conjecture1", tables, tuple(claims))
 
 
-def _angles(run: FinishedRun) -> dict[str, Any]:
+def _angles(run: StudyRun) -> dict[str, Any]:
     """Angles of the trained encoder: (batches, N) and (batches, N, N-1)."""
     batches = list(run.views(AFTER).batches())
     return {

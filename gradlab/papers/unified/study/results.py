@@ -36,7 +36,7 @@ METRICS = {
 
 
 @dataclasses.dataclass(frozen=True)
-class FinishedRun:
+class StudyRun:
     """A finished run.
 
     Attributes:
@@ -97,7 +97,7 @@ class FinishedRun:
 class Results:
     """All finished runs of a study; ``untuned`` holds the scores of the encoder before training, by pooler."""
 
-    runs: tuple[FinishedRun, ...]
+    runs: tuple[StudyRun, ...]
     untuned: dict[str, Any]
 
     @classmethod
@@ -111,10 +111,10 @@ class Results:
         for task in tasks:
             result = task.result()
             if result is not None:
-                found.append(FinishedRun(task.planned.condition.name, task.config.seed, task.folder, result))
+                found.append(StudyRun(task.planned.condition.name, task.config.seed, task.folder, result))
         return cls(tuple(found), untuned or {})
 
-    def of(self, condition: str) -> dict[int, FinishedRun]:
+    def of(self, condition: str) -> dict[int, StudyRun]:
         """The finished runs of a condition that did not diverge, by seed."""
         return {
             run.seed: run for run in self.runs if run.condition == condition and not run.result["diverged"]
@@ -130,7 +130,7 @@ class Results:
         one, other = self.scores(first, metric), self.scores(second, metric)
         return [one[seed] - other[seed] for seed in sorted(one.keys() & other.keys())]
 
-    def per_seed(self, condition: str, value: Callable[[FinishedRun], float]) -> dict[int, float]:
+    def per_seed(self, condition: str, value: Callable[[StudyRun], float]) -> dict[int, float]:
         """A number of each run of a condition, by seed."""
         return {seed: value(run) for seed, run in sorted(self.of(condition).items())}
 
@@ -203,7 +203,7 @@ def interval_columns(interval: Interval) -> dict[str, Any]:
     }
 
 
-def _row(run: FinishedRun) -> dict[str, Any]:
+def _row(run: StudyRun) -> dict[str, Any]:
     result = run.result
     return {
         "condition": run.condition,
