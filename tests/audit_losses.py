@@ -134,6 +134,23 @@ class Scaled(torch.nn.Module):
         return infonce(self.scale * TEMPERATURE * anchors, with_gradient(positives), own_labels(anchors))
 
 
+def own_mean(anchors: Tensor, positives: Tensor) -> Tensor:
+    """The mean over the own rows of what concerns each alone."""
+    return (1 - functional.cosine_similarity(anchors, positives)).mean()
+
+
+def own_mean_weighed(anchors: Tensor, positives: Tensor) -> Tensor:
+    """The same, weighed by the number of rows."""
+    count = torch.tensor([float(len(anchors))])
+    dist.all_reduce(count)
+    return own_mean(anchors, positives) * dist.get_world_size() * len(anchors) / float(count)
+
+
+def own_spread(anchors: Tensor, positives: Tensor) -> Tensor:
+    """No function of pairs of rows, of the own rows only."""
+    return (own_mean(anchors, positives) + anchors.mean(0).pow(4).sum()).exp()
+
+
 def unsuited(anchors: Tensor, positives: Tensor) -> Tensor:
     """No function of dot products: distances to the mean of all positives, to the fourth power, gathered without gradient."""
     return (anchors - cut(positives).mean(0)).pow(4).sum(1).mean()

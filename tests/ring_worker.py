@@ -11,6 +11,9 @@ from pathlib import Path
 import torch
 
 import gradlab
+from gradlab.large_batch.shared import laps
+
+TILE = laps.TILE
 
 
 def share_of(rows: torch.Tensor | None, sizes: list[int], rank: int) -> torch.Tensor | None:
@@ -45,6 +48,7 @@ def _compute(rank: int, count: int, folder: str) -> None:
         if rank in case.get("without gradient", ()):
             rows = [None if part is None else part.detach() for part in rows]
         own = {**case, **case.get(f"on {rank}", {})}
+        laps.TILE = own.get("tile", TILE)
         try:
             if own.get("ends"):
                 torch.save(found, f"{folder}/{rank}.pt")

@@ -8,25 +8,38 @@ from click.testing import CliRunner
 
 import gradlab
 from gradlab.cli.audit import command
-from gradlab.large_batch.audit.cases import cases, draw
+from gradlab.large_batch.audit.cases import cases, material
 from gradlab.large_batch.audit.run import Audit, judge
 from tests.processes import forking
 
 GATHERING = {"gather_across_devices": "true"}
+# The pairs that GIST's loss does not gather left out.
+CANDIDATES = {**GATHERING, "contrast_anchors": "false", "contrast_positives": "false"}
+GIST = "sentence_transformers.losses:GISTEmbedLoss"
 RANKING = "sentence_transformers.losses:{}MultipleNegatives{}RankingLoss"
+# Those that can be given uneven shares.
+OWN_ROWS = ("missing", "uneven_right", "own_mean", "own_mean_weighed", "own_spread")
 # name -> (target, settings, whether it can be given uneven shares)
 LOSSES = {
     **{
-        name: (f"audit_losses:{name}", {}, name in ("missing", "uneven_right"))
+        name: (f"audit_losses:{name}", {}, name in OWN_ROWS)
         for name in (
             "right", "right_whole", "factor_p", "factor_one_over_p", "wrong_positives", "cut_gradient", "cut_both_ways",
             "missing", "own_twice", "all_twice", "split_dependent", "uneven_right", "Scaled", "unsuited", "random_negatives",
+            "own_mean", "own_mean_weighed", "own_spread",
         )
     },
     "mnrl": (RANKING.format("", ""), {}, True),
     "mnrl gathering": (RANKING.format("", ""), GATHERING, False),
     "cached gathering": (RANKING.format("Cached", ""), {**GATHERING, "mini_batch_size": "2"}, False),
     "symmetric gathering": (RANKING.format("", "Symmetric"), GATHERING, False),
+    "gist": (GIST, {}, True),
+    "gist gathering": (GIST, GATHERING, False),
+    "gist gathering, candidates alone": (GIST, CANDIDATES, False),
+    "cached gist gathering": (GIST.replace("GIST", "CachedGIST"), {**CANDIDATES, "mini_batch_size": "2"}, False),
+    "cosent": ("sentence_transformers.losses:CoSENTLoss", {}, True),
+    "contrastive": ("sentence_transformers.losses:ContrastiveLoss", {}, True),
+    "batch hard": ("sentence_transformers.losses:BatchHardSoftMarginTripletLoss", {}, True),
     "ours gathering": ("gradlab.integrations.sentence_transformers:InfoNCELoss", GATHERING, False),
 }  # fmt: skip
 PROCESSES = 2
@@ -37,9 +50,9 @@ def evaluations(tmp_path_factory) -> dict[str, tuple]:
     """All losses in the same three processes."""
     pytest.importorskip("sentence_transformers")
     folder = tmp_path_factory.mktemp("meet")
-    rows, along = draw(PROCESSES, 2, 0), draw(PROCESSES, 2, 1)
+    given = material(PROCESSES, 2, 0)
     every = cases(PROCESSES)
-    job = {"rows": rows, "along": along, "cases": every, "losses": LOSSES, "processes": PROCESSES,
+    job = {**given, "cases": every, "losses": LOSSES, "processes": PROCESSES,
            "folder": str(folder), "timeout": 60}  # fmt: skip
     context = forking()
     connections, started = [], []
@@ -56,8 +69,8 @@ def evaluations(tmp_path_factory) -> dict[str, tuple]:
         name: (
             name,
             every if uneven else every[:2],
-            rows,
-            along,
+            given["rows"],
+            given["along"],
             (alone[name], [part[name] for part in parts], []),
             True,
         )
@@ -77,7 +90,8 @@ def test_a_loss_that_draws_random_numbers_is_refused(evaluations):
 
 @pytest.mark.parametrize(
     "name",
-    ["right", "right_whole", "uneven_right", "Scaled", "mnrl gathering", "cached gathering", "symmetric gathering", "ours gathering"],
+    ["right", "right_whole", "uneven_right", "Scaled", "mnrl gathering", "cached gathering", "symmetric gathering", "ours gathering",
+     "own_mean_weighed", "gist gathering, candidates alone", "cached gist gathering"],
 )  # fmt: skip
 def test_right_losses_pass(audits, name):
     assert audits[name].passed, str(audits[name])
@@ -95,6 +109,13 @@ def test_right_losses_pass(audits, name):
         ("unsuited", "cut gradient", "not its derivative"),
         ("missing", "missing negatives", "50 of 50 negatives of other processes"),
         ("mnrl", "missing negatives", "50 of 50 negatives of other processes"),
+        ("gist", "missing negatives", "negatives of other processes"),
+        ("gist gathering", "missing negatives", "of other processes, rows in the role of anchors"),
+        ("cosent", "separate losses", "as if there were no others"),
+        ("batch hard", "missing negatives", "negatives of other processes"),
+        ("own_spread", "separate losses", "as if there were no others"),
+        ("own_mean", "uneven shares, weights of processes", "processes 0, 1, ... are 0.8, 1.33333 times"),
+        ("contrastive", "uneven shares, weights of processes", "processes 0, 1, ... are 0.8, 1.33333 times"),
         ("own_twice", "repeated negatives", "of the same process count 2 times"),
         ("all_twice", "repeated negatives", "keep their proportions"),
     ],

@@ -14,7 +14,7 @@ from ring_worker import compute
 
 import gradlab
 from gradlab.geometry.views import Views
-from gradlab.large_batch.shared import threads
+from gradlab.large_batch.shared import laps, threads
 from gradlab.large_batch.shared.evaluation import SharedEvaluation
 from gradlab.large_batch.shared.processes import Ring
 from gradlab.large_batch.shared.rows import check_share
@@ -99,6 +99,7 @@ def make_cases(count: int) -> list[dict]:
                     "reduction": reduction,
                     "in_batch": even or not alone,
                     "block": 5 if even else None,
+                    "tile": (4, 3, 1000)[place % 3],  # several to a share, or one
                     "average": reduction != "none" and even,
                     "upstream": torch.linspace(-1, 2, total, dtype=torch.float64),
                     "without gradient": () if reduction == "none" or even else (0,),
@@ -324,7 +325,8 @@ def masks(rows: list[torch.Tensor], folder) -> list[tuple[str, dict, dict]]:
 
 
 @pytest.mark.parametrize("count", [1, 3])
-def test_what_combinators_ask_for_is_shared_as_well(count, tmp_path):
+def test_what_combinators_ask_for_is_shared_as_well(count, tmp_path, monkeypatch):
+    monkeypatch.setattr(laps, "TILE", 6)
     rows = views(25, 9)
     shares = [[4, 20, 1], [4, 20, 1], [4, 0, 5]] if count == 3 else [[25], [25], [9]]
     for spec, context in masks(rows, tmp_path):

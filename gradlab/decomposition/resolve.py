@@ -18,7 +18,7 @@ def resolve_loss(target: str, settings: Mapping[str, str]) -> Any:
         target: the name of a gradlab loss; ``package.module:Name``; or ``path/to/file.py:Name``. A module of the
             current folder is found too. ``Name`` is a loss function of two views, a loss object, a class, or a
             factory; a class or factory is called with the settings, a function keeps them as keywords.
-            Classes of sentence-transformers get a placeholder for their model.
+            Classes of sentence-transformers get a placeholder for their model, and for a guide.
         settings: texts, read as JSON where they are JSON, as an object where they have the form ``module:Name``
             (a class is then made without arguments), and as text otherwise.
 
@@ -76,12 +76,13 @@ def _open_parameters(function: Any, values: Mapping[str, Any]) -> int:
 def _make(factory: Any, values: dict[str, Any], target: str) -> Any:
     # The signature of a deprecated class is hidden by that of its `__new__`.
     made_by = factory.__init__ if inspect.isclass(factory) else factory
-    wants_model = "model" in inspect.signature(made_by).parameters and (
-        factory.__module__.startswith("sentence_transformers.")
-        or hasattr(factory, "compute_loss_from_embeddings")  # of gradlab.integrations
+    of_sentences = factory.__module__.startswith("sentence_transformers.") or hasattr(
+        factory,
+        "compute_loss_from_embeddings",  # of gradlab.integrations
     )
-    if wants_model:
-        values = {"model": _placeholder_model(), **values}
+    if of_sentences:
+        wanted = inspect.signature(made_by).parameters
+        values = {**{name: _placeholder_model() for name in ("model", "guide") if name in wanted}, **values}
     try:
         return factory(**values)
     except Exception as error:
@@ -106,10 +107,21 @@ def _with_keywords(function: Any, values: dict[str, Any], target: str) -> Any:
 
 
 def _placeholder_model() -> Any:
-    """What sentence-transformers' losses hold as their model: decompose calls them on embeddings only."""
+    """What sentence-transformers' losses hold as their model: decompose calls them on embeddings only.
+
+    It has what losses with a guide look at when they are made: a tokenizer, of one word.
+    """
     import torch
+    from tokenizers import Tokenizer
+    from tokenizers.models import WordLevel
+    from transformers import PreTrainedTokenizerFast
 
     class Placeholder(torch.nn.Module):
+        tokenizer = PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]  # of transformers
+            tokenizer_object=Tokenizer(WordLevel({"[UNK]": 0}, unk_token="[UNK]"))
+        )
+        max_seq_length = 1
+
         def __getitem__(self, index: int) -> torch.nn.Module:
             return self
 

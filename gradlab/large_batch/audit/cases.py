@@ -10,8 +10,9 @@ import numpy as np
 ROWS, MISSING = 5, 2
 # Coordinates beyond the number of vectors, so that their gradients determine the coefficient of each pair.
 SPARE = 24
-# Shares of each sentence's vectors: common to all, of the sentence, and of the vector alone.
-COMMON, SENTENCE, OWN = 0.75, 0.45, 0.5
+# Shares of each sentence's vectors: common to all, of the sentence, and of the vector alone; a guide errs more, so that it
+# masks some negatives.
+COMMON, SENTENCE, OWN, GUIDE_OWN = 0.75, 0.45, 0.5, 1.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,6 +49,8 @@ class Outcome:
         found: (columns, N, D), the gradient that each row receives once processes are averaged or summed.
         expected: the same from one process.
         rows: (columns, N, D), the embeddings.
+        separate: (columns, N, D), the gradient if each process had computed the loss of its own sentences, as if there were
+            no others; None where it was not measured.
         slopes: derivatives along one direction: of the processes' values, by differences; of one process's value,
             by differences and by its gradient. None where they were not measured.
         parameters: name -> (gradient received, gradient of one process), of the loss's own parameters.
@@ -59,6 +62,7 @@ class Outcome:
     found: np.ndarray
     expected: np.ndarray
     rows: np.ndarray
+    separate: np.ndarray | None = None
     slopes: tuple[float, float, float] | None = None
     parameters: dict[str, tuple[np.ndarray, np.ndarray]] = dataclasses.field(default_factory=dict)
 
@@ -83,7 +87,22 @@ def cases(processes: int) -> list[Case]:
     ]
 
 
-def draw(processes: int, columns: int, seed: int) -> np.ndarray:
+def material(processes: int, columns: int, seed: int) -> dict[str, np.ndarray]:
+    """What a loss is run on.
+
+    Returns:
+        ``rows``, the embeddings, ``along``, the direction of the slopes, and ``guide``, the embeddings of a guide, (columns, N, D)
+        each; ``scores`` of the sentences, (N,), for losses that take scores as labels.
+    """
+    return {
+        "rows": draw(processes, columns, seed),
+        "along": draw(processes, columns, seed + 1),
+        "guide": draw(processes, columns, seed + 2, GUIDE_OWN),
+        "scores": np.random.default_rng(seed + 3).random(processes * ROWS),
+    }
+
+
+def draw(processes: int, columns: int, seed: int, own: float = OWN) -> np.ndarray:
     """Unit rows (columns, N, D): a cone in which sentences are near each other, and a sentence's columns nearer.
 
     So near that the gates of margin losses are open and no negative is too far to be seen.
@@ -96,7 +115,7 @@ def draw(processes: int, columns: int, seed: int) -> np.ndarray:
         rows = generator.standard_normal((*shape, dimensions))
         return rows / np.linalg.norm(rows, axis=-1, keepdims=True)
 
-    rows = COMMON * unit(1, 1) + SENTENCE * unit(1, count) + OWN * unit(columns, count)
+    rows = COMMON * unit(1, 1) + SENTENCE * unit(1, count) + own * unit(columns, count)
     return np.asarray(rows / np.linalg.norm(rows, axis=-1, keepdims=True))
 
 

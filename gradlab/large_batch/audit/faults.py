@@ -62,6 +62,7 @@ def find_faults(outcome: Outcome, tolerance: float, averaged: bool) -> list[Faul
         _by_process(outcome, tolerance)
         or _by_column(outcome, tolerance, count)
         or _by_pairs(outcome)
+        or _separate(outcome, tolerance)
         or _cut(outcome)
         or Fault(
             "wrong",
@@ -111,6 +112,8 @@ def _scaled(factor: float, count: int, averaged: bool) -> Fault:
 
 def _by_process(outcome: Outcome, tolerance: float) -> Fault | None:
     """Rows of each process have a factor of their own: each takes the mean over its own rows."""
+    if outcome.separate is not None and relative(outcome.found, outcome.separate) <= tolerance:
+        return None  # which has another reason than different numbers of rows
     owners = outcome.case.owners
     factors = [
         _factor(outcome.found[:, owners == owner], outcome.expected[:, owners == owner], tolerance)
@@ -232,9 +235,14 @@ def _missing(pairs: _Pairs) -> Fault | None:
     ):
         wanted = pairs.negative & where & pairs.anchors
         lost = wanted & absent
-        if lost.any():
-            share = f"{lost.sum()} of {wanted.sum()}"
-            return Fault("missing negatives", f"anchors do not see {share} negatives {name}", cause, mend)
+        if not lost.any():
+            continue
+        share = f"{lost.sum()} of {wanted.sum()}"
+        if lost.sum() < wanted.sum():
+            kinds = sorted({int(place) for place in np.flatnonzero(lost.any(0)) // pairs.anchors.sum()})
+            name += f", rows in the role of {' and '.join(column_name(kind) for kind in kinds)}"
+            cause = "some of what anchors are compared with is gathered, and some is not or is masked"
+        return Fault("missing negatives", f"anchors do not see {share} negatives {name}", cause, mend)
     return None
 
 
@@ -266,6 +274,19 @@ def _lost(pairs: _Pairs | None) -> str:
     wanted = pairs.negative & pairs.across
     weakened = abs(pairs.found) < (1 - 1e-6) * abs(pairs.expected)
     return f"of {wanted.sum()} pairs across processes, {(wanted & absent).sum()} lack it and {(wanted & weakened & ~absent).sum()} have a part of it"
+
+
+def _separate(outcome: Outcome, tolerance: float) -> Fault | None:
+    """Every process has computed the loss of its own sentences."""
+    if outcome.separate is None or relative(outcome.found, outcome.separate) > tolerance:
+        return None
+    return Fault(
+        "separate losses",
+        "each process computes the loss of its own sentences, as if there were no others; gradients are off by "
+        f"{outcome.error:.3g} of the largest entry",
+        "nothing is gathered, and the loss of a batch is not the mean of those of its parts",
+        "use a form of the loss that gathers with gradient; where there is none, the batch that counts is each process's share",
+    )
 
 
 def _repeated(pairs: _Pairs) -> Fault | None:

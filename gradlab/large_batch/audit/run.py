@@ -19,7 +19,7 @@ import numpy as np
 from tqdm import tqdm
 
 from gradlab.errors import GradlabError
-from gradlab.large_batch.audit.cases import Case, Outcome, cases, draw, relative
+from gradlab.large_batch.audit.cases import Case, Outcome, cases, material, relative
 from gradlab.large_batch.audit.faults import Fault, find_faults
 from gradlab.large_batch.audit.worker import work
 
@@ -97,7 +97,8 @@ def audit(
     Args:
         loss: what `gradlab.decompose` takes by name, ``"package.module:Name"`` or ``"file.py:Name"``: a function of columns
             of embeddings (anchors, positives, hard negatives), a class, a maker, a loss of sentence-transformers; or
-            such an object that pickles. It gathers what it needs itself.
+            such an object that pickles. It gathers what it needs itself. The model of a loss of sentence-transformers, and
+            its guide, are replaced by tables of drawn embeddings; its labels are drawn scores between 0 and 1.
         processes: P, at least 2.
         columns: of embeddings: 2 are anchors and positives, further ones hard negatives.
         settings: arguments of a class or function that is given by name, as texts.
@@ -119,19 +120,12 @@ def audit(
             raise GradlabError(f"{name} must be a whole number of at least {least}, not {value!r}")
     build, target = _builder(loss, settings or {})
     every = cases(processes)[: 3 if uneven else 2]
-    rows, along = draw(processes, columns, seed), draw(processes, columns, seed + 1)
-    job = {
-        "build": build,
-        "processes": processes,
-        "rows": rows,
-        "along": along,
-        "cases": every,
-        "timeout": timeout,
-    }
+    given = material(processes, columns, seed)
+    job = {"build": build, "processes": processes, "cases": every, "timeout": timeout, **given}
     (alone, *messages), (failed_alone, *failed) = _run(job, len(every), timeout)
     if "again" not in alone:
         raise GradlabError(f"{target} does not run in one process: {failed_alone}")
-    return judge(target, every, rows, along, (alone, messages, failed), averaged)
+    return judge(target, every, given["rows"], given["along"], (alone, messages, failed), averaged)
 
 
 def judge(
@@ -163,7 +157,7 @@ def judge(
     for case in every:
         if all(case.name in content for content in messages):
             parts = [content[case.name] for content in messages]
-            outcomes[case.name] = _outcome(case, rows, along, parts, alone[case.name], averaged)
+            outcomes[case.name] = _outcome(case, rows, along, parts, alone, averaged)
         else:
             failures[case.name] = "not run, as the one before failed" if failures else _cause(failed)
     found = _faults(outcomes, failures, tolerance, averaged)
@@ -224,7 +218,7 @@ def _listen(
     silent = list(connections)
     deadline = time.monotonic() + START
     with tqdm(
-        total=len(connections) * (count + 1) + 1, delay=2, leave=False, disable=None, desc="audit"
+        total=len(connections) * (count + 1) + 2, delay=2, leave=False, disable=None, desc="audit"
     ) as bar:
         while silent:
             ready = wait(silent, max(0.0, deadline - time.monotonic()))
@@ -278,22 +272,24 @@ def _outcome(
     alone: dict[str, Any],
     averaged: bool,
 ) -> Outcome:
-    share = len(parts) if averaged else 1
-    slopes = None
-    if "slope" in alone:
-        by_gradient = float((alone["gradient"] * along[:, case.sentences]).sum())
-        slopes = (sum(part["slope"] for part in parts) / share, alone["slope"], by_gradient)
+    whole, share = alone[case.name], len(parts) if averaged else 1
+    separate = slopes = None
+    if case.name == "even":
+        separate = alone["separate"] / share
+        by_gradient = float((whole["gradient"] * along[:, case.sentences]).sum())
+        slopes = (sum(part["slope"] for part in parts) / share, whole["slope"], by_gradient)
     return Outcome(
         case,
         tuple(part["value"] for part in parts),
-        alone["value"],
+        whole["value"],
         np.concatenate([part["gradient"] for part in parts], axis=1) / share,
-        alone["gradient"],
+        whole["gradient"],
         rows[:, case.sentences],
+        separate,
         slopes,
         {
             name: (sum(part["parameters"][name] for part in parts) / share, expected)
-            for name, expected in alone["parameters"].items()
+            for name, expected in whole["parameters"].items()
         },
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import os
 import pickle
@@ -10,6 +11,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -18,6 +20,10 @@ from gradlab.large_batch.audit.cases import Case
 
 # Value, gradient and slope of a loss on some rows.
 Evaluation = dict[str, Any]
+# What losses of sentence-transformers call their model.
+MODEL = ("model", "sentence_embedder")
+# Those whose labels are not scores but 1 for alike and 0 for not, by the names of their classes.
+OF_TWO_LABELS = {"ContrastiveLoss", "OnlineContrastiveLoss"}
 
 
 class Table(nn.Module):
@@ -37,43 +43,70 @@ class Table(nn.Module):
         return self
 
 
-def criterion_of(loss: Any) -> Callable[[list[Tensor]], Tensor]:
+@dataclasses.dataclass(frozen=True)
+class Told:
+    """What losses of sentence-transformers are told of some sentences besides their embeddings.
+
+    Attributes:
+        guide: the embeddings of a guide, (columns, n, D).
+        scores: (n,), labels of pairs.
+        numbers: (n,) of the sentences, labels of losses that take sentences of several classes.
+    """
+
+    guide: Tensor
+    scores: Tensor
+    numbers: Tensor
+
+
+def criterion_of(loss: Any, told: Told) -> Callable[[list[Tensor]], Tensor]:
     """A loss of any kind as a function of columns of embeddings.
 
     Raises:
         GradlabError: it cannot be called.
     """
-    if isinstance(getattr(loss, "model", None), nn.Module):
-        return _on_sentences(loss)
+    if any(isinstance(getattr(loss, name, None), nn.Module) for name in MODEL):
+        return _on_sentences(loss, told)
     if not callable(loss):
         raise GradlabError(f"the loss must be callable on columns of embeddings, not {type(loss).__name__}")
     return lambda columns: loss(*columns)
 
 
-def _on_sentences(loss: Any) -> Callable[[list[Tensor]], Tensor]:
-    table = Table()
+def _on_sentences(loss: Any, told: Told) -> Callable[[list[Tensor]], Tensor]:
+    table, guide = Table(), Table()
+    guide.rows = told.guide.flatten(0, 1)
     for part in loss.modules():
-        if isinstance(getattr(part, "model", None), nn.Module):
-            part.model = table
+        for names, given in ((MODEL, table), (("guide",), guide)):
+            for name in names:
+                if isinstance(getattr(part, name, None), nn.Module):
+                    setattr(part, name, given)
+    of_classes = hasattr(loss, "sentence_embedder")  # whose sentences are one column
+    two = {base.__name__ for part in loss.modules() for base in type(part).__mro__} & OF_TWO_LABELS
+    labels = told.numbers.repeat(len(told.guide)) if of_classes else told.scores
+    labels = (labels > 0.5).long() if two else labels
 
     def criterion(columns: list[Tensor]) -> Tensor:
-        count = len(columns[0])
         table.rows = torch.cat(columns)
-        ids = torch.arange(len(table.rows))[:, None].split(count)
+        ids = torch.arange(len(table.rows))[:, None].split(len(table.rows if of_classes else columns[0]))
         features = [{"input_ids": one, "attention_mask": torch.ones_like(one)} for one in ids]
-        value = loss(features, None)
+        value = loss(features, labels)
         return sum(value.values()) if isinstance(value, dict) else value  # type: ignore[return-value]  # the sum of tensors is one
 
     return criterion
 
 
-def evaluate(loss: Any, columns: Tensor, slope_along: Tensor | None = None) -> Evaluation:
+def evaluate(loss: Any, columns: Tensor, slope_along: Tensor | None, told: Told) -> Evaluation:
     """Value and gradient of a loss on this process's rows (columns, n, D), and its slope by differences.
+
+    Args:
+        loss: the loss.
+        columns: the rows.
+        slope_along: in which direction, or None for no slope.
+        told: what losses of sentence-transformers are told besides.
 
     Raises:
         GradlabError: what it returns is no scalar that gradient flows from.
     """
-    criterion = criterion_of(loss)
+    criterion = criterion_of(loss, told)
     leaves = [rows.clone().requires_grad_() for rows in columns]
     parameters = dict(loss.named_parameters()) if isinstance(loss, nn.Module) else {}
     for parameter in parameters.values():
@@ -142,10 +175,13 @@ def _join(job: dict[str, Any], place: str, rank: int, count: int) -> None:
     )
 
 
-def _alone(build: Callable[[], Any], job: dict[str, Any]) -> Iterator[tuple[str, Evaluation]]:
-    """Every case in one process, and the first of them once more with other random numbers."""
+def _alone(build: Callable[[], Any], job: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Every case in one process; the shares of the first one by one; and that once more with other random numbers."""
     for case in job["cases"]:
         yield case.name, _on(build, job, case, case.sentences)
+    first = job["cases"][0]
+    shares = [_on(build, job, first, list(share), slope=False)["gradient"] for share in first.shares]
+    yield "separate", np.concatenate(shares, axis=1)
     yield "again", _on(build, job, job["cases"][0], job["cases"][0].sentences, seed=1)
 
 
@@ -154,8 +190,16 @@ def _share(build: Callable[[], Any], job: dict[str, Any], case: Case, rank: int)
 
 
 def _on(
-    build: Callable[[], Any], job: dict[str, Any], case: Case, sentences: list[int], seed: int = 0
+    build: Callable[[], Any],
+    job: dict[str, Any],
+    case: Case,
+    sentences: list[int],
+    *,
+    seed: int = 0,
+    slope: bool = True,
 ) -> Evaluation:
     torch.manual_seed(seed)
-    rows, along = (torch.from_numpy(job[name][:, sentences]) for name in ("rows", "along"))
-    return evaluate(build(), rows, along if case.name == "even" else None)
+    names = ("rows", "along", "guide")
+    rows, along, guide = (torch.from_numpy(np.ascontiguousarray(job[name][:, sentences])) for name in names)
+    told = Told(guide, torch.from_numpy(job["scores"][sentences]), torch.tensor(sentences))
+    return evaluate(build(), rows, along if slope and case.name == "even" else None, told)

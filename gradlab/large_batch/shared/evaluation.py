@@ -148,7 +148,7 @@ class SharedEvaluation(Evaluation):
         found = iter(
             torch.autograd.grad(value, flat, upstream, allow_unused=True, retain_graph=True) if flat else ()
         )
-        outputs, upstreams = [value], [upstream]
+        made: list[tuple[Tensor, Tensor]] = []
         summaries: list[tuple[Use, Tensor]] = []
         with torch.no_grad():
             for use, some in zip(session.uses, leaves, strict=True):
@@ -156,17 +156,31 @@ class SharedEvaluation(Evaluation):
                 if all(one is None for one in derivatives):
                     continue
                 if isinstance(use.stat, Hardest):
-                    parts = self._hardest(session, use, derivatives)
+                    made += self._hardest(session, use, derivatives)
                 else:
                     summaries.append((use, derivatives[0]))
-                    continue
-                for tensor, gradient in parts:
+            made += second_laps(session, summaries, self.block_size)
+            session.memory.clear()  # of the tiles
+            own: dict[int, Tensor] = {}
+            outputs, upstreams = [value], [upstream]
+            for tensor, gradient in made:
+                if not any(tensor is row for row in rows):  # the graph goes on from there to the rows
                     outputs.append(tensor)
                     upstreams.append(gradient)
-            for tensor, gradient in second_laps(session, summaries, self.block_size):
-                outputs.append(tensor)
-                upstreams.append(gradient)
-        return list(torch.autograd.grad(outputs, rows, upstreams, allow_unused=True, materialize_grads=True))
+                elif id(tensor) in own:
+                    own[id(tensor)] += gradient
+                else:
+                    own[id(tensor)] = gradient
+            del made
+            through = list(torch.autograd.grad(outputs, rows, upstreams, allow_unused=True))
+            del outputs, upstreams
+            for place, row in enumerate(rows):  # in place, as a sum would be one more share
+                part = through[place]
+                if (found_here := own.pop(id(row), None)) is not None:
+                    through[place] = found_here if part is None else found_here.add_(part)
+        return [
+            torch.zeros_like(row) if part is None else part for row, part in zip(rows, through, strict=True)
+        ]
 
     def _hardest(self, session: Session, use: Use, derivatives: list[Any]) -> list[tuple[Tensor, Tensor]]:
         """What the derivatives by the measures of the hardest negatives mean for both rows of each pair."""

@@ -7,13 +7,14 @@ from typing import Any
 from torch import Tensor
 
 from gradlab.large_batch.shared.processes import GRADIENTS, Processes
+from gradlab.large_batch.shared.slots import Slots, Timetable
 
 
 class Homecoming:
     """Gradients that travel with their rows, a tile at a time, and come home in the end.
 
-    There are two buffers. To one of them a lap's step adds; from the other leaves what the step before has added to, and its
-    memory then takes what comes for the next step.
+    When a tile has its part of this process it is sent on. The next tile of the same place comes into the memory of the one
+    that was sent before it.
     """
 
     def __init__(self, ring: Processes, sizes: list[int], width: int, tile: int, like: Tensor) -> None:
@@ -26,57 +27,48 @@ class Homecoming:
             tile: rows of a tile.
             like: a tensor of the dtype and device.
         """
-        self.ring, self.sizes, self.tile = ring, sizes, tile
-        count = 1 if ring.count == 1 else 2
-        self._buffers = [like.new_empty(max(sizes), width) for _ in range(count)]
-        self._buffers[0].zero_()
-        self._expected: set[tuple[int, int]] = set()
-        self._coming: dict[tuple[int, int], list[Any]] = {}
-        self._leaving: dict[tuple[int, int], list[Any]] = {}
+        self.ring = ring
+        self._plan = Timetable(sizes, ring.rank, tile)
+        self._slots = Slots(self._plan, width, like)
+        self._next = 0  # the first tile whose successor has not been asked for
+        self._coming: dict[int, list[Any]] = {}
+        self._leaving: dict[int, list[Any]] = {}
 
     def at(self, owner: int, start: int) -> Tensor:
         """Where derivatives by the tile of a process's rows that begins at ``start`` add up."""
-        step = (owner - self.ring.rank) % self.ring.count
-        if step:
-            self._expect_all(step)
-            self.ring.finish(self._coming.pop((step, start), []))
-        return self._rows(step, start)
+        number = self._number(owner, start)
+        turn = self._plan.turn(number)
+        if turn.step:
+            self._ask(number)
+            self.ring.finish(self._coming.pop(number))
+            return self._slots.at(turn)
+        return self._slots.at(turn).zero_()
 
     def done(self, owner: int, start: int) -> None:
-        """Send a tile, and make ready for the next process's."""
-        if self.ring.count == 1:
-            return
-        step = (owner - self.ring.rank) % self.ring.count
-        self._leaving[step % 2, start] = self.ring.pass_on(self._rows(step, start), None, self._tag(start))
-        self._expect(step + 1, start)
+        """Send a tile, and make ready for the one of the next process."""
+        number = self._number(owner, start)
+        if self.ring.count > 1:
+            going = self._slots.at(self._plan.turn(number))
+            self._leaving[number] = self.ring.pass_on(going, None, GRADIENTS)
+        self._ask(number + 1)
 
     def arrived(self) -> Tensor:
         """The gradient of this process's own rows, to which all have added."""
-        last = self.ring.count % 2 if self.ring.count > 1 else 0
-        if self.ring.count > 1:
-            self._expect_all(self.ring.count)
-            for works in (*self._coming.values(), *self._leaving.values()):
-                self.ring.finish(works)
-        return self._buffers[last][: self.sizes[self.ring.rank]]
+        self._ask(self._plan.end)
+        for works in (*self._coming.values(), *self._leaving.values()):
+            self.ring.finish(works)
+        return self._slots.home
 
-    def _expect_all(self, step: int) -> None:
-        for start in range(0, self._size(step), self.tile):
-            self._expect(step, start)
+    def _number(self, owner: int, start: int) -> int:
+        step = (owner - self.ring.rank) % self.ring.count
+        return step * self._plan.tiles + start // self._plan.tile
 
-    def _expect(self, step: int, start: int) -> None:
-        """Receive a tile into memory that has been sent."""
-        if start >= self._size(step) or (step, start) in self._expected:
+    def _ask(self, end: int) -> None:
+        """Receive the successors of all tiles before ``end``, each into memory that has been sent."""
+        if self.ring.count == 1:
             return
-        self._expected.add((step, start))
-        self.ring.finish(self._leaving.pop((step % 2, start), []))
-        self._coming[step, start] = self.ring.pass_on(None, self._rows(step, start), self._tag(start))
-
-    def _rows(self, step: int, start: int) -> Tensor:
-        buffer = self._buffers[step % 2 if self.ring.count > 1 else 0]
-        return buffer[start : min(start + self.tile, self._size(step))]
-
-    def _size(self, step: int) -> int:
-        return self.sizes[(self.ring.rank + step) % self.ring.count]
-
-    def _tag(self, start: int) -> int:
-        return GRADIENTS + start // self.tile
+        for number in range(self._next, end):
+            self.ring.finish(self._leaving.pop(number - 1, []))
+            coming = self._slots.at(self._plan.turn(number + self._plan.tiles))
+            self._coming[number + self._plan.tiles] = self.ring.pass_on(None, coming, GRADIENTS)
+        self._next = max(self._next, end)

@@ -51,17 +51,18 @@ def _travels_more(stat: Stat) -> bool:
 
 
 def _tiles(session: Session, first: Side, travelling: list[Side], block_size: int | None) -> Iterator[Tile]:
-    for owner, moved in _lap(session, travelling):
-        for columns in slices(len(moved[travelling[0]]), TILE):
-            for rows, memory in _blocks(session, first, travelling[0], block_size):
-                yield Tile(session, rows, owner, columns, moved, memory)
+    for owner, columns, moved in _lap(session, travelling):
+        for rows, memory in _blocks(session, first, travelling[0], block_size):
+            yield Tile(session, rows, owner, columns, moved, memory)
 
 
-def _lap(session: Session, travelling: list[Side]) -> Iterator[tuple[int, dict[Side, Tensor]]]:
-    rows = [session.rows[side] for side in travelling]
-    sizes = [session.sizes(side) for side in travelling]
-    for owner, moved in session.ring.lap(rows, sizes):
-        yield owner, dict(zip(travelling, moved, strict=True))
+def _lap(session: Session, travelling: list[Side]) -> Iterator[tuple[int, slice, dict[Side, Tensor]]]:
+    sizes = session.sizes(travelling[0])
+    beside = [
+        side for side in travelling if session.sizes(side) == sizes
+    ]  # others are of other parts' columns
+    for owner, columns, moved in session.ring.lap([session.rows[side] for side in beside], sizes, TILE):
+        yield owner, columns, dict(zip(beside, moved, strict=True))
 
 
 def _blocks(
@@ -177,21 +178,19 @@ class _Group:
             else None
         )
         single = self._single(session)
-        scaled = local if single is None else local * single[:, None]
-        for owner, moved in _lap(session, list(self.sides)):
-            others = moved[self.second]
-            for columns in slices(len(others), TILE):
-                found = None if home is None else home.at(owner, columns.start)
-                for rows, memory in _blocks(session, self.first, self.second, block_size):
-                    tile = Tile(session, rows, owner, columns, moved, memory)
-                    derivative = self._share(tile) if single is not None else self._derivative(tile)
-                    if derivative is None:
-                        continue
-                    gradient[rows].addmm_(derivative, others[columns])
-                    if found is not None:
-                        found.addmm_(derivative.T, scaled[rows])
-                if home is not None:
-                    home.done(owner, columns.start)
+        for owner, columns, moved in _lap(session, list(self.sides)):
+            found = None if home is None else home.at(owner, columns.start)
+            for rows, memory in _blocks(session, self.first, self.second, block_size):
+                tile = Tile(session, rows, owner, columns, moved, memory)
+                derivative = self._share(tile) if single is not None else self._derivative(tile)
+                if derivative is None:
+                    continue
+                gradient[rows].addmm_(derivative, moved[self.second])
+                if found is not None:
+                    own = local[rows] if single is None else local[rows] * single[rows, None]
+                    found.addmm_(derivative.T, own)
+            if home is not None:
+                home.done(owner, columns.start)
         if single is not None:
             gradient *= single[:, None]
         results = [(self.rows, gradient)] if self.rows.requires_grad else []

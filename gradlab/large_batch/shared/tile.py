@@ -22,7 +22,7 @@ class Tile:
         rows: this process's rows.
         owner: whose the columns are.
         columns: which of the owner's.
-        travelling: the owner's rows by their sides; None on a trial, which only notes what is asked for.
+        travelling: these columns of the owner's by their sides; None on a trial, which only notes what is asked for.
         asked: the sides whose rows have to travel for what was asked.
     """
 
@@ -64,7 +64,7 @@ class Tile:
         if self.travelling is None:
             return rows.new_zeros(rows.shape[0], size)
         found = rows.new_empty(rows.shape[0], size) if memory is None else memory[: rows.shape[0], :size]
-        write_cosines(rows, self.travelling[second][self.columns], found)
+        write_cosines(rows, self.travelling[second], found)
         return found
 
     def _fill_own(self, cosine: Tensor) -> None:
@@ -117,13 +117,14 @@ class TileNegatives(Negatives):
         raw = tile.raw(part)
         found = self._left(raw.T if side else raw)
         plain = found.data_ptr() == raw.data_ptr()
-        self.__dict__.update(cosine=found, spare=spare or not plain, gaps=self._gaps)
+        self.__dict__.update(cosine=found, spare=spare or not plain)
 
-    def _gaps(self) -> Tensor:
+    def gaps(self) -> Tensor:  # type: ignore[override]  # a field there; held here, the tile's memory outlived it in a circle
+        """``1 - cos θ``, (r, c), from the rows."""
         tile, (first, second) = self.tile, self.part.product
         if tile.travelling is None:
             return 1 - self.cosine
-        rows, columns = tile.session.rows[first][tile.rows], tile.travelling[second][tile.columns]
+        rows, columns = tile.session.rows[first][tile.rows], tile.travelling[second]
         return gaps_of(columns, rows, self.cosine) if self.turned else gaps_of(rows, columns, self.cosine)
 
     def _left(self, cosine: Tensor) -> Tensor:

@@ -1,0 +1,339 @@
+"""What others do for large batches, beside ours: gradients on two processes, memory and time of the loss, and of a cached step.
+
+Outside CI, as the others bring much that gradlab does not need. Install them apart, without what they depend on:
+
+    pip install --no-deps --target FOLDER open_clip_torch==3.3.0 gradcache==0.0.1 inf-cl==1.2.1
+    OTHERS=FOLDER python tests/manual/side_by_side.py audit
+    OTHERS=FOLDER python tests/manual/side_by_side.py loss
+    OTHERS=FOLDER python tests/manual/side_by_side.py step --model BERT --train-file SENTENCES
+
+``audit``: `gradlab audit` of every loss, over two processes of gloo. ``loss``: forward and backward of one batch of unit rows on
+one process and one thread; seconds of the processor are medians of turns in one process, memory is the rise of a fresh
+process's peak. ``step``: forward and backward of a batch through an encoder, chunk by chunk, likewise. Of Inf-CL only the
+ring of plain torch operations is run, whose file imports Triton without using it there; its kernels need a CUDA device.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import time
+import types
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+sys.path.insert(0, str(Path(__file__).parent))
+from other_libraries import load
+
+import gradlab
+
+SCALE, BIAS, CHUNK = 20.0, -7.0, 64
+SYMMETRIC = f"symmetric(infonce(temperature={1 / SCALE}))"
+LIBRARY = "sentence_transformers.sentence_transformer.losses"
+
+
+def others(module: str) -> Any:
+    """A module of the folder that the environment names."""
+    if module.startswith("inf_cl"):
+        triton, language = types.ModuleType("triton"), types.ModuleType("triton.language")
+        triton.jit = triton.autotune = lambda function=None, **_: function  # type: ignore[attr-defined]
+        language.constexpr = triton.Config = object  # type: ignore[attr-defined]
+        triton.language = language  # type: ignore[attr-defined]
+        sys.modules |= {"triton": triton, "triton.language": language}
+    if module == "gradcache.grad_cache":  # which names its own package in another way
+        sys.modules["grad_cache"] = types.ModuleType("grad_cache")
+        sys.modules["grad_cache.context_managers"] = load(
+            Path(os.environ["OTHERS"]), "gradcache.context_managers"
+        )
+    return load(Path(os.environ["OTHERS"]), module)
+
+
+def number(value: float, like: Tensor) -> Tensor:
+    return torch.tensor(value, dtype=like.dtype)
+
+
+def clip(anchors: Tensor, positives: Tensor, **options: Any) -> Tensor:
+    """open_clip's, as its training makes it."""
+    together = dist.is_initialized() and dist.get_world_size() > 1
+    place = {"rank": dist.get_rank(), "world_size": dist.get_world_size()} if together else {}
+    return others("open_clip.loss").ClipLoss(**options, **place)(anchors, positives, number(SCALE, anchors))
+
+
+def siglip(anchors: Tensor, positives: Tensor, **options: Any) -> Tensor:
+    together = dist.is_initialized() and dist.get_world_size() > 1
+    place = {"rank": dist.get_rank(), "world_size": dist.get_world_size()} if together else {}
+    loss = others("open_clip.loss").SigLipLoss(**options, **place)
+    return loss(anchors, positives, number(SCALE, anchors), number(BIAS, anchors))
+
+
+def gathered_by_grad_cache(anchors: Tensor, positives: Tensor) -> Tensor:
+    return others("gradcache.loss").DistributedContrastiveLoss()(SCALE * anchors, positives)
+
+
+def ring_of_inf_cl(anchors: Tensor, positives: Tensor, scale: float = SCALE) -> Tensor:
+    """Both directions; on one process, where its ring would send to itself, what it computes."""
+    if dist.get_world_size() == 1:
+        labels, logits = torch.arange(len(anchors)), (scale * anchors @ positives.T).float()
+        return (
+            nn.functional.cross_entropy(logits, labels) + nn.functional.cross_entropy(logits.T, labels)
+        ) / 2
+    ring = others("inf_cl.ring").cal_ring_loss
+    options = {"scale": number(scale, anchors).requires_grad_(), "head_dim": anchors.shape[1]}
+    return (ring(anchors, positives, **options) + ring(positives, anchors, **options)) / 2
+
+
+def ours(anchors: Tensor, positives: Tensor, loss: str = SYMMETRIC) -> Tensor:
+    return gradlab.blockwise(loss, group="world", average=True)(anchors, positives, normalize=True)
+
+
+def audits() -> list[tuple[str, dict[str, str], int]]:
+    """Targets, settings and columns of embeddings."""
+    here, gather = f"{__file__}:", {"gather_across_devices": "true"}
+    ranking = ["MultipleNegativesRankingLoss", "MultipleNegativesSymmetricRankingLoss", "GISTEmbedLoss"]
+    ranking = [
+        name.replace("Multiple", f"{cached}Multiple").replace("GIST", f"{cached}GIST")
+        for name in ranking
+        for cached in ("", "Cached")
+    ]
+    both = [(f"{LIBRARY}:{name}", settings, 2) for name in ranking for settings in ({}, gather)]
+    alone = {"contrast_anchors": "false"}
+    plain = ["MegaBatchMarginLoss", "CoSENTLoss", "AnglELoss", "CosineSimilarityLoss", "ContrastiveLoss", "OnlineContrastiveLoss",
+             "BatchAllTripletLoss", "BatchHardTripletLoss", "BatchHardSoftMarginTripletLoss", "BatchSemiHardTripletLoss"]  # fmt: skip
+    columns = [(f"{LIBRARY}:{name}", {}, 3) for name in ("TripletLoss", "MarginMSELoss")]
+    modes = [
+        {"local_loss": str(local).lower(), "gather_with_grad": str(grad).lower()}
+        for local in (False, True)
+        for grad in (False, True)
+    ]
+    return [
+        *both,
+        (f"{LIBRARY}:GISTEmbedLoss", gather | alone, 2),
+        *((f"{LIBRARY}:{name}", {}, 2) for name in plain),
+        *columns,
+        *((f"{here}clip", mode, 2) for mode in modes),
+        *((f"{here}siglip", {"dist_impl": way}, 2) for way in ("bidir", "shift", "reduce", "gather")),
+        (f"{here}gathered_by_grad_cache", {}, 2),
+        (f"{here}ring_of_inf_cl", {}, 2),
+        (f"{here}ring_of_inf_cl", {"scale": "100"}, 2),
+        (f"{here}ours", {}, 2),
+        (f"{here}ours", {"loss": "siglip"}, 2),
+    ]  # fmt: skip
+
+
+def audit(options: argparse.Namespace) -> None:
+    """Print a line a loss: its errors on each kind of shares, and its faults.
+
+    All are run in the same processes. Those that gather see no uneven shares, which may end a process.
+    """
+    import multiprocessing
+    import tempfile
+
+    from audit_losses import work
+
+    from gradlab.large_batch.audit.cases import cases, material
+    from gradlab.large_batch.audit.run import judge
+
+    chosen = [one for one in audits() if options.only in one[0]]
+    for columns in sorted({one[2] for one in chosen}):
+        names = {f"{target.partition(':')[2]} {settings}": (target, settings, uneven_too(target, settings))
+                 for target, settings, wide in chosen if wide == columns}  # fmt: skip
+        given, every, context = material(2, columns, 0), cases(2), multiprocessing.get_context("fork")
+        with tempfile.TemporaryDirectory() as folder:
+            job = {**given, "cases": every, "losses": names, "processes": 2, "folder": folder, "timeout": 60}
+            pipes = [context.Pipe(duplex=False) for _ in range(3)]
+            started = [context.Process(target=work, args=(rank, list(names), job, pipe[1]))
+                       for rank, pipe in zip((-1, 0, 1), pipes, strict=True)]  # fmt: skip
+            for process in started:
+                process.start()
+            for _, theirs in pipes:
+                theirs.close()
+            alone, *parts = (mine.recv() for mine, _ in pipes)
+        for name, (_, _, uneven) in names.items():
+            said = alone[name], [part[name] for part in parts], []
+            found = judge(name, every if uneven else every[:2], given["rows"], given["along"], said, True)
+            errors = ", ".join(f"{case} {one.error:.1e}" for case, one in found.outcomes.items())
+            print(
+                f"{name}: {errors}; {'; '.join(f'{one.name}: {one.text}' for one in found.faults) or 'right'}"
+            )
+
+
+def uneven_too(target: str, settings: dict[str, str]) -> bool:
+    """Whether a loss gathers nothing, or shares of any size."""
+    return (LIBRARY in target and "gather_across_devices" not in settings) or target.endswith(":ours")
+
+
+def losses() -> dict[str, Callable[[Tensor, Tensor], Tensor]]:
+    """Losses of one process; those of a group are alternatives to each other."""
+    from sentence_transformers.sentence_transformer import losses as theirs
+
+    from gradlab.decomposition.resolve import resolve_loss
+
+    simple = others("gradcache.loss").SimpleContrastiveLoss()
+    plain = resolve_loss(f"{LIBRARY}:MultipleNegativesRankingLoss", {})
+    cached = resolve_loss(f"{LIBRARY}:CachedMultipleNegativesRankingLoss", {"mini_batch_size": str(CHUNK)})
+    assert isinstance(plain, theirs.MultipleNegativesRankingLoss)
+    one, both, sigmoid = (
+        gradlab.blockwise(name)
+        for name in (gradlab.get_loss("infonce", temperature=1 / SCALE), SYMMETRIC, "siglip")
+    )
+    return {
+        "infonce: GradCache SimpleContrastiveLoss": lambda a, b: simple(SCALE * a, b),
+        "infonce: sentence-transformers, plain": lambda a, b: plain.compute_loss_from_embeddings([a, b], None),
+        "infonce: sentence-transformers, cached": lambda a, b: cached.calculate_loss([a.split(CHUNK), b.split(CHUNK)], with_backward=False),
+        "infonce: gradlab.blockwise": one,
+        "symmetric: open_clip ClipLoss": clip,
+        "symmetric: gradlab.blockwise": both,
+        "siglip: open_clip SigLipLoss": siglip,
+        "siglip: gradlab.blockwise": sigmoid,
+    }  # fmt: skip
+
+
+def peak() -> float:
+    """Peak memory so far, MiB."""
+    status = Path("/proc/self/status").read_text().splitlines()
+    return int(next(line for line in status if line.startswith("VmHWM")).split()[1]) / 2**10
+
+
+def report(runs: dict[str, Callable[[], Any]], command: list[str], turns: int) -> None:
+    """Print the median time and the memory of each, and its ratio to ours of the same group."""
+    times: dict[str, list[float]] = {name: [] for name in runs}
+    for run in runs.values():
+        run()
+    for _ in range(turns):
+        for name, run in runs.items():
+            began = time.process_time()
+            run()
+            times[name].append(time.process_time() - began)
+    for name, found in times.items():
+        own = times[next(one for one in runs if one.split(":")[0] == name.split(":")[0] and "gradlab" in one)]
+        ratio = statistics.median(one / other for one, other in zip(found, own, strict=True))
+        done = subprocess.run([*command, "--child", name], check=True, capture_output=True, text=True).stdout
+        print(f"{name}: {statistics.median(found):.3f} CPU s, {ratio:.2f} of gradlab's; {float(done):.0f} MiB", flush=True)  # fmt: skip
+
+
+def loss(options: argparse.Namespace) -> None:
+    generator = torch.Generator().manual_seed(0)
+
+    def draw(count: int) -> Tensor:
+        rows = torch.randn(count, options.dimensions, generator=generator)
+        return rows.div_(rows.norm(dim=-1, keepdim=True)).requires_grad_()
+
+    def run(criterion: Callable[[Tensor, Tensor], Tensor], rows: list[Tensor]) -> Callable[[], None]:
+        def step() -> None:
+            for part in rows:
+                part.grad = None
+            criterion(*rows).backward()
+
+        return step
+
+    every = losses()
+    if options.child:
+        run(every[options.child], [draw(64), draw(64)])()  # libraries set themselves up
+        rows = [draw(options.batch), draw(options.batch)]
+        before = peak()
+        run(every[options.child], rows)()
+        print(peak() - before)
+        return
+    rows = [draw(options.batch), draw(options.batch)]
+    print(f"N = {options.batch}, D = {options.dimensions}, float32, one thread")
+    command = [sys.executable, __file__, "loss", "--batch", str(options.batch), "--dimensions", str(options.dimensions)]  # fmt: skip
+    report({name: run(one, rows) for name, one in every.items()}, command, options.turns)
+
+
+def step(options: argparse.Namespace) -> None:
+    from gradient_cache import sentences
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer import losses as theirs
+    from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+
+    from gradlab.integrations.sentence_transformers import loss as of_ours
+
+    torch.manual_seed(0)
+    words = Transformer(options.model, max_seq_length=32)
+    model = SentenceTransformer(
+        modules=[words, Pooling(words.get_embedding_dimension(), "cls")], device="cpu"
+    )
+    model.train()
+    infonce = gradlab.get_loss("infonce", temperature=1 / SCALE)
+
+    def columns(count: int) -> list[dict[str, Tensor]]:
+        texts = sentences(options.train_file, 2 * count)
+        return [model.preprocess(texts[:count]), model.preprocess(texts[count:])]
+
+    cache = others("gradcache.grad_cache").GradCache(
+        [lambda **features: model(features)] * 2,
+        CHUNK,
+        lambda a, b: others("gradcache.loss").SimpleContrastiveLoss()(SCALE * a, b),
+        get_rep_fn=lambda found: nn.functional.normalize(found["sentence_embedding"]),
+    )
+    of_theirs = theirs.CachedMultipleNegativesRankingLoss(model, mini_batch_size=CHUNK)
+    of_ours_cached = of_ours(model, infonce, chunk_size=CHUNK, blockwise=True)
+    plain = theirs.MultipleNegativesRankingLoss(model)
+
+    def tensors(given: list[dict[str, Any]]) -> list[dict[str, Tensor]]:
+        return [{name: part for name, part in one.items() if isinstance(part, Tensor)} for one in given]
+
+    every: dict[str, Callable[[Any], Any]] = {
+        "step: whole batch, plain loss": lambda given: plain(given, None).backward(),
+        "step: GradCache": lambda given: cache(*tensors(given)),
+        "step: sentence-transformers, cached": lambda given: of_theirs(given, None).backward(),
+        "step: gradlab": lambda given: of_ours_cached(given, None).backward(),
+    }
+
+    def run(one: Callable[[Any], Any], given: list[dict[str, Tensor]]) -> Callable[[], None]:
+        def once() -> None:
+            model.zero_grad()
+            one([dict(part) for part in given])
+
+        return once
+
+    if options.child:
+        run(every[options.child], columns(8))()
+        given = columns(options.batch)
+        before = peak()
+        run(every[options.child], given)()
+        print(peak() - before)
+        return
+    given = columns(options.batch)
+    model.eval()  # without dropout all have the same gradient
+    whole = None
+    for name, one in every.items():
+        run(one, given)()
+        found = torch.cat(
+            [part.grad.flatten() for part in model.parameters() if part.grad is not None]
+        ).double()
+        whole = found if whole is None else whole
+        print(f"{name}: gradient off by {float((found - whole).abs().max() / whole.abs().max()):.1e} of the largest entry")  # fmt: skip
+    model.train()
+    print(f"batch {options.batch}, chunks of {CHUNK}, float32, one thread")
+    command = [sys.executable, __file__, "step", "--batch", str(options.batch), "--model", options.model, "--train-file", options.train_file]  # fmt: skip
+    report({name: run(one, given) for name, one in every.items()}, command, options.turns)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("what", choices=["audit", "loss", "step"])
+    parser.add_argument("--only", default="", help="with audit: targets whose name has this in it")
+    parser.add_argument("--batch", type=int, help="4096 for loss, 256 for step")
+    parser.add_argument("--dimensions", type=int, default=512)
+    parser.add_argument("--turns", type=int, default=5)
+    parser.add_argument("--model")
+    parser.add_argument("--train-file")
+    parser.add_argument("--child", default="", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    options.batch = options.batch or (256 if options.what == "step" else 4096)
+    sys.path += [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / "benchmarks")]
+    torch.set_num_threads(1)
+    {"audit": audit, "loss": loss, "step": step}[options.what](options)
+
+
+if __name__ == "__main__":
+    main()
