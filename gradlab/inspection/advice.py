@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from gradlab.inspection.candidates import TRUST
 from gradlab.report.numbers import percent, short
 
 
@@ -61,8 +62,8 @@ def _candidates(n: Mapping[str, Any]) -> Advice | None:
         )
     expected = n["candidate_row_pairs"] * _chance(n)
     text = (
-        f"{_count(n['candidate_lines'], 'pair')} of texts likely say the same. In batches of {n['batch_size']} "
-        f"{short(expected)} such pairs meet per batch on average, and take {percent_exactly(n['candidate_share_of_push'])} of all push"
+        f"{_count(n['candidate_lines'], 'pair')} of texts likely say the same. On average {short(expected)} of them meet in a "
+        f"batch of {n['batch_size']}, and take {percent_exactly(n['candidate_share_of_push'])} of all push"
         f"{_error(n['candidate_share_error'])}"
     )
     if not math.isnan(n["candidate_share_when_met"]):
@@ -96,6 +97,12 @@ def _cosine(n: Mapping[str, Any]) -> Advice | None:
     for one in n["cosine_levels"]:
         if not math.isnan(one["candidates"]):
             level = one
+    if level["candidates"] >= TRUST:
+        return Advice(
+            "Mask by the file of pairs, not by a cosine.",
+            f"Too few of the nearest pairs are near-duplicates by their words, beside duplicates, to tell from which cosine on this model can "
+            f"be trusted; above {level['cosine']:g} a mask would remove {percent_exactly(level['share_of_push'])} of all push.",
+        )
     return Advice(
         "Do not mask by a cosine of this model.",
         f"Above {level['cosine']:g} a mask would remove {percent_exactly(level['share_of_push'])} of all push, but only "
@@ -139,9 +146,9 @@ def _hard_negatives(n: Mapping[str, Any]) -> Advice | None:
     total = sum(counts.values())
     like, matter, easy = counts.values()
     repeat = n["hard_negatives_that_repeat"]
-    mask = (
-        f" {repeat:,} of the whole corpus repeat their own anchor or positive; mask.txt lists them."
-        * bool(repeat)
+    verb = "repeats its" if repeat == 1 else "repeat their"
+    mask = f" In the whole corpus {repeat:,} {verb} own anchor or positive, which mask.txt lists." * bool(
+        repeat
     )
     title = "Remove the hard negatives that look like positives." if like else "Keep the hard negatives."
     if easy > total / 2:

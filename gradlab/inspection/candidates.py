@@ -39,7 +39,7 @@ class CandidatePairs:
         threshold: centred cosine from which on neighbours are candidates; NaN without embeddings.
         near: the nearest pairs of different texts, candidates or not, nearest first; None without embeddings.
         confirmed: (len(near.pairs),) whether these are near-duplicates by their words; empty without texts.
-        repeats: anchors and positives that have the words of an earlier one.
+        repeats: anchors and positives that have the words of one of an earlier row.
         repeated: (R, 2) rows, and columns (from 1) of their own hard negatives that have the words of their anchor or positive;
             without texts, the same embedding.
         words: of the texts; None where only embeddings are known.
@@ -187,8 +187,9 @@ def find_candidates(
         pair = different_rows(*sides, len(texts))
         if pair is not None:
             lines.append((*pair, of_kind, value, count_row_pairs(*sides, len(texts))))
-    own = words.group[: 2 * len(texts)]
-    repeats = len(own) - len(np.unique(own))
+    own = words.group[: 2 * len(texts)].astype(np.int64)
+    in_rows = np.unique(own * len(texts) + np.arange(len(own)) % len(texts))
+    repeats = len(in_rows) - len(np.unique(own))
     near = None if near is None else dataclasses.replace(near, pairs=words.first[near.pairs])
     table = _table(lines, vectors, near, threshold, confirmed, repeats, _repeated(words, texts))
     return dataclasses.replace(table, words=words)

