@@ -178,7 +178,6 @@ def losses() -> dict[str, Callable[[Tensor, Tensor], Tensor]]:
 
     simple = others("gradcache.loss").SimpleContrastiveLoss()
     plain = resolve_loss(f"{LIBRARY}:MultipleNegativesRankingLoss", {})
-    cached = resolve_loss(f"{LIBRARY}:CachedMultipleNegativesRankingLoss", {"mini_batch_size": str(CHUNK)})
     assert isinstance(plain, theirs.MultipleNegativesRankingLoss)
     one, both, sigmoid = (
         gradlab.blockwise(name)
@@ -187,7 +186,6 @@ def losses() -> dict[str, Callable[[Tensor, Tensor], Tensor]]:
     return {
         "infonce: GradCache SimpleContrastiveLoss": lambda a, b: simple(SCALE * a, b),
         "infonce: sentence-transformers, plain": lambda a, b: plain.compute_loss_from_embeddings([a, b], None),
-        "infonce: sentence-transformers, cached": lambda a, b: cached.calculate_loss([a.split(CHUNK), b.split(CHUNK)], with_backward=False),
         "infonce: gradlab.blockwise": one,
         "symmetric: open_clip ClipLoss": clip,
         "symmetric: gradlab.blockwise": both,
