@@ -130,6 +130,8 @@ def factorial(table: pd.DataFrame) -> Frames:
         "factorial-contrasts": judged,
         "factorial-cells": means,
         "factorial-shares": variance_shares(table, ["gate", "weight", "ratio"]),
+        # Not declared beforehand: where uniform weights fail altogether they leave nothing for the others to explain.
+        "factorial-softmax": variance_shares(table[table.weight != WEIGHTS[0]], ["gate", "weight", "ratio"]),
         "factorial-noise": pd.DataFrame(
             {"residual": [model.residual], "seeds": [model.seed], "count": [table.seed.nunique()]}
         ),

@@ -15,7 +15,7 @@ from gradlab.papers.unified.evidence.analysis import analyse, read_frames
 Frames = Mapping[str, pd.DataFrame]
 _PLANNED = {
     "linear": {"tuning": 162, "factorial": 540, "open": 27, "exchanges": 272, "dissipation": 80, "features": 344, "prediction": 64, "atlas": 64},
-    "encoder": {"recipes": 15, "collapse": 15, "precision": 5, "tuning": 54, "factorial": 108, "exchanges": 136, "dissipation": 8,
+    "encoder": {"recipes": 15, "collapse": 15, "precision": 5, "tuning": 54, "tuning-edges": 14, "factorial": 108, "exchanges": 136, "dissipation": 8,
                 "dissipation-controls": 8, "features": 129, "prediction": 24, "atlas": 24},
 }  # fmt: skip
 _NAMES = {"encoder": "on the encoder", "linear": "on a linear head"}
@@ -35,7 +35,7 @@ def write_report(folder: Path) -> Path:
     rows = {
         name: table
         for name, table in read_frames(folder).items()
-        if name.count("-") == 1 or name.endswith("controls")
+        if name.count("-") == 1 or name.endswith(("controls", "tuning-edges"))
     }
     tables = {name: table for name, table in analyse(rows).items() if name not in rows}
     for name, table in tables.items():
@@ -132,10 +132,6 @@ def _factorial(tables: Frames, name: str, pictures: Mapping[str, Path]) -> list[
     if "factorial-contrasts" not in tables:
         return []
     noise = tables["factorial-noise"].iloc[0]
-    lines = [
-        [row.term, row.df, _share(row.omega2), _share(row.low), _share(row.high)]
-        for row in tables["factorial-shares"].itertuples()
-    ]
     found = [
         f"## The factorial, {name}",
         _picture(pictures, "factorial", "Means of the 27 cells, with 95% intervals over seeds."),
@@ -145,7 +141,9 @@ def _factorial(tables: Frames, name: str, pictures: Mapping[str, Path]) -> list[
         "from 0 after Holm's correction over the eight, with the sign that the paper lets one expect or the other.",
         _effects(tables["factorial-contrasts"]),
         "Shares of the variance over these levels and seeds (they depend on the levels that were chosen):",
-        _table(["term", "df", "ω², %", "95% from", "to"], lines),
+        _shares(tables["factorial-shares"]),
+        "The same among the cells whose weight is a softmax (not declared beforehand):",
+        _shares(tables["factorial-softmax"]),
     ]
     if "open-shares" in tables:
         table = tables["open-shares"]
@@ -161,6 +159,14 @@ def _factorial(tables: Frames, name: str, pictures: Mapping[str, Path]) -> list[
             _table(["gate", "weight", "mean", *(["last step"] if "last" in table else [])], lines),
         ]
     return found
+
+
+def _shares(table: pd.DataFrame) -> str:
+    lines = [
+        [row.term, row.df, _share(row.omega2), _share(row.low), _share(row.high)]
+        for row in table.itertuples()
+    ]
+    return _table(["term", "df", "ω², %", "95% from", "to"], lines)
 
 
 def _exchanges(tables: Frames, name: str, pictures: Mapping[str, Path]) -> list[str]:
