@@ -113,7 +113,7 @@ def step_size(model: str, train_file: Path, losses: str, seeds: int, output: Pat
 @main.command("first-steps")
 @click.option("--set", "assignments", metavar="NAME=VALUE", multiple=True, help="As the sweeps are given.")
 @click.option("--sweeps", default="sweeps/evidence", type=click.Path(path_type=Path), help="Folder of the specifications.")  # fmt: skip
-@click.option("--seeds", default=3, show_default=True, help="Trainings of each loss.")
+@click.option("--seeds", default=1, show_default=True, help="Trainings of each loss.")
 @click.option(
     "--output", default="figures/study/evidence", show_default=True, type=click.Path(path_type=Path)
 )

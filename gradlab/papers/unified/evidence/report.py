@@ -16,7 +16,7 @@ Frames = Mapping[str, pd.DataFrame]
 _PLANNED = {
     "linear": {"tuning": 162, "factorial": 540, "open": 27, "exchanges": 272, "dissipation": 80, "features": 344, "prediction": 64, "atlas": 64},
     "encoder": {"recipes": 15, "collapse": 15, "precision": 5, "tuning": 54, "tuning-edges": 14, "factorial": 108, "exchanges": 136, "dissipation": 8,
-                "dissipation-controls": 8, "features": 129, "prediction": 24, "atlas": 24},
+                "dissipation-controls": 8, "features": 43, "prediction": 24, "atlas": 24},
 }  # fmt: skip
 _NAMES = {"encoder": "on the encoder", "linear": "on a linear head"}
 _SHOWN_STEPS = (1, 2, 5, 10, 20, 60, 120)
