@@ -18,12 +18,11 @@ import lzma
 import statistics
 import subprocess
 import sys
-import time
 from itertools import islice
-from pathlib import Path
 
 import numpy as np
 import torch
+from measured import peak, times_in_turns
 
 import gradlab
 from gradlab.encoder.model import Encoder
@@ -61,22 +60,9 @@ def make_step(options: argparse.Namespace, chunk_size: int | None):
     return step, tokenised
 
 
-def peak() -> float:
-    """Peak memory so far, MiB."""
-    status = Path("/proc/self/status").read_text().splitlines()
-    return int(next(line for line in status if line.startswith("VmHWM")).split()[1]) / 2**10
-
-
 def in_turns(runs: dict[str, object], turns: int, texts: int) -> None:
     """Print seconds and ratios to the first of the runs."""
-    times: dict[str, list[float]] = {name: [] for name in runs}
-    for run in runs.values():
-        run()
-    for _ in range(turns):
-        for name, run in runs.items():
-            began = time.process_time()
-            run()
-            times[name].append(time.process_time() - began)
+    times = times_in_turns(runs, turns)
     first = times[next(iter(runs))]
     for name, found in times.items():
         ratio = statistics.median(own / other for own, other in zip(found, first, strict=True))

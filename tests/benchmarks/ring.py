@@ -18,14 +18,9 @@ import time
 from pathlib import Path
 
 import torch
+from measured import peak
 
 import gradlab
-
-
-def peak() -> float:
-    """Peak memory so far, MiB."""
-    status = Path("/proc/self/status").read_text().splitlines()
-    return int(next(line for line in status if line.startswith("VmHWM")).split()[1]) / 2**10
 
 
 def work(rank: int, count: int, size: int, dimensions: int, loss: str, folder: str) -> None:

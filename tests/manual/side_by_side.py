@@ -20,7 +20,6 @@ import os
 import statistics
 import subprocess
 import sys
-import time
 import types
 from collections.abc import Callable
 from pathlib import Path
@@ -30,7 +29,10 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 sys.path.insert(0, str(Path(__file__).parent))
+from measured import peak, times_in_turns
 from other_libraries import load
 
 import gradlab
@@ -194,22 +196,9 @@ def losses() -> dict[str, Callable[[Tensor, Tensor], Tensor]]:
     }  # fmt: skip
 
 
-def peak() -> float:
-    """Peak memory so far, MiB."""
-    status = Path("/proc/self/status").read_text().splitlines()
-    return int(next(line for line in status if line.startswith("VmHWM")).split()[1]) / 2**10
-
-
 def report(runs: dict[str, Callable[[], Any]], command: list[str], turns: int) -> None:
     """Print the median time and the memory of each, and its ratio to ours of the same group."""
-    times: dict[str, list[float]] = {name: [] for name in runs}
-    for run in runs.values():
-        run()
-    for _ in range(turns):
-        for name, run in runs.items():
-            began = time.process_time()
-            run()
-            times[name].append(time.process_time() - began)
+    times = times_in_turns(runs, turns)
     for name, found in times.items():
         own = times[next(one for one in runs if one.split(":")[0] == name.split(":")[0] and "gradlab" in one)]
         ratio = statistics.median(one / other for one, other in zip(found, own, strict=True))
@@ -328,7 +317,6 @@ def main() -> None:
     parser.add_argument("--child", default="", help=argparse.SUPPRESS)
     options = parser.parse_args()
     options.batch = options.batch or (256 if options.what == "step" else 4096)
-    sys.path += [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / "benchmarks")]
     torch.set_num_threads(1)
     {"audit": audit, "loss": loss, "step": step}[options.what](options)
 
