@@ -4,12 +4,23 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 import torch
 
+from gradlab.encoder.model import Encoder
+from gradlab.evaluate.selection import Selection
 from gradlab.files import commit
 from gradlab.train import machine, train
-from gradlab.train.machine import Pace, Precision, choose_precision, free_threads, matrix_rate, using_threads
+from gradlab.train.machine import (
+    Pace,
+    Precision,
+    choose_precision,
+    encode_in,
+    free_threads,
+    matrix_rate,
+    using_threads,
+)
 from tests.tiny_models import make_bert
 from tests.train_helpers import small_config
 
@@ -147,6 +158,38 @@ def test_emulated_bfloat16_is_warned_of_with_its_factor(tmp_path, monkeypatch, c
     monkeypatch.setattr(machine, "matrix_rate", lambda precision, *_: rates[precision])
     train(small_config(model, tmp_path, precision="bfloat16", max_steps=1))
     assert "100 times as long" in capsys.readouterr().err
+
+
+def test_a_run_is_scored_in_the_precision_it_computes_in(tmp_path, monkeypatch):
+    model, texts = str(make_bert(tmp_path / "bert")), ["one two", "three"]
+    plain = Encoder.load(model).encode(texts)
+    seen = {}
+
+    def score(encode):
+        seen["rows"] = encode(texts)
+        return 0.5
+
+    monkeypatch.setattr("gradlab.train.state.selection", lambda path: Selection("stsb_dev", score))
+    for precision in ("float32", "bfloat16"):
+        config = small_config(
+            model,
+            tmp_path,
+            output=str(tmp_path / precision),
+            precision=precision,
+            sts="given",
+            learning_rate=0.0,
+            max_steps=1,
+        )
+        train(config)
+        half = precision == "bfloat16"
+        encoder = Encoder.load(model)
+        with torch.autocast("cpu", torch.bfloat16, enabled=half):
+            expected = encoder.encode(texts)
+        np.testing.assert_array_equal(encode_in(encoder, precision)(texts), expected)
+        # Training has attention of its own, so that both agree up to rounding: 8 bits, or 24.
+        assert seen["rows"].dtype == "float32"
+        np.testing.assert_allclose(seen["rows"], expected, atol=0.05 if half else 1e-5)
+        assert (np.abs(seen["rows"] - plain).max() > 1e-4) == half
 
 
 def test_a_sweeps_key_does_not_change():

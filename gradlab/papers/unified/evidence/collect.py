@@ -65,6 +65,7 @@ def collect_sweep(
     """
     from gradlab.sweep.board import FINISHED, Board
     from gradlab.sweep.spec import read_spec
+    from gradlab.sweep.training import run_folder
 
     file = (folder / "study.db").absolute()
     if not file.exists():
@@ -79,8 +80,6 @@ def collect_sweep(
         values = [(run.results or {}).get(name, "") for run in done]
         if any(value != "" for value in values):
             columns[name] = [_short(value) for value in values]
-    from gradlab.sweep.training import run_folder
-
     recorded = [_recorded(run_folder(folder, run) / "metrics.csv") for run in done]
     for name in dict.fromkeys(name for one in recorded for name in one):
         columns[name] = [_short(one[name]) if name in one else "" for one in recorded]
