@@ -116,7 +116,7 @@ class Encoder(nn.Module):
     def encode(
         self,
         sentences: Sequence[str],
-        batch_size: int = 128,
+        batch_size: int | None = None,
         *,
         normalize: bool = False,
         progress: bool = False,
@@ -125,7 +125,8 @@ class Encoder(nn.Module):
 
         Args:
             sentences: a list of strings.
-            batch_size: rows a forward pass; sentences of similar length share one.
+            batch_size: rows a forward pass; sentences of similar length share one. None takes 32 on a CPU, as more
+                leave its caches (a third slower at 128 with a small BERT), and 128 elsewhere.
             normalize: scale the rows to unit length.
             progress: show a progress bar once two seconds have passed.
 
@@ -133,6 +134,8 @@ class Encoder(nn.Module):
             GradlabError: if ``sentences`` is one string or holds something else than strings.
         """
         sentences = _checked(sentences)
+        if batch_size is None:
+            batch_size = 32 if self.device.type == "cpu" else 128
         result = np.empty((len(sentences), self.dimension), dtype=np.float32)
         order = sorted(range(len(sentences)), key=lambda i: -len(sentences[i]))
         starts: Any = range(0, len(order), batch_size)
