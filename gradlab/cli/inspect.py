@@ -108,7 +108,7 @@ def command(
     settings = {name: str(value) for name, value in {**given, **options}.items()}
     replaced = check_existing(output / "inspect", (".html", ".json"), {"settings": settings}, overwrite)
 
-    from gradlab.inspection.run import inspect
+    from gradlab.inspection.corpus import inspect
     from gradlab.inspection.texts import Texts
     from gradlab.sweep.worker import terminable
 

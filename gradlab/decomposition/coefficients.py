@@ -16,7 +16,7 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from gradlab.arrays import Bool, Float
-from gradlab.decomposition.evaluation import CheckedLoss, Rows
+from gradlab.decomposition.evaluation import CheckedLoss, LossInput
 from gradlab.errors import GradlabError
 from gradlab.losses.components import project
 
@@ -59,14 +59,14 @@ class Reading:
         return self.coefficients.abs().amax(dim=1)
 
 
-def vectors(batch: Rows) -> Float[Tensor, "columns d"]:
+def vectors(batch: LossInput) -> Float[Tensor, "columns d"]:
     """What the columns of `Reading.coefficients` stand for."""
     import torch
 
     return torch.cat([batch.anchors, batch.positives, batch.extra_negatives])
 
 
-def lift(batch: Rows, delta: float) -> Rows:
+def lift(batch: LossInput, delta: float) -> LossInput:
     """The batch in D + 2N + M coordinates, unit rows; ``delta = 0`` appends zeros."""
     import torch
 
@@ -74,11 +74,11 @@ def lift(batch: Rows, delta: float) -> Rows:
     own = torch.eye(len(every), dtype=every.dtype, device=every.device) * delta
     lifted = torch.cat([every * (1 - delta * delta) ** 0.5, own], dim=1)
     n = batch.size
-    return Rows(lifted[:n], lifted[n : 2 * n], lifted[2 * n :])
+    return LossInput(lifted[:n], lifted[n : 2 * n], lifted[2 * n :])
 
 
 def read_lifted(
-    loss: CheckedLoss, batch: Rows, turned: Rows, tangent_gradient: Float[Tensor, "n d"]
+    loss: CheckedLoss, batch: LossInput, turned: LossInput, tangent_gradient: Float[Tensor, "n d"]
 ) -> Reading:
     """Read the coefficients in the extra coordinates, anchor by anchor at the δ that serves it best.
 
@@ -96,7 +96,7 @@ def read_lifted(
     """
     import torch
 
-    def symmetric(where: Rows, delta: float) -> Float[Tensor, "n columns"]:
+    def symmetric(where: LossInput, delta: float) -> Float[Tensor, "n columns"]:
         plus = loss(lift(where, delta)).gradient[:, batch.dimension :]
         minus = loss(lift(where, -delta)).gradient[:, batch.dimension :]
         return _without_own((plus - minus) / (2 * delta))
@@ -127,7 +127,7 @@ def read_lifted(
     return best
 
 
-def read_span(batch: Rows, tangent_gradient: Float[Tensor, "n d"]) -> Reading:
+def read_span(batch: LossInput, tangent_gradient: Float[Tensor, "n d"]) -> Reading:
     """Least squares of the tangent gradient on the 2N + M vectors themselves.
 
     Raises:
@@ -169,7 +169,7 @@ def _without_own(coefficients: Float[Tensor, "n columns"]) -> Float[Tensor, "n c
 
 
 def _compare(
-    batch: Rows,
+    batch: LossInput,
     coefficients: Float[Tensor, "n columns"],
     error: Float[Tensor, "n"],
     diverges: Bool[Tensor, "n"],

@@ -11,7 +11,7 @@ from array_api_compat import array_namespace, is_numpy_array
 from gradlab.arrays import Array, Bool, Float, Shaped, detach
 from gradlab.decomposition.adapters import held_parameters, two_views
 from gradlab.decomposition.coefficients import Reading, lift, read_lifted, read_span
-from gradlab.decomposition.evaluation import ROUNDING, CheckedLoss, Rows, ValueAndGradient
+from gradlab.decomposition.evaluation import ROUNDING, CheckedLoss, LossInput, ValueAndGradient
 from gradlab.decomposition.result import Decomposition
 from gradlab.errors import GradlabError
 from gradlab.geometry.check import check_views
@@ -169,15 +169,15 @@ def _prepare(anchors: Any, positives: Any, extra_negatives: Any, normalize: bool
     return Views(double(views.anchors), double(views.positives), extra)
 
 
-def _torch_batch(views: Views) -> Rows:
+def _torch_batch(views: Views) -> LossInput:
     import torch
 
     anchors, positives = torch.as_tensor(views.anchors), torch.as_tensor(views.positives)
     extra = anchors[:0] if views.extra_negatives is None else torch.as_tensor(views.extra_negatives)
-    return Rows(anchors, positives, extra)
+    return LossInput(anchors, positives, extra)
 
 
-def _check_repeats(loss: CheckedLoss, batch: Rows, here: ValueAndGradient) -> None:
+def _check_repeats(loss: CheckedLoss, batch: LossInput, here: ValueAndGradient) -> None:
     change = here.difference(loss(batch))
     if change > REPEAT_TOLERANCE:
         raise GradlabError(
@@ -186,10 +186,10 @@ def _check_repeats(loss: CheckedLoss, batch: Rows, here: ValueAndGradient) -> No
         )
 
 
-def _check_uses_positives(loss: CheckedLoss, batch: Rows, here: ValueAndGradient) -> None:
+def _check_uses_positives(loss: CheckedLoss, batch: LossInput, here: ValueAndGradient) -> None:
     """A loss whose gates are all closed may well not notice other positives; any other loss must."""
     other = _random_rows(batch.positives, seed=1)
-    there = loss(Rows(batch.anchors, other, batch.extra_negatives))
+    there = loss(LossInput(batch.anchors, other, batch.extra_negatives))
     if here.difference(there) == 0 and bool(here.gradient.any()):
         raise GradlabError(
             f"{loss.name} does not depend on the {loss.fixed}: others give the same "
@@ -197,7 +197,7 @@ def _check_uses_positives(loss: CheckedLoss, batch: Rows, here: ValueAndGradient
         )
 
 
-def _turn(loss: CheckedLoss, batch: Rows) -> tuple[Rows, ValueAndGradient]:
+def _turn(loss: CheckedLoss, batch: LossInput) -> tuple[LossInput, ValueAndGradient]:
     """Both views rotated together, and the loss there, its gradient rotated back.
 
     The rotation turns a random subspace of at most `TURNED` dimensions: it changes every coordinate, and
@@ -231,7 +231,9 @@ def _random_rows(like: Float[Tensor, "n d"], seed: int) -> Float[Tensor, "n d"]:
     return rows
 
 
-def _obstacle_to_lifting(loss: CheckedLoss, batch: Rows, here: ValueAndGradient, tolerance: float) -> str:
+def _obstacle_to_lifting(
+    loss: CheckedLoss, batch: LossInput, here: ValueAndGradient, tolerance: float
+) -> str:
     """Why the loss cannot be read in more coordinates than its batch has, or an empty string."""
     try:
         padded = loss(lift(batch, 0.0))
@@ -246,7 +248,7 @@ def _obstacle_to_lifting(loss: CheckedLoss, batch: Rows, here: ValueAndGradient,
     )
 
 
-def _span(name: str, obstacle: str, batch: Rows, tangent: Float[Tensor, "n d"]) -> Reading:
+def _span(name: str, obstacle: str, batch: LossInput, tangent: Float[Tensor, "n d"]) -> Reading:
     try:
         return read_span(batch, tangent)
     except GradlabError as error:

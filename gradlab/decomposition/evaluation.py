@@ -19,7 +19,7 @@ ROUNDING = 1e-12
 
 
 @dataclasses.dataclass(frozen=True)
-class Rows:
+class LossInput:
     """Unit rows in float64; of extra negatives there may be none."""
 
     anchors: Float[Tensor, "n d"]
@@ -36,9 +36,9 @@ class Rows:
         """D, the number of coordinates."""
         return self.anchors.shape[1]
 
-    def map(self, function: Callable[[Tensor], Tensor]) -> Rows:
+    def map(self, function: Callable[[Tensor], Tensor]) -> LossInput:
         """The batch with ``function`` applied to each of its three arrays."""
-        return Rows(function(self.anchors), function(self.positives), function(self.extra_negatives))
+        return LossInput(function(self.anchors), function(self.positives), function(self.extra_negatives))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,7 +99,7 @@ class CheckedLoss:
         # Shown only when the whole takes longer than two seconds.
         self.progress = tqdm(desc=f"decompose {name}", unit=" gradients", delay=2, leave=False)
 
-    def __call__(self, batch: Rows) -> ValueAndGradient:
+    def __call__(self, batch: LossInput) -> ValueAndGradient:
         """Value and anchor gradient of the loss at ``batch``.
 
         Raises:
@@ -111,7 +111,7 @@ class CheckedLoss:
         leaf = batch.anchors.detach().clone().requires_grad_()
         with torch.enable_grad():
             # Copies that are not leaves: an in-place change then works, and is found by comparing.
-            given = Rows(leaf.clone(), batch.positives.clone(), batch.extra_negatives.clone())
+            given = LossInput(leaf.clone(), batch.positives.clone(), batch.extra_negatives.clone())
             arguments = [given.anchors, given.positives]
             if len(batch.extra_negatives):
                 arguments.append(given.extra_negatives)
@@ -140,10 +140,10 @@ class CheckedLoss:
         self._check_finite(evaluation)
         return evaluation
 
-    def _check_unchanged(self, batch: Rows, given: Rows) -> None:
+    def _check_unchanged(self, batch: LossInput, given: LossInput) -> None:
         import torch
 
-        for field in dataclasses.fields(Rows):
+        for field in dataclasses.fields(LossInput):
             if not torch.equal(getattr(given, field.name), getattr(batch, field.name)):
                 raise GradlabError(f"{self.name} changes its {field.name} in place; let it work on a copy")
 

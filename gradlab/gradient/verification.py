@@ -21,7 +21,7 @@ from gradlab.losses.components import Components
 from gradlab.losses.registry import get_loss, loss_names, takes_loss
 from gradlab.seeds import random_generator
 
-Rows = tuple[Float[np.ndarray, "{count} {dim}"], Float[np.ndarray, "{count} {dim}"]]  # of two views
+TwoViews = tuple[Float[np.ndarray, "{count} {dim}"], Float[np.ndarray, "{count} {dim}"]]  # of two views
 CONVENTIONS = ("tangent", "raw", "similarity")
 TOLERANCE = 1e-11
 
@@ -56,33 +56,33 @@ class Check:
         return self.error <= TOLERANCE or not self.declared
 
 
-def random_batch(rng: np.random.Generator, count: int, dim: int) -> Rows:
+def random_batch(rng: np.random.Generator, count: int, dim: int) -> TwoViews:
     """Independent directions in both views."""
     return unit_rows(rng.normal(size=(count, dim))), unit_rows(rng.normal(size=(count, dim)))
 
 
-def paired_batch(rng: np.random.Generator, count: int, dim: int) -> Rows:
+def paired_batch(rng: np.random.Generator, count: int, dim: int) -> TwoViews:
     """Positives from near their anchors to far, so that some gates are open and some are closed."""
     anchors = unit_rows(rng.normal(size=(count, dim)))
     noise = np.linspace(0.1, 5, count)[:, None]
     return anchors, unit_rows(anchors + noise * rng.normal(size=(count, dim)) / np.sqrt(dim))
 
 
-def anisotropic_batch(rng: np.random.Generator, count: int, dim: int) -> Rows:
+def anisotropic_batch(rng: np.random.Generator, count: int, dim: int) -> TwoViews:
     """All sentences in a narrow cone, as in an encoder that was not tuned."""
     cone = 2 * unit_rows(rng.normal(size=(1, dim)))
     anchors = unit_rows(cone + rng.normal(size=(count, dim)) / np.sqrt(dim))
     return anchors, unit_rows(anchors + 0.2 * rng.normal(size=(count, dim)) / np.sqrt(dim))
 
 
-def clustered_batch(rng: np.random.Generator, count: int, dim: int) -> Rows:
+def clustered_batch(rng: np.random.Generator, count: int, dim: int) -> TwoViews:
     """A few tight clusters: hard negatives."""
     centres = rng.normal(size=(4, dim))[rng.integers(4, size=count)]
     anchors = unit_rows(centres + 0.1 * rng.normal(size=(count, dim)))
     return anchors, unit_rows(anchors + 0.1 * rng.normal(size=(count, dim)) / np.sqrt(dim))
 
 
-def collapsed_batch(rng: np.random.Generator, count: int, dim: int) -> Rows:
+def collapsed_batch(rng: np.random.Generator, count: int, dim: int) -> TwoViews:
     """All angles near 1e-5: what remains after a collapse."""
     centre = unit_rows(rng.normal(size=(1, dim)))
     noise = 1e-5 / np.sqrt(dim)
@@ -90,7 +90,7 @@ def collapsed_batch(rng: np.random.Generator, count: int, dim: int) -> Rows:
     return anchors, unit_rows(anchors + noise * rng.normal(size=(count, dim)))
 
 
-BATCHES: dict[str, Callable[[np.random.Generator, int, int], Rows]] = {
+BATCHES: dict[str, Callable[[np.random.Generator, int, int], TwoViews]] = {
     "random": random_batch,
     "paired": paired_batch,
     "anisotropic": anisotropic_batch,

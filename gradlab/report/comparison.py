@@ -49,7 +49,7 @@ class ComparedRun:
 
 
 @dataclass
-class Rows:
+class ComparisonTable:
     """A table: its head, and rows of cells; ``colour`` is that of a run's lines, ``best`` marks the best score."""
 
     head: list[str]
@@ -80,7 +80,7 @@ def render_runs(runs: Sequence[Recording], title: str) -> str:
         headline=_headline(list(grouped.values()), main),
         failing=_failing(entries),
         notes=notes,
-        groups=_groups(list(grouped.values()), main) if spread else Rows([]),
+        groups=_groups(list(grouped.values()), main) if spread else ComparisonTable([]),
         runs=_runs(entries, main, list(lines)),
         sections={"Loss and scores": cards.training(lines), "Gradient and embeddings": cards.overlaid(lines)},
         more=cards.others(lines),
@@ -169,9 +169,9 @@ def _spread(values: Sequence[float]) -> str:
     return f"{numbers.score(statistics.fmean(values))} ± {numbers.score(statistics.stdev(values))}"
 
 
-def _groups(groups: list[list[ComparedRun]], main: str | None) -> Rows:
+def _groups(groups: list[list[ComparedRun]], main: str | None) -> ComparisonTable:
     names = [name for name in groups[0][0].settings if name != SEED]
-    table = Rows([*_score_head(groups[0], main), "runs", *names])
+    table = ComparisonTable([*_score_head(groups[0], main), "runs", *names])
     best = min(groups, key=lambda group: _rank(group, main))
     for group in groups:
         scores = [score for entry in group if (score := entry.score(main)) is not None]
@@ -185,8 +185,8 @@ def _groups(groups: list[list[ComparedRun]], main: str | None) -> Rows:
     return table
 
 
-def _runs(entries: list[ComparedRun], main: str | None, lines: list[str]) -> Rows:
-    table = Rows(["run", *_score_head(entries, main), *entries[0].settings, "failures"])
+def _runs(entries: list[ComparedRun], main: str | None, lines: list[str]) -> ComparisonTable:
+    table = ComparisonTable(["run", *_score_head(entries, main), *entries[0].settings, "failures"])
     best = min(entries, key=lambda entry: _rank([entry], main))
     for entry in entries:
         score = entry.score(main)

@@ -31,7 +31,7 @@ import numpy as np
 import gradlab
 from gradlab.encoder.model import Encoder
 from gradlab.inspection.batches import ModelSource
-from gradlab.inspection.run import MEETINGS
+from gradlab.inspection.corpus import MEETINGS
 from gradlab.inspection.texts import Texts
 from gradlab.train.batches import BatchOrder
 from gradlab.train.sentences import read_sentences
@@ -196,7 +196,7 @@ class Watched:
 
 def inspect_folder(options: argparse.Namespace) -> None:
     """What `memory` watches: it says which phase begins."""
-    from gradlab.inspection import run
+    from gradlab.inspection import corpus
 
     folder = Path(options.folder)
     encoder = Encoder.load(folder / "encoder", device="cpu")
@@ -206,13 +206,13 @@ def inspect_folder(options: argparse.Namespace) -> None:
     del some
     print("started", flush=True)
     time.sleep(0.5)
-    shown = run._bar
+    shown = corpus._bar
 
     def told(progress: bool, title: str, total: int | None) -> Any:
         print(title, flush=True)
         return shown(progress, title, total)
 
-    run._bar = told
+    corpus._bar = told
     print("Reading the file", flush=True)
     texts = Texts.read(folder / "sentences.txt")
     found = gradlab.inspect(encoder, texts, **arguments)

@@ -19,7 +19,7 @@ from gradlab.papers.unified.study.verdicts import CONJECTURE, PERFORMANCE_MARGIN
 from gradlab.report.templates import render
 
 Frames = Mapping[str, pd.DataFrame]
-Rows = list[list[Any]]
+Cells = list[list[Any]]
 # Up to so many seeds the report says that they are few.
 FEW_SEEDS = 2
 RULES = {"tangent": "Lemma 1", "projected": "exact, projected", "unprojected": "exact, unprojected"}
@@ -74,13 +74,13 @@ def page(
     return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
 
 
-def _verdicts(tables: Frames) -> Rows:
+def _verdicts(tables: Frames) -> Cells:
     if "verdicts" not in tables:
         return []
     return [[row.conjecture, row.statement, f"**{row.verdict}**"] for row in tables["verdicts"].itertuples()]
 
 
-def _claims(tables: Frames) -> Rows:
+def _claims(tables: Frames) -> Cells:
     if "claims" not in tables:
         return []
     return [
@@ -106,7 +106,7 @@ def _means(tables: Frames, name: str, keys: list[str]) -> list[tuple[tuple[Any, 
     return [(key, part.drop(columns=keys).mean(numeric_only=True)) for key, part in groups]
 
 
-def _angles(tables: Frames) -> Rows:
+def _angles(tables: Frames) -> Cells:
     if "conjecture1-angles" not in tables:
         return []
     columns = ("theta_pos_mean", "theta_pos_std", "theta_neg_mean", "theta_neg_std", "gap")
@@ -116,7 +116,7 @@ def _angles(tables: Frames) -> Rows:
     ]
 
 
-def _gaps(tables: Frames) -> Rows:
+def _gaps(tables: Frames) -> Cells:
     if "conjecture1-gap" not in tables:
         return []
     return [
@@ -125,7 +125,7 @@ def _gaps(tables: Frames) -> Rows:
     ]
 
 
-def _shares(tables: Frames) -> Rows:
+def _shares(tables: Frames) -> Cells:
     if "conjecture2-share" not in tables:
         return []
     table = tables["conjecture2-share"]
@@ -136,7 +136,7 @@ def _shares(tables: Frames) -> Rows:
     ]
 
 
-def _minimum_ratios(tables: Frames) -> Rows:
+def _minimum_ratios(tables: Frames) -> Cells:
     names = ("feasible", "satisfied_1", "satisfied_1.5", "satisfied_2")
     return [
         [keys[0], keys[1], f"{keys[2]:g}", RULES[keys[3]], *(f"{100 * mean[name]:.1f}" for name in names),
@@ -145,7 +145,7 @@ def _minimum_ratios(tables: Frames) -> Rows:
     ]  # fmt: skip
 
 
-def _closer(tables: Frames) -> Rows:
+def _closer(tables: Frames) -> Cells:
     names = ("closer_one", "closer_own", "lemma_one", "lemma_own")
     return [
         [get_loss(keys[0]).title, f"{keys[1]:g}", f"{mean.ratio_median:.2f}",
@@ -154,7 +154,7 @@ def _closer(tables: Frames) -> Rows:
     ]  # fmt: skip
 
 
-def _assumptions(tables: Frames) -> Rows:
+def _assumptions(tables: Frames) -> Cells:
     names = ("mean", "std", "skewness", "excess_kurtosis", "distance_from_normal")
     return [
         [*keys, *(f"{mean[name]:.3f}" for name in names)]
@@ -162,7 +162,7 @@ def _assumptions(tables: Frames) -> Rows:
     ]
 
 
-def _repairs(tables: Frames) -> Rows:
+def _repairs(tables: Frames) -> Cells:
     if "repairs" not in tables:
         return []
     return [
@@ -187,7 +187,7 @@ def _fewer(tables: Frames) -> list[str]:
     ]
 
 
-def _comparisons(tables: Frames, name: str) -> Rows:
+def _comparisons(tables: Frames, name: str) -> Cells:
     if name not in tables:
         return []
     rows = []
