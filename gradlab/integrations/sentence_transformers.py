@@ -188,13 +188,12 @@ class EmbeddingLoss(nn.Module):
         assert self.chunk_size is not None
         chunks = [sentence_chunks(column, self.chunk_size) for column in columns]
         cache = GradientCache(columns[0]["attention_mask"].device)
-        rows = []
+        rows: list[Tensor] = []
         for parts, order in chunks:
             if torch.is_grad_enabled():
-                (found,) = cache.encode(self._encode, parts)
+                rows += cache.encode(self._encode, parts, order)
             else:
-                found = torch.cat([self._encode(part)[0] for part in parts])
-            rows.append(found[order])
+                rows.append(torch.cat([self._encode(part)[0] for part in parts])[order])
         value = self.compute_loss_from_embeddings(rows, labels)
         if not torch.is_grad_enabled():
             return value
@@ -328,7 +327,7 @@ def _embed(model: nn.Module, columns: list[dict[str, Tensor]]) -> list[Tensor]:
 
 
 def sentence_chunks(features: dict[str, Any], size: int) -> tuple[list[dict[str, Any]], Tensor]:
-    """A column of tokenised sentences in chunks of at most ``size``, by length and without needless padding.
+    """A column of tokenised sentences in chunks of at most ``size``, the longest first and without needless padding.
 
     Returns:
         The chunks, and the order, (N,), that puts the rows of all chunks back in their places.
@@ -342,7 +341,7 @@ def sentence_chunks(features: dict[str, Any], size: int) -> tuple[list[dict[str,
             "chunk_size needs padded rows of tokens with an attention_mask; this model's inputs are of another form"
         )
     count, width = mask.shape
-    by_length = mask.sum(1).argsort(stable=True)
+    by_length = mask.sum(1).argsort(stable=True, descending=True)
     chunks = []
     for rows in by_length.split(size):
         used = int(mask[rows].any(0).nonzero().max()) + 1  # padding on the left stays, for positions' sake

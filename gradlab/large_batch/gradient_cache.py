@@ -27,12 +27,14 @@ class _Encoded:
     Attributes:
         encode: what encodes a piece.
         pieces: the pieces.
+        places: of each piece's rows among those of all.
         states: of the random generators before each piece.
         rows: of all pieces, a leaf, whose gradient goes back to them.
     """
 
     encode: Encode
     pieces: Sequence[Any]
+    places: list[Tensor]
     states: list[list[Tensor]]
     rows: Tensor
 
@@ -48,24 +50,32 @@ class GradientCache:
         self._device = device
         self._encoded: list[_Encoded] = []
 
-    def encode(self, encode: Encode, pieces: Sequence[Any]) -> tuple[Tensor, ...]:
+    def encode(self, encode: Encode, pieces: Sequence[Any], order: Tensor) -> tuple[Tensor, ...]:
         """Encode pieces without activations.
 
         Args:
             encode: maps a piece to its rows (n, D), and to any further tensors of n entries; called twice for each.
-            pieces: at least one.
+            pieces: at least one; the largest first, as what it frees then has room for all later ones.
+            order: (N,) where each row stands among the rows of the pieces one after another.
 
         Returns:
-            The rows of all pieces, a leaf that wants a gradient, and the further tensors, each concatenated.
+            The rows of all pieces in that order, (N, D), a leaf that wants a gradient, and the further tensors likewise.
         """
-        states, found = [], []
+        places, states = [], []
+        joined: list[Tensor] = []
+        left = order.argsort()
         with torch.no_grad():
             for piece in pieces:
                 states.append(self._state())
-                found.append(encode(piece))
-            joined = [torch.cat(parts) for parts in zip(*found, strict=True)]
+                found = encode(piece)
+                joined = joined or [one.new_empty(len(order), *one.shape[1:]) for one in found]
+                places.append(left[: len(found[0])])
+                left = left[len(found[0]) :]
+                # At once to their places: a list of them would lie scattered over memory that later pieces need whole.
+                for every, one in zip(joined, found, strict=True):
+                    every.index_copy_(0, places[-1], one)
         rows = joined[0].requires_grad_()
-        self._encoded.append(_Encoded(encode, pieces, states, rows))
+        self._encoded.append(_Encoded(encode, pieces, places, states, rows))
         return rows, *joined[1:]
 
     def backward(self, alone: Callable[[], contextlib.AbstractContextManager[Any]] | None = None) -> None:
@@ -80,18 +90,15 @@ class GradientCache:
         left = sum(len(one.pieces) for one in encoded)
         with self._replayed():
             for one in encoded:
-                start = 0
-                assert one.rows.grad is not None
-                for piece, state in zip(one.pieces, one.states, strict=True):
+                for piece, places, state in zip(one.pieces, one.places, one.states, strict=True):
                     self._restore(state)
                     left -= 1
                     with alone() if alone is not None and left else contextlib.nullcontext():
                         with torch.enable_grad():
                             rows = one.encode(piece)[0]
-                        gradient = one.rows.grad[start : start + len(rows)]
-                        start += len(rows)
                         if rows.requires_grad:
-                            rows.backward(gradient)
+                            assert one.rows.grad is not None
+                            rows.backward(one.rows.grad[places])
 
     @contextlib.contextmanager
     def _replayed(self) -> Iterator[None]:

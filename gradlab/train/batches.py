@@ -72,7 +72,7 @@ class Packed:
     """Sequences in groups by length.
 
     Attributes:
-        groups: the groups, shortest sequences first.
+        groups: the groups, by length.
         order: (sequences,) row of the concatenated groups at which each sequence stands, so that
             ``torch.cat(embeddings of the groups)[order]`` restores the order in which they came.
     """
@@ -107,14 +107,18 @@ def pack(
         padding: id of the padding token.
         groups: largest number of rectangles.
         multiple: lengths are rounded up to a multiple of it (8 serves tensor cores).
-        rows: sequences in each rectangle (the last may have fewer), instead of ``groups``; None for any number.
+        rows: sequences in each rectangle (the last may have fewer), the longest first, instead of ``groups``; None for any
+            number.
     """
     lengths = np.array([len(sequence) for sequence in sequences])
     by_length = np.argsort(lengths, kind="stable")
+    if rows is not None:
+        # They are encoded one after the other: memory that the longest took has room for all later ones.
+        by_length = by_length[::-1]
     padded = -(-lengths[by_length] // multiple) * multiple
     edges = _cut(padded, groups) if rows is None else [*range(0, len(padded), rows), len(padded)]
     built = [
-        _pad([sequences[row] for row in by_length[start:end]], padding, int(padded[end - 1]))
+        _pad([sequences[row] for row in by_length[start:end]], padding, int(padded[start:end].max()))
         for start, end in itertools.pairwise(edges)
     ]
     order = np.empty(len(by_length), dtype=np.int64)

@@ -121,6 +121,12 @@ class Branches(nn.Module):
         changed[packed.order] = torch.arange(len(changed), device=changed.device) >= count
         return torch.ones_like(changed) if self.parts.both_views else changed
 
+    @property
+    def _has_heads(self) -> bool:
+        """Whether what the loss sees is not what the encoder gives."""
+        heads = (self.head, self.projection, self.predictor)
+        return not all(isinstance(one, nn.Identity) for one in heads)
+
     def _embed(
         self,
         encoder: nn.Module,
@@ -128,15 +134,15 @@ class Branches(nn.Module):
         projection: nn.Module,
         packed: Packed,
         embedded: Embedded | None,
-    ) -> tuple[Tensor, Tensor]:
-        """Rows behind the heads, in float32 at least, and before them, without gradient."""
+    ) -> tuple[Tensor, Tensor | None]:
+        """Rows behind the heads, in float32 at least, and before them, without gradient, if there are heads."""
         with self._working():
             if embedded is None and self._shares_lookup:
                 embedded = look_up(encoder, packed, in_place=self._in_place)
             encoded = encode(encoder, packed, embedded)
             rows = projection(head(encoded))
         rows = rows.to(torch.promote_types(rows.dtype, torch.float32))[packed.order]
-        return rows, encoded.detach()[packed.order]
+        return rows, encoded.detach()[packed.order] if self._has_heads else None
 
     @contextlib.contextmanager
     def _working(self) -> Iterator[None]:
@@ -146,32 +152,29 @@ class Branches(nn.Module):
 
     def _chunks(
         self,
-        encode: Callable[[tuple[Packed, Tensor | None]], tuple[Tensor, Tensor]],
+        encode: Callable[[tuple[Packed, Tensor | None]], tuple[Tensor, ...]],
         packed: Packed,
         changed: Tensor | None,
         cache: GradientCache | None,
-    ) -> tuple[Tensor, Tensor]:
-        """Rows behind the heads and before them, (sequences, D), from chunks that are encoded one after the other."""
+    ) -> tuple[Tensor, ...]:
+        """What ``encode`` makes of chunks, one after the other: rows behind the heads, (sequences, D), and what else it gives."""
         sizes = [len(group.input_ids) for group in packed.groups]
         parts = [None] * len(sizes) if changed is None else changed.split(sizes)
         chunks = [
             (Packed((group,), torch.arange(size, device=packed.order.device)), part)
             for group, size, part in zip(packed.groups, sizes, parts, strict=True)
         ]
-        if cache is None:
-            rows, encoded = (torch.cat(part) for part in zip(*map(encode, chunks), strict=True))
-        else:
-            rows, encoded = cache.encode(encode, chunks)
-        return rows[packed.order], encoded[packed.order]
+        if cache is not None:
+            return cache.encode(encode, chunks, packed.order)
+        return tuple(torch.cat(part)[packed.order] for part in zip(*map(encode, chunks), strict=True))
 
-    def _chunk(self, chunk: tuple[Packed, Tensor | None]) -> tuple[Tensor, Tensor]:
+    def _chunk(self, chunk: tuple[Packed, Tensor | None]) -> tuple[Tensor, ...]:
         packed, changed = chunk
         embedded = None
         if changed is not None and self._embedding_view is not None:
             embedded = augment(look_up(self.encoder, packed), packed, changed, self._embedding_view)
         rows = self.embed(packed) if embedded is None else self.embed(packed, embedded)
-        assert self._encoded is not None
-        return rows, self._encoded
+        return (rows,) if self._encoded is None else (rows, self._encoded)
 
     def _target_rows(self, packed: Packed, cache: GradientCache | None = None) -> Tensor:
         """What the momentum branch makes of the second views, (N, D); without gradient, unless it is asked for."""
@@ -183,11 +186,11 @@ class Branches(nn.Module):
                 return encode((packed, None))[0]
             return self._chunks(encode, packed, None, cache if keys_gradient else None)[0]
 
-    def _target(self, momentum: Momentum, chunk: tuple[Packed, Tensor | None]) -> tuple[Tensor, Tensor]:
+    def _target(self, momentum: Momentum, chunk: tuple[Packed, Tensor | None]) -> tuple[Tensor]:
         packed = chunk[0]
         encoder, head, projection = (momentum.copies[name] for name in ("encoder", "head", "projection"))
         embedded = None
         if self._embedding_view is not None:
             every = torch.ones_like(packed.order, dtype=torch.bool)
             embedded = augment(look_up(encoder, packed), packed, every, self._embedding_view)
-        return self._embed(encoder, head, projection, packed, embedded)
+        return (self._embed(encoder, head, projection, packed, embedded)[0],)

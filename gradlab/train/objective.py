@@ -128,6 +128,7 @@ class Objective(Branches):
         cache = GradientCache(self.processes.device)
         output = self.evaluate(batch, self.processes.gather, cache)
         (output.loss * factor).backward()
+        output = replace(output, loss=output.loss.detach())  # whose graph holds rows
         self._in_place = True
         try:
             cache.backward()
@@ -157,8 +158,8 @@ class Objective(Branches):
             self._context["guide"] = self.parts.guide(self._context["sentences"])
         keys = None if batch.target is None else gather(self._target_rows(batch.target, cache))
         if self._chunk_size is not None:
-            rows, encoded = self._chunks(self._chunk, batch.online, batch.changed, cache)
-            self._encoded = encoded
+            rows, *encoded = self._chunks(self._chunk, batch.online, batch.changed, cache)
+            self._encoded = encoded[0] if encoded else None
             return self._with_keys(self._compare(rows, keys, gather), keys)
         perturbed = self.fgsm is not None and torch.is_grad_enabled()
         embedded = None
@@ -294,8 +295,7 @@ class Objective(Branches):
         else:
             count //= 2
             output = self.compare(gather(self.predict(rows[:count])), gather(rows[count:]))
-        heads = (self.head, self.projection, self.predictor)
-        if self._encoded is None or all(isinstance(head, nn.Identity) for head in heads):
+        if self._encoded is None:
             return output
         return replace(output, encoded=self._encoded[:count])
 
