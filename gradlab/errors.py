@@ -20,7 +20,7 @@ class GradlabError(ValueError):
 
 
 class Diverged(GradlabError):
-    """Training whose loss or weights are no longer finite."""
+    """Training whose loss, weights or score are no longer finite."""
 
 
 def reason(error: Exception) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 from types import SimpleNamespace
 
@@ -29,6 +30,7 @@ from gradlab.papers.unified.study.conditions import (
     baseline,
     original,
     plan,
+    sweep_of,
     twice,
 )
 from gradlab.papers.unified.study.conjecture2 import hardest_shares
@@ -55,6 +57,7 @@ from gradlab.papers.unified.study.verdicts import (
 )
 from gradlab.papers.unified.study.views import negative_angles, positive_angles
 from gradlab.simulation.sphere import sample_views
+from gradlab.sweep import parse_spec
 
 
 @pytest.fixture(scope="module")
@@ -123,12 +126,11 @@ class TestConjecture3:
             assert verdict([*claims, supported]) == INCONCLUSIVE
 
 
-def test_weights_that_are_not_finite_are_a_divergence(tmp_path) -> None:
+def test_weights_that_are_not_finite_are_a_divergence() -> None:
     layer = torch.nn.Linear(2, 2)
-    trainer = SimpleNamespace(step=2, due=lambda every: every == 2, objective=layer)
-    observer = Observer(
-        StudySettings.preset("light", watch_every=2, eval_every=3), tmp_path, embeddings=False
-    )
+    config = SimpleNamespace(diagnostics_every=2, eval_every=3)
+    trainer = SimpleNamespace(step=2, due=lambda every: every == 2, objective=layer, config=config)
+    observer = Observer(2, batches=0)
     with torch.no_grad():
         layer.bias[1] = math.nan
     with pytest.raises(Diverged, match="weights are not finite after step 2"):
@@ -260,12 +262,29 @@ class TestPlan:
         runs = plan(self.settings, PARTS, 32)
         keys = [(run.condition.key, run.seed) for run in runs]
         assert len(set(keys)) == len(keys)
-        assert len({run.folder for run in runs}) == len(runs)
+        assert len({(run.condition.name, run.seed) for run in runs}) == len(runs)
         shared = next(run for run in runs if run.condition == baseline() and run.seed == 0)
         assert set(shared.parts) == {"conjecture1", "conjecture2", "conjecture3", "assumptions"}
         arccon = next(run for run in runs if run.condition.name == "arccon")
-        assert arccon.embeddings  # conjecture 3
+        assert arccon.parts == ("conjecture3", "repairs")
         assert arccon.sts  # repairs
+
+    def test_as_a_sweep_every_run_is_there_once_and_scored_on_what_it_should_be(self) -> None:
+        settings = StudySettings(seeds=3, sweep_seeds=1, variant_seeds=1, sts_seeds=2, transfer_seeds=1)
+        base = {"model": "m", "train_file": "f", "sts": "d"}
+        spec = sweep_of(settings, PARTS, base, 32)
+        spec.check()
+        assert parse_spec(json.loads(json.dumps(spec.to_dict()))) == spec
+        wanted = {}
+        for run in plan(settings, PARTS, 32):
+            tasks = [name for name, asked in (("sts", run.sts), ("transfer", run.transfer)) if asked]
+            wanted[run.condition.name, run.seed] = (run.condition.loss, tuple(tasks))
+        points = spec.points({})
+        found = [(point.label, seed, point) for point in points for seed in point.seeds]
+        assert {
+            (name, seed): (point.settings["loss"], point.evaluate) for name, seed, point in found
+        } == wanted
+        assert len({key for point in points for key in point.runs.values()}) == len(found) == len(wanted)
 
     def test_seed_by_seed_headline_first_variants_last(self) -> None:
         runs = plan(self.settings, PARTS, 32)

@@ -12,13 +12,16 @@ import pytest
 
 from gradlab.cli import main
 from gradlab.errors import Diverged, GradlabError
-from gradlab.papers.unified.study import StudySettings, budget, observe, run_study
+from gradlab.papers.unified.study import StudySettings, observe, run_study
 from gradlab.papers.unified.study.figures import FIGURES, read_tables
 from gradlab.papers.unified.study.study import Study
+from gradlab.sweep import budget, read_spec
+from gradlab.sweep.launch import run_sweep
 from tests.senteval_folder import make_senteval
 from tests.tiny_models import make_bert
 from tests.train_helpers import write_sentences
 
+MEASURE = budget.measure
 SMALL = {
     "steps": 4,
     "batch_size": 8,
@@ -71,8 +74,8 @@ def whole(inputs, tmp_path_factory) -> Path:
 @pytest.fixture(autouse=True)
 def _without_trial_and_pictures(whole: Path, monkeypatch) -> None:
     """The whole study takes trial steps and draws; the others need neither, which take longer than their trainings."""
-    speed = budget.Speed(step=0.01, measure=0.01, sentence=1e-4, start=1.0, dev=9, sts=9, steps=4)
-    monkeypatch.setattr("gradlab.papers.unified.study.study.measure", lambda tasks: speed)
+    speed = budget.Speed(start=1.0, sentence=1e-3, measurement=0.01, evaluation=0.01, tests={}, sentences=100)
+    monkeypatch.setattr(budget, "measure", lambda runs: speed)
     monkeypatch.setattr("gradlab.papers.unified.study.figures.FIGURES", {})
 
 
@@ -136,7 +139,7 @@ class TestWhole:
 
     def test_called_again_it_trains_nothing(self, whole: Path, inputs, monkeypatch) -> None:
         before = tables_of(whole)
-        monkeypatch.setattr("gradlab.papers.unified.study.runs._train_and_score", None)
+        monkeypatch.setattr("gradlab.train.train", None)
         again = study(
             inputs, whole.parent, None, seeds=2, sweep_seeds=1, variant_seeds=1,
             margins=(0.3, 1.0), temperatures=(0.05, 0.3), ratios=(0.5, 2.0),
@@ -157,17 +160,18 @@ def test_interrupted_and_resumed_gives_the_same_tables(inputs, tmp_path, monkeyp
     monkeypatch.setattr(observe.Observer, "on_step", interrupted)
     with pytest.raises(KeyboardInterrupt):
         study(inputs, tmp_path / "broken", ["conjecture1"], seeds=2)
-    folders = {path.name for path in (tmp_path / "broken" / "runs").iterdir()}
-    assert folders == {"baseline-seed0", "no-dissipation-seed0"}
-    assert list((tmp_path / "broken/runs/no-dissipation-seed0/checkpoints").glob("step-*3"))
+    runs = tmp_path / "broken" / "runs"
+    assert len(list(runs.iterdir())) == 2
+    assert [path.name for path in runs.glob("*margin=3.0*/checkpoints/step-*")] == ["step-00000003"]
     monkeypatch.setattr(observe.Observer, "on_step", usual)
     assert tables_of(study(inputs, tmp_path / "broken", ["conjecture1"], seeds=2)) == expected
     assert calls == [1, 2, 3, 4, 1, 2, 3]
 
 
-def test_side_by_side_gives_the_same_tables(inputs, tmp_path) -> None:
+def test_side_by_side_gives_the_same_tables(inputs, tmp_path, monkeypatch) -> None:
     import torch
 
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # as each of several processes has
     try:
@@ -186,42 +190,39 @@ def test_a_failed_run_ends_no_other_and_is_made_by_the_next_call(inputs, tmp_pat
         usual(self, trainer, output)
 
     monkeypatch.setattr(observe.Observer, "on_step", fail)
-    with pytest.raises(GradlabError, match=r"^run baseline-seed0: the disk is full$"):
+    with pytest.raises(GradlabError, match=r"^run baseline, seed 0: the disk is full$"):
         study(inputs, tmp_path / "study", ["conjecture1"], seeds=1)
-    assert (tmp_path / "study/runs/no-dissipation-seed0/result.json").exists()
+    assert list((tmp_path / "study" / "runs").glob("*margin=3.0*/held-out-after.npz"))
     monkeypatch.setattr(observe.Observer, "on_step", usual)
     report = study(inputs, tmp_path / "study", ["conjecture1"], seeds=1)
     assert len(read_tables(report)["runs"]) == 2
 
 
-def test_the_folders_say_what_is_left_and_not_the_database(inputs, tmp_path, monkeypatch) -> None:
-    folder = tmp_path / "study"
-    expected = tables_of(study(inputs, folder, ["assumptions"], seeds=1))
-    shutil.rmtree(folder / "runs" / "baseline-seed0")  # as the budget tells people to
-    assert tables_of(study(inputs, folder, ["assumptions"], seeds=1)) == expected
-    (folder / "study.db").unlink()  # as in the folder of an earlier version
-    monkeypatch.setattr("gradlab.papers.unified.study.runs._train_and_score", None)
-    assert tables_of(study(inputs, folder, ["assumptions"], seeds=1)) == expected
-    assert not (folder / "study.db").exists()
-
-
-def test_a_study_of_an_earlier_version_opens_and_goes_on(inputs, tmp_path, monkeypatch) -> None:
+def test_a_study_is_a_sweep(inputs, tmp_path, monkeypatch) -> None:
+    """Its specification is a file that `gradlab sweep` takes, and finds nothing left of."""
     folder = tmp_path / "study"
     expected = tables_of(study(inputs, folder, ["assumptions"], seeds=2))
-    # It evaluated and measured by itself, and its trainings knew of neither.
-    before = {"sts": None, "eval_every": 125, "eval_start": True, "log_every": 10**9, "diagnostics_every": 0}
-    for run in (folder / "runs").iterdir():
-        for name in ("result.json", "manifest.json"):
-            content = json.loads((run / name).read_text())
-            content["config"] |= before
-            (run / name).write_text(json.dumps(content))
-        metrics = run / "metrics.csv"
-        metrics.write_text(metrics.read_text().replace(",diagnostics,", ",study,"))
-    with monkeypatch.context() as patch:
-        patch.setattr("gradlab.papers.unified.study.runs._train_and_score", None)
-        assert tables_of(study(inputs, folder, ["assumptions"], seeds=2)) == expected
-    (folder / "runs/baseline-seed1/result.json").unlink()  # as if it had been interrupted
-    assert tables_of(study(inputs, folder, ["assumptions"], seeds=2)) == expected
+    spec = read_spec(folder / "sweep.json")
+    opened = Study.open(
+        str(inputs["model"]), inputs["train_file"], inputs["sts"], folder, settings(seeds=2), parts=["assumptions"], device="cpu"
+    )  # fmt: skip
+    assert spec == opened.spec
+    monkeypatch.setattr("gradlab.train.train", None)
+    runs = run_sweep(spec, folder, print)
+    assert [run.state for run in runs] == ["finished"] * 2
+    table = pd.read_csv(folder / "runs.csv")
+    assert list(table.label) == ["baseline"] * 2
+    assert (folder / table.folder[0] / "metrics.csv").exists()
+    assert tables_of(opened.report()) == expected
+
+
+def test_a_study_of_an_earlier_version_is_told_apart(inputs, tmp_path) -> None:
+    folder = tmp_path / "study"
+    (folder / "runs/baseline-seed0").mkdir(parents=True)
+    for name in ("study.json", "runs/baseline-seed0/result.json"):
+        (folder / name).write_text("{}")
+    with pytest.raises(GradlabError, match=r"a study of an earlier version.*its report stays as it is"):
+        study(inputs, folder, ["assumptions"], seeds=1)
 
 
 def test_a_diverged_run_is_a_result(inputs, tmp_path, monkeypatch) -> None:
@@ -247,9 +248,23 @@ def test_transfer_scores_and_then_clears_up(inputs, tmp_path, monkeypatch) -> No
     assert table.transfer_average_count["infonce"] == 1
     assert 0 < table.transfer_average_mean["untuned, first_last"] <= 1
     assert not list(tmp_path.rglob("*.safetensors"))
-    more = settings(seeds=2, transfer_seeds=2)
-    again = Study.open(str(inputs["model"]), inputs["train_file"], inputs["sts"], tmp_path / "study", more, parts=["repairs"])  # fmt: skip
-    assert "1 finished runs have no encoder left" in again.budget(timed=False).text()
+
+
+def test_scores_that_are_asked_for_later_are_made(inputs, tmp_path, monkeypatch) -> None:
+    """Weights are not kept, so the runs that lack them are made again, and are the same."""
+    monkeypatch.setattr("gradlab.papers.unified.study.conditions.CONTRASTIVE", ("infonce",))
+    monkeypatch.setattr("gradlab.papers.unified.study.conditions.REPAIRS", {})
+    folder, parts = tmp_path / "study", ["repairs"]
+    before = read_tables(study(inputs, folder, parts, seeds=2, sts_seeds=1))["runs"]
+    more = settings(seeds=2, sts_seeds=2)
+    opened = Study.open(str(inputs["model"]), inputs["train_file"], inputs["sts"], folder, more, parts=parts)
+    assert (opened.budget().runs, opened.budget().done) == (2, 1)
+    after = read_tables(study(inputs, folder, parts, seeds=2, sts_seeds=2))["runs"]
+    assert after.sts_average.notna().sum() == before.sts_average.notna().sum() + 1
+    key = ["condition", "seed"]
+    assert list(after.set_index(key).stsb_dev.sort_index()) == list(
+        before.set_index(key).stsb_dev.sort_index()
+    )
 
 
 class TestBadInput:
@@ -281,7 +296,7 @@ class TestBadInput:
     def test_an_error_names_the_run(self, inputs, tmp_path) -> None:
         few = tmp_path / "few.txt"
         few.write_text("one\ntwo\nthree\nfour\n")
-        with pytest.raises(GradlabError, match="run baseline-seed0: 2 training sentences do not fill"):
+        with pytest.raises(GradlabError, match="run baseline, seed 0: 2 training sentences do not fill"):
             Study.open(
                 str(inputs["model"]),
                 few,
@@ -338,13 +353,13 @@ def test_dry_run_prints_the_budget_and_writes_nothing(inputs, tmp_path, monkeypa
 
 def test_budget_counts_what_is_done(inputs, tmp_path, monkeypatch) -> None:
     study(inputs, tmp_path / "study", ["assumptions"], seeds=1)
-    monkeypatch.setattr("gradlab.papers.unified.study.study.measure", budget.measure)
+    monkeypatch.setattr(budget, "measure", MEASURE)
     opened = Study.open(
         str(inputs["model"]), inputs["train_file"], inputs["sts"], tmp_path / "study", settings(seeds=3),
         parts=["assumptions"], jobs=2, device="cpu",
     )  # fmt: skip
     found = opened.budget()
-    assert (found.runs, found.done, found.steps, found.jobs) == (3, 1, 8, 2)
+    assert (found.runs, found.done, found.steps, found.workers) == (3, 1, 8, 2)
     assert 0 < found.seconds < 600
     assert "3 runs, 1 of them done already" in found.text()
 

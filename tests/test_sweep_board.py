@@ -14,13 +14,14 @@ import pytest
 
 from gradlab import GradlabError
 from gradlab.sweep import parse_spec
-from gradlab.sweep.board import DEATHS, FAILED, FINISHED, RUNNING, WAITING, Board
+from gradlab.sweep.board import DEATHS, DIVERGED, FAILED, FINISHED, RUNNING, WAITING, Board
 from gradlab.sweep.mutex import exclusive
 from gradlab.sweep.table import as_text, summarise, write_tables
 from tests.processes import start
 from tests.sweep_worker import main
 
 optuna = pytest.importorskip("optuna")
+sqlalchemy = pytest.importorskip("sqlalchemy")
 ROOT = Path(__file__).resolve().parents[1]
 CONTENT = {
     "name": "shared",
@@ -113,6 +114,37 @@ def test_a_finished_run_is_kept(board):
     assert (run.state, run.value, run.results, run.attempts) == (FINISHED, 0.5, {"stsb_dev": 0.5}, 1)
     board.prepare(retry_failed=True)
     assert states(board) == [FINISHED, WAITING, WAITING, WAITING]
+
+
+def test_what_diverged_would_do_so_again(board):
+    board.fail(board.claim(), "the loss is nan at step 3", diverged=True)
+    board.fail(board.claim(), "the disk is full")
+    board.prepare(retry_failed=True)
+    assert states(board) == [DIVERGED, WAITING, WAITING, WAITING]
+    assert board.runs()[0].error == "the loss is nan at step 3"
+
+
+def test_a_finished_run_that_lacks_a_score_is_continued(board, url):
+    claims = [board.claim() for _ in range(3)]
+    for claim, results in zip(claims, ({}, {}, {"MR": 0.7}), strict=True):
+        board.finish(claim, 0.5, results)
+    engine = sqlalchemy.create_engine(url)  # an earlier version did not record what it evaluated on
+    with engine.begin() as connection:
+        text = "DELETE FROM trial_user_attributes WHERE key = 'evaluated' AND trial_id = :trial"
+        connection.execute(sqlalchemy.text(text), {"trial": claims[2].trial_id})
+    engine.dispose()
+    content = {key: value for key, value in CONTENT.items() if key != "grid"}
+    points = [{"batch_size": 8, "evaluate": ["MR"]}, {"batch_size": 16}]
+    more = Board(parse_spec({**content, "points": points}), url)
+    keys = [run.key for run in more.runs()]
+    assert [keys.index(claim.run.key) for claim in claims] == [0, 2, 1]
+    assert states(more) == [WAITING, FINISHED, FINISHED, WAITING]
+    more.prepare()
+    claim = more.claim()
+    assert claim.run.key == keys[0]
+    assert not claim.anew  # its encoder may still be there
+    more.finish(claim, 0.5, {"MR": 0.6})
+    assert states(more) == [FINISHED, FINISHED, FINISHED, WAITING]
 
 
 def test_another_metric_is_read_from_the_same_results(board, url):

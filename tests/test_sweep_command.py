@@ -15,6 +15,7 @@ from click.testing import CliRunner
 from gradlab import GradlabError
 from gradlab.cli.sweep import command
 from gradlab.monitor.metrics import read_metrics
+from gradlab.sweep import budget
 from gradlab.sweep.board import FINISHED, RUNNING, WAITING, Board
 from gradlab.sweep.spec import read_spec
 from gradlab.sweep.training import run_folder
@@ -164,7 +165,54 @@ def test_workers_of_one_command_and_the_table(folder):
     code, again = run_here()
     assert (code, again.splitlines()[:4]) == (0, output.splitlines()[:4])
     code, status = run_here("--status")
-    assert "4 runs: 4 finished, 0 running, 0 waiting, 0 failed" in status
+    assert "4 runs: 4 finished, 0 running, 0 waiting, 0 failed, 0 diverged" in status
+    # The specification in the folder is the sweep; what is asked for in addition is made of what is there.
+    whole = read_spec(folder / "runs" / "spec" / "sweep.json")
+    assert whole.points({}) == spec.points({})
+    times = {run.key: (run_folder(folder / "runs/spec", run) / "metrics.csv").stat().st_mtime for run in runs}
+    plain = (folder / "spec.toml").read_text()
+    (folder / "spec.toml").write_text('evaluate = ["STS-B"]\n' + plain)
+    shutil.copy(
+        folder / "senteval/STS/STSBenchmark/sts-dev.csv", folder / "senteval/STS/STSBenchmark/sts-test.csv"
+    )
+    assert "4 finished" not in run_here("--status")[1]
+    run_here()
+    scored = board_of(folder, read_spec(folder / "spec.toml")).runs()
+    assert all("STS-B" in run.results and run.state == FINISHED for run in scored)
+    assert times == {
+        run.key: (run_folder(folder / "runs/spec", run) / "metrics.csv").stat().st_mtime for run in scored
+    }
+
+
+CALLBACKS = """
+from gradlab.train import Callback
+class Stop(Callback):
+    def on_step(self, trainer, output):
+        from gradlab.errors import Diverged
+        if trainer.config.seed == 2:
+            raise Diverged(f"at step {trainer.step}")
+def stop(run, output):
+    assert output.name == "spec"
+    return [Stop()]
+"""
+
+
+def test_callbacks_dry_run_and_divergence(folder, monkeypatch):
+    write(folder)
+    speed = budget.Speed(start=1.0, sentence=1e-3, measurement=0.0, evaluation=0.5, tests={}, sentences=100)
+    monkeypatch.setattr(budget, "measure", lambda runs: speed)
+    plain = (folder / "spec.toml").read_text()
+    (folder / "spec.toml").write_text('callbacks = ["stop.py:stop"]\n' + plain)
+    assert "there is no file 'stop.py'" in run_here("--dry-run")[1]
+    (folder / "stop.py").write_text(CALLBACKS)
+    _, words = run_here("--dry-run")
+    assert "4 runs\n4 to do: 16 optimiser steps, about 1 min on" in words
+    assert not (folder / "runs").exists()
+    run_here()
+    _, status = run_here("--status")
+    assert "4 runs: 2 finished, 0 running, 0 waiting, 0 failed, 2 diverged" in status
+    assert status.count(": at step 1") == 2
+    assert "4 runs, 4 of them done already" in run_here("--dry-run")[1]
 
 
 def test_ctrl_c_gives_the_run_back(folder):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 
 import pytest
 
@@ -59,6 +60,26 @@ def test_a_point_may_have_seeds_of_its_own():
         made(points=[{"batch_size": 8, "seeds": [1, 1]}])
     with pytest.raises(GradlabError, match="seeds must be different whole numbers"):
         made(points=[{"batch_size": 8, "seeds": 1}])
+
+
+def test_a_point_may_be_evaluated_on_tasks_of_its_own():
+    base = {**BASE, "sts": "d"}
+    spec = made(
+        base=base, points=[{"batch_size": 8, "evaluate": ["MR"]}, {"batch_size": 16}], evaluate=["sts"]
+    )
+    assert [point.evaluate for point in spec.points({})] == [("MR",), ("sts",)]
+    assert spec.points({})[0].varied == {"batch_size": 8}
+    with pytest.raises(GradlabError, match="unknown task 'MS'"):
+        made(base=base, points=[{"evaluate": ["MS"]}])
+    with pytest.raises(GradlabError, match="evaluate must be a list"):
+        made(base=base, points=[{"evaluate": "MR"}])
+    with pytest.raises(GradlabError, match=r"the metric 'sts' needs evaluate"):
+        made(base=base, points=[{"evaluate": ["MR"]}, {}], evaluate=["sts"], metric="sts")
+
+
+def test_a_written_sweep_is_the_same():
+    spec = made(grid={"batch_size": [8, 16]}, stages=[{"max_length": [8]}], seeds=[3], keep_encoders=False)
+    assert parse_spec(json.loads(json.dumps(spec.to_dict()))) == spec
 
 
 def test_keys_tell_what_trains_the_same():
@@ -184,6 +205,7 @@ def test_stages_begin_from_the_best():
         ({"name": "a b"}, "name has letters"),
         ({"points": [3]}, "points must be tables"),
         ({"evaluate": ["STS17"]}, "unknown task 'STS17'"),
+        ({"callbacks": ["math:nothing"]}, "math has no 'nothing'"),
     ],
 )
 def test_bad_sweeps(content, message):

@@ -10,13 +10,14 @@ import click
 from gradlab.settings import read_assignments
 
 if TYPE_CHECKING:
-    from gradlab.sweep.board import Board
+    from gradlab.sweep.board import Board, Run
 
 EPILOG = """\b
 Examples:
   gradlab sweep sweeps/mocose-table-3.toml --plan
   gradlab sweep sweeps/mocose-table-3.toml --light --workers 2 \\
       --set model=bert-small --set train_file=sentences.txt --set sts=SentEval/data/downstream
+  gradlab sweep sweeps/mocose-table-3.toml --dry-run
   gradlab sweep sweeps/mocose-table-3.toml --status
   gradlab sweep sweeps/mocose-table-3.toml --retry-failed
   gradlab sweep sweep.toml --storage postgresql+psycopg://user:password@host/sweeps
@@ -48,6 +49,7 @@ command in another terminal, or on another machine with --storage, adds a worker
 @click.option("--workers", type=click.IntRange(1), default=1, show_default=True,
               help="Processes to start here; on several GPUs each gets one.")  # fmt: skip
 @click.option("--plan", is_flag=True, help="List the points, and run nothing.")
+@click.option("--dry-run", is_flag=True, help="Print what is left to do and how long it will take, measured on this device, and stop.")  # fmt: skip
 @click.option("--status", is_flag=True, help="Show what is finished, running, waiting and failed, and run nothing.")  # fmt: skip
 @click.option("--retry-failed", is_flag=True, help="Run anew what has failed.")
 @click.option(
@@ -63,6 +65,7 @@ def command(
     storage: str | None,
     workers: int,
     plan: bool,
+    dry_run: bool,
     status: bool,
     retry_failed: bool,
     no_wait: bool,
@@ -79,55 +82,28 @@ def command(
         _show_plan(spec)
         return
 
-    from gradlab.sweep.board import Board
-    from gradlab.sweep.data import check_data, check_evaluation
+    from gradlab.sweep.launch import known_runs, open_board, run_sweep
 
     folder = output or Path("runs") / spec.name
-    if not status:
-        check_evaluation(spec)
-        _make_folder(folder)
-    board = Board(spec, storage or _local(folder, status), heartbeat, create=not status)
-    check_data(board, folder)
     if status:
+        from gradlab.sweep.data import check_data
+
+        board = open_board(spec, folder, storage)
+        check_data(board, folder)
         _show_status(board)
         return
-    board.prepare(retry_failed)
-    from gradlab.sweep.worker import terminable, work
+    if dry_run:
+        from gradlab.sweep.budget import budget
 
-    if workers > 1:
-        from gradlab.sweep.launch import launch
+        click.echo(budget(known_runs(spec, folder, storage), workers).text())
+        return
+    from gradlab.train.progress import say
 
-        arguments = [str(file), "--output", str(folder), "--heartbeat", str(heartbeat)]
-        arguments += ["--light"] * light + ["--no-wait"] * no_wait
-        arguments += ["--storage", storage] if storage else []
-        arguments += [part for text in assignments for part in ("--set", text)]
-        with terminable():
-            launch(board, arguments, workers, folder)
-    else:
-        from gradlab.train.progress import say
-
-        with terminable():
-            work(board, folder, say, wait=not no_wait)
-    _show_results(board, folder)
-
-
-def _local(folder: Path, status: bool) -> str:
-    """URL of the SQLite file in the folder."""
-    from gradlab.errors import GradlabError
-
-    file = folder.absolute() / "study.db"
-    if status and not file.exists():
-        raise GradlabError(f"no sweep has been begun in {str(folder)!r} (no study.db)")
-    return f"sqlite:///{file}"
-
-
-def _make_folder(folder: Path) -> None:
-    from gradlab.errors import GradlabError
-
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise GradlabError(f"cannot make the folder {str(folder)!r}: {error.strerror or error}") from error
+    runs = run_sweep(
+        spec, folder, say, workers=workers, storage=storage, heartbeat=heartbeat, retry_failed=retry_failed,
+        wait=not no_wait,
+    )  # fmt: skip
+    _show_results(spec, runs, folder)
 
 
 def _show_plan(spec: Any) -> None:
@@ -144,7 +120,7 @@ def _show_plan(spec: Any) -> None:
 
 
 def _show_status(board: Board) -> None:
-    from gradlab.sweep.board import FAILED, RUNNING
+    from gradlab.sweep.board import DIVERGED, FAILED, RUNNING
     from gradlab.sweep.table import STATES, as_text, summarise
 
     runs = board.runs()
@@ -155,18 +131,17 @@ def _show_status(board: Board) -> None:
         name = f"{run.point.title()}, seed {run.seed}"
         if run.state == RUNNING:
             click.echo(f"Running on {run.worker}: {name}")
-        elif run.state == FAILED:
-            click.echo(f"Failed on {run.worker}: {name}: {run.error}")
+        elif run.state in (FAILED, DIVERGED):
+            click.echo(f"{run.state.capitalize()} on {run.worker}: {name}: {run.error}")
 
 
-def _show_results(board: Board, folder: Path) -> None:
+def _show_results(spec: Any, runs: list[Run], folder: Path) -> None:
     from gradlab.sweep.board import FAILED
-    from gradlab.sweep.table import as_text, summarise, write_tables
+    from gradlab.sweep.table import as_text, summarise
 
-    runs = board.runs()
-    click.echo(as_text(board.spec, summarise(board.spec, runs)))
+    click.echo(as_text(spec, summarise(spec, runs)))
     failed = sum(run.state == FAILED for run in runs)
     if failed:
         click.echo(f"{failed} runs failed; --status says why, --retry-failed runs them anew")
-    for path in write_tables(board.spec, runs, folder):
-        click.echo(f"Wrote {path}")
+    for name in ("results.csv", "runs.csv"):
+        click.echo(f"Wrote {folder / name}")

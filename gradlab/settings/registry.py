@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import importlib.util
 import json
 import pkgutil
 import re
@@ -132,8 +133,7 @@ class Registry(Generic[T]):
             GradlabError: a text of another form, or an unknown name; the message suggests the nearest one.
         """
         name, texts = parse_call(text)
-        self._discover()
-        if name not in self.classes:
+        if not self._knows(name):
             kind, names = self._a_kind.partition(" ")[2], self.names()
             raise GradlabError(
                 f"unknown {kind} {name!r}; there are: {', '.join(names)}.{nearest(name, names)}"
@@ -147,6 +147,15 @@ class Registry(Generic[T]):
                 )
             texts = {first: texts.pop(""), **texts}
         return found, texts
+
+    def _knows(self, name: str) -> bool:
+        """Whether there is such a class; the others' modules are imported only where no module has its name."""
+        module = f"{self._package}.{name}"
+        if name not in self.classes and name.isidentifier() and importlib.util.find_spec(module):
+            importlib.import_module(module)
+        if name not in self.classes:
+            self._discover()
+        return name in self.classes
 
     def _discover(self) -> None:
         if not self._discovered:

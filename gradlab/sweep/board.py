@@ -18,7 +18,10 @@ from gradlab.sweep.spec import Point, Spec
 
 # A run whose workers died this often is not tried again by itself: it may be what kills them.
 DEATHS = 3
-WAITING, RUNNING, FINISHED, FAILED = "waiting", "running", "finished", "failed"
+WAITING, RUNNING, FINISHED, FAILED, DIVERGED = "waiting", "running", "finished", "failed", "diverged"
+
+# What a run that is not retried may end as.
+ENDED = (FINISHED, FAILED, DIVERGED)
 
 
 @dataclass(frozen=True)
@@ -28,11 +31,11 @@ class Run:
     Attributes:
         key: see :func:`gradlab.sweep.settings.identify`.
         point, seed: what it runs.
-        state: waiting, running, finished or failed.
+        state: waiting, running, finished, failed, or diverged: no longer finite, as it would be if it were run again.
         value: the metric; None before it is finished.
         results: everything measured.
         worker: who has it, or had it last ("host:process").
-        error: why it failed.
+        error: why it failed or diverged.
         attempts: how often it was begun.
         data: SHA-256 of the training file that it was last begun with; empty if that is not known.
     """
@@ -72,6 +75,10 @@ def require_optuna() -> Any:
     return optuna
 
 
+class NotBegun(GradlabError):
+    """There is no such sweep in the database yet."""
+
+
 class Board:
     """The state of a sweep in its database. Everything that hands out runs happens under one lock."""
 
@@ -85,7 +92,8 @@ class Board:
             create: make database and study where there is none.
 
         Raises:
-            GradlabError: if the database cannot be reached or has no such study, or Optuna is not installed.
+            NotBegun: if the database has no such study.
+            GradlabError: if it cannot be reached, or Optuna is not installed.
         """
         self.spec, self.heartbeat = spec, heartbeat
         self._url = url
@@ -105,23 +113,21 @@ class Board:
                 else:
                     self._study = optuna.load_study(storage=self._storage, study_name=spec.name)
             except KeyError as error:
-                raise GradlabError(f"the sweep {spec.name!r} has not been begun in this database") from error
+                raise NotBegun(f"the sweep {spec.name!r} has not been begun in this database") from error
         self._study_id = self._storage.get_study_id_from_name(spec.name)
 
     def runs(self) -> list[Run]:
         """Every run known by now, in the order of the sweep; equal ones once."""
         return list(self._survey()[0].values())
 
-    def prepare(self, retry_failed: bool = False, retry_finished: bool = False) -> None:
+    def prepare(self, retry_failed: bool = False) -> None:
         """Enqueue what is to be done and nowhere yet, exactly once however many workers do this together.
 
         Args:
             retry_failed: also what has failed.
-            retry_finished: also what is finished: where something else than the database says what is left.
         """
-        states = {FAILED} if retry_failed else set()
         with self._lock():
-            self._refresh(states | ({FINISHED} if retry_finished else set()))
+            self._refresh((FAILED,) if retry_failed else ())
 
     def claim(self) -> Assignment | None:
         """Take the first waiting run, of all points with a seed before the next seed; None if there is none."""
@@ -151,11 +157,12 @@ class Board:
 
     def finish(self, claim: Assignment, value: float, results: dict[str, Any]) -> bool:
         """Record a run's result; False if it is no longer this worker's."""
-        return self._end(claim, self._states.COMPLETE, [value], results={self.spec.metric: value, **results})
+        about = {"results": {self.spec.metric: value, **results}, "evaluated": claim.run.point.evaluate}
+        return self._end(claim, self._states.COMPLETE, [value], **about)
 
-    def fail(self, claim: Assignment, error: str) -> bool:
+    def fail(self, claim: Assignment, error: str, diverged: bool = False) -> bool:
         """Record that a run failed, and why; False if it is no longer this worker's."""
-        return self._end(claim, self._states.FAIL, error=error)
+        return self._end(claim, self._states.FAIL, error=error, diverged=diverged)
 
     def release(self, claim: Assignment) -> bool:
         """Give a run back, to be continued by anyone; False if it is no longer this worker's."""
@@ -224,7 +231,7 @@ class Board:
         scores: dict[str, float | None] = {}
         for key, tried in trials.items():
             state = self._state(tried)
-            if state in (FINISHED, FAILED):
+            if state in ENDED and self.spec.stages:
                 scores[key] = self._score(tried[-1]) if state == FINISHED else None
         runs: dict[str, Run] = {}
         for point in self.spec.points(scores):
@@ -252,6 +259,8 @@ class Board:
             return RUNNING
         if last.state == self._states.WAITING:
             return WAITING
+        if last.user_attrs.get("diverged"):
+            return DIVERGED
         return FAILED if "error" in last.user_attrs or self._deaths(tried) >= DEATHS else WAITING
 
     def _deaths(self, tried: list[Any]) -> int:
@@ -268,7 +277,10 @@ class Board:
         if not tried:
             return Run(key, point, seed)
         state, last = self._state(tried), tried[-1]
-        error = last.user_attrs.get("error", f"its worker died, {DEATHS} times") if state == FAILED else ""
+        if state == FINISHED and not _has_scores(last, point):
+            state = WAITING
+        died = f"its worker died, {DEATHS} times"
+        error = last.user_attrs.get("error", died) if state in (FAILED, DIVERGED) else ""
         begun = [trial for trial in tried if trial.state != self._states.WAITING]
         return Run(
             key,
@@ -282,6 +294,17 @@ class Board:
             len(begun),
             begun[-1].user_attrs.get("data", "") if begun else "",
         )
+
+
+def _has_scores(trial: Any, point: Point) -> bool:
+    """Whether a finished run was evaluated on all that is asked for now, which may be more than then."""
+    if not point.evaluate:
+        return True
+    from gradlab.evaluate.suite import task_names
+
+    done = trial.user_attrs.get("evaluated")
+    known = trial.user_attrs["results"] if done is None else task_names(done) if done else ()
+    return set(task_names(point.evaluate)) <= set(known)
 
 
 def _begins_anew(tried: list[Any]) -> bool:

@@ -45,9 +45,9 @@ def check_evaluation(spec: Spec) -> None:
     """
     from gradlab.evaluate import check_tasks
 
-    if spec.evaluate:
-        for folder in dict.fromkeys(point.settings["sts"] for point in spec.points({})):
-            check_tasks(folder, spec.evaluate)
+    points = [point for point in spec.points({}) if point.evaluate]
+    for folder, tasks in dict.fromkeys((point.settings["sts"], point.evaluate) for point in points):
+        check_tasks(folder, tasks)
 
 
 def _recorded(run: Run, output: Path) -> str:

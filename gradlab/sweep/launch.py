@@ -1,4 +1,4 @@
-"""Several workers on one machine: processes of their own, which share the sweep through its database."""
+"""A sweep from beginning to end: what is left is shared out among workers, processes of their own where there are several."""
 
 from __future__ import annotations
 
@@ -7,32 +7,109 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from gradlab.errors import GradlabError
-from gradlab.sweep.board import FAILED, FINISHED, Board
+from gradlab.files import write_json
+from gradlab.sweep.board import ENDED, Board, NotBegun, Run
+from gradlab.sweep.data import check_data, check_evaluation
+from gradlab.sweep.spec import Spec
+from gradlab.sweep.table import write_tables
+from gradlab.sweep.worker import terminable, work
 from gradlab.waiting import bar_interval
 
+HEARTBEAT = 30  # seconds between a worker's signs of life
+# The specification of a sweep, in its folder: what its workers read.
+SPEC = "sweep.json"
 
-def launch(
-    board: Board,
-    arguments: Sequence[str],
-    workers: int,
+
+def open_board(
+    spec: Spec, output: Path, storage: str | None = None, heartbeat: int = HEARTBEAT, *, create: bool = False
+) -> Board:
+    """The state of a sweep, in a database; by default ``study.db`` in its folder.
+
+    Raises:
+        NotBegun: if nothing of it was run yet, unless ``create``.
+        GradlabError: see `Board`.
+    """
+    file = output.absolute() / "study.db"
+    if storage is None and not create and not file.exists():
+        raise NotBegun(f"no sweep has been begun in {str(output)!r} (no {file.name})")
+    return Board(spec, storage or f"sqlite:///{file}", heartbeat, create=create)
+
+
+def known_runs(spec: Spec, output: Path, storage: str | None = None) -> list[Run]:
+    """The runs of a sweep and their states; all of them wait if it has not been begun."""
+    try:
+        return open_board(spec, output, storage).runs()
+    except NotBegun:
+        runs = {key: Run(key, point, seed) for point in spec.points({}) for seed, key in point.runs.items()}
+        return list(runs.values())
+
+
+def run_sweep(
+    spec: Spec,
     output: Path,
-    module: Sequence[str] = ("gradlab", "sweep"),
-    threads: int | None = None,
-) -> None:
+    say: Callable[[str], None],
+    *,
+    workers: int = 1,
+    storage: str | None = None,
+    heartbeat: int = HEARTBEAT,
+    retry_failed: bool = False,
+    wait: bool = True,
+) -> list[Run]:
+    """Carry out what is left of a sweep, and write its tables and its specification into its folder.
+
+    Args:
+        spec: the sweep, checked.
+        output: its folder.
+        say: where messages go.
+        workers: processes to start here; 1 is this one.
+        storage: database that workers share; None is a file in the folder.
+        heartbeat: seconds between a worker's signs of life.
+        retry_failed: run anew what has failed.
+        wait: stay while other workers have runs, to take over those of one that dies.
+
+    Returns:
+        All its runs.
+
+    Raises:
+        GradlabError: for bad input. A run that fails ends no other, and is in the table.
+        KeyboardInterrupt: when interrupted; the runs under way have written checkpoints.
+    """
+    check_evaluation(spec)
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise GradlabError(f"cannot make the folder {str(output)!r}: {error.strerror or error}") from error
+    board = open_board(spec, output, storage, heartbeat, create=True)
+    check_data(board, output)
+    board.prepare(retry_failed)
+    place = write_json(output / SPEC, spec.to_dict())
+    try:
+        with terminable():
+            if workers > 1:
+                arguments = [str(place), "--output", str(output), "--heartbeat", str(heartbeat)]
+                arguments += [] if wait else ["--no-wait"]
+                launch(board, [*arguments, *(["--storage", storage] if storage else [])], workers, output)
+            else:
+                work(board, output, say, wait=wait)
+    finally:
+        runs = board.runs()
+        write_tables(spec, runs, output)
+    return runs
+
+
+def launch(board: Board, arguments: Sequence[str], workers: int, output: Path) -> None:
     """Start workers, show how far they are, and wait for them.
 
     Args:
         board: the sweep, prepared.
-        arguments: of ``module``, for one worker.
+        arguments: of ``gradlab sweep``, for one worker.
         workers: how many.
         output: folder of the sweep; what a worker prints goes to ``logs/`` there.
-        module: what ``python -m`` runs as a worker, with its first arguments.
-        threads: of each; None is OMP_NUM_THREADS, or its share of the cores.
 
     Whatever ends this before they do, an interruption or a database that is gone, ends them too.
 
@@ -48,10 +125,10 @@ def launch(
             log = logs / f"worker-{number}.log"
             with log.open("ab") as file:
                 process = subprocess.Popen(
-                    [sys.executable, "-m", *module, *arguments],
+                    [sys.executable, "-m", "gradlab", "sweep", *arguments],
                     stdout=file,
                     stderr=file,
-                    env=_environment(number - 1, workers, threads),
+                    env=_environment(number - 1, workers),
                     start_new_session=True,  # Ctrl-C reaches them once, from here
                 )
             started.append((log, process))
@@ -69,12 +146,10 @@ def launch(
             )
 
 
-def _environment(place: int, workers: int, threads: int | None) -> dict[str, str]:
+def _environment(place: int, workers: int) -> dict[str, str]:
     """Each worker gets its share of the cores, and one of the GPUs where there are several."""
     environment = dict(os.environ)
     environment.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // workers)))
-    if threads is not None:
-        environment |= {f"{library}_NUM_THREADS": str(threads) for library in ("OMP", "OPENBLAS", "MKL")}
     environment.setdefault("TOKENIZERS_PARALLELISM", "false")
     if "CUDA_VISIBLE_DEVICES" not in environment:
         import torch
@@ -93,7 +168,7 @@ def _watch(board: Board, processes: list[Any]) -> None:
             runs = board.runs()
             bar.total = len(runs)  # stages add to it
             bar.set_postfix_str(f"{len(alive)} workers", refresh=False)
-            ended = sum(run.state in (FINISHED, FAILED) for run in runs)
+            ended = sum(run.state in ENDED for run in runs)
             if sys.stderr.isatty() or ended != bar.n:  # a file gets a line where something has happened
                 bar.n = ended
                 bar.refresh()

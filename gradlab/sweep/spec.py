@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from gradlab.errors import GradlabError, nearest, reason
+from gradlab.settings.objects import import_object
 from gradlab.sweep.settings import (
     FlatSettings,
     check_names,
@@ -24,7 +26,7 @@ from gradlab.sweep.settings import (
 DIRECTIONS = ("maximize", "minimize")
 _GOALS = ("sts", "transfer")
 # Entries of a point that are no settings.
-_OF_POINT = ("label", "seeds")
+_OF_POINT = ("label", "seeds", "evaluate")
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,7 @@ class Point:
         seeds: the seeds.
         label: a name for people, or empty.
         stage: the stage it belongs to, from 1; 0 where there are no stages.
+        evaluate: what the best encoders of its runs are evaluated on.
     """
 
     varied: FlatSettings
@@ -44,6 +47,7 @@ class Point:
     seeds: tuple[int, ...]
     label: str = ""
     stage: int = 0
+    evaluate: tuple[str, ...] = ()
 
     @property
     def runs(self) -> dict[int, str]:
@@ -66,7 +70,8 @@ class Spec:
         name: of the study, in letters, digits, ``-``, ``_`` and ``.``.
         base: settings of all runs, flat.
         grid: setting -> values, flat.
-        points_given: tables of settings, flat, each with an optional "label", and "seeds" in place of the sweep's.
+        points_given: tables of settings, flat, each with an optional "label", and "seeds" and "evaluate" in place of
+            the sweep's.
         stages: grids, flat.
         seeds: of every point.
         metric: what is compared: "stsb_dev" or "ndcg_at_10" (the best score), "sts" or "transfer" (averages of the test sets), or
@@ -74,6 +79,8 @@ class Spec:
         direction: "maximize" or "minimize".
         evaluate: "sts", "transfer" or task names that the best encoder is evaluated on.
         keep_encoders: keep the encoders of finished runs, which are most of what they take of the disk.
+        callbacks: functions ("package.module:name" or "file.py:name") that are given a run and the sweep's folder, and return the callbacks of its training,
+            see `gradlab.train.train`.
         about: a text for people.
     """
 
@@ -87,6 +94,7 @@ class Spec:
     direction: str = "maximize"
     evaluate: tuple[str, ...] = ()
     keep_encoders: bool = True
+    callbacks: tuple[str, ...] = ()
     about: str = ""
 
     def with_base(self, changes: Mapping[str, Any]) -> Spec:
@@ -110,15 +118,18 @@ class Spec:
         from gradlab.evaluate.suite import task_names
 
         self._check_metric()
-        if self.evaluate:
-            task_names(self.evaluate)
+        for head in self._heads():
+            if head.evaluate:
+                task_names(head.evaluate)
+        for name in self.callbacks:
+            import_object(name)
         stages = [list(combinations(stage)) for stage in self.stages]
-        for varied, label, _ in self._heads():
+        for head in self._heads():
             for more in [{}, *(one for stage in stages for one in stage)]:
                 try:
-                    configure({**self.base, **varied, **more})
+                    configure({**head.settings, **more})
                 except GradlabError as error:
-                    named = label or settings_text({**varied, **more})
+                    named = head.label or settings_text({**head.varied, **more})
                     raise GradlabError(f"{self.name}{f' ({named})' if named else ''}: {error}") from error
 
     def points(self, scores: Mapping[str, float | None]) -> list[Point]:
@@ -128,31 +139,38 @@ class Spec:
             scores: key of each run that has ended -> its score, None if it failed.
         """
         found: list[Point] = []
-        for varied, label, seeds in self._heads():
-            if self.stages:
-                found += self._climb(varied, label, seeds, scores)
-            else:
-                found.append(Point(varied, {**self.base, **varied}, seeds, label))
+        for head in self._heads():
+            found += self._climb(head, scores) if self.stages else [head]
         return found
 
-    def _heads(self) -> Iterator[tuple[FlatSettings, str, tuple[int, ...]]]:
+    def to_dict(self) -> dict[str, Any]:
+        """The content of a file of this sweep, `parse_spec`'s inverse."""
+        content = asdict(self)
+        content["points"] = content.pop("points_given")
+        return content
+
+    def _heads(self) -> Iterator[Point]:
         for given in self.points_given:
             label = str(given.get("label", ""))
-            seeds = tuple(given.get("seeds", self.seeds))
             own = {name: value for name, value in given.items() if name not in _OF_POINT}
             for chosen in combinations(self.grid):
-                named = f"{label}, {settings_text(chosen)}" if label and chosen else label
-                yield {**own, **chosen}, named, seeds
+                varied = {**own, **chosen}
+                yield Point(
+                    varied,
+                    {**self.base, **varied},
+                    tuple(given.get("seeds", self.seeds)),
+                    f"{label}, {settings_text(chosen)}" if label and chosen else label,
+                    evaluate=tuple(given.get("evaluate", self.evaluate)),
+                )
 
-    def _climb(
-        self, varied: FlatSettings, label: str, seeds: tuple[int, ...], scores: Mapping[str, float | None]
-    ) -> list[Point]:
+    def _climb(self, head: Point, scores: Mapping[str, float | None]) -> list[Point]:
         found: list[Point] = []
+        varied = head.varied
         for number, stage in enumerate(self.stages, start=1):
             candidates = []
             for chosen in combinations(stage):
                 own = {**varied, **chosen}
-                candidates.append(Point(own, {**self.base, **own}, seeds, label, number))
+                candidates.append(replace(head, varied=own, settings={**self.base, **own}, stage=number))
             found += candidates
             runs = [list(point.runs.values()) for point in candidates]
             if not all(key in scores for keys in runs for key in keys):
@@ -166,12 +184,13 @@ class Spec:
         return found
 
     def _check_metric(self) -> None:
-        if self.metric in _GOALS and self.metric not in self.evaluate:
+        evaluations = [head.evaluate for head in self._heads()]
+        if self.metric in _GOALS and not all(self.metric in one for one in evaluations):
             raise GradlabError(f"{self.name}: the metric {self.metric!r} needs evaluate = [{self.metric!r}]")
         from gradlab.evaluate.selection import SELECTIONS
 
         selected = self.metric in SELECTIONS
-        needs = selected or self.evaluate
+        needs = selected or any(evaluations)
         if needs and not self.base.get("sts") and not any("sts" in one for one in self.points_given):
             raise GradlabError(
                 f"{self.name}: the metric {self.metric!r} needs the setting sts, SentEval's folder or a retrieval task"
@@ -190,7 +209,7 @@ def _mean(values: list[float | None]) -> float | None:
 
 
 def read_spec(path: str | Path, light: bool = False) -> Spec:
-    """Read a TOML file.
+    """Read a file, TOML or (by the name's end) JSON.
 
     Args:
         path: the file.
@@ -200,7 +219,8 @@ def read_spec(path: str | Path, light: bool = False) -> Spec:
         GradlabError: if it cannot be read, is no sweep, or has no light version.
     """
     try:
-        content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        read = json.loads if Path(path).suffix == ".json" else tomllib.loads
+        content = read(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise GradlabError(f"cannot read the sweep {str(path)!r}: {reason(error)}") from error
     content.setdefault("name", Path(path).stem)
@@ -215,6 +235,7 @@ _KEYS = {
     "seeds": list,
     "evaluate": list,
     "keep_encoders": bool,
+    "callbacks": list,
     "base": dict,
     "grid": dict,
     "points": list,
@@ -252,6 +273,7 @@ def parse_spec(content: Mapping[str, Any], light: bool = False) -> Spec:
         direction=content.get("direction", "maximize"),
         evaluate=tuple(content.get("evaluate", ())),
         keep_encoders=content.get("keep_encoders", True),
+        callbacks=tuple(content.get("callbacks", ())),
         about=content.get("about", ""),
     )
     if spec.direction not in DIRECTIONS:
@@ -260,6 +282,8 @@ def parse_spec(content: Mapping[str, Any], light: bool = False) -> Spec:
     for one in spec.points_given:
         check_names({key: value for key, value in one.items() if key not in _OF_POINT}, "points")
         _seeds(one.get("seeds", list(spec.seeds)))
+        if not isinstance(one.get("evaluate", []), list):
+            raise GradlabError(f"points: evaluate must be a list of tasks, not {one['evaluate']!r:.60}")
     return spec
 
 

@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from gradlab.files import write_csv
-from gradlab.sweep.board import FAILED, FINISHED, RUNNING, WAITING, Run
+from gradlab.sweep.board import DIVERGED, ENDED, FAILED, FINISHED, RUNNING, WAITING, Run
 from gradlab.sweep.spec import Point, Spec
+from gradlab.sweep.training import run_folder
 
-STATES = (FINISHED, RUNNING, WAITING, FAILED)
+STATES = (FINISHED, RUNNING, WAITING, FAILED, DIVERGED)
 
 
 @dataclass(frozen=True)
@@ -45,9 +46,8 @@ class Row:
 def summarise(spec: Spec, runs: Sequence[Run]) -> list[Row]:
     """A row a point, in the order of the sweep; a run that two points share counts in both."""
     known = {run.key: run for run in runs}
-    ended = (FINISHED, FAILED)
     rows = []
-    for point in spec.points({run.key: run.value for run in runs if run.state in ended}):
+    for point in spec.points({run.key: run.value for run in runs if run.state in ENDED}):
         mine = [known[key] for key in point.runs.values()]
         values = tuple(run.value for run in mine if run.value is not None)
         counts = {state: sum(run.state == state for run in mine) for state in STATES}
@@ -72,7 +72,7 @@ def as_text(spec: Spec, rows: Sequence[Row]) -> str:
     for row in rows:
         settings = [_cell(row.point.settings.get(name, "")) for name in names]
         ends = [_number(row.mean), _number(row.deviation), f"{len(row.values)}/{len(row.point.seeds)}"]
-        notes = [f"{row.counts[state]} {state}" for state in (RUNNING, FAILED) if row.counts[state]]
+        notes = [f"{row.counts[state]} {state}" for state in (RUNNING, FAILED, DIVERGED) if row.counts[state]]
         notes += ["best"] if row is best else []
         lines.append([*([row.point.label] if labelled else []), *settings, *ends, ", ".join(notes)])
     widths = [max(len(line[place]) for line in lines) for place in range(len(header))]
@@ -104,9 +104,10 @@ def write_tables(spec: Spec, runs: Sequence[Run], output: Path) -> list[Path]:
         "min": [min(row.values, default="") for row in rows],
         "max": [max(row.values, default="") for row in rows],
     }
-    points |= {state: [row.counts[state] for row in rows] for state in (RUNNING, WAITING, FAILED)}
+    points |= {state: [row.counts[state] for row in rows] for state in (RUNNING, WAITING, FAILED, DIVERGED)}
     measured = list(dict.fromkeys(name for run in runs for name in run.results or {}))
     each: dict[str, Any] = {"key": [run.key for run in runs], "label": [run.point.label for run in runs]}
+    each["folder"] = [run_folder(output, run).relative_to(output).as_posix() for run in runs]
     each |= {name: [_cell(run.settings.get(name, "")) for run in runs] for name in [*names, "seed"]}
     for name in ("state", "attempts", "worker", "error"):
         each[name] = [getattr(run, name) for run in runs]

@@ -9,8 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from gradlab.errors import GradlabError
+from gradlab.errors import Diverged, GradlabError
 from gradlab.evaluate.embed import Encode
+from gradlab.settings.objects import import_object
 from gradlab.sweep.board import Assignment, Run
 from gradlab.sweep.settings import configure, settings_text
 from gradlab.sweep.spec import Spec
@@ -49,26 +50,33 @@ def carry_out(
 
     Raises:
         LostRun: if it is this worker's no longer.
-        GradlabError: for bad input, or a metric that is no number.
+        Diverged: if loss, weights or metric are no longer finite.
+        GradlabError: for bad input.
     """
     from gradlab.train import train
+    from gradlab.train.loop import finished
     from gradlab.train.run_folder import RunFolder
 
-    folder = RunFolder(run_folder(output, claim.run))
-    config = configure(claim.run.settings, str(folder.path))
-    result = train(config, resume=folder.manifest_file.exists(), callbacks=[owner(mine)])
+    run = claim.run
+    folder = RunFolder(run_folder(output, run))
+    config = configure(run.settings, str(folder.path))
+    begun = folder.manifest_file.exists()
+    result = finished(config) if begun else None
+    if result is None:
+        own = [one for name in spec.callbacks for one in import_object(name)(run, output)]
+        result = train(config, resume=begun, callbacks=[*own, _owner(mine)])
     results = measure(folder, result)
-    if spec.evaluate:
-        results |= _evaluate(spec, folder, config)
+    if run.point.evaluate:
+        results |= _evaluate(run.point.evaluate, folder, config)
     value = results.get(spec.metric)
     if value is None:
         raise GradlabError(f"the run did not measure {spec.metric!r}; it measured {', '.join(results)}")
     if not math.isfinite(value):
-        raise GradlabError(f"{spec.metric} is {value}: the embeddings have become constant, or infinite")
+        raise Diverged(f"{spec.metric} is {value}: the embeddings have become constant, or infinite")
     return value, {name: one for name, one in results.items() if math.isfinite(one)}
 
 
-def owner(mine: Callable[[], bool]) -> Any:
+def _owner(mine: Callable[[], bool]) -> Any:
     """A callback that ends a training with `LostRun` once the run is not this worker's any more."""
     from gradlab.train import Callback
 
@@ -101,6 +109,7 @@ def measure(folder: Any, result: Any) -> dict[str, float]:
         last, name = result.scores[max(result.scores)], result.selection
         best = last if result.best_step is None else result.best_score
         results |= {name: best, f"{name}_last": last, "best_step": float(result.best_step or 0)}
+    results |= {"steps": float(result.steps), "seconds": folder.read_manifest()["results"]["seconds"]}
     rows = read_metrics(folder.metrics_file)
     return results | {f"{group}/{name}": value for _, group, name, value in rows if group != HISTOGRAM}
 
@@ -118,11 +127,14 @@ def encode_of(place: str | Path, config: TrainConfig, pooler: str | None = None)
     return encode_in(encoder, config.precision, progress=False)
 
 
-def _evaluate(spec: Spec, folder: Any, config: Any) -> dict[str, float]:
+def _evaluate(tasks: tuple[str, ...], folder: Any, config: Any) -> dict[str, float]:
+    import torch
+
     from gradlab.evaluate import evaluate
 
     place = folder.best if folder.best.exists() else folder.encoder
-    result = evaluate(encode_of(place, config), config.sts, spec.evaluate)
+    # As many processes for the classifiers as this worker has threads: its share of the cores.
+    result = evaluate(encode_of(place, config), config.sts, tasks, jobs=torch.get_num_threads())
     if result.not_evaluated:  # an average over fewer tasks is another number
         task, why = next(iter(result.not_evaluated.items()))
         raise GradlabError(f"{task} could not be evaluated: {why}")

@@ -102,7 +102,7 @@ def cache_folder() -> Path:
     return Path(os.environ.get("GRADLAB_CACHE_DIR") or platformdirs.user_cache_dir("gradlab"))
 
 
-def hash_file(path: str | Path) -> str:
+def hash_file(path: str | os.PathLike[str]) -> str:
     """SHA-256 of a file's bytes."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -17,13 +17,14 @@ def write_manifest(
     """Write the manifest of a part."""
     import torch
 
-    from gradlab.papers.unified.study.manifest import _hash, name_of
+    from gradlab.papers.unified.study.manifest import name_of
     from gradlab.train.machine import device_name
+    from gradlab.train.tokens import hash_file
 
     content = {
         "commit": commit(),
         "model": name_of(model),
-        "data": {"file": Path(train_file).name, "sha256": _hash(Path(train_file))},
+        "data": {"file": Path(train_file).name, "sha256": hash_file(train_file)},
         "device": device_name(torch.device("cpu")),
         "threads": torch.get_num_threads(),
         "precision": "float32",

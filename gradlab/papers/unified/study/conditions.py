@@ -1,16 +1,16 @@
-"""What a study trains: conditions, and the table of runs that its parts share."""
+"""What a study trains: conditions, the table of runs that its parts share, and the sweep that makes them."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
-import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 from gradlab.losses.registry import get_loss
 from gradlab.losses.vicreg import VICReg
 from gradlab.papers.unified.study.settings import MARGIN, RATIO, TEMPERATURE, StudySettings
+from gradlab.sweep.spec import Spec
 
 # Larger than any difference of two cosines, so that the gate never closes: training without dissipation.
 ALWAYS_OPEN = 3.0
@@ -27,6 +27,10 @@ TWICE = " (2r)"
 # Conditions whose embeddings of held-out sentences are kept, and where the ones before training are too.
 EMBEDDINGS_OF = (BASELINE, NO_DISSIPATION, "arccon", "met")
 HEADLINE, SWEEP, VARIANT = 0, 1, 2
+# Settings of a study that are those of its trainings.
+SHARED = (
+    "batch_size", "max_length", "learning_rate", "pooler", "precision", "held_out", "eval_every", "analysis_batch",
+)  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,11 +46,6 @@ class Condition:
         """What decides whether two conditions are the same training: loss and all its hyper-parameters."""
         return json.dumps([self.loss, dataclasses.asdict(get_loss(self.loss, **dict(self.settings)))])
 
-    @property
-    def slug(self) -> str:
-        """The name as a part of a file name."""
-        return re.sub(r"[^a-z0-9.]+", "-", self.name.lower().replace("τ", "tau")).strip("-")
-
 
 @dataclasses.dataclass(frozen=True)
 class Planned:
@@ -59,7 +58,6 @@ class Planned:
         parts: the parts that read it.
         sts: whether the seven STS sets are scored.
         transfer: whether the transfer tasks are.
-        embeddings: whether embeddings of held-out sentences are kept.
     """
 
     condition: Condition
@@ -68,18 +66,6 @@ class Planned:
     parts: tuple[str, ...]
     sts: bool = False
     transfer: bool = False
-    embeddings: bool = False
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """What it adds to the settings that all runs share, flat."""
-        own = {f"loss_settings.{name}": value for name, value in self.condition.settings}
-        return {"loss": self.condition.loss, **own, "seed": self.seed}
-
-    @property
-    def folder(self) -> str:
-        """Its folder within the study's ``runs``."""
-        return f"{self.condition.slug}-seed{self.seed}"
 
 
 def baseline(margin: float = MARGIN, temperature: float = TEMPERATURE, ratio: float = RATIO) -> Condition:
@@ -126,6 +112,36 @@ def plan(settings: StudySettings, parts: Iterable[str], dimensions: int) -> list
     return sorted(wanted, key=lambda run: (run.priority == VARIANT, run.seed, run.priority))
 
 
+def sweep_of(settings: StudySettings, parts: Iterable[str], base: dict[str, Any], dimensions: int) -> Spec:
+    """The runs of some parts as a sweep: a point for the seeds of a condition that are scored on the same tasks.
+
+    Args:
+        settings, parts, dimensions: see `plan`.
+        base: model and data.
+    """
+    points: dict[tuple[str, ...], dict[str, Any]] = {}
+    for run in plan(settings, parts, dimensions):
+        tasks = [task for task, wanted in (("sts", run.sts), ("transfer", run.transfer)) if wanted]
+        own = {f"loss_settings.{name}": value for name, value in run.condition.settings}
+        about = {"label": run.condition.name, "seeds": [], "evaluate": tasks, "loss": run.condition.loss}
+        points.setdefault((run.condition.name, *tasks), about | own)["seeds"].append(run.seed)
+    shared = {name: getattr(settings, name) for name in SHARED} | {
+        "max_steps": settings.steps,
+        "eval_start": False,
+        "diagnostics_every": settings.watch_every,
+        "analysis_batches": settings.watch_batches,
+        "save_every": max(500, settings.eval_every),
+        "keep": 1,
+    }
+    return Spec(
+        "conjectures",
+        {**base, **shared},
+        points_given=tuple(points.values()),
+        keep_encoders=False,
+        callbacks=("gradlab.papers.unified.study.observe:callbacks",),
+    )
+
+
 def _merged(one: Planned, other: Planned) -> Planned:
     return dataclasses.replace(
         one,
@@ -133,7 +149,6 @@ def _merged(one: Planned, other: Planned) -> Planned:
         parts=tuple(dict.fromkeys(one.parts + other.parts)),
         sts=one.sts or other.sts,
         transfer=one.transfer or other.transfer,
-        embeddings=one.embeddings or other.embeddings,
     )
 
 
@@ -145,9 +160,8 @@ def _runs(
     sts: int = 0,
     transfer: int = 0,
 ) -> Iterator[Planned]:
-    kept = condition.name in EMBEDDINGS_OF
     for seed in range(seeds):
-        yield Planned(condition, seed, priority, (part,), seed < sts, seed < transfer, kept)
+        yield Planned(condition, seed, priority, (part,), seed < sts, seed < transfer)
 
 
 def _conjecture1(settings: StudySettings, dimensions: int) -> Iterator[Planned]:

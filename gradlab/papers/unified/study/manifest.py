@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from pathlib import Path
 from typing import Any
@@ -10,18 +9,18 @@ from typing import Any
 from gradlab.files import versions
 from gradlab.papers.unified.study.settings import PYTHON_ONLY, StudySettings
 from gradlab.train.machine import device_name
+from gradlab.train.tokens import hash_file
 
 _PACKAGES = ("torch", "transformers", "tokenizers", "numpy", "scipy", "pandas", "scikit-learn", "matplotlib")
 
 
 def about_study(
-    model: str, train_file: str | os.PathLike[str], sts: str | os.PathLike[str], settings: StudySettings,
-    device: Any, jobs: int,
-) -> dict[str, Any]:  # fmt: skip
+    model: str, train_file: str | os.PathLike[str], settings: StudySettings, device: Any, jobs: int
+) -> dict[str, Any]:
     """Model and data by name and hash, settings, device, versions."""
     return {
         "model": name_of(model),
-        "data": {"file": Path(train_file).name, "sha256": _hash(Path(train_file))},
+        "data": {"file": Path(train_file).name, "sha256": hash_file(train_file)},
         "evaluation": "SentEval data/downstream",
         "settings": settings.to_dict(),
         "device": {"type": device.type, "name": device_name(device), "cores": os.cpu_count(), "jobs": jobs},
@@ -61,8 +60,3 @@ def command(model: str, train_file: str | os.PathLike[str], settings: StudySetti
 
 def _text(value: Any) -> str:
     return ",".join(f"{item:g}" for item in value) if isinstance(value, tuple) else str(value)
-
-
-def _hash(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -2,31 +2,55 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
 import torch
 
 from gradlab.errors import Diverged
-from gradlab.papers.unified.study.settings import StudySettings
-from gradlab.papers.unified.study.views import AFTER, BEFORE, SIDES, HeldOutViews, study_statistics
+from gradlab.evaluate.sts import stsb_dev_cosines
+from gradlab.files import atomic_path
+from gradlab.papers.unified.study.conditions import EMBEDDINGS_OF
+from gradlab.papers.unified.study.views import (
+    AFTER,
+    BEFORE,
+    DEV_COSINES,
+    SIDES,
+    HeldOutViews,
+    study_statistics,
+)
+from gradlab.sweep.board import Run
+from gradlab.sweep.training import encode_of
 from gradlab.train.callbacks import Diagnostics, held_out
 from gradlab.train.outputs import Output
 from gradlab.train.state import TrainerState
 
 
-class Observer(Diagnostics):
-    """The diagnostics of a run, with the study's own numbers, and embeddings of held-out sentences before and after."""
+def callbacks(run: Run, output: Path) -> list[Observer]:
+    """Those of a run of the study in this folder."""
+    settings = json.loads((output / "study.json").read_text(encoding="utf-8"))["settings"]
+    batches = settings["analysis_batches"] if run.point.label in EMBEDDINGS_OF else 0
+    return [Observer(settings["watch_every"], batches)]
 
-    def __init__(self, settings: StudySettings, folder: Path, embeddings: bool) -> None:
-        super().__init__(settings.watch_every, study_statistics)
-        self._settings, self._folder, self._embeddings = settings, folder, embeddings
+
+class Observer(Diagnostics):
+    """The diagnostics of a run, with the study's own numbers, and what the analyses read of its encoders.
+
+    Args:
+        every: steps between measurements.
+        batches: of held-out sentences whose embeddings are kept, before and after training; 0 for none.
+    """
+
+    def __init__(self, every: int, batches: int) -> None:
+        super().__init__(every, study_statistics)
+        self._batches = batches
 
     def on_start(self, trainer: TrainerState) -> None:
         """Measure the encoder before training."""
         super().on_start(trainer)
-        if self._embeddings and trainer.step == 0:
-            held_out_views(trainer, self._settings.analysis_batches).save(self._folder / BEFORE)
+        if self._batches and trainer.step == 0:
+            held_out_views(trainer, self._batches).save(trainer.folder.path / BEFORE)
 
     def on_step(self, trainer: TrainerState, output: Output) -> None:
         """Measure when it is time.
@@ -36,17 +60,22 @@ class Observer(Diagnostics):
         """
         if not torch.isfinite(output.loss):
             raise Diverged(f"the loss is {float(output.loss)} at step {trainer.step}")
-        settings = self._settings
-        if (trainer.due(settings.watch_every) or trainer.due(settings.eval_every)) and not all(
+        config = trainer.config
+        if (trainer.due(config.diagnostics_every) or trainer.due(config.eval_every)) and not all(
             part.isfinite().all() for part in trainer.objective.parameters()
         ):
             raise Diverged(f"the weights are not finite after step {trainer.step}")
         super().on_step(trainer, output)
 
     def on_end(self, trainer: TrainerState) -> None:
-        """Keep embeddings of the trained encoder."""
-        if self._embeddings:
-            held_out_views(trainer, self._settings.analysis_batches).save(self._folder / AFTER)
+        """Keep embeddings of the trained encoder, and cosines and gold scores of STS-B dev by the best one."""
+        if self._batches:
+            held_out_views(trainer, self._batches).save(trainer.folder.path / AFTER)
+        if trainer.best_step is not None and trainer.config.sts is not None:
+            encode = encode_of(trainer.folder.best, trainer.config)
+            cosines, gold = stsb_dev_cosines(encode, trainer.config.sts)
+            with atomic_path(trainer.folder.path / DEV_COSINES) as temporary, temporary.open("wb") as file:
+                np.savez(file, cosines=cosines, gold=np.array(gold))
 
 
 def held_out_views(trainer: TrainerState, batches: int) -> HeldOutViews:

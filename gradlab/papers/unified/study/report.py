@@ -13,10 +13,10 @@ from gradlab.files import atomic_path, write_json, write_text
 from gradlab.papers.unified.study import assumptions, conjecture1, conjecture2, conjecture3, repairs
 from gradlab.papers.unified.study.page import page
 from gradlab.papers.unified.study.results import Results
-from gradlab.papers.unified.study.runs import UNTUNED, Task, read_json
 from gradlab.papers.unified.study.section import Section
 from gradlab.papers.unified.study.settings import StudySettings
 from gradlab.papers.unified.study.verdicts import claims_table, verdicts_table
+from gradlab.sweep.board import Run
 
 SECTIONS: dict[str, Callable[[Results, StudySettings], Section | None]] = {
     "conjecture1": conjecture1.section,
@@ -31,7 +31,7 @@ DIGITS = 6
 def write_report(
     folder: Path,
     parts: Iterable[str],
-    tasks: Sequence[Task],
+    runs: Sequence[Run],
     settings: StudySettings,
     description: dict[str, Any],
 ) -> Path:
@@ -40,7 +40,7 @@ def write_report(
     Args:
         folder: the study's folder.
         parts: the parts to report on.
-        tasks: all runs of these parts.
+        runs: all runs of these parts.
         settings: the study's size.
         description: for the manifest, see `gradlab.papers.unified.study.manifest`.
 
@@ -51,7 +51,7 @@ def write_report(
     from gradlab.papers.unified.study.figures import FIGURES, read_tables
     from gradlab.plotting.style import close, save
 
-    results = Results.read(tasks, read_json(folder / UNTUNED))
+    results = Results.read(runs, folder)
     place = folder / "report"
     sections = [found for part in parts if (found := SECTIONS[part](results, settings)) is not None]
     claims = [claim for section in sections for claim in section.claims]
@@ -74,7 +74,7 @@ def write_report(
             save(drawn[0], place / f"{name}.png")
             close(drawn[0])
             figures[name] = caption
-    done = {"runs": len(tasks), "finished": len(results.runs)}
+    done = {"runs": len(runs), "finished": len(results.runs)}
     manifest = {**description, **done, "parts": list(parts)}
     write_json(place / "manifest.json", manifest)
     notes = [note for section in sections for note in section.notes]

@@ -17,16 +17,20 @@ from numpy.typing import NDArray
 from gradlab.evaluate.report import STS_TASKS, TRANSFER_TASKS
 from gradlab.monitor.history import DIAGNOSTICS, EVALUATION
 from gradlab.monitor.metrics import read_metrics
-from gradlab.papers.unified.study.runs import DEV_COSINES, STS, TRANSFER, Task, read_json
 from gradlab.papers.unified.study.statistics import (
     OVER_SEEDS,
     Interval,
     over_seeds,
     spearman_difference_over_sentences,
 )
+from gradlab.papers.unified.study.untuned import UNTUNED, read_untuned
+from gradlab.papers.unified.study.views import DEV_COSINES
+from gradlab.sweep.board import DIVERGED, FINISHED, Run
+from gradlab.sweep.settings import unflatten
+from gradlab.sweep.training import run_folder
 
-# Groups of a run's metrics file; diagnostics were "study" in earlier versions.
-MEASURED = (DIAGNOSTICS, "study", EVALUATION)
+# Groups of a run's metrics file.
+MEASURED = (DIAGNOSTICS, EVALUATION)
 METRICS = {
     "stsb_dev": "STS-B dev",
     "stsb_dev_last": "STS-B dev, last step",
@@ -40,35 +44,33 @@ class StudyRun:
     """A finished run.
 
     Attributes:
-        condition: its name.
-        seed: its seed.
         folder: where it is.
-        result: what ``result.json`` says.
+        run: what the sweep knows of it.
     """
 
-    condition: str
-    seed: int
     folder: Path
-    result: dict[str, Any]
+    run: Run
+
+    @property
+    def condition(self) -> str:
+        """The name of its condition."""
+        return self.run.point.label
+
+    @property
+    def seed(self) -> int:
+        """Its seed."""
+        return self.run.seed
 
     @property
     def scores(self) -> dict[str, float]:
         """STS-B dev of the best and the last encoder, each STS set and transfer task, and averages; NaN where absent."""
-        dev = {int(step): _float(score) for step, score in self.result.get("stsb_dev", {}).items()}
-        best = self.result.get("best_step")
-        sts, transfer = (read_json(self.folder / name) or {} for name in (STS, TRANSFER))
-        found = {
-            "stsb_dev": dev.get(best, math.nan) if best is not None else math.nan,
-            "stsb_dev_last": dev[max(dev)] if dev else math.nan,
-        }
-        for name, tasks, values in (
-            ("sts_average", STS_TASKS, sts),
-            ("transfer_average", TRANSFER_TASKS, transfer),
+        names = {name: name for name in ("stsb_dev", "stsb_dev_last")}
+        for average, group, tasks in (
+            ("sts_average", "sts", STS_TASKS),
+            ("transfer_average", "transfer", TRANSFER_TASKS),
         ):
-            each = {task: _float(values.get(task)) for task in tasks}
-            # Over all of them or not at all: an average over fewer is another number.
-            found |= each | {name: float(np.mean(list(each.values())))}
-        return found
+            names |= {task: task for task in tasks} | {average: group}
+        return {name: (self.run.results or {}).get(place, math.nan) for name, place in names.items()}
 
     @functools.cached_property
     def training(self) -> pd.DataFrame:
@@ -101,23 +103,16 @@ class Results:
     untuned: dict[str, Any]
 
     @classmethod
-    def read(cls, tasks: Iterable[Task], untuned: dict[str, Any] | None = None) -> Results:
-        """Read what is finished of these runs.
-
-        Raises:
-            GradlabError: if some were made with other settings.
-        """
-        found = []
-        for task in tasks:
-            result = task.result()
-            if result is not None:
-                found.append(StudyRun(task.planned.condition.name, task.config.seed, task.folder, result))
-        return cls(tuple(found), untuned or {})
+    def read(cls, runs: Iterable[Run], output: Path) -> Results:
+        """What has come of these runs of the study in a folder, finished or diverged."""
+        ended = [run for run in runs if run.state in (FINISHED, DIVERGED)]
+        found = tuple(StudyRun(run_folder(output, run), run) for run in ended)
+        return cls(found, read_untuned(output / UNTUNED))
 
     def of(self, condition: str) -> dict[int, StudyRun]:
         """The finished runs of a condition that did not diverge, by seed."""
         return {
-            run.seed: run for run in self.runs if run.condition == condition and not run.result["diverged"]
+            one.seed: one for one in self.runs if one.condition == condition and one.run.state == FINISHED
         }
 
     def scores(self, condition: str, metric: str = "stsb_dev") -> dict[int, float]:
@@ -152,7 +147,7 @@ class Results:
         """What was measured during every run: a row a step of a run."""
         parts = []
         for run in self.runs:
-            if run.result["diverged"]:
+            if run.run.state == DIVERGED:
                 continue
             frame = run.training.reset_index()
             frame.insert(0, "condition", run.condition)
@@ -203,20 +198,16 @@ def interval_columns(interval: Interval) -> dict[str, Any]:
     }
 
 
-def _row(run: StudyRun) -> dict[str, Any]:
-    result = run.result
+def _row(one: StudyRun) -> dict[str, Any]:
+    settings, results = unflatten(one.run.point.settings), one.run.results or {}
     return {
-        "condition": run.condition,
-        "seed": run.seed,
-        "loss": result["loss"],
-        "settings": json.dumps(result["settings"]),
-        "diverged": result["diverged"],
-        "steps": result.get("steps"),
-        "best_step": result.get("best_step"),
-        **run.scores,
-        "seconds": result.get("seconds"),
+        "condition": one.condition,
+        "seed": one.seed,
+        "loss": settings["loss"],
+        "settings": json.dumps(settings.get("loss_settings", {})),
+        "diverged": one.run.error,
+        "steps": results.get("steps"),
+        "best_step": results.get("best_step"),
+        **one.scores,
+        "seconds": results.get("seconds"),
     }
-
-
-def _float(value: Any) -> float:
-    return math.nan if value is None else float(value)

@@ -16,6 +16,10 @@ MARGIN, TEMPERATURE, RATIO = 0.3, 0.05, 1.0
 # Where the hardest share is measured, and the step sizes at which the lemma is: analysis alone, no training.
 SHARE_TEMPERATURES = (0.01, 0.02, 0.03, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0, 3.0)
 LEMMA_STEPS = (0.03, 0.1, 0.3, 1.0)
+# What adds runs to a study, or scores to its runs, and changes none.
+EXTENDABLE = (
+    "name", "seeds", "sweep_seeds", "variant_seeds", "sts_seeds", "transfer_seeds", "margins", "temperatures", "ratios",
+)  # fmt: skip
 # What has no option on the command line.
 PYTHON_ONLY = ("held_out", "sts_seeds", "watch_every", "watch_batches", "analysis_batches", "analysis_batch")
 

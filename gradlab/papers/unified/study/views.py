@@ -18,6 +18,8 @@ from gradlab.gradient.diagnostics import batch_statistics
 from gradlab.losses.components import Components
 
 BEFORE, AFTER = "held-out-before.npz", "held-out-after.npz"
+# Cosines and gold scores of STS-B dev, by the best encoder.
+DEV_COSINES = "stsb-dev.npz"
 SIDES = ("anchors", "positives")
 Array = NDArray[Any]
 
