@@ -3,13 +3,7 @@
 from __future__ import annotations
 
 import difflib
-import functools
-import inspect
-from collections.abc import Callable, Iterable
-from typing import Any, ParamSpec, TypeVar
-
-P = ParamSpec("P")
-T = TypeVar("T")
+from collections.abc import Iterable
 
 
 class GradlabError(ValueError):
@@ -40,36 +34,3 @@ def missing(package: str, extra: str) -> GradlabError:
         f"this needs {package}, which is not installed; it comes with gradlab's extra [{extra}]: "
         f"pip install '.[{extra}]' in the folder of gradlab"
     )
-
-
-def names_arguments(
-    hint: Callable[[str, tuple[Any, ...], dict[str, Any]], str] | None = None,
-    passed_on: Iterable[str] = (),
-) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """Decorator of a public function: an unknown keyword argument is one line with the nearest name, no TypeError.
-
-    Args:
-        hint: says where an unknown argument belongs, from its name and what the function was called with; "" if it
-            does not know.
-        passed_on: names that a function with ``**`` passes on.
-    """
-
-    def decorate(function: Callable[P, T]) -> Callable[P, T]:
-        parameters = inspect.signature(function).parameters
-        any_name = [name for name, one in parameters.items() if one.kind is one.VAR_KEYWORD]
-        known = [name for name in parameters if name not in any_name]
-        known += passed_on if any_name else ()
-
-        @functools.wraps(function)
-        def call(*args: P.args, **given: P.kwargs) -> T:
-            for name in given:
-                if name not in known:
-                    place = hint(name, args, given) if hint else ""
-                    raise GradlabError(
-                        f"{function.__name__} has no argument {name!r}{place or '.' + nearest(name, known)}"
-                    )
-            return function(*args, **given)
-
-        return call
-
-    return decorate

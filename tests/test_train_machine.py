@@ -11,9 +11,8 @@ import torch
 from gradlab.encoder.model import Encoder
 from gradlab.evaluate.selection import Selection
 from gradlab.files import commit
-from gradlab.train import machine, train
+from gradlab.train import machine, progress, train
 from gradlab.train.machine import (
-    Pace,
     Precision,
     choose_precision,
     encode_in,
@@ -21,6 +20,7 @@ from gradlab.train.machine import (
     matrix_rate,
     using_threads,
 )
+from gradlab.train.progress import Pace
 from tests.tiny_models import make_bert
 from tests.train_helpers import small_config
 
@@ -114,7 +114,7 @@ def paced(rate: float, precision: Precision) -> Pace:
 )
 def test_slow_steps_are_told_of_once(monkeypatch, precision, threads, advice):
     # 6e6 operations a token: 1e4 tokens in 6 s are 1e10 a second, 5% of 2e11.
-    monkeypatch.setattr(machine, "matrix_rate", lambda *_: 2e11 / threads)
+    monkeypatch.setattr(progress, "matrix_rate", lambda *_: 2e11 / threads)
     pace = paced(2e11, precision)
     with using_threads(threads):
         answers = [pace.judge(6.0, 10_000) for _ in range(5)]
@@ -125,7 +125,7 @@ def test_slow_steps_are_told_of_once(monkeypatch, precision, threads, advice):
 
 
 def test_usual_steps_are_not(monkeypatch):
-    monkeypatch.setattr(machine, "matrix_rate", lambda *_: 2e10)
+    monkeypatch.setattr(progress, "matrix_rate", lambda *_: 2e10)
     pace = paced(2e10, Precision("float32", "", native=False))
     with using_threads(1):
         assert [pace.judge(6.0, 10_000) for _ in range(5)] == [None] * 5  # half the rate

@@ -91,11 +91,6 @@ class Candidates:
     rules: tuple[Rule, ...] = ()
     hardness: tuple[HardnessTerm, ...] = ()
 
-    @property
-    def are_usual(self) -> bool:
-        """Whether the negatives are those of `Views.other_view`."""
-        return self.pools == ("other",) and not self.rules
-
 
 USUAL = Candidates()
 
@@ -144,18 +139,9 @@ class Embeddings:
         return rows[:, None] == self.owners
 
     def pair(self, first: Float[Array, "*n d"], second: Float[Array, "*n d"]) -> PairSimilarity:
-        """Rows to rows, by chords."""
-        return PairSimilarity.from_vectors(first, second)
+        """Rows to rows."""
+        raise NotImplementedError
 
     def products(self, first: Float[Array, "n d"], second: Float[Array, "k d"]) -> Float[Array, "n k"]:
         """All dot products of rows."""
-        if self.known_products is None:
-            return first @ second.T
-        for left, right, product in self.known_products:
-            if left is first and right is second:
-                return product
-            if left is second and right is first:
-                return product.T
-        product = first @ second.T
-        self.known_products.append((first, second, product))
-        return product
+        raise NotImplementedError

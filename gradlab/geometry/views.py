@@ -11,7 +11,7 @@ from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Bool, Float, detach
 from gradlab.geometry.candidates import blocks_of, hardened, pooled
-from gradlab.geometry.embeddings import Block, Embeddings
+from gradlab.geometry.embeddings import USUAL, Block, Embeddings
 from gradlab.geometry.similarity import Negatives, PairSimilarity
 
 
@@ -29,7 +29,25 @@ class Views(Embeddings):
     @functools.cached_property
     def negatives(self) -> Negatives:
         """Anchor i to all its `candidates`, (n, k); -inf where a column is no negative."""
-        return self.other_view if self.candidates.are_usual else pooled(self)
+        usual = self.candidates.pools == USUAL.pools and not self.candidates.rules
+        return self.other_view if usual else pooled(self)
+
+    def pair(self, first: Float[Array, "*n d"], second: Float[Array, "*n d"]) -> PairSimilarity:
+        """Rows to rows, by chords."""
+        return PairSimilarity.from_vectors(first, second)
+
+    def products(self, first: Float[Array, "n d"], second: Float[Array, "k d"]) -> Float[Array, "n k"]:
+        """All dot products of rows."""
+        if self.known_products is None:
+            return first @ second.T
+        for left, right, product in self.known_products:
+            if left is first and right is second:
+                return product
+            if left is second and right is first:
+                return product.T
+        product = first @ second.T
+        self.known_products.append((first, second, product))
+        return product
 
     def sharing_products(self) -> Views:
         """The same batch; matrix products of its rows are computed once, also for its exchanged views."""

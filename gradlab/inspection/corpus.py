@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gradlab.errors import GradlabError, names_arguments
+from gradlab.errors import GradlabError
 from gradlab.geometry.views import Views
 from gradlab.inspection.batches import ArraySource, ModelSource, Source
 from gradlab.inspection.candidates import find_candidates, repeated_positives
@@ -21,6 +21,7 @@ from gradlab.inspection.texts import Texts
 from gradlab.inspection.vectors import Vectors, scratch
 from gradlab.losses.base import Loss
 from gradlab.losses.registry import get_loss
+from gradlab.settings import names_arguments
 from gradlab.train.batches import BatchOrder
 from gradlab.waiting import bar_interval
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from gradlab.errors import names_arguments
 from gradlab.losses.base import Loss
 from gradlab.losses.parts import Gate, Ratio, Weight
 from gradlab.losses.recombined import Recombined
+from gradlab.settings import names_arguments
 
 
 @names_arguments()

@@ -6,10 +6,10 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from gradlab.errors import GradlabError, names_arguments, nearest
+from gradlab.errors import GradlabError, nearest
 from gradlab.geometry.embeddings import CONTEXT
 from gradlab.losses.base import Loss
-from gradlab.settings import declarations, parse_settings
+from gradlab.settings import declarations, names_arguments, parse_settings
 from gradlab.settings.registry import Registry
 
 _registry: Registry[Loss] = Registry("a loss", "gradlab.losses", order=lambda cls: cls.table_order)

@@ -9,9 +9,10 @@ from typing import Any
 
 from torch import Tensor
 
-from gradlab.errors import GradlabError, names_arguments
+from gradlab.errors import GradlabError
 from gradlab.monitor.measurement import Snapshot
 from gradlab.monitor.watcher import Watcher
+from gradlab.settings import names_arguments
 
 
 class WatchedLoss:

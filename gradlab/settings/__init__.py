@@ -16,7 +16,14 @@ Traceback (most recent call last):
 gradlab.errors.GradlabError: unknown setting 'temprature'; Cooling has: temperature, steps. Did you mean 'temperature'?
 """
 
-from gradlab.settings.declaration import Settings, check_names, declarations, parse_settings, setting
+from gradlab.settings.declaration import (
+    Settings,
+    check_names,
+    declarations,
+    names_arguments,
+    parse_settings,
+    setting,
+)
 from gradlab.settings.registry import call_text, parse_call, read_assignments, read_json
 
 __all__ = [
@@ -24,6 +31,7 @@ __all__ = [
     "call_text",
     "check_names",
     "declarations",
+    "names_arguments",
     "parse_call",
     "parse_settings",
     "read_assignments",

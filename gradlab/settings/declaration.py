@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import inspect
 import json
 import math
 import numbers
@@ -10,9 +12,12 @@ import operator
 import typing
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, ParamSpec, Self, TypeVar
 
 from gradlab.errors import GradlabError, nearest
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 # Ranges with a name of their own: limits as of `setting`, or none for what the class checks itself.
 _RULES: dict[str, dict[str, float]] = {
@@ -295,3 +300,36 @@ def parse_settings(cls: type, texts: Mapping[str, str]) -> dict[str, Any]:
     check_names(cls, texts)
     known = declarations(cls) if texts else {}
     return {name: known[name].read(text) for name, text in texts.items()}
+
+
+def names_arguments(
+    hint: Callable[[str, tuple[Any, ...], dict[str, Any]], str] | None = None,
+    passed_on: Iterable[str] = (),
+) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """Decorator of a public function: an unknown keyword argument is one line with the nearest name, no TypeError.
+
+    Args:
+        hint: says where an unknown argument belongs, from its name and what the function was called with; "" if it
+            does not know.
+        passed_on: names that a function with ``**`` passes on.
+    """
+
+    def decorate(function: Callable[P, T]) -> Callable[P, T]:
+        parameters = inspect.signature(function).parameters
+        any_name = [name for name, one in parameters.items() if one.kind is one.VAR_KEYWORD]
+        known = [name for name in parameters if name not in any_name]
+        known += passed_on if any_name else ()
+
+        @functools.wraps(function)
+        def call(*args: P.args, **given: P.kwargs) -> T:
+            for name in given:
+                if name not in known:
+                    place = hint(name, args, given) if hint else ""
+                    raise GradlabError(
+                        f"{function.__name__} has no argument {name!r}{place or '.' + nearest(name, known)}"
+                    )
+            return function(*args, **given)
+
+        return call
+
+    return decorate

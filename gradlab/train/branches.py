@@ -18,10 +18,9 @@ from gradlab.large_batch.gradient_cache import GradientCache
 from gradlab.large_batch.loss import BlockwiseLoss
 from gradlab.losses.base import Loss
 from gradlab.train.augment import EmbeddingAugmentation
-from gradlab.train.batches import Packed, pack
+from gradlab.train.batches import Embedded, Packed, augment, encode, look_up, pack, takes_embeddings
 from gradlab.train.cpu import fast_dropout
 from gradlab.train.distributed import Processes
-from gradlab.train.lookup import Embedded, augment, encode, look_up, takes_embeddings
 from gradlab.train.momentum import Momentum
 from gradlab.train.outputs import Batch
 from gradlab.train.parts import Parts

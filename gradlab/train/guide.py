@@ -10,11 +10,10 @@ from torch import Tensor
 
 from gradlab.encoder.model import Encoder
 from gradlab.errors import GradlabError
-from gradlab.train.batches import pack
+from gradlab.train.batches import encode, pack
 from gradlab.train.config import TrainConfig
 from gradlab.train.corpus import Corpus
 from gradlab.train.distributed import Processes
-from gradlab.train.lookup import encode
 
 # Numbers of embeddings that are kept for the next epoch, 256 MiB in float32; what comes later is embedded each time.
 KEPT = 2**26

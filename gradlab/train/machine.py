@@ -1,4 +1,4 @@
-"""What the machine at hand does well: which precision, how many threads, and how long a step may take on it."""
+"""What the machine at hand does well: which precision, how many threads, how fast it multiplies."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from numpy.typing import NDArray
-from torch import nn
 
 if TYPE_CHECKING:
     from gradlab.encoder.model import Encoder
@@ -22,9 +21,6 @@ if TYPE_CHECKING:
 _CUDA_BFLOAT16 = (8, 0)
 # Names of the instructions for it, in torch's words and in those of /proc/cpuinfo (x86 and ARM).
 _CPU_BFLOAT16 = {"avx512_bf16": "AVX-512 BF16", "amx_bf16": "AMX", "bf16": "BF16 instructions"}
-# A step over SLOW seconds that reaches less than SHARE of the rate of one float32 matrix product is told of:
-# training as a whole reaches .25 to .6 of it.
-SLOW, SHARE = 2.0, 0.1
 
 
 @dataclass(frozen=True)
@@ -179,44 +175,6 @@ def using_threads(count: int) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
-
-
-class Pace:
-    """Tells once, in words, that steps take far longer than this machine's measured rate allows."""
-
-    def __init__(self, encoder: nn.Module, precision: Precision, device: torch.device) -> None:
-        # A multiplication and an addition each forward, twice that backward.
-        weights = sum(m.weight.numel() for m in encoder.modules() if isinstance(m, nn.Linear))
-        self._work = 6 * weights
-        self._precision, self._device = precision, device
-        self._times: list[float] = []
-        self._told = False
-
-    def judge(self, seconds: float, tokens: int) -> str | None:
-        """What to tell after a step that took so long, for so many tokens of both views; None most of the time."""
-        if self._told or self._device.type != "cpu" or seconds < SLOW:
-            return None
-        self._times.append(seconds)
-        if len(self._times) < 3:  # the first steps prepare
-            return None
-        self._told = True
-        seconds = min(self._times)
-        with using_threads(1):
-            rate = matrix_rate("float32", self._device)
-        threads = torch.get_num_threads()
-        share = self._work * tokens / seconds / (rate * threads)
-        if share >= SHARE:
-            return None
-        cores = os.cpu_count() or 1
-        words = (
-            f"A step takes {seconds:.1f} s, and reaches {100 * share:.1g}% of this machine's rate of matrix products "
-            f"({rate * threads / 1e9:.0f} GFLOP/s on {threads} thread{'s' if threads > 1 else ''}; 25 to 60% is usual)."
-        )
-        if self._precision.is_slow:
-            return f"{words} bfloat16 is emulated here: use --precision auto."
-        if threads > 1:
-            return f"{words} Other programs may want the {cores} cores: try --threads 1."
-        return f"{words} Other programs may want the {cores} cores."
 
 
 def _busy_cores(interval: float = 0.25) -> float:

@@ -18,11 +18,10 @@ from gradlab.large_batch.gradient_cache import GradientCache
 from gradlab.large_batch.loss import BlockwiseLoss
 from gradlab.losses.base import Loss
 from gradlab.train.augment import SentenceAugmentation
-from gradlab.train.batches import Packed
+from gradlab.train.batches import Embedded, Packed, augment, look_up
 from gradlab.train.branches import Branches, Sequences
 from gradlab.train.distributed import Processes
 from gradlab.train.fgsm import FGSM, PreviousFGSM
-from gradlab.train.lookup import Embedded, augment, look_up
 from gradlab.train.outputs import Batch, Output
 from gradlab.train.parts import Parts
 from gradlab.train.queue import age_statistics

@@ -1,18 +1,25 @@
-"""What people see of a run while it goes: a bar with loss, throughput and time left, and messages."""
+"""What people see of a run while it goes: a bar with loss, throughput and time left, messages, and that steps are too slow."""
 
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 import time
 from collections.abc import Iterator
 from types import TracebackType
 from typing import Self
 
-from torch import Tensor
+import torch
+from torch import Tensor, nn
 from tqdm.auto import tqdm
 
+from gradlab.train.machine import Precision, matrix_rate, using_threads
 from gradlab.waiting import bar_interval
+
+# A step over SLOW seconds that reaches less than SHARE of the rate of one float32 matrix product is told of:
+# training as a whole reaches .25 to .6 of it.
+SLOW, SHARE = 2.0, 0.1
 
 
 def say(message: str) -> None:
@@ -66,3 +73,41 @@ class Progress:
     def advance(self) -> None:
         """One step is done."""
         self._bar.update()
+
+
+class Pace:
+    """Tells once, in words, that steps take far longer than this machine's measured rate allows."""
+
+    def __init__(self, encoder: nn.Module, precision: Precision, device: torch.device) -> None:
+        # A multiplication and an addition each forward, twice that backward.
+        weights = sum(m.weight.numel() for m in encoder.modules() if isinstance(m, nn.Linear))
+        self._work = 6 * weights
+        self._precision, self._device = precision, device
+        self._times: list[float] = []
+        self._told = False
+
+    def judge(self, seconds: float, tokens: int) -> str | None:
+        """What to tell after a step that took so long, for so many tokens of both views; None most of the time."""
+        if self._told or self._device.type != "cpu" or seconds < SLOW:
+            return None
+        self._times.append(seconds)
+        if len(self._times) < 3:  # the first steps prepare
+            return None
+        self._told = True
+        seconds = min(self._times)
+        with using_threads(1):
+            rate = matrix_rate("float32", self._device)
+        threads = torch.get_num_threads()
+        share = self._work * tokens / seconds / (rate * threads)
+        if share >= SHARE:
+            return None
+        cores = os.cpu_count() or 1
+        words = (
+            f"A step takes {seconds:.1f} s, and reaches {100 * share:.1g}% of this machine's rate of matrix products "
+            f"({rate * threads / 1e9:.0f} GFLOP/s on {threads} thread{'s' if threads > 1 else ''}; 25 to 60% is usual)."
+        )
+        if self._precision.is_slow:
+            return f"{words} bfloat16 is emulated here: use --precision auto."
+        if threads > 1:
+            return f"{words} Other programs may want the {cores} cores: try --threads 1."
+        return f"{words} Other programs may want the {cores} cores."
