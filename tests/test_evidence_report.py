@@ -143,6 +143,7 @@ def test_the_report_has_what_there_is_and_says_what_is_missing(factorial, tmp_pa
     assert "| encoder | tuning | 0 | 54 | missing |" in page
     assert "![contrasts](linear-contrasts.png)" in page
     assert "MoCoSE trains" not in page
+    (tmp_path / "linear-exchanges.csv").write_text("label,seed\n")  # of a part of which no run has finished
     again = write_report(tmp_path).read_text(encoding="utf-8")  # its own tables are no rows
     assert again == page
     for name in ("linear-factorial.png", "linear-contrasts.png"):

@@ -40,8 +40,9 @@ ARMS = (("on", "off"), ("on", "random"), ("on", "scaled"), ("random", "off"), ("
 
 
 def read_frames(folder: Path) -> Frames:
-    """The CSV files of a folder by name."""
-    return {path.stem: pd.read_csv(path) for path in sorted(folder.glob("*.csv"))}
+    """The CSV files of a folder by name, but for those of parts of which no run has finished yet."""
+    frames = {path.stem: pd.read_csv(path) for path in sorted(folder.glob("*.csv"))}
+    return {name: frame for name, frame in frames.items() if len(frame)}
 
 
 def analyse(rows: Frames) -> Frames:

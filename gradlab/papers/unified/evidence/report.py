@@ -266,7 +266,7 @@ def _prediction(tables: Frames, name: str, pictures: Mapping[str, Path]) -> list
         errors = [[row["model"], f"{row['error']:.2f}", _p(row["p"])] for _, row in models.iterrows()]
         found += [
             about + " Predicted from their first ten steps, then trained:",
-            _table(["loss", "trained", *(f"predicted by {name}" for one in predictors)], lines),
+            _table(["loss", "trained", *(f"by {one}" for one in predictors)], lines),
             _table(["predicted by", "error", "p"], errors),
         ]
     if not found:
