@@ -272,11 +272,20 @@ def test_a_loss_per_dataset_made_from_the_model(folder, tmp_path):
 def test_gathering_across_devices_is_the_loss_of_the_whole_batch(tmp_path):
     """Two processes of gloo; gradients averaged over them are those of one process with all sentences."""
     rows = torch.randn(3, 8, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    (tmp_path / "pairs.txt").write_text("0,6\n2,1\n", encoding="utf-8")
-    masked = f"mask(infonce, by=pairs, pairs={tmp_path / 'pairs.txt'})"
-    ring = ("infonce ring", "symmetric(hardness(infonce)) ring", f"{masked} ring")
-    cases = {"infonce": rows, "met": rows, "vicreg": rows[:2], masked: rows, "vicreg ring": rows[:2]}
-    cases |= dict.fromkeys(ring, rows)
+    # Of two columns of hard negatives some are masked, of sentences on the same process and on the other.
+    two = torch.randn(4, 8, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    (tmp_path / "pairs.txt").write_text("0,6\n2,1\n3,5,1\n6,2,1\n1,0,2\n7,1,2\n", encoding="utf-8")
+    by_pairs = f"by=pairs, pairs={tmp_path / 'pairs.txt'}"
+    masked = f"mask(infonce, {by_pairs})"
+    every = "negatives=other+same+positive_other+positive_same"
+    hard = (
+        masked,
+        "hardness(infonce, on=hard)",
+        f"mask(symmetric(pool(hardness(infonce, on=hard), {every})), {by_pairs})",
+    )
+    cases = {"infonce": rows, "met": rows, "vicreg": rows[:2], "vicreg ring": rows[:2]}
+    cases |= dict.fromkeys(("infonce ring", "symmetric(hardness(infonce)) ring"), rows)
+    cases |= dict.fromkeys((*hard, *(f"{spec} ring" for spec in hard)), two)
     forking()
     torch.multiprocessing.start_processes(
         compute_share, (cases, str(tmp_path)), nprocs=2, start_method="forkserver"
@@ -291,6 +300,10 @@ def test_gathering_across_devices_is_the_loss_of_the_whole_batch(tmp_path):
         values = [float(part[name]["value"]) for part in parts]
         assert sum(values) / 2 == pytest.approx(float(whole.detach()), rel=1e-12)
         torch.testing.assert_close(found, leaf.grad, rtol=1e-9, atol=1e-12)
+    plain = adapter.loss(torch.nn.Identity(), "infonce").compute_loss_from_embeddings(list(two))
+    for spec in hard:  # each does something here
+        value = float(sum(part[spec]["value"] for part in parts)) / 2
+        assert abs(value - float(plain)) > 1e-4
     # Chunks of each process, of all its columns: one all-reduce of the one layer.
     expected = cached(rows.reshape(-1, 6), list(torch.arange(24).split(8)))[0].layer.weight.grad
     for part in parts:

@@ -28,8 +28,12 @@ TOLERANCE = 1e-12  # times max(1, largest entry)
 
 def rounding(spec: str) -> float:
     """What a cosine that is rounded otherwise changes: eps/τ of a weight, which has the factor 1/τ; it shows at τ = .001."""
-    loss = gradlab.get_loss(spec)
-    return 4 * torch.finfo(torch.float64).eps / getattr(loss, "temperature", 1.0) ** 2
+    return 4 * torch.finfo(torch.float64).eps / coldest(gradlab.get_loss(spec)) ** 2
+
+
+def coldest(loss) -> float:
+    terms = loss.terms if isinstance(loss, Combinator) else ()
+    return min([getattr(loss, "temperature", 1.0), *(coldest(term) for term in terms)])
 
 
 COMBINATORS = ("symmetric", "pool", "mask", "hardness")
@@ -54,6 +58,18 @@ SPECS = [name for name in gradlab.loss_names() if name != "per_prefix"] + [
     "recombined(gate=cosent, weight=mhe, ratio=dhel)",
     "recombined(gate=infonce, weight=mhe, ratio=1.0, gauge=unit)",
 ]
+
+
+# All at once: four processes, uneven shares, nearly equal sentences and the smallest temperature.
+HARD = (
+    "infonce(temperature=0.001)",
+    "symmetric(infonce(temperature=0.001))",
+    "pool(infonce(temperature=0.001), negatives=other+same+positive_same)",
+    "arccon(temperature=0.001)",
+    "mhe(temperature=0.001)",
+    "mpt",
+    "mhs",
+)
 
 
 def nearly_collapsed(size: int, extra: int) -> list[torch.Tensor | None]:
@@ -88,23 +104,29 @@ def make_cases(count: int) -> list[dict]:
         batches = [(False, views(25, extra)), (True, nearly_collapsed(24, 0))]
         for even, rows in batches if count == 2 else [batches[spec != "infonce" and place % 2]]:
             reduction = kinds[place % len(kinds)]
-            total = len(rows[0])
             more = 0 if even else extra
             cases.append(
                 {
                     "loss": spec,
-                    "rows": [None if part is None else part.detach() for part in rows],
-                    "sizes": [sizes_of(count, total, even)] * 2
+                    "rows": rows,
+                    "sizes": [sizes_of(count, len(rows[0]), even)] * 2
                     + [[0] * (count - 1) + [more] if place % 3 else sizes_of(count, more, even)],
                     "reduction": reduction,
                     "in_batch": even or not alone,
                     "block": 5 if even else None,
+                    "on 1": {"block": 2},  # each process may have its own
                     "tile": (4, 3, 1000)[place % 3],  # several to a share, or one
                     "average": reduction != "none" and even,
-                    "upstream": torch.linspace(-1, 2, total, dtype=torch.float64),
                     "without gradient": () if reduction == "none" or even else (0,),
                 }
             )
+    for spec in HARD if count == 4 else ():
+        rows = nearly_collapsed(23, 5)
+        sizes = [sizes_of(count, 23, False)] * 2 + [sizes_of(count, 5, False)]
+        cases.append({"loss": spec, "rows": rows, "sizes": sizes, "reduction": "mean", "tile": 3})
+    for case in cases:
+        case["rows"] = [None if part is None else part.detach() for part in case["rows"]]
+        case["upstream"] = torch.linspace(-1, 2, len(case["rows"][0]), dtype=torch.float64)
     return cases
 
 
@@ -160,7 +182,9 @@ def test_values_and_gradients_are_those_of_one_process(together, count):
     cases, found = together[count]
     for number, case in enumerate(cases):
         rows = [None if part is None else part.clone().requires_grad_() for part in case["rows"]]
-        value = gradlab.get_loss(case["loss"])(*rows, case["reduction"], in_batch_negatives=case["in_batch"])
+        value = gradlab.get_loss(case["loss"])(
+            *rows, case["reduction"], in_batch_negatives=case.get("in_batch", True)
+        )
         value.backward(case["upstream"] if value.ndim else torch.tensor(1.7, dtype=torch.float64))
         words = f"{case['loss']} {case['reduction']} {case['sizes']} on {count}"
         parts = [one[number] for one in found]
@@ -172,7 +196,7 @@ def test_values_and_gradients_are_those_of_one_process(together, count):
             torch.testing.assert_close(
                 part["value"], value.detach(), rtol=TOLERANCE, atol=TOLERANCE, msg=words
             )
-        factor = count if case["average"] else 1
+        factor = count if case.get("average") else 1
         for which, leaf in enumerate(rows):
             if leaf is None:
                 continue
@@ -181,7 +205,7 @@ def test_values_and_gradients_are_those_of_one_process(together, count):
             shares = expected.split(case["sizes"][which])
             for rank, share in enumerate(shares):
                 one = parts[rank]["gradients"][which]
-                if rank in case["without gradient"]:
+                if rank in case.get("without gradient", ()):
                     assert one is None
                 elif len(share):
                     torch.testing.assert_close(
@@ -277,6 +301,12 @@ class OnGpu(torch.Tensor):
     device = "cuda:0"
 
 
+def exchanged(ring, rows) -> list[torch.Tensor]:
+    found = [torch.empty_like(rows) for _ in range(2)]
+    ring.exchange([rows, rows], found)
+    return found
+
+
 def test_threads_that_open_a_box_at_once_open_the_same(monkeypatch):
     class Slow:
         """A queue that takes so long to make that the other thread asks for it meanwhile."""
@@ -291,7 +321,7 @@ def test_threads_that_open_a_box_at_once_open_the_same(monkeypatch):
 
     def work(ring):
         rows = torch.full((1,), float(ring.rank))
-        return float(ring.exchange([rows, rows], [1, 1])[1 - ring.rank])
+        return float(exchanged(ring, rows)[1 - ring.rank])
 
     assert threads.in_threads(2, work) == [1.0, 0.0]
 
@@ -302,7 +332,7 @@ def test_who_waits_for_mail_learns_that_the_other_thread_has_failed(monkeypatch)
     def work(ring):
         if ring.rank:
             raise ValueError("broken")
-        ring.exchange([torch.zeros(1)] * 2, [1, 1])
+        exchanged(ring, torch.zeros(1))
 
     with pytest.raises(ValueError, match="broken"):
         threads.in_threads(2, work)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
@@ -11,8 +12,11 @@ import torch
 from gradlab.arrays import reciprocal
 from gradlab.geometry.similarity import Negatives, PairSimilarity
 from gradlab.large_batch.derivatives import refuse_second_derivatives
+from gradlab.large_batch.products import slices
 
 MEASURES = ("cosine", "chord", "antichord")
+# Pairs whose rows are looked at together, where there are as many as a share has rows.
+PAIRS = 512
 # Memory of a block's size for a softmax, by temperature.
 Scratch = dict[float, torch.Tensor]
 
@@ -150,6 +154,63 @@ class RowPairs(LazyPairs):
             if name != "cosine":
                 total += _per_length(derivative, self.leaves[name])
         return total
+
+
+class LongPairs(LazyPairs):
+    """Pairs of many rows, of which each measure is a leaf of a graph; differences and sums are held for `PAIRS` of them.
+
+    Attributes:
+        ends: the rows as they were given, where derivatives go.
+    """
+
+    ends: tuple[torch.Tensor, torch.Tensor]
+
+    def __init__(self, first: torch.Tensor, second: torch.Tensor) -> None:
+        """Pair ``first`` (n, D) with ``second`` (n, D), row by row."""
+        super().__init__(first.detach(), second.detach())
+        self.__dict__["ends"] = first, second
+
+    @functools.cached_property
+    def chord(self) -> torch.Tensor:  # type: ignore[override]  # likewise
+        """``|h - h'|``, (n,)."""
+        return self._measured("chord")
+
+    @functools.cached_property
+    def antichord(self) -> torch.Tensor:  # type: ignore[override]  # likewise
+        """``|h + h'|``, (n,)."""
+        return self._measured("antichord")
+
+    @property
+    def leaves(self) -> dict[str, torch.Tensor]:
+        """What has been measured so far, by name."""
+        return {name: self.__dict__[name] for name in MEASURES if name in self.__dict__}
+
+    def chained(
+        self, derivatives: dict[str, torch.Tensor], at: Iterable[slice] | None = None
+    ) -> Iterator[tuple[slice, torch.Tensor, torch.Tensor]]:
+        """What ``derivatives`` by the leaves, (n,) each, mean for both rows of some pairs after others, (m, D) each.
+
+        Args:
+            derivatives: see `RowPairs.chain`.
+            at: the slices of pairs; None for slices of `PAIRS`. What is made of one is overwritten by the next.
+        """
+        memory = self.first.new_empty(2, 0, self.first.shape[1])
+        for rows in slices(len(self.first), PAIRS) if at is None else at:
+            pairs = RowPairs(self.first[rows], self.second[rows])
+            pairs.__dict__.update({name: one.detach()[rows] for name, one in self.leaves.items()})
+            size = len(pairs.first)
+            if memory.shape[1] < size:
+                memory = self.first.new_empty(2, size, self.first.shape[1])
+            by_first, by_second = memory[:, :size].zero_()
+            pairs.chain({name: one[rows] for name, one in derivatives.items()}, by_first, by_second)
+            yield rows, by_first, by_second
+
+    def _measured(self, name: str) -> torch.Tensor:
+        found = self.first.new_empty(len(self.first))
+        with torch.no_grad():
+            for rows in slices(len(found), PAIRS):
+                found[rows] = getattr(RowPairs(self.first[rows], self.second[rows]), name)
+        return found.requires_grad_()
 
 
 class _LengthOfSum(torch.autograd.Function):

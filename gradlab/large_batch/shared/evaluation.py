@@ -18,11 +18,12 @@ from gradlab.errors import GradlabError
 from gradlab.geometry.views import Views
 from gradlab.large_batch.evaluation import Evaluation
 from gradlab.large_batch.shared.keys import Side
-from gradlab.large_batch.shared.laps import first_laps, second_laps
+from gradlab.large_batch.shared.laps import Gradients, first_laps, second_laps
 from gradlab.large_batch.shared.processes import Processes
 from gradlab.large_batch.shared.session import Session, Use
 from gradlab.large_batch.shared.stats import Hardest
 from gradlab.large_batch.shared.views import SharedViews
+from gradlab.large_batch.similarity import LongPairs
 from gradlab.losses.base import Loss
 
 
@@ -144,60 +145,44 @@ class SharedEvaluation(Evaluation):
             list(use.leaf.leaves.values()) if isinstance(use.stat, Hardest) else [use.leaf]
             for use in session.uses
         ]
+        leaves += [list(pairs.leaves.values()) for pairs in session.pairs]
         flat = [leaf for some in leaves for leaf in some]
         found = iter(
             torch.autograd.grad(value, flat, upstream, allow_unused=True, retain_graph=True) if flat else ()
         )
-        made: list[tuple[Tensor, Tensor]] = []
-        summaries: list[tuple[Use, Tensor]] = []
+        derivatives = [[next(found) for _ in some] for some in leaves]
+        gradients = Gradients()
         with torch.no_grad():
-            for use, some in zip(session.uses, leaves, strict=True):
-                derivatives = [next(found) for _ in some]
-                if all(one is None for one in derivatives):
-                    continue
-                if isinstance(use.stat, Hardest):
-                    made += self._hardest(session, use, derivatives)
-                else:
-                    summaries.append((use, derivatives[0]))
-            made += second_laps(session, summaries, self.block_size)
-            session.memory.clear()  # of the tiles
-            own: dict[int, Tensor] = {}
+            used = list(zip(session.uses, derivatives, strict=False))
+            hardest = [one for one in used if isinstance(one[0].stat, Hardest)]
+            sums = [(use, by[0]) for use, by in used if not isinstance(use.stat, Hardest)]
+            second_laps(
+                session, [(use, by) for use, by in sums if by is not None], self.block_size, gradients
+            )
+            for use, by in hardest:
+                _send_hardest(session, use, by, gradients)
+            for pairs, by in zip(session.pairs, derivatives[len(used) :], strict=True):
+                if named := _named(pairs, by):
+                    ends = [gradients.at(end) for end in pairs.ends]
+                    for at, *parts in pairs.chained(named):
+                        for end, part in zip(ends, parts, strict=True):
+                            if end is not None:
+                                end[at] += part
             outputs, upstreams = [value], [upstream]
-            for tensor, gradient in made:
+            for tensor, gradient in gradients.found.values():
                 if not any(tensor is row for row in rows):  # the graph goes on from there to the rows
                     outputs.append(tensor)
                     upstreams.append(gradient)
-                elif id(tensor) in own:
-                    own[id(tensor)] += gradient
-                else:
-                    own[id(tensor)] = gradient
-            del made
             through = list(torch.autograd.grad(outputs, rows, upstreams, allow_unused=True))
             del outputs, upstreams
             for place, row in enumerate(rows):  # in place, as a sum would be one more share
                 part = through[place]
-                if (found_here := own.pop(id(row), None)) is not None:
-                    through[place] = found_here if part is None else found_here.add_(part)
+                if id(row) in gradients.found:
+                    own = gradients.found.pop(id(row))[1]
+                    through[place] = own if part is None else own.add_(part)
         return [
             torch.zeros_like(row) if part is None else part for row, part in zip(rows, through, strict=True)
         ]
-
-    def _hardest(self, session: Session, use: Use, derivatives: list[Any]) -> list[tuple[Tensor, Tensor]]:
-        """What the derivatives by the measures of the hardest negatives mean for both rows of each pair."""
-        pairs, nearest = use.leaf, session.nearest(use.stat.family)
-        by_first, by_second = torch.zeros_like(pairs.first), torch.zeros_like(pairs.second)
-        names = zip(pairs.leaves, derivatives, strict=True)
-        pairs.chain({name: one for name, one in names if one is not None}, by_first, by_second)
-        found = []
-        for place, (first, second) in enumerate(use.rows):
-            chosen, mail = nearest.mail[place]
-            if first.requires_grad:
-                found.append((first, by_first if len(use.rows) == 1 else by_first * chosen[:, None]))
-            if second.requires_grad:
-                home = torch.zeros_like(second)
-                session.bring_home(mail, by_second[chosen], home)
-                found.append((second, home))
-        return found
 
     def _check(self, values: Tensor) -> None:
         """Raise `GradlabError` on all processes unless the values of all are finite."""
@@ -214,3 +199,25 @@ class SharedEvaluation(Evaluation):
             for part in found:
                 self.check_gradient(part)
             raise GradlabError(f"the gradient of {self.loss.name} is not finite on another process's rows")
+
+
+def _named(pairs: LongPairs, derivatives: list[Any]) -> dict[str, Tensor]:
+    """Derivatives by the leaves of pairs, of those that there are."""
+    named = zip(pairs.leaves, derivatives, strict=True)
+    return {name: one for name, one in named if one is not None}
+
+
+def _send_hardest(session: Session, use: Use, derivatives: list[Any], gradients: Gradients) -> None:
+    """Add what derivatives by the measures of the hardest negatives mean for both rows of each pair, wherever they are."""
+    if not (named := _named(use.leaf, derivatives)):
+        return
+    mail = session.nearest(use.stat.family).mail
+    ends = [(gradients.at(first), gradients.at(second)) for first, second in use.rows]
+    steps = use.leaf.chained(named, [letter.rows for letter in mail[0]])
+    for number, (at, by_first, by_second) in enumerate(steps):
+        for (first, home), letters in zip(ends, mail, strict=True):
+            letter = letters[number]
+            if first is not None:
+                first[at].index_add_(0, letter.order, by_first.index_select(0, letter.order))
+            if home is not None:
+                session.bring_home(letter, by_second, home)

@@ -104,15 +104,17 @@ class Name:
 
 
 @dataclasses.dataclass(frozen=True)
-class Mail:
-    """Rows that this process has from others, and the way back to them.
+class Letter:
+    """Rows of other processes that some rows of this one have to do with, and the way back to them.
 
     Attributes:
-        order: (n,) the places of the rows, process by process.
+        rows: some rows of this process.
+        order: (m,) those among them that are meant, process by process.
         wanted: how many are from each process.
-        given: for each process, the own rows that it has.
+        given: for each process, its rows that this one gives to it.
     """
 
+    rows: slice
     order: Tensor
     wanted: list[int]
     given: list[Tensor]
@@ -127,11 +129,11 @@ class Nearest:
         part: in which part it is, (n,).
         column: its number among the rows of all processes, (n,).
         vectors: (n, D).
-        mail: for each part, where its vectors are from, and the rows that have it there.
+        mail: for each part, where its vectors are from; as many letters on all processes.
     """
 
     best: Tensor
     part: Tensor
     column: Tensor
     vectors: Tensor
-    mail: list[tuple[Tensor, Mail]]
+    mail: list[list[Letter]]

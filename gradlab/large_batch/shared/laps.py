@@ -9,11 +9,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gradlab.large_batch.products import default_block_size, slices
+from gradlab.large_batch.products import FEWEST_ROWS, default_block_size, slices
 from gradlab.large_batch.shared.homecoming import Homecoming
 from gradlab.large_batch.shared.keys import Side
 from gradlab.large_batch.shared.session import Session, Use
-from gradlab.large_batch.shared.stats import Each, LogSumExp, Stat, Sums
+from gradlab.large_batch.shared.stats import Each, LogSumExp, Stat, Sum, Sums
 from gradlab.large_batch.shared.tile import Tile, TileNegatives
 
 # Columns of one tile: with the rows of a block they bound the memory of the products, whatever a share is.
@@ -37,12 +37,17 @@ def first_laps(session: Session, asked: dict[Stat, list[Side]], block_size: int 
             key = (first, (second, *others), part.own)
             products.setdefault(key, []).append((stat, place))
     for (first, travelling, _), jobs in products.items():
-        for tile in _tiles(session, first, list(travelling), block_size):
-            for at, (stat, place) in enumerate(jobs):
-                spare = at == len(jobs) - 1
-                sums[stat].add(TileNegatives(tile, stat.family, place, spare=spare))
+        _first_lap(_tiles(session, first, list(travelling), block_size), jobs, sums)
+    session.memory.clear()  # of the tiles
     for stat, found in sums.items():
         session.learn(stat, found.finish())
+
+
+def _first_lap(tiles: Iterable[Tile], jobs: list[tuple[Stat, int]], sums: dict[Stat, Sum]) -> None:
+    """Add tiles to summaries; nothing here holds the last of them afterwards."""
+    for tile in tiles:
+        for at, (stat, place) in enumerate(jobs):
+            sums[stat].add(TileNegatives(tile, stat.family, place, spare=at == len(jobs) - 1))
 
 
 def _travels_more(stat: Stat) -> bool:
@@ -51,6 +56,10 @@ def _travels_more(stat: Stat) -> bool:
 
 
 def _tiles(session: Session, first: Side, travelling: list[Side], block_size: int | None) -> Iterator[Tile]:
+    if (
+        session.device.type == "cpu"
+    ):  # what is written once and read at once is to stay in a processor's own cache
+        block_size = block_size or FEWEST_ROWS
     for owner, columns, moved in _lap(session, travelling):
         for rows, memory in _blocks(session, first, travelling[0], block_size):
             yield Tile(session, rows, owner, columns, moved, memory)
@@ -104,15 +113,44 @@ class Job:
         return found.T if found is not None and self.turned else found
 
 
+class Gradients:
+    """Derivatives of a loss by some tensors, added up in place.
+
+    Attributes:
+        found: the tensors, and their derivatives so far.
+    """
+
+    def __init__(self) -> None:
+        self.found: dict[int, tuple[Tensor, Tensor]] = {}
+
+    def at(self, tensor: Tensor) -> Tensor | None:
+        """Where derivatives by a tensor add up; None where they are not wanted."""
+        if not tensor.requires_grad:
+            return None
+        if id(tensor) not in self.found:
+            self.found[id(tensor)] = tensor, torch.zeros_like(tensor)
+        return self.found[id(tensor)][1]
+
+    def add(self, tensor: Tensor, gradient: Tensor) -> None:
+        """Add what is nobody else's."""
+        if not tensor.requires_grad:
+            return
+        if id(tensor) in self.found:
+            self.found[id(tensor)][1].add_(gradient)
+        else:
+            self.found[id(tensor)] = tensor, gradient
+
+
 def second_laps(
-    session: Session, uses: list[tuple[Use, Tensor]], block_size: int | None
-) -> list[tuple[Tensor, Tensor]]:
-    """What summaries' derivatives mean for the rows: tensors of the loss's graph, and their gradients.
+    session: Session, uses: list[tuple[Use, Tensor]], block_size: int | None, gradients: Gradients
+) -> None:
+    """What summaries' derivatives mean for the rows.
 
     Args:
         session: the batch.
-        uses: the summaries, and the derivatives of the loss by them.
+        uses: the summaries, and the derivatives of the loss by them, (n, ...).
         block_size: rows of a block, or None.
+        gradients: where it is added, by tensors of the loss's graph.
     """
     groups: dict[Any, _Group] = {}
     for use, upstream in uses:
@@ -122,10 +160,9 @@ def second_laps(
             key = (part.product, part.own, id(first), id(second) if second.requires_grad else None)
             group = groups.setdefault(key, _Group(*part.product, first, second))
             group.add(session, use.stat, place, upstream)
-    found = []
     for group in groups.values():
-        found += group.run(session, block_size)
-    return found
+        group.run(session, block_size, gradients)
+    session.memory.clear()
 
 
 class _Group:
@@ -167,8 +204,8 @@ class _Group:
             everyone = session.ring.gather(job.upstream.contiguous(), session.sizes(side))
             self.jobs.append(Job(job.stat, job.place, everyone, True))
 
-    def run(self, session: Session, block_size: int | None) -> list[tuple[Tensor, Tensor]]:
-        """The gradients of both tensors."""
+    def run(self, session: Session, block_size: int | None, gradients: Gradients) -> None:
+        """Add the gradients of both tensors."""
         self.close(session)
         local = session.rows[self.first]
         gradient = torch.zeros_like(local)
@@ -178,6 +215,7 @@ class _Group:
             else None
         )
         single = self._single(session)
+        scaled = local[:0]  # memory for the rows of a block
         for owner, columns, moved in _lap(session, list(self.sides)):
             found = None if home is None else home.at(owner, columns.start)
             for rows, memory in _blocks(session, self.first, self.second, block_size):
@@ -187,16 +225,18 @@ class _Group:
                     continue
                 gradient[rows].addmm_(derivative, moved[self.second])
                 if found is not None:
-                    own = local[rows] if single is None else local[rows] * single[rows, None]
+                    own = local[rows]
+                    if single is not None:
+                        scaled = scaled if len(scaled) >= len(own) else torch.empty_like(own)
+                        own = torch.mul(own, single[rows, None], out=scaled[: len(own)])
                     found.addmm_(derivative.T, own)
             if home is not None:
                 home.done(owner, columns.start)
         if single is not None:
             gradient *= single[:, None]
-        results = [(self.rows, gradient)] if self.rows.requires_grad else []
+        gradients.add(self.rows, gradient)
         if home is not None:
-            results.append((self.columns, home.arrived()))
-        return results
+            gradients.add(self.columns, home.arrived())
 
     def _single(self, session: Session) -> Tensor | None:
         """The factor of each row where the derivative is a factor times a softmax, which the products then need not have."""

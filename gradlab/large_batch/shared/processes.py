@@ -153,20 +153,18 @@ class Processes(abc.ABC):
             works.append(self.send(going, before, tag))
         return works
 
-    def exchange(self, parts: list[Tensor], sizes: list[int]) -> list[Tensor]:
-        """Send a part to each process, and get one from each: rows (k, ...), of which process p sends ``sizes[p]``."""
-        found, works = [], []
-        for other, part in enumerate(parts):
+    def exchange(self, parts: list[Tensor], found: list[Tensor]) -> None:
+        """Send a part to each process, and get one from each, which is written to ``found``."""
+        works = []
+        for other, (part, coming) in enumerate(zip(parts, found, strict=True)):
             if other == self.rank:
-                found.append(part)
+                coming.copy_(part)
                 continue
-            found.append(part.new_empty(sizes[other], *part.shape[1:]))
-            if found[-1].numel():
-                works.append(self.receive(found[-1], other, MAIL))
+            if coming.numel():
+                works.append(self.receive(coming, other, MAIL))
             if part.numel():
                 works.append(self.send(part.contiguous(), other, MAIL))
         self.finish(works)
-        return found
 
     def finish(self, works: list[Any]) -> None:
         """Wait for what was started."""

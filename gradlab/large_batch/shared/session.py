@@ -11,11 +11,11 @@ from torch import Tensor
 
 from gradlab.errors import GradlabError
 from gradlab.geometry.similarity import PairSimilarity
-from gradlab.large_batch.shared.keys import Family, Mail, Name, Nearest, Side
+from gradlab.large_batch.shared.keys import Family, Letter, Name, Nearest, Side
 from gradlab.large_batch.shared.processes import Processes, Told
 from gradlab.large_batch.shared.stats import Each, Hardest, LogSumExp, Mean, One, Stat, Sums, Weighted
 from gradlab.large_batch.shared.tile import Tile, TileNegatives
-from gradlab.large_batch.similarity import RowPairs
+from gradlab.large_batch.similarity import PAIRS, LongPairs
 
 # Makes summaries; for each the sides whose rows have to travel.
 Make = Callable[[dict[Stat, list[Side]]], None]
@@ -44,6 +44,7 @@ class Session:
         ring: the processes.
         rows: this process's rows of each side.
         uses: the summaries that the loss has used in this round.
+        pairs: of rows of this process that the loss has asked for.
         owners: of the extra negatives of all processes, the number of the sentence, or -1; None if not known.
         mask: as given, on one process, or None.
         numbers: of the sentences of all processes, and of their extra negatives, -1 where not known; or None.
@@ -55,6 +56,7 @@ class Session:
         self._anchors, self._extra = anchors, extra
         self.rows: dict[Side, Tensor] = {}
         self.uses: list[Use] = []
+        self.pairs: list[LongPairs] = []
         self.owners: Any = None
         self.mask: Tensor | None = None
         self.numbers: Any = None
@@ -98,6 +100,11 @@ class Session:
             own = torch.linalg.vecdot(first, second)
             self._guide = own, self.ring.gather(own, self._anchors)
         return self._guide[everyone]
+
+    def pair(self, first: Tensor, second: Tensor) -> LongPairs:
+        """Rows of this process, (n, D) each, row by row."""
+        self.pairs.append(LongPairs(first, second))
+        return self.pairs[-1]
 
     # What can be asked for.
 
@@ -172,7 +179,7 @@ class Session:
         for place, part in enumerate(family.parts):
             if part.rows != family.rows:
                 first = torch.where((nearest.part == place)[:, None], self.rows[part.rows], first)
-        pairs = RowPairs(first[at], nearest.vectors[at])
+        pairs = LongPairs(first[at], nearest.vectors[at])
         if rows is not None and Hardest(family) in self._known:
             self.uses.append(Use(Hardest(family), pairs, rows))
         return pairs
@@ -185,39 +192,49 @@ class Session:
 
     def fetch_nearest(self, family: Family, best: Tensor, part: Tensor, column: Tensor) -> Nearest:
         """With the vectors in these columns of all processes."""
-        vectors, mail = self.rows[family.rows].clone(), []
+        rows, known = self.rows[family.rows], best.isfinite()
+        vectors = torch.empty_like(rows) if bool(known.all()) else rows.clone()
+        mail = []
         for place, one in enumerate(family.parts):
-            chosen = (part == place) & best.isfinite()
-            letters = self._order(column[chosen], self.sizes(one.columns))
-            mail.append((chosen, letters))
-            found = self._bring(letters, self.rows[one.columns])
-            if len(found):
-                vectors[chosen] = found
+            letters = self._letters(family.rows, one.columns, (part == place) & known, column)
+            mail.append(letters)
+            others = self.rows[one.columns]
+            for letter in letters:
+                found = others.new_empty(len(letter.order), others.shape[1])
+                given = [others.index_select(0, places) for places in letter.given]
+                self.ring.exchange(given, list(found.split(letter.wanted)))
+                vectors[letter.rows].index_copy_(0, letter.order, found)
         return Nearest(best, part, column, vectors, mail)
 
-    def _order(self, column: Tensor, sizes: list[int]) -> Mail:
-        starts = list(itertools.accumulate(sizes, initial=0))[:-1]
-        edges = torch.tensor(starts[1:], device=column.device)
-        owner = torch.bucketize(column, edges, right=True)
-        order = owner.argsort(stable=True)
-        wanted = torch.bincount(owner, minlength=self.ring.count).tolist()
-        parts = column[order].split(wanted)
-        lists = [part - start for part, start in zip(parts, starts, strict=True)]
-        theirs = [one[self.ring.rank] for one in self.ring.collect(wanted)]
-        return Mail(order, wanted, self.ring.exchange(lists, theirs))
+    def _letters(self, side: Side, columns: Side, chosen: Tensor, column: Tensor) -> list[Letter]:
+        """What the chosen rows of ``side`` want of ``columns``, `PAIRS` rows at a time, and what others want of this process."""
+        sizes = self.sizes(columns)
+        starts = torch.tensor(list(itertools.accumulate(sizes, initial=0)), device=self.device)
+        owner = torch.bucketize(column, starts[1:-1], right=True)
+        count = -(-max(self.sizes(side)) // PAIRS)
+        places, orders = [slice(step * PAIRS, (step + 1) * PAIRS) for step in range(count)], []
+        for rows in places:
+            here = chosen[rows].nonzero()[:, 0]
+            orders.append(here[owner[rows][here].argsort(stable=True)])
+        sources = [owner[rows][order] for rows, order in zip(places, orders, strict=True)]
+        wanted = [torch.bincount(one, minlength=self.ring.count).tolist() for one in sources]
+        asked = [
+            (column[rows][order] - starts[source]).split(parts)
+            for rows, order, source, parts in zip(places, orders, sources, wanted, strict=True)
+        ]
+        theirs = [[parts[self.ring.rank] for parts in one] for one in self.ring.collect(wanted)]
+        given = [column.new_empty(sum(parts)) for parts in theirs]
+        self.ring.exchange([torch.cat(one) for one in zip(*asked, strict=True)], given)
+        shares = zip(*(every.split(parts) for every, parts in zip(given, theirs, strict=True)), strict=True)
+        return [Letter(*one) for one in zip(places, orders, wanted, map(list, shares), strict=True)]
 
-    def _bring(self, mail: Mail, rows: Tensor) -> Tensor:
-        found = torch.cat(self.ring.exchange([rows[given] for given in mail.given], mail.wanted))
-        out = torch.empty_like(found)
-        out[mail.order] = found
-        return out
-
-    def bring_home(self, mail: Mail, gradient: Tensor, home: Tensor) -> None:
-        """Add gradients of rows that others have to those at home."""
-        sent = list(gradient[mail.order].split(mail.wanted))
-        sizes = [len(given) for given in mail.given]
-        for given, found in zip(mail.given, self.ring.exchange(sent, sizes), strict=True):
-            home.index_add_(0, given, found)
+    def bring_home(self, letter: Letter, gradient: Tensor, home: Tensor) -> None:
+        """Add gradients, (m, D), of rows that others have to those at home."""
+        sent = list(gradient.index_select(0, letter.order).split(letter.wanted))
+        found = [home.new_empty(len(given), home.shape[1]) for given in letter.given]
+        self.ring.exchange(sent, found)
+        for given, one in zip(letter.given, found, strict=True):
+            home.index_add_(0, given, one)
 
     # Rounds.
 

@@ -299,7 +299,8 @@ class _Best(Sum):
             top, index = cosine.max(-1)
             index = (cosine == top[:, None]).to(torch.uint8).argmax(-1)
         else:
-            top, index = cosine.amax(-1), cosine.argmax(-1)
+            index = cosine.argmax(-1)
+            top = cosine.gather(1, index[:, None])[:, 0]
         column = index + tile.numbers(part.columns, negatives.turned).start
         at = tile.numbers(self.side, False) if negatives.turned else tile.rows
         if negatives.turned:

@@ -175,7 +175,7 @@ class SharedViews(Views):
 
     def pair(self, first: Tensor, second: Tensor) -> PairSimilarity:
         """Row by row."""
-        return LazyPairs(first, second)
+        return self.session.pair(first, second)
 
     def hardened(self, negatives: Negatives, temperature: float) -> Negatives:
         """With hardness."""
