@@ -69,7 +69,8 @@ class _Finder(MetaPathFinder):
         if not _in_rooms(fullname) and fullname != "gradlab.explorer.tracing":
             return None
         spec = PathFinder.find_spec(fullname, path, target)
-        assert spec is not None
+        if spec is None:  # no such module
+            return None
         assert isinstance(spec.loader, SourceFileLoader)
         spec.loader = _Loader(spec.loader.name, spec.loader.path)
         return spec
