@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace
-from tqdm.auto import tqdm
 
 from gradlab.arrays import Array, Bool, Float, Int, divide, finite
 from gradlab.errors import GradlabError
@@ -162,7 +161,7 @@ def _accumulate(
     blocks = -(-batches // block)
     threads = (os.cpu_count() or 1) if device == "cpu" else 1
     with (
-        tqdm(total=blocks * shape[1], delay=2, disable=progress_off(progress), unit="column") as bar,
+        _bar(None, blocks * shape[1], progress) as bar,
         ThreadPoolExecutor(threads) as pool,
     ):
         for draws in _draw(setting, batches=batches, block=block, generator=generator, device=device):
@@ -232,7 +231,13 @@ def _only_source(sampling: dict[str, Any]) -> dict[str, Any]:
 
 
 def _progress(values: Float[np.ndarray, "q"], sampling: dict[str, Any]) -> Any:
-    return tqdm(values, delay=2, disable=progress_off(sampling.get("progress")), unit="column")
+    return _bar(values, len(values), sampling.get("progress"))
+
+
+def _bar(values: Float[np.ndarray, "q"] | None, total: int, progress: bool | None) -> Any:
+    from tqdm.auto import tqdm  # which loads asyncio, and exact results want no bar
+
+    return tqdm(values, total=total, delay=2, disable=progress_off(progress), unit="column")
 
 
 def progress_off(progress: bool | None) -> bool | None:
