@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
-import importlib.util
 import json
 import pkgutil
 import re
@@ -150,18 +149,21 @@ class Registry(Generic[T]):
 
     def _knows(self, name: str) -> bool:
         """Whether there is such a class; the others' modules are imported only where no module has its name."""
-        module = f"{self._package}.{name}"
-        if name not in self.classes and name.isidentifier() and importlib.util.find_spec(module):
-            importlib.import_module(module)
+        if name not in self.classes and name in self._modules():
+            importlib.import_module(f"{self._package}.{name}")
         if name not in self.classes:
             self._discover()
         return name in self.classes
 
     def _discover(self) -> None:
         if not self._discovered:
-            for module in pkgutil.iter_modules(importlib.import_module(self._package).__path__):
-                importlib.import_module(f"{self._package}.{module.name}")
+            for module in self._modules():
+                importlib.import_module(f"{self._package}.{module}")
             self._discovered = True
+
+    def _modules(self) -> list[str]:
+        package = importlib.import_module(self._package)
+        return [module.name for module in pkgutil.iter_modules(package.__path__)]
 
 
 def _split(text: str) -> list[str]:
