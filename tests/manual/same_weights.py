@@ -1,0 +1,97 @@
+"""Do twenty training steps of every recipe end with the same weights, bit by bit, in another checkout?
+
+    python tests/manual/same_weights.py OTHER_CHECKOUT
+
+Each recipe is trained in both checkouts on one thread of a processor, in float32, from one tiny encoder; the recipe of the
+unified paper with each of its losses too. What only one of them knows, or what the settings differ in, is said.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+
+from safetensors.torch import load_file  # noqa: E402
+from torch import equal  # noqa: E402
+
+from gradlab.train.recipes import recipe_names  # noqa: E402
+from tests.tiny_models import make_bert  # noqa: E402
+from tests.train_helpers import write_sentences  # noqa: E402
+
+STEPS = 20
+LOSSES = ("baseline", "modified_mhe", "modified_mhs", "modified_barlow_twins", "modified_vicreg")
+# Written down the same by both, or of no influence on the weights.
+BESIDE = ("output", "model", "train_file")
+TRAIN = """
+import json, sys
+from gradlab.train import TrainConfig, train
+for content in json.load(sys.stdin):
+    try:
+        train(TrainConfig.from_dict(content))
+    except Exception as error:
+        print(content["output"], type(error).__name__, error)
+"""
+
+
+def trained(checkout: Path, runs: list[dict[str, object]]) -> str:
+    """Train runs in a checkout; what failed, a line each."""
+    environment = {**os.environ, "PYTHONPATH": str(checkout), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", TRAIN], input=json.dumps(runs), env=environment, cwd=checkout, capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    return done.stdout if done.returncode == 0 else done.stderr
+
+
+def main() -> int:
+    """Train and compare; 1 if weights differ."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("other", type=Path)
+    checkouts = {"here": ROOT, "there": parser.parse_args().other.resolve()}
+    names = [(recipe, None) for recipe in recipe_names()] + [("unified", loss) for loss in LOSSES]
+    different = 0
+    with tempfile.TemporaryDirectory() as text:
+        folder = Path(text)
+        model, sentences = make_bert(folder / "bert"), write_sentences(folder)
+        for which, checkout in checkouts.items():
+            runs = []
+            for recipe, loss in names:
+                runs.append(
+                    {
+                        "recipe": recipe, "backbone": "bert-base", "model": str(model), "train_file": str(sentences),
+                        "output": str(folder / which / f"{recipe}-{loss}"), "max_steps": STEPS, "batch_size": 16, "max_length": 16,
+                        "learning_rate": 1e-3, "precision": "float32", "device": "cpu", "diagnostics_every": 10, "seed": 7,
+                        **({} if loss is None else {"loss": loss}),
+                    }
+                )  # fmt: skip
+            if failed := trained(checkout, runs):
+                print(f"{which}: {failed}")
+        for recipe, loss in names:
+            places = [folder / which / f"{recipe}-{loss}" for which in checkouts]
+            name = f"{recipe}, {loss or 'its own loss'}"
+            if not all((place / "encoder").exists() for place in places):
+                print(f"{name}: not in both")
+                continue
+            one, other = (load_file(place / "encoder" / "model.safetensors") for place in places)
+            configs = [json.loads((place / "manifest.json").read_text())["config"] for place in places]
+            settings = [
+                f"{key}: {configs[0][key]!r}, there {configs[1][key]!r}"
+                for key in configs[0]
+                if key in configs[1] and key not in BESIDE and configs[0][key] != configs[1][key]
+            ]
+            same = one.keys() == other.keys() and all(equal(one[key], other[key]) for key in one)
+            different += not same
+            print(f"{name}: {'the same' if same else 'DIFFERENT'}{''.join(f'; {line}' for line in settings)}")
+    return 1 if different else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
