@@ -18,9 +18,9 @@ from blockwise_helpers import LargestTensor, assert_equal_to_autograd, gradients
 import gradlab
 from gradlab.geometry.views import Views
 from gradlab.large_batch import products
-from gradlab.large_batch.batch_evaluation import BatchEvaluation
 from gradlab.large_batch.pair_evaluation import PairEvaluation
 from gradlab.large_batch.products import CPU_ENTRIES, FEWEST_ROWS, default_block_size
+from gradlab.large_batch.streams import BatchEvaluation
 from gradlab.losses.base import BatchLoss, Loss, PairLoss
 from gradlab.losses.registry import loss_class
 

@@ -9,8 +9,8 @@ import torch
 from gradlab.geometry.similarity import Negatives
 from gradlab.large_batch.rows import Batch, NegativeRows
 from gradlab.large_batch.similarity import BlockNegatives, RowPairs, Scratch
-from gradlab.large_batch.weighing import scaled_weight
 from gradlab.losses.base import PairLoss
+from gradlab.losses.softmax_family import SoftmaxLoss
 
 # Derivatives of the scaled losses by the measures of some pairs, (B,) each; only of those that the losses use.
 Derivatives = dict[str, torch.Tensor]
@@ -156,3 +156,10 @@ class HardestBlock(Block):
             self.by_anchors.zero_()
         hardest.chain(by_measured[0], self.by_anchors, by_negatives)
         self.batch.negatives.add_gradient_at(index, by_negatives)
+
+
+def scaled_weight(loss: PairLoss, negatives: Negatives) -> tuple[torch.Tensor, float]:
+    """A block's weight, (B, K), as an array and a number to multiply it by: a softmax is not copied to be scaled."""
+    if isinstance(loss, SoftmaxLoss) and type(loss).weight is SoftmaxLoss.weight:
+        return negatives.softmax(loss.temperature), 1 / loss.temperature
+    return loss.weight(negatives), 1.0

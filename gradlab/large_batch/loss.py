@@ -12,14 +12,13 @@ from gradlab.arrays import Array
 from gradlab.errors import GradlabError
 from gradlab.geometry.check import check_views
 from gradlab.geometry.views import Views
-from gradlab.large_batch.batch_evaluation import BatchEvaluation
 from gradlab.large_batch.derivatives import refuse_second_derivatives
 from gradlab.large_batch.evaluation import Evaluation
 from gradlab.large_batch.pair_evaluation import PairEvaluation
-from gradlab.large_batch.shared.check import check_shared
+from gradlab.large_batch.shared.check import check_share, check_shared, describe_share
 from gradlab.large_batch.shared.evaluation import SharedEvaluation
 from gradlab.large_batch.shared.processes import Alone, Ring
-from gradlab.large_batch.shared.rows import check_share, describe_share
+from gradlab.large_batch.streams import BatchEvaluation
 from gradlab.losses.base import Loss, PairLoss, check_reduction, reduce
 from gradlab.losses.registry import get_loss, takes_loss
 

@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 
 from gradlab.large_batch.products import FEWEST_ROWS, default_block_size, slices
-from gradlab.large_batch.shared.homecoming import Homecoming
 from gradlab.large_batch.shared.keys import Side
 from gradlab.large_batch.shared.session import Session, Use
 from gradlab.large_batch.shared.stats import Each, LogSumExp, Stat, Sum, Sums
 from gradlab.large_batch.shared.tile import Tile, TileNegatives
+from gradlab.large_batch.shared.travel import Homecoming, lap
 
 # Columns of one tile: with the rows of a block they bound the memory of the products, whatever a share is.
 TILE = 2048
@@ -70,7 +70,7 @@ def _lap(session: Session, travelling: list[Side]) -> Iterator[tuple[int, slice,
     beside = [
         side for side in travelling if session.sizes(side) == sizes
     ]  # others are of other parts' columns
-    for owner, columns, moved in session.ring.lap([session.rows[side] for side in beside], sizes, TILE):
+    for owner, columns, moved in lap(session.ring, [session.rows[side] for side in beside], sizes, TILE):
         yield owner, columns, dict(zip(beside, moved, strict=True))
 
 

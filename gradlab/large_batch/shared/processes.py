@@ -1,4 +1,4 @@
-"""Processes in a ring: rows travel from each to the next, sent while products are made, and gradients come home."""
+"""Processes that share a batch: what they tell each other, and what they send to the next in a ring."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import torch.distributed as dist
 from torch import Tensor
 
 from gradlab.errors import GradlabError
-from gradlab.large_batch.shared.slots import Slots, Timetable
 
 BACKENDS = ("gloo", "nccl")
 # Tags tell what travels apart.
@@ -107,41 +106,6 @@ class Processes(abc.ABC):
         start = sum(sizes[: self.rank])
         every[start : start + sizes[self.rank]] = own
         return self.total(every)
-
-    def lap(
-        self, rows: list[Tensor], sizes: list[int], tile: int
-    ) -> Iterator[tuple[int, slice, list[Tensor]]]:
-        """Tiles of each process's rows in turn, with its rank and their place, beginning with the own.
-
-        A tile is sent on while it is used. Its memory then takes a tile of the next share, so that a share and a tile are held.
-
-        Args:
-            rows: of this process, one or more tensors (k, D).
-            sizes: how many rows each process has.
-            tile: rows of a tile.
-        """
-        plan = Timetable(sizes, self.rank, tile)
-        slots = [] if self.count == 1 else [Slots(plan, part.shape[1], part) for part in rows]
-        coming: dict[int, list[Any]] = {}
-
-        def expect(number: int) -> None:
-            if number < plan.end:
-                turn = plan.turn(number)
-                coming[number] = [work for one in slots for work in self.pass_on(None, one.at(turn), ROWS)]
-
-        for number in range(plan.tiles, 2 * plan.tiles + 1):
-            expect(number)
-        for number in range(plan.end):
-            turn = plan.turn(number)
-            self.finish(coming.pop(number, []))
-            parts = [one.at(turn) for one in slots] if turn.step else [part[turn.rows] for part in rows]
-            going = parts if turn.step < self.count - 1 else []
-            works = [work for part in going for work in self.pass_on(part, None, ROWS)]
-            if turn.count:
-                yield (self.rank + turn.step) % self.count, turn.rows, parts
-            self.finish(works)
-            if turn.step:
-                expect(number + plan.tiles + 1)
 
     def pass_on(self, going: Tensor | None, coming: Tensor | None, tag: int) -> list[Any]:
         """Start sending to the process before, and receiving from the one behind; nothing of size 0 is sent."""
