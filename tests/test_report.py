@@ -154,7 +154,7 @@ def test_a_run_of_gradlab_train(tmp_path):
 
 def test_findings_are_told_on_the_page_and_at_the_shell(tmp_path):
     metrics = Metrics(tmp_path / "metrics.csv")
-    metrics.restart(-1)
+    metrics.rewrite([])
     for step, cosine in enumerate([0.5, 0.985, 0.99, 0.995, 0.999]):
         metrics.record(
             step, "diagnostics", {"negative_cosine": cosine, "positive_cosine": 1.0, "effective_rank": 1.2}
@@ -229,7 +229,7 @@ def test_readable_names(name, text):
 def write_run(folder, scores, seed, temperature, finished=True):
     """The folder of a run of `gradlab train` with these scores."""
     metrics = Metrics(folder / "metrics.csv")
-    metrics.restart(-1)
+    metrics.rewrite([])
     for step, value in scores.items():
         metrics.record(step, "evaluation", {"stsb_dev": value})
         metrics.record(step, "diagnostics", {"gradient_dissipation": 1 / (1 + step), "active": 1.0})
@@ -344,7 +344,7 @@ def test_the_page_names_what_could_be_judged(tmp_path, missing, words):
     values = {"gradient_dissipation": 0.5, "hardest_share": 0.5, "uniform_share": 0.1, "lemma_share": 0.9}
     values |= {"negative_cosine": 0.2, "positive_cosine": 0.9, "effective_rank": 3.0}
     metrics = Metrics(tmp_path / "metrics.csv")
-    metrics.restart(-1)
+    metrics.rewrite([])
     for step in range(4):
         # A series without a number says no more than none.
         gone = {name: math.nan for name in missing.split()} if step % 2 else {}

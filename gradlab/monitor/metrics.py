@@ -37,10 +37,6 @@ class Metrics:
         self._path = path
         self._trackers = list(trackers)
 
-    def restart(self, step: int) -> None:
-        """Drop what was recorded after ``step`` (by the run that died there) and half-written lines."""
-        self.rewrite(row for row in self.rows() if row[0] <= step)
-
     def rows(self) -> list[Row]:
         """What the file holds, see `read_metrics`; nothing if there is none."""
         return read_metrics(self._path) if self._path.exists() else []

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -135,13 +136,10 @@ class Watcher(Recorder):
             dataset: its dataset, where there are several losses.
         """
         self._last[dataset] = step
-        try:
-            with self.timed():
-                snapshot = find()
-                if len(snapshot.anchors) > 1:
-                    self._record(step, snapshot, dataset)
-        except Exception as error:
-            self._fail(error)
+        with self._safely(), self.timed():
+            snapshot = find()
+            if len(snapshot.anchors) > 1:
+                self._record(step, snapshot, dataset)
         for finding in self.judge():
             _caution(f"Step {finding.step}: {finding.headline} {finding.advice}")
 
@@ -154,11 +152,9 @@ class Watcher(Recorder):
             values: by name.
         """
         if values and not self._failed:
-            try:
+            with self._safely():
                 # A trainer that evaluates before it trains has yet to say whether it resumes a run.
                 self.write(step, group, values)
-            except GradlabError as error:
-                self._fail(error)
 
     def start(self, step: int = 0, total_steps: int | None = None) -> None:
         """Begin a recording, or continue the one in the folder at ``step``.
@@ -173,14 +169,12 @@ class Watcher(Recorder):
         self._failed, self._last, self._step = False, {}, step
         if total_steps is not None:
             self.history.total_steps = total_steps
-        try:
+        with self._safely():
             self._open(step)
             self.seconds, elapsed = (
                 (self.history.series(COST, name)[1] or [0.0])[-1] for name in ("seconds", "run_seconds")
             )
             self._began = time.perf_counter() - elapsed
-        except Exception as error:
-            self._fail(error)
 
     def finish(self) -> str:
         """End the recording: what it cost and found, in a few lines; also written to the manifest."""
@@ -242,10 +236,14 @@ class Watcher(Recorder):
         }
         write_json(self.folder / MANIFEST, content)
 
-    def _fail(self, error: Exception) -> None:
-        """Stop watching; training goes on."""
-        self._failed = True
-        _caution(f"gradlab stopped watching this run, which goes on: {type(error).__name__}: {error}")
+    @contextlib.contextmanager
+    def _safely(self) -> Iterator[None]:
+        """An error within the block ends the watching; training goes on."""
+        try:
+            yield
+        except Exception as error:
+            self._failed = True
+            _caution(f"gradlab stopped watching this run, which goes on: {type(error).__name__}: {error}")
 
 
 def _before(row: Row, step: int) -> bool:

@@ -3,7 +3,8 @@
     python tests/manual/same_weights.py OTHER_CHECKOUT
 
 Each recipe is trained in both checkouts on one thread of a processor, in float32, from one tiny encoder; the recipe of the
-unified paper with each of its losses too. What only one of them knows, or what the settings differ in, is said.
+unified paper with each of its losses too, MoCoSE's also with heads that begin at random, as they once did. What only one
+of them knows, or what the settings differ in, is said.
 """
 
 from __future__ import annotations
@@ -34,8 +35,9 @@ TRAIN = """
 import json, sys
 from gradlab.train import TrainConfig, train
 for content in json.load(sys.stdin):
+    known = TrainConfig.__dataclass_fields__  # of the other checkout
     try:
-        train(TrainConfig.from_dict(content))
+        train(TrainConfig.from_dict({name: value for name, value in content.items() if name in known}))
     except Exception as error:
         print(content["output"], type(error).__name__, error)
 """
@@ -56,27 +58,28 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("other", type=Path)
     checkouts = {"here": ROOT, "there": parser.parse_args().other.resolve()}
-    names = [(recipe, None) for recipe in recipe_names()] + [("unified", loss) for loss in LOSSES]
+    names: list[tuple[str, dict[str, str]]] = [(recipe, {}) for recipe in recipe_names()]
+    names += [("unified", {"loss": loss}) for loss in LOSSES] + [("mocose", {"head_initial": "random"})]
     different = 0
     with tempfile.TemporaryDirectory() as text:
         folder = Path(text)
         model, sentences = make_bert(folder / "bert"), write_sentences(folder)
         for which, checkout in checkouts.items():
             runs = []
-            for recipe, loss in names:
+            for place, (recipe, own) in enumerate(names):
                 runs.append(
                     {
                         "recipe": recipe, "backbone": "bert-base", "model": str(model), "train_file": str(sentences),
-                        "output": str(folder / which / f"{recipe}-{loss}"), "max_steps": STEPS, "batch_size": 16, "max_length": 16,
+                        "output": str(folder / which / str(place)), "max_steps": STEPS, "batch_size": 16, "max_length": 16,
                         "learning_rate": 1e-3, "precision": "float32", "device": "cpu", "diagnostics_every": 10, "seed": 7,
-                        **({} if loss is None else {"loss": loss}),
+                        **own,
                     }
                 )  # fmt: skip
             if failed := trained(checkout, runs):
                 print(f"{which}: {failed}")
-        for recipe, loss in names:
-            places = [folder / which / f"{recipe}-{loss}" for which in checkouts]
-            name = f"{recipe}, {loss or 'its own loss'}"
+        for number, (recipe, own) in enumerate(names):
+            places = [folder / which / str(number) for which in checkouts]
+            name = f"{recipe}{''.join(f', {key}={value}' for key, value in own.items())}"
             if not all((place / "encoder").exists() for place in places):
                 print(f"{name}: not in both")
                 continue
@@ -88,6 +91,11 @@ def main() -> int:
                 if key in configs[1] and key not in BESIDE and configs[0][key] != configs[1][key]
             ]
             same = one.keys() == other.keys() and all(equal(one[key], other[key]) for key in one)
+            settings += [
+                f"{key}: {value!r}, there unknown"
+                for key, value in configs[0].items()
+                if key not in configs[1] and not same
+            ]
             different += not same
             print(f"{name}: {'the same' if same else 'DIFFERENT'}{''.join(f'; {line}' for line in settings)}")
     return 1 if different else 0
