@@ -147,6 +147,14 @@ def test_a_finished_run_that_lacks_a_score_is_continued(board, url):
     assert states(more) == [FINISHED, FINISHED, FINISHED, WAITING]
 
 
+def test_a_run_that_points_share_is_evaluated_on_what_any_asks_for(url):
+    content = {key: value for key, value in CONTENT.items() if key != "grid"}
+    points = [{"batch_size": 8, "seeds": [1]}, {"batch_size": 8, "evaluate": ["MR"]}]
+    runs = Board(parse_spec({**content, "points": points}), url).runs()
+    assert [run.point.evaluate for run in runs] == [("MR",), ("MR",)]
+    assert [run.seed for run in runs] == [1, 2]
+
+
 def test_another_metric_is_read_from_the_same_results(board, url):
     for value in (0.1, 0.2):
         board.finish(board.claim(), value, {"stsb_dev": value, "diagnostics/uniformity": -10 * value})

@@ -8,7 +8,7 @@ import threading
 import warnings
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gradlab.errors import GradlabError, missing
@@ -236,7 +236,11 @@ class Board:
         runs: dict[str, Run] = {}
         for point in self.spec.points(scores):
             for seed, key in point.runs.items():
-                runs.setdefault(key, self._run(key, point, seed, trials.get(key, [])))
+                first = runs[key].point if key in runs else point
+                if key not in runs or not set(point.evaluate) <= set(first.evaluate):
+                    # A run that points share is evaluated on what any of them asks for.
+                    tasks = tuple(dict.fromkeys((*first.evaluate, *point.evaluate)))
+                    runs[key] = self._run(key, replace(first, evaluate=tasks), seed, trials.get(key, []))
         waiting = {key: tried for key, tried in trials.items() if tried[-1].state == self._states.WAITING}
         return runs, waiting
 
