@@ -6,6 +6,7 @@ By default that is the other view of the other sentences, and the extra negative
 
 from __future__ import annotations
 
+import abc
 import dataclasses
 from typing import Protocol
 
@@ -96,7 +97,7 @@ USUAL = Candidates()
 
 
 @dataclasses.dataclass(frozen=True)
-class Embeddings:
+class Embeddings(abc.ABC):
     """Unit-norm embeddings of n sentences in two views, extra negatives, and what is known of them.
 
     Attributes:
@@ -138,10 +139,10 @@ class Embeddings:
         rows = array_namespace(self.anchors).arange(self.anchors.shape[0], device=self.anchors.device)
         return rows[:, None] == self.owners
 
+    @abc.abstractmethod
     def pair(self, first: Float[Array, "*n d"], second: Float[Array, "*n d"]) -> PairSimilarity:
         """Rows to rows."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def products(self, first: Float[Array, "n d"], second: Float[Array, "k d"]) -> Float[Array, "n k"]:
         """All dot products of rows."""
-        raise NotImplementedError

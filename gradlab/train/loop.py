@@ -29,7 +29,7 @@ from gradlab.train.objective import Objective
 from gradlab.train.outputs import Output
 from gradlab.train.progress import Progress, say
 from gradlab.train.run_folder import RunFolder, new_manifest
-from gradlab.train.schedule import is_due, learning_rate
+from gradlab.train.schedule import learning_rate
 from gradlab.train.state import TrainerState
 
 
@@ -227,7 +227,7 @@ class Trainer(TrainerState):
         self.step += 1
         if words := self._pace.judge(time.perf_counter() - began, tokens):
             self.say(words)
-        if is_due(config.log_every, self.step, self.steps):
+        if self.due(config.log_every):
             values = progress.measure()
             parts = self.objective.statistics(output)
             self.record(TRAIN, {**values, "gradient_norm": float(norm), "learning_rate": rate, **parts})

@@ -1,4 +1,4 @@
-"""What happens at which step: learning rate and what is due; and the optimiser."""
+"""Learning rate by step, and the optimiser."""
 
 from __future__ import annotations
 
@@ -25,11 +25,6 @@ def learning_rate(config: TrainConfig, step: int, steps: int) -> float:
         config.schedule
     ]
     return config.learning_rate * factor
-
-
-def is_due(every: int, step: int, steps: int) -> bool:
-    """Whether something that happens every so many steps, and at the end, happens after ``step``; 0 is never."""
-    return every > 0 and (step % every == 0 or step == steps)
 
 
 def build_optimiser(objective: Objective, config: TrainConfig) -> torch.optim.AdamW:

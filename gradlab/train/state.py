@@ -28,7 +28,7 @@ from gradlab.train.objective import Objective, freeze_unused
 from gradlab.train.parts import Parts
 from gradlab.train.progress import Pace, say
 from gradlab.train.run_folder import RunFolder
-from gradlab.train.schedule import build_optimiser, is_due
+from gradlab.train.schedule import build_optimiser
 
 
 class TrainerState:
@@ -112,7 +112,7 @@ class TrainerState:
 
     def due(self, every: int) -> bool:
         """Whether something that happens every so many steps, and at the end, happens now; 0 is never."""
-        return is_due(every, self.step, self.steps)
+        return every > 0 and (self.step % every == 0 or self.step == self.steps)
 
     def record(self, group: str, values: dict[str, float]) -> None:
         """Write numbers of this step to the metrics file and the trackers."""
