@@ -64,6 +64,38 @@ def test_contrasts_and_shares_of_a_known_factorial(factorial):
     assert shares["gate x weight"] > 10 * abs(shares["gate x ratio"])
 
 
+def test_longer_runs_are_judged_by_their_own_contrasts_beside_the_short_ones(factorial):
+    """The ratio gains 5 above 1 at τ = .05 alone, the hard gate loses 4 everywhere."""
+
+    def mean(label):
+        gain = 5 * label.endswith("softmax .05, loss_settings.ratio=1.75")
+        return 60 + gain - 4 * label.startswith("hard")
+
+    table = rows([point.label for point in points("longer")], 4, mean)
+    found = analyse({"encoder-longer": table, "encoder-factorial": factorial})
+    effects = found["encoder-longer-contrasts"].set_index("name")
+    estimates = {"hard gate − none": -4, "softmax .05 − softmax .3": 5 / 3, "ratio 1 − .5": 0,
+                 "ratio 1.75 − 1 at softmax .05": 5, "ratio 1.75 − 1 at softmax .3": 0}  # fmt: skip
+    assert effects.estimate.to_dict() == pytest.approx(estimates, abs=0.4)
+    assert effects.verdict["hard gate − none"] == "contradicted"
+    assert effects.verdict["ratio 1.75 − 1 at softmax .05"] == "supported"
+    assert effects.verdict["ratio 1 − .5"] == "no effect of that size"
+    cells = found["encoder-longer-cells"]
+    assert len(cells) == 12
+    assert cells.short.to_numpy() == pytest.approx(50 + 4 * cells.ratio.to_numpy(), abs=0.6)
+
+
+def test_losses_are_compared_setting_by_setting():
+    def mean(label):
+        return 60 - 12 * label.startswith("mhe") + 11 * (label == "mhe: clip 1")
+
+    table = rows([point.label for point in points("setting")], 2, mean)
+    effects = analyse({"encoder-setting": table})["encoder-setting-effects"].set_index("name").estimate
+    assert len(effects) == 5
+    assert effects["infonce: as here − mhe: as here"] == pytest.approx(12, abs=1)
+    assert effects["infonce: clip 1 − mhe: clip 1"] == pytest.approx(1, abs=1)
+
+
 def test_incomplete_seeds_do_not_count(factorial):
     whole = analyse({"linear-factorial": factorial[factorial.seed < 4]})["linear-factorial-contrasts"]
     part = analyse({"linear-factorial": factorial.iloc[:-3]})["linear-factorial-contrasts"]
@@ -167,4 +199,4 @@ def test_every_specification_is_valid(name):
     keys = [key for point in spec.points({}) for key in point.runs.values()]
     assert len(keys) == len(set(keys))
     assert spec.base["clip"] == 0
-    assert spec.base["precision"] == ("float32" if name in ("recipes", "collapse") else "bfloat16")
+    assert spec.base["precision"] == ("float32" if name in ("recipes", "collapse", "longer") else "bfloat16")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -16,9 +16,12 @@ from gradlab.papers.unified.evidence.contrasts import (
     ENOUGH,
     FEATURES,
     GATES,
+    LONGER,
     RIVALS,
+    SETTINGS,
     WEIGHTS,
     Cell,
+    Contrast,
 )
 from gradlab.papers.unified.evidence.statistics import (
     CellMeans,
@@ -61,6 +64,11 @@ def analyse(rows: Frames) -> Frames:
             parts["dissipation"] = pd.concat([parts["dissipation"], parts.pop("dissipation-controls")])
         if "factorial" in parts:
             tables |= factorial(parts["factorial"])
+        if "longer" in parts:
+            tables |= longer(parts["longer"], parts.get("factorial"))
+        if "setting" in parts:
+            wanted = tuple((f"infonce: {name}", f"mhe: {name}") for name in SETTINGS)
+            tables["setting-effects"] = pairs(parts["setting"], wanted, "sts", 100)
         if "exchanges" in parts:
             tables |= exchanges(parts["exchanges"])
         if "dissipation" in parts:
@@ -118,18 +126,9 @@ def factorial(table: pd.DataFrame) -> Frames:
     if table.seed.nunique() < 2:
         return {}
     model = CellMeans(table)
-    effects = [
-        model.effect(one.name, {cell_name(cell): factor for cell, factor in one.weights.items()}, one.margin)
-        for one in CONTRASTS
-    ]
-    judged = effect_table(judge_effects(effects, [one.expected for one in CONTRASTS]))
-    judged["margin"] = [one.margin for one in CONTRASTS]
-    means = table.groupby(["gate", "weight", "ratio"], as_index=False).agg(
-        score=("score", "mean"), deviation=("score", "std"), seeds=("seed", "count")
-    )
     return {
-        "factorial-contrasts": judged,
-        "factorial-cells": means,
+        "factorial-contrasts": judged(model, CONTRASTS),
+        "factorial-cells": cell_scores(table),
         "factorial-shares": variance_shares(table, ["gate", "weight", "ratio"]),
         # Not declared beforehand: where uniform weights fail altogether they leave nothing for the others to explain.
         "factorial-softmax": variance_shares(table[table.weight != WEIGHTS[0]], ["gate", "weight", "ratio"]),
@@ -137,6 +136,36 @@ def factorial(table: pd.DataFrame) -> Frames:
             {"residual": [model.residual], "seeds": [model.seed], "count": [table.seed.nunique()]}
         ),
     }
+
+
+def longer(table: pd.DataFrame, short: pd.DataFrame | None) -> Frames:
+    """The same of cells that were trained once more, over more steps; beside each cell its ``short`` score on the same seeds."""
+    table = complete(with_cells(table), "cell")
+    if table.seed.nunique() < 2:
+        return {}
+    means = cell_scores(table)
+    if short is not None:
+        short = with_cells(short[short.seed.isin(table.seed)])
+        before = short.groupby(["gate", "weight", "ratio"], as_index=False).agg(short=("score", "mean"))
+        means = means.merge(before, how="left")
+    return {"longer-contrasts": judged(CellMeans(table), LONGER), "longer-cells": means}
+
+
+def judged(model: CellMeans, declared: Sequence[Contrast]) -> pd.DataFrame:
+    """Contrasts that were declared together, with their verdicts."""
+    effects = [
+        model.effect(one.name, {cell_name(cell): factor for cell, factor in one.weights.items()}, one.margin)
+        for one in declared
+    ]
+    table = effect_table(judge_effects(effects, [one.expected for one in declared]))
+    return table.assign(margin=[one.margin for one in declared])
+
+
+def cell_scores(table: pd.DataFrame) -> pd.DataFrame:
+    """Mean and standard deviation of each cell over its seeds."""
+    return table.groupby(["gate", "weight", "ratio"], as_index=False).agg(
+        score=("score", "mean"), deviation=("score", "std"), seeds=("seed", "count")
+    )
 
 
 def complete(table: pd.DataFrame, cell: str) -> pd.DataFrame:

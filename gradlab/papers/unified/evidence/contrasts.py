@@ -72,3 +72,28 @@ CONTRASTS = (
         margin=CELL_MARGIN,
     ),
 )
+
+
+def _longer(found: tuple[Cell, ...]) -> tuple[Cell, ...]:
+    return tuple(cell for cell in found if cell[0] != "soft" and cell[1] != "uniform")
+
+
+# Of the cells that are trained once more, longer and in float32.
+LONGER = (
+    Contrast("hard gate − none", _longer(cells(gate="hard")), _longer(cells(gate="none"))),
+    Contrast(
+        "softmax .05 − softmax .3", _longer(cells(weight="softmax .05")), _longer(cells(weight="softmax .3"))
+    ),
+    Contrast("ratio 1 − .5", _longer(cells(ratio=1.0)), _longer(cells(ratio=0.5))),
+    *(
+        Contrast(
+            f"ratio 1.75 − 1 at {weight}",
+            _longer(cells(weight=weight, ratio=1.75)),
+            _longer(cells(weight=weight, ratio=1.0)),
+            margin=CELL_MARGIN,
+        )
+        for weight in WEIGHTS[:0:-1]
+    ),
+)
+# Of MHE and InfoNCE in the setting of the exchanges and of the older study.
+SETTINGS = ("as here", "clip 1", "100 steps", "32 tokens", "all three")

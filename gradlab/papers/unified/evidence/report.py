@@ -15,7 +15,7 @@ from gradlab.papers.unified.evidence.analysis import analyse, read_frames
 Frames = Mapping[str, pd.DataFrame]
 _PLANNED = {
     "linear": {"tuning": 162, "factorial": 540, "open": 27, "exchanges": 272, "dissipation": 80, "features": 344, "prediction": 64, "atlas": 64},
-    "encoder": {"recipes": 15, "collapse": 15, "precision": 5, "tuning": 54, "tuning-edges": 14, "factorial": 108, "exchanges": 136, "dissipation": 8,
+    "encoder": {"recipes": 15, "collapse": 15, "precision": 5, "tuning": 54, "tuning-edges": 14, "factorial": 108, "longer": 48, "exchanges": 136, "setting": 20, "dissipation": 8,
                 "dissipation-controls": 8, "features": 43, "prediction": 24, "atlas": 24},
 }  # fmt: skip
 _NAMES = {"encoder": "on the encoder", "linear": "on a linear head"}
@@ -54,7 +54,9 @@ def _page(rows: Frames, tables: Frames, pictures: Mapping[str, Path], manifests:
         _state(rows),
         *_recipes(rows, tables, pictures),
         *_of_each(_factorial, tables, pictures),
+        *_longer(tables),
         *_of_each(_exchanges, tables, pictures),
+        *_setting(rows, tables),
         *_of_each(_dissipation, tables, pictures),
         *_steps(rows),
         *_of_each(_prediction, tables, pictures),
@@ -159,6 +161,44 @@ def _factorial(tables: Frames, name: str, pictures: Mapping[str, Path]) -> list[
             _table(["gate", "weight", "mean", *(["last step"] if "last" in table else [])], lines),
         ]
     return found
+
+
+def _longer(tables: Frames) -> list[str]:
+    if "encoder-longer-contrasts" not in tables:
+        return []
+    cells = tables["encoder-longer-cells"]
+    lines = [
+        [
+            row.gate,
+            row.weight,
+            f"{row.ratio:g}",
+            f"{row.score:.1f}",
+            f"{row.short:.1f}" if "short" in cells else "",
+        ]
+        for row in cells.itertuples()
+    ]
+    return [
+        "## Cells of the factorial, longer and in float32",
+        f"{int(cells.seeds.min())} seeds, 150 steps; beside them the same seeds after 80 steps in bfloat16. Contrasts declared before these were trained.",
+        _effects(tables["encoder-longer-contrasts"]),
+        _table(["gate", "weight", "ratio", "STS, 150 steps", "80 steps"], lines),
+    ]
+
+
+def _setting(rows: Frames, tables: Frames) -> list[str]:
+    if "encoder-setting-effects" not in tables:
+        return []
+    table = rows["encoder-setting"]
+    lines = [
+        [label, len(one), _list(one.sts), f"{100 * one.sts.mean():.1f}"]
+        for label, one in table.groupby("label", sort=False)
+    ]
+    return [
+        "## MHE in the setting of the older study",
+        "Both losses as published, with one setting of the older study at a time (clipping at 1, 100 steps, 32 tokens), and with all three.",
+        _table(["loss and setting", "seeds", "STS average by seed", "mean"], lines),
+        _effects(tables["encoder-setting-effects"]),
+    ]
 
 
 def _shares(table: pd.DataFrame) -> str:
