@@ -14,7 +14,7 @@ from ring_worker import compute
 
 import gradlab
 from gradlab.geometry.views import Views
-from gradlab.large_batch.shared import laps, threads
+from gradlab.large_batch.shared import laps, session, threads
 from gradlab.large_batch.shared.check import check_share
 from gradlab.large_batch.shared.evaluation import SharedEvaluation
 from gradlab.large_batch.shared.processes import Ring
@@ -301,10 +301,8 @@ class OnGpu(torch.Tensor):
     device = "cuda:0"
 
 
-def exchanged(ring, rows) -> list[torch.Tensor]:
-    found = [torch.empty_like(rows) for _ in range(2)]
-    ring.exchange([rows, rows], found)
-    return found
+def swapped(ring, rows: torch.Tensor) -> torch.Tensor:
+    return ring.swap(rows, 1 - ring.rank, len(rows), 1 - ring.rank)
 
 
 def test_threads_that_open_a_box_at_once_open_the_same(monkeypatch):
@@ -321,7 +319,7 @@ def test_threads_that_open_a_box_at_once_open_the_same(monkeypatch):
 
     def work(ring):
         rows = torch.full((1,), float(ring.rank))
-        return float(exchanged(ring, rows)[1 - ring.rank])
+        return float(swapped(ring, rows))
 
     assert threads.in_threads(2, work) == [1.0, 0.0]
 
@@ -332,7 +330,7 @@ def test_who_waits_for_mail_learns_that_the_other_thread_has_failed(monkeypatch)
     def work(ring):
         if ring.rank:
             raise ValueError("broken")
-        exchanged(ring, torch.zeros(1))
+        swapped(ring, torch.zeros(1))
 
     with pytest.raises(ValueError, match="broken"):
         threads.in_threads(2, work)
@@ -357,6 +355,7 @@ def masks(rows: list[torch.Tensor], folder) -> list[tuple[str, dict, dict]]:
 @pytest.mark.parametrize("count", [1, 3])
 def test_what_combinators_ask_for_is_shared_as_well(count, tmp_path, monkeypatch):
     monkeypatch.setattr(laps, "TILE", 6)
+    monkeypatch.setattr(session, "PAIRS", 5)
     rows = views(25, 9)
     shares = [[4, 20, 1], [4, 20, 1], [4, 0, 5]] if count == 3 else [[25], [25], [9]]
     for spec, context in masks(rows, tmp_path):

@@ -16,7 +16,7 @@ from gradlab.large_batch.products import slices
 
 MEASURES = ("cosine", "chord", "antichord")
 # Pairs whose rows are looked at together, where there are as many as a share has rows.
-PAIRS = 512
+PAIRS = 640
 # Memory of a block's size for a softmax, by temperature.
 Scratch = dict[float, torch.Tensor]
 
@@ -186,23 +186,23 @@ class LongPairs(LazyPairs):
         return {name: self.__dict__[name] for name in MEASURES if name in self.__dict__}
 
     def chained(
-        self, derivatives: dict[str, torch.Tensor], at: Iterable[slice] | None = None
-    ) -> Iterator[tuple[slice, torch.Tensor, torch.Tensor]]:
+        self, derivatives: dict[str, torch.Tensor], at: Iterable[torch.Tensor] | None = None
+    ) -> Iterator[tuple[Any, torch.Tensor, torch.Tensor]]:
         """What ``derivatives`` by the leaves, (n,) each, mean for both rows of some pairs after others, (m, D) each.
 
         Args:
             derivatives: see `RowPairs.chain`.
-            at: the slices of pairs; None for slices of `PAIRS`. What is made of one is overwritten by the next.
+            at: the numbers of pairs; None for slices of `PAIRS`. What is made of some is overwritten by the next.
         """
         memory = self.first.new_empty(2, 0, self.first.shape[1])
         for rows in slices(len(self.first), PAIRS) if at is None else at:
-            pairs = RowPairs(self.first[rows], self.second[rows])
-            pairs.__dict__.update({name: one.detach()[rows] for name, one in self.leaves.items()})
+            pairs = RowPairs(_some(self.first, rows), _some(self.second, rows))
+            pairs.__dict__.update({name: _some(one.detach(), rows) for name, one in self.leaves.items()})
             size = len(pairs.first)
             if memory.shape[1] < size:
                 memory = self.first.new_empty(2, size, self.first.shape[1])
             by_first, by_second = memory[:, :size].zero_()
-            pairs.chain({name: one[rows] for name, one in derivatives.items()}, by_first, by_second)
+            pairs.chain({name: _some(one, rows) for name, one in derivatives.items()}, by_first, by_second)
             yield rows, by_first, by_second
 
     def _measured(self, name: str) -> torch.Tensor:
@@ -232,6 +232,10 @@ class _LengthOfSum(torch.autograd.Function):
         by_first = torch.add(first, second, alpha=ctx.sign).mul_(factor[:, None])
         by_second = by_first * ctx.sign if ctx.needs_input_grad[1] else None
         return by_first, by_second, None
+
+
+def _some(rows: torch.Tensor, at: slice | torch.Tensor) -> torch.Tensor:
+    return rows[at] if isinstance(at, slice) else rows.index_select(0, at)
 
 
 def _per_length(derivative: torch.Tensor, length: torch.Tensor) -> torch.Tensor:

@@ -212,12 +212,11 @@ def _send_hardest(session: Session, use: Use, derivatives: list[Any], gradients:
     if not (named := _named(use.leaf, derivatives)):
         return
     mail = session.nearest(use.stat.family).mail
-    ends = [(gradients.at(first), gradients.at(second)) for first, second in use.rows]
-    steps = use.leaf.chained(named, [letter.rows for letter in mail[0]])
-    for number, (at, by_first, by_second) in enumerate(steps):
-        for (first, home), letters in zip(ends, mail, strict=True):
-            letter = letters[number]
-            if first is not None:
-                first[at].index_add_(0, letter.order, by_first.index_select(0, letter.order))
+    for (first, second), letters in zip(use.rows, mail, strict=True):
+        own, home = gradients.at(first), gradients.at(second)
+        steps = use.leaf.chained(named, [letter.order for letter in letters])
+        for letter, (order, by_first, by_second) in zip(letters, steps, strict=True):
+            if own is not None:
+                own.index_add_(0, order, by_first)
             if home is not None:
                 session.bring_home(letter, by_second, home)

@@ -105,19 +105,19 @@ class Name:
 
 @dataclasses.dataclass(frozen=True)
 class Letter:
-    """Rows of other processes that some rows of this one have to do with, and the way back to them.
+    """Rows of this process, and those of another one that they have to do with; at the same time a third asks for some of this one's.
 
     Attributes:
-        rows: some rows of this process.
-        order: (m,) those among them that are meant, process by process.
-        wanted: how many are from each process.
-        given: for each process, its rows that this one gives to it.
+        order: (m,) rows of this process.
+        owner: the process that has theirs.
+        given: (k,) rows of this process that another one has to do with.
+        asker: that one.
     """
 
-    rows: slice
     order: Tensor
-    wanted: list[int]
-    given: list[Tensor]
+    owner: int
+    given: Tensor
+    asker: int
 
 
 @dataclasses.dataclass(frozen=True)
@@ -129,7 +129,7 @@ class Nearest:
         part: in which part it is, (n,).
         column: its number among the rows of all processes, (n,).
         vectors: (n, D).
-        mail: for each part, where its vectors are from; as many letters on all processes.
+        mail: for each part, where its vectors are from.
     """
 
     best: Tensor

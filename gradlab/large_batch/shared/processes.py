@@ -117,18 +117,16 @@ class Processes(abc.ABC):
             works.append(self.send(going, before, tag))
         return works
 
-    def exchange(self, parts: list[Tensor], found: list[Tensor]) -> None:
-        """Send a part to each process, and get one from each, which is written to ``found``."""
-        works = []
-        for other, (part, coming) in enumerate(zip(parts, found, strict=True)):
-            if other == self.rank:
-                coming.copy_(part)
-                continue
-            if coming.numel():
-                works.append(self.receive(coming, other, MAIL))
-            if part.numel():
-                works.append(self.send(part.contiguous(), other, MAIL))
+    def swap(self, going: Tensor, to: int, count: int, source: int) -> Tensor:
+        """Send rows to one process and get ``count`` rows from another; nothing of size 0 is sent."""
+        if to == self.rank:
+            return going
+        coming = going.new_empty(count, *going.shape[1:])
+        works = [self.send(going, to, MAIL)] if going.numel() else []
+        if coming.numel():
+            works.append(self.receive(coming, source, MAIL))
         self.finish(works)
+        return coming
 
     def finish(self, works: list[Any]) -> None:
         """Wait for what was started."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +10,7 @@ from torch import Tensor
 
 from gradlab.errors import GradlabError
 from gradlab.geometry.similarity import PairSimilarity
+from gradlab.large_batch.products import slices
 from gradlab.large_batch.shared.keys import Family, Letter, Name, Nearest, Side
 from gradlab.large_batch.shared.processes import Processes, Told
 from gradlab.large_batch.shared.stats import Each, Hardest, LogSumExp, Mean, One, Stat, Sums, Weighted
@@ -196,45 +196,42 @@ class Session:
         vectors = torch.empty_like(rows) if bool(known.all()) else rows.clone()
         mail = []
         for place, one in enumerate(family.parts):
-            letters = self._letters(family.rows, one.columns, (part == place) & known, column)
-            mail.append(letters)
+            mail.append(self._letters(family.rows, one.columns, (part == place) & known, column))
             others = self.rows[one.columns]
-            for letter in letters:
-                found = others.new_empty(len(letter.order), others.shape[1])
-                given = [others.index_select(0, places) for places in letter.given]
-                self.ring.exchange(given, list(found.split(letter.wanted)))
-                vectors[letter.rows].index_copy_(0, letter.order, found)
+            for letter in mail[-1]:
+                given = others.index_select(0, letter.given)
+                found = self.ring.swap(given, letter.asker, len(letter.order), letter.owner)
+                vectors.index_copy_(0, letter.order, found)
         return Nearest(best, part, column, vectors, mail)
 
     def _letters(self, side: Side, columns: Side, chosen: Tensor, column: Tensor) -> list[Letter]:
-        """What the chosen rows of ``side`` want of ``columns``, `PAIRS` rows at a time, and what others want of this process."""
-        sizes = self.sizes(columns)
-        starts = torch.tensor(list(itertools.accumulate(sizes, initial=0)), device=self.device)
-        owner = torch.bucketize(column, starts[1:-1], right=True)
-        count = -(-max(self.sizes(side)) // PAIRS)
-        places, orders = [slice(step * PAIRS, (step + 1) * PAIRS) for step in range(count)], []
-        for rows in places:
-            here = chosen[rows].nonzero()[:, 0]
-            orders.append(here[owner[rows][here].argsort(stable=True)])
-        sources = [owner[rows][order] for rows, order in zip(places, orders, strict=True)]
-        wanted = [torch.bincount(one, minlength=self.ring.count).tolist() for one in sources]
-        asked = [
-            (column[rows][order] - starts[source]).split(parts)
-            for rows, order, source, parts in zip(places, orders, sources, wanted, strict=True)
-        ]
-        theirs = [[parts[self.ring.rank] for parts in one] for one in self.ring.collect(wanted)]
-        given = [column.new_empty(sum(parts)) for parts in theirs]
-        self.ring.exchange([torch.cat(one) for one in zip(*asked, strict=True)], given)
-        shares = zip(*(every.split(parts) for every, parts in zip(given, theirs, strict=True)), strict=True)
-        return [Letter(*one) for one in zip(places, orders, wanted, map(list, shares), strict=True)]
+        """What the chosen rows of ``side`` want of ``columns``, process by process, `PAIRS` rows at a time.
+
+        Everyone knows what all want, so that nothing else is agreed upon: a process waits for letters in the order of its
+        distance from who has the rows, and there is one that all have written to it.
+        """
+        ring = self.ring
+        wanted = ring.gather(torch.where(chosen, column, -1), self.sizes(side))
+        letters = []
+        for step in range(ring.count):
+            owner, asker = (ring.rank + step) % ring.count, (ring.rank - step) % ring.count
+            order, _ = self._wanted_of(wanted[self.share(side)], columns, owner)
+            first = self.start(side, asker)
+            _, given = self._wanted_of(wanted[first : first + self.sizes(side)[asker]], columns, ring.rank)
+            for at in slices(max(len(order), len(given)), PAIRS):
+                letters.append(Letter(order[at], owner, given[at], asker))
+        return letters
+
+    def _wanted_of(self, numbers: Tensor, columns: Side, owner: int) -> tuple[Tensor, Tensor]:
+        """Which of some rows want a row of a process, and which of its rows, (m,) each; ``numbers`` are among the rows of all."""
+        here = numbers - self.start(columns, owner)
+        order = ((here >= 0) & (here < self.sizes(columns)[owner])).nonzero()[:, 0]
+        return order, here[order]
 
     def bring_home(self, letter: Letter, gradient: Tensor, home: Tensor) -> None:
         """Add gradients, (m, D), of rows that others have to those at home."""
-        sent = list(gradient.index_select(0, letter.order).split(letter.wanted))
-        found = [home.new_empty(len(given), home.shape[1]) for given in letter.given]
-        self.ring.exchange(sent, found)
-        for given, one in zip(letter.given, found, strict=True):
-            home.index_add_(0, given, one)
+        found = self.ring.swap(gradient, letter.owner, len(letter.given), letter.asker)
+        home.index_add_(0, letter.given, found)
 
     # Rounds.
 
