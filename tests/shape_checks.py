@@ -87,13 +87,13 @@ class _Loader(SourceFileLoader):
 
 def _trace_no_checks(tracing: ModuleType) -> None:
     """Arrays that record what is done with them show their shapes to the checker without recording that."""
-    recorded = tracing.Array.shape.fget
+    recorded = tracing.TracedArray.shape.fget
 
     def shape(array: Any) -> tuple[Any, ...]:
         asker = sys._getframe(1).f_globals["__name__"]
         return array.value.shape if asker.startswith("jaxtyping.") else recorded(array)
 
-    tracing.Array.shape = property(shape)
+    tracing.TracedArray.shape = property(shape)
 
 
 def _check_all(module: ModuleType) -> None:

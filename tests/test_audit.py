@@ -8,8 +8,8 @@ from click.testing import CliRunner
 
 import gradlab
 from gradlab.cli.audit import command
+from gradlab.large_batch.audit.auditing import Audit, judge
 from gradlab.large_batch.audit.cases import cases, material
-from gradlab.large_batch.audit.run import Audit, judge
 from tests.processes import forking
 
 GATHERING = {"gather_across_devices": "true"}

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 import gradlab
 from gradlab.cli.commands import cli
 from gradlab.decomposition import matching
-from gradlab.decomposition.embeddings import load_batch
+from gradlab.decomposition.batch_file import load_batch
 from gradlab.decomposition.resolve import resolve_loss
 
 MODULE = """

@@ -18,7 +18,7 @@ pytest.importorskip("usearch")
 import gradlab
 from gradlab.errors import GradlabError
 from gradlab.geometry.check import check_views
-from gradlab.inspection.candidates import LOOSER, find_candidates
+from gradlab.inspection.candidate_pairs import LOOSER, find_candidates
 from gradlab.inspection.hard_negatives import VERDICTS
 from gradlab.inspection.neighbours import NEIGHBOURS, nearest_pairs
 from gradlab.inspection.numbers import push_above
@@ -531,7 +531,7 @@ def test_an_interruption_leaves_nothing_behind(bert, tmp_path, monkeypatch):
         assert any((tmp_path / "cache").iterdir())  # the embeddings are there
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("gradlab.inspection.candidates.nearest_pairs", interrupted)
+    monkeypatch.setattr("gradlab.inspection.candidate_pairs.nearest_pairs", interrupted)
     with pytest.raises(KeyboardInterrupt):
         gradlab.inspect(bert, corpus(20), batch_size=8)
     assert not any((tmp_path / "cache").iterdir())

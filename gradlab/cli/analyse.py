@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gradlab.cli.commands import Group
+from gradlab.cli.commands import CommandGroup
 from gradlab.cli.options import OutputFolder, data_option, device_option, pooler_option
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ Each writes its numbers as CSV and its figure into --output, and prints a table.
 """
 
 
-@click.group(cls=Group, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=CommandGroup, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
 def command() -> None:
     """Analyse queues, momentum branches, length bias and the shape of embeddings (MoCoSE, ESimCSE)."""
 

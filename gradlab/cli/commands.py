@@ -63,7 +63,7 @@ Each command explains itself: gradlab simulate --help
 """
 
 
-class Group(click.Group):
+class CommandGroup(click.Group):
     """A click group that names its commands, and the nearest one, where another is asked for."""
 
     def resolve_command(
@@ -76,7 +76,7 @@ class Group(click.Group):
         return super().resolve_command(ctx, args)
 
 
-class LazyGroup(Group):
+class LazyGroup(CommandGroup):
     """Imports a sub-command only when that sub-command is used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:

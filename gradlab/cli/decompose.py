@@ -107,7 +107,7 @@ def _batch(embeddings: Path | None, options: dict[str, Any]) -> tuple[tuple[Any,
     """The views, and what the manifest says of them."""
     import numpy as np
 
-    from gradlab.decomposition.embeddings import load_batch
+    from gradlab.decomposition.batch_file import load_batch
     from gradlab.gradient.verification import BATCHES
 
     if embeddings is not None:

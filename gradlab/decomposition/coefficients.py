@@ -16,7 +16,7 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from gradlab.arrays import Bool, Float
-from gradlab.decomposition.evaluation import CheckedLoss, LossInput
+from gradlab.decomposition.checked_loss import CheckedLoss, LossInput
 from gradlab.errors import GradlabError
 from gradlab.losses.components import project
 

@@ -10,8 +10,8 @@ from array_api_compat import array_namespace, is_numpy_array
 
 from gradlab.arrays import Array, Bool, Float, Shaped, detach
 from gradlab.decomposition.adapters import held_parameters, two_views
+from gradlab.decomposition.checked_loss import ROUNDING, CheckedLoss, LossInput, ValueAndGradient
 from gradlab.decomposition.coefficients import Reading, lift, read_lifted, read_span
-from gradlab.decomposition.evaluation import ROUNDING, CheckedLoss, LossInput, ValueAndGradient
 from gradlab.decomposition.result import Decomposition
 from gradlab.errors import GradlabError
 from gradlab.geometry.check import check_views

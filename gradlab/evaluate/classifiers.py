@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from gradlab.errors import GradlabError, missing, nearest
 
-Selection = Literal["nested", "folds", "dev"]
+Validation = Literal["nested", "folds", "dev"]
 """How the regularisation is chosen: on inner folds, on folds of the training set, or on a dev set."""
 Examples = tuple[NDArray[np.float32], NDArray[np.int64]]
 """Features (n, D) and labels (n,)."""
@@ -29,7 +29,7 @@ class Classifier(Protocol):
     def title(self) -> str:
         """How a table names it."""
 
-    def grid(self, selection: Selection) -> tuple[float, ...]:
+    def grid(self, selection: Validation) -> tuple[float, ...]:
         """Regularisation parameters to choose from; the first of equally good ones is taken."""
 
     def accuracies(self, train: Examples, validation: Examples, grid: Sequence[float]) -> NDArray[np.float64]:
@@ -53,7 +53,7 @@ class Logistic:
 
     title = "logistic regression (scikit-learn)"
 
-    def grid(self, selection: Selection) -> tuple[float, ...]:
+    def grid(self, selection: Validation) -> tuple[float, ...]:
         """Powers of two: 1/4 to 8, or 1/2 to 32 where folds of the training set choose."""
         return tuple(2.0**t for t in (range(-1, 6) if selection == "folds" else range(-2, 4)))
 
@@ -121,7 +121,7 @@ class AdamLinear:
     seed: int = 1111
     title = "linear classifier trained by Adam"
 
-    def grid(self, selection: Selection) -> tuple[float, ...]:
+    def grid(self, selection: Validation) -> tuple[float, ...]:
         """1e-5 to 1e-2, whatever chooses."""
         return (1e-5, 1e-4, 1e-3, 1e-2)
 

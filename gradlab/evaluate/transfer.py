@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradlab.errors import GradlabError
-from gradlab.evaluate.classifiers import Examples, Selection
+from gradlab.evaluate.classifiers import Examples, Validation
 from gradlab.evaluate.embed import Embedder
 from gradlab.evaluate.folder import FOLDERS, label, malformed, read_lines, read_table, sentence
 
@@ -50,7 +50,7 @@ class TransferTask:
     """A task, its parts ("train", perhaps "dev" and "test") and how its regularisation is chosen."""
 
     name: str
-    selection: Selection
+    selection: Validation
     parts: dict[str, Split]
 
     @property
@@ -79,7 +79,7 @@ def load_transfer(folder: Path, name: str, split: str = "test") -> TransferTask:
         )
         part = _part([((text,), 1) for text in ones] + [((text,), 0) for text in zeros])
         return TransferTask(name, "nested", {"train": part})
-    selection: Selection = "dev" if name == "SST-2" else "folds"
+    selection: Validation = "dev" if name == "SST-2" else "folds"
     read, files = {
         "SST-2": (_read_sst, {"train": "sentiment-train", "dev": "sentiment-dev", "test": "sentiment-test"}),
         "TREC": (_read_trec, {"train": "train_5500.label", "test": "TREC_10.label"}),

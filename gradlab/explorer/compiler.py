@@ -19,8 +19,8 @@ from gradlab.explorer.tracing import Trace, literal, symbols_pass
 from gradlab.losses.base import Loss
 from gradlab.losses.parts import Part
 
-Function = Callable[..., Mapping[str, Any]]
-Examples = Callable[[int], Mapping[str, np.ndarray]]
+SceneFunction = Callable[..., Mapping[str, Any]]
+ExampleMaker = Callable[[int], Mapping[str, np.ndarray]]
 NAME = re.compile(r"\bt\d+\b")
 
 
@@ -38,7 +38,7 @@ class Script:
     numbers: dict[str, float]
 
 
-def compile_script(function: Function, loss: Loss | None, examples: Examples) -> Script:
+def compile_script(function: SceneFunction, loss: Loss | None, examples: ExampleMaker) -> Script:
     """Compile ``function(loss, **arrays)``, which returns arrays by name.
 
     It is run on several examples of different sizes, entries and hyper-parameters. The same script must come out, or
@@ -124,7 +124,7 @@ def _try(*args: Any) -> str | None:
 
 
 def _record(
-    function: Function,
+    function: SceneFunction,
     loss: Loss | None,
     arrays: Mapping[str, np.ndarray],
     moving: Mapping[str, float],

@@ -39,9 +39,9 @@ class Trace:
         self.conditions: dict[str, bool] = {}
         self.xp = Namespace(self, numpy_namespace)
 
-    def array(self, name: str, value: np.ndarray) -> Array:
+    def array(self, name: str, value: np.ndarray) -> TracedArray:
         """An input of the script."""
-        return Array(self, name, np.asarray(value))
+        return TracedArray(self, name, np.asarray(value))
 
     def number(self, name: str, value: float) -> Number:
         """A number that is an input of the script."""
@@ -75,7 +75,7 @@ class Trace:
         if isinstance(value, (tuple, list)):
             return type(value)(self.wrap(f"{name}[{index}]", item) for index, item in enumerate(value))
         if isinstance(value, (np.ndarray, np.generic)):
-            return Array(self, name, np.asarray(value))
+            return TracedArray(self, name, np.asarray(value))
         return Size(self, name, value) if isinstance(value, int) else Number(self, name, value)
 
     def went(self, name: str, way: bool) -> bool:
@@ -119,7 +119,7 @@ class Symbol:
         raise GradlabError(f"a script cannot {how}")
 
 
-class Array(Symbol):
+class TracedArray(Symbol):
     """An array of the script."""
 
     __hash__ = object.__hash__
@@ -162,7 +162,7 @@ class Array(Symbol):
 
     def __getitem__(self, index: Any) -> Any:
         parts = index if isinstance(index, tuple) else (index,)
-        if any(isinstance(part, Array) and part.dtype == bool for part in parts):
+        if any(isinstance(part, TracedArray) and part.dtype == bool for part in parts):
             self._refuse("select by a mask, which changes shapes")
         return self.trace.call("getitem", lambda value, *at: value[tuple(at)], self, *parts)
 
@@ -240,7 +240,7 @@ class Size(Scalar, int):
 
 def concrete(value: Any) -> Any:
     """The value without its name, also inside tuples, lists and slices."""
-    if isinstance(value, Array):
+    if isinstance(value, TracedArray):
         return value.value
     if isinstance(value, Number):
         return float.__float__(value)
@@ -299,7 +299,7 @@ def _arithmetic(name: str, function: Callable[..., Any], reflected: bool) -> Cal
 
 def _comparison(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     def compare(self: Any, other: Any) -> Any:
-        if isinstance(self, Array):
+        if isinstance(self, TracedArray):
             return self.trace.call(name, function, self, other)
         if not isinstance(other, (int, float)):
             return NotImplemented
@@ -328,7 +328,7 @@ def _fixing(method: str) -> Callable[..., Any]:
 
 for _method in ("__int__", "__float__", "__round__", "__trunc__", "__floor__", "__ceil__"):
     setattr(Scalar, _method, _fixing(_method))
-for _kind in (Array, Scalar):
+for _kind in (TracedArray, Scalar):
     for _method, _name in UNARY.items():
         setattr(_kind, _method, _unary(_name, getattr(operator, _method)))
     for _short, _name in BINARY.items():

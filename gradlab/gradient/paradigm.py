@@ -25,7 +25,7 @@ from gradlab.losses.components import Components, project
 from gradlab.losses.registry import get_loss, takes_loss
 
 # Of one side, or of both.
-Gradients = Float[Array, "n d"] | tuple[Float[Array, "n d"], Float[Array, "n d"]]
+SideGradients = Float[Array, "n d"] | tuple[Float[Array, "n d"], Float[Array, "n d"]]
 SIDES = ("anchors", "positives", "both")
 
 
@@ -130,7 +130,7 @@ def autograd_gradient(
     in_batch_negatives: bool = True,
     side: str = "anchors",
     **context: Any,
-) -> Gradients:
+) -> SideGradients:
     """The gradient that `components` states in closed form, by automatic differentiation of the value.
 
     Args:
@@ -171,7 +171,7 @@ def raw_gradient(
     extra_negatives: Float[Array, "m d"] | None = None,
     *,
     side: str = "anchors",
-) -> Gradients:
+) -> SideGradients:
     """``|z_i| ∂L/∂z_i`` of ``loss(z/|z|)`` at ``z_i = scale_i h_i``: what an encoder receives.
 
     Args:
@@ -198,7 +198,7 @@ def _differentiate(
     *,
     tangent: bool = False,
     scale: Float[Array, "n"] | None = None,
-) -> Gradients:
+) -> SideGradients:
     """The gradient of the summed value with respect to the rows of a side, or those rows times their lengths."""
     import torch
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gradlab.inspection.candidates import TRUST
+from gradlab.inspection.candidate_pairs import TRUST
 from gradlab.report.numbers import percent, short
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from gradlab.errors import GradlabError
 from gradlab.geometry.views import Views
 from gradlab.inspection.batches import ArraySource, ModelSource, Source
-from gradlab.inspection.candidates import find_candidates, repeated_positives
+from gradlab.inspection.candidate_pairs import find_candidates, repeated_positives
 from gradlab.inspection.push import BatchPush, PushTotals, measure, meet
 from gradlab.inspection.result import Inspection
 from gradlab.inspection.texts import Texts

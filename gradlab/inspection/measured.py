@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from gradlab.errors import GradlabError, nearest
 from gradlab.geometry.views import Views
-from gradlab.inspection.candidates import KINDS, CandidatePairs
+from gradlab.inspection.candidate_pairs import KINDS, CandidatePairs
 from gradlab.inspection.push import MeetingPush, PushTotals
 from gradlab.inspection.texts import Texts
 from gradlab.losses.base import Loss

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 # A piece, encoded: its rows, and what else is wanted of it, which receives no gradient.
-Encode = Callable[[Any], tuple[Tensor, ...]]
+EncodePiece = Callable[[Any], tuple[Tensor, ...]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,7 +32,7 @@ class _Encoded:
         rows: of all pieces, a leaf, whose gradient goes back to them.
     """
 
-    encode: Encode
+    encode: EncodePiece
     pieces: Sequence[Any]
     places: list[Tensor]
     states: list[list[Tensor]]
@@ -50,7 +50,7 @@ class GradientCache:
         self._device = device
         self._encoded: list[_Encoded] = []
 
-    def encode(self, encode: Encode, pieces: Sequence[Any], order: Tensor) -> tuple[Tensor, ...]:
+    def encode(self, encode: EncodePiece, pieces: Sequence[Any], order: Tensor) -> tuple[Tensor, ...]:
         """Encode pieces without activations.
 
         Args:

@@ -19,7 +19,7 @@ STATES = (FINISHED, RUNNING, WAITING, FAILED, DIVERGED)
 
 
 @dataclass(frozen=True)
-class Row:
+class PointSummary:
     """A point and the values of its seeds.
 
     Attributes:
@@ -43,7 +43,7 @@ class Row:
         return statistics.stdev(self.values) if len(self.values) > 1 else math.nan
 
 
-def summarise(spec: Spec, runs: Sequence[Run]) -> list[Row]:
+def summarise(spec: Spec, runs: Sequence[Run]) -> list[PointSummary]:
     """A row a point, in the order of the sweep; a run that two points share counts in both."""
     known = {run.key: run for run in runs}
     rows = []
@@ -51,16 +51,16 @@ def summarise(spec: Spec, runs: Sequence[Run]) -> list[Row]:
         mine = [known[key] for key in point.runs.values()]
         values = tuple(run.value for run in mine if run.value is not None)
         counts = {state: sum(run.state == state for run in mine) for state in STATES}
-        rows.append(Row(point, values, counts))
+        rows.append(PointSummary(point, values, counts))
     return rows
 
 
-def names_of(spec: Spec, rows: Sequence[Row]) -> list[str]:
+def names_of(spec: Spec, rows: Sequence[PointSummary]) -> list[str]:
     """The settings that the points of a sweep vary, in the order of the file."""
     return list(dict.fromkeys(name for row in rows for name in row.point.varied))
 
 
-def as_text(spec: Spec, rows: Sequence[Row]) -> str:
+def as_text(spec: Spec, rows: Sequence[PointSummary]) -> str:
     """The table for people; the best mean is marked."""
     labelled = any(row.point.label for row in rows)
     names = names_of(spec, rows)
@@ -115,7 +115,7 @@ def write_tables(spec: Spec, runs: Sequence[Run], output: Path) -> list[Path]:
     return [write_csv(output / "results.csv", points), write_csv(output / "runs.csv", each)]
 
 
-def _best(spec: Spec, rows: Sequence[Row]) -> Row | None:
+def _best(spec: Spec, rows: Sequence[PointSummary]) -> PointSummary | None:
     ended = [row for row in rows if len(row.values) == len(row.point.seeds)]
     if len(ended) < 2:
         return None

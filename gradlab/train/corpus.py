@@ -16,8 +16,6 @@ from gradlab.train.config import TrainConfig
 from gradlab.train.distributed import Processes
 from gradlab.train.tokens import Tokens, tokenize
 
-Sequences = list[NDArray[Any]]
-
 
 @dataclass(frozen=True)
 class Corpus:
@@ -61,7 +59,7 @@ class Corpus:
             )
         return cls(tokens, others, held_out, order, steps)
 
-    def take(self, rows: NDArray[np.int64]) -> tuple[Sequences, ...]:
+    def take(self, rows: NDArray[np.int64]) -> tuple[list[NDArray[Any]], ...]:
         """Token ids of several sentences, and of their second views where the file has them."""
         return tuple(part.take(rows) for part in (self.tokens, self.others) if part is not None)
 

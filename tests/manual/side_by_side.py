@@ -140,8 +140,8 @@ def audit(options: argparse.Namespace) -> None:
 
     from audit_losses import work
 
+    from gradlab.large_batch.audit.auditing import judge
     from gradlab.large_batch.audit.cases import cases, material
-    from gradlab.large_batch.audit.run import judge
 
     chosen = [one for one in audits() if options.only in one[0]]
     for columns in sorted({one[2] for one in chosen}):

@@ -26,7 +26,7 @@ MODEL = ("model", "sentence_embedder")
 OF_TWO_LABELS = {"ContrastiveLoss", "OnlineContrastiveLoss"}
 
 
-class Table(nn.Module):
+class GivenModel(nn.Module):
     """A model of sentence-transformers' kind whose embeddings are given: token id i stands for row i."""
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ class Table(nn.Module):
 
 
 @dataclasses.dataclass(frozen=True)
-class Told:
+class SentenceFacts:
     """What losses of sentence-transformers are told of some sentences besides their embeddings.
 
     Attributes:
@@ -58,7 +58,7 @@ class Told:
     numbers: Tensor
 
 
-def criterion_of(loss: Any, told: Told) -> Callable[[list[Tensor]], Tensor]:
+def criterion_of(loss: Any, told: SentenceFacts) -> Callable[[list[Tensor]], Tensor]:
     """A loss of any kind as a function of columns of embeddings.
 
     Raises:
@@ -71,8 +71,8 @@ def criterion_of(loss: Any, told: Told) -> Callable[[list[Tensor]], Tensor]:
     return lambda columns: loss(*columns)
 
 
-def _on_sentences(loss: Any, told: Told) -> Callable[[list[Tensor]], Tensor]:
-    table, guide = Table(), Table()
+def _on_sentences(loss: Any, told: SentenceFacts) -> Callable[[list[Tensor]], Tensor]:
+    table, guide = GivenModel(), GivenModel()
     guide.rows = told.guide.flatten(0, 1)
     for part in loss.modules():
         for names, given in ((MODEL, table), (("guide",), guide)):
@@ -94,7 +94,7 @@ def _on_sentences(loss: Any, told: Told) -> Callable[[list[Tensor]], Tensor]:
     return criterion
 
 
-def evaluate(loss: Any, columns: Tensor, slope_along: Tensor | None, told: Told) -> Evaluation:
+def evaluate(loss: Any, columns: Tensor, slope_along: Tensor | None, told: SentenceFacts) -> Evaluation:
     """Value and gradient of a loss on this process's rows (columns, n, D), and its slope by differences.
 
     Args:
@@ -201,5 +201,5 @@ def _on(
     torch.manual_seed(seed)
     names = ("rows", "along", "guide")
     rows, along, guide = (torch.from_numpy(np.ascontiguousarray(job[name][:, sentences])) for name in names)
-    told = Told(guide, torch.from_numpy(job["scores"][sentences]), torch.tensor(sentences))
+    told = SentenceFacts(guide, torch.from_numpy(job["scores"][sentences]), torch.tensor(sentences))
     return evaluate(build(), rows, along if slope and case.name == "even" else None, told)

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from gradlab.gradient.paradigm import components
 from gradlab.losses.registry import get_loss
@@ -14,13 +13,13 @@ from gradlab.papers.unified.study.conditions import BASELINE, baseline
 from gradlab.papers.unified.study.results import Results, comparison, summary
 from gradlab.papers.unified.study.section import Section
 from gradlab.papers.unified.study.settings import MARGIN, SHARE_TEMPERATURES, TEMPERATURE, StudySettings
+from gradlab.papers.unified.study.statistics import Array
 from gradlab.papers.unified.study.verdicts import CONJECTURE, OBSERVATION, PERFORMANCE, Claim
 from gradlab.papers.unified.study.views import AFTER, BEFORE, HeldOutViews
 
 ENCODERS = {"untuned": BEFORE, "tuned": AFTER}
 # The hardest of all negatives dominates when it has more of the gradient than all others together.
 DOMINANT = 0.5
-Array = NDArray[Any]
 
 
 def hardest_shares(anchors: Array, positives: Array, temperature: float) -> tuple[Array, Array, Array]:

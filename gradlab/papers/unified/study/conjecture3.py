@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from gradlab.geometry.similarity import PairSimilarity
 from gradlab.geometry.triple import Triple
@@ -19,13 +18,13 @@ from gradlab.papers.unified.study.conjecture2 import ENCODERS
 from gradlab.papers.unified.study.results import Results, comparison, summary
 from gradlab.papers.unified.study.section import Section
 from gradlab.papers.unified.study.settings import LEMMA_STEPS, RATIO, StudySettings
+from gradlab.papers.unified.study.statistics import Array
 from gradlab.papers.unified.study.verdicts import CONJECTURE, OBSERVATION, PERFORMANCE, Claim
 from gradlab.papers.unified.study.views import AFTER, HeldOutViews
 
 DYNAMIC = ("arccon", "met")
 BINS = np.linspace(-1, 3, 81)
 PROBES = (1.0, 1.5, 2.0)
-Array = NDArray[Any]
 
 
 def batch_triples(anchors: Array, positives: Array) -> Triple:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +20,11 @@ from matplotlib.lines import Line2D
 
 from gradlab.losses.registry import get_loss
 from gradlab.papers.unified.study.conditions import BASELINE, CONTRASTIVE, NO_DISSIPATION, REPAIRS, TWICE
+from gradlab.papers.unified.study.section import Frames
 from gradlab.papers.unified.study.settings import TEMPERATURE
 from gradlab.papers.unified.study.statistics import over_seeds
 from gradlab.plotting.style import COLORS, TEXT_WIDTH, empty_figure, panel_letter, style
 
-Frames = Mapping[str, pd.DataFrame]
 Drawn = tuple[Figure, list[Axes]] | None
 BEFORE, AFTER, OTHER = COLORS[1], COLORS[0], COLORS[2]
 # Distributions of fewer triples are noise, and are not drawn.

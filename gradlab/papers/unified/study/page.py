@@ -13,12 +13,12 @@ from gradlab.losses.registry import get_loss
 from gradlab.papers.unified.study.conditions import TWICE
 from gradlab.papers.unified.study.repairs import PUBLISHED_GAINS
 from gradlab.papers.unified.study.results import METRICS
+from gradlab.papers.unified.study.section import Frames
 from gradlab.papers.unified.study.settings import LEMMA_STEPS, TEMPERATURE
 from gradlab.papers.unified.study.statistics import OVER_SEEDS, OVER_SENTENCES
 from gradlab.papers.unified.study.verdicts import CONJECTURE, PERFORMANCE_MARGIN
 from gradlab.report.templates import render
 
-Frames = Mapping[str, pd.DataFrame]
 Cells = list[list[Any]]
 # Up to so many seeds the report says that they are few.
 FEW_SEEDS = 2

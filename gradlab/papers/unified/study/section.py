@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 
 import pandas as pd
 
 from gradlab.papers.unified.study.verdicts import Claim
+
+# The report's tables by name.
+Frames = Mapping[str, pd.DataFrame]
 
 
 @dataclasses.dataclass(frozen=True)
