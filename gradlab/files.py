@@ -105,6 +105,15 @@ def read_arrays(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
         raise GradlabError(f"cannot read {os.fspath(path)!r}: it must be an .npz file{why}") from error
 
 
+def write_arrays(path: str | os.PathLike[str], arrays: Mapping[str, Any]) -> Path:
+    """Write arrays by name as a compressed .npz file, atomically."""
+    import numpy as np
+
+    with atomic_path(path) as temporary, temporary.open("wb") as file:
+        np.savez_compressed(file, **arrays)
+    return Path(path)
+
+
 def write_json(path: str | os.PathLike[str], content: Any) -> Path:
     """Write ``content`` as indented JSON, atomically."""
     return write_text(path, json.dumps(content, indent=2, allow_nan=False) + "\n")

@@ -10,6 +10,7 @@ import gradlab
 from gradlab.arrays import span
 from gradlab.geometry.check import check_views
 from gradlab.geometry.views import unit_rows
+from gradlab.gradient.paradigm import first_components
 from gradlab.gradient.verification import BATCHES
 
 
@@ -202,3 +203,67 @@ def test_spans_count_what_is_not_finite():
     assert span(np.array([1.0, 3.0, np.nan, np.inf])) == "mean 2 (1 to 3), 2 not finite"
     assert span(np.array([np.nan])) == "nowhere finite"
     assert span(np.array([])) == "empty"
+
+
+@pytest.mark.parametrize("spec", ["arccon", "mhe", "mask(infonce)", "hardness(infonce, alpha=3)"])
+@pytest.mark.parametrize("numbered", ["all", "batch"])
+def test_components_of_the_first_sentences(spec: str, numbered: str) -> None:
+    """Of a loss of pairs those among all; of any other those of a batch that is cut by hand, with what is known of it."""
+    rng = np.random.default_rng(5)
+    anchors, positives = views(count=6)
+    extra, other = (unit_rows(rng.standard_normal((4, 5))) for _ in range(2))
+    loss, owners = gradlab.get_loss(spec), [0, 4, -1, 2]
+    mask = rng.random((6, 10)) < 0.4
+    mask[:, 8] = False  # nobody is left without a negative
+    numbers = np.array([7, 8, 9, 9, 7, 8, 8, -1, 7, 9][: 10 if numbered == "all" else 6])
+    context = {"owners": owners, "guide": (positives, anchors, other), "mask": mask, "sentences": numbers}
+    batch = check_views(anchors, positives, extra, **context)
+    kept = [place for place, owner in enumerate(owners) if owner < 3]
+    columns = [0, 1, 2, *(6 + place for place in kept)]
+    cut = check_views(
+        anchors[:3], positives[:3], extra[kept],
+        owners=[owners[place] for place in kept], guide=(positives[:3], anchors[:3], other[kept]),
+        mask=mask[:3][:, columns], sentences=numbers[[place for place in columns if place < len(numbers)]],
+    )  # fmt: skip
+    found = first_components(loss, batch, 3)
+    if spec == "arccon":
+        expected = loss.components_of(batch).gradient()[:3]
+    else:
+        expected = loss.components_of(cut).gradient()
+    np.testing.assert_allclose(found.gradient(), expected, atol=1e-13)
+    whole = first_components(loss, batch, 6)
+    assert whole.counterpart is not None
+    np.testing.assert_allclose(whole.gradient(), loss.components_of(batch).gradient(), atol=1e-13)
+
+
+def test_the_first_sentences_of_views_are_those_and_theirs() -> None:
+    rng = np.random.default_rng(6)
+    anchors, positives = views(count=4)
+    extra = unit_rows(rng.standard_normal((3, 5)))
+    mask = rng.random((4, 7)) < 0.5
+    guide = (anchors, positives, extra[::-1].copy())
+    whole = check_views(
+        anchors, positives, extra, owners=[3, 1, -1], guide=guide, mask=mask, sentences=range(7)
+    )
+    part = whole.first(2)
+    assert part.guide is not None
+    for found, expected in (
+        (part.extra_negatives, extra[[1, 2]]),
+        (part.owners, [1, -1]),
+        (part.guide.extra_negatives, extra[[1, 0]]),
+        (part.guide.positives, positives[:2]),
+        (part.mask, mask[:2][:, [0, 1, 5, 6]]),
+        (part.sentences, [0, 1, 5, 6]),
+    ):
+        np.testing.assert_allclose(found, expected, atol=1e-15)
+    nobodys = check_views(anchors, positives, extra, mask=mask[:, :4]).first(2)
+    np.testing.assert_array_equal(nobodys.extra_negatives, extra)
+    np.testing.assert_array_equal(nobodys.mask, mask[:2, :2])
+
+
+def test_rescaled_components_are_the_same_gradient() -> None:
+    parts = gradlab.components("met", *views())
+    other = parts.rescaled(4.0)
+    np.testing.assert_array_equal(other.gradient_dissipation, parts.gradient_dissipation / 4)
+    np.testing.assert_allclose(other.gradient(), parts.gradient(), rtol=1e-14)
+    np.testing.assert_allclose(other.ratio, parts.ratio, rtol=1e-14)

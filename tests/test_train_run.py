@@ -15,6 +15,7 @@ import torch
 import gradlab
 from gradlab import GradlabError
 from gradlab.encoder.model import Encoder
+from gradlab.errors import Diverged
 from gradlab.monitor.metrics import read_metrics
 from gradlab.train import Callback, Objective, train
 from gradlab.train.checkpoint import newest_checkpoint
@@ -302,6 +303,22 @@ def test_a_run_is_never_overwritten(bert, tmp_path):
 def test_diverging_training_is_stopped(bert, tmp_path):
     with pytest.raises(GradlabError, match=r"learning rate|finite|NaN"):
         train(small_config(bert, tmp_path, learning_rate=1e30, clip=0.0, max_steps=20))
+
+
+@pytest.mark.parametrize("what", ["diagnostics_every", "eval_every"])
+def test_weights_that_are_not_finite_are_neither_measured_nor_evaluated(bert, tmp_path, what):
+    class Spoil(Callback):
+        def on_step(self, trainer, output):
+            if trainer.step == 1:
+                with torch.no_grad():
+                    next(trainer.objective.parameters())[-1] = math.nan  # of a token that no sentence has
+
+    schedule = {"diagnostics_every": 0, "eval_every": 100, "log_every": 100} | {what: 2}
+    config = small_config(bert, tmp_path, sts=str(write_stsb(tmp_path)), held_out=0.1, **schedule)
+    with pytest.raises(Diverged, match="weights are not finite after step 2"):
+        train(config, callbacks=[Spoil()])
+    measured = read_metrics(tmp_path / "run" / "metrics.csv")
+    assert not [row for row in measured if row[0] == 2 and row[1] != "train"]
 
 
 def test_metrics_survive_as_nan(bert, tmp_path):

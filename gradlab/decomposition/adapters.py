@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import copy
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from gradlab.arrays import Float
@@ -52,6 +53,32 @@ def two_views(loss: Any) -> tuple[TwoViewLoss, str]:
             f"loss_fn must be callable, loss_fn(anchors, positives), not {type(loss).__name__}"
         )
     return loss, name
+
+
+def apart(loss: Any, encoders: Iterable[Any] = ()) -> Any:
+    """A loss as it is now, to be called at will: what it keeps, such as a queue, stays the caller's own.
+
+    Args:
+        loss: a function, which is taken as it is, or a torch module, of which this is a copy in float64 on the CPU.
+        encoders: modules within it that are neither to be copied nor touched.
+
+    Raises:
+        GradlabError: it cannot be copied.
+    """
+    from torch import nn
+
+    if not isinstance(loss, nn.Module):
+        return loss
+    try:
+        return copy.deepcopy(loss, {id(encoder): None for encoder in encoders}).double().cpu()
+    except Exception as error:
+        raise GradlabError(f"it cannot be copied ({' '.join(str(error).split())})") from error
+
+
+def gathers(loss: Any) -> bool:
+    """Whether a loss, or one that it holds, takes sentences of other processes, as those of sentence-transformers can."""
+    parts = loss.modules() if hasattr(loss, "modules") else [loss]
+    return any(getattr(part, "gather_across_devices", False) for part in parts)
 
 
 def held_parameters(loss: Any, dimension: int) -> str:

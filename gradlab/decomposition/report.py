@@ -11,7 +11,7 @@ import numpy as np
 from gradlab.arrays import to_numpy
 from gradlab.decomposition.matching import Match, nearest_losses
 from gradlab.decomposition.split import CanonicalSplit
-from gradlab.files import atomic_path, versions, write_csv, write_json
+from gradlab.files import versions, write_arrays, write_csv, write_json
 from gradlab.gradient.diagnostics import two_sided_statistics
 
 # A registered loss whose components differ by more than this, relatively, is not worth naming.
@@ -154,8 +154,7 @@ def write(found: CanonicalSplit, base: Path, manifest: Mapping[str, Any]) -> Non
     for name in ("anchors", "positives", "extra_negatives"):  # as `gradlab decompose --embeddings` reads them
         if getattr(found.views, name) is not None:
             arrays[name] = to_numpy(getattr(found.views, name))
-    with atomic_path(f"{base}.npz") as path:
-        np.savez_compressed(path, **arrays)
+    write_arrays(f"{base}.npz", arrays)
     write_json(f"{base}.json", manifest)
 
 

@@ -95,13 +95,15 @@ class CanonicalSplit:
 
     @property
     def components(self) -> Components:
-        """The same as `gradlab.components` gives it, in the canonical split."""
+        """The same as `gradlab.components` gives it, in the canonical split; a view without negatives of any row has no columns."""
         n = self.positive.shape[0]
-        coefficients = {
-            "other": self.other_view_gradient[:, :n],
-            "same": self.same_view_gradient,
-            "extra": self.other_view_gradient[:, n:],
-        }
+        other, same = self.other_view_gradient[:, :n], self.same_view_gradient
+        coefficients = {"other": other, "same": same, "extra": self.other_view_gradient[:, n:]}
+        xp = array_namespace(self.positive)
+        if not xp.any(same != 0):
+            del coefficients["same"]
+        elif not xp.any(other != 0):
+            del coefficients["other"]
         return canonical(coefficients, self.positive, self.views, side=self.side)
 
     @property

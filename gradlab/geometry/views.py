@@ -186,6 +186,25 @@ class Views(Embeddings):
             self, extra_negatives=None, owners=None, guide=guide, mask=mask, sentences=numbers
         )
 
+    def first(self, count: int) -> Views:
+        """The first sentences alone, with their own extra negatives where it is known whose they are, else with all of them."""
+        xp, n, extra, owners = array_namespace(self.anchors), self.count, self.extra_negatives, self.owners
+        columns = xp.arange(n + (0 if extra is None else extra.shape[0]), device=self.anchors.device)
+        kept = (columns < count) | (columns >= n)
+        if owners is not None:
+            kept = xp.concat([kept[:n], owners < count])
+        return dataclasses.replace(
+            self,
+            anchors=self.anchors[:count],
+            positives=self.positives[:count],
+            extra_negatives=None if extra is None else extra[kept[n:]],
+            owners=None if owners is None else owners[kept[n:]],
+            guide=None if self.guide is None else dataclasses.replace(self.guide, owners=owners).first(count),
+            mask=None if self.mask is None else self.mask[:count][:, kept[: self.mask.shape[1]]],
+            sentences=None if self.sentences is None else self.sentences[kept[: self.sentences.shape[0]]],
+            known_products=None,
+        )
+
     def with_extra_sentences(self) -> Views:
         """The extra negatives as further sentences, whose two views coincide."""
         xp = array_namespace(self.anchors)

@@ -97,20 +97,28 @@ def lemma_share(
     return _mean(xp, xp.astype(satisfied[counts], radial.dtype))
 
 
-def embedding_statistics(anchors: Float[Array, "n d"], positives: Float[Array, "n d"]) -> dict[str, float]:
+def embedding_statistics(
+    anchors: Float[Array, "n d"], positives: Float[Array, "n d"] | None = None
+) -> dict[str, float]:
     """Statistics that need no loss.
 
     Returns:
-        ``alignment``, ``uniformity`` and ``effective_rank`` (of the anchors), ``positive_cosine`` (mean of
-        ``h_i·h_i'``) and ``negative_cosine`` (mean of ``h_i·h_j'`` over j ≠ i); what needs two sentences is NaN for one.
+        ``uniformity`` and ``effective_rank`` of the anchors; and where there are positives ``alignment``, ``positive_cosine``
+        (mean of ``h_i·h_i'``) and ``negative_cosine`` (mean of ``h_i·h_j'`` over j ≠ i). What needs two sentences is
+        NaN for one.
     """
     xp = array_namespace(anchors)
+    alone = {
+        "uniformity": uniformity(anchors) if anchors.shape[0] > 1 else math.nan,
+        "effective_rank": effective_rank(anchors),
+    }
+    if positives is None:
+        return alone
     cosines = anchors @ positives.T
     own = _eye(xp, anchors)
     return {
         "alignment": alignment(anchors, positives),
-        "uniformity": uniformity(anchors) if anchors.shape[0] > 1 else math.nan,
-        "effective_rank": effective_rank(anchors),
+        **alone,
         "positive_cosine": float(xp.mean(cosines[own])),
         "negative_cosine": _mean(xp, cosines[~own]),
     }

@@ -112,6 +112,22 @@ def components(
     return both if side == "both" else both[1]
 
 
+def first_components(loss: Loss, views: Views, most: int) -> Components:
+    """Components of the anchors, with their `counterpart`; of a batch of more than ``most`` sentences of the first alone, without it.
+
+    For a loss of pairs they are exact, all sentences of the batch being their negatives; any other loss is taken on
+    those sentences alone, see `Views.first`. What all other anchors do to their positives is not known.
+    """
+    if views.count <= most:
+        return loss.sides_of(views)[0]
+    if not isinstance(loss, PairLoss):
+        return loss.components_of(views.first(most))
+    # It asks for rows and nothing else; the other sentences become extra negatives.
+    in_batch = views.in_batch_negatives
+    extra = views.negative_vectors[most:] if in_batch else views.extra_negatives
+    return loss.components_of(Views(views.anchors[:most], views.positives[:most], extra, in_batch))
+
+
 def check_side(side: str) -> None:
     """Raise `GradlabError` unless ``side`` is one of `SIDES`."""
     if side not in SIDES:

@@ -23,6 +23,7 @@ from gradlab.gradient.learnable import LearnableLoss, learned_settings
 from gradlab.integrations.citations import citation
 from gradlab.large_batch import BlockwiseLoss
 from gradlab.large_batch.gradient_cache import GradientCache, deferred
+from gradlab.large_batch.shared.processes import several_processes
 from gradlab.losses.base import Loss, PairLoss
 from gradlab.losses.mask import hard_negative_numbers, pairs_files
 from gradlab.losses.registry import get_loss, loss_class, loss_names
@@ -215,7 +216,7 @@ class EmbeddingLoss(nn.Module):
         if len(embeddings) < 2:
             raise GradlabError(f"the loss needs at least two columns of embeddings, not {len(embeddings)}")
         anchors, positives, *hard = [_full_precision(rows) for rows in embeddings]
-        criterion, together = self.criterion, self.gather_across_devices and _are_several()
+        criterion, together = self.criterion, self.gather_across_devices and several_processes()
         if together and self._ring is not None:
             criterion = self._ring
         elif together:
@@ -356,15 +357,6 @@ def _chunk(value: Any, rows: Tensor, count: int, width: int, used: int) -> Any:
     return chosen[:, :used] if value.ndim > 1 and value.shape[1] == width else chosen
 
 
-def _are_several() -> bool:
-    """Whether there are other processes."""
-    return (
-        torch.distributed.is_available()
-        and torch.distributed.is_initialized()
-        and torch.distributed.get_world_size() > 1
-    )
-
-
 def _full_precision(rows: Tensor) -> Tensor:
     return rows.float() if rows.dtype in (torch.float16, torch.bfloat16) else rows
 
@@ -378,7 +370,7 @@ def _all_gather(rows: Tensor) -> list[Tensor]:
 
 def _gathered(numbers: Tensor) -> Tensor:
     """Whole numbers of every process, in the order of their ranks."""
-    if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
+    if not several_processes():
         return numbers
     parts = [torch.empty_like(numbers) for _ in range(torch.distributed.get_world_size())]
     torch.distributed.all_gather(parts, numbers.contiguous())

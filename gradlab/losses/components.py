@@ -123,6 +123,15 @@ class Components:
         lines += [f"  extra term            {name}" for name in self.extra_terms]
         return "\n".join(lines)
 
+    def rescaled(self, unit: float) -> Components:
+        """The same gradient with the dissipation in other units, ``(GD/u, u W, R)``."""
+        return dataclasses.replace(
+            self,
+            gradient_dissipation=self.gradient_dissipation / unit,
+            weight=self.weight * unit,
+            positive_weight=self.positive_weight * unit,
+        )
+
     @property
     def total_weight(self) -> Float[Array, "*n"]:
         """``Σ_j W_ij``."""

@@ -5,6 +5,10 @@ from __future__ import annotations
 import bisect
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 # Groups of a metrics file: what a run's loss does to the embeddings, its scores, its own numbers, and histograms.
 DIAGNOSTICS, EVALUATION, TRAIN, HISTOGRAM = "diagnostics", "evaluation", "train", "histogram"
@@ -33,6 +37,14 @@ class History:
         """Take in numbers of one moment."""
         for name, value in values.items():
             self._series.setdefault((group, name), {})[step] = value
+
+    def rows(self) -> list[tuple[int, str, str, float]]:
+        """All of it as rows ``(step, group, name, value)``."""
+        return [
+            (step, *key, float(value))
+            for key, points in self._series.items()
+            for step, value in points.items()
+        ]
 
     def series(self, group: str, name: str) -> tuple[list[int], list[float]]:
         """Steps and values, in order; empty if there are none."""
@@ -70,6 +82,17 @@ class History:
         known, values = self.series(group, name)
         places = [bisect.bisect_right(known, step) for step in steps]
         return [values[place - 1] if place else None for place in places]
+
+    def to_frame(self) -> DataFrame:
+        """One row a step, as a pandas DataFrame; diagnostics by their names, of other groups ``group/name``."""
+        import pandas as pd
+
+        columns = {}
+        for group in self.groups():
+            for name in self.names(group):
+                steps, values = self.series(group, name)
+                columns[name if group == DIAGNOSTICS else f"{group}/{name}"] = pd.Series(values, index=steps)
+        return pd.DataFrame(columns).rename_axis("step")
 
 
 def histogram_rows(distributions: Mapping[str, Mapping[float, float]]) -> dict[str, float]:

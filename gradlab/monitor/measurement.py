@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gradlab.errors import GradlabError
-from gradlab.geometry.views import unit_rows
+from gradlab.geometry.check import check_views
+from gradlab.geometry.views import Views
 
 # Of unit anchors and positives (N, D) and of the components on them, None where there are none: numbers by name.
 Statistics = Callable[[Any, Any, Any], dict[str, float]]
@@ -30,7 +30,7 @@ class Snapshot:
         extra_negatives: (M, D) or None.
         in_batch_negatives: whether the other sentences of the batch were negatives too.
         labels: whether the loss was given labels, so that rows of the two columns need not belong together.
-        value: the loss that was computed from them, or None.
+        value: the loss that was computed from them, a scalar or several to be averaged, or None.
         half: whether it was computed in half precision.
         context: what else the loss saw: ``owners`` of the extra negatives, a ``guide``'s embeddings; see
             `gradlab.geometry.check.check_views`.
@@ -42,21 +42,37 @@ class Snapshot:
     extra_negatives: Tensor | None = None
     in_batch_negatives: bool = True
     labels: bool = False
-    value: float | None = None
+    value: Tensor | float | None = None
     half: bool = False
     context: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     encoded: Tensor | None = None
 
-    def unit(self) -> Snapshot:
-        """Detached unit rows in float64 (on the CPU where the device has no float64).
+    @property
+    def loss(self) -> float | None:
+        """The loss that was computed, as a number."""
+        return None if self.value is None else float(torch.as_tensor(self.value).detach().mean())
+
+    def views(self) -> Views:
+        """What the loss saw as unit rows in float64 (on the CPU where the device has none); a single view stands for both.
 
         Raises:
             GradlabError: embeddings that are not finite or have no direction.
         """
-        rows = {name: getattr(self, name) for name in ("anchors", "positives", "extra_negatives", "encoded")}
-        units: dict[str, Any] = {name: _unit(one) for name, one in rows.items() if one is not None}
-        half = self.half or self.anchors.dtype in (torch.float16, torch.bfloat16)
-        return dataclasses.replace(self, half=half, **units)
+        device = torch.device("cpu") if self.anchors.device.type == "mps" else self.anchors.device
+        positives = self.anchors if self.positives is None else self.positives
+        rows = [in_double(one, device) for one in (self.anchors, positives, self.extra_negatives)]
+        context = {name: in_double(given, device) for name, given in self.context.items()}
+        return check_views(*rows, normalize=True, in_batch_negatives=self.in_batch_negatives, **context)
+
+
+def in_double(given: Any, device: torch.device) -> Any:
+    """Detached rows in float64, and whole numbers as they are, of one tensor, several, or none."""
+    if given is None:
+        return None
+    if not isinstance(given, Tensor):
+        return [in_double(rows, device) for rows in given]
+    rows = given.detach().to(device)
+    return rows.double() if rows.is_floating_point() else rows
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,27 +92,13 @@ class Measurement:
         """The average over snapshots of one size: of numbers that all have, of histograms over those that have them."""
         names = [name for name in parts[0].values if all(name in part.values for part in parts)]
         values = {name: float(np.mean([part.values[name] for part in parts])) for name in names}
-        quantities = dict.fromkeys(name for part in parts for name in part.distributions)
-        return cls(
-            values,
-            {
-                name: _mean([part.distributions[name] for part in parts if name in part.distributions])
-                for name in quantities
-            },
-        )
+        histograms: dict[str, list[Mapping[float, float]]] = {}
+        for part in parts:
+            for name, shares in part.distributions.items():
+                histograms.setdefault(name, []).append(shares)
+        return cls(values, {name: _mean(found) for name, found in histograms.items()})
 
 
 def _mean(histograms: Sequence[Mapping[float, float]]) -> dict[float, float]:
     edges = sorted({edge for one in histograms for edge in one})
     return {edge: sum(one.get(edge, 0.0) for one in histograms) / len(histograms) for edge in edges}
-
-
-def _unit(rows: Tensor) -> Tensor:
-    rows = rows.detach()
-    rows = (rows.cpu() if rows.device.type == "mps" else rows).double()
-    norms = rows.norm(dim=1)
-    if not bool(norms.isfinite().all()):
-        raise GradlabError("an embedding is not finite")
-    if not bool((norms > 0).all()):
-        raise GradlabError("an embedding is zero, which has no direction")
-    return unit_rows(rows)

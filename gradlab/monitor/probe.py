@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-import copy
-import functools
+import dataclasses
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from gradlab.decomposition import Decomposition, decompose, two_views
+from gradlab.decomposition import decompose, two_views
+from gradlab.decomposition.adapters import apart, gathers
 from gradlab.errors import GradlabError
-from gradlab.gradient.diagnostics import (
-    batch_statistics,
-    distributions,
-    effective_rank,
-    mean_cosine,
-    uniformity,
-)
-from gradlab.gradient.paradigm import components as components_of
-from gradlab.losses.base import Loss, PairLoss
+from gradlab.geometry.views import Views, unit_rows
+from gradlab.gradient import diagnostics
+from gradlab.gradient.paradigm import first_components
+from gradlab.large_batch.shared.processes import several_processes
 from gradlab.losses.components import Components
-from gradlab.monitor.measurement import Measurement, Snapshot, Statistics
+from gradlab.monitor.measurement import Measurement, Snapshot, Statistics, in_double
 from gradlab.monitor.recognition import recognise
 from gradlab.settings import call_text
 
@@ -57,13 +52,9 @@ class Probe:
         """
         self.loss = None if loss is None else recognise(loss)
         self._original, self._encoders, self._named = loss, encoders, named
-        self._scale: float | None = None
-        self.note = ""
-        if self.loss is not None:
-            self.method = "closed form"
-        elif loss is not None:
-            self.method = "decomposition"
-        else:
+        self._unit: float | None = None
+        self.method, self.note = "decomposition" if self.loss is None else "closed form", ""
+        if loss is None:
             self._give_up("the loss is not known; name it with loss=")
 
     def loss_text(self) -> str:
@@ -74,7 +65,7 @@ class Probe:
             return "unknown"
         return getattr(self._original, "__name__", None) or type(self._original).__name__
 
-    def measure(self, snapshot: Snapshot, statistics: Statistics = batch_statistics) -> Measurement:
+    def measure(self, snapshot: Snapshot, statistics: Statistics) -> Measurement:
         """Measure a batch of at least two sentences; what cannot be measured is missing.
 
         Args:
@@ -84,206 +75,105 @@ class Probe:
         Raises:
             GradlabError: embeddings that are not finite or have no direction.
         """
-        unit = snapshot.unit()
-        if unit.positives is None:
+        views = snapshot.views()
+        if snapshot.positives is None:
             self._give_up("it sees one view of each sentence, so that there are no positives")
-        elif unit.labels and self.loss is None:
+        elif snapshot.labels and self.loss is None:
             self._give_up("it has labels, so that its columns are not two views of the same sentences")
         else:
-            return self._two_views(unit, unit.positives, statistics)
-        rows = unit.anchors[:MOST_ANCHORS]
-        return Measurement({"uniformity": uniformity(rows), "effective_rank": effective_rank(rows)}, {})
+            return self._two_views(snapshot, views, statistics)
+        return Measurement(diagnostics.embedding_statistics(views.anchors[:MOST_ANCHORS]), {})
 
-    def _two_views(self, unit: Snapshot, positives: Tensor, statistics: Statistics) -> Measurement:
-        gradient = self._gradient(unit, positives)
-        count = len(positives[:MOST_ANCHORS]) if gradient is None else len(gradient.gradient_dissipation)
-        anchors, positives = unit.anchors[:count], positives[:count]
+    def _two_views(self, snapshot: Snapshot, views: Views, statistics: Statistics) -> Measurement:
+        gradient = self._gradient(snapshot, views)
+        count = MOST_ANCHORS if gradient is None else len(gradient.gradient_dissipation)
+        anchors, positives = views.anchors[:count], views.positives[:count]
         values = statistics(anchors, positives, gradient)
-        if unit.encoded is not None:
-            encoded = unit.encoded[:MOST_ANCHORS]
-            values |= {"encoder_cosine": mean_cosine(encoded), "encoder_rank": effective_rank(encoded)}
-        return Measurement(values, distributions(anchors, positives, gradient))
+        if snapshot.encoded is not None:
+            encoded = unit_rows(in_double(snapshot.encoded[:MOST_ANCHORS], anchors.device))
+            cosine, rank = diagnostics.mean_cosine(encoded), diagnostics.effective_rank(encoded)
+            values |= {"encoder_cosine": cosine, "encoder_rank": rank}
+        return Measurement(values, diagnostics.distributions(anchors, positives, gradient))
 
-    def _gradient(self, unit: Snapshot, positives: Tensor) -> Components | None:
+    def _gradient(self, snapshot: Snapshot, views: Views) -> Components | None:
         """The components, unless the loss has none or is not what was trained on these embeddings."""
         if self.method == "embeddings only":
             return None
         try:
-            if self.loss is not None:
-                rows, in_batch = (unit.anchors, positives, unit.extra_negatives), unit.in_batch_negatives
-                context = {name: _moved(given, unit.anchors) for name, given in unit.context.items()}
-                value = functools.partial(self.loss, *rows, in_batch_negatives=in_batch, **context)
-                if not self._agrees(unit, value):
-                    return None
-                return closed_form(self.loss, *rows, in_batch, context)
-            if _gathers(self._original):
-                self._give_up("it gathers sentences of other processes, which are not asked for them here")
-                return None
-            loss = self._copy()
-            views = [
-                rows.cpu() for rows in (unit.anchors, positives, unit.extra_negatives) if rows is not None
-            ]
-            agrees = self._agrees(unit, lambda: two_views(loss)[0](*views))
-            return self._decompose(loss, views) if agrees else None
+            find = self._decomposition if self.loss is None else self._closed_form
+            return find(snapshot, views)
         except GradlabError as error:
             self._give_up(_first_line(error))
+        except Exception as error:
+            if self.loss is not None:
+                raise
+            self._give_up(f"it raised {type(error).__name__}: {_first_line(error)}")
+        return None
+
+    def _closed_form(self, snapshot: Snapshot, views: Views) -> Components | None:
+        loss = self.loss
+        assert loss is not None
+        if not self._agrees(snapshot, lambda: loss.value_of(views).mean()):
             return None
+        extra = views.extra_negatives
+        candidates = views.count + (0 if extra is None else len(extra))
+        return first_components(loss, views, min(MOST_ANCHORS, max(2, MOST_SIMILARITIES // candidates)))
 
-    def _copy(self) -> Any:
-        """The loss as it is now, to be called at will: what it keeps, such as a queue, stays training's own."""
-        if not isinstance(self._original, nn.Module):
-            return self._original
-        try:
-            # Without the encoder, which is neither to be copied nor touched.
-            return (
-                copy.deepcopy(self._original, {id(encoder): None for encoder in self._encoders()})
-                .double()
-                .cpu()
-            )
-        except Exception as error:
-            raise GradlabError(f"it cannot be copied ({_first_line(error)})") from error
-
-    def _agrees(self, unit: Snapshot, value: Callable[[], Any]) -> bool:
-        """Whether the loss on the captured embeddings is the one that was trained on."""
-        if unit.value is None or not math.isfinite(unit.value) or len(unit.anchors) > MOST_ANCHORS:
-            return True
-        try:
-            with torch.no_grad():
-                found = float(value())
-        except GradlabError:
-            raise
-        except Exception as error:
-            raise GradlabError(f"it raised {type(error).__name__}: {_first_line(error)}") from error
-        tolerance = HALF_AGREEMENT if unit.half else AGREEMENT
-        if abs(found - unit.value) <= tolerance * max(1.0, abs(unit.value)):
-            return True
-        what = (
-            f"on the captured embeddings, divided by their lengths, it is {found:.4g}, but the loss that was "
-            f"trained is {unit.value:.4g}"
-        )
-        if self._named:
-            self.note = self.note or f"Components are those of {self.loss or 'the named loss'} alone: {what}."
-            return True
-        self.note = self.note or (
-            f"The components of the loss are not recorded: {what} (it may depend on the lengths of the "
-            "embeddings, on labels, or on sentences of other devices)."
-        )
-        return False
-
-    def _decompose(self, loss: Any, views: list[Tensor]) -> Components:
-        count = len(views[0])
-        if count > MOST_DECOMPOSED:
+    def _decomposition(self, snapshot: Snapshot, views: Views) -> Components | None:
+        if several_processes() and gathers(self._original):
+            # Alone, one process would wait for the others for ever.
+            raise GradlabError("it gathers sentences of other processes, which are not asked for them here")
+        loss = apart(self._original, self._encoders())
+        if not self._agrees(snapshot, lambda: two_views(loss)[0](*_columns(views))):
+            return None
+        if views.count > MOST_DECOMPOSED:
             self.note = (
                 f"Components are those of the loss on the first {MOST_DECOMPOSED} sentences of a batch."
             )
-            # Extra negatives are whole columns.
-            views = [torch.cat([c[:MOST_DECOMPOSED] for c in rows.split(count)]) for rows in views]
-        found = decompose(loss, *views)
-        if self._scale is None:
-            anchors, positives, *extra = views
-            wrong = decompose(loss, anchors, positives.roll(1, dims=0), *extra)
-            self._scale = float(wrong.gradient_dissipation.abs().max()) or 1.0
-        return as_components(found, self._scale)
+            extra = views.extra_negatives  # whole columns
+            owners = None if extra is None else torch.arange(len(extra), device=extra.device) % views.count
+            views = dataclasses.replace(views, owners=owners).first(MOST_DECOMPOSED)
+        # A gradient does not tell the size of the dissipation, which depends on the loss's own units. Here it is relative
+        # to the largest that the loss has when every positive is another sentence, so that it lies between 0 (an anchor
+        # is left alone) and about 1.
+        found = decompose(loss, *_columns(views)).components
+        if self._unit is None:
+            anchors, positives, *extras = _columns(views)
+            wrong = decompose(loss, anchors, positives.roll(1, dims=0), *extras)
+            self._unit = float(wrong.gradient_dissipation.abs().max()) or 1.0
+        return found.rescaled(self._unit)
+
+    def _agrees(self, snapshot: Snapshot, value: Callable[[], Any]) -> bool:
+        """Whether the loss on the captured embeddings is the one that was trained on."""
+        trained = snapshot.loss
+        if trained is None or not math.isfinite(trained) or len(snapshot.anchors) > MOST_ANCHORS:
+            return True
+        with torch.no_grad():
+            found = float(value())
+        half = snapshot.half or torch.finfo(snapshot.anchors.dtype).bits < 32
+        if abs(found - trained) <= (HALF_AGREEMENT if half else AGREEMENT) * max(1.0, abs(trained)):
+            return True
+        what = (
+            f"on the captured embeddings, divided by their lengths, it is {found:.4g}, but the loss that was "
+            f"trained is {trained:.4g}"
+        )
+        if self._named:
+            self.note = self.note or f"Components are those of {self.loss or 'the named loss'} alone: {what}."
+        else:
+            self.note = self.note or (
+                f"The components of the loss are not recorded: {what} (it may depend on the lengths of the "
+                "embeddings, on labels, or on sentences of other devices)."
+            )
+        return self._named
 
     def _give_up(self, reason: str) -> None:
         self.method = "embeddings only"
         self.note = self.note or f"The components of the loss are not recorded: {reason}."
 
 
-def _moved(given: Any, like: Tensor) -> Any:
-    """Context of a batch on its device: a tensor, or several."""
-    if isinstance(given, Tensor):
-        rows = given.detach().cpu() if like.device.type == "cpu" else given.detach().to(like.device)
-        return rows.double() if rows.is_floating_point() else rows
-    return [_moved(rows, like) for rows in given]
-
-
-def _gathers(loss: Any) -> bool:
-    """Whether calling the loss is a collective: alone, one process would wait for the others for ever."""
-    distributed = torch.distributed.is_available() and torch.distributed.is_initialized()
-    if not distributed or torch.distributed.get_world_size() == 1:
-        return False
-    parts = loss.modules() if isinstance(loss, nn.Module) else [loss]
-    return any(getattr(part, "gather_across_devices", False) for part in parts)
-
-
-def closed_form(
-    loss: Loss,
-    anchors: Tensor,
-    positives: Tensor,
-    extra: Tensor | None,
-    in_batch_negatives: bool = True,
-    context: Mapping[str, Any] | None = None,
-) -> Components:
-    """Components of a loss; of a large batch those of its first anchors, of the anchors' side only.
-
-    For a loss of pairs they are exact, all sentences being their negatives; any other loss is taken on those
-    sentences alone, with their own extra negatives where it is known whose they are.
-    """
-    context = dict(context or {})
-    candidates = len(positives) + (0 if extra is None else len(extra))
-    most = min(MOST_ANCHORS, max(2, MOST_SIMILARITIES // candidates))
-    if len(anchors) <= most:
-        sides = components_of(
-            loss, anchors, positives, extra, in_batch_negatives=in_batch_negatives, side="both", **context
-        )
-        return sides[0]
-    if isinstance(loss, PairLoss):  # which asks for no context
-        if in_batch_negatives:
-            rest = positives[most:]
-            extra = rest if extra is None else torch.cat([rest, extra])
-        context = {}
-    elif extra is not None and context.get("owners") is not None:
-        kept = context["owners"] < most
-        extra, context["owners"] = extra[kept], context["owners"][kept]
-        if context.get("sentences") is not None and len(context["sentences"]) > len(anchors):
-            own, others = context["sentences"][: len(anchors)], context["sentences"][len(anchors) :]
-            context["sentences"] = torch.cat([own, others[kept]])
-        if context.get("guide") is not None:
-            context["guide"] = [*context["guide"][:2], context["guide"][2][kept]]
-    if context.get("sentences") is not None:
-        own, others = context["sentences"][:most], context["sentences"][len(anchors) :]
-        context["sentences"] = torch.cat([own, others])
-    if context.get("guide") is not None:
-        context["guide"] = [*(rows[:most] for rows in context["guide"][:2]), *context["guide"][2:]]
-    # What all other anchors do to these positives is not known.
-    return components_of(
-        loss, anchors[:most], positives[:most], extra, in_batch_negatives=in_batch_negatives, **context
-    )
-
-
-def as_components(found: Decomposition, scale: float) -> Components:
-    """A decomposition in the form of a loss's declared components.
-
-    A gradient does not tell the size of the dissipation, which depends on the loss's own units. Here it is relative
-    to ``scale``, the largest that the loss has when every positive is another sentence, so that it lies between 0 (an
-    anchor is left alone) and about 1.
-
-    Args:
-        found: what `gradlab.decompose` found.
-        scale: dissipation that counts as 1, in the units of the decomposition.
-    """
-    ratio, weight = found.ratio, found.weight
-    moving = ratio.isfinite()
-    # Anchors that do not move have neither weights nor a ratio; the others' typical ratio and equal weights stand in,
-    # multiplied by zero, so that they do not count against the loss.
-    ratio = torch.where(moving, ratio, ratio[moving].median() if bool(moving.any()) else torch.nan)
-    # Views that no anchor has negatives in have no columns.
-    views = [
-        name
-        for name in ("other", "same")
-        if bool(getattr(found, f"{name}_view_gradient")[:, : len(ratio)].any())
-    ]
-    kept = [getattr(found, f"{name}_view") for name in views] + [found.extra]
-    weight = torch.cat(kept, dim=1) if views else weight
-    weight = torch.where(moving[:, None], weight, 1 / weight.shape[1])
-    return Components(
-        found.gradient_dissipation / scale,
-        scale * weight,
-        scale * ratio * weight.sum(dim=1),
-        negative_view=views[0] if len(views) == 1 else "both",
-        views=found.views,
-    )
+def _columns(views: Views) -> list[Any]:
+    columns = (views.anchors, views.positives, views.extra_negatives)
+    return [rows.cpu() for rows in columns if rows is not None]
 
 
 def _first_line(error: Exception) -> str:

@@ -6,7 +6,7 @@ import contextlib
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -18,9 +18,6 @@ from gradlab.monitor.measurement import Measurement, Snapshot, Statistics
 from gradlab.monitor.metrics import METRICS, Metrics, Row, Tracker
 from gradlab.monitor.probe import Probe
 from gradlab.seeds import undisturbed
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 SMALL = 256  # sentences
 
@@ -51,7 +48,6 @@ class Recorder:
         self.seconds = 0.0
         self._config = config
         self._metrics: Metrics | None = None
-        self._early: list[Row] = []
 
     def begin(self, keep: Callable[[Row], bool] | None = None, trackers: Iterable[Tracker] = ()) -> None:
         """Open the file, with what was written here before this.
@@ -66,10 +62,10 @@ class Recorder:
         self.folder.mkdir(parents=True, exist_ok=True)
         metrics = Metrics(self.folder / METRICS, trackers)
         rows = [row for row in metrics.rows() if keep(row)] if keep else []
-        known = {row[:3] for row in rows}
-        rows += [row for row in self._early if row[:3] not in known]
+        early, known = [] if self.begun else self.history.rows(), {row[:3] for row in rows}
+        rows += [row for row in early if row[:3] not in known]
         metrics.rewrite(rows)
-        self._metrics, self._early = metrics, []
+        self._metrics = metrics
         self.history = History.of(rows, self.history.total_steps)
         self.findings = []
 
@@ -86,8 +82,6 @@ class Recorder:
         """
         if self._metrics is not None:
             self._metrics.record(step, group, values)
-        else:
-            self._early += [(step, group, name, float(value)) for name, value in values.items()]
         self.history.add(step, group, values)
 
     def measure(
@@ -97,10 +91,10 @@ class Recorder:
         snapshots: Iterable[Snapshot],
         group: str = DIAGNOSTICS,
         statistics: Statistics = batch_statistics,
-    ) -> Measurement | None:
+    ) -> None:
         """Measure snapshots and write down the average; histograms too where ``group`` is that of the run's loss.
 
-        Random generators are left as they were.
+        Random generators are left as they were. The time counts among :attr:`seconds`, that of making the snapshots too.
 
         Args:
             step: how many updates were made.
@@ -108,30 +102,18 @@ class Recorder:
             snapshots: batches of one size; with none nothing is written.
             group: of the file.
             statistics: what to measure, see `Probe.measure`.
-
-        Returns:
-            what was measured.
         """
+        began = time.perf_counter()
         found = []
         for snapshot in snapshots:
             with _aside(snapshot):
                 found.append(probe.measure(snapshot, statistics))
-        if not found:
-            return None
-        mean = Measurement.mean(found)
-        self.write(step, group, mean.values)
-        if group == DIAGNOSTICS:
-            self.write(step, HISTOGRAM, histogram_rows(mean.distributions))
-        return mean
-
-    @contextlib.contextmanager
-    def timed(self) -> Iterator[None]:
-        """Count the time of the block among :attr:`seconds`."""
-        began = time.perf_counter()
-        try:
-            yield
-        finally:
-            self.seconds += time.perf_counter() - began
+        if found:
+            mean = Measurement.mean(found)
+            self.write(step, group, mean.values)
+            if group == DIAGNOSTICS:
+                self.write(step, HISTOGRAM, histogram_rows(mean.distributions))
+        self.seconds += time.perf_counter() - began
 
     def judge(self) -> list[Finding]:
         """The known failures that can be told since this was last asked."""
@@ -144,17 +126,6 @@ class Recorder:
         """Let the trackers write out what they hold."""
         if self._metrics is not None:
             self._metrics.close()
-
-    def to_frame(self) -> DataFrame:
-        """What was measured, one row a record, as a pandas DataFrame indexed by step."""
-        import pandas as pd
-
-        columns = {}
-        for group in self.history.groups():
-            for name in self.history.names(group):
-                steps, values = self.history.series(group, name)
-                columns[name if group == DIAGNOSTICS else f"{group}/{name}"] = pd.Series(values, index=steps)
-        return pd.DataFrame(columns).rename_axis("step")
 
 
 @contextlib.contextmanager

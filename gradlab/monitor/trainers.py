@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,10 @@ import torch
 from torch import Tensor, nn
 
 from gradlab.errors import GradlabError
+from gradlab.monitor.history import DIAGNOSTICS
 from gradlab.monitor.measurement import Snapshot
 from gradlab.monitor.requirements import require
-from gradlab.monitor.watcher import Watcher, say
+from gradlab.monitor.watcher import Watcher
 
 # What is worth a line in the report, of all that a trainer is told.
 SETTINGS = (
@@ -66,7 +68,7 @@ def attach(
         encoders=lambda: [module for module in (trainer.model, trainer.model_wrapped) if module is not None],
         settings=_settings(trainer),
         named=loss is not None,
-        to_trackers=lambda values: _send(trainer, values),
+        trackers=[_TrainersTrackers(trainer)],
     )
     capture = _sentences if for_sentences and views is None else _named_views(views)
     _wrap(trainer, watcher, capture)
@@ -89,7 +91,7 @@ def _wrap(trainer: Any, watcher: Watcher, snapshot_of: Callable[..., Snapshot]) 
         value = result[0] if isinstance(result, tuple) else result
 
         def take() -> Snapshot:
-            snapshot = snapshot_of(trainer, given, outputs, float(value.detach().mean()))
+            snapshot = snapshot_of(trainer, given, outputs, value)
             return _with_guide(snapshot, guided) if guided else snapshot
 
         watcher.record(step, take, dataset)
@@ -141,7 +143,7 @@ def _outputs_of(model: nn.Module | None) -> Iterator[list[Any]]:
         handle.remove()
 
 
-def _sentences(trainer: Any, inputs: dict[str, Any], outputs: list[Any], value: float) -> Snapshot:
+def _sentences(trainer: Any, inputs: dict[str, Any], outputs: list[Any], value: Tensor) -> Snapshot:
     """What a sentence-transformers loss saw: its columns in the order in which they were embedded.
 
     However the passes are cut (a column each, columns merged, pieces of columns), rows come column by column.
@@ -201,7 +203,7 @@ def _named_views(views: Callable[..., Any] | Sequence[str] | str | None) -> Call
                 f"views takes the names of two or three fields of the output, not {len(names)}"
             )
 
-    def snapshot(trainer: Any, inputs: dict[str, Any], outputs: list[Any], value: float) -> Snapshot:
+    def snapshot(trainer: Any, inputs: dict[str, Any], outputs: list[Any], value: Tensor) -> Snapshot:
         if callable(views):
             found = list(views(*outputs))
         elif len(names) > 1:
@@ -248,14 +250,29 @@ def _settings(trainer: Any) -> dict[str, Any]:
     return {"model": str(model), **plain} if model else plain
 
 
-def _send(trainer: Any, values: dict[str, float]) -> None:
-    """Numbers to the run's trackers (TensorBoard, Weights & Biases ...), and not to what prints."""
-    numbers = {name: value for name, value in values.items() if value == value}
-    for callback in trainer.callback_handler.callbacks:
-        if type(callback).__name__ not in PRINTERS:
-            callback.on_log(
-                trainer.args, trainer.state, trainer.control, logs=dict(numbers), model=trainer.model
-            )
+class _TrainersTrackers:
+    """Tells diagnostics to the run's trackers (TensorBoard, Weights & Biases ...), and not to what prints."""
+
+    def __init__(self, trainer: Any) -> None:
+        self._trainer = trainer
+
+    def log(self, values: dict[str, float], step: int) -> None:
+        """Numbers as ``gradlab/NAME``, or ``gradlab/DATASET/NAME``."""
+        length = len(DIAGNOSTICS)
+        own = {
+            f"gradlab/{name[length + 1 :]}": value
+            for name, value in values.items()
+            if name.startswith(DIAGNOSTICS)
+        }
+        trainer = self._trainer
+        for callback in trainer.callback_handler.callbacks if own else ():
+            if type(callback).__name__ not in PRINTERS:
+                callback.on_log(
+                    trainer.args, trainer.state, trainer.control, logs=dict(own), model=trainer.model
+                )
+
+    def finish(self) -> None:
+        """They are the trainer's, who finishes them."""
 
 
 def _callback(watcher: Watcher) -> Any:
@@ -287,6 +304,6 @@ def _callback(watcher: Watcher) -> Any:
         def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
             """Say what it cost."""
             if state.is_world_process_zero:
-                say(watcher.finish())
+                print(watcher.finish(), file=sys.stderr)  # where progress bars are
 
     return WatcherCallback()

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
 
@@ -16,10 +15,13 @@ from gradlab.errors import GradlabError
 from gradlab.files import versions, write_json
 from gradlab.monitor.history import DIAGNOSTICS, HISTOGRAM, TRAIN
 from gradlab.monitor.measurement import Snapshot
-from gradlab.monitor.metrics import Row
+from gradlab.monitor.metrics import Row, Tracker
 from gradlab.monitor.probe import Probe
 from gradlab.monitor.recorder import Recorder
 from gradlab.monitor.recording import KIND, MANIFEST
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 # Steps between records, and how many records a short run gets at least.
 EVERY, FEWEST_RECORDS = 25, 20
@@ -54,7 +56,7 @@ class Watcher(Recorder):
         encoders: Callable[[], Sequence[nn.Module]] = tuple,
         settings: Mapping[str, Any] | None = None,
         named: bool = True,
-        to_trackers: Callable[[dict[str, float]], None] | None = None,
+        trackers: Iterable[Tracker] = (),
     ) -> None:
         """Prepare to watch; nothing is written before the first record.
 
@@ -67,7 +69,7 @@ class Watcher(Recorder):
             encoders: gives the modules that the loss holds but that are not part of it.
             settings: of the run, for the report.
             named: whether the user named the loss, see `Probe`.
-            to_trackers: where to send numbers beside the files.
+            trackers: are told everything that is written, but for histograms.
 
         Raises:
             GradlabError: a bad schedule, or an unknown name of a loss.
@@ -79,7 +81,7 @@ class Watcher(Recorder):
         self._probes = {name: Probe(one, encoders=encoders, named=named) for name, one in losses.items()}
         self.settings = dict(settings or {})
         self._every = every
-        self._to_trackers = to_trackers
+        self._trackers = list(trackers)
         self._began = time.perf_counter()
         self._step = 0
         self._last: dict[str, int] = {}
@@ -114,12 +116,7 @@ class Watcher(Recorder):
             extra_negatives: (M, D) or None.
             value: the loss that was computed from them, to compare with.
         """
-        number = value.detach() if isinstance(value, Tensor) else value
-        self.look(
-            lambda: Snapshot(
-                anchors, positives, extra_negatives, value=None if number is None else float(number)
-            )
-        )
+        self.look(lambda: Snapshot(anchors, positives, extra_negatives, value=value))
 
     def look(self, find: Callable[[], Snapshot]) -> None:
         """A step of a loop of your own: record the batch that ``find`` gives if this step is to be recorded."""
@@ -136,10 +133,17 @@ class Watcher(Recorder):
             dataset: its dataset, where there are several losses.
         """
         self._last[dataset] = step
-        with self._safely(), self.timed():
+        with self._safely():
             snapshot = find()
-            if len(snapshot.anchors) > 1:
-                self._record(step, snapshot, dataset)
+            if len(snapshot.anchors) < 2:
+                return
+            if not self.begun:
+                self._open(0)
+            self.measure(step, self._probes[dataset], [snapshot], f"{DIAGNOSTICS} {dataset}".strip())
+            if snapshot.loss is not None:
+                self.write(step, LOSS[0], {LOSS[1]: snapshot.loss})
+            elapsed = time.perf_counter() - self._began
+            self.write(step, COST, {"seconds": self.seconds, "run_seconds": elapsed})
         for finding in self.judge():
             _caution(f"Step {finding.step}: {finding.headline} {finding.advice}")
 
@@ -171,10 +175,8 @@ class Watcher(Recorder):
             self.history.total_steps = total_steps
         with self._safely():
             self._open(step)
-            self.seconds, elapsed = (
-                (self.history.series(COST, name)[1] or [0.0])[-1] for name in ("seconds", "run_seconds")
-            )
-            self._began = time.perf_counter() - elapsed
+            self.seconds = self.history.at(COST, "seconds", step) or 0.0
+            self._began = time.perf_counter() - (self.history.at(COST, "run_seconds", step) or 0.0)
 
     def finish(self) -> str:
         """End the recording: what it cost and found, in a few lines; also written to the manifest."""
@@ -196,22 +198,13 @@ class Watcher(Recorder):
         lines += [f"  {finding.headline} {finding.advice}" for finding in self.findings]
         return "\n".join(lines)
 
-    def _record(self, step: int, snapshot: Snapshot, dataset: str) -> None:
-        if not self.begun:
-            self._open(0)
-        group = f"{DIAGNOSTICS} {dataset}" if dataset else DIAGNOSTICS
-        measured = self.measure(step, self._probes[dataset], [snapshot], group)
-        if snapshot.value is not None:
-            self.write(step, LOSS[0], {LOSS[1]: snapshot.value})
-        elapsed = time.perf_counter() - self._began
-        self.write(step, COST, {"seconds": self.seconds, "run_seconds": elapsed})
-        if self._to_trackers is not None and measured is not None:
-            prefix = f"gradlab/{dataset}/" if dataset else "gradlab/"
-            self._to_trackers({f"{prefix}{name}": number for name, number in measured.values.items()})
+    def to_frame(self) -> DataFrame:
+        """What was measured, one row a record, as a pandas DataFrame indexed by step."""
+        return self.history.to_frame()
 
     def _open(self, step: int) -> None:
         """Go on with the recording in the folder from ``step``; what it has shown already is not told again."""
-        self.begin((lambda row: _before(row, step)) if step else None)
+        self.begin((lambda row: _before(row, step)) if step else None, self._trackers)
         self.judge()
         self._write_manifest("running")
 
@@ -259,8 +252,3 @@ def _before(row: Row, step: int) -> bool:
 def _caution(message: str) -> None:
     """Warn, without a line of code: none is to blame."""
     warnings.warn_explicit(message, TrainingWarning, "gradlab.watch", 1)
-
-
-def say(message: str) -> None:
-    """Print on standard error, where progress bars are."""
-    print(message, file=sys.stderr)

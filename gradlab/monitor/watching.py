@@ -31,13 +31,13 @@ class WatchedLoss:
         """Call the loss; a call that gradients can flow from is a step."""
         value = self.loss(*args, **kwargs)
         if isinstance(value, Tensor) and value.requires_grad:
-            self.watcher.look(functools.partial(self._snapshot, value.detach(), args, kwargs))
+            self.watcher.look(functools.partial(self._snapshot, value, args, kwargs))
         return value
 
     def _snapshot(self, value: Tensor, args: Any, kwargs: Any) -> Snapshot:
         views = self._views(*args, **kwargs) if self._views else _first_tensors(*args, **kwargs)
         anchors, positives, *extra = views
-        whole = float(value) if value.ndim == 0 else None
+        whole = value if value.ndim == 0 else None
         return Snapshot(anchors, positives, extra[0] if extra else None, value=whole)
 
     def __getattr__(self, name: str) -> Any:

@@ -14,7 +14,7 @@ import numpy as np
 from gradlab.arrays import Float, span
 from gradlab.drawing import draw
 from gradlab.errors import GradlabError
-from gradlab.files import atomic_path, read_arrays, versions
+from gradlab.files import read_arrays, versions, write_arrays
 from gradlab.losses.base import Loss
 from gradlab.losses.registry import get_loss
 
@@ -105,9 +105,7 @@ class SimulationResult:
         for name in ("standard_error", "pass_probability"):
             if getattr(self, name) is not None:
                 arrays[name] = getattr(self, name)
-        with atomic_path(path) as temporary:
-            np.savez_compressed(temporary, manifest=json.dumps(self.manifest()), **arrays)
-        return path
+        return write_arrays(path, {"manifest": json.dumps(self.manifest()), **arrays})
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> SimulationResult:

@@ -135,7 +135,12 @@ class Trainer(TrainerState):
         # Several processes could not agree on the step at which a signal came.
         with progress, Interruption(enabled=self.processes.count == 1) as interruption:
             while self.step < self.steps:
-                output = self._step(progress)
+                output, told = self._step(progress)
+                if self.due(self.config.log_every):
+                    self._log(progress.measure(), told, output)
+                progress.advance()
+                if self.due(self.config.diagnostics_every) or self.due(self.config.eval_every):
+                    self._check_weights()
                 for callback in self.callbacks:
                     callback.on_step(self, output)
                 if self.due(self.config.eval_every):
@@ -195,7 +200,8 @@ class Trainer(TrainerState):
         if not checkpoint and self.config.eval_start:
             self._evaluate()
 
-    def _step(self, progress: Progress) -> Output:
+    def _step(self, progress: Progress) -> tuple[Output, dict[str, Any]]:
+        """One step of training: the last batch's output, and what else there is to tell of the step."""
         config = self.config
         rate = learning_rate(config, self.step, self.steps)
         for group in self.optimiser.param_groups:
@@ -227,14 +233,19 @@ class Trainer(TrainerState):
         self.step += 1
         if words := self._pace.judge(time.perf_counter() - began, tokens):
             self.say(words)
-        if self.due(config.log_every):
-            values = progress.measure()
-            parts = self.objective.statistics(output)
-            self.record(TRAIN, {**values, "gradient_norm": float(norm), "learning_rate": rate, **parts})
-            if not math.isfinite(values["loss"]):
-                raise Diverged(f"the loss is {values['loss']} at step {self.step}; lower the learning rate")
-        progress.advance()
-        return output
+        return output, {"gradient_norm": norm, "learning_rate": rate}
+
+    def _log(self, values: dict[str, float], told: dict[str, Any], output: Output) -> None:
+        """Record loss and throughput since the last time, and what there is to tell of the step that is done."""
+        numbers = {name: float(number) for name, number in told.items()}
+        self.record(TRAIN, {**values, **numbers, **self.objective.statistics(output)})
+        if not math.isfinite(values["loss"]):
+            raise Diverged(f"the loss is {values['loss']} at step {self.step}; lower the learning rate")
+
+    def _check_weights(self) -> None:
+        """Say so if weights that are about to be measured or evaluated are not finite."""
+        if not all(bool(weights.isfinite().all()) for weights in self.objective.parameters()):
+            raise Diverged(f"the weights are not finite after step {self.step}; lower the learning rate")
 
     def _averaging(self, wanted: bool) -> Any:
         """Gradients are averaged over processes once a step, with its last batch."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
+import torch
 from torch import nn
 
 from gradlab.encoder.model import Encoder
@@ -16,7 +18,7 @@ from gradlab.losses.registry import get_loss
 from gradlab.monitor.history import TRAIN, History
 from gradlab.monitor.probe import Probe
 from gradlab.monitor.recorder import Recorder
-from gradlab.seeds import seed_everything
+from gradlab.seeds import seed_everything, undisturbed
 from gradlab.train.config import TrainConfig
 from gradlab.train.corpus import Corpus
 from gradlab.train.cpu import attention_for, groups_for
@@ -25,6 +27,7 @@ from gradlab.train.guide import Guide
 from gradlab.train.heads import MLP
 from gradlab.train.machine import choose_precision
 from gradlab.train.objective import Objective, freeze_unused
+from gradlab.train.outputs import Output
 from gradlab.train.parts import Parts
 from gradlab.train.progress import Pace, say
 from gradlab.train.run_folder import RunFolder
@@ -113,6 +116,26 @@ class TrainerState:
     def due(self, every: int) -> bool:
         """Whether something that happens every so many steps, and at the end, happens now; 0 is never."""
         return every > 0 and (self.step % every == 0 or self.step == self.steps)
+
+    def held_out(self, batches: int) -> Iterator[Output]:
+        """Batches of held-out sentences as the loss sees them, under dropout; none where none are held out.
+
+        Sentences and dropout masks are the same whenever it is called in runs of one seed, so that only the encoder differs.
+
+        Args:
+            batches: how many; fewer where fewer sentences are held out.
+        """
+        rows, seed = self.corpus.held_out, self.config.seed
+        size = min(self.config.analysis_batch, len(rows))
+        # Held-out rows are in the order of the file; a batch should not be one article.
+        order = np.random.default_rng([seed, len(rows)]).permutation(rows)
+        for batch in range(min(batches, len(rows) // max(1, size))):
+            with undisturbed(), torch.no_grad():
+                seed_everything(seed, batch)
+                chosen = order[batch * size : (batch + 1) * size]
+                sequences = self.corpus.take(chosen)
+                output = self.objective.evaluate(self.objective.prepare(*sequences, sentences=chosen))
+            yield output
 
     def record(self, group: str, values: dict[str, float]) -> None:
         """Write numbers of this step to the metrics file and the trackers."""

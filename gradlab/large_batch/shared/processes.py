@@ -18,6 +18,11 @@ BACKENDS = ("gloo", "nccl")
 ROWS, MAIL, GRADIENTS = 1, 2, 3
 
 
+def several_processes() -> bool:
+    """Whether torch.distributed has met, and there are other processes."""
+    return dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
+
+
 class Told(GradlabError):
     """An error that all processes raise together."""
 

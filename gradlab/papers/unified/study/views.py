@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,8 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from gradlab.files import atomic_path
+from gradlab.arrays import to_numpy
+from gradlab.files import read_arrays, write_arrays
 from gradlab.geometry.similarity import PairSimilarity
+from gradlab.geometry.views import Views
 from gradlab.gradient.diagnostics import batch_statistics
 from gradlab.losses.components import Components
 
@@ -31,20 +33,25 @@ class HeldOutViews:
     anchors: Array
     positives: Array
 
+    @classmethod
+    def of(cls, batches: Iterable[Views]) -> HeldOutViews:
+        """Those of batches of one size."""
+        found = list(batches)
+        return cls(*(np.stack([to_numpy(getattr(one, name)) for one in found]) for name in SIDES))
+
     def batches(self) -> Iterator[tuple[Array, Array]]:
         """Pairs (N, D) of one batch after the other."""
         return zip(self.anchors, self.positives, strict=True)
 
     def save(self, path: Path) -> None:
         """Write them, in single precision, atomically."""
-        with atomic_path(path) as temporary, temporary.open("wb") as file:
-            np.savez(file, anchors=self.anchors.astype("f4"), positives=self.positives.astype("f4"))
+        write_arrays(path, {name: getattr(self, name).astype("f4") for name in SIDES})
 
     @classmethod
     def load(cls, path: Path) -> HeldOutViews:
         """Read what :meth:`save` wrote."""
-        with np.load(path) as content:
-            return cls(*(unit(content[name].astype(float)) for name in SIDES))
+        content = read_arrays(path)
+        return cls(*(unit(content[name].astype(float)) for name in SIDES))
 
 
 def unit(rows: Array) -> Array:
