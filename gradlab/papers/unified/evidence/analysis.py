@@ -175,28 +175,36 @@ def complete(table: pd.DataFrame, cell: str) -> pd.DataFrame:
 
 
 def exchanges(table: pd.DataFrame) -> Frames:
-    """Shapley values of the parts of each repair, and each native original beside its own parts recombined."""
-    table = table.assign(cell=table.label, score=100 * table.sts)
+    """Shapley values of the parts of each repair, and each native original beside its own parts recombined.
+
+    Each loss has a model of its own: runs of one that fails in some seeds scatter by ten times those of another.
+    """
+    table = table.assign(cell=table.label, score=100 * table.sts, base=table.label.str.partition(":")[0])
     if table.seed.nunique() < 2:
         return {}
-    model, splits, natives = CellMeans(table), [], []
+    models = {str(base): CellMeans(own) for base, own in table.groupby("base") if own.seed.nunique() > 1}
+    splits, natives = [], []
     for base, parts in ORIGINALS.items():
         named = {frozenset(): "none", **{frozenset(one): _joined(one, parts) for one in _subsets(parts)}}
         labels = {coalition: f"{base}: {name}" for coalition, name in named.items()}
-        if not set(labels.values()) <= set(model.means):
+        if base not in models or not set(labels.values()) <= set(models[base].means):
             continue
+        model = models[base]
         whole = model.effect("all", {labels[frozenset(parts)]: 1.0, labels[frozenset()]: -1.0}, CELL_MARGIN)
-        splits.append({"loss": base, "part": "all", **_numbers(whole)})
+        splits.append({"loss": base, "part": "all", **_numbers(whole), "residual": model.residual})
         for part, weights in shapley_weights(parts).items():
             effect = model.effect(part, {labels[coalition]: factor for coalition, factor in weights.items()})
-            splits.append({"loss": base, "part": part, **_numbers(effect)})
+            splits.append({"loss": base, "part": part, **_numbers(effect), "residual": model.residual})
     for base in (*ORIGINALS, "vicreg-paper"):
         pair = f"{base}: none", f"{base}: native"
-        if set(pair) <= set(model.means):
+        if base in models and set(pair) <= set(models[base].means):
+            model = models[base]
             effect = model.effect(base, {pair[0]: 1.0, pair[1]: -1.0}, CELL_MARGIN)
             natives.append({"loss": base, "native": model.means[pair[1]], "recombined": model.means[pair[0]],
                             **_numbers(effect)})  # fmt: skip
-    means = pd.DataFrame([{"condition": name, "score": value} for name, value in model.means.items()])
+    means = pd.DataFrame(
+        [{"condition": name, "score": value} for one in models.values() for name, value in one.means.items()]
+    )
     return {"exchanges-shapley": pd.DataFrame(splits), "exchanges-native": pd.DataFrame(natives),
             "exchanges-cells": means}  # fmt: skip
 

@@ -213,7 +213,7 @@ def _exchanges(tables: Frames, name: str, pictures: Mapping[str, Path]) -> list[
     if "exchanges-shapley" not in tables:
         return []
     split, native = tables["exchanges-shapley"], tables["exchanges-native"]
-    lines = [[row.loss, row.part, *_three(row)] for row in split.itertuples()]
+    lines = [[row.loss, row.part, *_three(row), f"{row.residual:.2f}"] for row in split.itertuples()]
     own = [
         [row.loss, f"{row.native:.1f}", f"{row.recombined:.1f}", *_three(row)] for row in native.itertuples()
     ]
@@ -224,7 +224,8 @@ def _exchanges(tables: Frames, name: str, pictures: Mapping[str, Path]) -> list[
             "exchanges",
             "Gain of each repaired part: its Shapley value over all exchanges, and of all parts together.",
         ),
-        _table(["loss", "repaired part", "points", "95% from", "to"], lines),
+        _table(["loss", "repaired part", "points", "95% from", "to", "noise"], lines),
+        "Noise: the standard deviation of a run around its condition and seed; each loss has a model of its own.",
         "Each native original beside its own parts recombined; the difference is what the paradigm, the gradient of "
         "the anchor alone, leaves out:",
         _table(["loss", "native", "recombined", "difference", "95% from", "to"], own),
