@@ -151,7 +151,9 @@ class HardestBlock(Block):
     ) -> None:
         """The chain rule from the hardest negative's measures to both rows."""
         ((index, hardest),) = self.measure.pairs
-        by_negatives = torch.zeros_like(hardest.second)
+        # Chords have their differences by now, so that the memory of what was gathered for them is free.
+        free = "cosine" not in by_measured[0]
+        by_negatives = hardest.second.zero_() if free else torch.zeros_like(hardest.second)
         if self.by_anchors is not None:
             self.by_anchors.zero_()
         hardest.chain(by_measured[0], self.by_anchors, by_negatives)

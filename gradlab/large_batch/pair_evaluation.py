@@ -45,8 +45,9 @@ class PairEvaluation(Evaluation):
         scratch: Scratch = {}
         with torch.no_grad(), torch.autocast(device.type, enabled=False):
             for rows in slices(size, step):
-                block = self._block(batch, rows, memory, scratch)
-                values[rows] = block.value() if scale is None else block.differentiate(scale[rows])
+                values[rows] = _values(
+                    self._block(batch, rows, memory, scratch), None if scale is None else scale[rows]
+                )
         self.check_values(values)
         return values
 
@@ -64,3 +65,8 @@ class PairEvaluation(Evaluation):
         if self.loss.one_hot_weight and not self.loss.surrogate:
             return HardestBlock(self.loss, batch, rows, own, cosine)
         return WeightedBlock(self.loss, batch, rows, own, cosine, scratch)
+
+
+def _values(block: Block, scale: torch.Tensor | None) -> torch.Tensor:
+    """A block's ``L_i``, (B,), differentiated where there is a scale; nobody holds the block afterwards, while the next one is made."""
+    return block.value() if scale is None else block.differentiate(scale)

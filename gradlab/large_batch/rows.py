@@ -71,8 +71,11 @@ class NegativeRows:
                 if not part.started:
                     part.gradient.zero_()
                     part.started = True
-                inside, chosen = part.select(index)
-                part.gradient.index_add_(0, chosen, derivative[inside])
+                if len(self.parts) == 1:
+                    part.gradient.index_add_(0, index, derivative)
+                else:
+                    inside, chosen = part.select(index)
+                    part.gradient.index_add_(0, chosen, derivative[inside])
 
 
 class Batch:

@@ -3,7 +3,8 @@
     python tests/benchmarks/blockwise_beside.py PATH_OF_THE_OTHER --sizes 512 4096 16384 --losses infonce mpt
 
 Each checkout has a process of its own for a size and a loss; they evaluate value and gradient in turns, so that both see the
-same load. A ratio is the median of ratios within a turn. Extra memory is the rise of a process's peak beyond its rows.
+same load. A ratio is the median of ratios within a turn. Extra memory is the rise of a process's peak beyond what it
+held with its rows.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ HERE = Path(__file__).resolve().parents[2]
 def work(loss: str, size: int, dimensions: int, threads: int) -> None:
     """Answer each line of input with the processor seconds of one evaluation, and the memory that it took."""
     import torch
-    from measured import peak
+    from measured import forget_peak, peak
 
     import gradlab
 
@@ -37,6 +38,7 @@ def work(loss: str, size: int, dimensions: int, threads: int) -> None:
     criterion = gradlab.blockwise(loss)
     criterion(draw(64, 16), draw(64, 16)).backward()  # libraries set themselves up
     anchors, positives = draw(size, dimensions), draw(size, dimensions)
+    forget_peak()
     before = peak()
     print(json.dumps(str(gradlab.__file__)), flush=True)
     for _ in sys.stdin:

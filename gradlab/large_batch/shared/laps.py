@@ -56,10 +56,9 @@ def _travels_more(stat: Stat) -> bool:
 
 
 def _tiles(session: Session, first: Side, travelling: list[Side], block_size: int | None) -> Iterator[Tile]:
-    if (
-        session.device.type == "cpu"
-    ):  # what is written once and read at once is to stay in a processor's own cache
-        block_size = block_size or FEWEST_ROWS
+    if session.device.type == "cpu" and not block_size:
+        # What is written once and read at once is to stay in a processor's own cache, and to be no more than a small share.
+        block_size = max(FEWEST_ROWS // 2, min(FEWEST_ROWS, session.rows[first].numel() // TILE))
     for owner, columns, moved in _lap(session, travelling):
         for rows, memory in _blocks(session, first, travelling[0], block_size):
             yield Tile(session, rows, owner, columns, moved, memory)

@@ -176,11 +176,13 @@ class Session:
         """The hardest negatives of the rows, by chords; leaves where ``rows`` say whose they are."""
         nearest = self.nearest(family)
         first = self.rows[family.rows]
+        if Hardest(family) not in self._known:  # numbers of their shape
+            return LongPairs(first[at, :0], first[at, :0])
         for place, part in enumerate(family.parts):
             if part.rows != family.rows:
                 first = torch.where((nearest.part == place)[:, None], self.rows[part.rows], first)
         pairs = LongPairs(first[at], nearest.vectors[at])
-        if rows is not None and Hardest(family) in self._known:
+        if rows is not None:
             self.uses.append(Use(Hardest(family), pairs, rows))
         return pairs
 

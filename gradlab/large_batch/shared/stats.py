@@ -329,10 +329,11 @@ class _Best(Sum):
 
 def _keep(best: Tensor, part: Tensor, column: Tensor, top: Tensor, new_part: Any, new_column: Tensor) -> None:
     """Replace what is less hard, or as hard but later."""
-    kind = torch.as_tensor(new_part, device=best.device).expand_as(part)
+    kind = torch.as_tensor(new_part, device=best.device)
     earlier = (kind < part) | ((kind == part) & (new_column < column))
-    better = (top > best) | ((top == best) & earlier & top.isfinite())
-    best[better], part[better], column[better] = top[better], kind[better], new_column[better]
+    better = (top > best) | ((top == best) & earlier & (top > -torch.inf))
+    for held, new in ((best, top), (part, kind), (column, new_column)):
+        torch.where(better, new, held, out=held)
 
 
 def _slope(function: Any, negatives: TileNegatives) -> Tensor:
