@@ -78,7 +78,7 @@ def _longer(found: tuple[Cell, ...]) -> tuple[Cell, ...]:
     return tuple(cell for cell in found if cell[0] != "soft" and cell[1] != "uniform")
 
 
-# Of the cells that are trained once more, longer and in float32.
+# Of the cells that are trained once more, over 150 steps.
 LONGER = (
     Contrast("hard gate − none", _longer(cells(gate="hard")), _longer(cells(gate="none"))),
     Contrast(

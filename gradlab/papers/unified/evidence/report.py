@@ -178,8 +178,8 @@ def _longer(tables: Frames) -> list[str]:
         for row in cells.itertuples()
     ]
     return [
-        "## Cells of the factorial, longer and in float32",
-        f"{int(cells.seeds.min())} seeds, 150 steps; beside them the same seeds after 80 steps in bfloat16. Contrasts declared before these were trained.",
+        "## Cells of the factorial, longer",
+        f"{int(cells.seeds.min())} seeds, 150 steps; beside them the same seeds after 80 steps. Contrasts declared before these were trained.",
         _effects(tables["encoder-longer-contrasts"]),
         _table(["gate", "weight", "ratio", "STS, 150 steps", "80 steps"], lines),
     ]
