@@ -66,14 +66,20 @@ def files_of(model, place):
     }
 
 
+@pytest.fixture(scope="module")
+def trained_before(folder, tmp_path_factory):
+    """The first training of a process, watched or not, leaves Python's generator in another state than later ones do."""
+    make_trainer(folder, tmp_path_factory.mktemp("first"), infonce, columns_of(48, 1), max_steps=1).train()
+
+
+@pytest.mark.usefixtures("trained_before")
 @pytest.mark.parametrize(
     ("loss", "columns"),
     [(infonce, 1), (mnrl, 3), (cached, 2), pytest.param(cosine_triplet, 3, marks=takes_embeddings)],
 )
 def test_training_is_the_same_bit_by_bit(folder, tmp_path, loss, columns):
     ends = {}
-    # The first training of a process, watched or not, leaves Python's generator in another state than later ones: it does not count.
-    for watched in (False, False, True):
+    for watched in (False, True):
         place = tmp_path / str(watched)
         trainer = make_trainer(folder, place, loss, columns_of(48, columns), max_steps=4, logging_steps=1)
         if watched:
@@ -607,6 +613,16 @@ def test_a_loss_that_gathers_is_not_called_by_one_process_alone(tmp_path, monkey
     alone = gathers and processes == 2
     assert ("gradient_dissipation" in watcher.to_frame()) == (not alone)
     assert ("gathers sentences of other processes" in watcher.summary()) == alone
+
+
+@pytest.mark.parametrize(
+    "value", [2, 2 / 3, torch.tensor([1.0, 1 / 3], dtype=torch.float64, requires_grad=True)]
+)
+def test_the_loss_that_is_told_is_recorded_as_it_is(tmp_path, value):
+    watcher = gradlab.watch(loss="infonce", every=1, output=tmp_path)
+    watcher.observe(*torch.randn(2, 4, 3, generator=torch.Generator().manual_seed(0)), value=value)
+    expected = 2 / 3 if isinstance(value, torch.Tensor) else value
+    assert watcher.history.series("train", "batch_loss")[1] == [pytest.approx(expected, rel=1e-15)]
 
 
 def test_views_of_a_loss_and_blockwise_losses(tmp_path):

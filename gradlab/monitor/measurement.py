@@ -50,7 +50,7 @@ class Snapshot:
     @property
     def loss(self) -> float | None:
         """The loss that was computed, as a number."""
-        return None if self.value is None else float(torch.as_tensor(self.value).detach().mean())
+        return float(self.value.detach().mean()) if isinstance(self.value, Tensor) else self.value
 
     def views(self) -> Views:
         """What the loss saw as unit rows in float64 (on the CPU where the device has none); a single view stands for both.

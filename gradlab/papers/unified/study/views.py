@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import stats
 
 from gradlab.arrays import to_numpy
@@ -18,12 +17,12 @@ from gradlab.geometry.similarity import PairSimilarity
 from gradlab.geometry.views import Views
 from gradlab.gradient.diagnostics import batch_statistics
 from gradlab.losses.components import Components
+from gradlab.papers.unified.study.statistics import Array
 
 BEFORE, AFTER = "held-out-before.npz", "held-out-after.npz"
 # Cosines and gold scores of STS-B dev, by the best encoder.
 DEV_COSINES = "stsb-dev.npz"
 SIDES = ("anchors", "positives")
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True)
