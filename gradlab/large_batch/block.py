@@ -7,7 +7,7 @@ import abc
 import torch
 
 from gradlab.geometry.similarity import Negatives
-from gradlab.large_batch.rows import Batch, NegativeRows
+from gradlab.large_batch.rows import BatchRows, NegativeRows
 from gradlab.large_batch.similarity import BlockNegatives, RowPairs, Scratch
 from gradlab.losses.base import PairLoss
 from gradlab.losses.softmax_family import SoftmaxLoss
@@ -17,7 +17,7 @@ Derivatives = dict[str, torch.Tensor]
 
 
 class Measures:
-    """Pairs anchors with negatives, and remembers which. No part of `Block`, or a block and its negatives held each other.
+    """Pairs anchors with negatives, and remembers which. No part of `AnchorBlock`, or a block and its negatives held each other.
 
     Attributes:
         pairs: the columns asked for so far, (B,) each, with the pairs.
@@ -35,7 +35,7 @@ class Measures:
         return pairs
 
 
-class Block(abc.ABC):
+class AnchorBlock(abc.ABC):
     """Some anchors of a batch with their positives and negatives.
 
     The similarities that the loss takes by chords (its positives, its hardest negatives) are differentiated by
@@ -44,7 +44,7 @@ class Block(abc.ABC):
 
     negatives: Negatives
 
-    def __init__(self, loss: PairLoss, batch: Batch, rows: slice, own: torch.Tensor | None) -> None:
+    def __init__(self, loss: PairLoss, batch: BatchRows, rows: slice, own: torch.Tensor | None) -> None:
         """Take the anchors in ``rows`` of a batch; ``own``, (B,), are their cosines to their positives where known."""
         self.loss, self.batch, self.rows = loss, batch, rows
         self.anchors = batch.anchors[rows]
@@ -86,13 +86,13 @@ class Block(abc.ABC):
         """
 
 
-class WeightedBlock(Block):
+class WeightedBlock(AnchorBlock):
     """Anchors whose loss weighs all negatives: ``∂L_i/∂S_ij = GD_i W_ij``, the declared components."""
 
     def __init__(
         self,
         loss: PairLoss,
-        batch: Batch,
+        batch: BatchRows,
         rows: slice,
         own: torch.Tensor | None,
         cosine: torch.Tensor,
@@ -133,11 +133,11 @@ class WeightedBlock(Block):
                 others.add_gradient_at(index, radial * pairs.second)
 
 
-class HardestBlock(Block):
+class HardestBlock(AnchorBlock):
     """Anchors whose loss depends on the hardest negative alone: differentiated as it is, with that one only."""
 
     def __init__(
-        self, loss: PairLoss, batch: Batch, rows: slice, own: torch.Tensor | None, cosine: torch.Tensor
+        self, loss: PairLoss, batch: BatchRows, rows: slice, own: torch.Tensor | None, cosine: torch.Tensor
     ) -> None:
         """``cosine`` is (B, K), -inf in the anchors' own columns."""
         super().__init__(loss, batch, rows, own)

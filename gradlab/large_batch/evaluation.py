@@ -12,7 +12,7 @@ from gradlab.geometry.views import Views
 from gradlab.losses.base import Loss, reduce
 
 
-class Evaluation(abc.ABC):
+class LossEvaluation(abc.ABC):
     """A loss and the rows that it is to be evaluated on, block by block.
 
     Attributes:

@@ -13,7 +13,7 @@ from gradlab.errors import GradlabError
 from gradlab.geometry.check import check_views
 from gradlab.geometry.views import Views
 from gradlab.large_batch.derivatives import refuse_second_derivatives
-from gradlab.large_batch.evaluation import Evaluation
+from gradlab.large_batch.evaluation import LossEvaluation
 from gradlab.large_batch.pair_evaluation import PairEvaluation
 from gradlab.large_batch.shared.check import check_share, check_shared, describe_share
 from gradlab.large_batch.shared.evaluation import SharedEvaluation
@@ -137,7 +137,7 @@ class BlockwiseLoss(torch.nn.Module):
             return _EachLoss.apply(evaluation, *rows)
         return _TotalLoss.apply(evaluation, reduction, *rows)
 
-    def _alone(self, views: Views) -> Evaluation:
+    def _alone(self, views: Views) -> LossEvaluation:
         """The loss on a batch in one process."""
         if isinstance(self.loss, PairLoss):
             return PairEvaluation(self.loss, views, self.block_size)
@@ -203,7 +203,7 @@ class _TotalLoss(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any,
-        evaluation: Evaluation,
+        evaluation: LossEvaluation,
         reduction: str,
         anchors: torch.Tensor,
         positives: torch.Tensor,
@@ -238,7 +238,7 @@ class _EachLoss(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any,
-        evaluation: Evaluation,
+        evaluation: LossEvaluation,
         anchors: torch.Tensor,
         positives: torch.Tensor,
         extra_negatives: torch.Tensor | None,

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import torch
 
-from gradlab.large_batch.block import Block, HardestBlock, WeightedBlock
-from gradlab.large_batch.evaluation import Evaluation
+from gradlab.large_batch.block import AnchorBlock, HardestBlock, WeightedBlock
+from gradlab.large_batch.evaluation import LossEvaluation
 from gradlab.large_batch.products import default_block_size, slices, write_cosines
-from gradlab.large_batch.rows import Batch
+from gradlab.large_batch.rows import BatchRows
 from gradlab.large_batch.similarity import Scratch
 from gradlab.losses.base import PairLoss
 
 
-class PairEvaluation(Evaluation):
+class PairEvaluation(LossEvaluation):
     """A pair loss, differentiated by its declared components."""
 
     loss: PairLoss
@@ -24,7 +24,7 @@ class PairEvaluation(Evaluation):
     def differentiate(
         self, scale: torch.Tensor, wanted: tuple[bool, bool, bool]
     ) -> tuple[torch.Tensor, list[torch.Tensor | None]]:
-        """``L_i``, (N,), and the derivatives of ``Σ_i scale_i L_i``; see `Evaluation.differentiate`."""
+        """``L_i``, (N,), and the derivatives of ``Σ_i scale_i L_i``; see `LossEvaluation.differentiate`."""
         batch = self._batch(wanted)
         values = self._run(batch, scale)
         gradients = [batch.by_anchors, batch.by_positives, batch.by_extra_negatives]
@@ -34,10 +34,10 @@ class PairEvaluation(Evaluation):
             self.check_gradient(first)
         return values, gradients
 
-    def _batch(self, wanted: tuple[bool, bool, bool]) -> Batch:
-        return Batch(self.views, wanted, fixed_negatives=self.loss.negatives_are_fixed)
+    def _batch(self, wanted: tuple[bool, bool, bool]) -> BatchRows:
+        return BatchRows(self.views, wanted, fixed_negatives=self.loss.negatives_are_fixed)
 
-    def _run(self, batch: Batch, scale: torch.Tensor | None) -> torch.Tensor:
+    def _run(self, batch: BatchRows, scale: torch.Tensor | None) -> torch.Tensor:
         size, device = batch.anchors.shape[0], batch.anchors.device
         step = min(size, self.block_size or default_block_size(batch.negatives.count, device))
         values = batch.anchors.new_empty(size)
@@ -51,7 +51,7 @@ class PairEvaluation(Evaluation):
         self.check_values(values)
         return values
 
-    def _block(self, batch: Batch, rows: slice, memory: torch.Tensor, scratch: Scratch) -> Block:
+    def _block(self, batch: BatchRows, rows: slice, memory: torch.Tensor, scratch: Scratch) -> AnchorBlock:
         anchors = batch.anchors[rows]
         cosine = memory[: anchors.shape[0]]
         for part in batch.negatives.parts:
@@ -67,6 +67,6 @@ class PairEvaluation(Evaluation):
         return WeightedBlock(self.loss, batch, rows, own, cosine, scratch)
 
 
-def _values(block: Block, scale: torch.Tensor | None) -> torch.Tensor:
+def _values(block: AnchorBlock, scale: torch.Tensor | None) -> torch.Tensor:
     """A block's ``L_i``, (B,), differentiated where there is a scale; nobody holds the block afterwards, while the next one is made."""
     return block.value() if scale is None else block.differentiate(scale)

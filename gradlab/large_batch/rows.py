@@ -10,7 +10,7 @@ from gradlab.geometry.views import Views
 
 
 @dataclasses.dataclass
-class Part:
+class NegativeColumns:
     """Negatives of every anchor that lie in consecutive columns.
 
     Attributes:
@@ -34,7 +34,7 @@ class Part:
 class NegativeRows:
     """The K negatives of every anchor: the other view, then the extra negatives, never copied together."""
 
-    def __init__(self, parts: list[Part]) -> None:
+    def __init__(self, parts: list[NegativeColumns]) -> None:
         """One or two parts, in the order of their columns."""
         self.parts = parts
         self.count = parts[-1].columns.stop
@@ -78,7 +78,7 @@ class NegativeRows:
                     part.gradient.index_add_(0, chosen, derivative[inside])
 
 
-class Batch:
+class BatchRows:
     """Rows of two views by their roles, with room for the derivatives that are wanted.
 
     Attributes:
@@ -112,9 +112,11 @@ class Batch:
         if views.in_batch_negatives:
             count = views.positives.shape[0]
             parts.append(
-                Part(slice(0, count), views.positives, None if fixed_negatives else self.by_positives)
+                NegativeColumns(
+                    slice(0, count), views.positives, None if fixed_negatives else self.by_positives
+                )
             )
         if extra is not None:
             gradient = None if fixed_negatives else self.by_extra_negatives
-            parts.append(Part(slice(count, count + extra.shape[0]), extra, gradient))
+            parts.append(NegativeColumns(slice(count, count + extra.shape[0]), extra, gradient))
         self.negatives = NegativeRows(parts)

@@ -17,7 +17,7 @@ import torch
 from gradlab.errors import GradlabError
 from gradlab.geometry.similarity import Negatives, PairSimilarity
 from gradlab.geometry.views import Views
-from gradlab.large_batch.evaluation import Evaluation
+from gradlab.large_batch.evaluation import LossEvaluation
 from gradlab.large_batch.products import default_block_size, slices, write_cosines
 from gradlab.large_batch.similarity import LazyPairs
 from gradlab.large_batch.streamed_sums import SoftmaxOfAll, WeightedCosines, total_weight
@@ -224,7 +224,7 @@ def _streamed(negatives: Negatives) -> StreamedNegatives:
     return negatives
 
 
-class BatchEvaluation(Evaluation):
+class BatchEvaluation(LossEvaluation):
     """Automatic differentiation of the loss as it stands, on views that stream their similarities."""
 
     def values(self) -> torch.Tensor:
@@ -236,7 +236,7 @@ class BatchEvaluation(Evaluation):
     def differentiate(
         self, scale: torch.Tensor, wanted: tuple[bool, bool, bool]
     ) -> tuple[torch.Tensor, list[torch.Tensor | None]]:
-        """The values and their derivatives; see `Evaluation.differentiate`."""
+        """The values and their derivatives; see `LossEvaluation.differentiate`."""
         rows = [self.views.anchors, self.views.positives, self.views.extra_negatives]
         leaves = [
             None if part is None else part.detach().requires_grad_(want)

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from gradlab.errors import GradlabError
 from gradlab.geometry.views import Views
-from gradlab.large_batch.evaluation import Evaluation
+from gradlab.large_batch.evaluation import LossEvaluation
 from gradlab.large_batch.shared.keys import Side
 from gradlab.large_batch.shared.laps import Gradients, first_laps, second_laps
 from gradlab.large_batch.shared.processes import Processes
@@ -27,7 +27,7 @@ from gradlab.large_batch.similarity import LongPairs
 from gradlab.losses.base import Loss
 
 
-class SharedEvaluation(Evaluation):
+class SharedEvaluation(LossEvaluation):
     """A loss on rows of which this process has a share."""
 
     def __init__(
@@ -39,7 +39,7 @@ class SharedEvaluation(Evaluation):
         anchors: list[int],
         extra: list[int],
     ) -> None:
-        """As `Evaluation`.
+        """As `LossEvaluation`.
 
         Args:
             loss: the loss.

@@ -35,7 +35,7 @@ class Side:
 
 
 @dataclasses.dataclass(frozen=True)
-class Part:
+class SharedBlock:
     """Negatives of one kind; see `gradlab.geometry.embeddings.Block`.
 
     Attributes:
@@ -77,7 +77,7 @@ class Family:
         hardness: what is added to their cosines, each with the temperature of the logits.
     """
 
-    parts: tuple[Part, ...]
+    parts: tuple[SharedBlock, ...]
     rules: tuple[Rule, ...] = ()
     hardness: tuple[tuple[HardnessTerm, float], ...] = ()
 

@@ -214,7 +214,7 @@ class _Group:
             else None
         )
         single = self._single(session)
-        scaled = local[:0]  # memory for the rows of a block
+        scaled, held = local[:0], None  # memory for the rows of a block, and which they are
         for owner, columns, moved in _lap(session, list(self.sides)):
             found = None if home is None else home.at(owner, columns.start)
             for rows, memory in _blocks(session, self.first, self.second, block_size):
@@ -226,8 +226,11 @@ class _Group:
                 if found is not None:
                     own = local[rows]
                     if single is not None:
-                        scaled = scaled if len(scaled) >= len(own) else torch.empty_like(own)
-                        own = torch.mul(own, single[rows, None], out=scaled[: len(own)])
+                        if rows != held:
+                            scaled = scaled if len(scaled) >= len(own) else torch.empty_like(own)
+                            torch.mul(own, single[rows, None], out=scaled[: len(own)])
+                            held = rows
+                        own = scaled[: len(own)]
                     found.addmm_(derivative.T, own)
             if home is not None:
                 home.done(owner, columns.start)

@@ -11,7 +11,7 @@ from gradlab.errors import GradlabError
 from gradlab.geometry.embeddings import Block, HardnessTerm
 from gradlab.geometry.similarity import Negatives, PairSimilarity, gaps_of
 from gradlab.large_batch.products import write_cosines
-from gradlab.large_batch.shared.keys import Family, Part, Session, Side
+from gradlab.large_batch.shared.keys import Family, Session, SharedBlock, Side
 
 
 class Tile:
@@ -41,7 +41,7 @@ class Tile:
         self.asked: dict[Side, None] = {}
         self._raw: dict[tuple[Side, Side, bool], Tensor] = {}
 
-    def raw(self, part: Part) -> Tensor:
+    def raw(self, part: SharedBlock) -> Tensor:
         """The cosines of a part's product, (B, k), -inf where a sentence meets itself if it is no negative of its own."""
         first, second = part.product
         key = (first, second, part.own)
@@ -52,7 +52,7 @@ class Tile:
             self._raw[key] = found
         return self._raw[key]
 
-    def guided(self, part: Part) -> Tensor:
+    def guided(self, part: SharedBlock) -> Tensor:
         """The guide's cosines of a part, (B, k)."""
         first, second = (self.session.guide_side(side) for side in part.product)
         return self._product(first, second, None)
@@ -95,7 +95,7 @@ class TileNegatives(Negatives):
     tile: Tile
     family: Family
     place: int
-    part: Part
+    part: SharedBlock
     turned: bool
 
     def __init__(

@@ -14,7 +14,7 @@ from gradlab.errors import GradlabError
 from gradlab.geometry.candidates import blocks_of
 from gradlab.geometry.similarity import Negatives, OfEach, PairSimilarity
 from gradlab.geometry.views import Views
-from gradlab.large_batch.shared.keys import Family, Part, Side
+from gradlab.large_batch.shared.keys import Family, SharedBlock, Side
 from gradlab.large_batch.shared.processes import Processes
 from gradlab.large_batch.shared.session import Session
 from gradlab.large_batch.shared.tile import HardestAlone, Tile, TileNegatives
@@ -248,7 +248,7 @@ class SharedViews(Views):
 
     def _within(self, name: str, first: Tensor, second: Tensor) -> Negatives:
         side = self._side("anchors" if name == "same" else "positives")
-        part = Part(name, side, side, True)
+        part = SharedBlock(name, side, side, True)
         self._hold([(part, first, second)])
         return self._make(Family((part,)), [(first, second)])
 
@@ -261,7 +261,7 @@ class SharedViews(Views):
             owned = block.name == "positive_extra" and self.session.owners is not None
             made.append(
                 (
-                    Part(block.name, self._side(first), self._side(last), block.own, owned),
+                    SharedBlock(block.name, self._side(first), self._side(last), block.own, owned),
                     block.rows,
                     block.vectors,
                 )
@@ -273,7 +273,7 @@ class SharedViews(Views):
     def _make(self, family: Family, rows: list[tuple[Tensor, Tensor]]) -> Any:
         return SharedNegatives(self.session, family, rows)
 
-    def _hold(self, made: list[tuple[Part, Tensor, Tensor]]) -> None:
+    def _hold(self, made: list[tuple[SharedBlock, Tensor, Tensor]]) -> None:
         for part, first, second in made:
             for side, rows in ((part.rows, first), (part.columns, second)):
                 if side not in self.session.rows:
