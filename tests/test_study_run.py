@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import shutil
 import signal
@@ -12,6 +13,7 @@ import pytest
 
 from gradlab.cli import main
 from gradlab.errors import Diverged, GradlabError
+from gradlab.evaluate import evaluate
 from gradlab.papers.unified.study import StudySettings, observe, run_study
 from gradlab.papers.unified.study.figures import FIGURES, read_tables
 from gradlab.papers.unified.study.study import Study
@@ -240,6 +242,7 @@ def test_a_diverged_run_is_a_result(inputs, tmp_path, monkeypatch) -> None:
 def test_transfer_scores_and_then_clears_up(inputs, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr("gradlab.papers.unified.study.conditions.CONTRASTIVE", ("infonce",))
     monkeypatch.setattr("gradlab.papers.unified.study.conditions.REPAIRS", {})
+    monkeypatch.setattr("gradlab.evaluate.evaluate", functools.partial(evaluate, folds=3))
     report = study(inputs, tmp_path / "study", ["repairs"], seeds=2, transfer_seeds=1)
     runs = read_tables(report)["runs"].set_index("seed")
     assert 0 < runs.transfer_average[0] <= 1
