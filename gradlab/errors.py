@@ -22,6 +22,12 @@ def reason(error: Exception) -> str:
     return getattr(error, "strerror", None) or str(error)
 
 
+def first_line(error: Exception) -> str:
+    """The first line of an exception's message, without a full stop and of at most 200 characters; its kind if it has none."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return lines[0][:200].rstrip(".")
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """Return ``" Did you mean 'x'?"`` for the closest known name, or an empty string."""
     match = difflib.get_close_matches(name.lower(), list(known), n=1, cutoff=0.5)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from gradlab.arrays import Float
 from gradlab.decomposition import from_metric_learning, from_sentence_transformers
-from gradlab.errors import GradlabError
+from gradlab.errors import GradlabError, first_line
 from gradlab.losses.base import Loss
 from gradlab.losses.registry import get_loss
 
@@ -43,7 +43,7 @@ def two_views(loss: Any) -> tuple[TwoViewLoss, str]:
     if isinstance(loss, Loss):
         return _gradlab(loss)
     library = _library(loss)
-    name = _name(loss)
+    name = name_of(loss)
     if library == "sentence_transformers" or hasattr(loss, "compute_loss_from_embeddings"):
         return from_sentence_transformers.adapt(loss, name), name
     if library == "pytorch_metric_learning":
@@ -72,7 +72,7 @@ def apart(loss: Any, encoders: Iterable[Any] = ()) -> Any:
     try:
         return copy.deepcopy(loss, {id(encoder): None for encoder in encoders}).double().cpu()
     except Exception as error:
-        raise GradlabError(f"it cannot be copied ({' '.join(str(error).split())})") from error
+        raise GradlabError(f"it cannot be copied ({first_line(error)})") from error
 
 
 def gathers(loss: Any) -> bool:
@@ -102,7 +102,8 @@ def _library(loss: Any) -> str:
     return ""
 
 
-def _name(loss: Any) -> str:
+def name_of(loss: Any) -> str:
+    """What to call a loss, of any library."""
     return getattr(loss, "__name__", None) or type(loss).__name__
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tqdm import tqdm
 
 from gradlab.arrays import Float
-from gradlab.errors import GradlabError
+from gradlab.errors import GradlabError, first_line
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -121,7 +121,7 @@ class CheckedLoss:
                 raise
             except Exception as error:
                 raise GradlabError(
-                    f"{self.name} raised {type(error).__name__}: {_one_line(error)}"
+                    f"{self.name} raised {type(error).__name__}: {first_line(error)}"
                 ) from error
             self._check_unchanged(batch, given)
             self._check_scalar(value)
@@ -129,7 +129,7 @@ class CheckedLoss:
                 (gradient,) = torch.autograd.grad(value.reshape(()), leaf, allow_unused=True)
             except Exception as error:
                 raise GradlabError(
-                    f"the backward pass of {self.name} raised {type(error).__name__}: {_one_line(error)}"
+                    f"the backward pass of {self.name} raised {type(error).__name__}: {first_line(error)}"
                 ) from error
         if gradient is None:
             raise GradlabError(
@@ -174,8 +174,3 @@ class CheckedLoss:
                 + (f" and {len(bad) - 1} more" if len(bad) > 1 else "")
                 + ": it has no derivative here (identical or opposite vectors are the usual cause)"
             )
-
-
-def _one_line(error: Exception) -> str:
-    """First line of an exception's message, at most 200 characters."""
-    return (str(error).strip().splitlines() or [""])[0][:200]

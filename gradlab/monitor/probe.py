@@ -11,8 +11,8 @@ import torch
 from torch import nn
 
 from gradlab.decomposition import decompose, two_views
-from gradlab.decomposition.adapters import apart, gathers
-from gradlab.errors import GradlabError
+from gradlab.decomposition.adapters import apart, gathers, name_of
+from gradlab.errors import GradlabError, first_line
 from gradlab.geometry.views import Views, unit_rows
 from gradlab.gradient import diagnostics
 from gradlab.gradient.paradigm import first_components
@@ -61,9 +61,7 @@ class Probe:
         """The loss as a text."""
         if self.loss is not None:
             return call_text(self.loss)
-        if self._original is None:
-            return "unknown"
-        return getattr(self._original, "__name__", None) or type(self._original).__name__
+        return "unknown" if self._original is None else name_of(self._original)
 
     def measure(self, snapshot: Snapshot, statistics: Statistics) -> Measurement:
         """Measure a batch of at least two sentences; what cannot be measured is missing.
@@ -103,11 +101,11 @@ class Probe:
             find = self._decomposition if self.loss is None else self._closed_form
             return find(snapshot, views)
         except GradlabError as error:
-            self._give_up(_first_line(error))
+            self._give_up(first_line(error))
         except Exception as error:
             if self.loss is not None:
                 raise
-            self._give_up(f"it raised {type(error).__name__}: {_first_line(error)}")
+            self._give_up(f"it raised {type(error).__name__}: {first_line(error)}")
         return None
 
     def _closed_form(self, snapshot: Snapshot, views: Views) -> Components | None:
@@ -174,7 +172,3 @@ class Probe:
 def _columns(views: Views) -> list[Any]:
     columns = (views.anchors, views.positives, views.extra_negatives)
     return [rows.cpu() for rows in columns if rows is not None]
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")

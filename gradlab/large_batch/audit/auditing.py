@@ -166,6 +166,7 @@ def judge(
 
 def _builder(loss: Any, settings: Mapping[str, str]) -> tuple[bytes, str]:
     """What makes the loss in another process, pickled, and its name."""
+    from gradlab.decomposition.adapters import name_of
     from gradlab.decomposition.resolve import resolve_loss
 
     if isinstance(loss, str):
@@ -174,7 +175,7 @@ def _builder(loss: Any, settings: Mapping[str, str]) -> tuple[bytes, str]:
         return pickle.dumps(functools.partial(resolve_loss, loss, dict(settings))), loss + given
     if settings:
         raise GradlabError("settings belong to a loss that is given by name; this one is made already")
-    name = getattr(loss, "__name__", None) or type(loss).__name__
+    name = name_of(loss)
     try:
         return pickle.dumps(functools.partial(copy.deepcopy, loss)), name
     except Exception as error:
