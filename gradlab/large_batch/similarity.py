@@ -194,14 +194,13 @@ class LongPairs(LazyPairs):
             derivatives: see `RowPairs.chain`.
             at: the numbers of pairs; None for slices of `PAIRS`. What is made of some is overwritten by the next.
         """
-        memory = self.first.new_empty(2, 0, self.first.shape[1])
-        for rows in slices(len(self.first), PAIRS) if at is None else at:
-            pairs = RowPairs(_some(self.first, rows), _some(self.second, rows))
+        every: list[Any] = list(slices(len(self.first), PAIRS) if at is None else at)
+        size = PAIRS if at is None else max(map(len, every), default=0)
+        memory = self.first.new_empty(4, min(size, len(self.first)), self.first.shape[1])
+        for rows in every:
+            pairs = RowPairs(_some(self.first, rows, memory[2]), _some(self.second, rows, memory[3]))
             pairs.__dict__.update({name: _some(one.detach(), rows) for name, one in self.leaves.items()})
-            size = len(pairs.first)
-            if memory.shape[1] < size:
-                memory = self.first.new_empty(2, size, self.first.shape[1])
-            by_first, by_second = memory[:, :size].zero_()
+            by_first, by_second = memory[:2, : len(pairs.first)].zero_()
             pairs.chain({name: _some(one, rows) for name, one in derivatives.items()}, by_first, by_second)
             yield rows, by_first, by_second
 
@@ -234,8 +233,10 @@ class _LengthOfSum(torch.autograd.Function):
         return by_first, by_second, None
 
 
-def _some(rows: torch.Tensor, at: slice | torch.Tensor) -> torch.Tensor:
-    return rows[at] if isinstance(at, slice) else rows.index_select(0, at)
+def _some(rows: torch.Tensor, at: slice | torch.Tensor, memory: torch.Tensor | None = None) -> torch.Tensor:
+    if isinstance(at, slice):
+        return rows[at]
+    return torch.index_select(rows, 0, at, out=None if memory is None else memory[: len(at)])
 
 
 def _per_length(derivative: torch.Tensor, length: torch.Tensor) -> torch.Tensor:

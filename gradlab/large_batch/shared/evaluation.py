@@ -20,7 +20,7 @@ from gradlab.large_batch.evaluation import LossEvaluation
 from gradlab.large_batch.shared.keys import Side
 from gradlab.large_batch.shared.laps import Gradients, first_laps, second_laps
 from gradlab.large_batch.shared.processes import Processes
-from gradlab.large_batch.shared.session import Session, Use
+from gradlab.large_batch.shared.session import Session, Use, longest
 from gradlab.large_batch.shared.stats import Hardest
 from gradlab.large_batch.shared.views import SharedViews
 from gradlab.large_batch.similarity import LongPairs
@@ -214,9 +214,10 @@ def _send_hardest(session: Session, use: Use, derivatives: list[Any], gradients:
     mail = session.nearest(use.stat.family).mail
     for (first, second), letters in zip(use.rows, mail, strict=True):
         own, home = gradients.at(first), gradients.at(second)
+        memory = second.new_empty(longest(letters), second.shape[1])
         steps = use.leaf.chained(named, [letter.order for letter in letters])
         for letter, (order, by_first, by_second) in zip(letters, steps, strict=True):
             if own is not None:
                 own.index_add_(0, order, by_first)
             if home is not None:
-                session.bring_home(letter, by_second, home)
+                session.bring_home(letter, by_second, home, memory)

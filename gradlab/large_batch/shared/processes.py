@@ -122,11 +122,10 @@ class Processes(abc.ABC):
             works.append(self.send(going, before, tag))
         return works
 
-    def swap(self, going: Tensor, to: int, count: int, source: int) -> Tensor:
-        """Send rows to one process and get ``count`` rows from another; nothing of size 0 is sent."""
+    def swap(self, going: Tensor, to: int, coming: Tensor, source: int) -> Tensor:
+        """Send rows to one process and get rows from another into ``coming``, which it returns; nothing of size 0 is sent."""
         if to == self.rank:
             return going
-        coming = going.new_empty(count, *going.shape[1:])
         works = [self.send(going, to, MAIL)] if going.numel() else []
         if coming.numel():
             works.append(self.receive(coming, source, MAIL))

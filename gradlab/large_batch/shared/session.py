@@ -200,9 +200,12 @@ class Session:
         for place, one in enumerate(family.parts):
             mail.append(self._letters(family.rows, one.columns, (part == place) & known, column))
             others = self.rows[one.columns]
+            memory = others.new_empty(2, longest(mail[-1]), others.shape[1])
             for letter in mail[-1]:
-                given = others.index_select(0, letter.given)
-                found = self.ring.swap(given, letter.asker, len(letter.order), letter.owner)
+                given = memory[0, : len(letter.given)]
+                torch.index_select(others, 0, letter.given, out=given)
+                coming = memory[1, : len(letter.order)]
+                found = self.ring.swap(given, letter.asker, coming, letter.owner)
                 vectors.index_copy_(0, letter.order, found)
         return Nearest(best, part, column, vectors, mail)
 
@@ -230,10 +233,10 @@ class Session:
         order = ((here >= 0) & (here < self.sizes(columns)[owner])).nonzero()[:, 0]
         return order, here[order]
 
-    def bring_home(self, letter: Letter, gradient: Tensor, home: Tensor) -> None:
-        """Add gradients, (m, D), of rows that others have to those at home."""
-        found = self.ring.swap(gradient, letter.owner, len(letter.given), letter.asker)
-        home.index_add_(0, letter.given, found)
+    def bring_home(self, letter: Letter, gradient: Tensor, home: Tensor, memory: Tensor) -> None:
+        """Add gradients, (m, D), of rows that others have to those at home; ``memory`` has room for what comes."""
+        coming = memory[: len(letter.given)]
+        home.index_add_(0, letter.given, self.ring.swap(gradient, letter.owner, coming, letter.asker))
 
     # Rounds.
 
@@ -299,3 +302,8 @@ class Session:
     def learn(self, stat: Stat, found: Any) -> None:
         """Know a summary."""
         self._known[stat] = found
+
+
+def longest(letters: list[Letter]) -> int:
+    """The most rows that one of these letters asks for or gives."""
+    return max((len(rows) for letter in letters for rows in (letter.order, letter.given)), default=0)
