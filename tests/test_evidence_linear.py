@@ -15,7 +15,14 @@ from gradlab import GradlabError
 from gradlab.papers.unified.evidence import linear
 from gradlab.papers.unified.evidence.contrasts import CONTRASTS, cells
 from gradlab.papers.unified.evidence.features import Features, measure
-from gradlab.papers.unified.evidence.linear_head import DEV, HELD_OUT, SETS, Embeddings, HeadRun, train_head
+from gradlab.papers.unified.evidence.linear_head import (
+    DEV,
+    HELD_OUT,
+    SETS,
+    CachedEmbeddings,
+    HeadRun,
+    train_head,
+)
 
 D = 12
 SPEC = """name = "evidence-{name}"
@@ -48,7 +55,7 @@ def data():
             second.astype("f4"),
             (first * second).sum(1) + generator.normal(size=30),
         )
-    return Embeddings((meaning + 0.3 * noise).astype("f4"), pairs)
+    return CachedEmbeddings((meaning + 0.3 * noise).astype("f4"), pairs)
 
 
 def test_a_head_is_trained_as_a_plain_loop_would(data):

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from gradlab.papers.unified.evidence.analysis import Frames
 from gradlab.papers.unified.evidence.contrasts import GATES, RATIOS, WEIGHTS
 from gradlab.plotting.style import COLORS, TEXT_WIDTH, close, empty_figure, save, style
-
-Frames = Mapping[str, pd.DataFrame]
 
 
 def draw(tables: Frames, folder: Path) -> dict[str, Path]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from gradlab.papers.unified.evidence.features import Features
-from gradlab.papers.unified.evidence.linear import Table
+from gradlab.papers.unified.evidence.linear import RowFile
 from gradlab.sweep.settings import configure
 from gradlab.sweep.spec import read_spec
 from gradlab.train.callbacks import Callback
@@ -59,7 +59,7 @@ def measure_first_steps(
         seeds: of each loss, 1 and up: those of the trainings themselves.
         steps: that are measured.
     """
-    table = Table.open(output / "encoder-features.csv")
+    table = RowFile.open(output / "encoder-features.csv")
     points = [
         point for name in SPECS for point in read_spec(sweeps / f"{name}.toml").with_base(changes).points({})
     ]

@@ -13,7 +13,7 @@ from typing import Any
 from gradlab.errors import GradlabError
 from gradlab.files import write_csv
 from gradlab.losses.registry import get_loss
-from gradlab.papers.unified.evidence.linear_head import DEV, SETS, Embeddings, HeadRun, train_head
+from gradlab.papers.unified.evidence.linear_head import DEV, SETS, CachedEmbeddings, HeadRun, train_head
 from gradlab.sweep.settings import unflatten
 from gradlab.sweep.spec import Point, read_spec
 from gradlab.train.progress import say
@@ -26,14 +26,14 @@ PARTS = ("tuning", "factorial", "open", "exchanges", "dissipation", "features", 
 
 
 @dataclass
-class Table:
+class RowFile:
     """Rows of finished runs in a CSV file, rewritten whole as each run ends."""
 
     path: Path
     rows: list[dict[str, str]]
 
     @classmethod
-    def open(cls, path: Path) -> Table:
+    def open(cls, path: Path) -> RowFile:
         """What is there already."""
         return cls(path, read_rows(path) if path.exists() else [])
 
@@ -62,7 +62,7 @@ def read_rows(path: Path) -> list[dict[str, str]]:
 
 
 def run_part(
-    part: str, data: Embeddings, sweeps: Path, output: Path, steps: int = 600, seeds: int | None = None
+    part: str, data: CachedEmbeddings, sweeps: Path, output: Path, steps: int = 600, seeds: int | None = None
 ) -> Path:
     """Train what is missing of a part and return its table.
 
@@ -77,7 +77,7 @@ def run_part(
     Raises:
         GradlabError: if the tuning is not there, or a specification cannot be read.
     """
-    table = Table.open(output / f"{part}.csv")
+    table = RowFile.open(output / f"{part}.csv")
     runs = list(_runs(part, sweeps, output, seeds))
     missing = [run for run in runs if not table.has(label=run[0], learning_rate=run[2], seed=run[3])]
     say(f"{part}: {len(runs)} runs, {len(missing)} to do")
@@ -164,10 +164,17 @@ def _row(label: str, rate: float, seed: int, steps: int) -> dict[str, Any]:
 
 
 def _paired(
-    data: Embeddings, table: Table, label: str, point: Point, rate: float, seed: int, steps: int, output: Path
+    data: CachedEmbeddings,
+    table: RowFile,
+    label: str,
+    point: Point,
+    rate: float,
+    seed: int,
+    steps: int,
+    output: Path,
 ) -> None:
     """A run of the controls, whose open shares are those of "on" with the same seed."""
-    shares = Table.open(output / "open-shares.csv")
+    shares = RowFile.open(output / "open-shares.csv")
     wanted: tuple[float, ...] = ()
     if "open_shares" in point.settings:
         wanted = tuple(float(row["share"]) for row in shares.rows if row["seed"] == str(seed))

@@ -34,7 +34,7 @@ _FIRST = 10  # steps whose features a prediction may use
 
 
 @dataclass(frozen=True)
-class Embeddings:
+class CachedEmbeddings:
     """What an encoder gives once.
 
     Attributes:
@@ -101,7 +101,7 @@ class HeadResult:
     open_shares: tuple[float, ...]
 
 
-def train_head(data: Embeddings, run: HeadRun, *, only_features: bool = False) -> HeadResult:
+def train_head(data: CachedEmbeddings, run: HeadRun, *, only_features: bool = False) -> HeadResult:
     """Train a head from the identity on.
 
     Args:
@@ -145,7 +145,7 @@ def train_head(data: Embeddings, run: HeadRun, *, only_features: bool = False) -
 
 def cache(
     file: Path, model: str, sentences: list[str], sts: str, max_length: int = 32, batch_size: int = 64
-) -> Embeddings:
+) -> CachedEmbeddings:
     """Embeddings from ``file``, or made and written there.
 
     Args:
@@ -165,7 +165,7 @@ def cache(
             np.savez(temporary, allow_pickle=False, **stored)
     half = {name: (stored[f"{name}/first"], stored[f"{name}/second"]) for name in tasks}
     gold = {name: np.concatenate([np.array(one.gold) for one in pairs]) for name, pairs in tasks.items()}
-    return Embeddings(stored["views"], {name: (*half[name], gold[name]) for name in tasks})
+    return CachedEmbeddings(stored["views"], {name: (*half[name], gold[name]) for name in tasks})
 
 
 def _encode(

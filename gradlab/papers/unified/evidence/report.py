@@ -10,9 +10,8 @@ from typing import Any
 import pandas as pd
 
 from gradlab.files import write_csv, write_text
-from gradlab.papers.unified.evidence.analysis import analyse, read_frames
+from gradlab.papers.unified.evidence.analysis import Frames, analyse, read_frames
 
-Frames = Mapping[str, pd.DataFrame]
 _PLANNED = {
     "linear": {"tuning": 162, "factorial": 540, "open": 27, "exchanges": 272, "dissipation": 80, "features": 344, "prediction": 64, "atlas": 64},
     "encoder": {"recipes": 15, "collapse": 15, "precision": 5, "tuning": 54, "tuning-edges": 14, "factorial": 108, "longer": 48, "exchanges": 136, "setting": 20, "dissipation": 8,

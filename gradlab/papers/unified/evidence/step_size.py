@@ -41,13 +41,12 @@ MEASURED = (
     120,
     140,
 )  # steps, counted from 1; the last of 150 has a learning rate of 0
-Row = dict[str, Any]
 
 
 def measure_steps(
     model: str, sentences: Sequence[str], names: Sequence[str] = LOSSES, *, seeds: Sequence[int] = (1,), steps: int = 150,
     batch_size: int = 64, max_length: int = 24, learning_rate: float = 1e-4, measured: Sequence[int] = MEASURED,
-) -> Iterator[Row]:  # fmt: skip
+) -> Iterator[dict[str, Any]]:  # fmt: skip
     """Train with each loss and give a row for each measured step: quantiles over the batch's anchors.
 
     Args:
