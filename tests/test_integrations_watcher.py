@@ -616,6 +616,27 @@ def test_a_loss_that_gathers_is_not_called_by_one_process_alone(tmp_path, monkey
 
 
 @pytest.mark.parametrize(
+    ("positives", "extra", "known", "why"),
+    [
+        (3, None, {"uniformity", "effective_rank"}, "positives (3, 5)"),
+        (4, (2, 6), {"alignment", "uniformity"}, "extra_negatives have 6 dimensions"),
+    ],
+)
+def test_rows_that_do_not_fit_together_are_measured_without_components(
+    tmp_path, positives, extra, known, why
+):
+    watcher = gradlab.watch(loss="infonce", every=1, output=tmp_path)
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(2):
+        anchors, others = (torch.randn(n, 5, generator=generator) for n in (4, positives))
+        watcher.observe(anchors, others, None if extra is None else torch.randn(extra, generator=generator))
+    assert known <= set(watcher.history.names("diagnostics"))
+    assert len(watcher.history.series("diagnostics", "uniformity")[0]) == 2
+    assert "components of the loss are not recorded" in watcher.summary()
+    assert why in watcher.summary()
+
+
+@pytest.mark.parametrize(
     "value", [2, 2 / 3, torch.tensor([1.0, 1 / 3], dtype=torch.float64, requires_grad=True)]
 )
 def test_the_loss_that_is_told_is_recorded_as_it_is(tmp_path, value):

@@ -71,9 +71,14 @@ class Probe:
             statistics: what to measure of two views, see `gradlab.gradient.diagnostics.batch_statistics`.
 
         Raises:
-            GradlabError: embeddings that are not finite or have no direction.
+            GradlabError: anchors or positives that are not finite or have no direction.
         """
-        views = snapshot.views()
+        try:
+            views = snapshot.views()
+        except GradlabError as error:
+            snapshot = _embeddings_alone(snapshot)
+            views = snapshot.views()
+            self._give_up(first_line(error))
         if snapshot.positives is None:
             self._give_up("it sees one view of each sentence, so that there are no positives")
         elif snapshot.labels and self.loss is None:
@@ -167,6 +172,14 @@ class Probe:
     def _give_up(self, reason: str) -> None:
         self.method = "embeddings only"
         self.note = self.note or f"The components of the loss are not recorded: {reason}."
+
+
+def _embeddings_alone(snapshot: Snapshot) -> Snapshot:
+    """Without what may not fit the anchors: positives of another number, extra negatives, context."""
+    anchors, positives = snapshot.anchors, snapshot.positives
+    if positives is not None and positives.shape != anchors.shape:
+        positives = None
+    return Snapshot(anchors, positives, half=snapshot.half, encoded=snapshot.encoded)
 
 
 def _columns(views: Views) -> list[Any]:
