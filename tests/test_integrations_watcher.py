@@ -19,7 +19,8 @@ from gradlab.gradient.diagnostics import diagnose
 from gradlab.monitor.history import History
 from gradlab.monitor.metrics import read_metrics
 from gradlab.monitor.requirements import release
-from gradlab.monitor.watcher import TrainingWarning, Watcher
+from gradlab.monitor.watcher import TrainingWarning
+from gradlab.monitor.watching import LoopWatcher
 from tests.sentence_training import columns_of, load_model, losses, make_trainer, relative_difference, weights
 from tests.tiny_models import make_bert
 
@@ -212,8 +213,8 @@ def test_decomposition_of_a_known_loss_agrees_with_its_closed_form(tmp_path):
     rows = torch.randn(12, 8, generator=generator)
     other = rows + 0.4 * torch.randn(12, 8, generator=generator)
     closed, read = (
-        Watcher("infonce", output=tmp_path / "a"),
-        Watcher(lambda h, g: gradlab.get_loss("infonce")(h, g), output=tmp_path / "b"),
+        LoopWatcher("infonce", output=tmp_path / "a"),
+        LoopWatcher(lambda h, g: gradlab.get_loss("infonce")(h, g), output=tmp_path / "b"),
     )
     for watcher in (closed, read):
         watcher.observe(rows, other)
@@ -335,10 +336,10 @@ def test_a_loop_of_ones_own_is_continued(tmp_path):
             watcher.observe(torch.randn(4, 3), torch.randn(4, 3))
         return watcher
 
-    killed = look(Watcher("infonce", output=tmp_path, every=1), 5)
+    killed = look(LoopWatcher("infonce", output=tmp_path, every=1), 5)
     killed.log(3, "evaluation", {"before": 1.0})
     killed.log(4, "evaluation", {"after": 1.0})
-    resumed = Watcher("infonce", output=tmp_path, every=1)
+    resumed = LoopWatcher("infonce", output=tmp_path, every=1)
     resumed.start(3)
     look(resumed, 4)
     rows = read_metrics(tmp_path / "metrics.csv")
@@ -351,20 +352,20 @@ def test_a_loop_of_ones_own_is_continued(tmp_path):
     assert resumed.history.histograms("ratio").keys() == set(range(7))
     seconds = resumed.history.series("watch", "seconds")[1]
     assert seconds == sorted(seconds)
-    fresh = look(Watcher("infonce", output=tmp_path, every=1), 1)
+    fresh = look(LoopWatcher("infonce", output=tmp_path, every=1), 1)
     assert fresh.history.series("diagnostics", "alignment")[0] == [0]
     assert {row[0] for row in read_metrics(tmp_path / "metrics.csv")} == {0}
 
 
 def test_a_failure_of_the_first_part_is_a_finding_of_the_resumed_run(tmp_path):
-    first = Watcher(output=tmp_path, every=1)
+    first = LoopWatcher(output=tmp_path, every=1)
     first.start()
     apart, point = torch.randn(4, 3), torch.ones(4, 3)
     for rows in (apart, apart, point, point):
         first.observe(rows, rows)
     with pytest.warns(TrainingWarning, match="collapse"):
         first.observe(point, point)
-    resumed = Watcher(output=tmp_path, every=1)
+    resumed = LoopWatcher(output=tmp_path, every=1)
     with warnings.catch_warnings():
         warnings.simplefilter("error", TrainingWarning)  # which was given already
         resumed.start(5)
@@ -674,7 +675,7 @@ def test_large_batches_are_measured_exactly_on_some_anchors(monkeypatch, tmp_pat
 
 
 def test_schedule_and_cost(tmp_path):
-    watcher = Watcher("infonce", output=tmp_path)
+    watcher = LoopWatcher("infonce", output=tmp_path)
     assert watcher.every == 25
     watcher.start(total_steps=100)
     assert watcher.every == 5

@@ -300,9 +300,11 @@ def test_a_run_is_never_overwritten(bert, tmp_path):
         train(small_config(bert, tmp_path, "file"))
 
 
-def test_diverging_training_is_stopped(bert, tmp_path):
-    with pytest.raises(GradlabError, match=r"learning rate|finite|NaN"):
-        train(small_config(bert, tmp_path, learning_rate=1e30, clip=0.0, max_steps=20))
+@pytest.mark.parametrize("chunk_size", [None, 3])
+def test_embeddings_that_are_not_finite_are_a_divergence(bert, tmp_path, chunk_size):
+    settings = {"learning_rate": 1e30, "clip": 0.0, "max_steps": 20, "chunk_size": chunk_size}
+    with pytest.raises(Diverged, match="embeddings are not finite; lower the learning rate"):
+        train(small_config(bert, tmp_path, **settings))
 
 
 @pytest.mark.parametrize("what", ["diagnostics_every", "eval_every"])

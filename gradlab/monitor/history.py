@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import bisect
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -102,3 +104,26 @@ def histogram_rows(distributions: Mapping[str, Mapping[float, float]]) -> dict[s
         for quantity, shares in distributions.items()
         for low, share in shares.items()
     }
+
+
+def mean_of(moments: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """The mean of each number over the moments that have it; bins that a histogram lacks are empty."""
+    known = [{_quantity(name) for name in moment} for moment in moments]
+    names = dict.fromkeys(name for moment in moments for name in moment)
+    return {
+        name: float(
+            np.mean(
+                [
+                    one.get(name, 0.0)
+                    for one, has in zip(moments, known, strict=True)
+                    if _quantity(name) in has
+                ]
+            )
+        )
+        for name in names
+    }
+
+
+def _quantity(name: str) -> str:
+    """What a histogram's bin, ``quantity:lower edge``, is of; any other name as it is."""
+    return name.partition(":")[0]

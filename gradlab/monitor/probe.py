@@ -10,24 +10,28 @@ from typing import Any
 import torch
 from torch import nn
 
-from gradlab.decomposition import decompose, two_views
+from gradlab.decomposition import two_views
 from gradlab.decomposition.adapters import apart, gathers, name_of
+from gradlab.decomposition.relative import columns_of, relative_components
 from gradlab.errors import GradlabError, first_line
 from gradlab.geometry.views import Views, unit_rows
 from gradlab.gradient import diagnostics
 from gradlab.gradient.paradigm import first_components
 from gradlab.large_batch.shared.processes import several_processes
 from gradlab.losses.components import Components
-from gradlab.monitor.measurement import Measurement, Snapshot, Statistics, in_double
+from gradlab.monitor.history import DIAGNOSTICS, HISTOGRAM, histogram_rows
 from gradlab.monitor.recognition import recognise
+from gradlab.monitor.snapshot import Snapshot, in_double
 from gradlab.settings import call_text
 
 # Sentences that are measured, similarities held for them, and sentences of a decomposition: the cost of a
 # record stays bounded for batches of any size.
 MOST_ANCHORS, MOST_SIMILARITIES, MOST_DECOMPOSED = 1024, 1 << 22, 256
-# How far the loss on the captured embeddings may be from the one that was trained, relative: rounding in single
-# and in half precision, amplified by 1/τ.
-AGREEMENT, HALF_AGREEMENT = 1e-3, 5e-2
+
+# Of unit anchors and positives (N, D) and of the components on them, None where there are none: numbers by name.
+Statistics = Callable[[Any, Any, Any], dict[str, float]]
+# What was measured: numbers by the group that they are written to.
+Measurement = dict[str, dict[str, float]]
 
 
 class Probe:
@@ -76,16 +80,16 @@ class Probe:
         try:
             views = snapshot.views()
         except GradlabError as error:
-            snapshot = _embeddings_alone(snapshot)
-            views = snapshot.views()
             self._give_up(first_line(error))
+            snapshot = snapshot.alone()
+            views = snapshot.views()
         if snapshot.positives is None:
             self._give_up("it sees one view of each sentence, so that there are no positives")
         elif snapshot.labels and self.loss is None:
             self._give_up("it has labels, so that its columns are not two views of the same sentences")
         else:
             return self._two_views(snapshot, views, statistics)
-        return Measurement(diagnostics.embedding_statistics(views.anchors[:MOST_ANCHORS]), {})
+        return {DIAGNOSTICS: diagnostics.embedding_statistics(views.anchors[:MOST_ANCHORS])}
 
     def _two_views(self, snapshot: Snapshot, views: Views, statistics: Statistics) -> Measurement:
         gradient = self._gradient(snapshot, views)
@@ -96,14 +100,15 @@ class Probe:
             encoded = unit_rows(in_double(snapshot.encoded[:MOST_ANCHORS], anchors.device))
             cosine, rank = diagnostics.mean_cosine(encoded), diagnostics.effective_rank(encoded)
             values |= {"encoder_cosine": cosine, "encoder_rank": rank}
-        return Measurement(values, diagnostics.distributions(anchors, positives, gradient))
+        histograms = histogram_rows(diagnostics.distributions(anchors, positives, gradient))
+        return {DIAGNOSTICS: values, HISTOGRAM: histograms}
 
     def _gradient(self, snapshot: Snapshot, views: Views) -> Components | None:
         """The components, unless the loss has none or is not what was trained on these embeddings."""
         if self.method == "embeddings only":
             return None
+        find = self._decomposition if self.loss is None else self._closed_form
         try:
-            find = self._decomposition if self.loss is None else self._closed_form
             return find(snapshot, views)
         except GradlabError as error:
             self._give_up(first_line(error))
@@ -116,7 +121,7 @@ class Probe:
     def _closed_form(self, snapshot: Snapshot, views: Views) -> Components | None:
         loss = self.loss
         assert loss is not None
-        if not self._agrees(snapshot, lambda: loss.value_of(views).mean()):
+        if not self._was_trained(snapshot, lambda: loss.value_of(views).mean()):
             return None
         extra = views.extra_negatives
         candidates = views.count + (0 if extra is None else len(extra))
@@ -127,7 +132,7 @@ class Probe:
             # Alone, one process would wait for the others for ever.
             raise GradlabError("it gathers sentences of other processes, which are not asked for them here")
         loss = apart(self._original, self._encoders())
-        if not self._agrees(snapshot, lambda: two_views(loss)[0](*_columns(views))):
+        if not self._was_trained(snapshot, lambda: two_views(loss)[0](*columns_of(views))):
             return None
         if views.count > MOST_DECOMPOSED:
             self.note = (
@@ -136,52 +141,29 @@ class Probe:
             extra = views.extra_negatives  # whole columns
             owners = None if extra is None else torch.arange(len(extra), device=extra.device) % views.count
             views = dataclasses.replace(views, owners=owners).first(MOST_DECOMPOSED)
-        # A gradient does not tell the size of the dissipation, which depends on the loss's own units. Here it is relative
-        # to the largest that the loss has when every positive is another sentence, so that it lies between 0 (an anchor
-        # is left alone) and about 1.
-        found = decompose(loss, *_columns(views)).components
-        if self._unit is None:
-            anchors, positives, *extras = _columns(views)
-            wrong = decompose(loss, anchors, positives.roll(1, dims=0), *extras)
-            self._unit = float(wrong.gradient_dissipation.abs().max()) or 1.0
-        return found.rescaled(self._unit)
+        found, self._unit = relative_components(loss, views, self._unit)
+        return found
 
-    def _agrees(self, snapshot: Snapshot, value: Callable[[], Any]) -> bool:
-        """Whether the loss on the captured embeddings is the one that was trained on."""
-        trained = snapshot.loss
-        if trained is None or not math.isfinite(trained) or len(snapshot.anchors) > MOST_ANCHORS:
+    def _was_trained(self, snapshot: Snapshot, value: Callable[[], Any]) -> bool:
+        """Whether the loss on the captured embeddings is what was trained on; a named one counts, and what differs is noted."""
+        if snapshot.loss is None or not math.isfinite(snapshot.loss) or len(snapshot.anchors) > MOST_ANCHORS:
             return True
         with torch.no_grad():
             found = float(value())
-        half = snapshot.half or torch.finfo(snapshot.anchors.dtype).bits < 32
-        if abs(found - trained) <= (HALF_AGREEMENT if half else AGREEMENT) * max(1.0, abs(trained)):
+        if snapshot.agrees(found):
             return True
         what = (
             f"on the captured embeddings, divided by their lengths, it is {found:.4g}, but the loss that was "
-            f"trained is {trained:.4g}"
+            f"trained is {snapshot.loss:.4g}"
         )
-        if self._named:
-            self.note = self.note or f"Components are those of {self.loss or 'the named loss'} alone: {what}."
-        else:
-            self.note = self.note or (
-                f"The components of the loss are not recorded: {what} (it may depend on the lengths of the "
-                "embeddings, on labels, or on sentences of other devices)."
-            )
+        alone = f"Components are those of {self.loss or 'the named loss'} alone: {what}."
+        otherwise = (
+            f"The components of the loss are not recorded: {what} (it may depend on the lengths of the "
+            "embeddings, on labels, or on sentences of other devices)."
+        )
+        self.note = self.note or (alone if self._named else otherwise)
         return self._named
 
     def _give_up(self, reason: str) -> None:
         self.method = "embeddings only"
         self.note = self.note or f"The components of the loss are not recorded: {reason}."
-
-
-def _embeddings_alone(snapshot: Snapshot) -> Snapshot:
-    """Without what may not fit the anchors: positives of another number, extra negatives, context."""
-    anchors, positives = snapshot.anchors, snapshot.positives
-    if positives is not None and positives.shape != anchors.shape:
-        positives = None
-    return Snapshot(anchors, positives, half=snapshot.half, encoded=snapshot.encoded)
-
-
-def _columns(views: Views) -> list[Any]:
-    columns = (views.anchors, views.positives, views.extra_negatives)
-    return [rows.cpu() for rows in columns if rows is not None]

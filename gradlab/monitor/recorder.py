@@ -13,10 +13,10 @@ import torch
 from gradlab.gradient.diagnostics import batch_statistics
 from gradlab.monitor.finding import Finding
 from gradlab.monitor.findings import findings
-from gradlab.monitor.history import DIAGNOSTICS, HISTOGRAM, History, histogram_rows
-from gradlab.monitor.measurement import Measurement, Snapshot, Statistics
+from gradlab.monitor.history import DIAGNOSTICS, HISTOGRAM, History, mean_of
 from gradlab.monitor.metrics import METRICS, Metrics, Row, Tracker
-from gradlab.monitor.probe import Probe
+from gradlab.monitor.probe import Probe, Statistics
+from gradlab.monitor.snapshot import Snapshot
 from gradlab.seeds import undisturbed
 
 SMALL = 256  # sentences
@@ -109,10 +109,9 @@ class Recorder:
             with _aside(snapshot):
                 found.append(probe.measure(snapshot, statistics))
         if found:
-            mean = Measurement.mean(found)
-            self.write(step, group, mean.values)
+            self.write(step, group, mean_of([one[DIAGNOSTICS] for one in found]))
             if group == DIAGNOSTICS:
-                self.write(step, HISTOGRAM, histogram_rows(mean.distributions))
+                self.write(step, HISTOGRAM, mean_of([one.get(HISTOGRAM, {}) for one in found]))
         self.seconds += time.perf_counter() - began
 
     def judge(self) -> list[Finding]:

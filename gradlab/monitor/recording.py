@@ -1,4 +1,4 @@
-"""A recorded run, read from its folder."""
+"""A recorded run, read from its folder; and the manifest of a watched one, which is written there."""
 
 from __future__ import annotations
 
@@ -6,17 +6,22 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gradlab.errors import GradlabError, reason
+from gradlab.files import versions, write_json
 from gradlab.monitor.finding import Finding
 from gradlab.monitor.findings import findings
 from gradlab.monitor.history import History
 from gradlab.monitor.metrics import COLUMNS, METRICS, read_metrics
 
+if TYPE_CHECKING:
+    from gradlab.monitor.probe import Probe
+
 MANIFEST = "manifest.json"
 # Where a trainer's output folder holds the recording of a watched run, and what its manifest calls it.
 WATCHED, KIND = "gradlab", "watched run"
+PACKAGES = ("torch", "transformers", "sentence-transformers", "accelerate", "numpy")
 
 
 @dataclass(frozen=True)
@@ -131,6 +136,41 @@ def read_recording(place: str | Path) -> Recording:
     watch, config = manifest.get("watch", {}), manifest.get("config", {})
     total = watch.get("total_steps") or manifest.get("results", {}).get("steps") or config.get("max_steps")
     return Recording(folder, History.of(rows, total if isinstance(total, int) else None), manifest)
+
+
+def write_watched(
+    folder: Path,
+    probes: Mapping[str, Probe],
+    settings: Mapping[str, Any],
+    schedule: Mapping[str, int | None],
+    results: Mapping[str, Any],
+    status: str,
+) -> None:
+    """Write the manifest of a watched run, atomically.
+
+    Args:
+        folder: where its metrics are.
+        probes: of its losses, by dataset; of a single one by "".
+        settings: of the run.
+        schedule: of the recording.
+        results: so far.
+        status: ``"running"`` or ``"finished"``.
+    """
+    texts = {name: probe.loss_text() for name, probe in probes.items()}
+    components = {name or "loss": probe.method for name, probe in probes.items()}
+    content = {
+        "kind": KIND,
+        "config": {"loss": texts.get("", texts), **settings},
+        "watch": {
+            **schedule,
+            "components": components,
+            "notes": [one.note for one in probes.values() if one.note],
+        },
+        "versions": versions(*PACKAGES),
+        "status": status,
+        "results": dict(results),
+    }
+    write_json(folder / MANIFEST, content)
 
 
 def _manifest(folder: Path) -> dict[str, Any]:

@@ -14,8 +14,8 @@ from torch import Tensor, nn
 
 from gradlab.errors import GradlabError
 from gradlab.monitor.history import DIAGNOSTICS
-from gradlab.monitor.measurement import Snapshot
 from gradlab.monitor.requirements import require
+from gradlab.monitor.snapshot import Snapshot
 from gradlab.monitor.watcher import Watcher
 
 # What is worth a line in the report, of all that a trainer is told.

@@ -9,23 +9,21 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from torch import Tensor, nn
+from torch import nn
 
 from gradlab.errors import GradlabError
-from gradlab.files import versions, write_json
 from gradlab.monitor.history import DIAGNOSTICS, HISTOGRAM, TRAIN
-from gradlab.monitor.measurement import Snapshot
 from gradlab.monitor.metrics import Row, Tracker
 from gradlab.monitor.probe import Probe
 from gradlab.monitor.recorder import Recorder
-from gradlab.monitor.recording import KIND, MANIFEST
+from gradlab.monitor.recording import write_watched
+from gradlab.monitor.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
 # Steps between records, and how many records a short run gets at least.
 EVERY, FEWEST_RECORDS = 25, 20
-PACKAGES = ("torch", "transformers", "sentence-transformers", "accelerate", "numpy")
 LOSS, COST = (TRAIN, "batch_loss"), "watch"
 
 
@@ -61,11 +59,8 @@ class Watcher(Recorder):
         """Prepare to watch; nothing is written before the first record.
 
         Args:
-            loss: what is trained: a gradlab loss or its name, a loss of sentence-transformers or
-                pytorch-metric-learning, any ``loss(anchors, positives)``; a dictionary of them by dataset; or None.
-            output: the folder to write to; an earlier recording there is replaced.
-            every: steps between records; None is 25, or a twentieth of a run that is shorter than 500 steps.
-            total_steps: planned length of the run, if known.
+            loss: what is trained, see `gradlab.watch`; a dictionary of losses by dataset; or None.
+            output, every, total_steps: see `gradlab.watch`; an earlier recording in the folder is replaced.
             encoders: gives the modules that the loss holds but that are not part of it.
             settings: of the run, for the report.
             named: whether the user named the loss, see `Probe`.
@@ -83,11 +78,8 @@ class Watcher(Recorder):
         self._every = every
         self._trackers = list(trackers)
         self._began = time.perf_counter()
-        self._step = 0
         self._last: dict[str, int] = {}
         self._failed = False
-
-    # The schedule
 
     @property
     def every(self) -> int:
@@ -98,31 +90,6 @@ class Watcher(Recorder):
     def wants(self, step: int, dataset: str = "") -> bool:
         """Whether a batch of this step is to be recorded: the first one of each scheduled step."""
         return not self._failed and step % self.every == 0 and self._last.get(dataset) != step
-
-    # Recording
-
-    def observe(
-        self,
-        anchors: Tensor,
-        positives: Tensor,
-        extra_negatives: Tensor | None = None,
-        value: Tensor | float | None = None,
-    ) -> None:
-        """Take a look at a batch of a loop of your own; call it once a step.
-
-        Args:
-            anchors: (N, D) embeddings, of any length.
-            positives: (N, D), row i the other view of sentence i.
-            extra_negatives: (M, D) or None.
-            value: the loss that was computed from them, to compare with.
-        """
-        self.look(lambda: Snapshot(anchors, positives, extra_negatives, value=value))
-
-    def look(self, find: Callable[[], Snapshot]) -> None:
-        """A step of a loop of your own: record the batch that ``find`` gives if this step is to be recorded."""
-        step, self._step = self._step, self._step + 1
-        if self.wants(step):
-            self.record(step, find)
 
     def record(self, step: int, find: Callable[[], Snapshot], dataset: str = "") -> None:
         """Measure a batch now and write it down; an error in doing so ends the watching, not the run.
@@ -142,8 +109,7 @@ class Watcher(Recorder):
             self.measure(step, self._probes[dataset], [snapshot], f"{DIAGNOSTICS} {dataset}".strip())
             if snapshot.loss is not None:
                 self.write(step, LOSS[0], {LOSS[1]: snapshot.loss})
-            elapsed = time.perf_counter() - self._began
-            self.write(step, COST, {"seconds": self.seconds, "run_seconds": elapsed})
+            self.write(step, COST, {"seconds": self.seconds, "run_seconds": self._elapsed})
         for finding in self.judge():
             _caution(f"Step {finding.step}: {finding.headline} {finding.advice}")
 
@@ -170,7 +136,7 @@ class Watcher(Recorder):
             step: how many updates were made; 0 is a new run, which replaces the recording of any other.
             total_steps: planned length of the run; None keeps what was said before.
         """
-        self._failed, self._last, self._step = False, {}, step
+        self._failed, self._last = False, {}
         if total_steps is not None:
             self.history.total_steps = total_steps
         with self._safely():
@@ -188,15 +154,19 @@ class Watcher(Recorder):
 
     def summary(self) -> str:
         """What was watched, what it cost, and what was found."""
-        elapsed = max(time.perf_counter() - self._began, 1e-9)
-        records = len(self.history.series(COST, "seconds")[0])
+        records, share = len(self.history.series(COST, "seconds")[0]), self.seconds / max(self._elapsed, 1e-9)
         lines = [
-            f"gradlab: {records} records in {self.seconds:.2g} s, {100 * self.seconds / elapsed:.1f}% of the run; "
+            f"gradlab: {records} records in {self.seconds:.2g} s, {100 * share:.1f}% of the run; "
             f"see them with: gradlab report {self.folder}"
         ]
         lines += [f"  {probe.note}" for probe in self._probes.values() if probe.note]
         lines += [f"  {finding.headline} {finding.advice}" for finding in self.findings]
         return "\n".join(lines)
+
+    @property
+    def _elapsed(self) -> float:
+        """Seconds that the run has taken."""
+        return time.perf_counter() - self._began
 
     def to_frame(self) -> DataFrame:
         """What was measured, one row a record, as a pandas DataFrame indexed by step."""
@@ -209,25 +179,10 @@ class Watcher(Recorder):
         self._write_manifest("running")
 
     def _write_manifest(self, status: str) -> None:
-        texts = {name: probe.loss_text() for name, probe in self._probes.items()}
-        content = {
-            "kind": KIND,
-            "config": {"loss": texts.get("", texts), **self.settings},
-            "watch": {
-                "every": self.every,
-                "total_steps": self.history.total_steps,
-                "components": {name or "loss": probe.method for name, probe in self._probes.items()},
-                "notes": [probe.note for probe in self._probes.values() if probe.note],
-            },
-            "versions": versions(*PACKAGES),
-            "status": status,
-            "results": {
-                "findings": [finding.name for finding in self.findings],
-                "seconds": self.seconds,
-                "run_seconds": time.perf_counter() - self._began,
-            },
-        }
-        write_json(self.folder / MANIFEST, content)
+        schedule = {"every": self.every, "total_steps": self.history.total_steps}
+        names = [finding.name for finding in self.findings]
+        results = {"findings": names, "seconds": self.seconds, "run_seconds": self._elapsed}
+        write_watched(self.folder, self._probes, self.settings, schedule, results, status)
 
     @contextlib.contextmanager
     def _safely(self) -> Iterator[None]:

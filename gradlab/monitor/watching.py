@@ -10,9 +10,43 @@ from typing import Any
 from torch import Tensor
 
 from gradlab.errors import GradlabError
-from gradlab.monitor.measurement import Snapshot
+from gradlab.monitor.snapshot import Snapshot
 from gradlab.monitor.watcher import Watcher
 from gradlab.settings import names_arguments
+
+
+class LoopWatcher(Watcher):
+    """Watches a loop of your own, of which it counts the steps."""
+
+    _step = 0
+
+    def start(self, step: int = 0, total_steps: int | None = None) -> None:
+        """Begin a recording, or continue one; see `Watcher.start`."""
+        super().start(step, total_steps)
+        self._step = step
+
+    def observe(
+        self,
+        anchors: Tensor,
+        positives: Tensor,
+        extra_negatives: Tensor | None = None,
+        value: Tensor | float | None = None,
+    ) -> None:
+        """Take a look at a batch; call it once a step.
+
+        Args:
+            anchors: (N, D) embeddings, of any length.
+            positives: (N, D), row i the other view of sentence i.
+            extra_negatives: (M, D) or None.
+            value: the loss that was computed from them, to compare with.
+        """
+        self.look(lambda: Snapshot(anchors, positives, extra_negatives, value=value))
+
+    def look(self, find: Callable[[], Snapshot]) -> None:
+        """A step: record the batch that ``find`` gives if this step is to be recorded."""
+        step, self._step = self._step, self._step + 1
+        if self.wants(step):
+            self.record(step, find)
 
 
 class WatchedLoss:
@@ -23,7 +57,9 @@ class WatchedLoss:
         loss: the loss itself.
     """
 
-    def __init__(self, loss: Callable[..., Any], watcher: Watcher, views: Callable[..., Any] | None) -> None:
+    def __init__(
+        self, loss: Callable[..., Any], watcher: LoopWatcher, views: Callable[..., Any] | None
+    ) -> None:
         """See `gradlab.watch`."""
         self.loss, self.watcher, self._views = loss, watcher, views
 
@@ -85,7 +121,7 @@ def watch(
         total_steps: planned length of a loop of your own.
 
     Returns:
-        a `Watcher`; for a loss, a `WatchedLoss` to be called in its place.
+        a `Watcher`, of a loop of your own a `LoopWatcher`; for a loss, a `WatchedLoss` to be called in its place.
 
     Raises:
         GradlabError: a target that cannot be watched, is watched already, or needs ``views``.
@@ -108,12 +144,12 @@ def watch(
         raise GradlabError("names of views belong to a Trainer; for a loss give a function of its arguments")
     place = output if output is not None else "gradlab-watch"
     if target is None:
-        return Watcher(loss, output=place, every=every, total_steps=total_steps)
+        return LoopWatcher(loss, output=place, every=every, total_steps=total_steps)
     if not callable(target):
         raise GradlabError(
             f"watch takes a Trainer or a loss, loss(anchors, positives), not {type(target).__name__}"
         )
-    watcher = Watcher(
+    watcher = LoopWatcher(
         target if loss is None else loss,
         output=place,
         every=every,

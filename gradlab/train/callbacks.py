@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from gradlab.gradient.diagnostics import batch_statistics
-from gradlab.monitor.measurement import Statistics
+from gradlab.monitor.probe import Statistics
 
 if TYPE_CHECKING:
     from gradlab.train.outputs import Output

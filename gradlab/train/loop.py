@@ -76,6 +76,7 @@ def train(
 
     Raises:
         GradlabError: for bad input of any kind, a full disk included.
+        Diverged: if embeddings, loss or weights are no longer finite.
         KeyboardInterrupt: when interrupted, after a checkpoint is written.
     """
     threads, words = config.threads, ""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from gradlab.encoder.model import Encoder
-from gradlab.errors import GradlabError
+from gradlab.errors import Diverged, GradlabError
 from gradlab.gradient.learnable import LearnableLoss, learned_settings
 from gradlab.large_batch.gradient_cache import GradientCache
 from gradlab.large_batch.loss import BlockwiseLoss
@@ -179,7 +179,11 @@ class Objective(Branches):
         return replace(output, keys=(output.positives if keys is None else keys).detach())
 
     def compare(self, anchors: Tensor, positives: Tensor, extra_negatives: Tensor | None = None) -> Output:
-        """The loss on embeddings (N, D), with the queue's negatives behind the extra ones."""
+        """The loss on embeddings (N, D), with the queue's negatives behind the extra ones.
+
+        Raises:
+            Diverged: embeddings that are not finite.
+        """
         extra, ages, context = extra_negatives, None, self._context
         if self.queue is not None:
             queued, ages = self.queue.negatives()
@@ -201,7 +205,12 @@ class Objective(Branches):
                 rows, criterion = self._own(*rows), self._ring
                 told = {name: self._own_numbers(value, len(anchors)) for name, value in context.items()}
             reduction = "none" if gated else "mean"
-            loss = criterion(*rows, reduction, normalize=True, in_batch_negatives=in_batch, **told)
+            try:
+                loss = criterion(*rows, reduction, normalize=True, in_batch_negatives=in_batch, **told)
+            except GradlabError as error:
+                if anchors.isfinite().all() and positives.isfinite().all():
+                    raise
+                raise Diverged("the embeddings are not finite; lower the learning rate") from error
             if self.open_share is not None and gated:
                 loss = (loss * self.open_share.factors(len(anchors)).to(loss)).mean()
         return Output(loss, anchors, positives, extra, in_batch, ages, context=context)

@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import Tensor
 
-from gradlab.monitor.measurement import Snapshot
+from gradlab.monitor.snapshot import Snapshot
 from gradlab.train.batches import Packed
 
 

@@ -1,23 +1,20 @@
-"""What is measured on a batch: numbers and histograms of its embeddings, and of a loss's gradient on them.
-
-All of it happens on detached copies in float64, without a further pass through the encoder.
-"""
+"""The embeddings of a batch, as a loss saw them, kept to be measured: detached copies, without a further pass through the encoder."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from gradlab.geometry.check import check_views
 from gradlab.geometry.views import Views
 
-# Of unit anchors and positives (N, D) and of the components on them, None where there are none: numbers by name.
-Statistics = Callable[[Any, Any, Any], dict[str, float]]
+# How far a loss on captured embeddings may be from the one that was trained, relative: rounding in single and in half
+# precision, amplified by 1/τ.
+AGREEMENT, HALF_AGREEMENT = 1e-3, 5e-2
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,6 +49,17 @@ class Snapshot:
         """The loss that was computed, as a number."""
         return float(self.value.detach().mean()) if isinstance(self.value, Tensor) else self.value
 
+    def agrees(self, found: float) -> bool:
+        """Whether this is the loss that was computed, up to rounding."""
+        assert self.loss is not None
+        half = self.half or torch.finfo(self.anchors.dtype).bits < 32
+        return abs(found - self.loss) <= (HALF_AGREEMENT if half else AGREEMENT) * max(1.0, abs(self.loss))
+
+    def alone(self) -> Snapshot:
+        """The embeddings without what may not fit the anchors: positives of another number, extra negatives, context."""
+        fits = self.positives is not None and self.positives.shape == self.anchors.shape
+        return Snapshot(self.anchors, self.positives if fits else None, half=self.half, encoded=self.encoded)
+
     def views(self) -> Views:
         """What the loss saw as unit rows in float64 (on the CPU where the device has none); a single view stands for both.
 
@@ -73,32 +81,3 @@ def in_double(given: Any, device: torch.device) -> Any:
         return [in_double(rows, device) for rows in given]
     rows = given.detach().to(device)
     return rows.double() if rows.is_floating_point() else rows
-
-
-@dataclasses.dataclass(frozen=True)
-class Measurement:
-    """What was measured on one snapshot, or on several on average.
-
-    Attributes:
-        values: numbers by name, see `gradlab.gradient.diagnostics`.
-        distributions: histograms, see `gradlab.gradient.diagnostics.distributions`.
-    """
-
-    values: dict[str, float]
-    distributions: dict[str, dict[float, float]]
-
-    @classmethod
-    def mean(cls, parts: Sequence[Measurement]) -> Measurement:
-        """The average over snapshots of one size: of numbers that all have, of histograms over those that have them."""
-        names = [name for name in parts[0].values if all(name in part.values for part in parts)]
-        values = {name: float(np.mean([part.values[name] for part in parts])) for name in names}
-        histograms: dict[str, list[Mapping[float, float]]] = {}
-        for part in parts:
-            for name, shares in part.distributions.items():
-                histograms.setdefault(name, []).append(shares)
-        return cls(values, {name: _mean(found) for name, found in histograms.items()})
-
-
-def _mean(histograms: Sequence[Mapping[float, float]]) -> dict[float, float]:
-    edges = sorted({edge for one in histograms for edge in one})
-    return {edge: sum(one.get(edge, 0.0) for one in histograms) / len(histograms) for edge in edges}
