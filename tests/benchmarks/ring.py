@@ -17,6 +17,7 @@ import multiprocessing
 import statistics
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -25,15 +26,30 @@ from measured import forget_peak, peak
 
 import gradlab
 
+Criterion = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
-def work(rank: int, count: int, size: int, dimensions: int, loss: str, folder: str) -> None:
+
+def shared(loss: str) -> Criterion:
+    """A loss of ours, of the batch of all processes."""
+    return gradlab.blockwise(loss, group="world")
+
+
+def work(
+    rank: int,
+    count: int,
+    size: int,
+    dimensions: int,
+    loss: str,
+    folder: str,
+    make: Callable[[str], Criterion],
+) -> None:
     """One evaluation, after a small one in which libraries set themselves up."""
     torch.set_num_threads(1)
     torch.distributed.init_process_group(
         "gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=count
     )
     torch.manual_seed(rank)
-    criterion = gradlab.blockwise(loss, group="world")
+    criterion = make(loss)
 
     def draw(rows: int, width: int) -> torch.Tensor:
         made = torch.randn(rows, width)
@@ -55,12 +71,14 @@ def work(rank: int, count: int, size: int, dimensions: int, loss: str, folder: s
     torch.distributed.destroy_process_group()
 
 
-def measure(count: int, size: int, dimensions: int, loss: str) -> dict[str, float]:
-    """The sum of processor times, and the largest memory."""
+def measure(
+    count: int, size: int, dimensions: int, loss: str, make: Callable[[str], Criterion] = shared
+) -> dict[str, float]:
+    """The sum of processor times, and the largest memory, of ``make(loss)``."""
     with tempfile.TemporaryDirectory() as folder:
         context = multiprocessing.get_context("spawn")
         every = [
-            context.Process(target=work, args=(rank, count, size, dimensions, loss, folder))
+            context.Process(target=work, args=(rank, count, size, dimensions, loss, folder, make))
             for rank in range(count)
         ]
         for process in every:

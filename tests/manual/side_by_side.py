@@ -5,17 +5,20 @@ Outside CI, as the others bring much that gradlab does not need. Install them ap
     pip install --no-deps --target FOLDER open_clip_torch==3.3.0 gradcache==0.0.1 inf-cl==1.2.1
     OTHERS=FOLDER python tests/manual/side_by_side.py audit
     OTHERS=FOLDER python tests/manual/side_by_side.py loss
+    OTHERS=FOLDER python tests/manual/side_by_side.py ring
     OTHERS=FOLDER python tests/manual/side_by_side.py step --model BERT --train-file SENTENCES
 
 ``audit``: `gradlab audit` of every loss, over two processes of gloo. ``loss``: forward and backward of one batch of unit rows on
 one process and one thread; seconds of the processor are medians of turns in one process, memory is the rise of a fresh
-process's peak. ``step``: forward and backward of a batch through an encoder, chunk by chunk, likewise. Of Inf-CL only the
+process's peak. ``ring``: the same of a batch that several processes of gloo share, a thread each; seconds of all processes together, and the
+largest memory of one. ``step``: forward and backward of a batch through an encoder, chunk by chunk, as ``loss``. Of Inf-CL only the
 ring of plain torch operations is run, whose file imports Triton without using it there; its kernels need a CUDA device.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import os
 import statistics
 import subprocess
@@ -34,6 +37,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 sys.path.insert(0, str(Path(__file__).parent))
 from measured import peak, times_in_turns
 from other_libraries import load
+from ring import Criterion, measure
 
 import gradlab
 
@@ -235,6 +239,37 @@ def loss(options: argparse.Namespace) -> None:
     report({name: run(one, rows) for name, one in every.items()}, command, options.turns)
 
 
+# Losses of a shared batch by what they compute.
+SHARED: dict[str, Criterion] = {
+    "symmetric: open_clip ClipLoss, local, gathered with gradient": functools.partial(
+        clip, local_loss=True, gather_with_grad=True
+    ),
+    "symmetric: Inf-CL cal_ring_loss": ring_of_inf_cl,
+    "symmetric: gradlab.blockwise": ours,
+    "siglip: open_clip SigLipLoss": siglip,
+    "siglip: gradlab.blockwise": functools.partial(ours, loss="siglip"),
+}
+
+
+def ring(options: argparse.Namespace) -> None:
+    print(f"N = {options.batch}, D = {options.dimensions}, float32, one thread a process")
+    for processes in options.processes:
+        turns = [
+            {
+                name: measure(processes, options.batch, options.dimensions, name, SHARED.__getitem__)
+                for name in SHARED
+            }
+            for _ in range(options.turns)
+        ]
+        for name in SHARED:
+            own = next(one for one in SHARED if one.split(":")[0] == name.split(":")[0] and "gradlab" in one)
+            seconds, memory = (
+                statistics.median(turn[name][what] for turn in turns) for what in ("processor", "memory")
+            )
+            ratio = statistics.median(turn[name]["processor"] / turn[own]["processor"] for turn in turns)
+            print(f"{processes} processes, {name}: {seconds:.3f} CPU s, {ratio:.2f} of gradlab's; {memory:.0f} MiB", flush=True)  # fmt: skip
+
+
 def step(options: argparse.Namespace) -> None:
     from gradient_cache import sentences
     from sentence_transformers import SentenceTransformer
@@ -307,18 +342,19 @@ def step(options: argparse.Namespace) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=["audit", "loss", "step"])
+    parser.add_argument("what", choices=["audit", "loss", "ring", "step"])
     parser.add_argument("--only", default="", help="with audit: targets whose name has this in it")
-    parser.add_argument("--batch", type=int, help="4096 for loss, 256 for step")
+    parser.add_argument("--batch", type=int, help="4096 for loss, 8192 for ring, 256 for step")
     parser.add_argument("--dimensions", type=int, default=512)
+    parser.add_argument("--processes", type=int, nargs="+", default=[2, 4], help="of ring")
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--model")
     parser.add_argument("--train-file")
     parser.add_argument("--child", default="", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    options.batch = options.batch or (256 if options.what == "step" else 4096)
+    options.batch = options.batch or {"step": 256, "ring": 8192}.get(options.what, 4096)
     torch.set_num_threads(1)
-    {"audit": audit, "loss": loss, "step": step}[options.what](options)
+    {"audit": audit, "loss": loss, "ring": ring, "step": step}[options.what](options)
 
 
 if __name__ == "__main__":
