@@ -226,7 +226,7 @@ class Negatives:
 
         Args:
             quantity: f.
-            slope: its derivative by the cosine, where that cannot be had from the cosine alone.
+            slope: its derivative by the cosine; needed where that cannot be had from the cosine alone, and faster elsewhere.
         """
         xp, found = array_namespace(self.cosine), quantity(self)
         return xp.sum(xp.where(xp.isinf(self.cosine), xp.zeros_like(found), found), axis=-1)
