@@ -300,6 +300,18 @@ def test_a_run_is_never_overwritten(bert, tmp_path):
         train(small_config(bert, tmp_path, "file"))
 
 
+def test_a_callback_adds_numbers_to_what_is_measured(bert, tmp_path):
+    class Wide(Callback):
+        def statistics(self, anchors, positives, gradient):
+            assert len(gradient.ratio) == len(anchors) == len(positives)
+            return {"largest_entry": float(anchors.abs().max())}
+
+    train(small_config(bert, tmp_path, diagnostics_every=2, max_steps=4), callbacks=[Wide()])
+    rows = [row for row in read_metrics(tmp_path / "run" / "metrics.csv") if row[2] == "largest_entry"]
+    assert [row[:2] for row in rows] == [(2, "diagnostics"), (4, "diagnostics")]
+    assert all(0 < row[3] <= 1 for row in rows)
+
+
 @pytest.mark.parametrize("chunk_size", [None, 3])
 def test_embeddings_that_are_not_finite_are_a_divergence(bert, tmp_path, chunk_size):
     settings = {"learning_rate": 1e30, "clip": 0.0, "max_steps": 20, "chunk_size": chunk_size}

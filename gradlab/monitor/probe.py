@@ -67,12 +67,12 @@ class Probe:
             return call_text(self.loss)
         return "unknown" if self._original is None else name_of(self._original)
 
-    def measure(self, snapshot: Snapshot, statistics: Statistics) -> Measurement:
+    def measure(self, snapshot: Snapshot, further: Sequence[Statistics] = ()) -> Measurement:
         """Measure a batch of at least two sentences; what cannot be measured is missing.
 
         Args:
             snapshot: its embeddings.
-            statistics: what to measure of two views, see `gradlab.gradient.diagnostics.batch_statistics`.
+            further: what to measure of two views beside `gradlab.gradient.diagnostics.batch_statistics`.
 
         Raises:
             GradlabError: anchors or positives that are not finite or have no direction.
@@ -88,14 +88,16 @@ class Probe:
         elif snapshot.labels and self.loss is None:
             self._give_up("it has labels, so that its columns are not two views of the same sentences")
         else:
-            return self._two_views(snapshot, views, statistics)
+            return self._two_views(snapshot, views, further)
         return {DIAGNOSTICS: diagnostics.embedding_statistics(views.anchors[:MOST_ANCHORS])}
 
-    def _two_views(self, snapshot: Snapshot, views: Views, statistics: Statistics) -> Measurement:
+    def _two_views(self, snapshot: Snapshot, views: Views, further: Sequence[Statistics]) -> Measurement:
         gradient = self._gradient(snapshot, views)
         count = MOST_ANCHORS if gradient is None else len(gradient.gradient_dissipation)
         anchors, positives = views.anchors[:count], views.positives[:count]
-        values = statistics(anchors, positives, gradient)
+        values = diagnostics.batch_statistics(anchors, positives, gradient)
+        for statistics in further:
+            values |= statistics(anchors, positives, gradient)
         if snapshot.encoded is not None:
             encoded = unit_rows(in_double(snapshot.encoded[:MOST_ANCHORS], anchors.device))
             cosine, rank = diagnostics.mean_cosine(encoded), diagnostics.effective_rank(encoded)

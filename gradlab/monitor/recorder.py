@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from gradlab.gradient.diagnostics import batch_statistics
 from gradlab.monitor.finding import Finding
 from gradlab.monitor.findings import findings
 from gradlab.monitor.history import DIAGNOSTICS, HISTOGRAM, History, mean_of
@@ -59,15 +58,12 @@ class Recorder:
         Raises:
             GradlabError, OSError: if the folder or the file cannot be written.
         """
-        self.folder.mkdir(parents=True, exist_ok=True)
         metrics = Metrics(self.folder / METRICS, trackers)
-        rows = [row for row in metrics.rows() if keep(row)] if keep else []
-        early, known = [] if self.begun else self.history.rows(), {row[:3] for row in rows}
-        rows += [row for row in early if row[:3] not in known]
-        metrics.rewrite(rows)
+        early = [] if self.begun else self.history.rows()
+        kept = [row for row in metrics.rows() if keep(row)] if keep else []
+        self.history, self.findings = History.of([*early, *kept], self.history.total_steps), []
+        metrics.rewrite(self.history.rows())
         self._metrics = metrics
-        self.history = History.of(rows, self.history.total_steps)
-        self.findings = []
 
     @property
     def begun(self) -> bool:
@@ -90,7 +86,7 @@ class Recorder:
         probe: Probe,
         snapshots: Iterable[Snapshot],
         group: str = DIAGNOSTICS,
-        statistics: Statistics = batch_statistics,
+        further: Sequence[Statistics] = (),
     ) -> None:
         """Measure snapshots and write down the average; histograms too where ``group`` is that of the run's loss.
 
@@ -101,13 +97,13 @@ class Recorder:
             probe: of their loss.
             snapshots: batches of one size; with none nothing is written.
             group: of the file.
-            statistics: what to measure, see `Probe.measure`.
+            further: what to measure beside, see `Probe.measure`.
         """
         began = time.perf_counter()
         found = []
         for snapshot in snapshots:
             with _aside(snapshot):
-                found.append(probe.measure(snapshot, statistics))
+                found.append(probe.measure(snapshot, further))
         if found:
             self.write(step, group, mean_of([one[DIAGNOSTICS] for one in found]))
             if group == DIAGNOSTICS:

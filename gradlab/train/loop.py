@@ -20,7 +20,7 @@ from gradlab.monitor.history import EVALUATION, TRAIN
 from gradlab.monitor.metrics import start_trackers
 from gradlab.monitor.scores import readable
 from gradlab.seeds import random_state, restore_random_state, seed_everything, undisturbed
-from gradlab.train.callbacks import Callback, Diagnostics
+from gradlab.train.callbacks import Callback
 from gradlab.train.checkpoint import Checkpoint, newest_checkpoint, save_checkpoint
 from gradlab.train.config import TrainConfig
 from gradlab.train.interruption import Interruption
@@ -71,7 +71,7 @@ def train(
         config: everything that determines the run.
         resume: continue the run in ``config.output`` from its newest whole checkpoint (from the beginning
             if it was killed before the first); on a CPU the weights become those of the uninterrupted run, bit by bit.
-        callbacks: called during the run, after the diagnostics; a `Diagnostics` among them takes their place.
+        callbacks: called during the run, after what the loss does to the embeddings was measured.
         objective: a subclass of :class:`Objective`, for other views, heads or negatives.
 
     Raises:
@@ -120,8 +120,6 @@ class Trainer(TrainerState):
     ) -> None:
         super().__init__(config, resume=resume, objective=objective)
         self.callbacks = list(callbacks)
-        if not any(isinstance(one, Diagnostics) for one in self.callbacks):
-            self.callbacks.insert(0, Diagnostics(self.config.diagnostics_every))
 
     def run(self) -> TrainResult:
         """Train to the end.
@@ -142,6 +140,8 @@ class Trainer(TrainerState):
                 progress.advance()
                 if self.due(self.config.diagnostics_every) or self.due(self.config.eval_every):
                     self._check_weights()
+                if self.due(self.config.diagnostics_every):
+                    self.measure([output], [callback.statistics for callback in self.callbacks])
                 for callback in self.callbacks:
                     callback.on_step(self, output)
                 if self.due(self.config.eval_every):
@@ -196,6 +196,8 @@ class Trainer(TrainerState):
         seed_everything(self.config.seed, self.processes.rank)
         if checkpoint:
             self._restore(checkpoint)
+        elif self.config.diagnostics_every:
+            self.measure([], [callback.statistics for callback in self.callbacks])
         for callback in self.callbacks:
             callback.on_start(self)
         if not checkpoint and self.config.eval_start:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +16,7 @@ from gradlab.evaluate.selection import STSB_DEV, selection
 from gradlab.losses.mask import check_pairs
 from gradlab.losses.registry import get_loss
 from gradlab.monitor.history import TRAIN, History
-from gradlab.monitor.probe import Probe
+from gradlab.monitor.probe import Probe, Statistics
 from gradlab.monitor.recorder import Recorder
 from gradlab.seeds import seed_everything, undisturbed
 from gradlab.train.config import TrainConfig
@@ -136,6 +136,26 @@ class TrainerState:
                 sequences = self.corpus.take(chosen)
                 output = self.objective.evaluate(self.objective.prepare(*sequences, sentences=chosen))
             yield output
+
+    def measure(self, batch: Iterable[Output], further: Sequence[Statistics] = ()) -> None:
+        """Write down what the loss does to the embeddings, without touching training.
+
+        Of the held-out sentences if there are some, otherwise of the batch just trained on, which costs no forward pass; with the
+        negatives that the loss saw. Batches without negatives do not count: their loss is that of a queue that is empty yet.
+
+        Args:
+            batch: what was trained on; nothing before the first step.
+            further: numbers to record beside those of every run.
+        """
+        if not self.processes.is_main:
+            return
+        told, aside = self.probe.note, len(self.corpus.held_out) > 0
+        outputs = self.held_out(self.config.analysis_batches) if aside else batch
+        snapshots = (output.snapshot() for output in outputs if output.has_negatives)
+        self.recorder.measure(self.step, self.probe, snapshots, further=further)
+        if self.probe.note != told:
+            self.say(self.probe.note)
+        self.judge()
 
     def record(self, group: str, values: dict[str, float]) -> None:
         """Write numbers of this step to the metrics file and the trackers."""

@@ -4,39 +4,41 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 from gradlab.evaluate.sts import stsb_dev_cosines
 from gradlab.files import write_arrays
+from gradlab.losses.components import Components
 from gradlab.papers.unified.study.conditions import EMBEDDINGS_OF
 from gradlab.papers.unified.study.views import AFTER, BEFORE, DEV_COSINES, HeldOutViews, study_statistics
 from gradlab.sweep.board import Run
 from gradlab.sweep.training import encode_of
-from gradlab.train.callbacks import Diagnostics
+from gradlab.train.callbacks import Callback
 from gradlab.train.state import TrainerState
 
 
 def callbacks(run: Run, output: Path) -> list[Observer]:
     """Those of a run of the study in this folder."""
     settings = json.loads((output / "study.json").read_text(encoding="utf-8"))["settings"]
-    batches = settings["analysis_batches"] if run.point.label in EMBEDDINGS_OF else 0
-    return [Observer(settings["watch_every"], batches)]
+    return [Observer(settings["analysis_batches"] if run.point.label in EMBEDDINGS_OF else 0)]
 
 
-class Observer(Diagnostics):
-    """The diagnostics of a run, with the study's own numbers, and what the analyses read of its encoders.
+class Observer(Callback):
+    """Adds the study's own numbers to what a run measures, and keeps what the analyses read of its encoders.
 
     Args:
-        every: steps between measurements.
         batches: of held-out sentences whose embeddings are kept, before and after training; 0 for none.
     """
 
-    def __init__(self, every: int, batches: int) -> None:
-        super().__init__(every, study_statistics)
+    def __init__(self, batches: int) -> None:
         self._batches = batches
 
+    def statistics(self, anchors: Any, positives: Any, gradient: Components | None) -> dict[str, float]:
+        """See `study_statistics`."""
+        return study_statistics(anchors, positives, gradient)
+
     def on_start(self, trainer: TrainerState) -> None:
-        """Measure the encoder before training."""
-        super().on_start(trainer)
+        """Keep embeddings of the encoder before training."""
         if trainer.step == 0:
             self._keep(trainer, BEFORE)
 

@@ -15,7 +15,6 @@ from gradlab.arrays import to_numpy
 from gradlab.files import read_arrays, write_arrays
 from gradlab.geometry.similarity import PairSimilarity
 from gradlab.geometry.views import Views
-from gradlab.gradient.diagnostics import batch_statistics
 from gradlab.losses.components import Components
 from gradlab.papers.unified.study.statistics import Array
 
@@ -93,7 +92,7 @@ def angle_statistics(anchors: Array, positives: Array) -> dict[str, float]:
 
 
 def study_statistics(anchors: Any, positives: Any, gradient: Components | None) -> dict[str, float]:
-    """What is measured during a run: what every run measures, the ratio of all anchors, and the angles.
+    """What is measured beside what every run measures: the ratio of all anchors, and the angles.
 
     Args:
         anchors, positives: (N, D) unit rows.
@@ -102,7 +101,6 @@ def study_statistics(anchors: Any, positives: Any, gradient: Components | None) 
     ratio = np.empty(0) if gradient is None else gradient.scalar_ratio.cpu().numpy()
     ratio = ratio[np.isfinite(ratio)]
     return {
-        **batch_statistics(anchors, positives, gradient),
         "ratio_all": float(ratio.mean()) if len(ratio) else math.nan,
         "ratio_all_median": float(np.median(ratio)) if len(ratio) else math.nan,
         **angle_statistics(anchors.cpu().numpy(), positives.cpu().numpy()),
