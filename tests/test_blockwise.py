@@ -18,9 +18,11 @@ from blockwise_helpers import LargestTensor, assert_equal_to_autograd, gradients
 import gradlab
 from gradlab.geometry.views import Views
 from gradlab.large_batch import products
+from gradlab.large_batch.evaluation import LossEvaluation
 from gradlab.large_batch.pair_evaluation import PairEvaluation
 from gradlab.large_batch.products import CPU_ENTRIES, FEWEST_ROWS, default_block_size
-from gradlab.large_batch.streams import BatchEvaluation
+from gradlab.large_batch.shared.evaluation import SharedEvaluation
+from gradlab.large_batch.shared.processes import Alone
 from gradlab.losses.base import BatchLoss, Loss, PairLoss
 from gradlab.losses.registry import loss_class
 
@@ -220,17 +222,22 @@ def test_gradcheck_through_normalisation(loss: Loss, reduction: str) -> None:
 def test_gradient_is_right_off_the_sphere_too(loss: Loss) -> None:
     """Radial parts included: the value as a function of any rows, differentiated numerically."""
     rows = [part.detach() for part in views(4, 2, 3)]
-    evaluation = PairEvaluation if isinstance(loss, PairLoss) else BatchEvaluation
+
+    def evaluate(rows: list[torch.Tensor]) -> LossEvaluation:
+        if isinstance(loss, PairLoss):
+            return PairEvaluation(loss, Views(*rows), 2)
+        return SharedEvaluation(loss, Views(*rows), 2, Alone(), [len(rows[0])], [len(rows[2])])
+
     batch = "none" not in reductions(loss)
     scale = torch.linspace(0.5, 2, 4, dtype=torch.float64)
-    _, found = evaluation(loss, Views(*rows), 2).differentiate(scale, (True, True, True))
+    _, found = evaluate(rows).differentiate(scale, (True, True, True))
     for which, part in enumerate(rows):
         for index in np.ndindex(*part.shape):
             ends = []
             for step in (1e-6, -1e-6):
                 moved = [other.clone() for other in rows]
                 moved[which][index] += step
-                value = evaluation(loss, Views(*moved), 2).values()
+                value = evaluate(moved).values()
                 ends.append(float(value if batch else (value * scale).sum()))
             assert float(found[which][index]) == pytest.approx((ends[0] - ends[1]) / 2e-6, abs=2e-7)
 

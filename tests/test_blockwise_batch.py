@@ -13,6 +13,7 @@ from blockwise_helpers import assert_equal_to_autograd, gradients, unit, views
 
 import gradlab
 from gradlab.geometry.views import Views
+from gradlab.large_batch.shared import laps
 from gradlab.losses.base import BatchLoss
 
 MODIFIED = ["modified_mhe", "modified_mhs", "modified_barlow_twins", "modified_vicreg"]
@@ -166,10 +167,44 @@ class TwoWay(Unregistered):
         return (both - 20 * views.positive.cosine).mean()
 
 
-@pytest.mark.parametrize("loss", [EverySummary(), TwoWay()], ids=lambda loss: type(loss).__name__)
-def test_a_new_loss_is_served(loss: BatchLoss) -> None:
+class OfItsOwnRows(Unregistered):
+    """Weights that are made of all columns of a row, and other rows in the place of the batch's."""
+
+    def value(self, views):
+        turned = dataclasses.replace(views, anchors=unit(views.anchors.flip(-1) + 0.3 * views.positives))
+        _, cosines = turned.weighted_cosines(self.negative_weight, turned.other_view)
+        return cosines + turned.same_view.log_sum_exp_of_all(0.3) * views.other_view.hardest.chord
+
+    def negative_weight(self, views):
+        cosines = views.other_view.finite_cosine
+        return cosines / cosines.norm(dim=-1, keepdim=True)
+
+
+@pytest.mark.parametrize("tile", [7, 1000])
+@pytest.mark.parametrize(
+    "loss", [EverySummary(), TwoWay(), OfItsOwnRows()], ids=lambda loss: type(loss).__name__
+)
+def test_a_new_loss_is_served(loss: BatchLoss, tile: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(laps, "TILE", tile)
     assert_equal_to_autograd(loss, views(30, 4, 6), 8, 1e-12)
     assert_equal_to_autograd(gradlab.recombine(gate=loss, weight=loss, ratio=loss), views(30, 4, 6), 8, 1e-12)
+
+
+@pytest.mark.parametrize("block_size", [1, 5, 9, 100])
+@pytest.mark.parametrize("loss", ["mhe", "cosent", *(modified(name) for name in MODIFIED)], ids=str)
+def test_tiles_of_any_size(loss: BatchLoss, block_size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each pair of a view is there once for both its orders, however blocks of rows lie beside tiles of columns."""
+    monkeypatch.setattr(laps, "TILE", 6)
+    assert_equal_to_autograd(gradlab.get_loss(loss), views(23, 3), block_size, 1e-12, smallest_scale=1e-4)
+
+
+def test_a_loss_of_some_rows_alone_is_refused() -> None:
+    class OfSome(Unregistered):
+        def value(self, views):
+            return views.first(3).same_view.log_sum_exp_of_all(0.2)
+
+    with pytest.raises(gradlab.GradlabError, match="compares 3 rows where the batch has 5"):
+        gradlab.blockwise(OfSome())(*views(5))
 
 
 def test_a_loss_that_takes_all_similarities_is_refused() -> None:

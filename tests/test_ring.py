@@ -57,6 +57,8 @@ SPECS = [name for name in gradlab.loss_names() if name != "per_prefix"] + [
     "recombined(gate=circle, weight=tvmf, ratio=arctanh)",
     "recombined(gate=cosent, weight=mhe, ratio=dhel)",
     "recombined(gate=infonce, weight=mhe, ratio=1.0, gauge=unit)",
+    "symmetric(recombined(gate=met, weight=mpt, ratio=mhe))",
+    "symmetric(recombined(gate=infonce, weight=infonce, ratio=1.0, gauge=unit))",
 ]
 
 

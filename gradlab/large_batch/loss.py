@@ -12,13 +12,11 @@ from gradlab.arrays import Array
 from gradlab.errors import GradlabError
 from gradlab.geometry.check import check_views
 from gradlab.geometry.views import Views
-from gradlab.large_batch.derivatives import refuse_second_derivatives
 from gradlab.large_batch.evaluation import LossEvaluation
 from gradlab.large_batch.pair_evaluation import PairEvaluation
 from gradlab.large_batch.shared.check import check_share, check_shared, describe_share
 from gradlab.large_batch.shared.evaluation import SharedEvaluation
 from gradlab.large_batch.shared.processes import Alone, Ring
-from gradlab.large_batch.streams import BatchEvaluation
 from gradlab.losses.base import Loss, PairLoss, check_reduction, reduce
 from gradlab.losses.registry import get_loss, takes_loss
 
@@ -141,8 +139,6 @@ class BlockwiseLoss(torch.nn.Module):
         """The loss on a batch in one process."""
         if isinstance(self.loss, PairLoss):
             return PairEvaluation(self.loss, views, self.block_size)
-        if not self.loss.is_combinator:
-            return BatchEvaluation(self.loss, views, self.block_size)
         extra = 0 if views.extra_negatives is None else len(views.extra_negatives)
         return SharedEvaluation(self.loss, views, self.block_size, Alone(), [len(views.anchors)], [extra])
 
@@ -218,7 +214,7 @@ class _TotalLoss(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, upstream: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        refuse_second_derivatives()
+        _refuse_second_derivatives()
         # Given away, so that torch keeps them as the rows' gradients where it would otherwise copy what another holds.
         gradients, ctx.gradients = ctx.gradients, None
         if gradients is None:  # a second pass through a retained graph
@@ -249,9 +245,18 @@ class _EachLoss(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, upstream: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        refuse_second_derivatives()
+        _refuse_second_derivatives()
         _ = ctx.saved_tensors  # raises if the rows were changed in place since
         return None, *ctx.evaluation.differentiate(upstream.contiguous(), ctx.needs_input_grad[1:])[1]
+
+
+def _refuse_second_derivatives() -> None:
+    """Raise `GradlabError` in a backward pass that is itself to be differentiated."""
+    if torch.is_grad_enabled():
+        raise GradlabError(
+            "a blockwise loss has first derivatives only (create_graph=True was asked for); "
+            "use the loss itself for higher ones"
+        )
 
 
 def _upcast(rows: Any) -> Any:

@@ -9,9 +9,7 @@ from typing import Any
 
 import torch
 
-from gradlab.arrays import reciprocal
 from gradlab.geometry.similarity import Negatives, PairSimilarity
-from gradlab.large_batch.derivatives import refuse_second_derivatives
 from gradlab.large_batch.products import slices
 
 MEASURES = ("cosine", "chord", "antichord")
@@ -69,12 +67,12 @@ class LazyPairs(PairSimilarity):
     @functools.cached_property
     def chord(self) -> torch.Tensor:  # type: ignore[override]  # a field there, computed when asked for here
         """``|h - h'|``, (B,)."""
-        return _LengthOfSum.apply(self.first, self.second, -1)
+        return torch.linalg.vector_norm(self.first - self.second, dim=-1)
 
     @functools.cached_property
     def antichord(self) -> torch.Tensor:  # type: ignore[override]  # likewise
         """``|h + h'|``, (B,)."""
-        return _LengthOfSum.apply(self.first, self.second, 1)
+        return torch.linalg.vector_norm(self.first + self.second, dim=-1)
 
 
 class RowPairs(LazyPairs):
@@ -212,27 +210,6 @@ class LongPairs(LazyPairs):
         return found.requires_grad_()
 
 
-class _LengthOfSum(torch.autograd.Function):
-    """``|h ± h'|``, (B,), whose graph holds no array of (B, D) of its own: the sum is made again."""
-
-    @staticmethod
-    def forward(ctx: Any, first: torch.Tensor, second: torch.Tensor, sign: int) -> torch.Tensor:
-        length = torch.linalg.vector_norm(torch.add(first, second, alpha=sign), dim=-1)
-        ctx.save_for_backward(first, second, length)
-        ctx.sign = sign
-        return length
-
-    @staticmethod
-    def backward(ctx: Any, upstream: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        refuse_second_derivatives()
-        first, second, length = ctx.saved_tensors
-        # Along a sum that is 0 there is no direction; an infinite derivative stays visible there, as NaN.
-        factor = upstream * reciprocal(length)
-        by_first = torch.add(first, second, alpha=ctx.sign).mul_(factor[:, None])
-        by_second = by_first * ctx.sign if ctx.needs_input_grad[1] else None
-        return by_first, by_second, None
-
-
 def _some(rows: torch.Tensor, at: slice | torch.Tensor, memory: torch.Tensor | None = None) -> torch.Tensor:
     if isinstance(at, slice):
         return rows[at]
@@ -241,4 +218,5 @@ def _some(rows: torch.Tensor, at: slice | torch.Tensor, memory: torch.Tensor | N
 
 def _per_length(derivative: torch.Tensor, length: torch.Tensor) -> torch.Tensor:
     length = length.detach()
-    return torch.where(length == 0, torch.zeros_like(length), derivative / length)
+    # Along a difference that is 0 there is no direction; an infinite derivative stays visible there, as NaN.
+    return torch.where(length == 0, 0 * derivative, derivative / length)

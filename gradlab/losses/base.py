@@ -345,7 +345,8 @@ class BatchLoss(Loss):
     `Negatives.log_sum_exp_of_all` and the like) and sums over its own weights (`Views.weighted_cosines`) can be
     evaluated by `gradlab.blockwise`, which holds the similarities of a block of anchors at a time. For that,
     ``dissipation``, ``negative_weight`` and ``positive_weight`` are functions of the views of a block too: theirs is
-    one row of similarities for each anchor of the block, while `Views.anchors` and `Views.positives` stay whole.
+    one row of similarities for each anchor of the block, while `Views.anchors` and `Views.positives` stay whole. Where
+    processes share the batch, these rows have some columns only; what is made of whole rows comes from their summaries.
     """
 
     @abc.abstractmethod

@@ -300,7 +300,7 @@ FAULTS = [
     ),
     Fault(
         "a larger cosine in a later block: sums rescaled without the temperature",
-        "large_batch/streamed_sums.py",
+        "large_batch/shared/one_lap.py",
         "math.exp((self.largest - largest) / self.temperature)",
         "math.exp(self.largest - largest)",
         "test_blockwise_batch.py test_blockwise.py",

@@ -19,6 +19,7 @@ from gradlab.geometry.views import Views
 from gradlab.large_batch.evaluation import LossEvaluation
 from gradlab.large_batch.shared.keys import Side
 from gradlab.large_batch.shared.laps import Gradients, first_laps, second_laps
+from gradlab.large_batch.shared.one_lap import OfAll
 from gradlab.large_batch.shared.processes import Processes
 from gradlab.large_batch.shared.session import Session, Use, longest
 from gradlab.large_batch.shared.stats import Hardest
@@ -65,32 +66,35 @@ class SharedEvaluation(LossEvaluation):
 
     def values(self) -> Tensor:
         """``L_i`` of this process's anchors, (n,), or the scalar of the batch."""
-        with torch.no_grad():
-            return self._evaluate(self._leaves())[1].detach()
+        with torch.no_grad(), torch.autocast(self.views.anchors.device.type, enabled=False):
+            return self._evaluate(self._leaves((False, False, False)))[1].detach()
 
     def differentiate(
         self, scale: Tensor, wanted: tuple[bool, bool, bool]
     ) -> tuple[Tensor, list[Tensor | None]]:
         """The values, and the derivatives of ``Σ scale_i L_i`` over all processes by this process's rows."""
-        leaves = self._leaves()
-        with torch.enable_grad():
+        leaves = self._leaves(wanted)
+        rows = [leaf for leaf in leaves if leaf is not None and leaf.requires_grad]
+        with torch.enable_grad(), torch.autocast(scale.device.type, enabled=False):
             session, value = self._evaluate(leaves)
-        rows = [leaf for leaf in leaves if leaf is not None]
-        upstream = scale if value.ndim else torch.full_like(value, 1 / self.ring.count)
-        gradients = iter(self._gradients(session, value, upstream, rows))
-        found = [None if leaf is None else next(gradients) for leaf in leaves]
+            upstream = scale if value.ndim else torch.full_like(value, 1 / self.ring.count)
+            gradients = iter(self._gradients(session, value, upstream, rows))
+        found = [None if leaf is None or not leaf.requires_grad else next(gradients) for leaf in leaves]
         self._check_gradients([part for part in found if part is not None])
         if self.views.extra_negatives is None:
             found[2] = None
         return value.detach(), [part if want else None for part, want in zip(found, wanted, strict=True)]
 
-    def _leaves(self) -> list[Tensor | None]:
-        """Rows that want a gradient on every process, as those of others may depend on it."""
+    def _leaves(self, wanted: tuple[bool, bool, bool]) -> list[Tensor | None]:
+        """Rows, of which those of several processes all want a gradient, as those of others may depend on it."""
         extra = self.views.extra_negatives
         if extra is None and any(self.extra):
             extra = self.views.anchors[:0]
         rows = (self.views.anchors, self.views.positives, extra)
-        return [None if part is None else part.detach().requires_grad_() for part in rows]
+        return [
+            None if part is None else part.detach().contiguous().requires_grad_(want or self.ring.count > 1)
+            for part, want in zip(rows, wanted, strict=True)
+        ]
 
     def _evaluate(self, leaves: list[Tensor | None]) -> tuple[Session, Tensor]:
         anchors, positives, extra = leaves
@@ -98,12 +102,11 @@ class SharedEvaluation(LossEvaluation):
         assert positives is not None
         session = Session(self.ring, self.anchors, self.extra, anchors.device)
         views = self._views(session, anchors, positives, extra)
-        with torch.autocast(anchors.device.type, enabled=False):
-            value = session.evaluate(
-                lambda: self.loss.value_of(views),
-                anchors.detach(),
-                lambda asked: first_laps(session, asked, self.block_size),
-            )
+        value = session.evaluate(
+            lambda: self.loss.value_of(dataclasses.replace(views)),  # which remember nothing of a round
+            anchors.detach(),
+            lambda asked: first_laps(session, asked, self.block_size),
+        )
         self._check(value.detach())
         return session, value
 
@@ -145,7 +148,7 @@ class SharedEvaluation(LossEvaluation):
             list(use.leaf.leaves.values()) if isinstance(use.stat, Hardest) else [use.leaf]
             for use in session.uses
         ]
-        leaves += [list(pairs.leaves.values()) for pairs in session.pairs]
+        leaves += [list(pairs.leaves.values()) for pairs in session.pairs.values()]
         flat = [leaf for some in leaves for leaf in some]
         found = iter(
             torch.autograd.grad(value, flat, upstream, allow_unused=True, retain_graph=True) if flat else ()
@@ -155,13 +158,21 @@ class SharedEvaluation(LossEvaluation):
         with torch.no_grad():
             used = list(zip(session.uses, derivatives, strict=False))
             hardest = [one for one in used if isinstance(one[0].stat, Hardest)]
-            sums = [(use, by[0]) for use, by in used if not isinstance(use.stat, Hardest)]
+            sums = [
+                (use, by[0]) for use, by in used if not isinstance(use.stat, Hardest) and by[0] is not None
+            ]
             second_laps(
-                session, [(use, by) for use, by in sums if by is not None], self.block_size, gradients
+                session,
+                [(use, by) for use, by in sums if not isinstance(use.stat, OfAll)],
+                self.block_size,
+                gradients,
             )
+            for use, upstream_by in sums:
+                if isinstance(use.stat, OfAll):
+                    _add_of_all(session, use, upstream_by, gradients)
             for use, by in hardest:
                 _send_hardest(session, use, by, gradients)
-            for pairs, by in zip(session.pairs, derivatives[len(used) :], strict=True):
+            for pairs, by in zip(session.pairs.values(), derivatives[len(used) :], strict=True):
                 if named := _named(pairs, by):
                     ends = [gradients.at(end) for end in pairs.ends]
                     for at, *parts in pairs.chained(named):
@@ -205,6 +216,19 @@ def _named(pairs: LongPairs, derivatives: list[Any]) -> dict[str, Tensor]:
     """Derivatives by the leaves of pairs, of those that there are."""
     named = zip(pairs.leaves, derivatives, strict=True)
     return {name: one for name, one in named if one is not None}
+
+
+def _add_of_all(session: Session, use: Use, upstream: Tensor, gradients: Gradients) -> None:
+    """Add what the derivative by a log-sum-exp over all pairs means for the rows of either side, which is known."""
+    found, factor = session.known(use.stat), session.ring.total(upstream.clone())
+    ((first, second),) = use.rows
+    within = found.by_rows if found.by_columns is None else found.by_columns
+    if first is second:
+        gradients.add(first, found.by_rows * (2 * factor))
+        return
+    for end, part in ((first, found.by_rows), (second, within)):
+        if end.requires_grad:
+            gradients.add(end, part * factor)
 
 
 def _send_hardest(session: Session, use: Use, derivatives: list[Any], gradients: Gradients) -> None:

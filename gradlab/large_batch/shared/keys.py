@@ -22,11 +22,13 @@ class Side:
         role: ``"a"``, the anchors, ``"b"``, the positives, ``"e"``, the extra negatives; with a ``"g"`` before it, those of a guide.
         whole: whether the extra negatives follow as further sentences.
         width: coordinates of a row.
+        version: which of several rows of one role, where a loss puts others in their place.
     """
 
     role: str
     whole: bool
     width: int
+    version: int = 0
 
     @property
     def guide(self) -> str:
@@ -43,6 +45,7 @@ class SharedBlock:
         rows, columns: what is compared with what.
         own: whether a sentence is none of its own negatives.
         owned: whether the hard negatives of a sentence are none of its negatives here.
+        straight: whether the rows of the product are these, though its transpose may be a product that is made.
     """
 
     name: str
@@ -50,11 +53,12 @@ class SharedBlock:
     columns: Side
     own: bool
     owned: bool = False
+    straight: bool = False
 
     @property
     def turned(self) -> bool:
         """Whether it is the transpose of a product that is made."""
-        return self.rows.role == "b" and self.columns.role == "a"
+        return self.rows.role == "b" and self.columns.role == "a" and not self.straight
 
     @property
     def product(self) -> tuple[Side, Side]:
@@ -85,6 +89,12 @@ class Family:
     def rows(self) -> Side:
         """What the summaries of its rows are as many as."""
         return self.parts[0].rows
+
+    @property
+    def straight(self) -> Family:
+        """The same by products of its own."""
+        parts = tuple(dataclasses.replace(part, straight=True) for part in self.parts)
+        return dataclasses.replace(self, parts=parts)
 
 
 class Name:

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from gradlab.large_batch.products import FEWEST_ROWS, default_block_size, slices
 from gradlab.large_batch.shared.keys import Side
+from gradlab.large_batch.shared.one_lap import Means
 from gradlab.large_batch.shared.session import Session, Use
 from gradlab.large_batch.shared.stats import Each, LogSumExp, Stat, Sum, Sums
 from gradlab.large_batch.shared.tile import Tile, TileNegatives
@@ -37,7 +38,8 @@ def first_laps(session: Session, asked: dict[Stat, list[Side]], block_size: int 
             key = (first, (second, *others), part.own)
             products.setdefault(key, []).append((stat, place))
     for (first, travelling, _), jobs in products.items():
-        _first_lap(_tiles(session, first, list(travelling), block_size), jobs, sums)
+        stats = [stat for stat, _ in jobs]
+        _first_lap(_tiles(session, first, list(travelling), block_size, stats), jobs, sums)
     session.memory.clear()  # of the tiles
     for stat, found in sums.items():
         session.learn(stat, found.finish())
@@ -52,33 +54,50 @@ def _first_lap(tiles: Iterable[Tile], jobs: list[tuple[Stat, int]], sums: dict[S
 
 def _travels_more(stat: Stat) -> bool:
     """Whether tiles need other rows than those of their product: weights of views, and the rules of a guide."""
-    return isinstance(stat, Sums) or bool(stat.family.rules)
+    return isinstance(stat, Sums | Means) or bool(stat.family.rules)
 
 
-def _tiles(session: Session, first: Side, travelling: list[Side], block_size: int | None) -> Iterator[Tile]:
+def _width(session: Session, second: Side, stats: Iterable[Stat]) -> int:
+    """Columns of a tile; weights of views see whole rows where one process has them."""
+    whole = session.ring.count == 1 and any(isinstance(stat, Means) for stat in stats)
+    return session.sizes(second)[0] if whole else TILE
+
+
+def _tiles(
+    session: Session, first: Side, travelling: list[Side], block_size: int | None, stats: list[Stat]
+) -> Iterator[Tile]:
+    tile = _width(session, travelling[0], stats)
+    mirrored = first == travelling[0] and all(stat.mirrors for stat in stats)
     if session.device.type == "cpu" and not block_size:
         # What is written once and read at once is to stay in a processor's own cache, and to be no more than a small share.
         block_size = max(FEWEST_ROWS // 2, min(FEWEST_ROWS, session.rows[first].numel() // TILE))
-    for owner, columns, moved in _lap(session, travelling):
-        for rows, memory in _blocks(session, first, travelling[0], block_size):
-            yield Tile(session, rows, owner, columns, moved, memory)
+    for owner, columns, moved in _lap(session, travelling, tile):
+        for rows, memory in _blocks(session, first, travelling[0], block_size, tile):
+            if not (mirrored and owner == session.ring.rank):
+                yield Tile(session, rows, owner, columns, moved, memory)
+            elif (left := max(0, rows.start - columns.start)) < columns.stop - columns.start:
+                later = {side: part[left:] for side, part in moved.items()}
+                kept = slice(columns.start + left, columns.stop)
+                yield Tile(session, rows, owner, kept, later, memory, mirrored=True)
 
 
-def _lap(session: Session, travelling: list[Side]) -> Iterator[tuple[int, slice, dict[Side, Tensor]]]:
+def _lap(
+    session: Session, travelling: list[Side], tile: int
+) -> Iterator[tuple[int, slice, dict[Side, Tensor]]]:
     sizes = session.sizes(travelling[0])
     beside = [
         side for side in travelling if session.sizes(side) == sizes
     ]  # others are of other parts' columns
-    for owner, columns, moved in lap(session.ring, [session.rows[side] for side in beside], sizes, TILE):
+    for owner, columns, moved in lap(session.ring, [session.rows[side] for side in beside], sizes, tile):
         yield owner, columns, dict(zip(beside, moved, strict=True))
 
 
 def _blocks(
-    session: Session, first: Side, second: Side, block_size: int | None
+    session: Session, first: Side, second: Side, block_size: int | None, tile: int
 ) -> Iterable[tuple[slice, Tensor]]:
     """Rows of each block, and memory for its cosines, which the next one overwrites."""
     local = session.rows[first]
-    widest = max(1, min(TILE, max(session.sizes(second))))
+    widest = max(1, min(tile, max(session.sizes(second))))
     step = max(1, min(len(local), block_size or default_block_size(widest, local.device)))
     key = (step, widest, local.dtype)
     if key not in session.memory:
@@ -207,22 +226,24 @@ class _Group:
         """Add the gradients of both tensors."""
         self.close(session)
         local = session.rows[self.first]
-        gradient = torch.zeros_like(local)
+        gradient = torch.zeros_like(local) if self.rows.requires_grad else None
+        tile = _width(session, self.second, [job.stat for job in self.jobs])
         home = (
-            Homecoming(session.ring, session.sizes(self.second), local.shape[1], TILE, local)
+            Homecoming(session.ring, session.sizes(self.second), local.shape[1], tile, local)
             if self.moving
             else None
         )
         single = self._single(session)
         scaled, held = local[:0], None  # memory for the rows of a block, and which they are
-        for owner, columns, moved in _lap(session, list(self.sides)):
+        for owner, columns, moved in _lap(session, list(self.sides), tile):
             found = None if home is None else home.at(owner, columns.start)
-            for rows, memory in _blocks(session, self.first, self.second, block_size):
-                tile = Tile(session, rows, owner, columns, moved, memory)
-                derivative = self._share(tile) if single is not None else self._derivative(tile)
+            for rows, memory in _blocks(session, self.first, self.second, block_size, tile):
+                one = Tile(session, rows, owner, columns, moved, memory)
+                derivative = self._share(one) if single is not None else self._derivative(one)
                 if derivative is None:
                     continue
-                gradient[rows].addmm_(derivative, moved[self.second])
+                if gradient is not None:
+                    gradient[rows].addmm_(derivative, moved[self.second])
                 if found is not None:
                     own = local[rows]
                     if single is not None:
@@ -234,9 +255,8 @@ class _Group:
                     found.addmm_(derivative.T, own)
             if home is not None:
                 home.done(owner, columns.start)
-        if single is not None:
-            gradient *= single[:, None]
-        gradients.add(self.rows, gradient)
+        if gradient is not None:
+            gradients.add(self.rows, gradient if single is None else gradient.mul_(single[:, None]))
         if home is not None:
             gradients.add(self.columns, home.arrived())
 

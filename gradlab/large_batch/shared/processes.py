@@ -232,3 +232,43 @@ class Ring(Processes):
         """From a rank of the group."""
         with self.lost():
             return dist.irecv(rows, dist.get_global_rank(self.group, source), group=self.group, tag=tag)
+
+
+def gathered(ring: Processes, values: Tensor) -> Tensor:
+    """What each process has, (Σ n, ...), in their order, with gradient."""
+    if ring.count == 1:
+        return values
+    found: Tensor = _Gathered.apply(values, ring)
+    return found
+
+
+class _Gathered(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, own: Tensor, ring: Processes) -> Tensor:
+        sizes = ring.collect(len(own))
+        start = sum(sizes[: ring.rank])
+        ctx.ring, ctx.rows = ring, slice(start, start + len(own))
+        return ring.gather(own.contiguous(), sizes)
+
+    @staticmethod
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, None]:
+        return ctx.ring.total(upstream.clone())[ctx.rows], None
+
+
+def summed(ring: Processes, values: Tensor) -> Tensor:
+    """The sum over the processes, with gradient."""
+    if ring.count == 1:
+        return values
+    found: Tensor = _Total.apply(values, ring)
+    return found
+
+
+class _Total(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, own: Tensor, ring: Processes) -> Tensor:
+        ctx.ring = ring
+        return ring.total(own.clone())
+
+    @staticmethod
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, None]:
+        return ctx.ring.total(upstream.clone()), None

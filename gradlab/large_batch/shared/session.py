@@ -12,6 +12,7 @@ from gradlab.errors import GradlabError
 from gradlab.geometry.similarity import PairSimilarity
 from gradlab.large_batch.products import slices
 from gradlab.large_batch.shared.keys import Family, Letter, Name, Nearest, Side
+from gradlab.large_batch.shared.one_lap import Means, OfAll
 from gradlab.large_batch.shared.processes import Processes, Told
 from gradlab.large_batch.shared.stats import Each, Hardest, LogSumExp, Mean, One, Stat, Sums, Weighted
 from gradlab.large_batch.shared.tile import Tile, TileNegatives
@@ -44,7 +45,7 @@ class Session:
         ring: the processes.
         rows: this process's rows of each side.
         uses: the summaries that the loss has used in this round.
-        pairs: of rows of this process that the loss has asked for.
+        pairs: of rows of this process that the loss has asked for in this round, by the tensors.
         owners: of the extra negatives of all processes, the number of the sentence, or -1; None if not known.
         mask: as given, on one process, or None.
         numbers: of the sentences of all processes, and of their extra negatives, -1 where not known; or None.
@@ -56,7 +57,8 @@ class Session:
         self._anchors, self._extra = anchors, extra
         self.rows: dict[Side, Tensor] = {}
         self.uses: list[Use] = []
-        self.pairs: list[LongPairs] = []
+        self.pairs: dict[tuple[int, int], LongPairs] = {}
+        self._before: dict[tuple[int, int], LongPairs] = {}
         self.owners: Any = None
         self.mask: Tensor | None = None
         self.numbers: Any = None
@@ -67,10 +69,6 @@ class Session:
         self._pending: dict[Any, None] = {}
         self._guide: tuple[Tensor, Tensor] | None = None
         self.sentences = Side("a", False, 0)
-
-    def start_round(self) -> None:
-        """Forget what was used."""
-        self.uses = []
 
     def sizes(self, side: Side) -> list[int]:
         """How many rows each process has."""
@@ -103,8 +101,10 @@ class Session:
 
     def pair(self, first: Tensor, second: Tensor) -> LongPairs:
         """Rows of this process, (n, D) each, row by row."""
-        self.pairs.append(LongPairs(first, second))
-        return self.pairs[-1]
+        key = id(first), id(second)
+        if key not in self.pairs:
+            self.pairs[key] = self._before.get(key) or LongPairs(first, second)
+        return self.pairs[key]
 
     # What can be asked for.
 
@@ -126,9 +126,9 @@ class Session:
         """Weighed by a softmax."""
         return Sums(family, Mean(Name(function), Name(logit)))
 
-    def weighted(self, family: Family, weight: Callable[..., Any], *, of_views: bool) -> Stat:
+    def weighted(self, family: Family, weight: Callable[..., Any]) -> Stat:
         """Weights, and weights times cosines."""
-        return Sums(family, Weighted(Name(weight), of_views))
+        return Sums(family, Weighted(Name(weight)))
 
     def ask(self, stat: Stat, rows: list[tuple[Tensor, Tensor]] | None) -> Tensor:
         """A summary, as a leaf where ``rows`` say whose it is; before it is known, numbers of its shape.
@@ -149,6 +149,51 @@ class Session:
         leaf = found.clone().requires_grad_()
         self.uses.append(Use(stat, leaf, rows))
         return leaf
+
+    def of_all(
+        self, family: Family, temperature: float, rows: list[tuple[Tensor, Tensor]] | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """The log-sum-exp over all pairs, as a leaf where ``rows`` say whose they are; and what falls to each row of theirs, (n,)."""
+        stat = OfAll(family, float(temperature), rows is not None)
+        if stat not in self._known:
+            self._pending[stat] = None
+            shares = torch.ones_like(self.rows[family.rows][:, 0])
+            return shares.new_ones(()), shares
+        found = self._known[stat]
+        if rows is None:
+            return found.total, found.shares
+        total = found.total.clone().requires_grad_()
+        self.uses.append(Use(stat, total, rows))
+        return total, found.shares
+
+    def total_weight(self, family: Family, weight: Callable[..., Any]) -> Tensor:
+        """Weights of views, added up, (n,)."""
+        return self._means(Means(family, Name(weight), False))[0]
+
+    def weighted_cosines(
+        self, family: Family, weight: Callable[..., Any], first: Tensor, second: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """The same, and cosines weighed by them, (n,) each; of the rows ``first`` to ``second``, in the loss's graph."""
+        stat = Means(family, Name(weight), True)
+        total, vectors = self._means(stat)
+        cosines = torch.linalg.vecdot(first, vectors)
+        if stat not in self._pending and torch.is_grad_enabled() and second.requires_grad:
+            leaf = torch.zeros_like(total).requires_grad_()
+            self.uses.append(Use(stat, leaf, [(first.detach(), second)]))
+            cosines = cosines + leaf
+        return total, cosines
+
+    def _means(self, stat: Means) -> tuple[Tensor, Tensor]:
+        if stat not in self._known:
+            self._pending[stat] = None
+            like = self.rows[stat.family.rows]
+            return torch.ones_like(like[:, 0]), like
+        found: tuple[Tensor, Tensor] = self._known[stat]
+        return found
+
+    def known(self, stat: Stat) -> Any:
+        """What is known."""
+        return self._known[stat]
 
     def everyone(self, stat: Stat) -> Tensor:
         """A summary of the rows of all processes, (N, ...)."""
@@ -253,7 +298,6 @@ class Session:
         """
         for _ in range(MOST_ROUNDS):
             self._pending.clear()
-            self.start_round()
             found, error = None, None
             try:
                 found = value()
@@ -265,6 +309,9 @@ class Session:
             if not self._pending:
                 assert found is not None
                 return found
+            # Of this round only pairs of given rows are kept, which are likely to be asked for again.
+            kept = {key: one for key, one in self.pairs.items() if all(end.is_leaf for end in one.ends)}
+            found, self.uses, self.pairs, self._before = None, [], {}, kept
             self._resolve(make)
         raise GradlabError(
             "this loss asks for something else whenever it is evaluated; a shared batch needs one that does not"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -25,9 +25,11 @@ class Stat(abc.ABC):
 
     Attributes:
         family: of which negatives.
+        mirrors: whether it can take a tile within a view for both orders of its pairs; see `Tile`.
     """
 
     family: Family
+    mirrors: ClassVar[bool] = False
 
     @abc.abstractmethod
     def start(self, session: Session) -> Sum:
@@ -248,27 +250,21 @@ class Weighted:
     """A fixed weight, and the weight times the cosine.
 
     Attributes:
-        weight: the `Name` of what maps negatives, or views of a tile, to weights.
-        of_views: whether it is views.
+        weight: the `Name` of what maps negatives to weights.
     """
 
     weight: Any
-    of_views: bool
     count = 2
 
     def of(self, negatives: TileNegatives) -> list[Tensor]:
         """(r, c) each."""
-        weight = self._made(negatives)
+        weight = self.weight.call(negatives).detach()
         return [weight, weight * negatives.finite_cosine]
 
     def coefficients(self, negatives: TileNegatives, upstream: Tensor) -> Tensor:
         """The weight: the first sum has no derivative."""
-        return self._made(negatives) * upstream[:, 1, None]
-
-    def _made(self, negatives: TileNegatives) -> Tensor:
-        seen = negatives.tile.session.views_of(negatives) if self.of_views else negatives
-        found: Tensor = self.weight.call(seen).detach()
-        return found
+        found: Tensor = self.weight.call(negatives).detach()
+        return found * upstream[:, 1, None]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -24,6 +24,8 @@ class Tile:
         columns: which of the owner's.
         travelling: these columns of the owner's by their sides; None on a trial, which only notes what is asked for.
         asked: the sides whose rows have to travel for what was asked.
+        mirrored: whether, of a view compared with itself, no tile has those of these pairs in their other order whose columns
+            come after the rows.
     """
 
     def __init__(
@@ -34,10 +36,11 @@ class Tile:
         columns: slice,
         travelling: dict[Side, Tensor] | None,
         memory: Tensor | None = None,
+        mirrored: bool = False,
     ) -> None:
         """``memory`` is used for the cosines of the first product."""
         self.session, self.rows, self.owner, self.columns = session, rows, owner, columns
-        self.travelling, self._memory = travelling, memory
+        self.travelling, self._memory, self.mirrored = travelling, memory, mirrored
         self.asked: dict[Side, None] = {}
         self._raw: dict[tuple[Side, Side, bool], Tensor] = {}
 
@@ -51,6 +54,11 @@ class Tile:
                 self._fill_own(found)
             self._raw[key] = found
         return self._raw[key]
+
+    def passing(self, side: Side) -> Tensor:
+        """The columns, (k, D)."""
+        assert self.travelling is not None
+        return self.travelling[side]
 
     def guided(self, part: SharedBlock) -> Tensor:
         """The guide's cosines of a part, (B, k)."""
@@ -110,14 +118,21 @@ class TileNegatives(Negatives):
             turned: whether the rows are those that are passing; None if that is as the part says.
             spare: whether the memory of the tile's cosines may be used, once these have been read.
         """
-        part = family.parts[place]
+        part = (family.straight if turned is False else family).parts[place]
         side = part.turned if turned is None else turned
         # Set past the frozen dataclass, whose fields are computed here.
-        self.__dict__.update(tile=tile, family=family, place=place, part=part, turned=side)
-        raw = tile.raw(part)
-        found = self._left(raw.T if side else raw)
-        plain = found.data_ptr() == raw.data_ptr()
-        self.__dict__.update(cosine=found, spare=spare or not plain)
+        self.__dict__.update(tile=tile, family=family, place=place, part=part, turned=side, spare=spare)
+
+    @property
+    def cosine(self) -> Tensor:  # type: ignore[override]  # a field there; made when asked for, as not all weights need it
+        """(r, c), -inf where masked."""
+        # No cached property: until Python 3.12 threads wait for each other at one, and here for each other's masks.
+        if "made" not in self.__dict__:
+            raw = self.tile.raw(self.part)
+            made = self._left(raw.T if self.turned else raw)
+            self.__dict__.update(made=made, spare=self.spare or made.data_ptr() != raw.data_ptr())
+        found: Tensor = self.__dict__["made"]
+        return found
 
     def gaps(self) -> Tensor:  # type: ignore[override]  # a field there; held here, the tile's memory outlived it in a circle
         """``1 - cos θ``, (r, c), from the rows."""
@@ -223,9 +238,8 @@ class TileNegatives(Negatives):
 
     def softmax_of_all(self, temperature: float) -> Tensor:
         """This part of the softmax over all pairs of the batch, (r, c)."""
-        session = self.tile.session
-        every = session.everyone(session.log_sum_exp(self.family, temperature))
-        return torch.div(self.cosine, temperature).sub_(every.logsumexp(0)).exp_()
+        total, _ = self.tile.session.of_all(self.family, temperature)
+        return torch.div(self.cosine, temperature).sub_(total).exp_()
 
     @property
     def count(self) -> Tensor:

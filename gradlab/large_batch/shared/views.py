@@ -15,7 +15,7 @@ from gradlab.geometry.candidates import blocks_of
 from gradlab.geometry.similarity import Negatives, OfEach, PairSimilarity
 from gradlab.geometry.views import Views
 from gradlab.large_batch.shared.keys import Family, SharedBlock, Side
-from gradlab.large_batch.shared.processes import Processes
+from gradlab.large_batch.shared.processes import gathered, summed
 from gradlab.large_batch.shared.session import Session
 from gradlab.large_batch.shared.tile import HardestAlone, Tile, TileNegatives
 from gradlab.large_batch.similarity import LazyPairs
@@ -88,7 +88,7 @@ class SharedNegatives(Negatives):
             seen = HardestAlone(self.session, self.family, hardest.cosine.detach())
             total = weight(seen).detach()[:, 0]
             return total, total * hardest.cosine
-        found = self._ask(self.session.weighted(self.family, weight, of_views=False))
+        found = self._ask(self.session.weighted(self.family, weight))
         return found[:, 0].detach(), found[:, 1]
 
     @property
@@ -111,17 +111,26 @@ class SharedNegatives(Negatives):
 
     def log_sum_exp_of_all(self, temperature: float) -> Tensor:
         """``log Σ_ik exp(cos θ_ik / τ)``, a scalar."""
-        own = self._ask(self.session.log_sum_exp(self.family, temperature))
-        return gathered(self.session.ring, own).logsumexp(0)
+        return self._of_all(temperature)[0]
 
     def shares_of_all(self, temperature: float) -> Tensor:
         """What falls to each row of the softmax over all pairs, (n,); without gradient."""
-        own = self.session.ask(self.session.log_sum_exp(self.family, temperature), None)
-        return (own - gathered(self.session.ring, own).logsumexp(0)).exp()
+        return self._of_all(temperature)[1]
 
     def with_some(self) -> tuple[Negatives, Tensor]:
         """With finite summaries where there are no negatives, and where that is, (n,)."""
         return SharedNegatives(self.session, self.family, self.rows, True), self.count == 0
+
+    def _of_all(self, temperature: float) -> tuple[Tensor, Tensor]:
+        """Both; where gradients would travel, or rows are columns of the product, from the log-sum-exps of the rows."""
+        (part, *others), ring = self.family.parts, self.session.ring
+        moving = torch.is_grad_enabled() and any(end.requires_grad for ends in self.rows for end in ends)
+        travels = moving and ring.count > 1 and not part.is_square
+        if not (others or part.turned or travels):
+            return self.session.of_all(self.family, temperature, self.rows if moving else None)
+        own = self._ask(self.session.log_sum_exp(self.family, temperature))
+        total = gathered(ring, own).logsumexp(0)
+        return total, (own - total).detach().exp()
 
     def _filled(self, found: Tensor) -> Tensor:
         return torch.where(found.isinf(), 0.0, found) if self.fill else found
@@ -206,20 +215,20 @@ class SharedViews(Views):
     def total(self, values: Tensor) -> Tensor:
         """Over the processes."""
         self.session.ring.step(values)
-        return values if self.session.ring.count == 1 else _Total.apply(values, self.session.ring)
+        return summed(self.session.ring, values)
 
     def total_weight(self, weight: Callable[[Views], Any]) -> Tensor:
         """(n,)."""
         family = self._compared(weight)
         self.session.views[family] = self
-        return self.session.ask(self.session.weighted(family, weight, of_views=True), None)[:, 0]
+        return self.session.total_weight(family, weight)
 
     def weighted_cosines(self, weight: Callable[[Views], Any], negatives: Negatives) -> tuple[Tensor, Tensor]:
         """(n,) each."""
         assert isinstance(negatives, SharedNegatives)
-        self.session.views[negatives.family] = self
-        found = negatives._ask(self.session.weighted(negatives.family, weight, of_views=True))
-        return found[:, 0].detach(), found[:, 1]
+        self.session.views[family := negatives.family.straight] = self
+        ((first, second),) = negatives.rows
+        return self.session.weighted_cosines(family, weight, first, second)
 
     def sharing_products(self) -> SharedViews:
         """These views, which hold no products."""
@@ -247,10 +256,8 @@ class SharedViews(Views):
         return TileViews(**{name: getattr(self, name) for name in names}, tile=tile)
 
     def _within(self, name: str, first: Tensor, second: Tensor) -> Negatives:
-        side = self._side("anchors" if name == "same" else "positives")
-        part = SharedBlock(name, side, side, True)
-        self._hold([(part, first, second)])
-        return self._make(Family((part,)), [(first, second)])
+        side = self._side("anchors" if name == "same" else "positives", first)
+        return self._make(Family((SharedBlock(name, side, side, True),)), [(first, second)])
 
     def _family(self, blocks: list[Any], rules: tuple[Any, ...]) -> SharedNegatives:
         made = []
@@ -259,36 +266,36 @@ class SharedViews(Views):
             last = {"other": "positives", "positive_same": "positives"}.get(block.name, "anchors")
             last = "extra_negatives" if block.name.endswith("extra") else last
             owned = block.name == "positive_extra" and self.session.owners is not None
-            made.append(
-                (
-                    SharedBlock(block.name, self._side(first), self._side(last), block.own, owned),
-                    block.rows,
-                    block.vectors,
-                )
-            )
-        self._hold(made)
+            sides = self._side(first, block.rows), self._side(last, block.vectors)
+            made.append((SharedBlock(block.name, *sides, block.own, owned), block.rows, block.vectors))
         family = Family(tuple(part for part, _, _ in made), rules)
         return self._make(family, [(first, second) for _, first, second in made])
 
     def _make(self, family: Family, rows: list[tuple[Tensor, Tensor]]) -> Any:
         return SharedNegatives(self.session, family, rows)
 
-    def _hold(self, made: list[tuple[SharedBlock, Tensor, Tensor]]) -> None:
-        for part, first, second in made:
-            for side, rows in ((part.rows, first), (part.columns, second)):
-                if side not in self.session.rows:
-                    self.session.rows[side] = rows.detach().contiguous()
-
-    def _side(self, name: str) -> Side:
+    def _side(self, name: str, rows: Tensor) -> Side:
         role = "e" if name == "extra_negatives" else "ab"[(name == "positives") != self.flipped]
-        return Side(role, self.whole and role != "e", self.anchors.shape[1])
+        side, held = Side(role, self.whole and role != "e", rows.shape[1]), self.session.rows
+        rows = rows.detach()
+        if len(rows) != self.session.sizes(side)[self.session.ring.rank]:
+            raise GradlabError(
+                f"this loss compares {len(rows)} rows where the batch has {self.session.sizes(side)[self.session.ring.rank]}; "
+                "blockwise compares all of them"
+            )
+        # A loss may put other rows in their place. Several processes need one that says how it exchanges views.
+        while self.session.ring.count == 1 and side in held and not _same(held[side], rows):
+            side = dataclasses.replace(side, version=side.version + 1)
+        if self.session.ring.count == 1 or side not in held:  # the newest, by which it is known again
+            held[side] = rows.contiguous()
+        return side
 
     def _compared(self, weight: Any) -> Family:
         """The columns that a loss's weights stand for."""
         loss = getattr(weight, "__self__", None)
         view = getattr(loss, "negative_view", "other")
         negatives: Any = self.same_view if view == "same" else self.other_view
-        family: Family = negatives.family
+        family: Family = negatives.family.straight
         return family
 
 
@@ -323,36 +330,8 @@ class TileViews(SharedViews):
     def _make(self, family: Family, rows: list[tuple[Tensor, Tensor]]) -> Any:
         if len(family.parts) > 1:
             raise GradlabError(NEEDS_ALL)
-        return TileNegatives(self.tile, family, 0)
+        return TileNegatives(self.tile, family, 0, turned=False)
 
 
-def gathered(ring: Processes, values: Tensor) -> Tensor:
-    """What each process has, (Σ n, ...), in their order, with gradient."""
-    if ring.count == 1:
-        return values
-    found: Tensor = _Gathered.apply(values, ring)
-    return found
-
-
-class _Gathered(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, own: Tensor, ring: Processes) -> Tensor:
-        sizes = ring.collect(len(own))
-        start = sum(sizes[: ring.rank])
-        ctx.ring, ctx.rows = ring, slice(start, start + len(own))
-        return ring.gather(own.contiguous(), sizes)
-
-    @staticmethod
-    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, None]:
-        return ctx.ring.total(upstream.clone())[ctx.rows], None
-
-
-class _Total(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, own: Tensor, ring: Processes) -> Tensor:
-        ctx.ring = ring
-        return ring.total(own.clone())
-
-    @staticmethod
-    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, None]:
-        return ctx.ring.total(upstream.clone()), None
+def _same(first: Tensor, second: Tensor) -> bool:
+    return first.data_ptr() == second.data_ptr() or torch.equal(first, second)
