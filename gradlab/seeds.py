@@ -76,12 +76,15 @@ def restore_random_state(state: dict[str, Any]) -> None:
 
 @contextlib.contextmanager
 def undisturbed() -> Iterator[None]:
-    """Leave all generators as they were, whatever the block draws."""
-    state = random_state()
+    """Leave all generators as they were, and torch's number of threads, whatever the block draws and sets."""
+    import torch
+
+    state, threads = random_state(), torch.get_num_threads()
     try:
         yield
     finally:
         restore_random_state(state)
+        torch.set_num_threads(threads)
 
 
 def _to_text(state: torch.Tensor) -> str:

@@ -41,13 +41,12 @@ class History:
             self._series.setdefault((group, name), {})[step] = value
 
     def rows(self) -> list[tuple[int, str, str, float]]:
-        """All of it as rows ``(step, group, name, value)``, step by step."""
-        rows = [
+        """All of it as rows ``(step, group, name, value)``."""
+        return [
             (step, *key, float(value))
             for key, points in self._series.items()
             for step, value in points.items()
         ]
-        return sorted(rows, key=lambda row: row[0])
 
     def series(self, group: str, name: str) -> tuple[list[int], list[float]]:
         """Steps and values, in order; empty if there are none."""

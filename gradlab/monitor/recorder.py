@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,8 @@ from gradlab.monitor.probe import Probe, Statistics
 from gradlab.monitor.snapshot import Snapshot
 from gradlab.seeds import undisturbed
 
-SMALL = 256  # sentences
+# Sentences of a batch on whose matrices threads cost more than they save: many times more where others want the cores.
+SMALL = 256
 
 
 class Recorder:
@@ -61,9 +61,10 @@ class Recorder:
         metrics = Metrics(self.folder / METRICS, trackers)
         early = [] if self.begun else self.history.rows()
         kept = [row for row in metrics.rows() if keep(row)] if keep else []
-        self.history, self.findings = History.of([*early, *kept], self.history.total_steps), []
-        metrics.rewrite(self.history.rows())
+        rows = list({row[:3]: row for row in [*early, *kept]}.values())
+        metrics.rewrite(rows)
         self._metrics = metrics
+        self.history, self.findings = History.of(rows, self.history.total_steps), []
 
     @property
     def begun(self) -> bool:
@@ -102,7 +103,9 @@ class Recorder:
         began = time.perf_counter()
         found = []
         for snapshot in snapshots:
-            with _aside(snapshot):
+            with undisturbed(), torch.autocast(snapshot.anchors.device.type, enabled=False):
+                if len(snapshot.anchors) <= SMALL:
+                    torch.set_num_threads(1)
                 found.append(probe.measure(snapshot, further))
         if found:
             self.write(step, group, mean_of([one[DIAGNOSTICS] for one in found]))
@@ -121,19 +124,3 @@ class Recorder:
         """Let the trackers write out what they hold."""
         if self._metrics is not None:
             self._metrics.close()
-
-
-@contextlib.contextmanager
-def _aside(snapshot: Snapshot) -> Iterator[None]:
-    """Random generators left alone, no autocast, and for a small batch one thread.
-
-    On matrices so small threads cost more than they save: many times more where other processes want the cores.
-    """
-    threads = torch.get_num_threads()
-    with undisturbed(), torch.autocast(snapshot.anchors.device.type, enabled=False):
-        if len(snapshot.anchors) <= SMALL:
-            torch.set_num_threads(1)
-        try:
-            yield
-        finally:
-            torch.set_num_threads(threads)

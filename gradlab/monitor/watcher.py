@@ -35,13 +35,8 @@ class Watcher(Recorder):
     """Records what a run's loss does, on a schedule, into a folder that `gradlab report` reads.
 
     A record costs no pass through the encoder; it is computed from detached copies of the embeddings that the loss was
-    just computed from, and random generators are left as they were. `gradlab.watch` makes one.
-
-    Attributes:
-        folder: where ``metrics.csv`` (step, group, name, value) and ``manifest.json`` are written.
-        history: everything recorded so far.
-        findings: the known failures that training has shown so far.
-        seconds: time spent on watching.
+    just computed from, and random generators are left as they were. `gradlab.watch` makes one. ``manifest.json`` lies
+    beside ``metrics.csv``.
     """
 
     def __init__(
@@ -69,15 +64,13 @@ class Watcher(Recorder):
         Raises:
             GradlabError: a bad schedule, or an unknown name of a loss.
         """
-        super().__init__(output, total_steps=total_steps)
         if every is not None and (isinstance(every, bool) or not isinstance(every, int) or every < 1):
             raise GradlabError(f"every must be a whole number of at least 1, or None, not {every!r}")
+        super().__init__(output, total_steps=total_steps)
         losses = loss if isinstance(loss, Mapping) else {"": loss}
         self._probes = {name: Probe(one, encoders=encoders, named=named) for name, one in losses.items()}
         self.settings = dict(settings or {})
-        self._every = every
-        self._trackers = list(trackers)
-        self._began = time.perf_counter()
+        self._every, self._trackers, self._began = every, list(trackers), time.perf_counter()
         self._last: dict[str, int] = {}
         self._failed = False
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 from gradlab.evaluate.sts import stsb_dev_cosines
 from gradlab.files import write_arrays
-from gradlab.losses.components import Components
 from gradlab.papers.unified.study.conditions import EMBEDDINGS_OF
 from gradlab.papers.unified.study.views import AFTER, BEFORE, DEV_COSINES, HeldOutViews, study_statistics
 from gradlab.sweep.board import Run
@@ -30,12 +28,10 @@ class Observer(Callback):
         batches: of held-out sentences whose embeddings are kept, before and after training; 0 for none.
     """
 
+    statistics = staticmethod(study_statistics)
+
     def __init__(self, batches: int) -> None:
         self._batches = batches
-
-    def statistics(self, anchors: Any, positives: Any, gradient: Components | None) -> dict[str, float]:
-        """See `study_statistics`."""
-        return study_statistics(anchors, positives, gradient)
 
     def on_start(self, trainer: TrainerState) -> None:
         """Keep embeddings of the encoder before training."""
