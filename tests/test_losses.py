@@ -59,6 +59,7 @@ def test_declared_split_is_what_autograd_fixes(name: str) -> None:
     torch.testing.assert_close(
         parts.gradient_dissipation[..., None] * parts.weight, push, rtol=1e-12, atol=1e-300
     )
+    torch.testing.assert_close(loss.push(pair, negatives), push, rtol=1e-12, atol=1e-300)
     torch.testing.assert_close(parts.pull, pull, rtol=1e-10, atol=1e-300)
     assert parts.gradient_dissipation.max() > 0.5
 
@@ -119,8 +120,11 @@ def test_any_leading_shape(name: str) -> None:
 def test_numpy_and_torch_agree(name: str) -> None:
     loss = gradlab.get_loss(name)
     positive, negatives = grid_of_angles()
-    here = loss.components(PairSimilarity.from_angles(positive), Negatives.from_angles(negatives))
+    given = PairSimilarity.from_angles(positive), Negatives.from_angles(negatives)
+    here = loss.components(*given)
     there = loss.components(*similarities(positive, negatives))
+    push = loss.push(*similarities(positive, negatives)).numpy()
+    np.testing.assert_allclose(loss.push(*given), push, rtol=1e-11, atol=1e-300)
     assert isinstance(here.weight, np.ndarray)
     np.testing.assert_allclose(here.weight, there.weight.numpy(), rtol=1e-11, atol=1e-300)
     np.testing.assert_allclose(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+from typing import Any
 
 import torch
 
@@ -107,8 +108,8 @@ class WeightedBlock(AnchorBlock):
     ) -> None:
         """Two matrix products with the weight, or a gather and a scatter where it is one-hot."""
         others, loss = self.batch.negatives, self.loss
-        weight, number = scaled_weight(loss, self.negatives)
-        factor = (loss.dissipation(self.positive, loss.summary(self.negatives)) * scale * number)[:, None]
+        weight, factor = self._push()
+        factor = (factor * scale)[:, None]
         by_anchors = self.by_anchors
         if loss.one_hot_weight:
             index = self.negatives.hardest_index
@@ -131,6 +132,16 @@ class WeightedBlock(AnchorBlock):
                 if by_anchors is not None:
                     by_anchors.addcmul_(self.anchors, radial)
                 others.add_gradient_at(index, radial * pairs.second)
+
+    def _push(self) -> tuple[torch.Tensor, Any]:
+        """An array, (B, K), and the factor of each of its rows that makes ``GD_i W_ij`` of it, (B,); a softmax is not copied to be scaled."""
+        loss, negatives = self.loss, self.negatives
+        if type(loss).push is not PairLoss.push:
+            return loss.push(self.positive, negatives), 1.0
+        dissipation = loss.dissipation(self.positive, loss.summary(negatives))
+        if isinstance(loss, SoftmaxLoss) and type(loss).weight is SoftmaxLoss.weight:
+            return negatives.softmax(loss.temperature), dissipation / loss.temperature
+        return loss.weight(negatives), dissipation
 
 
 class HardestBlock(AnchorBlock):
@@ -158,10 +169,3 @@ class HardestBlock(AnchorBlock):
             self.by_anchors.zero_()
         hardest.chain(by_measured[0], self.by_anchors, by_negatives)
         self.batch.negatives.add_gradient_at(index, by_negatives)
-
-
-def scaled_weight(loss: PairLoss, negatives: Negatives) -> tuple[torch.Tensor, float]:
-    """A block's weight, (B, K), as an array and a number to multiply it by: a softmax is not copied to be scaled."""
-    if isinstance(loss, SoftmaxLoss) and type(loss).weight is SoftmaxLoss.weight:
-        return negatives.softmax(loss.temperature), 1 / loss.temperature
-    return loss.weight(negatives), 1.0

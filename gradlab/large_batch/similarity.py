@@ -9,12 +9,14 @@ from typing import Any
 
 import torch
 
-from gradlab.geometry.similarity import Negatives, PairSimilarity
+from gradlab.geometry.similarity import Negatives, OfEach, PairSimilarity
 from gradlab.large_batch.products import slices
 
 MEASURES = ("cosine", "chord", "antichord")
 # Pairs whose rows are looked at together, where there are as many as a share has rows.
 PAIRS = 640
+# Entries of an array that stays in the cache of one processor's core.
+CACHED = 1 << 17
 # Memory of a block's size for a softmax, by temperature.
 Scratch = dict[float, torch.Tensor]
 
@@ -46,6 +48,14 @@ class BlockNegatives(Negatives):
             out = logits if logits.device.type == "cpu" else None
             self._softmax[temperature] = torch.softmax(logits, -1, out=out)
         return self._softmax[temperature]
+
+    def sum_of(self, quantity: OfEach, slope: OfEach | None = None) -> torch.Tensor:
+        """Over the columns that are not masked, (B,); of some rows at a time, that stay in a processor's cache."""
+        if self.cosine.device.type != "cpu":
+            return super().sum_of(quantity, slope)
+        step = max(1, CACHED // self.cosine.shape[1])
+        parts = [self.cosine[rows] for rows in slices(len(self.cosine), step)]
+        return torch.cat([Negatives.from_cosines(part).sum_of(quantity, slope) for part in parts])
 
     def _memory(self, temperature: float) -> torch.Tensor:
         if temperature not in self.scratch:

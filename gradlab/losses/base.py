@@ -257,6 +257,11 @@ class PairLoss(Loss):
     def value(self, positive: PairSimilarity, negatives: Negatives) -> Float[Array, "*n"]:
         """The loss of each anchor."""
 
+    def push(self, positive: PairSimilarity, negatives: Negatives) -> Float[Array, "*n k"]:
+        """``GD_i W_ij``, the derivative of the value by each negative's cosine; for losses of which it is simpler than its two parts."""
+        dissipation = self.dissipation(positive, self.summary(negatives))
+        return dissipation[..., None] * self.weight(negatives)
+
     def components(self, positive: PairSimilarity, negatives: Negatives) -> Components:
         """Gradient dissipation, weight and ratio from similarities."""
         summary = self.summary(negatives)

@@ -81,6 +81,10 @@ class SigLIP(PairLoss):
         """The share in that sum, over τ."""
         return finite(negatives.softmax_of(self._log_push)) / self.temperature
 
+    def push(self, positive: PairSimilarity, negatives: Negatives) -> Float[Array, "*n k"]:
+        """``σ(S_ij/τ + b)/τ``, 0 in masked columns."""
+        return sigmoid(self._logits(negatives.cosine)) / self.temperature
+
     def ratio(self, positive: PairSimilarity, summary: Float[Array, "*#n"]) -> Float[Array, "*#n"]:
         """``σ(-p/τ - b)/Σ_k σ(S_ik/τ + b)``; infinite where the push is too small to divide by."""
         xp = array_namespace(summary)
@@ -109,4 +113,4 @@ class SigLIP(PairLoss):
 
     def _slope(self, negatives: Negatives) -> Float[Array, "*n k"]:
         """Its derivative by the cosine, ``-σ(S_ik/τ + b)/τ``."""
-        return sigmoid(self._logits(negatives.finite_cosine)) / -self.temperature
+        return sigmoid(self._logits(negatives.cosine)) / -self.temperature
