@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 
 import gradlab
-from gradlab.large_batch.shared import laps, session
+from gradlab.large_batch.shared import laps, mail
 
 TILE = laps.TILE
 
@@ -48,7 +48,7 @@ def _compute(rank: int, count: int, folder: str) -> None:
         if rank in case.get("without gradient", ()):
             rows = [None if part is None else part.detach() for part in rows]
         own = {**case, **case.get(f"on {rank}", {})}
-        laps.TILE = session.PAIRS = own.get("tile", TILE)
+        laps.TILE = mail.PAIRS = own.get("tile", TILE)
         try:
             if own.get("ends"):
                 torch.save(found, f"{folder}/{rank}.pt")

@@ -14,7 +14,7 @@ from ring_worker import compute
 
 import gradlab
 from gradlab.geometry.views import Views
-from gradlab.large_batch.shared import laps, session, threads
+from gradlab.large_batch.shared import laps, mail, threads
 from gradlab.large_batch.shared.check import check_share
 from gradlab.large_batch.shared.evaluation import SharedEvaluation
 from gradlab.large_batch.shared.processes import Ring
@@ -357,7 +357,7 @@ def masks(rows: list[torch.Tensor], folder) -> list[tuple[str, dict, dict]]:
 @pytest.mark.parametrize("count", [1, 3])
 def test_what_combinators_ask_for_is_shared_as_well(count, tmp_path, monkeypatch):
     monkeypatch.setattr(laps, "TILE", 6)
-    monkeypatch.setattr(session, "PAIRS", 5)
+    monkeypatch.setattr(mail, "PAIRS", 5)
     rows = views(25, 9)
     shares = [[4, 20, 1], [4, 20, 1], [4, 0, 5]] if count == 3 else [[25], [25], [9]]
     for spec, context in masks(rows, tmp_path):

@@ -1,9 +1,10 @@
-"""A loss on a batch that processes share, evaluated without any of them holding all; or on one, whatever its combinators are.
+"""A loss on a batch that processes share, evaluated without any of them holding all; or on one, where the loss is not one of pairs.
 
 A loss takes from the similarities of a row nothing but summaries: log-sum-exps, sums, the hardest negative. Lap by lap the
 columns pass by, and the summaries that the loss asks for are finished; from these follow its value, and its derivatives by
 them. In a last lap the cosines are made again, and the products with their derivatives are added up: those for the rows
-that stay here, those for the columns on their way home. A product that two directions of a loss need is made for both.
+that stay here, those for the columns on their way home. A product that two directions of a loss need is made for both. A few summaries
+come with their derivatives (`one_lap`).
 """
 
 from __future__ import annotations
@@ -19,9 +20,10 @@ from gradlab.geometry.views import Views
 from gradlab.large_batch.evaluation import LossEvaluation
 from gradlab.large_batch.shared.keys import Side
 from gradlab.large_batch.shared.laps import Gradients, first_laps, second_laps
+from gradlab.large_batch.shared.mail import bring_home, longest
 from gradlab.large_batch.shared.one_lap import OfAll
 from gradlab.large_batch.shared.processes import Processes
-from gradlab.large_batch.shared.session import Session, Use, longest
+from gradlab.large_batch.shared.session import Session, Use
 from gradlab.large_batch.shared.stats import Hardest
 from gradlab.large_batch.shared.views import SharedViews
 from gradlab.large_batch.similarity import LongPairs
@@ -244,4 +246,4 @@ def _send_hardest(session: Session, use: Use, derivatives: list[Any], gradients:
             if own is not None:
                 own.index_add_(0, order, by_first)
             if home is not None:
-                session.bring_home(letter, by_second, home, memory)
+                bring_home(session, letter, by_second, home, memory)

@@ -1,4 +1,4 @@
-"""Laps of columns around the ring: one for summaries of rows, one for the gradients that they carry."""
+"""Laps of columns around the ring: one for summaries of rows, one for the gradients that they carry; see `one_lap` for those of one."""
 
 from __future__ import annotations
 

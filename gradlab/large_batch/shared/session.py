@@ -10,13 +10,12 @@ from torch import Tensor
 
 from gradlab.errors import GradlabError
 from gradlab.geometry.similarity import PairSimilarity
-from gradlab.large_batch.products import slices
-from gradlab.large_batch.shared.keys import Family, Letter, Name, Nearest, Side
+from gradlab.large_batch.shared.keys import Family, Name, Nearest, Side
 from gradlab.large_batch.shared.one_lap import Means, OfAll
 from gradlab.large_batch.shared.processes import Processes, Told
 from gradlab.large_batch.shared.stats import Each, Hardest, LogSumExp, Mean, One, Stat, Sums, Weighted
 from gradlab.large_batch.shared.tile import Tile, TileNegatives
-from gradlab.large_batch.similarity import PAIRS, LongPairs
+from gradlab.large_batch.similarity import LongPairs
 
 # Makes summaries; for each the sides whose rows have to travel.
 Make = Callable[[dict[Stat, list[Side]]], None]
@@ -235,54 +234,6 @@ class Session:
         """The views whose negatives these are, as a tile's rows see them."""
         return self.views[negatives.family].seen_by(negatives.tile)
 
-    # Rows of other processes.
-
-    def fetch_nearest(self, family: Family, best: Tensor, part: Tensor, column: Tensor) -> Nearest:
-        """With the vectors in these columns of all processes."""
-        rows, known = self.rows[family.rows], best.isfinite()
-        vectors = torch.empty_like(rows) if bool(known.all()) else rows.clone()
-        mail = []
-        for place, one in enumerate(family.parts):
-            mail.append(self._letters(family.rows, one.columns, (part == place) & known, column))
-            others = self.rows[one.columns]
-            memory = others.new_empty(2, longest(mail[-1]), others.shape[1])
-            for letter in mail[-1]:
-                given = memory[0, : len(letter.given)]
-                torch.index_select(others, 0, letter.given, out=given)
-                coming = memory[1, : len(letter.order)]
-                found = self.ring.swap(given, letter.asker, coming, letter.owner)
-                vectors.index_copy_(0, letter.order, found)
-        return Nearest(best, part, column, vectors, mail)
-
-    def _letters(self, side: Side, columns: Side, chosen: Tensor, column: Tensor) -> list[Letter]:
-        """What the chosen rows of ``side`` want of ``columns``, process by process, `PAIRS` rows at a time.
-
-        Everyone knows what all want, so that nothing else is agreed upon: a process waits for letters in the order of its
-        distance from who has the rows, and there is one that all have written to it.
-        """
-        ring = self.ring
-        wanted = ring.gather(torch.where(chosen, column, -1), self.sizes(side))
-        letters = []
-        for step in range(ring.count):
-            owner, asker = (ring.rank + step) % ring.count, (ring.rank - step) % ring.count
-            order, _ = self._wanted_of(wanted[self.share(side)], columns, owner)
-            first = self.start(side, asker)
-            _, given = self._wanted_of(wanted[first : first + self.sizes(side)[asker]], columns, ring.rank)
-            for at in slices(max(len(order), len(given)), PAIRS):
-                letters.append(Letter(order[at], owner, given[at], asker))
-        return letters
-
-    def _wanted_of(self, numbers: Tensor, columns: Side, owner: int) -> tuple[Tensor, Tensor]:
-        """Which of some rows want a row of a process, and which of its rows, (m,) each; ``numbers`` are among the rows of all."""
-        here = numbers - self.start(columns, owner)
-        order = ((here >= 0) & (here < self.sizes(columns)[owner])).nonzero()[:, 0]
-        return order, here[order]
-
-    def bring_home(self, letter: Letter, gradient: Tensor, home: Tensor, memory: Tensor) -> None:
-        """Add gradients, (m, D), of rows that others have to those at home; ``memory`` has room for what comes."""
-        coming = memory[: len(letter.given)]
-        home.index_add_(0, letter.given, self.ring.swap(gradient, letter.owner, coming, letter.asker))
-
     # Rounds.
 
     def evaluate(self, value: Callable[[], Tensor], like: Tensor, make: Make) -> Tensor:
@@ -349,8 +300,3 @@ class Session:
     def learn(self, stat: Stat, found: Any) -> None:
         """Know a summary."""
         self._known[stat] = found
-
-
-def longest(letters: list[Letter]) -> int:
-    """The most rows that one of these letters asks for or gives."""
-    return max((len(rows) for letter in letters for rows in (letter.order, letter.given)), default=0)

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from gradlab.geometry.similarity import Negatives
 from gradlab.large_batch.shared.keys import Family, Nearest, Session
+from gradlab.large_batch.shared.mail import fetch_nearest
 from gradlab.large_batch.shared.tile import Tile, TileNegatives
 
 # Exponentials of cosines over a temperature can be summed without a running maximum as long as the smallest does not underflow.
@@ -320,7 +321,7 @@ class _Best(Sum):
             first = -ring.largest(behind)
             kind = first.div(count, rounding_mode="floor")
             _keep(self.own, self.part, self.column, top[share], kind[share], (first - kind * count)[share])
-        return session.fetch_nearest(self.stat.family, self.own, self.part, self.column)
+        return fetch_nearest(session, self.stat.family, self.own, self.part, self.column)
 
 
 def _keep(best: Tensor, part: Tensor, column: Tensor, top: Tensor, new_part: Any, new_column: Tensor) -> None:
