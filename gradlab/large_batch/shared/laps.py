@@ -63,14 +63,19 @@ def _width(session: Session, second: Side, stats: Iterable[Stat]) -> int:
     return session.sizes(second)[0] if whole else TILE
 
 
+def _few(session: Session, first: Side) -> int | None:
+    """Rows of a block of which several arrays are made: on a CPU to stay in a core's own cache, and to be no more than a small share."""
+    if session.device.type != "cpu":
+        return None
+    return max(FEWEST_ROWS // 2, min(FEWEST_ROWS, session.rows[first].numel() // TILE))
+
+
 def _tiles(
     session: Session, first: Side, travelling: list[Side], block_size: int | None, stats: list[Stat]
 ) -> Iterator[Tile]:
     tile = _width(session, travelling[0], stats)
     mirrored = first == travelling[0] and all(stat.mirrors for stat in stats)
-    if session.device.type == "cpu" and not block_size:
-        # What is written once and read at once is to stay in a processor's own cache, and to be no more than a small share.
-        block_size = max(FEWEST_ROWS // 2, min(FEWEST_ROWS, session.rows[first].numel() // TILE))
+    block_size = block_size or _few(session, first)
     for owner, columns, moved in _lap(session, travelling, tile):
         for rows, memory in _blocks(session, first, travelling[0], block_size, tile):
             if not (mirrored and owner == session.ring.rank):
@@ -234,6 +239,7 @@ class _Group:
             else None
         )
         single = self._single(session)
+        block_size = block_size or (_few(session, self.first) if single is None else None)
         scaled, held = local[:0], None  # memory for the rows of a block, and which they are
         for owner, columns, moved in _lap(session, list(self.sides), tile):
             found = None if home is None else home.at(owner, columns.start)
