@@ -130,6 +130,21 @@ def test_more_columns_than_one_product_takes(monkeypatch: pytest.MonkeyPatch, lo
     assert_equal_to_autograd(loss, views(24, 19, 6), 10, 1e-12)
 
 
+@pytest.mark.parametrize("spread", [1e-2, 1e-6])
+def test_what_rows_nearly_equal_lack_to_1_is_known(monkeypatch: pytest.MonkeyPatch, spread: float) -> None:
+    """ArcTanh divides by 1 less the cosine, of which a cosine near 1 knows nothing; sums are over some rows at a time."""
+    monkeypatch.setattr("gradlab.large_batch.similarity.CACHED", 40)
+    generator = torch.Generator().manual_seed(0)
+    around = torch.randn(1, 12, generator=generator, dtype=torch.float64)
+    rows: list[torch.Tensor | None] = [
+        unit(
+            around + spread * torch.randn(size, 12, generator=generator, dtype=torch.float64)
+        ).requires_grad_()
+        for size in (8, 8, 5)
+    ]
+    assert_equal_to_autograd(gradlab.get_loss("arctanh"), rows, 3, 1e-12)
+
+
 def test_rows_of_any_layout() -> None:
     """Transposed and strided rows, one tensor as both views, and rows whose graph goes on."""
     raw = torch.randn(

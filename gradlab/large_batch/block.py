@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import abc
+import functools
 from typing import Any
 
 import torch
 
-from gradlab.geometry.similarity import Negatives
+from gradlab.geometry.similarity import Negatives, gaps_of
 from gradlab.large_batch.rows import BatchRows, NegativeRows
 from gradlab.large_batch.similarity import BlockNegatives, RowPairs, Scratch
 from gradlab.losses.base import PairLoss
@@ -28,6 +29,11 @@ class Measures:
         """Take anchors, (B, D), and the negatives of all."""
         self.anchors, self.others = anchors, others
         self.pairs: list[tuple[torch.Tensor, RowPairs]] = []
+
+    def gaps(self, cosine: torch.Tensor) -> torch.Tensor:
+        """``1 - cos θ``, (B, K), of near pairs from their rows."""
+        parts = [gaps_of(self.anchors, part.rows, cosine[:, part.columns]) for part in self.others.parts]
+        return parts[0] if len(parts) == 1 else torch.cat(parts, -1)
 
     def __call__(self, index: torch.Tensor) -> RowPairs:
         """Pair each anchor with the negative in column ``index``, (B,)."""
@@ -101,7 +107,8 @@ class WeightedBlock(AnchorBlock):
     ) -> None:
         """``cosine`` is (B, K), -inf in the anchors' own columns; ``scratch`` as for `BlockNegatives`."""
         super().__init__(loss, batch, rows, own)
-        self.negatives = BlockNegatives(cosine, self.measure, scratch)
+        gaps = functools.partial(self.measure.gaps, cosine)
+        self.negatives = BlockNegatives(cosine, self.measure, scratch, gaps=gaps)
 
     def add_negatives(
         self, scale: torch.Tensor, by_positive: Derivatives, by_measured: list[Derivatives]

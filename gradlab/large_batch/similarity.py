@@ -15,6 +15,8 @@ from gradlab.large_batch.products import slices
 MEASURES = ("cosine", "chord", "antichord")
 # Pairs whose rows are looked at together, where there are as many as a share has rows.
 PAIRS = 640
+# Likewise where nothing is sent: differences of so few stay in a processor's cache.
+CLOSE_PAIRS = 128
 # Entries of an array that stays in the cache of one processor's core.
 CACHED = 1 << 17
 # Memory of a block's size for a softmax, by temperature.
@@ -54,8 +56,13 @@ class BlockNegatives(Negatives):
         if self.cosine.device.type != "cpu":
             return super().sum_of(quantity, slope)
         step = max(1, CACHED // self.cosine.shape[1])
-        parts = [self.cosine[rows] for rows in slices(len(self.cosine), step)]
-        return torch.cat([Negatives.from_cosines(part).sum_of(quantity, slope) for part in parts])
+        parts = [self._some(rows) for rows in slices(len(self.cosine), step)]
+        return torch.cat([part.sum_of(quantity, slope) for part in parts])
+
+    def _some(self, rows: slice) -> Negatives:
+        """Those of some rows, of which single columns are not measured."""
+        cosine = self.cosine[rows]
+        return dataclasses.replace(Negatives.from_cosines(cosine), gaps=lambda: self.one_minus_cosine[rows])
 
     def _memory(self, temperature: float) -> torch.Tensor:
         if temperature not in self.scratch:
@@ -165,7 +172,7 @@ class RowPairs(LazyPairs):
 
 
 class LongPairs(LazyPairs):
-    """Pairs of many rows, of which each measure is a leaf of a graph; differences and sums are held for `PAIRS` of them.
+    """Pairs of many rows, of which each measure is a leaf of a graph; differences and sums are held for some of them.
 
     Attributes:
         ends: the rows as they were given, where derivatives go.
@@ -200,13 +207,19 @@ class LongPairs(LazyPairs):
 
         Args:
             derivatives: see `RowPairs.chain`.
-            at: the numbers of pairs; None for slices of `PAIRS`. What is made of some is overwritten by the next.
+            at: the numbers of pairs; None for slices of `CLOSE_PAIRS`. What is made of some is overwritten by the next.
         """
-        every: list[Any] = list(slices(len(self.first), PAIRS) if at is None else at)
-        size = PAIRS if at is None else max(map(len, every), default=0)
-        memory = self.first.new_empty(4, min(size, len(self.first)), self.first.shape[1])
+        every = [*slices(len(self.first), CLOSE_PAIRS)] if at is None else [consecutive(rows) for rows in at]
+        gathered = any(not isinstance(rows, slice) for rows in every)
+        size = max(
+            (rows.stop - rows.start if isinstance(rows, slice) else len(rows) for rows in every), default=0
+        )
+        memory = self.first.new_empty(4 if gathered else 2, size, self.first.shape[1])
         for rows in every:
-            pairs = RowPairs(_some(self.first, rows, memory[2]), _some(self.second, rows, memory[3]))
+            first, second = (
+                _some(one, rows, memory[2 + at :]) for at, one in enumerate((self.first, self.second))
+            )
+            pairs = RowPairs(first, second)
             pairs.__dict__.update({name: _some(one.detach(), rows) for name, one in self.leaves.items()})
             by_first, by_second = memory[:2, : len(pairs.first)].zero_()
             pairs.chain({name: _some(one, rows) for name, one in derivatives.items()}, by_first, by_second)
@@ -215,15 +228,24 @@ class LongPairs(LazyPairs):
     def _measured(self, name: str) -> torch.Tensor:
         found = self.first.new_empty(len(self.first))
         with torch.no_grad():
-            for rows in slices(len(found), PAIRS):
+            for rows in slices(len(found), CLOSE_PAIRS):
                 found[rows] = getattr(RowPairs(self.first[rows], self.second[rows]), name)
         return found.requires_grad_()
 
 
+def consecutive(index: torch.Tensor) -> slice | torch.Tensor:
+    """Ascending numbers, (m,), as a slice where none is left out."""
+    if not len(index):
+        return slice(0, 0)
+    first, last = int(index[0]), int(index[-1])
+    return slice(first, last + 1) if last - first + 1 == len(index) else index
+
+
 def _some(rows: torch.Tensor, at: slice | torch.Tensor, memory: torch.Tensor | None = None) -> torch.Tensor:
+    """Some rows; where these are copied, in the first array of ``memory`` (arrays, m, D)."""
     if isinstance(at, slice):
         return rows[at]
-    return torch.index_select(rows, 0, at, out=None if memory is None else memory[: len(at)])
+    return torch.index_select(rows, 0, at, out=None if memory is None else memory[0, : len(at)])
 
 
 def _per_length(derivative: torch.Tensor, length: torch.Tensor) -> torch.Tensor:

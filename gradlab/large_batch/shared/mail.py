@@ -7,7 +7,7 @@ from torch import Tensor
 
 from gradlab.large_batch.products import slices
 from gradlab.large_batch.shared.keys import Family, Letter, Nearest, Session, Side
-from gradlab.large_batch.similarity import PAIRS
+from gradlab.large_batch.similarity import CLOSE_PAIRS, PAIRS, consecutive
 
 
 def fetch_nearest(session: Session, family: Family, best: Tensor, part: Tensor, column: Tensor) -> Nearest:
@@ -18,8 +18,15 @@ def fetch_nearest(session: Session, family: Family, best: Tensor, part: Tensor, 
     for place, one in enumerate(family.parts):
         mail.append(_letters(session, family.rows, one.columns, (part == place) & known, column))
         others = session.rows[one.columns]
-        memory = others.new_empty(2, longest(mail[-1]), others.shape[1])
+        memory = others.new_empty(2, longest(mail[-1], session.ring.rank), others.shape[1])
         for letter in mail[-1]:
+            if letter.owner == session.ring.rank:
+                at = consecutive(letter.order)
+                if isinstance(at, slice):
+                    torch.index_select(others, 0, letter.given, out=vectors[at])
+                else:
+                    vectors[at] = others[letter.given]
+                continue
             given = memory[0, : len(letter.given)]
             torch.index_select(others, 0, letter.given, out=given)
             coming = memory[1, : len(letter.order)]
@@ -29,7 +36,7 @@ def fetch_nearest(session: Session, family: Family, best: Tensor, part: Tensor, 
 
 
 def _letters(session: Session, side: Side, columns: Side, chosen: Tensor, column: Tensor) -> list[Letter]:
-    """What the chosen rows of ``side`` want of ``columns``, process by process, `PAIRS` rows at a time.
+    """What the chosen rows of ``side`` want of ``columns``, process by process, `PAIRS` rows at a time (`CLOSE_PAIRS` on one process).
 
     Everyone knows what all want, so that nothing else is agreed upon: a process waits for letters in the order of its
     distance from who has the rows, and there is one that all have written to it.
@@ -42,7 +49,7 @@ def _letters(session: Session, side: Side, columns: Side, chosen: Tensor, column
         order, _ = _wanted_of(session, wanted[session.share(side)], columns, owner)
         first = session.start(side, asker)
         _, given = _wanted_of(session, wanted[first : first + session.sizes(side)[asker]], columns, ring.rank)
-        for at in slices(max(len(order), len(given)), PAIRS):
+        for at in slices(max(len(order), len(given)), PAIRS if ring.count > 1 else CLOSE_PAIRS):
             letters.append(Letter(order[at], owner, given[at], asker))
     return letters
 
@@ -60,6 +67,7 @@ def bring_home(session: Session, letter: Letter, gradient: Tensor, home: Tensor,
     home.index_add_(0, letter.given, session.ring.swap(gradient, letter.owner, coming, letter.asker))
 
 
-def longest(letters: list[Letter]) -> int:
-    """The most rows that one of these letters asks for or gives."""
-    return max((len(rows) for letter in letters for rows in (letter.order, letter.given)), default=0)
+def longest(letters: list[Letter], rank: int) -> int:
+    """The most rows that one of these letters asks for or gives, beside those of a process to itself."""
+    sent = [letter for letter in letters if letter.owner != rank]
+    return max((len(rows) for letter in sent for rows in (letter.order, letter.given)), default=0)
