@@ -65,14 +65,16 @@ def _compute(rank: int, count: int, folder: str) -> None:
             leaves = [
                 None if part is None else part.detach().requires_grad_(part.requires_grad) for part in rows
             ]
-            value = criterion(*leaves, own["reduction"], in_batch_negatives=own.get("in_batch", True))
+            in_batch, context = own.get("in_batch", True), own.get("context", {})
+            value = criterion(*leaves, own["reduction"], in_batch_negatives=in_batch, **context)
             upstream = (
                 own["upstream"].split(case["sizes"][0])[rank]
                 if own["reduction"] == "none"
                 else torch.tensor(1.7, dtype=torch.float64)
             )
-            if value.requires_grad:
-                value.backward(upstream.to(value.dtype))
+            times = own.get("times", 1) if value.requires_grad else 0
+            for number in range(times):
+                value.backward(upstream.to(value.dtype), retain_graph=number < times - 1)
             gradients = [None if part is None else part.grad for part in leaves]
             found.append({"value": value.detach(), "gradients": gradients})
         except gradlab.GradlabError as error:

@@ -148,7 +148,76 @@ def run(count: int, cases: list[dict], folder) -> list[list[dict]]:
     ]
 
 
+def drawn(*shape: int) -> torch.Tensor:
+    return unit(torch.randn(*shape, generator=torch.Generator().manual_seed(5), dtype=torch.float64))
+
+
+def uneven(folder) -> list[tuple[dict, dict]]:
+    """Cases of two processes that do not bring the same, and what one process is given instead."""
+    pairs = folder / "pairs"
+    pairs.write_text("0 4\n7,3\n")
+    owners, guide, extra = torch.tensor([0, 1, 5, -1]), [drawn(10, 6), drawn(10, 6)], drawn(4, 6)
+    whole = torch.where(owners < 0, owners, owners + 4)
+    one, four = ([[n, 10 - n]] * 2 + [[0, 4]] for n in (1, 4))
+    hard = {"loss": "hardness(infonce, on=hard)", "extra": 4, "sizes": four}
+    guided = {"loss": "mask(infonce, by=guide)", "sizes": one}
+    guides = [[part[:1] for part in guide], [part[1:] for part in guide]]
+    return [
+        ({**hard, "on 1": {"context": {"owners": owners}}}, {"owners": whole}),
+        (
+            {**hard, "on 0": {"context": {"owners": owners[:0]}}, "on 1": {"context": {"owners": owners}}},
+            {"owners": whole},
+        ),
+        ({**guided, **{f"on {k}": {"context": {"guide": guides[k]}} for k in (0, 1)}}, {"guide": guide}),
+        (
+            {
+                **guided,
+                "extra": 4,
+                "in_batch": False,
+                "on 0": {"context": {"guide": guides[0]}},
+                "on 1": {"context": {"guide": [*guides[1], extra]}},
+            },
+            {"guide": [*guide, extra]},
+        ),
+        (
+            {
+                "loss": f"mask(infonce, by=pairs, pairs={pairs})",
+                "sizes": four,
+                "on 0": {"context": {"sentences": torch.arange(4)}},
+                "on 1": {"context": {"sentences": torch.arange(4, 10, dtype=torch.int32)}},
+            },
+            {"sentences": torch.arange(10)},
+        ),
+        ({"loss": "infonce", "sizes": four, "times": 3, "without gradient": (0,)}, {}),
+        ({"loss": "infonce", "sizes": four, "dtype": torch.bfloat16}, {}),
+    ]
+
+
+def uneven_case(change: dict) -> dict:
+    rows = [None if part is None else part.detach() for part in views(10, change.get("extra", 0))]
+    if "extra" not in change:
+        change = {**change, "sizes": [*change["sizes"][:2], [0, 0]]}
+    return {"rows": rows, "reduction": "mean", **change}
+
+
+TWO_EXTRA = {
+    "rows": [part.detach() for part in views(8, 4)],
+    "sizes": [[4, 4], [4, 4], [2, 2]],
+}
 ERRORS = {
+    "differ in whether extra negatives have owners: True on process 0, False on process 1": {
+        **TWO_EXTRA,
+        "on 0": {"context": {"owners": torch.tensor([0, 1])}},
+    },
+    "differ in the guide's dimensions: 6 on process 0, 5 on process 1": {
+        f"on {rank}": {"context": {"guide": [drawn(4, 6 - rank)] * 2}} for rank in (0, 1)
+    },
+    "differ in the guide's dtype: float64 on process 0, float32 on process 1": {
+        "on 0": {"context": {"guide": [drawn(4, 6)] * 2}},
+        "on 1": {"context": {"guide": [drawn(4, 6).float()] * 2}},
+    },
+    "process 1: reduction must be 'mean', 'sum' or 'none', not 'median'": {"on 1": {"reduction": "median"}},
+    "process 1: TypeError: check_views() got an unexpected keyword": {"on 1": {"context": {"foo": 1}}},
     "differ in loss": {"on 1": {"loss": "infonce(temperature=0.2)"}},
     "differ in dtype: float64 on process 0, float32 on process 1": {"on 1": {"dtype": torch.float32}},
     "differ in reduction": {"on 1": {"reduction": "sum"}},
@@ -167,7 +236,10 @@ def together(tmp_path_factory):
         cases = make_cases(count)
         ending = {"on 1": {"ends": True}}
         errors = [error_case(change) for change in [*ERRORS.values(), ending]] if count == 2 else []
-        found[count] = cases, run(count, [*cases, *errors], tmp_path_factory.mktemp("ring"))
+        folder = tmp_path_factory.mktemp("ring")
+        unlike = uneven(folder) if count == 2 else []
+        every = [*cases, *(uneven_case(change) for change, _ in unlike), *errors]
+        found[count] = cases, run(count, every, folder), unlike
     return found
 
 
@@ -181,7 +253,7 @@ def error_case(change: dict) -> dict:
 
 @pytest.mark.parametrize("count", [2, 4])
 def test_values_and_gradients_are_those_of_one_process(together, count):
-    cases, found = together[count]
+    cases, found, _ = together[count]
     for number, case in enumerate(cases):
         rows = [None if part is None else part.clone().requires_grad_() for part in case["rows"]]
         value = gradlab.get_loss(case["loss"])(
@@ -219,9 +291,34 @@ def test_values_and_gradients_are_those_of_one_process(together, count):
                     )
 
 
+def test_what_processes_need_not_bring_alike(together):
+    cases, found, unlike = together[2]
+    for number, (change, context) in enumerate(unlike, len(cases)):
+        case, parts = uneven_case(change), [one[number] for one in found]
+        assert all("error" not in part for part in parts), (change, parts)
+        dtype, times = case.get("dtype", torch.float64), case.get("times", 1)
+        rows = [None if part is None else part.to(dtype).requires_grad_() for part in case["rows"]]
+        value = gradlab.blockwise(case["loss"])(
+            *rows, in_batch_negatives=case.get("in_batch", True), **context
+        )
+        value.backward(torch.tensor(1.7 * times, dtype=value.dtype))
+        # Half-precision rows are computed with in float32, and have gradients of their own dtype.
+        near = TOLERANCE if dtype == torch.float64 else 1e-5
+        size = max(TOLERANCE, float(torch.finfo(dtype).eps))
+        for rank, part in enumerate(parts):
+            torch.testing.assert_close(part["value"], value.detach(), rtol=near, atol=near)
+            for leaf, sizes, gradient in zip(rows, case["sizes"], part["gradients"], strict=True):
+                if rank in case.get("without gradient", ()) or not sizes[rank]:
+                    assert gradient is None or not len(gradient)
+                else:
+                    share = leaf.grad.split(sizes)[rank]
+                    scale = max(1.0, float(leaf.grad.abs().max()))
+                    torch.testing.assert_close(gradient, share, rtol=0, atol=size * scale, msg=str(change))
+
+
 @pytest.mark.parametrize("words", ERRORS)
 def test_every_process_raises_what_is_wrong_with_one(together, words):
-    _, found = together[2]
+    _, found, _ = together[2]
     place = len(ERRORS) - list(ERRORS).index(words)
     own = words.partition(": ")[2] if words.startswith("process") else words
     texts = [
@@ -269,6 +366,23 @@ class OfItsShare(BatchLoss):
 def test_losses_that_cannot_share_a_batch_are_refused(loss, words):
     with pytest.raises(gradlab.GradlabError, match=words):
         gradlab.blockwise(loss, group="world")
+
+
+def test_a_class_of_the_same_name_is_looked_at_again():
+    def define(wrong: bool) -> BatchLoss:
+        @dataclasses.dataclass(frozen=True)
+        class Redefined(OfItsShare):
+            name = "redefined"
+
+            def value(self, views):
+                cosine = views.positive.cosine
+                return cosine.mean() if wrong else views.total(cosine.sum()) / views.count
+
+        return Redefined()
+
+    gradlab.blockwise(define(False), group="world")
+    with pytest.raises(gradlab.GradlabError, match="comes out differently when processes share its batch"):
+        gradlab.blockwise(define(True), group="world")
 
 
 def test_calls_without_processes_are_refused():

@@ -22,6 +22,7 @@ def check_views(
     *,
     normalize: bool = False,
     in_batch_negatives: bool = True,
+    negatives_elsewhere: bool = False,
     owners: Int[Array, "m"] | Sequence[int] | None = None,
     guide: Sequence[Float[Array, "_ width"]] | None = None,
     mask: Bool[Array, "n _"] | Sequence[Sequence[bool]] | None = None,
@@ -35,6 +36,7 @@ def check_views(
         extra_negatives: of every anchor, or None.
         normalize: divide every row by its norm instead of asking for unit rows.
         in_batch_negatives: whether the other sentences of the batch are negatives.
+        negatives_elsewhere: whether other processes have negatives, so that there need be none here.
         owners: the row of the sentence whose hard negative each extra negative is, -1 for none.
         guide: embeddings of the same sentences by another model, of any length and dimension: anchors, positives and, where
             there are, extra negatives.
@@ -63,7 +65,7 @@ def check_views(
     count = (anchors.shape[0] - 1 if in_batch_negatives else 0) + (
         0 if extra_negatives is None else extra_negatives.shape[0]
     )
-    if count < 1:
+    if count < 1 and not negatives_elsewhere:
         raise GradlabError(
             f"a batch of {anchors.shape[0]} leaves no negatives; give at least 2 sentences or extra_negatives"
         )

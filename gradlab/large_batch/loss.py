@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from array_api_compat import is_numpy_array, is_torch_array
+from array_api_compat import is_torch_array
 from torch import Tensor
 
 from gradlab.arrays import Array
@@ -14,9 +14,17 @@ from gradlab.geometry.check import check_views
 from gradlab.geometry.views import Views
 from gradlab.large_batch.evaluation import LossEvaluation
 from gradlab.large_batch.pair_evaluation import PairEvaluation
-from gradlab.large_batch.shared.check import check_share, check_shared, describe_share
+from gradlab.large_batch.shared.check import (
+    as_tensor,
+    check_share,
+    check_shared,
+    complete_share,
+    describe_share,
+    in_torch,
+    upcast,
+)
 from gradlab.large_batch.shared.evaluation import SharedEvaluation
-from gradlab.large_batch.shared.processes import Alone, Ring
+from gradlab.large_batch.shared.processes import Alone, Ring, words_of
 from gradlab.losses.base import Loss, PairLoss, check_reduction, reduce
 from gradlab.losses.registry import get_loss, takes_loss
 
@@ -116,16 +124,16 @@ class BlockwiseLoss(torch.nn.Module):
         Raises:
             GradlabError: bad views or reduction, or a value that is infinite or not a number.
         """
-        check_reduction(reduction)
         options = {"normalize": normalize, "in_batch_negatives": in_batch_negatives}
         given = (anchors, positives, extra_negatives)
         if self.group is not None and (ring := Ring(self.group)).count > 1:
             return self._together(ring, given, reduction, options, context)
+        check_reduction(reduction)
         if normalize:  # in full precision, which the rows keep
-            given = (_upcast(anchors), _upcast(positives), _upcast(extra_negatives))
+            given = (upcast(anchors), upcast(positives), upcast(extra_negatives))
         views = check_views(*given, normalize=normalize, in_batch_negatives=in_batch_negatives, **context)
-        rows = [_as_tensor(part) for part in (views.anchors, views.positives, views.extra_negatives)]
-        evaluation = self._alone(_in_torch(views, rows))
+        rows = [as_tensor(part) for part in (views.anchors, views.positives, views.extra_negatives)]
+        evaluation = self._alone(in_torch(views, rows))
         needs_gradient = any(part is not None and part.requires_grad for part in rows)
         if not (needs_gradient and torch.is_grad_enabled()):
             values = evaluation.values()
@@ -133,7 +141,7 @@ class BlockwiseLoss(torch.nn.Module):
             return reduce(found, reduction, self.loss.name)
         if reduction == "none":
             return _EachLoss.apply(evaluation, *rows)
-        return _TotalLoss.apply(evaluation, reduction, *rows)
+        return _TotalLoss.apply(evaluation, reduction, False, *rows)
 
     def _alone(self, views: Views) -> LossEvaluation:
         """The loss on a batch in one process."""
@@ -151,27 +159,28 @@ class BlockwiseLoss(torch.nn.Module):
         context: dict[str, Any],
     ) -> Tensor:
         """The loss of the batch of all processes; an error of one is raised by all."""
-        views, error = None, None
+        views, mine, error, needs = None, {}, None, False
         try:
+            check_reduction(reduction)
+            options = {name: bool(value) for name, value in options.items()}
             views = check_share(ring, given, context, **options)
-        except GradlabError as found:
-            error = str(found)
-        rows = (
-            (None, None, None) if views is None else (views.anchors, views.positives, views.extra_negatives)
-        )
-        needs = torch.is_grad_enabled() and any(part is not None and part.requires_grad for part in rows)
-        mine = {
-            "loss": repr(self.loss),
-            "reduction": reduction,
-            **options,
-            "average": self.average,
-            **describe_share(views),
-            "own gradient": needs,
-        }
-        if reduction == "none":  # whose gradient is made in the backward pass, which all must take part in
-            mine["gradient"] = needs
+            rows = views.anchors, views.positives, views.extra_negatives
+            needs = torch.is_grad_enabled() and any(part is not None and part.requires_grad for part in rows)
+            mine = {
+                "loss": repr(self.loss),
+                "reduction": reduction,
+                **options,
+                "average": self.average,
+                **describe_share(views),
+                "own gradient": needs,
+                # That of each row is made in the backward pass, which all must take part in.
+                "gradient": needs if reduction == "none" else None,
+            }
+        except Exception as problem:  # which all processes are to hear of
+            error = words_of(problem)
         said = ring.agree(mine, error)
         assert views is not None
+        views = complete_share(views, said)
         sizes = [[one[name] for one in said] for name in ("own anchors", "own extra negatives")]
         if sum(sizes[0]) * options["in_batch_negatives"] < 2 and not sum(sizes[1]):
             raise GradlabError("the batch of all processes leaves no negatives; give extra_negatives")
@@ -184,7 +193,9 @@ class BlockwiseLoss(torch.nn.Module):
         if reduction == "none":
             value = _EachLoss.apply(evaluation, *rows)
         elif needs:
-            value = _TotalLoss.apply(evaluation, reduction, *rows)
+            # Processes without a gradient take no part in a second pass through a retained graph.
+            kept = not all(one["own gradient"] for one in said)
+            value = _TotalLoss.apply(evaluation, reduction, kept, *rows)
         else:  # others need its part in theirs
             scale = views.anchors.new_full(
                 (len(views.anchors),), 1 / evaluation.count if reduction == "mean" else 1.0
@@ -201,15 +212,17 @@ class _TotalLoss(torch.autograd.Function):
         ctx: Any,
         evaluation: LossEvaluation,
         reduction: str,
+        kept: bool,
         anchors: torch.Tensor,
         positives: torch.Tensor,
         extra_negatives: torch.Tensor | None,
     ) -> torch.Tensor:
         share = 1 / evaluation.count if reduction == "mean" else 1.0
         ctx.scale = anchors.new_full((anchors.shape[0],), share)
-        values, ctx.gradients = evaluation.differentiate(ctx.scale, ctx.needs_input_grad[2:])
+        values, gradients = evaluation.differentiate(ctx.scale, ctx.needs_input_grad[3:])
         ctx.evaluation = evaluation
-        ctx.save_for_backward(anchors, positives, extra_negatives)
+        ctx.gradients = None if kept else gradients
+        ctx.save_for_backward(anchors, positives, extra_negatives, *(gradients if kept else ()))
         return evaluation.reduced(values, reduction)
 
     @staticmethod
@@ -217,15 +230,18 @@ class _TotalLoss(torch.autograd.Function):
         _refuse_second_derivatives()
         # Given away, so that torch keeps them as the rows' gradients where it would otherwise copy what another holds.
         gradients, ctx.gradients = ctx.gradients, None
-        if gradients is None:  # a second pass through a retained graph
-            _ = ctx.saved_tensors  # raises if it was not retained, or the rows were changed in place since
-            gradients = ctx.evaluation.differentiate(ctx.scale, ctx.needs_input_grad[2:])[1]
+        if gradients is None:  # a second pass through a retained graph, or they were kept
+            # Raises if it was not retained, or the rows were changed in place since.
+            kept = ctx.saved_tensors[3:]
+            gradients = [
+                None if part is None else part.clone() for part in kept
+            ] or ctx.evaluation.differentiate(ctx.scale, ctx.needs_input_grad[3:])[1]
         # Usually 1. Only on a CPU is looking at it free.
         if not (upstream.device.type == "cpu" and upstream == 1):
             for part in gradients:
                 if part is not None:
                     part *= upstream
-        return None, None, *gradients
+        return None, None, None, *gradients
 
 
 class _EachLoss(torch.autograd.Function):
@@ -257,26 +273,3 @@ def _refuse_second_derivatives() -> None:
             "a blockwise loss has first derivatives only (create_graph=True was asked for); "
             "use the loss itself for higher ones"
         )
-
-
-def _upcast(rows: Any) -> Any:
-    """Half-precision tensors in float32; anything else as it is."""
-    half = isinstance(rows, torch.Tensor) and rows.dtype in (torch.bfloat16, torch.float16)
-    return rows.float() if half else rows
-
-
-def _as_tensor(rows: Any) -> Any:
-    """A tensor of at least single precision, sharing memory where it can; None stays None."""
-    return _upcast(torch.from_numpy(rows) if is_numpy_array(rows) else rows)
-
-
-def _in_torch(views: Views, rows: list[Any]) -> Views:
-    """The same views with these rows, and with tensors of what else was given."""
-    guide = views.guide
-    if guide is not None:
-        parts = (guide.anchors, guide.positives, guide.extra_negatives)
-        guide = Views(*(_as_tensor(part) for part in parts))
-    given = (views.owners, views.mask, views.sentences)
-    owners, mask, sentences = (None if one is None else torch.as_tensor(one) for one in given)
-    anchors, positives, extra = rows
-    return Views(anchors, positives, extra, views.in_batch_negatives, owners, guide, mask, sentences)

@@ -6,6 +6,7 @@ import dataclasses
 from typing import Any
 
 import torch
+from array_api_compat import is_numpy_array
 from torch import Tensor
 
 from gradlab.errors import GradlabError
@@ -24,7 +25,7 @@ SIZES = [2, 3]
 TOLERANCE = 1e-9
 
 
-_checked: set[str] = set()
+_checked: set[Loss] = set()
 
 
 def check_shared(loss: Loss) -> None:
@@ -34,8 +35,16 @@ def check_shared(loss: Loss) -> None:
         GradlabError: a loss that draws random numbers, that needs more than summaries, or of which each process makes something
             else of its share.
     """
-    if (key := f"{type(loss)} {loss!r}") in _checked:
-        return
+    # By itself, as a loss of the same name and settings may be of another class, itself or within a combinator.
+    try:
+        if loss in _checked:
+            return
+        remembered = True
+    except (
+        TypeError,
+        RuntimeError,
+    ):  # settings that have no hash, or of which it is not clear whether they are equal
+        remembered = False
     _refuse_masks(loss)
     before = torch.get_rng_state()
     views = _small(loss)
@@ -67,7 +76,8 @@ def check_shared(loss: Loss) -> None:
             f"{loss.name} comes out differently when processes share its batch: it makes something of all anchors that is not "
             "said by views.count, views.total or views.gathered"
         )
-    _checked.add(key)
+    if remembered:
+        _checked.add(loss)
 
 
 def _small(loss: Loss) -> Views:
@@ -132,31 +142,80 @@ def check_share(
         raise GradlabError(
             "mask= says nothing of pairs across processes; use mask(by=near_duplicates), mask(by=guide) or mask(by=pairs)"
         )
-    rows = [_upcast(part) for part in given]
     if extra is not None and not len(extra):
         extra = None
-    if extra is None:  # there may be negatives on other processes only
-        rows[2] = rows[1] if len(anchors) == 1 or not in_batch_negatives else None
-        context = {**context, "owners": None}
-    views = check_views(*rows, normalize=normalize, in_batch_negatives=in_batch_negatives, **context)
-    return views if extra is not None else dataclasses.replace(views, extra_negatives=None)
+    if extra is None:
+        context = _without_columns(context)
+    rows = [anchors, given[1], extra]
+    if normalize:  # in full precision, which the rows keep
+        rows = [upcast(part) for part in rows]
+    views = check_views(
+        *rows, normalize=normalize, in_batch_negatives=in_batch_negatives, negatives_elsewhere=True, **context
+    )
+    views = in_torch(
+        views, [as_tensor(part) for part in (views.anchors, views.positives, views.extra_negatives)]
+    )
+    numbers = (None if one is None else one.to(torch.int64) for one in (views.owners, views.sentences))
+    owners, sentences = numbers
+    return dataclasses.replace(views, owners=owners, sentences=sentences)
 
 
-def describe_share(views: Views | None) -> dict[str, Any]:
+def _without_columns(context: dict[str, Any]) -> dict[str, Any]:
+    """What is given beside the rows, without what is said of extra negatives of which there are none."""
+    owners, guide = context.get("owners"), context.get("guide")
+    if owners is not None and not len(owners):
+        owners = None
+    if isinstance(guide, tuple | list) and len(guide) == 3 and not len(guide[2]):
+        guide = guide[:2]
+    return {**context, "owners": owners, "guide": guide}
+
+
+def describe_share(views: Views) -> dict[str, Any]:
     """What processes must have in common, and how many rows this one has."""
-    if views is None:
-        return {}
-    extra = views.extra_negatives
+    extra, guide = views.extra_negatives, views.guide
     return {
-        "dtype": str(views.anchors.dtype).removeprefix("torch."),
+        "dtype": _name(views.anchors),
         "dimensions": views.anchors.shape[1],
         "own anchors": views.anchors.shape[0],
         "own extra negatives": 0 if extra is None else extra.shape[0],
-        "guide": views.guide is not None,
+        "whether extra negatives have owners": None if extra is None else views.owners is not None,
+        "guide": guide is not None,
+        "the guide's dtype": None if guide is None else _name(guide.anchors),
+        "the guide's dimensions": None if guide is None else guide.anchors.shape[1],
         "numbers of sentences": views.sentences is not None,
     }
 
 
-def _upcast(rows: Any) -> Any:
-    half = rows is not None and rows.dtype in (torch.bfloat16, torch.float16)
+def complete_share(views: Views, said: list[dict[str, Any]]) -> Views:
+    """With no owners of no extra negatives, where those of other processes have owners."""
+    if views.extra_negatives is None and any(one["whether extra negatives have owners"] for one in said):
+        none = torch.empty(0, dtype=torch.int64, device=views.anchors.device)
+        return dataclasses.replace(views, owners=none)
+    return views
+
+
+def _name(rows: Any) -> str:
+    return str(rows.dtype).removeprefix("torch.")
+
+
+def upcast(rows: Any) -> Any:
+    """Half-precision tensors in float32; anything else as it is."""
+    half = isinstance(rows, torch.Tensor) and rows.dtype in (torch.bfloat16, torch.float16)
     return rows.float() if half else rows
+
+
+def as_tensor(rows: Any) -> Any:
+    """A tensor of at least single precision, sharing memory where it can; None stays None."""
+    return upcast(torch.from_numpy(rows) if is_numpy_array(rows) else rows)
+
+
+def in_torch(views: Views, rows: list[Any]) -> Views:
+    """The same views with these rows, and with tensors of what else was given."""
+    guide = views.guide
+    if guide is not None:
+        parts = (guide.anchors, guide.positives, guide.extra_negatives)
+        guide = Views(*(as_tensor(part) for part in parts))
+    given = (views.owners, views.mask, views.sentences)
+    owners, mask, sentences = (None if one is None else torch.as_tensor(one) for one in given)
+    anchors, positives, extra = rows
+    return Views(anchors, positives, extra, views.in_batch_negatives, owners, guide, mask, sentences)

@@ -27,6 +27,12 @@ class Told(GradlabError):
     """An error that all processes raise together."""
 
 
+def words_of(problem: Exception) -> str:
+    """What is to be told of an error, in one line."""
+    text = " ".join(str(problem).split())
+    return text if isinstance(problem, GradlabError) else f"{type(problem).__name__}: {text}"
+
+
 class Processes(abc.ABC):
     """This process's place among those that share a batch, and what they tell each other.
 
@@ -64,7 +70,8 @@ class Processes(abc.ABC):
         """What every process has to say; raises the same error everywhere if one has one or they differ.
 
         Args:
-            mine: settings, which must be the same everywhere but for those whose name begins with ``own``.
+            mine: settings, which must be the same everywhere but for those whose name begins with ``own``; None where one
+                is no matter.
             error: why this process cannot go on.
 
         Raises:
@@ -73,11 +80,13 @@ class Processes(abc.ABC):
         everyone = self.collect((mine, error))
         self._raise_first([text for _, text in everyone])
         said = [settings for settings, _ in everyone]
-        for name, value in said[0].items():
-            for rank, other in enumerate(said):
-                if not name.startswith("own") and other[name] != value:
+        for name in said[0]:
+            given = [(one[name], rank) for rank, one in enumerate(said) if one[name] is not None]
+            for value, rank in given if not name.startswith("own ") else ():
+                first, where = given[0]
+                if value != first:
                     raise Told(
-                        f"processes differ in {name}: {value} on process 0, {other[name]} on process {rank}"
+                        f"processes differ in {name}: {first} on process {where}, {value} on process {rank}"
                     )
         return said
 

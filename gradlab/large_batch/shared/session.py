@@ -12,7 +12,7 @@ from gradlab.errors import GradlabError
 from gradlab.geometry.similarity import PairSimilarity
 from gradlab.large_batch.shared.keys import Family, Name, Nearest, Side
 from gradlab.large_batch.shared.one_lap import Means, OfAll
-from gradlab.large_batch.shared.processes import Processes, Told
+from gradlab.large_batch.shared.processes import Processes, Told, words_of
 from gradlab.large_batch.shared.stats import Each, Hardest, LogSumExp, Mean, One, Stat, Sums, Weighted
 from gradlab.large_batch.shared.tile import Tile, TileNegatives
 from gradlab.large_batch.similarity import LongPairs
@@ -255,7 +255,7 @@ class Session:
             except Exception as problem:  # which all processes are to hear of
                 if self.ring.count == 1 or isinstance(problem, Told):
                     raise
-                error = str(problem) if isinstance(problem, GradlabError) else repr(problem)
+                error = words_of(problem)
             self.ring.step(like, error)
             if not self._pending:
                 assert found is not None
