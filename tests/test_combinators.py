@@ -360,6 +360,34 @@ def test_anchors_without_negatives_are_counted_and_at_rest() -> None:
     assert found["without_negatives"] > 0
 
 
+def test_an_anchor_that_owns_all_negatives_is_at_rest() -> None:
+    (a, b, _), _ = batch("random")
+    extra = b[2:4][:, ::-1].copy()
+    uniform = "recombined(gate=met, weight=uniform, ratio=1.0)"
+    for base in (*BASES, uniform):
+        text = f"pool({base}, negatives=positive_same)"
+        found = []
+        for loss in (gradlab.get_loss(text), gradlab.blockwise(text)):
+            leaves = [torch.from_numpy(rows).requires_grad_() for rows in (a, b, extra)]
+            values = loss(*leaves, reduction="none", in_batch_negatives=False, owners=[1, 1])
+            if not (base == uniform or gradlab.get_loss(base).pulls_alone):
+                assert values[1] == 0
+            gradients = torch.autograd.grad(values.sum(), leaves, allow_unused=True, materialize_grads=True)
+            found.append((values.detach(), *gradients))
+        for own, blockwise in zip(*found, strict=True):
+            torch.testing.assert_close(blockwise, own, rtol=1e-12, atol=1e-12, msg=base)
+
+
+def test_rows_without_negatives_have_uniform_weights_of_zero() -> None:
+    (a, b, _), _ = batch("random")
+    text = "mask(recombined(gate=met, weight=uniform, ratio=1.0), above=-2)"
+    for loss in (gradlab.get_loss(text), gradlab.blockwise(text)):
+        leaves = [torch.from_numpy(rows).requires_grad_() for rows in (a, b)]
+        value = loss(*leaves)
+        assert value == 0
+        assert not any(part.any() for part in torch.autograd.grad(value, leaves))
+
+
 def test_pairs_of_a_file_in_both_orders_and_all_pools(tmp_path) -> None:
     file = tmp_path / "pairs.csv"
     file.write_text("10,13\n\n17 11\n99,10\n", encoding="utf-8")

@@ -188,6 +188,16 @@ def uneven(folder) -> list[tuple[dict, dict]]:
             },
             {"sentences": torch.arange(10)},
         ),
+        (
+            {
+                "loss": "pool(infonce, negatives=positive_same)",
+                "extra": 4,
+                "in_batch": False,
+                "sizes": four,
+                "on 1": {"context": {"owners": [2, 2, 2, 2]}},
+            },
+            {"owners": [6, 6, 6, 6]},
+        ),
         ({"loss": "infonce", "sizes": four, "times": 3, "without gradient": (0,)}, {}),
         ({"loss": "infonce", "sizes": four, "dtype": torch.bfloat16}, {}),
     ]
@@ -298,9 +308,8 @@ def test_what_processes_need_not_bring_alike(together):
         assert all("error" not in part for part in parts), (change, parts)
         dtype, times = case.get("dtype", torch.float64), case.get("times", 1)
         rows = [None if part is None else part.to(dtype).requires_grad_() for part in case["rows"]]
-        value = gradlab.blockwise(case["loss"])(
-            *rows, in_batch_negatives=case.get("in_batch", True), **context
-        )
+        loss = (gradlab.get_loss if dtype == torch.float64 else gradlab.blockwise)(case["loss"])
+        value = loss(*rows, in_batch_negatives=case.get("in_batch", True), **context)
         value.backward(torch.tensor(1.7 * times, dtype=value.dtype))
         # Half-precision rows are computed with in float32, and have gradients of their own dtype.
         near = TOLERANCE if dtype == torch.float64 else 1e-5

@@ -32,6 +32,14 @@ class Views(Embeddings):
         usual = self.candidates.pools == USUAL.pools and not self.candidates.rules
         return self.other_view if usual else pooled(self)
 
+    @property
+    def may_lack_negatives(self) -> bool:
+        """Whether an anchor may have no negative: rules leave them out, or there are but hard negatives, which may all be its own."""
+        only_hard = not (self.in_batch_negatives and self.count > 1) and self.owners is not None
+        return bool(self.candidates.rules) or (
+            only_hard and not {"other", "same"} & set(self.candidates.pools)
+        )
+
     def pair(self, first: Float[Array, "*n d"], second: Float[Array, "*n d"]) -> PairSimilarity:
         """Rows to rows, by chords."""
         return PairSimilarity.from_vectors(first, second)

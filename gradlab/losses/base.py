@@ -272,7 +272,7 @@ class PairLoss(Loss):
         return Components(self.dissipation(positive, summary), weight, positive_weight)
 
     def value_of(self, views: Views) -> Float[Array, "*n"]:
-        """The loss of each anchor, (N,); 0 for one that a mask leaves no negative, unless it `pulls_alone`."""
+        """The loss of each anchor, (N,); 0 for one that has no negative, unless it `pulls_alone`."""
         given = views.with_fixed_positives() if self.negatives_are_fixed else views
         positive = views.positive  # first: autograd adds the gradients up in this order, to the last bit
         negatives, alone = self._negatives(given)
@@ -295,9 +295,8 @@ class PairLoss(Loss):
         """The declared components of each anchor, in the columns of its negatives."""
         negatives, alone = self._negatives(views)
         found = dataclasses.replace(self.components(views.positive, negatives), views=views)
-        if not views.candidates.rules:
-            return found
-        found = dataclasses.replace(found, statistics=_masked(views))
+        if views.candidates.rules:
+            found = dataclasses.replace(found, statistics=_masked(views))
         if alone is None:
             return found
         return dataclasses.replace(
@@ -316,7 +315,7 @@ class PairLoss(Loss):
         negatives = views.negatives
         if views.candidates.hardness:
             negatives = views.hardened(negatives, self.temperature)  # type: ignore[attr-defined]  # losses that take hardness have one
-        if not views.candidates.rules or self.pulls_alone:
+        if not views.may_lack_negatives or self.pulls_alone:
             return negatives, None
         return negatives.with_some()
 

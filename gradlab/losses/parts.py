@@ -175,7 +175,8 @@ class Weight(Part):
         xp = array_namespace(cosine)
         each = xp.where(xp.isinf(cosine), xp.zeros_like(cosine), xp.ones_like(cosine))
         if self.source == "uniform":
-            return self.factor * each / negatives.count[..., None]
+            count = negatives.count[..., None]
+            return self.factor * each / xp.where(count == 0, xp.ones_like(count), count)
         return self.factor * float(self.source) * each  # type: ignore[arg-type]  # no loss here: a number
 
     def of(self, views: Views) -> Float[Array, "n k"]:

@@ -25,7 +25,7 @@ class Pool(OtherCandidates):
     - ``positive_other``: its positive against other anchors; ``positive_same``: its positive against other positives.
 
     Extra negatives stand with ``other`` or ``same``, and, except for the sentence's own and unless
-    ``extra_negatives="anchors"``, with ``positive_same``. A pair of the
+    ``extra_negatives="anchors"``, with ``positive_same``; an anchor left without negatives is treated as by ``mask``. A pair of the
     own view stands in the rows of both sentences, so that it pushes each of them twice. ``denominators="joint"`` puts all
     pools into one denominator, ``"separate"`` is the mean over the pools of a loss with each alone. The positive is in
     it as the loss has it (once in InfoNCE's denominator, not in dcl's); ``positive="twice"`` counts the pair among

@@ -215,7 +215,8 @@ class TileNegatives(Negatives):
     def finite(self, stat: Any) -> Tensor:
         """A log-sum-exp, (r,)."""
         found = self.known(stat)
-        return found.masked_fill(found.isinf(), 0.0) if self.family.rules else found
+        lacking = self.family.rules or any(part.owned for part in self.family.parts)
+        return found.masked_fill(found.isinf(), 0.0) if lacking else found
 
     def sum_of(self, quantity: Any, slope: Any = None) -> Tensor:
         """Over all negatives of a row, (r,)."""
