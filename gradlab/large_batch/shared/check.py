@@ -35,15 +35,12 @@ def check_shared(loss: Loss) -> None:
         GradlabError: a loss that draws random numbers, that needs more than summaries, or of which each process makes something
             else of its share.
     """
-    # By itself, as a loss of the same name and settings may be of another class, itself or within a combinator.
+    # By itself, as a loss of the same name and settings may be of another class, or hold one of another class.
     try:
         if loss in _checked:
             return
         remembered = True
-    except (
-        TypeError,
-        RuntimeError,
-    ):  # settings that have no hash, or of which it is not clear whether they are equal
+    except (TypeError, RuntimeError):  # settings without a hash, or that cannot be told apart
         remembered = False
     _refuse_masks(loss)
     before = torch.get_rng_state()
@@ -155,8 +152,8 @@ def check_share(
     views = in_torch(
         views, [as_tensor(part) for part in (views.anchors, views.positives, views.extra_negatives)]
     )
-    numbers = (None if one is None else one.to(torch.int64) for one in (views.owners, views.sentences))
-    owners, sentences = numbers
+    given_numbers = (views.owners, views.sentences)
+    owners, sentences = (None if one is None else one.to(torch.int64) for one in given_numbers)
     return dataclasses.replace(views, owners=owners, sentences=sentences)
 
 
