@@ -240,10 +240,13 @@ def _send_hardest(session: Session, use: Use, derivatives: list[Any], gradients:
     mail = session.nearest(use.stat.family).mail
     for (first, second), letters in zip(use.rows, mail, strict=True):
         own, home = gradients.at(first), gradients.at(second)
-        memory = second.new_empty(longest(letters, session.ring.rank), second.shape[1])
+        memory = second.new_empty(longest(letters), second.shape[1])
         steps = use.leaf.chained(named, [letter.order for letter in letters])
         for letter, (order, by_first, by_second) in zip(letters, steps, strict=True):
             if own is not None:
-                own[order] += by_first
+                if isinstance(order, slice):
+                    own[order] += by_first
+                else:
+                    own.index_add_(0, order, by_first)
             if home is not None:
                 bring_home(session, letter, by_second, home, memory)

@@ -18,14 +18,11 @@ def fetch_nearest(session: Session, family: Family, best: Tensor, part: Tensor, 
     for place, one in enumerate(family.parts):
         mail.append(_letters(session, family.rows, one.columns, (part == place) & known, column))
         others = session.rows[one.columns]
-        memory = others.new_empty(2, longest(mail[-1], session.ring.rank), others.shape[1])
+        memory = others.new_empty(2, longest(mail[-1]), others.shape[1])
         for letter in mail[-1]:
-            if letter.owner == session.ring.rank:
-                at = consecutive(letter.order)
-                if isinstance(at, slice):
-                    torch.index_select(others, 0, letter.given, out=vectors[at])
-                else:
-                    vectors[at] = others[letter.given]
+            at = consecutive(letter.order)
+            if letter.owner == session.ring.rank and isinstance(at, slice):
+                torch.index_select(others, 0, letter.given, out=vectors[at])
                 continue
             given = memory[0, : len(letter.given)]
             torch.index_select(others, 0, letter.given, out=given)
@@ -67,7 +64,6 @@ def bring_home(session: Session, letter: Letter, gradient: Tensor, home: Tensor,
     home.index_add_(0, letter.given, session.ring.swap(gradient, letter.owner, coming, letter.asker))
 
 
-def longest(letters: list[Letter], rank: int) -> int:
-    """The most rows that one of these letters asks for or gives, beside those of a process to itself."""
-    sent = [letter for letter in letters if letter.owner != rank]
-    return max((len(rows) for letter in sent for rows in (letter.order, letter.given)), default=0)
+def longest(letters: list[Letter]) -> int:
+    """The most rows that one of these letters asks for or gives."""
+    return max((len(rows) for letter in letters for rows in (letter.order, letter.given)), default=0)
