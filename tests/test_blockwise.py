@@ -21,8 +21,8 @@ from gradlab.large_batch import products
 from gradlab.large_batch.evaluation import LossEvaluation
 from gradlab.large_batch.pair_evaluation import PairEvaluation
 from gradlab.large_batch.products import CPU_ENTRIES, FEWEST_ROWS, default_block_size
+from gradlab.large_batch.shared.communicator import Alone
 from gradlab.large_batch.shared.evaluation import SharedEvaluation
-from gradlab.large_batch.shared.processes import Alone
 from gradlab.losses.base import BatchLoss, Loss, PairLoss
 from gradlab.losses.registry import loss_class
 

@@ -16,8 +16,8 @@ import gradlab
 from gradlab.geometry.views import Views
 from gradlab.large_batch.shared import laps, mail, threads
 from gradlab.large_batch.shared.check import check_share
+from gradlab.large_batch.shared.communicator import Ring
 from gradlab.large_batch.shared.evaluation import SharedEvaluation
-from gradlab.large_batch.shared.processes import Ring
 from gradlab.large_batch.shared.threads import in_threads
 from gradlab.losses.base import BatchLoss
 from gradlab.losses.combinator import Combinator

@@ -23,7 +23,7 @@ from gradlab.gradient.learnable import LearnableLoss, learned_settings
 from gradlab.integrations.citations import citation
 from gradlab.large_batch import BlockwiseLoss
 from gradlab.large_batch.gradient_cache import GradientCache, deferred
-from gradlab.large_batch.shared.processes import several_processes
+from gradlab.large_batch.shared.communicator import several_processes
 from gradlab.losses.base import Loss, PairLoss
 from gradlab.losses.mask import hard_negative_numbers, pairs_files
 from gradlab.losses.registry import get_loss, loss_class, loss_names

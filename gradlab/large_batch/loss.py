@@ -23,8 +23,8 @@ from gradlab.large_batch.shared.check import (
     in_torch,
     upcast,
 )
+from gradlab.large_batch.shared.communicator import Alone, Ring, words_of
 from gradlab.large_batch.shared.evaluation import SharedEvaluation
-from gradlab.large_batch.shared.processes import Alone, Ring, words_of
 from gradlab.losses.base import Loss, PairLoss, check_reduction, reduce
 from gradlab.losses.registry import get_loss, takes_loss
 

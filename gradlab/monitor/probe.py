@@ -17,7 +17,7 @@ from gradlab.errors import GradlabError, first_line
 from gradlab.geometry.views import Views, unit_rows
 from gradlab.gradient import diagnostics
 from gradlab.gradient.paradigm import first_components
-from gradlab.large_batch.shared.processes import several_processes
+from gradlab.large_batch.shared.communicator import several_processes
 from gradlab.losses.components import Components
 from gradlab.monitor.history import DIAGNOSTICS, HISTOGRAM, histogram_rows
 from gradlab.monitor.recognition import recognise

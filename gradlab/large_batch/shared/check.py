@@ -12,8 +12,8 @@ from torch import Tensor
 from gradlab.errors import GradlabError
 from gradlab.geometry.check import check_views
 from gradlab.geometry.views import Views
+from gradlab.large_batch.shared.communicator import Communicator
 from gradlab.large_batch.shared.evaluation import SharedEvaluation
-from gradlab.large_batch.shared.processes import Processes
 from gradlab.large_batch.shared.threads import in_threads
 from gradlab.losses.base import Loss
 from gradlab.losses.combinator import Combinator
@@ -52,7 +52,7 @@ def check_shared(loss: Loss) -> None:
     if not torch.equal(before, torch.get_rng_state()):
         raise GradlabError(f"{loss.name} draws random numbers, which processes cannot share")
 
-    def work(ring: Processes) -> tuple[Tensor, list[Tensor | None]]:
+    def work(ring: Communicator) -> tuple[Tensor, list[Tensor | None]]:
         first, second = (rows.detach().split(SIZES)[ring.rank].contiguous() for rows in leaves)
         numbers = torch.arange(sum(SIZES)).split(SIZES)[ring.rank]
         share = Views(first, second, guide=Views(first, second), sentences=numbers)
@@ -110,7 +110,7 @@ def _refuse_masks(loss: Loss) -> None:
 
 
 def check_share(
-    ring: Processes,
+    ring: Communicator,
     given: tuple[Any, ...],
     context: dict[str, Any],
     *,

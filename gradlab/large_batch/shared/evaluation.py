@@ -18,11 +18,11 @@ from torch import Tensor
 from gradlab.errors import GradlabError
 from gradlab.geometry.views import Views
 from gradlab.large_batch.evaluation import LossEvaluation
+from gradlab.large_batch.shared.communicator import Communicator
 from gradlab.large_batch.shared.keys import Side
 from gradlab.large_batch.shared.laps import Gradients, first_laps, second_laps
 from gradlab.large_batch.shared.mail import bring_home, longest
 from gradlab.large_batch.shared.one_lap import OfAll
-from gradlab.large_batch.shared.processes import Processes
 from gradlab.large_batch.shared.session import Session, Use
 from gradlab.large_batch.shared.stats import Hardest
 from gradlab.large_batch.shared.views import SharedViews
@@ -38,7 +38,7 @@ class SharedEvaluation(LossEvaluation):
         loss: Loss,
         views: Views,
         block_size: int | None,
-        ring: Processes,
+        ring: Communicator,
         anchors: list[int],
         extra: list[int],
     ) -> None:

@@ -10,9 +10,9 @@ from torch import Tensor
 
 from gradlab.errors import GradlabError
 from gradlab.geometry.similarity import PairSimilarity
+from gradlab.large_batch.shared.communicator import Communicator, Told, words_of
 from gradlab.large_batch.shared.keys import Family, Name, Nearest, Side
 from gradlab.large_batch.shared.one_lap import Means, OfAll
-from gradlab.large_batch.shared.processes import Processes, Told, words_of
 from gradlab.large_batch.shared.stats import Each, Hardest, LogSumExp, Mean, One, Stat, Sums, Weighted
 from gradlab.large_batch.shared.tile import Tile, TileNegatives
 from gradlab.large_batch.similarity import LongPairs
@@ -50,7 +50,9 @@ class Session:
         numbers: of the sentences of all processes, and of their extra negatives, -1 where not known; or None.
     """
 
-    def __init__(self, ring: Processes, anchors: list[int], extra: list[int], device: torch.device) -> None:
+    def __init__(
+        self, ring: Communicator, anchors: list[int], extra: list[int], device: torch.device
+    ) -> None:
         """``anchors`` and ``extra`` are how many rows each process has."""
         self.ring, self.device = ring, device
         self._anchors, self._extra = anchors, extra

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gradlab.large_batch.shared.processes import Processes
+from gradlab.large_batch.shared.communicator import Communicator
 
 # Seconds that one waits for another, and after which it looks whether that has failed.
 PATIENCE, LOOK = 60.0, 0.1
@@ -54,7 +54,7 @@ class _Post:
         raise TimeoutError(f"nothing came from another thread for {PATIENCE:g} s")
 
 
-class Threads(Processes):
+class Threads(Communicator):
     """One of the threads."""
 
     def __init__(self, rank: int, post: _Post) -> None:
@@ -100,7 +100,7 @@ class _Coming:
         self.rows.copy_(self._post.take(self._box))
 
 
-def in_threads(count: int, work: Callable[[Processes], Any]) -> list[Any]:
+def in_threads(count: int, work: Callable[[Communicator], Any]) -> list[Any]:
     """What ``work`` returns on each of ``count`` threads.
 
     Raises:

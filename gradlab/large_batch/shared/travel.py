@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import Tensor
 
-from gradlab.large_batch.shared.processes import GRADIENTS, ROWS, Processes
+from gradlab.large_batch.shared.communicator import GRADIENTS, ROWS, Communicator
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Slots:
 
 
 def lap(
-    ring: Processes, rows: list[Tensor], sizes: list[int], tile: int
+    ring: Communicator, rows: list[Tensor], sizes: list[int], tile: int
 ) -> Iterator[tuple[int, slice, list[Tensor]]]:
     """Tiles of each process's rows in turn, with its rank and their place, beginning with the own.
 
@@ -123,7 +123,7 @@ class Homecoming:
     that was sent before it.
     """
 
-    def __init__(self, ring: Processes, sizes: list[int], width: int, tile: int, like: Tensor) -> None:
+    def __init__(self, ring: Communicator, sizes: list[int], width: int, tile: int, like: Tensor) -> None:
         """Room for gradients.
 
         Args:

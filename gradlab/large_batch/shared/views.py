@@ -14,8 +14,8 @@ from gradlab.errors import GradlabError
 from gradlab.geometry.candidates import blocks_of
 from gradlab.geometry.similarity import Negatives, OfEach, PairSimilarity
 from gradlab.geometry.views import Views
+from gradlab.large_batch.shared.communicator import gathered, summed
 from gradlab.large_batch.shared.keys import Family, SharedBlock, Side
-from gradlab.large_batch.shared.processes import gathered, summed
 from gradlab.large_batch.shared.session import Session
 from gradlab.large_batch.shared.tile import HardestAlone, Tile, TileNegatives
 from gradlab.large_batch.similarity import LazyPairs

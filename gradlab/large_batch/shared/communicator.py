@@ -33,7 +33,7 @@ def words_of(problem: Exception) -> str:
     return text if isinstance(problem, GradlabError) else f"{type(problem).__name__}: {text}"
 
 
-class Processes(abc.ABC):
+class Communicator(abc.ABC):
     """This process's place among those that share a batch, and what they tell each other.
 
     Attributes:
@@ -163,7 +163,7 @@ class Processes(abc.ABC):
             ) from error
 
 
-class Alone(Processes):
+class Alone(Communicator):
     """One process, which shares with nobody."""
 
     def collect(self, value: Any) -> list[Any]:
@@ -187,7 +187,7 @@ class Alone(Processes):
         raise AssertionError
 
 
-class Ring(Processes):
+class Ring(Communicator):
     """The processes of a group of torch.distributed."""
 
     def __init__(self, group: Any) -> None:
@@ -243,7 +243,7 @@ class Ring(Processes):
             return dist.irecv(rows, dist.get_global_rank(self.group, source), group=self.group, tag=tag)
 
 
-def gathered(ring: Processes, values: Tensor) -> Tensor:
+def gathered(ring: Communicator, values: Tensor) -> Tensor:
     """What each process has, (Σ n, ...), in their order, with gradient."""
     if ring.count == 1:
         return values
@@ -253,7 +253,7 @@ def gathered(ring: Processes, values: Tensor) -> Tensor:
 
 class _Gathered(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, own: Tensor, ring: Processes) -> Tensor:
+    def forward(ctx: Any, own: Tensor, ring: Communicator) -> Tensor:
         sizes = ring.collect(len(own))
         start = sum(sizes[: ring.rank])
         ctx.ring, ctx.rows = ring, slice(start, start + len(own))
@@ -264,7 +264,7 @@ class _Gathered(torch.autograd.Function):
         return ctx.ring.total(upstream.clone())[ctx.rows], None
 
 
-def summed(ring: Processes, values: Tensor) -> Tensor:
+def summed(ring: Communicator, values: Tensor) -> Tensor:
     """The sum over the processes, with gradient."""
     if ring.count == 1:
         return values
@@ -274,7 +274,7 @@ def summed(ring: Processes, values: Tensor) -> Tensor:
 
 class _Total(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, own: Tensor, ring: Processes) -> Tensor:
+    def forward(ctx: Any, own: Tensor, ring: Communicator) -> Tensor:
         ctx.ring = ring
         return ring.total(own.clone())
 
