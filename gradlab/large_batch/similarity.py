@@ -148,15 +148,21 @@ class RowPairs(LazyPairs):
         A chord is followed along the difference of the rows itself, which loses nothing where they are
         nearly equal; where they coincide it counts as constant, as in torch.
         """
-        for name, derivative in derivatives.items():
+        self.follow(_factors(derivatives, self.leaves), by_first, by_second)
+
+    def follow(
+        self, factors: dict[str, torch.Tensor], by_first: torch.Tensor | None, by_second: torch.Tensor | None
+    ) -> None:
+        """`chain` of derivatives by the squares of chords, halved, (B,) each, and by cosines."""
+        for name, factor in factors.items():
             if name == "cosine":
-                factor, to_first, to_second, sign = derivative, self.second, self.first, 1
+                to_first, to_second, sign = self.second, self.first, 1
             elif name == "chord":
-                factor, to_first, sign = _per_length(derivative, self.chord), self.difference, -1
-                to_second = to_first
+                to_first = to_second = self.difference
+                sign = -1
             else:
-                factor, to_first, sign = _per_length(derivative, self.antichord), self.sum, 1
-                to_second = to_first
+                to_first = to_second = self.sum
+                sign = 1
             if by_first is not None:
                 by_first.addcmul_(to_first, factor[:, None])
             if by_second is not None:
@@ -215,21 +221,24 @@ class LongPairs(LazyPairs):
             (rows.stop - rows.start if isinstance(rows, slice) else len(rows) for rows in every), default=0
         )
         memory = self.first.new_empty(4 if gathered else 2, size, self.first.shape[1])
+        factors = _factors(derivatives, self.leaves)
         for rows in every:
             first, second = (
-                _some(one, rows, memory[2 + at :]) for at, one in enumerate((self.first, self.second))
+                _some(one, rows, memory[2 + place :]) for place, one in enumerate((self.first, self.second))
             )
             pairs = RowPairs(first, second)
-            pairs.__dict__.update({name: _some(one.detach(), rows) for name, one in self.leaves.items()})
             by_first, by_second = memory[:2, : len(pairs.first)].zero_()
-            pairs.chain({name: _some(one, rows) for name, one in derivatives.items()}, by_first, by_second)
+            pairs.follow({name: _some(one, rows) for name, one in factors.items()}, by_first, by_second)
             yield rows, by_first, by_second
 
     def _measured(self, name: str) -> torch.Tensor:
-        found = self.first.new_empty(len(self.first))
+        found, sign = self.first.new_empty(len(self.first)), -1 if name == "chord" else 1
+        memory = torch.empty_like(self.first[:CLOSE_PAIRS])
         with torch.no_grad():
             for rows in slices(len(found), CLOSE_PAIRS):
-                found[rows] = getattr(RowPairs(self.first[rows], self.second[rows]), name)
+                first = self.first[rows]
+                sums = torch.add(first, self.second[rows], alpha=sign, out=memory[: len(first)])
+                torch.linalg.vector_norm(sums, dim=-1, out=found[rows])
         return found.requires_grad_()
 
 
@@ -246,6 +255,15 @@ def _some(rows: torch.Tensor, at: slice | torch.Tensor, memory: torch.Tensor | N
     if isinstance(at, slice):
         return rows[at]
     return torch.index_select(rows, 0, at, out=None if memory is None else memory[0, : len(at)])
+
+
+def _factors(
+    derivatives: dict[str, torch.Tensor], leaves: dict[str, torch.Tensor]
+) -> dict[str, torch.Tensor]:
+    """Derivatives by chords as those by half their squares; by cosines as they are."""
+    return {
+        name: one if name == "cosine" else _per_length(one, leaves[name]) for name, one in derivatives.items()
+    }
 
 
 def _per_length(derivative: torch.Tensor, length: torch.Tensor) -> torch.Tensor:
