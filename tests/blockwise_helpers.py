@@ -57,7 +57,10 @@ def assert_equal_to_autograd(
     smallest_scale: float = 1e-2,
     **options: Any,
 ) -> None:
-    """Values and whole gradients, in every reduction, each relative to its largest entry (or the smallest scale)."""
+    """Values and whole gradients, in every reduction, each relative to its largest entry (or the smallest scale).
+
+    Blocks of ``block_size`` are gone through one after another, and so is the batch as one where that is what small ones are.
+    """
     anchors = rows[0]
     for reduction in reductions(loss):
         upstream = (
@@ -65,11 +68,12 @@ def assert_equal_to_autograd(
         )
         upstream = upstream.to(anchors.dtype)
         expected = gradients(loss, rows, reduction, upstream, **options)
-        found = gradients(gradlab.blockwise(loss, block_size), rows, reduction, upstream, **options)
-        for one, other in zip((found[0], *found[1]), (expected[0], *expected[1]), strict=True):
-            assert one.dtype == anchors.dtype
-            scale = float(other.abs().max())
-            torch.testing.assert_close(one, other, rtol=0, atol=tolerance * max(scale, smallest_scale))
+        for size in {block_size, None}:
+            found = gradients(gradlab.blockwise(loss, size), rows, reduction, upstream, **options)
+            for one, other in zip((found[0], *found[1]), (expected[0], *expected[1]), strict=True):
+                assert one.dtype == anchors.dtype
+                scale = float(other.abs().max())
+                torch.testing.assert_close(one, other, rtol=0, atol=tolerance * max(scale, smallest_scale))
 
 
 class LargestTensor(TorchDispatchMode):

@@ -477,9 +477,9 @@ def masks(rows: list[torch.Tensor], folder) -> list[tuple[str, dict, dict]]:
     ]
 
 
-@pytest.mark.parametrize("count", [1, 3])
-def test_what_combinators_ask_for_is_shared_as_well(count, tmp_path, monkeypatch):
-    monkeypatch.setattr(laps, "TILE", 6)
+@pytest.mark.parametrize(("count", "tile", "block"), [(1, 6, 4), (1, laps.TILE, None), (3, 6, 4)])
+def test_what_combinators_ask_for_is_shared_as_well(count, tile, block, tmp_path, monkeypatch):
+    monkeypatch.setattr(laps, "TILE", tile)
     monkeypatch.setattr(mail, "PAIRS", 5)
     rows = views(25, 9)
     shares = [[4, 20, 1], [4, 20, 1], [4, 0, 5]] if count == 3 else [[25], [25], [9]]
@@ -499,7 +499,7 @@ def test_what_combinators_ask_for_is_shared_as_well(count, tmp_path, monkeypatch
                 owners = owners.split(shares[2])[ring.rank]
                 owners = torch.where((owners >= 0) & (count > 1), owners % len(own[0]), owners)
             given = Views(*own, owners=owners, guide=guide, sentences=sentences)
-            evaluation = SharedEvaluation(loss, given, 4, ring, shares[0], shares[2])
+            evaluation = SharedEvaluation(loss, given, block, ring, shares[0], shares[2])
             values, gradients = evaluation.differentiate(torch.ones(len(own[0])).double(), (True,) * 3)
             return evaluation.reduced(values, "sum"), gradients
 

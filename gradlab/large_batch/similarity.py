@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 import torch
 
@@ -19,6 +18,8 @@ PAIRS = 640
 CLOSE_PAIRS = 128
 # Entries of an array that stays in the cache of one processor's core.
 CACHED = 1 << 17
+# Of the pairs that there are.
+Some = slice | torch.Tensor
 # Memory of a block's size for a softmax, by temperature.
 Scratch = dict[float, torch.Tensor]
 
@@ -151,22 +152,28 @@ class RowPairs(LazyPairs):
         self.follow(_factors(derivatives, self.leaves), by_first, by_second)
 
     def follow(
-        self, factors: dict[str, torch.Tensor], by_first: torch.Tensor | None, by_second: torch.Tensor | None
+        self,
+        factors: dict[str, torch.Tensor],
+        by_first: torch.Tensor | None,
+        by_second: torch.Tensor | None,
+        new: tuple[bool, bool] = (False, False),
     ) -> None:
-        """`chain` of derivatives by the squares of chords, halved, (B,) each, and by cosines."""
-        for name, factor in factors.items():
-            if name == "cosine":
-                to_first, to_second, sign = self.second, self.first, 1
-            elif name == "chord":
-                to_first = to_second = self.difference
-                sign = -1
-            else:
-                to_first = to_second = self.sum
-                sign = 1
-            if by_first is not None:
-                by_first.addcmul_(to_first, factor[:, None])
-            if by_second is not None:
-                by_second.addcmul_(to_second, factor[:, None], value=sign)
+        """`chain` of derivatives by the squares of chords, halved, (B,) each, and by cosines; ``new`` memory holds nothing so far."""
+        for place, total in enumerate((by_first, by_second)):
+            if total is None:
+                continue
+            begun = not new[place]
+            for name, factor in factors.items():
+                if name == "cosine":
+                    toward = (self.second, self.first)[place]
+                else:
+                    toward = self.difference if name == "chord" else self.sum
+                    factor = -factor if name == "chord" and place else factor
+                if begun:
+                    total.addcmul_(toward, factor[:, None])
+                else:
+                    torch.mul(toward, factor[:, None], out=total)
+                begun = True
 
     def radial(self, derivatives: dict[str, torch.Tensor]) -> torch.Tensor:
         """The factor, (B,), of each row in its own derivative, which the derivative of a dot product lacks."""
@@ -185,11 +192,12 @@ class LongPairs(LazyPairs):
     """
 
     ends: tuple[torch.Tensor, torch.Tensor]
+    like: LongPairs | None
 
-    def __init__(self, first: torch.Tensor, second: torch.Tensor) -> None:
-        """Pair ``first`` (n, D) with ``second`` (n, D), row by row."""
+    def __init__(self, first: torch.Tensor, second: torch.Tensor, like: LongPairs | None = None) -> None:
+        """Pair ``first`` (n, D) with ``second`` (n, D), row by row; ``like`` are pairs of the same numbers, whose measures serve here too."""
         super().__init__(first.detach(), second.detach())
-        self.__dict__["ends"] = first, second
+        self.__dict__.update(ends=(first, second), like=like)
 
     @functools.cached_property
     def chord(self) -> torch.Tensor:  # type: ignore[override]  # likewise
@@ -206,32 +214,67 @@ class LongPairs(LazyPairs):
         """What has been measured so far, by name."""
         return {name: self.__dict__[name] for name in MEASURES if name in self.__dict__}
 
+    def is_of(self, first: torch.Tensor, second: torch.Tensor) -> bool:
+        """Whether these rows are the same memory."""
+        ends = zip((self.first, self.second), (first, second), strict=True)
+        return all(
+            one.data_ptr() == other.data_ptr() and one.shape == other.shape and one.stride() == other.stride()
+            for one, other in ends
+        )
+
+    def chain(
+        self,
+        derivatives: dict[str, torch.Tensor],
+        by_first: torch.Tensor | None,
+        by_second: torch.Tensor | None,
+        new: tuple[bool, bool],
+    ) -> None:
+        """As `RowPairs.follow`, of (n,) to (n, D)."""
+        for rows, pairs, factors in self._some(derivatives, slices(len(self.first), CLOSE_PAIRS)):
+            first, second = (None if one is None else one[rows] for one in (by_first, by_second))
+            pairs.follow(factors, first, second, new)
+
     def chained(
-        self, derivatives: dict[str, torch.Tensor], at: Iterable[torch.Tensor] | None = None
-    ) -> Iterator[tuple[Any, torch.Tensor, torch.Tensor]]:
-        """What ``derivatives`` by the leaves, (n,) each, mean for both rows of some pairs after others, (m, D) each.
+        self, derivatives: dict[str, torch.Tensor], at: Iterable[Some], by_first: torch.Tensor | None
+    ) -> Iterator[torch.Tensor]:
+        """What ``derivatives`` by the leaves, (n,) each, mean for the second rows of some pairs after others, (m, D); overwritten by the next.
 
         Args:
             derivatives: see `RowPairs.chain`.
-            at: the numbers of pairs; None for slices of `CLOSE_PAIRS`. What is made of some is overwritten by the next.
+            at: the numbers of pairs.
+            by_first: where they are added up for the first rows, (n, D), or None.
         """
-        every = [*slices(len(self.first), CLOSE_PAIRS)] if at is None else [consecutive(rows) for rows in at]
-        gathered = any(not isinstance(rows, slice) for rows in every)
-        size = max(
-            (rows.stop - rows.start if isinstance(rows, slice) else len(rows) for rows in every), default=0
-        )
-        memory = self.first.new_empty(4 if gathered else 2, size, self.first.shape[1])
+        every = list(at)
+        memory = self.first.new_empty(2, max(map(count_of, every), default=0), self.first.shape[1])
+        for rows, pairs, factors in self._some(derivatives, every):
+            own, by_second = memory[:, : count_of(rows)]
+            if by_first is None or isinstance(rows, slice):
+                pairs.follow(factors, None if by_first is None else by_first[rows], by_second, (False, True))
+            else:
+                pairs.follow(factors, own, by_second, (True, True))
+                by_first.index_add_(0, rows, own)
+            yield by_second
+
+    def _some(
+        self, derivatives: dict[str, torch.Tensor], at: Iterable[Some]
+    ) -> Iterator[tuple[Some, RowPairs, dict[str, torch.Tensor]]]:
+        """Some pairs after others, and the factors of `RowPairs.follow`; overwritten by the next."""
+        every = list(at)
+        memory = self.first.new_empty(3, max(map(count_of, every), default=0), self.first.shape[1])
         factors = _factors(derivatives, self.leaves)
         for rows in every:
             first, second = (
-                _some(one, rows, memory[2 + place :]) for place, one in enumerate((self.first, self.second))
+                _rows(one, rows, room)
+                for one, room in zip((self.first, self.second), memory[1:], strict=True)
             )
             pairs = RowPairs(first, second)
-            by_first, by_second = memory[:2, : len(pairs.first)].zero_()
-            pairs.follow({name: _some(one, rows) for name, one in factors.items()}, by_first, by_second)
-            yield rows, by_first, by_second
+            if "chord" in factors:
+                pairs.__dict__["difference"] = torch.sub(first, second, out=memory[0, : len(first)])
+            yield rows, pairs, {name: _rows(one, rows) for name, one in factors.items()}
 
     def _measured(self, name: str) -> torch.Tensor:
+        if self.like is not None and name in self.like.leaves:
+            return self.like.leaves[name].detach().requires_grad_()
         found, sign = self.first.new_empty(len(self.first)), -1 if name == "chord" else 1
         memory = torch.empty_like(self.first[:CLOSE_PAIRS])
         with torch.no_grad():
@@ -242,7 +285,7 @@ class LongPairs(LazyPairs):
         return found.requires_grad_()
 
 
-def consecutive(index: torch.Tensor) -> slice | torch.Tensor:
+def consecutive(index: torch.Tensor) -> Some:
     """Ascending numbers, (m,), as a slice where none is left out."""
     if not len(index):
         return slice(0, 0)
@@ -250,11 +293,16 @@ def consecutive(index: torch.Tensor) -> slice | torch.Tensor:
     return slice(first, last + 1) if last - first + 1 == len(index) else index
 
 
-def _some(rows: torch.Tensor, at: slice | torch.Tensor, memory: torch.Tensor | None = None) -> torch.Tensor:
-    """Some rows; where these are copied, in the first array of ``memory`` (arrays, m, D)."""
+def count_of(at: Some) -> int:
+    """How many they are."""
+    return at.stop - at.start if isinstance(at, slice) else len(at)
+
+
+def _rows(rows: torch.Tensor, at: Some, memory: torch.Tensor | None = None) -> torch.Tensor:
+    """Some rows; where these are copied, in ``memory`` (m, D)."""
     if isinstance(at, slice):
         return rows[at]
-    return torch.index_select(rows, 0, at, out=None if memory is None else memory[0, : len(at)])
+    return torch.index_select(rows, 0, at, out=None if memory is None else memory[: len(at)])
 
 
 def _factors(

@@ -20,13 +20,13 @@ from gradlab.geometry.views import Views
 from gradlab.large_batch.evaluation import LossEvaluation
 from gradlab.large_batch.shared.communicator import Communicator
 from gradlab.large_batch.shared.keys import Side
-from gradlab.large_batch.shared.laps import Gradients, first_laps, second_laps
+from gradlab.large_batch.shared.laps import Gradients, first_laps, is_one_tile, second_laps
 from gradlab.large_batch.shared.mail import bring_home, longest
 from gradlab.large_batch.shared.one_lap import OfAll
 from gradlab.large_batch.shared.session import Session, Use
 from gradlab.large_batch.shared.stats import Hardest
 from gradlab.large_batch.shared.views import SharedViews
-from gradlab.large_batch.similarity import LongPairs
+from gradlab.large_batch.similarity import LongPairs, count_of
 from gradlab.losses.base import Loss
 
 
@@ -103,6 +103,8 @@ class SharedEvaluation(LossEvaluation):
         assert anchors is not None
         assert positives is not None
         session = Session(self.ring, self.anchors, self.extra, anchors.device)
+        if self.ring.count == 1 and self.block_size is None and is_one_tile(self.anchors[0] + self.extra[0]):
+            session.products = {}
         views = self._views(session, anchors, positives, extra)
         value = session.evaluate(
             lambda: self.loss.value_of(dataclasses.replace(views)),  # which remember nothing of a round
@@ -176,11 +178,8 @@ class SharedEvaluation(LossEvaluation):
                 _send_hardest(session, use, by, gradients)
             for pairs, by in zip(session.pairs.values(), derivatives[len(used) :], strict=True):
                 if named := _named(pairs, by):
-                    ends = [gradients.at(end) for end in pairs.ends]
-                    for at, *parts in pairs.chained(named):
-                        for end, part in zip(ends, parts, strict=True):
-                            if end is not None:
-                                end[at] += part
+                    (first, begins), (second, begins_too) = (gradients.whole(end) for end in pairs.ends)
+                    pairs.chain(named, first, second, (begins, begins_too))
             outputs, upstreams = [value], [upstream]
             for tensor, gradient in gradients.found.values():
                 if not any(tensor is row for row in rows):  # the graph goes on from there to the rows
@@ -239,14 +238,14 @@ def _send_hardest(session: Session, use: Use, derivatives: list[Any], gradients:
         return
     mail = session.nearest(use.stat.family).mail
     for (first, second), letters in zip(use.rows, mail, strict=True):
+        everyone = sum(count_of(letter.order) for letter in letters) == len(first)
+        if everyone and not second.requires_grad:
+            own, new = gradients.whole(first)
+            use.leaf.chain(named, own, None, (new, False))
+            continue
         own, home = gradients.at(first), gradients.at(second)
         memory = second.new_empty(longest(letters), second.shape[1])
-        steps = use.leaf.chained(named, [letter.order for letter in letters])
-        for letter, (order, by_first, by_second) in zip(letters, steps, strict=True):
-            if own is not None:
-                if isinstance(order, slice):
-                    own[order] += by_first
-                else:
-                    own.index_add_(0, order, by_first)
+        steps = use.leaf.chained(named, [letter.order for letter in letters], own)
+        for letter, by_second in zip(letters, steps, strict=True):
             if home is not None:
                 bring_home(session, letter, by_second, home, memory)

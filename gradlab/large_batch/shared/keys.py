@@ -9,6 +9,7 @@ from typing import Any
 from torch import Tensor
 
 from gradlab.geometry.embeddings import HardnessTerm, Rule
+from gradlab.large_batch.similarity import Some
 
 # A `gradlab.large_batch.shared.session.Session`, which stands above what it is made of.
 Session = Any
@@ -118,13 +119,13 @@ class Letter:
     """Rows of this process, and those of another one that they have to do with; at the same time a third asks for some of this one's.
 
     Attributes:
-        order: (m,) rows of this process.
+        order: m rows of this process.
         owner: the process that has theirs.
         given: (k,) rows of this process that another one has to do with.
         asker: that one.
     """
 
-    order: Tensor
+    order: Some
     owner: int
     given: Tensor
     asker: int

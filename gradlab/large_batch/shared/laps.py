@@ -11,7 +11,7 @@ from torch import Tensor
 
 from gradlab.large_batch.products import FEWEST_ROWS, default_block_size, slices
 from gradlab.large_batch.shared.keys import Side
-from gradlab.large_batch.shared.one_lap import Means
+from gradlab.large_batch.shared.one_lap import Means, OfAll
 from gradlab.large_batch.shared.session import Session, Use
 from gradlab.large_batch.shared.stats import Each, LogSumExp, Stat, Sum, Sums
 from gradlab.large_batch.shared.tile import Tile, TileNegatives
@@ -19,6 +19,11 @@ from gradlab.large_batch.shared.travel import Homecoming, lap
 
 # Columns of one tile: with the rows of a block they bound the memory of the products, whatever a share is.
 TILE = 2048
+
+
+def is_one_tile(rows: int) -> bool:
+    """Whether a batch is so small that a product of all its rows is one tile, which can be held."""
+    return rows <= min(FEWEST_ROWS, TILE)
 
 
 def first_laps(session: Session, asked: dict[Stat, list[Side]], block_size: int | None) -> None:
@@ -57,6 +62,11 @@ def _travels_more(stat: Stat) -> bool:
     return isinstance(stat, Sums | Means) or bool(stat.family.rules)
 
 
+def _mirrors(session: Session, stat: Stat) -> bool:
+    """Whether it takes a tile within a view for both orders of its pairs, of which half the products are left out."""
+    return isinstance(stat, OfAll) and (stat.moving or session.products is None)
+
+
 def _width(session: Session, second: Side, stats: Iterable[Stat]) -> int:
     """Columns of a tile; weights of views see whole rows where one process has them."""
     whole = session.ring.count == 1 and any(isinstance(stat, Means) for stat in stats)
@@ -74,7 +84,9 @@ def _tiles(
     session: Session, first: Side, travelling: list[Side], block_size: int | None, stats: list[Stat]
 ) -> Iterator[Tile]:
     tile = _width(session, travelling[0], stats)
-    mirrored = first == travelling[0] and all(stat.mirrors for stat in stats)
+    mirrored = first == travelling[0] and all(_mirrors(session, stat) for stat in stats)
+    if session.products is not None and not mirrored:
+        block_size = len(session.rows[first])
     block_size = block_size or _few(session, first)
     for owner, columns, moved in _lap(session, travelling, tile):
         for rows, memory in _blocks(session, first, travelling[0], block_size, tile):
@@ -90,6 +102,9 @@ def _lap(
     session: Session, travelling: list[Side], tile: int
 ) -> Iterator[tuple[int, slice, dict[Side, Tensor]]]:
     sizes = session.sizes(travelling[0])
+    if session.products is not None:
+        yield 0, slice(0, sizes[0]), session.rows
+        return
     beside = [
         side for side in travelling if session.sizes(side) == sizes
     ]  # others are of other parts' columns
@@ -107,8 +122,9 @@ def _blocks(
     key = (step, widest, local.dtype)
     if key not in session.memory:
         session.memory[key] = local.new_empty(step, widest)
+    memory = session.memory[key]
     for rows in slices(len(local), step):
-        yield rows, session.memory[key]
+        yield rows, memory
 
 
 @dataclasses.dataclass
@@ -148,11 +164,17 @@ class Gradients:
 
     def at(self, tensor: Tensor) -> Tensor | None:
         """Where derivatives by a tensor add up; None where they are not wanted."""
+        found, new = self.whole(tensor)
+        return found.zero_() if new and found is not None else found
+
+    def whole(self, tensor: Tensor) -> tuple[Tensor | None, bool]:
+        """The same, and whether it holds nothing so far, so that all of it has to be written."""
         if not tensor.requires_grad:
-            return None
-        if id(tensor) not in self.found:
-            self.found[id(tensor)] = tensor, torch.zeros_like(tensor)
-        return self.found[id(tensor)][1]
+            return None, False
+        new = id(tensor) not in self.found
+        if new:
+            self.found[id(tensor)] = tensor, torch.empty_like(tensor)
+        return self.found[id(tensor)][1], new
 
     def add(self, tensor: Tensor, gradient: Tensor) -> None:
         """Add what is nobody else's."""
@@ -186,6 +208,8 @@ def second_laps(
     for group in groups.values():
         group.run(session, block_size, gradients)
     session.memory.clear()
+    if session.products is not None:  # which nobody needs from here on
+        session.products.clear()
 
 
 class _Group:
@@ -239,6 +263,8 @@ class _Group:
             else None
         )
         single = self._single(session)
+        if session.products is not None:
+            block_size = len(local)
         block_size = block_size or (_few(session, self.first) if single is None else None)
         scaled, held = local[:0], None  # memory for the rows of a block, and which they are
         for owner, columns, moved in _lap(session, list(self.sides), tile):
@@ -285,7 +311,8 @@ class _Group:
         negatives = TileNegatives(tile, stat.family, job.place, spare=True)
         cosine = negatives.cosine
         shift = negatives.finite(stat).neg()[:, None]
-        return torch.add(shift, cosine, alpha=1 / stat.logit, out=cosine).exp_()
+        out = cosine if negatives.spare else None
+        return torch.add(shift, cosine, alpha=1 / stat.logit, out=out).exp_()
 
     def _derivative(self, tile: Tile) -> Tensor | None:
         total: Tensor | None = None

@@ -7,28 +7,31 @@ from torch import Tensor
 
 from gradlab.large_batch.products import slices
 from gradlab.large_batch.shared.keys import Family, Letter, Nearest, Session, Side
-from gradlab.large_batch.similarity import CLOSE_PAIRS, PAIRS, consecutive
+from gradlab.large_batch.similarity import CLOSE_PAIRS, PAIRS, consecutive, count_of
 
 
 def fetch_nearest(session: Session, family: Family, best: Tensor, part: Tensor, column: Tensor) -> Nearest:
     """With the vectors in these columns of all processes."""
     rows, known = session.rows[family.rows], best.isfinite()
-    vectors = torch.empty_like(rows) if bool(known.all()) else rows.clone()
+    everyone = bool(known.all())
+    if everyone and session.ring.count == len(family.parts) == 1:
+        vectors = session.rows[family.parts[0].columns].index_select(0, column)
+        letters = [Letter(at, 0, column[at], 0) for at in slices(len(column), CLOSE_PAIRS)]
+        return Nearest(best, part, column, vectors, [letters])
+    vectors = torch.empty_like(rows) if everyone else rows.clone()
     mail = []
     for place, one in enumerate(family.parts):
         mail.append(_letters(session, family.rows, one.columns, (part == place) & known, column))
         others = session.rows[one.columns]
         memory = others.new_empty(2, longest(mail[-1]), others.shape[1])
         for letter in mail[-1]:
-            at = consecutive(letter.order)
-            if letter.owner == session.ring.rank and isinstance(at, slice):
-                torch.index_select(others, 0, letter.given, out=vectors[at])
+            if letter.owner == session.ring.rank and isinstance(letter.order, slice):
+                torch.index_select(others, 0, letter.given, out=vectors[letter.order])
                 continue
             given = memory[0, : len(letter.given)]
             torch.index_select(others, 0, letter.given, out=given)
-            coming = memory[1, : len(letter.order)]
-            found = session.ring.swap(given, letter.asker, coming, letter.owner)
-            vectors.index_copy_(0, letter.order, found)
+            coming = memory[1, : count_of(letter.order)]
+            vectors[letter.order] = session.ring.swap(given, letter.asker, coming, letter.owner)
     return Nearest(best, part, column, vectors, mail)
 
 
@@ -47,7 +50,7 @@ def _letters(session: Session, side: Side, columns: Side, chosen: Tensor, column
         first = session.start(side, asker)
         _, given = _wanted_of(session, wanted[first : first + session.sizes(side)[asker]], columns, ring.rank)
         for at in slices(max(len(order), len(given)), PAIRS if ring.count > 1 else CLOSE_PAIRS):
-            letters.append(Letter(order[at], owner, given[at], asker))
+            letters.append(Letter(consecutive(order[at]), owner, given[at], asker))
     return letters
 
 
@@ -66,4 +69,4 @@ def bring_home(session: Session, letter: Letter, gradient: Tensor, home: Tensor,
 
 def longest(letters: list[Letter]) -> int:
     """The most rows that one of these letters asks for or gives."""
-    return max((len(rows) for letter in letters for rows in (letter.order, letter.given)), default=0)
+    return max((count_of(rows) for letter in letters for rows in (letter.order, letter.given)), default=0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -25,8 +25,6 @@ class OfAll(Stat):
 
     temperature: float
     moving: bool
-
-    mirrors: ClassVar[bool] = True
 
     def start(self, session: Session) -> Sum:
         """With a running maximum."""

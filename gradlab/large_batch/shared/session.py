@@ -47,6 +47,7 @@ class Session:
         pairs: of rows of this process that the loss has asked for in this round, by the tensors.
         owners: of the extra negatives of all processes, the number of the sentence, or -1; None if not known.
         mask: as given, on one process, or None.
+        products: where summaries are made as soon as they are asked for, the cosines so far; None where they wait for a lap.
         numbers: of the sentences of all processes, and of their extra negatives, -1 where not known; or None.
     """
 
@@ -62,6 +63,8 @@ class Session:
         self._before: dict[tuple[int, int], LongPairs] = {}
         self.owners: Any = None
         self.mask: Tensor | None = None
+        self.products: dict[Any, Tensor] | None = None
+        self._make: Make | None = None
         self.numbers: Any = None
         self.views: dict[Family, Any] = {}
         self.memory: dict[Any, Tensor] = {}
@@ -104,7 +107,8 @@ class Session:
         """Rows of this process, (n, D) each, row by row."""
         key = id(first), id(second)
         if key not in self.pairs:
-            self.pairs[key] = self._before.get(key) or LongPairs(first, second)
+            like = next((one for one in self.pairs.values() if one.is_of(first, second)), None)
+            self.pairs[key] = self._before.get(key) or LongPairs(first, second, like)
         return self.pairs[key]
 
     # What can be asked for.
@@ -138,8 +142,7 @@ class Session:
             stat: the summary.
             rows: for each part of its family, the tensors of rows and columns that its gradient goes to.
         """
-        if stat not in self._known:
-            self._pending[stat] = None
+        if not self._has(stat):
             like = self.rows[stat.family.rows]
             return like.new_ones(
                 (like.shape[0], stat.summand.count) if isinstance(stat, Sums) else like.shape[0]
@@ -156,8 +159,7 @@ class Session:
     ) -> tuple[Tensor, Tensor]:
         """The log-sum-exp over all pairs, as a leaf where ``rows`` say whose they are; and what falls to each row of theirs, (n,)."""
         stat = OfAll(family, float(temperature), rows is not None)
-        if stat not in self._known:
-            self._pending[stat] = None
+        if not self._has(stat):
             shares = torch.ones_like(self.rows[family.rows][:, 0])
             return shares.new_ones(()), shares
         found = self._known[stat]
@@ -185,8 +187,7 @@ class Session:
         return total, cosines
 
     def _means(self, stat: Means) -> tuple[Tensor, Tensor]:
-        if stat not in self._known:
-            self._pending[stat] = None
+        if not self._has(stat):
             like = self.rows[stat.family.rows]
             return torch.ones_like(like[:, 0]), like
         found: tuple[Tensor, Tensor] = self._known[stat]
@@ -198,9 +199,10 @@ class Session:
 
     def everyone(self, stat: Stat) -> Tensor:
         """A summary of the rows of all processes, (N, ...)."""
+        if stat not in self._everyone and self._has(stat) and self.products is not None:
+            self.gather(stat)
         if stat not in self._everyone:
             self._pending["everyone", stat] = None
-            self.ask(stat, None)
             like, total = self.rows[stat.family.rows], sum(self.sizes(stat.family.rows))
             return like.new_ones((total, stat.summand.count) if isinstance(stat, Sums) else total)
         return self._everyone[stat]
@@ -208,8 +210,7 @@ class Session:
     def nearest(self, family: Family) -> Nearest:
         """The hardest negatives, by number."""
         stat = Hardest(family)
-        if stat not in self._known:
-            self._pending[stat] = None
+        if not self._has(stat):
             like = self.rows[family.rows]
             zero = torch.zeros(len(like), dtype=torch.int64, device=self.device)
             return Nearest(like[:, 0], zero, zero, like, [])
@@ -236,6 +237,17 @@ class Session:
         """The views whose negatives these are, as a tile's rows see them."""
         return self.views[negatives.family].seen_by(negatives.tile)
 
+    def _has(self, stat: Stat) -> bool:
+        """Whether a summary is known; one that is not is made, at once or in the next lap."""
+        if stat in self._known:
+            return True
+        if self.products is None or self._make is None:
+            self._pending[stat] = None
+            return False
+        with torch.no_grad():
+            self._make({stat: []})
+        return True
+
     # Rounds.
 
     def evaluate(self, value: Callable[[], Tensor], like: Tensor, make: Make) -> Tensor:
@@ -249,6 +261,7 @@ class Session:
         Raises:
             GradlabError: on all processes, what one of them raises.
         """
+        self._make = make
         for _ in range(MOST_ROUNDS):
             self._pending.clear()
             found, error = None, None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -26,11 +26,9 @@ class Stat(abc.ABC):
 
     Attributes:
         family: of which negatives.
-        mirrors: whether it can take a tile within a view for both orders of its pairs; see `Tile`.
     """
 
     family: Family
-    mirrors: ClassVar[bool] = False
 
     @abc.abstractmethod
     def start(self, session: Session) -> Sum:

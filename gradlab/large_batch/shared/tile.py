@@ -24,6 +24,7 @@ class Tile:
         columns: which of the owner's.
         travelling: these columns of the owner's by their sides; None on a trial, which only notes what is asked for.
         asked: the sides whose rows have to travel for what was asked.
+        held: whether its cosines stay for others, as it has all pairs.
         mirrored: whether, of a view compared with itself, no tile has those of these pairs in their other order whose columns
             come after the rows.
     """
@@ -40,9 +41,12 @@ class Tile:
     ) -> None:
         """``memory`` is used for the cosines of the first product."""
         self.session, self.rows, self.owner, self.columns = session, rows, owner, columns
-        self.travelling, self._memory, self.mirrored = travelling, memory, mirrored
+        self.travelling, self.mirrored = travelling, mirrored
         self.asked: dict[Side, None] = {}
-        self._raw: dict[tuple[Side, Side, bool], Tensor] = {}
+        held = None if travelling is None or mirrored else session.products
+        self.held = held is not None
+        self._memory = None if self.held else memory
+        self._raw: dict[tuple[Side, Side, bool], Tensor] = {} if held is None else held
 
     def raw(self, part: SharedBlock) -> Tensor:
         """The cosines of a part's product, (B, k), -inf where a sentence meets itself if it is no negative of its own."""
@@ -121,6 +125,7 @@ class TileNegatives(Negatives):
         part = (family.straight if turned is False else family).parts[place]
         side = part.turned if turned is None else turned
         # Set past the frozen dataclass, whose fields are computed here.
+        spare = spare and not tile.held
         self.__dict__.update(tile=tile, family=family, place=place, part=part, turned=side, spare=spare)
 
     @property
