@@ -3,8 +3,10 @@
     python tests/benchmarks/blockwise_beside.py PATH_OF_THE_OTHER --sizes 512 4096 16384 --losses infonce mpt
 
 Each checkout has a process of its own for a size and a loss; they evaluate value and gradient in turns, so that both see the
-same load. A ratio is the median of ratios within a turn. Extra memory is the rise of a process's peak beyond what it
-held with its rows.
+same load. A ratio is the median of ratios within a turn. Small batches depend on how a process's memory happens to lie
+(pages that are given back and taken again), by a tenth: they have several pairs of processes one after another, and the
+smallest and largest ratio of a pair stand beside the median. Extra memory is the rise of a process's peak beyond what
+it held with its rows.
 """
 
 from __future__ import annotations
@@ -81,35 +83,57 @@ def main() -> None:
     parser.add_argument("--losses", nargs="+", default=["infonce", "mpt"])
     parser.add_argument("--dimensions", type=int, default=768)
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--turns", type=int, help="by default more for smaller sizes")
+    parser.add_argument("--turns", type=int, help="of a pair of processes; by default more for smaller sizes")
+    parser.add_argument("--pairs", type=int, help="of processes; by default 8 for sizes up to 1,024, else 1")
     parser.add_argument("--work", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.work:
         work(options.losses[0], options.sizes[0], options.dimensions, options.threads)
         return
-    print("| N | loss | turns | CPU s, other | CPU s, here | here / other | extra MiB, other | here |")
-    print("|--:|---|--:|--:|--:|--:|--:|--:|", flush=True)
+    print(
+        "| N | loss | turns | CPU s, other | CPU s, here | here / other | of pairs | extra MiB, other | here |"
+    )
+    print("|--:|---|--:|--:|--:|--:|--:|--:|--:|", flush=True)
     for size in options.sizes:
-        turns = options.turns or max(2, min(80, round((16384 / size) ** 1.3)))
+        pairs = options.pairs or (8 if size <= 1024 else 1)
+        turns = options.turns or max(2, min(40, round((16384 / size) ** 1.3)))
         for loss in options.losses:
             given = ["--losses", loss, "--sizes", str(size), "--dimensions", str(options.dimensions)]
             given += ["--threads", str(options.threads)]
-            workers = [Worker(folder, given) for folder in (options.other.resolve(), HERE)]
-            firsts = [worker.turn() for worker in workers]  # the first does not count for time
-            found = []
-            for number in range(turns):
-                order = (0, 1) if number % 2 else (1, 0)
-                times = {which: workers[which].turn()[0] for which in order}
-                found.append((times[0], times[1]))
-            for worker in workers:
-                worker.end()
-            other, here = (statistics.median(turn[which] for turn in found) for which in (0, 1))
-            ratio = statistics.median(turn[1] / turn[0] for turn in found)
+            found, memory = zip(
+                *[measure(options.other.resolve(), given, turns) for _ in range(pairs)], strict=True
+            )
+            every = [turn for times in found for turn in times]
+            other, here = (statistics.median(turn[which] for turn in every) for which in (0, 1))
+            ratio = ratio_of(every)
+            ratios = [ratio_of(times) for times in found]
+            extra = [statistics.median(one[which] for one in memory) for which in (0, 1)]
             print(
-                f"| {size:,} | {loss} | {turns} | {other:.4g} | {here:.4g} | {ratio:.3f} "
-                f"| {firsts[0][1]:.0f} | {firsts[1][1]:.0f} |",
+                f"| {size:,} | {loss} | {len(every)} | {other:.4g} | {here:.4g} | {ratio:.3f} "
+                f"| {min(ratios):.2f} to {max(ratios):.2f} | {extra[0]:.0f} | {extra[1]:.0f} |",
                 flush=True,
             )
+
+
+def ratio_of(times: list[tuple[float, float]]) -> float:
+    """The median over turns."""
+    return statistics.median(here / other for other, here in times)
+
+
+def measure(
+    other: Path, given: list[str], turns: int
+) -> tuple[list[tuple[float, float]], tuple[float, float]]:
+    """The times of each turn, and the memory, of the other checkout and of this one."""
+    workers = [Worker(folder, given) for folder in (other, HERE)]
+    firsts = [worker.turn() for worker in workers]  # the first does not count for time
+    found = []
+    for number in range(turns):
+        order = (0, 1) if number % 2 else (1, 0)
+        times = {which: workers[which].turn()[0] for which in order}
+        found.append((times[0], times[1]))
+    for worker in workers:
+        worker.end()
+    return found, (firsts[0][1], firsts[1][1])
 
 
 if __name__ == "__main__":
