@@ -260,12 +260,13 @@ class LongPairs(LazyPairs):
     ) -> Iterator[tuple[Some, RowPairs, dict[str, torch.Tensor]]]:
         """Some pairs after others, and the factors of `RowPairs.follow`; overwritten by the next."""
         every = list(at)
-        memory = self.first.new_empty(3, max(map(count_of, every), default=0), self.first.shape[1])
+        gathered = any(not isinstance(rows, slice) for rows in every)
+        size = max(map(count_of, every), default=0)
+        memory = self.first.new_empty(3 if gathered else 1, size, self.first.shape[1])
         factors = _factors(derivatives, self.leaves)
         for rows in every:
             first, second = (
-                _rows(one, rows, room)
-                for one, room in zip((self.first, self.second), memory[1:], strict=True)
+                _rows(one, rows, memory[1 + place :]) for place, one in enumerate((self.first, self.second))
             )
             pairs = RowPairs(first, second)
             if "chord" in factors:
@@ -299,10 +300,10 @@ def count_of(at: Some) -> int:
 
 
 def _rows(rows: torch.Tensor, at: Some, memory: torch.Tensor | None = None) -> torch.Tensor:
-    """Some rows; where these are copied, in ``memory`` (m, D)."""
+    """Some rows; where these are copied, in the first array of ``memory`` (arrays, m, D)."""
     if isinstance(at, slice):
         return rows[at]
-    return torch.index_select(rows, 0, at, out=None if memory is None else memory[: len(at)])
+    return torch.index_select(rows, 0, at, out=None if memory is None else memory[0, : len(at)])
 
 
 def _factors(

@@ -174,12 +174,12 @@ class SharedEvaluation(LossEvaluation):
             for use, upstream_by in sums:
                 if isinstance(use.stat, OfAll):
                     _add_of_all(session, use, upstream_by, gradients)
-            for use, by in hardest:
-                _send_hardest(session, use, by, gradients)
             for pairs, by in zip(session.pairs.values(), derivatives[len(used) :], strict=True):
                 if named := _named(pairs, by):
                     (first, begins), (second, begins_too) = (gradients.whole(end) for end in pairs.ends)
                     pairs.chain(named, first, second, (begins, begins_too))
+            for use, by in hardest:
+                _send_hardest(session, use, by, gradients)
             outputs, upstreams = [value], [upstream]
             for tensor, gradient in gradients.found.values():
                 if not any(tensor is row for row in rows):  # the graph goes on from there to the rows
