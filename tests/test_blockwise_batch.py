@@ -250,3 +250,19 @@ def test_values_of_views_do_not_depend_on_the_block_size() -> None:
         for block_size in (1, 5, 33, 100, None):
             found = gradlab.blockwise(loss, block_size)(*rows, reduction="sum")
             torch.testing.assert_close(found, expected, rtol=1e-13, atol=1e-15)
+
+
+@pytest.mark.parametrize(("size", "extra", "evaluations"), [(500, 12, 1), (500, 13, 2)])
+def test_a_batch_of_one_tile_is_evaluated_once(size: int, extra: int, evaluations: int) -> None:
+    """Its summaries are there when the loss asks for them; a larger one is evaluated again once they are."""
+    seen = []
+
+    class Counted(type(gradlab.get_loss("modified_mhs"))):
+        def value(self, views):
+            seen.append(len(views.anchors))
+            return super().value(views)
+
+    rows = views(size, extra, 6)
+    gradlab.blockwise(Counted())(*rows)
+    assert len(seen) == evaluations
+    assert_equal_to_autograd(Counted(), rows, None, 1e-12, smallest_scale=1e-4)

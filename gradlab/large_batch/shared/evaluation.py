@@ -20,7 +20,7 @@ from gradlab.geometry.views import Views
 from gradlab.large_batch.evaluation import LossEvaluation
 from gradlab.large_batch.shared.communicator import Communicator
 from gradlab.large_batch.shared.keys import Side
-from gradlab.large_batch.shared.laps import Gradients, first_laps, is_one_tile, second_laps
+from gradlab.large_batch.shared.laps import Gradients, first_laps, fit_one_tile, second_laps
 from gradlab.large_batch.shared.mail import bring_home, longest
 from gradlab.large_batch.shared.one_lap import OfAll
 from gradlab.large_batch.shared.session import Session, Use
@@ -102,9 +102,10 @@ class SharedEvaluation(LossEvaluation):
         anchors, positives, extra = leaves
         assert anchors is not None
         assert positives is not None
-        session = Session(self.ring, self.anchors, self.extra, anchors.device)
-        if self.ring.count == 1 and self.block_size is None and is_one_tile(self.anchors[0] + self.extra[0]):
-            session.products = {}
+        one_tile = (
+            self.ring.count == 1 and self.block_size is None and fit_one_tile(self.anchors[0] + self.extra[0])
+        )
+        session = Session(self.ring, self.anchors, self.extra, anchors.device, one_tile)
         views = self._views(session, anchors, positives, extra)
         value = session.evaluate(
             lambda: self.loss.value_of(dataclasses.replace(views)),  # which remember nothing of a round

@@ -21,8 +21,8 @@ from gradlab.large_batch.shared.travel import Homecoming, lap
 TILE = 2048
 
 
-def is_one_tile(rows: int) -> bool:
-    """Whether a batch is so small that a product of all its rows is one tile, which can be held."""
+def fit_one_tile(rows: int) -> bool:
+    """Whether a product of all these rows is small enough to be one tile, and to be held."""
     return rows <= min(FEWEST_ROWS, TILE)
 
 
@@ -64,7 +64,7 @@ def _travels_more(stat: Stat) -> bool:
 
 def _mirrors(session: Session, stat: Stat) -> bool:
     """Whether it takes a tile within a view for both orders of its pairs, of which half the products are left out."""
-    return isinstance(stat, OfAll) and (stat.moving or session.products is None)
+    return isinstance(stat, OfAll) and (stat.moving or not session.one_tile)
 
 
 def _width(session: Session, second: Side, stats: Iterable[Stat]) -> int:
@@ -85,7 +85,7 @@ def _tiles(
 ) -> Iterator[Tile]:
     tile = _width(session, travelling[0], stats)
     mirrored = first == travelling[0] and all(_mirrors(session, stat) for stat in stats)
-    if session.products is not None and not mirrored:
+    if session.one_tile and not mirrored:
         block_size = len(session.rows[first])
     block_size = block_size or _few(session, first)
     for owner, columns, moved in _lap(session, travelling, tile):
@@ -102,7 +102,7 @@ def _lap(
     session: Session, travelling: list[Side], tile: int
 ) -> Iterator[tuple[int, slice, dict[Side, Tensor]]]:
     sizes = session.sizes(travelling[0])
-    if session.products is not None:
+    if session.one_tile:
         yield 0, slice(0, sizes[0]), session.rows
         return
     beside = [
@@ -208,8 +208,7 @@ def second_laps(
     for group in groups.values():
         group.run(session, block_size, gradients)
     session.memory.clear()
-    if session.products is not None:  # which nobody needs from here on
-        session.products.clear()
+    session.products.clear()  # which nobody needs from here on
 
 
 class _Group:
@@ -263,7 +262,7 @@ class _Group:
             else None
         )
         single = self._single(session)
-        if session.products is not None:
+        if session.one_tile:
             block_size = len(local)
         block_size = block_size or (_few(session, self.first) if single is None else None)
         scaled, held = local[:0], None  # memory for the rows of a block, and which they are

@@ -47,12 +47,18 @@ class Session:
         pairs: of rows of this process that the loss has asked for in this round, by the tensors.
         owners: of the extra negatives of all processes, the number of the sentence, or -1; None if not known.
         mask: as given, on one process, or None.
-        products: where summaries are made as soon as they are asked for, the cosines so far; None where they wait for a lap.
+        one_tile: whether the batch is one process's and one tile: summaries are made as soon as they are asked for, no lap goes round.
+        products: the cosines of that tile so far.
         numbers: of the sentences of all processes, and of their extra negatives, -1 where not known; or None.
     """
 
     def __init__(
-        self, ring: Communicator, anchors: list[int], extra: list[int], device: torch.device
+        self,
+        ring: Communicator,
+        anchors: list[int],
+        extra: list[int],
+        device: torch.device,
+        one_tile: bool = False,
     ) -> None:
         """``anchors`` and ``extra`` are how many rows each process has."""
         self.ring, self.device = ring, device
@@ -63,7 +69,8 @@ class Session:
         self._before: dict[tuple[int, int], LongPairs] = {}
         self.owners: Any = None
         self.mask: Tensor | None = None
-        self.products: dict[Any, Tensor] | None = None
+        self.one_tile = one_tile
+        self.products: dict[Any, Tensor] = {}
         self._make: Make | None = None
         self.numbers: Any = None
         self.views: dict[Family, Any] = {}
@@ -199,7 +206,7 @@ class Session:
 
     def everyone(self, stat: Stat) -> Tensor:
         """A summary of the rows of all processes, (N, ...)."""
-        if stat not in self._everyone and self._has(stat) and self.products is not None:
+        if stat not in self._everyone and self._has(stat) and self.one_tile:
             self.gather(stat)
         if stat not in self._everyone:
             self._pending["everyone", stat] = None
@@ -241,9 +248,10 @@ class Session:
         """Whether a summary is known; one that is not is made, at once or in the next lap."""
         if stat in self._known:
             return True
-        if self.products is None or self._make is None:
+        if not self.one_tile:
             self._pending[stat] = None
             return False
+        assert self._make is not None
         with torch.no_grad():
             self._make({stat: []})
         return True

@@ -43,10 +43,9 @@ class Tile:
         self.session, self.rows, self.owner, self.columns = session, rows, owner, columns
         self.travelling, self.mirrored = travelling, mirrored
         self.asked: dict[Side, None] = {}
-        held = None if travelling is None or mirrored else session.products
-        self.held = held is not None
+        self.held = session.one_tile and travelling is not None and not mirrored
         self._memory = None if self.held else memory
-        self._raw: dict[tuple[Side, Side, bool], Tensor] = {} if held is None else held
+        self._raw: dict[tuple[Side, Side, bool], Tensor] = session.products if self.held else {}
 
     def raw(self, part: SharedBlock) -> Tensor:
         """The cosines of a part's product, (B, k), -inf where a sentence meets itself if it is no negative of its own."""
