@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 import itertools
 import math
+import weakref
 
 import numpy as np
 import pytest
@@ -13,7 +15,7 @@ from blockwise_helpers import assert_equal_to_autograd, gradients, unit, views
 
 import gradlab
 from gradlab.geometry.views import Views
-from gradlab.large_batch.shared import laps
+from gradlab.large_batch.shared import evaluation, laps, session
 from gradlab.losses.base import BatchLoss
 
 MODIFIED = ["modified_mhe", "modified_mhs", "modified_barlow_twins", "modified_vicreg"]
@@ -266,3 +268,81 @@ def test_a_batch_of_one_tile_is_evaluated_once(size: int, extra: int, evaluation
     gradlab.blockwise(Counted())(*rows)
     assert len(seen) == evaluations
     assert_equal_to_autograd(Counted(), rows, None, 1e-12, smallest_scale=1e-4)
+
+
+@pytest.mark.parametrize("size", [40, 600])
+@pytest.mark.parametrize(
+    "spec", ["mhe", "modified_vicreg", "symmetric(infonce)", "per_prefix(dhel, dims=3+6)"]
+)
+def test_nothing_of_an_evaluation_outlives_it(spec: str, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even until the next collection of circles, or large batches would pile up."""
+    seen = []
+
+    class Watched(session.Session):
+        def __init__(self, *given):
+            super().__init__(*given)
+            seen.append(weakref.ref(self))
+
+    monkeypatch.setattr(evaluation, "Session", Watched)
+    rows = views(size, 0, 6)
+    gc.disable()
+    try:
+        gradlab.blockwise(spec)(*rows).backward()
+        gradlab.blockwise(spec)(*(None if part is None else part.detach() for part in rows))
+        assert seen
+        assert not any(one() for one in seen)
+    finally:
+        gc.enable()
+
+
+class ChangesWhatItIsGiven(Unregistered):
+    """Its functions write over the cosines."""
+
+    def value(self, views):
+        return views.negatives.sum_of(self.each, self.slope).log()
+
+    def each(self, negatives):
+        return negatives.cosine.mul_(-3.0).exp_()
+
+    def slope(self, negatives):
+        return -3 * (-3 * negatives.cosine).exp()
+
+
+class ToTheMiddle(Unregistered):
+    """One row beside all of them."""
+
+    def value(self, views):
+        middle = unit(views.anchors.mean(0, keepdim=True))
+        return views.pair(views.anchors, middle).chord + views.pair(middle, views.positives).angle
+
+
+class OfItsOwnLines(Unregistered):
+    """Functions that are made anew whenever the loss is evaluated, of numbers."""
+
+    def value(self, views):
+        def steep(negatives, scale=2):
+            return (scale * factor * negatives.finite_cosine).exp()
+
+        factor = 1.5
+        return views.negatives.sum_of(steep).log() + views.negatives.sum_of(
+            lambda negatives: negatives.finite_cosine**3 / factor
+        )
+
+
+@pytest.mark.parametrize(
+    "loss", [ChangesWhatItIsGiven(), ToTheMiddle(), OfItsOwnLines()], ids=lambda loss: type(loss).__name__
+)
+def test_losses_of_ones_own_that_take_liberties(loss: BatchLoss) -> None:
+    assert_equal_to_autograd(loss, views(30, 4, 6), 8, 1e-12)
+
+
+def test_a_function_of_other_rows_is_refused_where_it_is_evaluated_again() -> None:
+    class OfTensors(Unregistered):
+        def value(self, views):
+            shift = views.positives.mean().detach()
+            return views.negatives.sum_of(lambda negatives: (negatives.finite_cosine - shift).exp())
+
+    with pytest.raises(
+        gradlab.GradlabError, match="must be a method of the loss, or a function that takes nothing but"
+    ):
+        gradlab.blockwise(OfTensors(), 7)(*views(30))

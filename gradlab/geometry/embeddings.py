@@ -140,8 +140,8 @@ class Embeddings(abc.ABC):
         return rows[:, None] == self.owners
 
     @abc.abstractmethod
-    def pair(self, first: Float[Array, "*n d"], second: Float[Array, "*n d"]) -> PairSimilarity:
-        """Rows to rows."""
+    def pair(self, first: Float[Array, "*#n d"], second: Float[Array, "*#n d"]) -> PairSimilarity:
+        """Rows to rows, or all of them to one row."""
 
     @abc.abstractmethod
     def products(self, first: Float[Array, "n d"], second: Float[Array, "k d"]) -> Float[Array, "n k"]:

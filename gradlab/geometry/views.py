@@ -40,8 +40,8 @@ class Views(Embeddings):
             only_hard and not {"other", "same"} & set(self.candidates.pools)
         )
 
-    def pair(self, first: Float[Array, "*n d"], second: Float[Array, "*n d"]) -> PairSimilarity:
-        """Rows to rows, by chords."""
+    def pair(self, first: Float[Array, "*#n d"], second: Float[Array, "*#n d"]) -> PairSimilarity:
+        """Rows to rows, or all of them to one row, by chords."""
         return PairSimilarity.from_vectors(first, second)
 
     def products(self, first: Float[Array, "n d"], second: Float[Array, "k d"]) -> Float[Array, "n k"]:

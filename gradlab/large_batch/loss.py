@@ -38,7 +38,7 @@ def blockwise(
     Args:
         loss: a loss, or its name for the published settings. Losses of the batch that hold no similarities in the
             first place, Barlow Twins and VICReg, are served as they are.
-        block_size: anchors handled at a time; None chooses what is fast on the device. Beside the
+        block_size: anchors handled at a time; None chooses what is fast on the device, and holds the cosines of small batches. Beside the
             gradients, memory holds two or three arrays of ``block_size`` x K similarities. Processes may have different ones.
         group: a process group of torch.distributed, or ``"world"`` for all processes: each calls the loss with its own
             rows, of which there may be different numbers, and gets the loss of the batch of all processes, to which

@@ -229,7 +229,7 @@ class LongPairs(LazyPairs):
         by_second: torch.Tensor | None,
         new: tuple[bool, bool],
     ) -> None:
-        """As `RowPairs.follow`, of (n,) to (n, D)."""
+        """As `RowPairs.chain`, of (n,) to (n, D); ``new`` memory holds nothing so far, and all of it is written."""
         for rows, pairs, factors in self._some(derivatives, slices(len(self.first), CLOSE_PAIRS)):
             first, second = (None if one is None else one[rows] for one in (by_first, by_second))
             pairs.follow(factors, first, second, new)

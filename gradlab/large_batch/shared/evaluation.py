@@ -4,7 +4,8 @@ A loss takes from the similarities of a row nothing but summaries: log-sum-exps,
 columns pass by, and the summaries that the loss asks for are finished; from these follow its value, and its derivatives by
 them. In a last lap the cosines are made again, and the products with their derivatives are added up: those for the rows
 that stay here, those for the columns on their way home. A product that two directions of a loss need is made for both. A few summaries
-come with their derivatives (`one_lap`).
+come with their derivatives (`one_lap`). A small batch on one process needs no laps: its cosines are one tile, which is held until all
+is known, and what the loss asks for is made at once.
 """
 
 from __future__ import annotations
@@ -69,7 +70,9 @@ class SharedEvaluation(LossEvaluation):
     def values(self) -> Tensor:
         """``L_i`` of this process's anchors, (n,), or the scalar of the batch."""
         with torch.no_grad(), torch.autocast(self.views.anchors.device.type, enabled=False):
-            return self._evaluate(self._leaves((False, False, False)))[1].detach()
+            session, value = self._evaluate(self._leaves((False, False, False)))
+            session.close()
+            return value.detach()
 
     def differentiate(
         self, scale: Tensor, wanted: tuple[bool, bool, bool]
@@ -81,6 +84,7 @@ class SharedEvaluation(LossEvaluation):
             session, value = self._evaluate(leaves)
             upstream = scale if value.ndim else torch.full_like(value, 1 / self.ring.count)
             gradients = iter(self._gradients(session, value, upstream, rows))
+            session.close()
         found = [None if leaf is None or not leaf.requires_grad else next(gradients) for leaf in leaves]
         self._check_gradients([part for part in found if part is not None])
         if self.views.extra_negatives is None:
@@ -110,7 +114,7 @@ class SharedEvaluation(LossEvaluation):
         value = session.evaluate(
             lambda: self.loss.value_of(dataclasses.replace(views)),  # which remember nothing of a round
             anchors.detach(),
-            lambda asked: first_laps(session, asked, self.block_size),
+            lambda session, asked: first_laps(session, asked, self.block_size),
         )
         self._check(value.detach())
         return session, value

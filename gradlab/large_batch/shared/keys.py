@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -99,19 +100,39 @@ class Family:
 
 
 class Name:
-    """A function that is the same as another if it is the same method of an equal object."""
+    """A function that is the same as another if it is the same method of an equal object, or the same lines with the same numbers around."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
-        """``function`` is usually a method of a loss."""
-        owner = getattr(function, "__self__", None)
+        """``function`` is usually a method of a loss; or it is defined in one, anew whenever that is called."""
         self.call = function
-        self._key = function if owner is None else (function.__func__, type(owner), owner)  # type: ignore[attr-defined]  # of a bound method
+        self._key: Any = function
+        owner = getattr(function, "__self__", None)
+        if owner is not None:
+            self._key = (function.__func__, type(owner), owner)  # type: ignore[attr-defined]  # of a bound method
+        elif isinstance(function, types.FunctionType):
+            around = [_same(cell) for cell in function.__closure__ or ()]
+            given = [
+                _same(one)
+                for one in (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values())
+            ]
+            self._key = (function.__code__, id(function.__globals__), *around, *given)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Name) and self._key == other._key
 
     def __hash__(self) -> int:
         return hash(self._key)
+
+
+def _same(thing: Any) -> tuple[Any, ...]:
+    """By what it is told from others: a number by its value, anything else as the object that it is."""
+    if isinstance(thing, types.CellType):
+        try:
+            thing = thing.cell_contents
+        except ValueError:  # of a name that is not set yet
+            return ("nothing",)
+    plain = isinstance(thing, int | float | str | None)
+    return (type(thing), thing if plain else id(thing))
 
 
 @dataclasses.dataclass(frozen=True)

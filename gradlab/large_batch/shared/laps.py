@@ -114,11 +114,14 @@ def _lap(
 
 def _blocks(
     session: Session, first: Side, second: Side, block_size: int | None, tile: int
-) -> Iterable[tuple[slice, Tensor]]:
-    """Rows of each block, and memory for its cosines, which the next one overwrites."""
+) -> Iterable[tuple[slice, Tensor | None]]:
+    """Rows of each block, and memory for its cosines, which the next one overwrites; None where there is one block only that is a tile."""
     local = session.rows[first]
     widest = max(1, min(tile, max(session.sizes(second))))
     step = max(1, min(len(local), block_size or default_block_size(widest, local.device)))
+    if session.one_tile and step == len(local):  # a tile that is held, or that no other one follows
+        yield slice(0, step), None
+        return
     key = (step, widest, local.dtype)
     if key not in session.memory:
         session.memory[key] = local.new_empty(step, widest)
@@ -208,7 +211,7 @@ def second_laps(
     for group in groups.values():
         group.run(session, block_size, gradients)
     session.memory.clear()
-    session.products.clear()  # which nobody needs from here on
+    session.products.clear()  # which the gradients still to come do without
 
 
 class _Group:
@@ -223,7 +226,7 @@ class _Group:
     def add(self, session: Session, stat: Stat, place: int, upstream: Tensor) -> None:
         """Take a summary's part."""
         part = stat.family.parts[place]
-        if _travels_more(stat):
+        if _travels_more(stat) and not session.one_tile:
             tile = Tile(session, slice(0, 1), session.ring.rank, slice(0, 1), None)
             stat.trial(tile)
             self.sides |= dict.fromkeys(tile.asked)

@@ -1,4 +1,4 @@
-"""What is known of a shared batch: summaries that a loss asked for, made lap by lap until it needs no further ones."""
+"""What is known of a shared batch: summaries that a loss asked for, made lap by lap until it needs no further ones, or at once where it is one tile."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from gradlab.large_batch.shared.stats import Each, Hardest, LogSumExp, Mean, One
 from gradlab.large_batch.shared.tile import Tile, TileNegatives
 from gradlab.large_batch.similarity import LongPairs
 
-# Makes summaries; for each the sides whose rows have to travel.
-Make = Callable[[dict[Stat, list[Side]]], None]
+# Makes summaries of a session; for each the sides whose rows have to travel. It holds no session itself, or this one would outlive its use.
+Make = Callable[["Session", dict[Stat, list[Side]]], None]
 # Laps of which each depends on the one before; more means that a loss asks for something else each time.
 MOST_ROUNDS = 8
 
@@ -48,7 +48,7 @@ class Session:
         owners: of the extra negatives of all processes, the number of the sentence, or -1; None if not known.
         mask: as given, on one process, or None.
         one_tile: whether the batch is one process's and one tile: summaries are made as soon as they are asked for, no lap goes round.
-        products: the cosines of that tile so far.
+        products: the cosines of that tile so far, and how often they had been changed by then.
         numbers: of the sentences of all processes, and of their extra negatives, -1 where not known; or None.
     """
 
@@ -70,7 +70,7 @@ class Session:
         self.owners: Any = None
         self.mask: Tensor | None = None
         self.one_tile = one_tile
-        self.products: dict[Any, Tensor] = {}
+        self.products: dict[Any, tuple[Tensor, int]] = {}
         self._make: Make | None = None
         self.numbers: Any = None
         self.views: dict[Family, Any] = {}
@@ -253,7 +253,7 @@ class Session:
             return False
         assert self._make is not None
         with torch.no_grad():
-            self._make({stat: []})
+            self._make(self, {stat: []})
         return True
 
     # Rounds.
@@ -288,7 +288,8 @@ class Session:
             found, self.uses, self.pairs, self._before = None, [], {}, kept
             self._resolve(make)
         raise GradlabError(
-            "this loss asks for something else whenever it is evaluated; a shared batch needs one that does not"
+            "this loss asks for something else whenever it is evaluated; what it sums over its negatives must be a method of "
+            "the loss, or a function that takes nothing but numbers from around it"
         )
 
     def _resolve(self, make: Make) -> None:
@@ -305,7 +306,7 @@ class Session:
                 else:
                     sides[stat] = list(tile.asked)
                 self._gather_known(needs)
-            make(sides)
+            make(self, sides)
             self._pending.clear()
 
     def _gather_known(self, needs: list[Any]) -> None:
@@ -319,6 +320,11 @@ class Session:
             self._everyone[stat] = self.ring.gather(
                 self._known[stat].contiguous(), self.sizes(stat.family.rows)
             )
+
+    def close(self) -> None:
+        """Let go of what is needed no more, and of views, which hold the session."""
+        self.views.clear()
+        self.products.clear()
 
     def learn(self, stat: Stat, found: Any) -> None:
         """Know a summary."""

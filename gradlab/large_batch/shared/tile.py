@@ -44,19 +44,21 @@ class Tile:
         self.travelling, self.mirrored = travelling, mirrored
         self.asked: dict[Side, None] = {}
         self.held = session.one_tile and travelling is not None and not mirrored
-        self._memory = None if self.held else memory
-        self._raw: dict[tuple[Side, Side, bool], Tensor] = session.products if self.held else {}
+        self._memory = memory
+        self._raw: dict[tuple[Side, Side, bool], tuple[Tensor, int]] = session.products if self.held else {}
 
     def raw(self, part: SharedBlock) -> Tensor:
         """The cosines of a part's product, (B, k), -inf where a sentence meets itself if it is no negative of its own."""
         first, second = part.product
         key = (first, second, part.own)
-        if key not in self._raw:
+        found, changes = self._raw.get(key, (None, 0))
+        # What is held was meant to stay; a function of somebody's loss may have changed it all the same.
+        if found is None or (self.held and _changes(found) != changes):
             found, self._memory = self._product(first, second, self._memory), None
             if part.own and self.owner == self.session.ring.rank:
                 self._fill_own(found)
-            self._raw[key] = found
-        return self._raw[key]
+            self._raw[key] = found, _changes(found)
+        return found
 
     def passing(self, side: Side) -> Tensor:
         """The columns, (k, D)."""
@@ -93,6 +95,11 @@ class Tile:
         here = self.rows if own else self.columns
         start = self.session.start(side, self.session.ring.rank if own else self.owner)
         return slice(start + here.start, start + here.stop)
+
+
+def _changes(tensor: Tensor) -> int:
+    """How often it has been written to, which tensors of inference mode do not count."""
+    return 0 if tensor.is_inference() else tensor._version
 
 
 class TileNegatives(Negatives):

@@ -184,6 +184,8 @@ class SharedViews(Views):
 
     def pair(self, first: Tensor, second: Tensor) -> PairSimilarity:
         """Row by row."""
+        if first.shape != second.shape:
+            first, second = torch.broadcast_tensors(first, second)
         return self.session.pair(first, second)
 
     def hardened(self, negatives: Negatives, temperature: float) -> Negatives:
