@@ -193,11 +193,25 @@ class LongPairs(LazyPairs):
 
     ends: tuple[torch.Tensor, torch.Tensor]
     like: LongPairs | None
+    column: torch.Tensor | None
 
-    def __init__(self, first: torch.Tensor, second: torch.Tensor, like: LongPairs | None = None) -> None:
-        """Pair ``first`` (n, D) with ``second`` (n, D), row by row; ``like`` are pairs of the same numbers, whose measures serve here too."""
+    def __init__(
+        self,
+        first: torch.Tensor,
+        second: torch.Tensor,
+        like: LongPairs | None = None,
+        column: torch.Tensor | None = None,
+    ) -> None:
+        """Pair rows.
+
+        Args:
+            first: (n, D).
+            second: (n, D), row by row; or (k, D).
+            like: pairs of the same numbers, whose measures serve here too.
+            column: which of ``second`` each row is paired with, (n,); None for row by row.
+        """
         super().__init__(first.detach(), second.detach())
-        self.__dict__.update(ends=(first, second), like=like)
+        self.__dict__.update(ends=(first, second), like=like, column=column)
 
     @functools.cached_property
     def chord(self) -> torch.Tensor:  # type: ignore[override]  # likewise
@@ -260,14 +274,13 @@ class LongPairs(LazyPairs):
     ) -> Iterator[tuple[Some, RowPairs, dict[str, torch.Tensor]]]:
         """Some pairs after others, and the factors of `RowPairs.follow`; overwritten by the next."""
         every = list(at)
-        gathered = any(not isinstance(rows, slice) for rows in every)
+        gathered = self.column is not None or any(not isinstance(rows, slice) for rows in every)
         size = max(map(count_of, every), default=0)
         memory = self.first.new_empty(3 if gathered else 1, size, self.first.shape[1])
         factors = _factors(derivatives, self.leaves)
         for rows in every:
-            first, second = (
-                _rows(one, rows, memory[1 + place :]) for place, one in enumerate((self.first, self.second))
-            )
+            first = _rows(self.first, rows, memory[1:])
+            second = _rows(self.second, rows if self.column is None else self.column[rows], memory[2:])
             pairs = RowPairs(first, second)
             if "chord" in factors:
                 pairs.__dict__["difference"] = torch.sub(first, second, out=memory[0, : len(first)])
@@ -277,11 +290,14 @@ class LongPairs(LazyPairs):
         if self.like is not None and name in self.like.leaves:
             return self.like.leaves[name].detach().requires_grad_()
         found, sign = self.first.new_empty(len(self.first)), -1 if name == "chord" else 1
-        memory = torch.empty_like(self.first[:CLOSE_PAIRS])
+        memory = self.first.new_empty(
+            1 if self.column is None else 2, min(CLOSE_PAIRS, len(found)), self.first.shape[1]
+        )
         with torch.no_grad():
             for rows in slices(len(found), CLOSE_PAIRS):
                 first = self.first[rows]
-                sums = torch.add(first, self.second[rows], alpha=sign, out=memory[: len(first)])
+                second = _rows(self.second, rows if self.column is None else self.column[rows], memory[1:])
+                sums = torch.add(first, second, alpha=sign, out=memory[0, : len(first)])
                 torch.linalg.vector_norm(sums, dim=-1, out=found[rows])
         return found.requires_grad_()
 

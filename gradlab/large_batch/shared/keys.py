@@ -160,8 +160,9 @@ class Nearest:
         best: its cosine, (n,).
         part: in which part it is, (n,).
         column: its number among the rows of all processes, (n,).
-        vectors: (n, D).
+        vectors: of the negatives, (n, D); or, on one process, the rows that ``column`` is a number of, (k, D).
         mail: for each part, where its vectors are from.
+        gathered: whether the vectors are those of the negatives.
     """
 
     best: Tensor
@@ -169,3 +170,4 @@ class Nearest:
     column: Tensor
     vectors: Tensor
     mail: list[list[Letter]]
+    gathered: bool = True

@@ -11,13 +11,12 @@ from gradlab.large_batch.similarity import CLOSE_PAIRS, PAIRS, consecutive, coun
 
 
 def fetch_nearest(session: Session, family: Family, best: Tensor, part: Tensor, column: Tensor) -> Nearest:
-    """With the vectors in these columns of all processes."""
+    """With the vectors in these columns of all processes; where all are here, they are not copied."""
     rows, known = session.rows[family.rows], best.isfinite()
     everyone = bool(known.all())
     if everyone and session.ring.count == len(family.parts) == 1:
-        vectors = session.rows[family.parts[0].columns].index_select(0, column)
         letters = [Letter(at, 0, column[at], 0) for at in slices(len(column), CLOSE_PAIRS)]
-        return Nearest(best, part, column, vectors, [letters])
+        return Nearest(best, part, column, session.rows[family.parts[0].columns], [letters], gathered=False)
     vectors = torch.empty_like(rows) if everyone else rows.clone()
     mail = []
     for place, one in enumerate(family.parts):

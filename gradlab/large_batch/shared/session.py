@@ -235,7 +235,10 @@ class Session:
         for place, part in enumerate(family.parts):
             if part.rows != family.rows:
                 first = torch.where((nearest.part == place)[:, None], self.rows[part.rows], first)
-        pairs = LongPairs(first[at], nearest.vectors[at])
+        if nearest.gathered:
+            pairs = LongPairs(first[at], nearest.vectors[at])
+        else:
+            pairs = LongPairs(first[at], nearest.vectors, column=nearest.column[at])
         if rows is not None:
             self.uses.append(Use(Hardest(family), pairs, rows))
         return pairs
