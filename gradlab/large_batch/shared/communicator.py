@@ -243,12 +243,15 @@ class Ring(Communicator):
             return dist.irecv(rows, dist.get_global_rank(self.group, source), group=self.group, tag=tag)
 
 
+def _over(ring: Communicator, function: type[torch.autograd.Function], values: Tensor) -> Tensor:
+    """What a function makes of the values of all processes; of one process's these values."""
+    found: Tensor = values if ring.count == 1 else function.apply(values, ring)
+    return found
+
+
 def gathered(ring: Communicator, values: Tensor) -> Tensor:
     """What each process has, (Σ n, ...), in their order, with gradient."""
-    if ring.count == 1:
-        return values
-    found: Tensor = _Gathered.apply(values, ring)
-    return found
+    return _over(ring, _Gathered, values)
 
 
 class _Gathered(torch.autograd.Function):
@@ -266,10 +269,7 @@ class _Gathered(torch.autograd.Function):
 
 def summed(ring: Communicator, values: Tensor) -> Tensor:
     """The sum over the processes, with gradient."""
-    if ring.count == 1:
-        return values
-    found: Tensor = _Total.apply(values, ring)
-    return found
+    return _over(ring, _Total, values)
 
 
 class _Total(torch.autograd.Function):
