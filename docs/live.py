@@ -42,7 +42,7 @@ def example_report(folder: Path, steps: int = 200) -> Path:
             optimizer.zero_grad()
             value.backward()
             optimizer.step()
-        criterion.watcher.finish()
+        criterion.watch.finish()
         return write_report([output], folder / "report.html")
 
 

@@ -13,42 +13,46 @@ from gradlab._version import __version__
 from gradlab.drawing import drawn_by
 
 if TYPE_CHECKING:
+    from gradlab.batch.similarity import Negatives, PairSimilarity
     from gradlab.decomposition import Decomposition, decompose
+    from gradlab.diagnosis import Diagnosis, doctor
     from gradlab.errors import GradlabError
     from gradlab.explorer import explore
-    from gradlab.geometry.similarity import Negatives, PairSimilarity
     from gradlab.gradient.learnable import LearnableLoss, learnable
     from gradlab.gradient.paradigm import autograd_gradient, autograd_split, components
     from gradlab.gradient.verification import verify
-    from gradlab.inspection import inspect
-    from gradlab.large_batch import BlockwiseLoss, blockwise
-    from gradlab.large_batch.audit import audit
+    from gradlab.inspection import find_false_negatives, inspect
     from gradlab.losses.base import BatchLoss, Loss, PairLoss
     from gradlab.losses.components import Components
     from gradlab.losses.recombination import recombine
     from gradlab.losses.registry import get_loss, loss_names, register
-    from gradlab.monitor.watching import watch
+    from gradlab.monitor.loops import watch
+    from gradlab.scale import BlockwiseLoss, blockwise
+    from gradlab.scale.audit import audit
     from gradlab.simulation import SimulationResult, simulate
 
 _HOMES = {
     "BatchLoss": "gradlab.losses.base",
-    "BlockwiseLoss": "gradlab.large_batch",
+    "BlockwiseLoss": "gradlab.scale",
     "Components": "gradlab.losses.components",
     "Decomposition": "gradlab.decomposition",
+    "Diagnosis": "gradlab.diagnosis",
     "GradlabError": "gradlab.errors",
     "LearnableLoss": "gradlab.gradient.learnable",
     "Loss": "gradlab.losses.base",
-    "Negatives": "gradlab.geometry.similarity",
+    "Negatives": "gradlab.batch.similarity",
     "PairLoss": "gradlab.losses.base",
-    "PairSimilarity": "gradlab.geometry.similarity",
+    "PairSimilarity": "gradlab.batch.similarity",
     "SimulationResult": "gradlab.simulation",
-    "audit": "gradlab.large_batch.audit",
+    "audit": "gradlab.scale.audit",
     "autograd_gradient": "gradlab.gradient.paradigm",
     "autograd_split": "gradlab.gradient.paradigm",
-    "blockwise": "gradlab.large_batch",
+    "blockwise": "gradlab.scale",
     "components": "gradlab.gradient.paradigm",
     "decompose": "gradlab.decomposition",
+    "doctor": "gradlab.diagnosis",
     "explore": "gradlab.explorer",
+    "find_false_negatives": "gradlab.inspection",
     "get_loss": "gradlab.losses.registry",
     "inspect": "gradlab.inspection",
     "learnable": "gradlab.gradient.learnable",
@@ -57,10 +61,14 @@ _HOMES = {
     "register": "gradlab.losses.registry",
     "simulate": "gradlab.simulation",
     "verify": "gradlab.gradient.verification",
-    "watch": "gradlab.monitor.watching",
+    "watch": "gradlab.monitor.loops",
 }
 
-__all__ = ["__version__", *sorted(_HOMES)]
+# Packages that are called as functions too: `gradlab.train(...)`, beside `gradlab.train.TrainConfig`.
+_CALLED = ("evaluate", "report", "train")
+
+# `inspect` is `find_false_negatives` by an earlier name, and would hide the module of the standard library.
+__all__ = ["__version__", *sorted({*_HOMES, *_CALLED} - {"inspect"})]
 
 drawn_by(
     {
@@ -71,6 +79,8 @@ drawn_by(
 
 
 def __getattr__(name: str) -> Any:
+    if name in _CALLED:
+        return importlib.import_module(f"gradlab.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'gradlab' has no attribute {name!r}")
     value = getattr(importlib.import_module(_HOMES[name]), name)
@@ -79,4 +89,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted([*__all__, "inspect"])

@@ -78,7 +78,7 @@ def softmax_of_all(x: Float[Array, "*n"]) -> Float[Array, "*n"]:
 
 def divide(numerator: Float[Array, "*#n"], denominator: Float[Array, "*#n"]) -> Float[Array, "*n"]:
     """IEEE division (0/0 is NaN, 1/0 infinite) without numpy's warnings."""
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         return numerator / denominator
 
 
@@ -127,6 +127,14 @@ def to_numpy(array: Any) -> np.ndarray:
 def as_float(condition: Bool[Array, "*n"], like: Float[Array, "..."]) -> Float[Array, "*n"]:
     """A boolean array as zeros and ones in the dtype of ``like``."""
     return array_namespace(like).astype(condition, like.dtype)
+
+
+def at_least_single(x: Array) -> Array:
+    """``x`` in float32 where it is of half precision, whose range a sum over a batch leaves; anything else, None too, as it is."""
+    if x is None or str(x.dtype).removeprefix("torch.") not in ("float16", "bfloat16"):
+        return x
+    xp = array_namespace(x)
+    return xp.astype(x, xp.float32)
 
 
 def take(x: Shaped[Array, "*n k"], index: Int[Array, "*n"]) -> Shaped[Array, "*n"]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 
 class GradlabError(ValueError):
@@ -32,6 +32,11 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """Return ``" Did you mean 'x'?"`` for the closest known name, or an empty string."""
     match = difflib.get_close_matches(name.lower(), list(known), n=1, cutoff=0.5)
     return f" Did you mean {match[0]!r}?" if match else ""
+
+
+def listed(names: Sequence[str]) -> str:
+    """``"a, b and c"``."""
+    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
 
 
 def missing(package: str, extra: str) -> GradlabError:

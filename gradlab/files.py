@@ -87,8 +87,8 @@ def write_text(path: str | os.PathLike[str], text: str) -> Path:
     return Path(path)
 
 
-def read_arrays(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
-    """The arrays of an .npz file; nothing in the file is executed.
+def read_arrays(path: str | os.PathLike[str], wanted: str = "an .npz file") -> dict[str, np.ndarray]:
+    """The arrays of an .npz file; nothing in the file is executed. ``wanted`` is what errors say it must be.
 
     Raises:
         GradlabError: no such file, one that is damaged, or not an .npz file.
@@ -102,7 +102,7 @@ def read_arrays(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
     except (OSError, EOFError, ValueError, TypeError, AttributeError, zipfile.BadZipFile) as error:
         # Of other files numpy says that they may be loaded unsafely, which they may not.
         why = f" ({error.strerror})" if isinstance(error, OSError) and error.strerror else ""
-        raise GradlabError(f"cannot read {os.fspath(path)!r}: it must be an .npz file{why}") from error
+        raise GradlabError(f"cannot read {os.fspath(path)!r}: it must be {wanted}{why}") from error
 
 
 def write_arrays(path: str | os.PathLike[str], arrays: Mapping[str, Any]) -> Path:

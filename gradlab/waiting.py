@@ -5,15 +5,51 @@ from __future__ import annotations
 import contextlib
 import sys
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 
 # Seconds after which something is said, and between two changes of what is said.
 PATIENCE, EVERY = 1.0, 1.0
+# Seconds between two lines of progress where there is no terminal.
+EVERY_LINE = 10.0
 
 
 def bar_interval() -> float:
     """Seconds between two states of a progress bar: a terminal sees it move, a log file gets a line a minute."""
     return 0.5 if sys.stderr.isatty() else 60
+
+
+@contextlib.contextmanager
+def counted(title: str, total: int, *, visible: bool = True) -> Iterator[Callable[[int], object]]:
+    """Show the progress of counted work: a bar at a terminal, elsewhere a line every ten seconds.
+
+    Args:
+        title: what is being done.
+        total: how much there is to do.
+        visible: whether anything is shown.
+
+    Yields:
+        A function to call with the amount that was done.
+    """
+    if visible and sys.stderr.isatty():
+        from tqdm import tqdm
+
+        with tqdm(desc=title, total=total, delay=PATIENCE, mininterval=bar_interval()) as bar:
+            yield bar.update
+        return
+    done, began = 0, time.monotonic()
+    said = began
+
+    def advance(count: int) -> None:
+        nonlocal done, said
+        done, now = done + count, time.monotonic()
+        if visible and now - said >= EVERY_LINE:
+            said = now
+            left = (now - began) * (total - done) / max(done, 1)
+            line = f"{title}: {done:,} of {total:,}, about {left:,.0f} s left"
+            print(line, file=sys.stderr, flush=True)
+
+    yield advance
 
 
 @contextlib.contextmanager

@@ -8,14 +8,14 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import gradlab
-from gradlab.geometry.views import Views
+from gradlab.batch.batch import Batch
 from gradlab.losses.base import Loss
 
 
 def reductions(loss: Loss) -> tuple[str, ...]:
     """Those that a loss has: a loss with one value a batch has no others than its mean and its sum."""
     row = torch.ones(2, 1, dtype=torch.float64)
-    return ("mean", "sum", "none")[: 3 if loss.value_of(Views(row, row)).ndim else 2]
+    return ("mean", "sum", "none")[: 3 if loss.value_of(Batch(row, row)).ndim else 2]
 
 
 def unit(rows: torch.Tensor) -> torch.Tensor:

@@ -16,7 +16,7 @@ IMPORTED = [
     "torch.distributed.nn",
     "sentence_transformers",
     "optuna",
-    "gradlab.large_batch",
+    "gradlab.scale",
     "gradlab.train",
 ]
 

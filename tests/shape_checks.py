@@ -31,7 +31,7 @@ from gradlab.errors import GradlabError
 ROOMS = (
     "gradlab.arrays",
     "gradlab.decomposition",
-    "gradlab.geometry",
+    "gradlab.batch",
     "gradlab.gradient",
     "gradlab.losses",
     "gradlab.simulation",

@@ -3,151 +3,149 @@
 from __future__ import annotations
 
 import audit_losses
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
 import gradlab
 from gradlab.cli.audit import command
-from gradlab.large_batch.audit.auditing import Audit, judge
-from gradlab.large_batch.audit.cases import cases, material
+from gradlab.scale.audit.auditing import Audit, judge
 from tests.processes import forking
 
 GATHERING = {"gather_across_devices": "true"}
-# The pairs that GIST's loss does not gather left out.
+# Without the pairs that GIST's loss does not gather.
 CANDIDATES = {**GATHERING, "contrast_anchors": "false", "contrast_positives": "false"}
 GIST = "sentence_transformers.losses:GISTEmbedLoss"
 RANKING = "sentence_transformers.losses:{}MultipleNegatives{}RankingLoss"
-# Those that can be given uneven shares.
-OWN_ROWS = ("missing", "uneven_right", "own_mean", "own_mean_weighed", "own_spread")
-# name -> (target, settings, whether it can be given uneven shares)
-LOSSES = {
-    **{
-        name: (f"audit_losses:{name}", {}, name in OWN_ROWS)
-        for name in (
-            "right", "right_whole", "factor_p", "factor_one_over_p", "wrong_positives", "cut_gradient", "cut_both_ways",
-            "missing", "own_twice", "all_twice", "split_dependent", "uneven_right", "Scaled", "unsuited", "random_negatives",
-            "own_mean", "own_mean_weighed", "own_spread",
-        )
-    },
-    "mnrl": (RANKING.format("", ""), {}, True),
-    "mnrl gathering": (RANKING.format("", ""), GATHERING, False),
-    "cached gathering": (RANKING.format("Cached", ""), {**GATHERING, "mini_batch_size": "2"}, False),
-    "symmetric gathering": (RANKING.format("", "Symmetric"), GATHERING, False),
-    "gist": (GIST, {}, True),
-    "gist gathering": (GIST, GATHERING, False),
-    "gist gathering, candidates alone": (GIST, CANDIDATES, False),
-    "cached gist gathering": (GIST.replace("GIST", "CachedGIST"), {**CANDIDATES, "mini_batch_size": "2"}, False),
-    "cosent": ("sentence_transformers.losses:CoSENTLoss", {}, True),
-    "contrastive": ("sentence_transformers.losses:ContrastiveLoss", {}, True),
-    "batch hard": ("sentence_transformers.losses:BatchHardSoftMarginTripletLoss", {}, True),
-    "ours gathering": ("gradlab.integrations.sentence_transformers:InfoNCELoss", GATHERING, False),
+# Settings of a planted loss -> the fault to be found and words of its text; "" for a sound loss.
+PLANTED = {
+    "": ("", ""),
+    "both=true": ("", ""),
+    "row=siglip both=true exact=false": ("", ""),
+    "row=hinge own=fixed_positives": ("", ""),
+    "both=true own=centre_all": ("", ""),
+    "own=mean_cosine_of_all": ("", ""),
+    "row=dcl gather=cut whole=true scale=P": ("", ""),
+    "whole=true scale=P": ("factor P", "2 times"),
+    "both=true gather=cut whole=true": ("factor 1/P", "0.5 times"),
+    "row=siglip scale=sum": ("factor 1/P", "0.5 times"),
+    "scale=idle": ("no gradient", "of process 1"),
+    "scale=rank": ("weights of processes", "should weigh 1, 0.5"),
+    "scale=own": ("uneven shares, weights of processes", "1.25, 0.75, that is P n / N"),
+    "both=true scale=own": ("uneven shares, weights of processes", "1.25, 0.75, that is P n / N"),
+    "labels=zero": ("wrong positives", "5 of 10 anchors"),
+    "both=true gather=reverse": ("wrong positives", "of 10 anchors"),
+    "gather=cut": ("cut gradient", "the positives more than"),
+    "row=hardest both=true gather=all_cut": ("cut gradient", "anchors and positives"),
+    "both=true gather_anchors=cut": ("cut gradient", "the anchors more than"),
+    "gather=alone": ("separate losses", "as if there were no others"),
+    "row=siglip hide=own": ("missing negatives", "40 of 40 negatives of the same process"),
+    "repeat=own": ("repeated negatives", "of the same process count 2 times"),
+    "repeat=all": ("wrong denominator", "keep their proportions"),
+    "repeat=positive": ("wrong denominator", "keep their proportions"),
+    "gather=padded": ("uneven shares, wrong denominator", "keep their proportions"),
+    "own=centre": ("own mean", "of the anchors and positives add up to zero"),
+    "both=true own=centre_positives": ("own mean", "of the positives add up to zero"),
+    "own=standardise": ("own mean", "add up to zero"),
+    "own=std_of_cosines": ("own rows", "not if all processes have the same sentences"),
+    "both=true own=std,_detached": ("own rows", "not if all processes have the same sentences"),
+    "row=dcl own=std_by_dimension": ("own rows", "not if all processes have the same sentences"),
+    "row=hinge own=mean_cosine": ("own rows", "not if all processes have the same sentences"),
+    "row=hinge both=true own=centre": ("own mean", "add up to zero"),
+    "row=hardest exact=false": ("", ""),
+    "row=dcl repeat=all": ("", ""),
+    "own=by_rank": ("depends on the split", "change with which process has which sentence"),
+}
+OTHERS = {  # name -> (target, settings, whether it can be given uneven shares, fault, words)
+    "learnable scale": ("audit_losses:Scaled", {}, True, "", ""),
+    "learnable scale, whole": ("audit_losses:Scaled", {"whole": "true"}, True, "parameter", "parameter scale is off by 1 of"),
+    "other split": ("audit_losses:split_dependent", {}, False, "shuffled shares, factor", "3 times"),
+    "own spread": ("audit_losses:own_spread", {}, True, "separate losses", "as if there were no others"),
+    "unsuited": ("audit_losses:unsuited", {}, True, "cut gradient", "depend on the positives"),
+    "mnrl": (RANKING.format("", ""), {}, True, "separate losses", "as if there were no others"),
+    "mnrl gathering": (RANKING.format("", ""), GATHERING, False, "", ""),
+    "cached gathering": (RANKING.format("Cached", ""), {**GATHERING, "mini_batch_size": "2"}, False, "", ""),
+    "symmetric gathering": (RANKING.format("", "Symmetric"), GATHERING, False, "", ""),
+    "gist": (GIST, {}, True, "separate losses", "as if there were no others"),
+    "gist gathering": (GIST, GATHERING, False, "missing negatives", "other processes (rows in the role of anchors)"),
+    "gist gathering, candidates alone": (GIST, CANDIDATES, False, "", ""),
+    "cached gist gathering": (GIST.replace("GIST", "CachedGIST"), {**CANDIDATES, "mini_batch_size": "2"}, False, "", ""),
+    "cosent": ("sentence_transformers.losses:CoSENTLoss", {}, True, "separate losses", "as if there were no others"),
+    "contrastive": (
+        "sentence_transformers.losses:ContrastiveLoss", {}, True, "uneven shares, weights of processes", "1.25, 0.75"
+    ),
+    "batch hard": (
+        "sentence_transformers.losses:BatchHardSoftMarginTripletLoss", {}, True, "separate losses", "no others"
+    ),
+    "ours gathering": ("gradlab.integrations.sentence_transformers:InfoNCELoss", GATHERING, False, "", ""),
 }  # fmt: skip
 PROCESSES = 2
 
 
+def settings_of(text: str) -> dict[str, str]:
+    return {
+        name: value.replace("_", " ") if name == "own" else value
+        for name, value in (part.split("=") for part in text.split())
+    }
+
+
+EXPECTED = {name: found for name, found in PLANTED.items()} | {name: one[3:] for name, one in OTHERS.items()}
+
+
 @pytest.fixture(scope="module")
 def evaluations(tmp_path_factory) -> dict[str, tuple]:
-    """All losses in the same three processes."""
+    """What `judge` takes, of all losses, which run in the same three processes."""
     pytest.importorskip("sentence_transformers")
-    folder = tmp_path_factory.mktemp("meet")
-    given = material(PROCESSES, 2, 0)
-    every = cases(PROCESSES)
-    job = {**given, "cases": every, "losses": LOSSES, "processes": PROCESSES,
-           "folder": str(folder), "timeout": 60}  # fmt: skip
-    context = forking()
-    connections, started = [], []
-    for rank in range(-1, PROCESSES):
-        mine, theirs = context.Pipe(duplex=False)
-        started.append(context.Process(target=audit_losses.work, args=(rank, list(LOSSES), job, theirs)))
-        started[-1].start()
-        theirs.close()
-        connections.append(mine)
-    alone, *parts = (connection.recv() for connection in connections)
-    for process in started:
-        process.join(60)
-    return {
-        name: (
-            name,
-            every if uneven else every[:2],
-            given["rows"],
-            given["along"],
-            (alone[name], [part[name] for part in parts], []),
-            True,
-        )
-        for name, (_, _, uneven) in LOSSES.items()
-    }
+    losses = {name: ("audit_losses:Planted", settings_of(name), True) for name in PLANTED}
+    losses |= {name: one[:3] for name, one in OTHERS.items()}
+    losses["random"] = ("audit_losses:random_negatives", {}, False)
+    return audit_losses.measured(losses, forking(), str(tmp_path_factory.mktemp("meet")))
 
 
 @pytest.fixture(scope="module")
 def audits(evaluations) -> dict[str, Audit]:
-    return {name: judge(*found) for name, found in evaluations.items() if name != "random_negatives"}
+    return {name: judge(*found) for name, found in evaluations.items() if name != "random"}
 
 
 def test_a_loss_that_draws_random_numbers_is_refused(evaluations):
-    with pytest.raises(gradlab.GradlabError, match="random_negatives draws random numbers: twice"):
-        judge(*evaluations["random_negatives"])
+    with pytest.raises(gradlab.GradlabError, match="random draws random numbers: on the same rows"):
+        judge(*evaluations["random"])
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["right", "right_whole", "uneven_right", "Scaled", "mnrl gathering", "cached gathering", "symmetric gathering", "ours gathering",
-     "own_mean_weighed", "gist gathering, candidates alone", "cached gist gathering"],
-)  # fmt: skip
-def test_right_losses_pass(audits, name):
-    assert audits[name].passed, str(audits[name])
-    assert audits[name].outcomes["even"].error < 1e-12
+@pytest.mark.parametrize("name", EXPECTED)
+def test_each_fault_is_named_and_no_sound_loss_accused(audits, name):
+    fault, words = EXPECTED[name]
+    found = audits[name]
+    assert [one.name for one in found.faults] == [fault] * bool(fault), str(found)
+    assert found.passed == (not fault)
+    for one in found.faults:
+        assert words in one.text
+        assert one.cause
+        assert one.mend
+    if not fault and "exact=false" not in name:
+        assert max(one.error for one in found.outcomes.values()) < 1e-11
 
 
-@pytest.mark.parametrize(
-    ("name", "fault", "words"),
-    [
-        ("factor_p", "factor P", "2 times"),
-        ("factor_one_over_p", "factor 1/P", "0.5 times"),
-        ("wrong_positives", "wrong positives", "5 of 10 anchors"),
-        ("cut_gradient", "cut gradient", "of 100 pairs across processes, 50 lack it"),
-        ("cut_both_ways", "cut gradient", "not its derivative"),
-        ("unsuited", "cut gradient", "not its derivative"),
-        ("missing", "missing negatives", "50 of 50 negatives of other processes"),
-        ("mnrl", "missing negatives", "50 of 50 negatives of other processes"),
-        ("gist", "missing negatives", "negatives of other processes"),
-        ("gist gathering", "missing negatives", "of other processes, rows in the role of anchors"),
-        ("cosent", "separate losses", "as if there were no others"),
-        ("batch hard", "missing negatives", "negatives of other processes"),
-        ("own_spread", "separate losses", "as if there were no others"),
-        ("own_mean", "uneven shares, weights of processes", "processes 0, 1, ... are 0.8, 1.33333 times"),
-        ("contrastive", "uneven shares, weights of processes", "processes 0, 1, ... are 0.8, 1.33333 times"),
-        ("own_twice", "repeated negatives", "of the same process count 2 times"),
-        ("all_twice", "repeated negatives", "keep their proportions"),
-    ],
-)
-def test_each_fault_is_named(audits, name, fault, words):
-    first = audits[name].faults[0]
-    assert first.name == fault
-    assert words in first.text
-    assert first.cause
-    assert first.mend
-    assert not audits[name].passed
-
-
-def test_what_depends_on_the_split_is_named(audits):
-    names = {name: [fault.name for fault in audits[name].faults] for name in audits}
-    assert names["split_dependent"] == ["depends on the split"]
-    assert "depends on the split" in names["missing"]
-    assert "depends on the split" not in names["factor_p"]
-
-
-def test_uneven_shares_are_weighed(audits):
-    """A loss of the own rows alone, against its own gradient on shares of 5 and 3 of 8 sentences."""
-    outcome = audits["uneven_right"].outcomes["uneven"]
+def test_uneven_shares_are_of_different_size(audits):
+    outcome = audits[""].outcomes["uneven"]
     assert [len(share) for share in outcome.case.shares] == [5, 3]
-    assert outcome.error < 1e-12
+
+
+def test_the_slopes_that_tell_a_cut_gradient_are_derivatives(audits):
+    """Of a sound loss, on both sides; of one that is cut, those across processes are not in the gradient."""
+    sound, broken = (audits[name].outcomes["even"] for name in ("", "gather=cut"))
+    np.testing.assert_allclose(sound.slopes_of(sound.contributions), sound.slopes, rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(sound.slopes_of(sound.expected), sound.expected_slopes, rtol=1e-6, atol=1e-8)
+    across = ~np.eye(PROCESSES, dtype=bool)
+    assert not broken.slopes_of(broken.contributions)[across, 1].any()
+    np.testing.assert_allclose(broken.slopes, sound.slopes, rtol=1e-6, atol=1e-8)
 
 
 def test_a_gather_that_fails_on_uneven_shares_is_named(evaluations):
-    name, _, rows, along, (alone, parts, _), averaged = evaluations["right"]
-    alone = {**alone, "uneven": alone["even"]}
+    name, job, results, _, averaged = evaluations[""]
+    results = [results[0], *({case: one[case] for case in one if case != "uneven"} for one in results[1:])]
     failed = ["raises RuntimeError: Connection closed by peer", "raises ValueError: shares differ in size"]
-    found = judge(name, cases(PROCESSES), rows, along, (alone, parts, failed), averaged)
+    found = judge(name, job, results, failed, averaged)
     assert [fault.name for fault in found.faults] == ["uneven shares"]
     assert (
         "with a smaller last share the loss raises ValueError: shares differ in size" in found.faults[0].text
@@ -159,10 +157,10 @@ def test_a_gather_that_fails_on_uneven_shares_is_named(evaluations):
     ("loss", "options", "words"),
     [
         ("audit_losses:nothing", {}, "has no 'nothing'"),
-        ("audit_losses:right", {"processes": 1}, "at least 2"),
-        ("audit_losses:right", {"columns": 1}, "at least 2"),
+        ("audit_losses:own_spread", {"processes": 1}, "at least 2"),
+        ("audit_losses:own_spread", {"columns": 1}, "at least 2"),
         (lambda anchors, positives: anchors.sum(), {}, "give it by name"),
-        (audit_losses.right, {"settings": {"a": "1"}}, "settings belong"),
+        (audit_losses.own_spread, {"settings": {"a": "1"}}, "settings belong"),
     ],
 )
 def test_bad_input_is_one_line(loss, options, words):

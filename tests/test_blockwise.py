@@ -16,15 +16,13 @@ from array_api_compat import array_namespace
 from blockwise_helpers import LargestTensor, assert_equal_to_autograd, gradients, reductions, unit, views
 
 import gradlab
-from gradlab.geometry.views import Views
-from gradlab.large_batch import products
-from gradlab.large_batch.evaluation import LossEvaluation
-from gradlab.large_batch.pair_evaluation import PairEvaluation
-from gradlab.large_batch.products import CPU_ENTRIES, FEWEST_ROWS, default_block_size
-from gradlab.large_batch.shared.communicator import Alone
-from gradlab.large_batch.shared.evaluation import SharedEvaluation
+from gradlab.batch.batch import Batch
 from gradlab.losses.base import BatchLoss, Loss, PairLoss
 from gradlab.losses.registry import loss_class
+from gradlab.scale import blocks
+from gradlab.scale.blocks import CPU_ENTRIES, FEWEST_ROWS, default_block_size
+from gradlab.scale.evaluation import Evaluation
+from gradlab.settings.learned import learned_settings
 
 PAIR_NAMES = [name for name in gradlab.loss_names() if issubclass(loss_class(name), PairLoss)]
 RECOMBINED = [
@@ -126,7 +124,7 @@ def test_equals_autograd_in_float32(loss: Loss) -> None:
 @all_ways
 def test_more_columns_than_one_product_takes(monkeypatch: pytest.MonkeyPatch, loss: Loss) -> None:
     """Products are split at 1024 negatives on a CPU; here at 16, and the last one is smaller."""
-    monkeypatch.setattr(products, "CPU_TILE", 16)
+    monkeypatch.setattr(blocks, "CPU_TILE", 16)
     assert_equal_to_autograd(loss, views(24, 19, 6), 10, 1e-12)
 
 
@@ -138,7 +136,6 @@ def test_what_rows_nearly_equal_lack_to_1_is_known(
 
     It is taken from the rows where 1e-5 and less are left; of 1e-4 a cosine knows 1e-12, and the gradient has its square.
     """
-    monkeypatch.setattr("gradlab.large_batch.similarity.CACHED", 40)
     generator = torch.Generator().manual_seed(0)
     around = torch.randn(1, 12, generator=generator, dtype=torch.float64)
     rows: list[torch.Tensor | None] = [
@@ -243,10 +240,8 @@ def test_gradient_is_right_off_the_sphere_too(loss: Loss) -> None:
     """Radial parts included: the value as a function of any rows, differentiated numerically."""
     rows = [part.detach() for part in views(4, 2, 3)]
 
-    def evaluate(rows: list[torch.Tensor]) -> LossEvaluation:
-        if isinstance(loss, PairLoss):
-            return PairEvaluation(loss, Views(*rows), 2)
-        return SharedEvaluation(loss, Views(*rows), 2, Alone(), [len(rows[0])], [len(rows[2])])
+    def evaluate(rows: list[torch.Tensor]) -> Evaluation:
+        return Evaluation(loss, Batch(*rows), 2)
 
     batch = "none" not in reductions(loss)
     scale = torch.linspace(0.5, 2, 4, dtype=torch.float64)
@@ -292,7 +287,7 @@ def test_without_gradients_there_is_no_graph(loss: Loss) -> None:
 def test_no_matrix_of_all_similarities(loss: Loss, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither of a value nor of the values of each anchor, where there are such."""
     # Differences of near rows are taken this many entries at a time; here fewer than a block has.
-    monkeypatch.setattr("gradlab.geometry.similarity._NEAR_ENTRIES", 100)
+    monkeypatch.setattr("gradlab.batch.similarity._NEAR_ENTRIES", 100)
     rows = views(100, 50, 4)
     held = loss.name not in WITHOUT_SIMILARITIES
     for reduction in {reductions(loss)[0], reductions(loss)[-1]} - {"sum"}:
@@ -319,7 +314,7 @@ def test_half_precision_computes_in_float32(loss: Loss, dtype: torch.dtype) -> N
     value = gradlab.blockwise(loss, 16)(*rows, "sum")
     value.backward()
     exact = [part.detach().double().requires_grad_() for part in rows]
-    expected = loss.value_of(Views(*exact)).sum()
+    expected = loss.value_of(Batch(*exact)).sum()
     expected.backward()
     assert value.dtype == torch.float32
     assert value.item() == pytest.approx(expected.item(), rel=1e-5)
@@ -486,11 +481,12 @@ def test_a_loss_without_the_positive_or_without_negatives_in_its_value() -> None
 
 def test_gradients_that_are_not_finite_are_refused() -> None:
     class Steep(SoftmaxAndHinge):
-        def weight(self, negatives):
-            return negatives.softmax(0.1) * math.inf
+        def value(self, positive, negatives):
+            return positive.chord.sqrt() + negatives.log_sum_exp(0.1)
 
+    anchors, positives, _ = views(6)
     with pytest.raises(gradlab.GradlabError, match=r"gradient of .* is not finite"):
-        gradlab.blockwise(Steep())(*views(6))
+        gradlab.blockwise(Steep(), 4)(anchors, torch.cat([anchors[:1].detach(), positives[1:]]))
 
 
 @all_ways
@@ -508,7 +504,7 @@ def test_is_a_module_that_pickles(loss: Loss) -> None:
     rows = views(20)
     blocks = gradlab.blockwise(loss, 8)
     assert isinstance(blocks, torch.nn.Module)
-    assert not blocks.state_dict()
+    assert set(blocks.state_dict()) == {f"values.{one.parameter[0]}" for one in learned_settings(loss)}
     assert repr(loss) in repr(blocks)
     for other in (pickle.loads(pickle.dumps(blocks)), copy.deepcopy(blocks)):
         assert other.loss == loss

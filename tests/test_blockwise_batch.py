@@ -14,9 +14,9 @@ import torch
 from blockwise_helpers import assert_equal_to_autograd, gradients, unit, views
 
 import gradlab
-from gradlab.geometry.views import Views
-from gradlab.large_batch.shared import evaluation, laps, session
+from gradlab.batch.batch import Batch
 from gradlab.losses.base import BatchLoss
+from gradlab.scale import evaluation
 
 MODIFIED = ["modified_mhe", "modified_mhs", "modified_barlow_twins", "modified_vicreg"]
 TAU, RATIO = 0.1, 1.3
@@ -109,7 +109,7 @@ def test_any_temperature_in_float32(name: str, temperature: float) -> None:
     rows = views(120, 0, 16, torch.float32)
     exact = [part.detach().double().requires_grad_() for part in rows[:2]]  # the very same rows
     value, found = gradients(gradlab.blockwise(loss, 25), rows, "mean", torch.tensor(1.0))
-    total = loss.value_of(Views(*exact))
+    total = loss.value_of(Batch(*exact))
     expected = torch.autograd.grad(total, exact, materialize_grads=True)
     assert float(value) == pytest.approx(float(total.detach()), rel=1e-5)
     largest = max(float(part.abs().max()) for part in expected)
@@ -120,7 +120,7 @@ def test_any_temperature_in_float32(name: str, temperature: float) -> None:
 
 @pytest.mark.parametrize("loss", [gradlab.get_loss("mhe"), *(modified(name) for name in MODIFIED)], ids=str)
 def test_the_same_rows_twice_and_rows_of_any_layout(loss: BatchLoss) -> None:
-    """Views that share their memory are compared with each other as others are."""
+    """Batch that share their memory are compared with each other as others are."""
     generator = torch.Generator().manual_seed(0)
     raw = torch.randn(6, 40, dtype=torch.float64, generator=generator, requires_grad=True)
 
@@ -182,31 +182,26 @@ class OfItsOwnRows(Unregistered):
         return cosines / cosines.norm(dim=-1, keepdim=True)
 
 
-@pytest.mark.parametrize("tile", [7, 1000])
+class OfSomeRows(Unregistered):
+    """The first rows alone."""
+
+    def value(self, views):
+        return views.first(3).same_view.log_sum_exp_of_all(0.2)
+
+
 @pytest.mark.parametrize(
-    "loss", [EverySummary(), TwoWay(), OfItsOwnRows()], ids=lambda loss: type(loss).__name__
+    "loss", [EverySummary(), TwoWay(), OfItsOwnRows(), OfSomeRows()], ids=lambda loss: type(loss).__name__
 )
-def test_a_new_loss_is_served(loss: BatchLoss, tile: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(laps, "TILE", tile)
+def test_a_new_loss_is_served(loss: BatchLoss) -> None:
     assert_equal_to_autograd(loss, views(30, 4, 6), 8, 1e-12)
     assert_equal_to_autograd(gradlab.recombine(gate=loss, weight=loss, ratio=loss), views(30, 4, 6), 8, 1e-12)
 
 
 @pytest.mark.parametrize("block_size", [1, 5, 9, 100])
 @pytest.mark.parametrize("loss", ["mhe", "cosent", *(modified(name) for name in MODIFIED)], ids=str)
-def test_tiles_of_any_size(loss: BatchLoss, block_size: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each pair of a view is there once for both its orders, however blocks of rows lie beside tiles of columns."""
-    monkeypatch.setattr(laps, "TILE", 6)
+def test_blocks_of_any_size(loss: BatchLoss, block_size: int) -> None:
+    """Each pair of a view is made once for both of its sentences."""
     assert_equal_to_autograd(gradlab.get_loss(loss), views(23, 3), block_size, 1e-12, smallest_scale=1e-4)
-
-
-def test_a_loss_of_some_rows_alone_is_refused() -> None:
-    class OfSome(Unregistered):
-        def value(self, views):
-            return views.first(3).same_view.log_sum_exp_of_all(0.2)
-
-    with pytest.raises(gradlab.GradlabError, match="compares 3 rows where the batch has 5"):
-        gradlab.blockwise(OfSome())(*views(5))
 
 
 def test_a_loss_that_takes_all_similarities_is_refused() -> None:
@@ -217,7 +212,7 @@ def test_a_loss_that_takes_all_similarities_is_refused() -> None:
     loss = Everything()
     assert float(loss(*views(5)).detach()) > 0
     with pytest.raises(gradlab.GradlabError, match="needs all similarities of the batch at once") as caught:
-        gradlab.blockwise(loss)(*views(5))
+        gradlab.blockwise(loss, 3)(*views(5))
     assert "\n" not in str(caught.value)
 
 
@@ -248,29 +243,13 @@ def test_values_of_views_do_not_depend_on_the_block_size() -> None:
     rows = [part.detach() for part in views(33, 4)[:2]]
     for name in ("mhe", "mhs", *MODIFIED):
         loss = gradlab.get_loss(name)
-        expected = loss.value_of(Views(*rows)).sum()
+        expected = loss.value_of(Batch(*rows)).sum()
         for block_size in (1, 5, 33, 100, None):
             found = gradlab.blockwise(loss, block_size)(*rows, reduction="sum")
             torch.testing.assert_close(found, expected, rtol=1e-13, atol=1e-15)
 
 
-@pytest.mark.parametrize(("size", "extra", "evaluations"), [(500, 12, 1), (500, 13, 2)])
-def test_a_batch_of_one_tile_is_evaluated_once(size: int, extra: int, evaluations: int) -> None:
-    """Its summaries are there when the loss asks for them; a larger one is evaluated again once they are."""
-    seen = []
-
-    class Counted(type(gradlab.get_loss("modified_mhs"))):
-        def value(self, views):
-            seen.append(len(views.anchors))
-            return super().value(views)
-
-    rows = views(size, extra, 6)
-    gradlab.blockwise(Counted())(*rows)
-    assert len(seen) == evaluations
-    assert_equal_to_autograd(Counted(), rows, None, 1e-12, smallest_scale=1e-4)
-
-
-@pytest.mark.parametrize("size", [40, 600])
+@pytest.mark.parametrize("size", [530, 600])
 @pytest.mark.parametrize(
     "spec", ["mhe", "modified_vicreg", "symmetric(infonce)", "per_prefix(dhel, dims=3+6)"]
 )
@@ -278,12 +257,12 @@ def test_nothing_of_an_evaluation_outlives_it(spec: str, size: int, monkeypatch:
     """Not even until the next collection of circles, or large batches would pile up."""
     seen = []
 
-    class Watched(session.Session):
-        def __init__(self, *given):
-            super().__init__(*given)
+    class Watched(evaluation.Laps):
+        def __init__(self, *given, **options):
+            super().__init__(*given, **options)
             seen.append(weakref.ref(self))
 
-    monkeypatch.setattr(evaluation, "Session", Watched)
+    monkeypatch.setattr(evaluation, "Laps", Watched)
     rows = views(size, 0, 6)
     gc.disable()
     try:
@@ -329,20 +308,18 @@ class OfItsOwnLines(Unregistered):
         )
 
 
+class OfTensors(Unregistered):
+    """A function of rows around it."""
+
+    def value(self, views):
+        shift = views.positives.mean().detach()
+        return views.negatives.sum_of(lambda negatives: (negatives.finite_cosine - shift).exp())
+
+
 @pytest.mark.parametrize(
-    "loss", [ChangesWhatItIsGiven(), ToTheMiddle(), OfItsOwnLines()], ids=lambda loss: type(loss).__name__
+    "loss",
+    [ChangesWhatItIsGiven(), ToTheMiddle(), OfItsOwnLines(), OfTensors()],
+    ids=lambda loss: type(loss).__name__,
 )
 def test_losses_of_ones_own_that_take_liberties(loss: BatchLoss) -> None:
     assert_equal_to_autograd(loss, views(30, 4, 6), 8, 1e-12)
-
-
-def test_a_function_of_other_rows_is_refused_where_it_is_evaluated_again() -> None:
-    class OfTensors(Unregistered):
-        def value(self, views):
-            shift = views.positives.mean().detach()
-            return views.negatives.sum_of(lambda negatives: (negatives.finite_cosine - shift).exp())
-
-    with pytest.raises(
-        gradlab.GradlabError, match="must be a method of the loss, or a function that takes nothing but"
-    ):
-        gradlab.blockwise(OfTensors(), 7)(*views(30))

@@ -120,14 +120,12 @@ def test_bad_input_is_one_line_and_exit_2(run, arguments: tuple[str, ...], messa
     [
         (("train", "--modle", "m"), "unknown option '--modle'. Did you mean '--model'?", "train"),
         (("simulate", "--frobnicate"), "unknown option '--frobnicate'. Try", "simulate"),
-        (("evaluate",), "Missing option '--model'.", "evaluate"),
-        (("analyse", "spectrum", "--model", "m"), "Missing option '--data'.", "analyse spectrum"),
-        (("report",), "Missing argument 'RUN...'.", "report"),
+        (("evaluate",), "--model and --data are missing.", "evaluate"),
+        (("report",), "RUN... is missing.", "report"),
         (("simulate", "--grid", "many"), "'many' is not a valid integer.", "simulate"),
         (("losses", "--format", "html"), "'html' is not one of", "losses"),
         (("losses", "all"), "unexpected extra argument (all).", "losses"),
-        (("simulat",), "study. Did you mean 'simulate'?", ""),
-        (("analyse", "spectra"), "spectrum. Did you mean 'spectrum'?", "analyse"),
+        (("simulat",), "figures. Did you mean 'simulate'?", ""),
     ],
 )
 def test_usage_errors_are_one_line_and_exit_2(
@@ -139,12 +137,6 @@ def test_usage_errors_are_one_line_and_exit_2(
     assert err.startswith("Error: ")
     assert message in err
     assert err.endswith(f"gradlab {help_of} --help'.\n".replace("  ", " "))
-
-
-def test_no_command_shows_the_help(run) -> None:
-    _, out, err = run()
-    assert "Understand a loss:" in out + err
-    assert "Error" not in out + err
 
 
 def interrupted(code: str, delay: float | None = None) -> tuple[bool, list[str]]:
@@ -183,13 +175,6 @@ def test_interrupted_early_is_one_line(delay: float) -> None:
 def test_interrupted_within_an_import_is_one_line(module: str) -> None:
     code = WHEN_IMPORTED.format(module=module, action="os.kill(os.getpid(), signal.SIGINT)")
     assert interrupted(code) == (True, ["Interrupted."])
-
-
-def test_an_interruption_waits_for_the_import_and_the_second_does_not() -> None:
-    kill = "os.kill(os.getpid(), signal.SIGINT)"
-    action = f"{kill}; print('waits', file=sys.stderr); {kill}; print('too long', file=sys.stderr)"
-    code = WHEN_IMPORTED.format(module="numpy", action=action)
-    assert interrupted(code) == (True, ["waits", "Interrupted."])
 
 
 def test_interrupted_is_exit_130_and_leaves_no_half_files(run, monkeypatch, tmp_path: Path) -> None:
@@ -274,6 +259,13 @@ def test_the_main_job_imports_neither_torch_nor_pyplot(tmp_path: Path) -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path
     )
     assert done.stdout.splitlines()[-1] == "set()"
+
+
+@pytest.mark.parametrize(("old", "new"), [("study", "studies.conjectures"), ("analyse", "studies.analyses")])
+def test_commands_that_moved_name_their_successor(run, old: str, new: str) -> None:
+    code, out, err = run(old, "--help")
+    assert (code, out) == (2, "")
+    assert err == f"Error: `gradlab {old}` is now `python -m {new}`, run in a checkout of gradlab\n"
 
 
 def test_every_command_has_help_with_examples(run) -> None:

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 import gradlab
-from gradlab.geometry.similarity import Negatives, PairSimilarity
-from gradlab.geometry.views import unit_rows
+from gradlab.batch.batch import unit_rows
+from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.gradient.diagnostics import diagnose
 from gradlab.gradient.verification import BATCHES, TOLERANCE
 from gradlab.losses.base import PairLoss
@@ -518,3 +518,133 @@ def test_context_of_another_kind_and_parts_that_are_combinators() -> None:
         parts = {"gate": "infonce", "weight": "infonce", "ratio": "1", part: "mask(mpt)"}
         with pytest.raises(gradlab.GradlabError, match=f"{part} is taken from a loss, not from"):
             gradlab.recombine(**parts)
+
+
+ALONE = [
+    *(
+        f"symmetric({name})"
+        for name in gradlab.loss_names()
+        if name not in (*combinator_names(), "circle", "arctanh")
+    ),
+    *(f"pool({name}, negatives=positive_other)" for name in ("infonce", "met", "siglip", "multi_similarity")),
+    "pool(arctanh, negatives=positive_same, extra_negatives=anchors)",
+    "pool(infonce, negatives=other+positive_other, denominators=separate)",
+    "symmetric(pool(met, negatives=other+same))",
+    "symmetric(mask(infonce, above=0.9))",
+    "symmetric(infonce, reverse=vicreg)",
+]
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("text", ALONE)
+def test_one_sentence_with_extra_negatives(text: str) -> None:
+    """A direction or a pool without negatives is at rest, as under a mask that leaves none."""
+    loss = gradlab.get_loss(text)
+    rng = np.random.default_rng(1)
+    anchors, positives, extra = (unit_rows(rng.normal(size=(n, 5))) for n in (1, 1, 4))
+    value = float(loss(anchors, positives, extra))
+    assert np.isfinite(value)
+    assert float(loss(anchors, positives, extra, reduction="sum")) == value
+    if not loss.has(gradlab.losses.pool.Pool) and not loss.has(gradlab.losses.mask.Mask):
+        rows = [torch.from_numpy(rows) for rows in (anchors, positives, extra)]
+        assert float(gradlab.blockwise(loss)(*rows).detach()) == pytest.approx(value, rel=1e-12, abs=1e-15)
+    parts = gradlab.components(loss, anchors, positives, extra, side="both")
+    gradients = gradlab.autograd_gradient(loss, anchors, positives, extra, side="both")
+    for part, gradient in zip(parts, gradients, strict=True):
+        assert np.isfinite(part.weight).all()
+        np.testing.assert_allclose(part.gradient(exact=True), gradient, rtol=1e-11, atol=1e-11)
+
+
+def test_the_value_of_one_sentence_is_that_of_the_direction_with_negatives() -> None:
+    rng = np.random.default_rng(1)
+    anchors, positives, extra = (unit_rows(rng.normal(size=(n, 5))) for n in (1, 1, 4))
+    own, others = np.exp(anchors[0] @ positives[0] / 0.1), np.exp(anchors[0] @ extra.T / 0.1)
+    infonce, mpt = (
+        np.log(1 + others.sum() / own),
+        max(0, 0.3 - anchors[0] @ positives[0] + max(anchors[0] @ extra.T)),
+    )
+    for text, expected in (
+        ("symmetric(infonce(temperature=0.1))", infonce / 2),
+        ("symmetric(infonce(temperature=0.1), reverse=mhe)", infonce / 2),
+        ("symmetric(mpt(margin=0.3))", mpt / 2),
+        (
+            "pool(infonce(temperature=0.1), negatives=other+positive_other, denominators=separate)",
+            infonce / 2,
+        ),
+        ("pool(infonce(temperature=0.1), negatives=positive_other)", 0.0),
+    ):
+        assert gradlab.get_loss(text)(anchors, positives, extra) == pytest.approx(expected, rel=1e-12), text
+
+
+@pytest.mark.parametrize("extra", [None, 3])
+@pytest.mark.parametrize(
+    ("rows", "whole"), [("infonce", "cosent"), ("met", "mhe"), ("dhel", "vicreg"), ("siglip", "barlow_twins")]
+)
+def test_losses_of_rows_and_of_the_batch_mix(rows: str, whole: str, extra: int | None) -> None:
+    """Each row has its own loss and the batch's; the mean is what papers print, the sum N times that, and gradients follow it."""
+    rng = np.random.default_rng(2)
+    anchors, positives = paired = tuple(unit_rows(rng.normal(size=(6, 5))) for _ in range(2))
+    queue = None if extra is None else unit_rows(rng.normal(size=(extra, 5)))
+    for text, first, second in (
+        (f"symmetric({rows}, reverse={whole})", rows, whole),
+        (f"symmetric({whole}, reverse={rows})", whole, rows),
+        (
+            f"symmetric(symmetric({rows}, reverse={whole}), reverse={whole})",
+            f"symmetric({rows}, reverse={whole})",
+            whole,
+        ),
+        (f"symmetric(symmetric({whole}), reverse={rows})", f"symmetric({whole})", rows),
+    ):
+        loss = gradlab.get_loss(text)
+        here = gradlab.get_loss(first)(anchors, positives, queue)
+        mean = (here + gradlab.get_loss(second)(positives, anchors)) / 2
+        each = loss(anchors, positives, queue, reduction="none")
+        assert each.shape == (6,)
+        assert each.mean() == pytest.approx(mean, rel=1e-12)
+        assert loss(anchors, positives, queue) == pytest.approx(mean, rel=1e-12)
+        assert loss(anchors, positives, queue, reduction="sum") == pytest.approx(6 * mean, rel=1e-12)
+        # The gradient of 6 times the mean, of which autograd knows nothing but the two published values.
+        leaves = [torch.tensor(part, requires_grad=True) for part in paired]
+        others = None if queue is None else torch.from_numpy(queue)
+        total = 3 * (
+            gradlab.get_loss(first)(*leaves, others) + gradlab.get_loss(second)(leaves[1], leaves[0])
+        )
+        expected = torch.autograd.grad(total, leaves)
+        parts = gradlab.components(loss, anchors, positives, queue, side="both")
+        for part, leaf, gradient in zip(parts, leaves, expected, strict=True):
+            radial = (gradient * leaf).sum(1, keepdim=True) * leaf
+            np.testing.assert_allclose(
+                part.gradient(exact=True), (gradient - radial).detach().numpy(), rtol=1e-10, atol=1e-10
+            )
+        if extra is None:
+            assert all(check.passed for check in gradlab.verify(loss, batch_size=6, dim=5))
+            wanted = [part.clone().detach().requires_grad_() for part in leaves]
+            gradlab.blockwise(loss)(*wanted, reduction="sum").backward()
+            for leaf, gradient in zip(wanted, expected, strict=True):
+                np.testing.assert_allclose(leaf.grad, gradient, rtol=1e-10, atol=1e-10)
+
+
+def test_the_hardest_negative_of_any_pool_is_measured_from_its_own_row() -> None:
+    """Extra negatives are the anchors', also where they stand behind the positives' pools."""
+    rng = np.random.default_rng(0)
+    anchors, positives, extra = (unit_rows(rng.normal(size=(n, 3))) for n in (4, 4, 6))
+    expected = []
+    for i in range(4):
+        others = [j for j in range(4) if j != i]
+        pairs = [(anchors[i], positives[j]) for j in others] + [(positives[i], anchors[j]) for j in others]
+        pairs += [(anchors[i], one) for one in extra]
+        nearest = min(np.linalg.norm(first - second) for first, second in pairs)
+        expected.append(max(0.0, np.linalg.norm(anchors[i] - positives[i]) - nearest + 0.9))
+    loss = gradlab.get_loss("pool(met(margin=0.9), negatives=other+positive_other)")
+    np.testing.assert_allclose(loss(anchors, positives, extra, reduction="none"), expected, rtol=1e-12)
+
+
+def test_prefixes_of_a_mix_in_blocks() -> None:
+    """A loss of the batch that asks for no similarities, beside one that goes row by row, on the same prefix."""
+    loss = gradlab.get_loss("per_prefix(symmetric(vicreg, reverse=infonce), dims=3+5)")
+    rows = torch.nn.functional.normalize(torch.randn(2, 6, 5, dtype=torch.float64), dim=-1)
+    leaves = [[part.clone().requires_grad_() for part in rows] for _ in range(2)]
+    for one, given in zip((loss, gradlab.blockwise(loss, block_size=2)), leaves, strict=True):
+        one(*given).backward()
+    for plain, in_blocks in zip(*leaves, strict=True):
+        torch.testing.assert_close(in_blocks.grad, plain.grad, rtol=1e-11, atol=1e-13)

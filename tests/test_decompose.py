@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ import torch
 from torch.nn.functional import cross_entropy, mse_loss, normalize
 
 import gradlab
-from gradlab.decomposition import coefficients, matching
+from gradlab.decomposition import matching, reading
 from gradlab.decomposition.matching import nearest_losses
 from gradlab.gradient.verification import BATCHES
 from gradlab.losses.base import PairLoss
@@ -223,7 +224,7 @@ def test_inverses_need_a_larger_delta():
 def test_extrapolation_removes_the_error_that_is_estimated(monkeypatch):
     """With a coarse δ the error is of order δ², which two readings tell; what is left is of order δ⁴."""
     anchors, positives = batch(9, 5)
-    monkeypatch.setattr(coefficients, "DELTAS", (2.0**-7,))
+    monkeypatch.setattr(reading, "DELTAS", (2.0**-7,))
     found = gradlab.decompose(lambda a, p: infonce(a, p, 0.5), anchors, positives)
     parts = gradlab.components(gradlab.get_loss("infonce", temperature=0.5), anchors, positives)
     expected = parts.gradient_dissipation[:, None] * parts.weight / 9
@@ -240,7 +241,7 @@ def test_a_flip_at_the_first_delta_is_repaired_by_another(monkeypatch):
     margin = gap - 1e-5 * gap  # closed; shrinking all cosines by δ² = 1.5e-5 or more opens it
 
     def flipping(deltas):
-        monkeypatch.setattr(coefficients, "DELTAS", deltas)
+        monkeypatch.setattr(reading, "DELTAS", deltas)
         return gradlab.decompose(lambda a, p: triplet(a, p, margin), anchors, positives)
 
     coarse = flipping((2.0**-6,))
@@ -660,6 +661,69 @@ def test_every_registered_loss_is_recognised_by_its_components(monkeypatch, name
     assert "divided by N = 16" in best.text(16)
 
 
+def test_the_sentence_names_the_loss(monkeypatch):
+    monkeypatch.setattr(matching, "loss_names", lambda: ["infonce", "mpt"])
+    found = gradlab.decompose(infonce, *batch(12, 30))
+    assert found.summary() == "This is InfoNCE with temperature 0.1, averaged over 12 anchors."
+    twice = gradlab.decompose(lambda a, p: 24 * infonce(a.float(), p.float()), *batch(12, 30))
+    assert twice.summary() == "This is InfoNCE with temperature 0.1, times 2."
+    closed = gradlab.decompose(lambda a, p: triplet(a, p, -9.0), *batch(12, 30))
+    assert closed.summary() == "No negative acts on the anchors of this batch."
+
+
+def test_the_sentence_says_what_differs(monkeypatch):
+    """Against shares and counts from the logits, computed here."""
+    monkeypatch.setattr(matching, "loss_names", lambda: ["infonce"])
+    anchors, positives = batch(40, 60)
+    similarity, own = anchors @ positives.T, torch.eye(40, dtype=torch.bool)
+
+    def smoothed(a, p):
+        return cross_entropy(a @ p.T / 0.05, torch.arange(len(a)), label_smoothing=0.2)
+
+    words = gradlab.decompose(smoothed, anchors, positives).summary()
+    (temperature,) = map(float, re.findall(r"InfoNCE with temperature ([\d.]+)", words))
+
+    def traits(temperature, smoothing):
+        push = ((similarity / temperature).softmax(dim=1) - smoothing / 40).masked_fill(own, 0)
+        dissipation = push.sum(dim=1).abs()
+        hardest = (push.abs().amax(dim=1) / push.abs().sum(dim=1)).mean()
+        alone = int((dissipation <= 0.01 * dissipation.max()).sum())
+        return (
+            round(100 * float(hardest)),
+            alone,
+            round(100 * float((dissipation / dissipation.max()).mean())),
+        )
+
+    mine, other = traits(0.05, 0.2), traits(temperature, 0)
+    found = re.findall(r"has (\d+)% of it instead of (\d+)%", words)
+    assert found == [(str(mine[0]), str(other[0]))]
+    assert f"leaves {mine[1] or 'none'} of 40 anchors alone instead of {other[1]}" in words
+    assert f"is {mine[2]}% of the largest instead of {other[2]}%" in words
+
+
+def test_the_sentence_knows_views_and_gates(monkeypatch):
+    monkeypatch.setattr(matching, "loss_names", lambda: ["infonce"])
+    anchors, positives = batch(60, 30)
+
+    def angular(a, p):
+        """A gate that closes once the hardest negative is 10° farther away than the positive."""
+        angle = (a @ p.T).arccos()
+        hardest = angle.masked_fill(torch.eye(len(a), dtype=torch.bool), 9).amin(1)
+        return (angle.diagonal() - hardest + math.radians(10)).relu().sum()
+
+    words = gradlab.decompose(angular, anchors, positives).summary()
+    angle = torch.rad2deg((anchors @ positives.T).arccos())
+    lead = (angle.clone().fill_diagonal_(360).amin(dim=1) - angle.diagonal()).sort().values
+    around = lead[lead < 10][-1], lead[lead >= 10][0]
+    (stop,) = map(float, re.findall(r"alone once the hardest negative is (-?\d+)° farther", words))
+    assert stop == round(float(sum(around) / 2))
+    own = gradlab.decompose(
+        lambda a, p: infonce(a, p) + 0.1 * (a @ a.T / 0.1).exp().mean(), anchors, positives
+    )
+    share = float(own.same_view_share.mean())
+    assert f"{share:.0%} of its push comes from the anchors' own view instead of 0%" in own.summary()
+
+
 def test_an_unknown_loss_matches_nothing(monkeypatch):
     monkeypatch.setattr(matching, "loss_names", lambda: ["infonce", "mpt", "mhe", "barlow_twins"])
     found = gradlab.decompose(lambda a, p: ((a @ p.T) ** 3).sum() - 2 * (a * p).sum(), *batch(12, 30))
@@ -669,7 +733,7 @@ def test_an_unknown_loss_matches_nothing(monkeypatch):
 
 
 def test_the_blockwise_and_the_trainers_form_of_a_loss_are_the_same_loss():
-    from gradlab.large_batch import blockwise
+    from gradlab.scale import blockwise
 
     anchors, positives = batch(9, 20)
     whole = gradlab.decompose("met", anchors, positives)

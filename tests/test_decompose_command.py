@@ -171,7 +171,7 @@ def test_libraries_losses_are_made_without_a_model():
         (["infonce", "--batch", "pared"], "Did you mean 'paired'"),
         (["no_such_module:loss"], "cannot import 'no_such_module'"),
         (["no_such_file.py:loss"], "no file 'no_such_file.py'"),
-        (["own_losses:spred"], "no 'spred'. Did you mean 'spread'"),
+        (["own_losses:spred"], "no 'spred'; it has: .* Did you mean 'spread'"),
         (["own_losses:number"], "int, not a loss"),
         (["own_losses:spread", "--set", "strenth=1"], "no argument 'strenth'. Did you mean 'strength'"),
         (["own_losses:Scaled"], "raised TypeError.*by"),

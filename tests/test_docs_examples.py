@@ -93,7 +93,7 @@ def world(tmp_path_factory) -> Path:
         "loss = my_loss\n"
     )
     (folder / "my_module.py").write_text("def my_paraphrase(sentence, generator):\n    return sentence\n")
-    shutil.copytree(ROOT / "sweeps", folder / "sweeps")
+    shutil.copytree(ROOT / "studies" / "sweeps", folder / "studies" / "sweeps")
     return folder
 
 
@@ -169,18 +169,22 @@ def commands(block: str, values: dict[str, list[str]]) -> Iterator[list[str]]:
 
 
 def run_command(words: list[str], where: str, parsed: bool) -> None:
-    """Run a command of gradlab in this process, or check its options alone."""
-    if words[0] in OTHERS:
+    """Run a command of gradlab or of a study in this process, or check its options alone."""
+    program: click.Command = cli
+    if words[:2] == ["python", "-m"] and words[2].startswith("studies."):
+        program = importlib.import_module(f"{words[2]}.__main__").command
+        words = ["gradlab", *words[3:]]
+    elif words[0] in OTHERS:
         if "gradlab" not in words:
             return
         words, parsed = words[words.index("gradlab") :], True  # python -m gradlab, and its launchers
     assert words[0] == "gradlab", f"{where}: {words[0]}"
     if not parsed:
         with contextlib.redirect_stdout(io.StringIO()):
-            cli(words[1:], standalone_mode=False)
+            program(words[1:], standalone_mode=False)
         return
-    command: click.Command = cli
-    context, rest = cli.make_context("gradlab", words[1:]), words[1:]
+    command = program
+    context, rest = program.make_context("gradlab", words[1:]), words[1:]
     while isinstance(command, click.Group):
         name, found, rest = command.resolve_command(context, rest)
         assert found is not None

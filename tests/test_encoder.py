@@ -16,7 +16,7 @@ import torch
 from gradlab import GradlabError
 from gradlab.encoder import files
 from gradlab.encoder.model import POOLERS, Encoder
-from gradlab.files import atomic_folder, recover_folder
+from gradlab.files import recover_folder
 from tests.tiny_models import make_bert, make_roberta, make_sentences
 
 SENTENCES = [*make_sentences(13, seed=3), "one", "Ba, BE! bi? " * 40]
@@ -181,23 +181,6 @@ def test_tokenizer_without_padding_is_refused(folder, tmp_path):
     tokenizer.save_pretrained(tmp_path / "unpadded")
     with pytest.raises(GradlabError, match="no padding token"):
         Encoder.load(tmp_path / "unpadded")
-
-
-def test_atomic_folder_keeps_the_old_one_until_the_new_one_is_whole(tmp_path):
-    place = tmp_path / "place"
-    for text in ("first", "second"):
-        with atomic_folder(place) as temporary:
-            (temporary / "file").write_text(text)
-
-    def fail():
-        with atomic_folder(place) as temporary:
-            (temporary / "file").write_text("third")
-            raise RuntimeError
-
-    with pytest.raises(RuntimeError):
-        fail()
-    assert (place / "file").read_text() == "second"
-    assert [path.name for path in tmp_path.iterdir()] == ["place"]
 
 
 def test_saving_to_a_full_disk_keeps_what_was_there(folder, tmp_path):

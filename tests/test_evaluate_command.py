@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import math
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -37,11 +35,6 @@ def result(data: Path) -> EvaluationResult:
 
 
 class TestNames:
-    def test_groups(self) -> None:
-        assert task_names("sts") == list(STS_TASKS)
-        assert task_names(["transfer"]) == list(TRANSFER_TASKS)
-        assert task_names("all") == [*STS_TASKS, *TRANSFER_TASKS]
-
     @pytest.mark.parametrize(
         ("given", "expected"),
         [
@@ -82,19 +75,10 @@ class TestResult:
             assert rows[score] == [f"{100 * value:.2f}" for value in values]
         assert str(result) == table
 
-    def test_columns_line_up(self, result: EvaluationResult) -> None:
-        head, row = result.table().split("\n")[3:5]
-        for task in STS_TASKS:
-            end = head.index(task) + len(task)
-            assert row[:end].rstrip() == row[:end]
-            assert row[end : end + 1] in ("", " ")
-
     def test_markdown_and_latex(self, result: EvaluationResult) -> None:
         cell = f"{100 * result.sts['STS-B']:.2f}"
-        markdown, latex = result.table("markdown"), result.table("latex")
-        assert f"| {cell} |" in markdown.replace("  ", " ")
-        assert f"& {cell} &" in latex
-        assert latex.count(r"\\") == 5
+        assert f"| {cell} |" in result.table("markdown").replace("  ", " ")
+        assert f"& {cell} &" in result.table("latex")
         with pytest.raises(GradlabError, match=r"unknown table style 'tex'"):
             result.table("tex")
 
@@ -131,15 +115,6 @@ class TestResult:
         assert math.isnan(collapsed.sts["STS-B"])
         assert collapsed.table().split("\n")[-1].split() == ["Spearman", "-", "-"]
         assert json.loads(collapsed.to_json())["scores"]["STS-B"]["all"] is None
-
-    def test_names_come_from_the_model(self, data: Path) -> None:
-        class Model:
-            pooler = "mean"
-            name_or_path = "some/model"
-            encode = staticmethod(encode)
-
-        result = evaluate(Model(), data, "STS-B", progress=False)
-        assert (result.model, result.pooler) == ("some/model", "mean")
 
 
 def _lines(file: Path) -> list[str]:
@@ -219,22 +194,6 @@ class TestCommand:
         assert "pooler mean" in run.stdout
         assert json.loads(output.read_text(encoding="utf-8")) == expected.to_dict()
 
-    def test_tasks_in_any_notation(self, bert: Path, data: Path) -> None:
-        base = ("--model", bert, "--data", data, "--split", "dev")
-        outputs = {
-            self.run(*base, "--tasks", "STS-B", "SICK-R").stdout,
-            self.run("--tasks", "STS-B", "--tasks", "sickr", *base).stdout,
-            self.run(*base, "--tasks", "STS-B,SICK-R").stdout,
-        }
-        assert len(outputs) == 1
-        assert "STS-B  SICK-R  Avg. of 2" in outputs.pop()
-
-    def test_sts_is_the_default_and_max_length_counts(self, bert: Path, data: Path) -> None:
-        plain = self.run("--model", bert, "--data", data)
-        short = self.run("--model", bert, "--data", data, "--max-length", 4)
-        assert all(task in plain.stdout for task in STS_TASKS)
-        assert plain.stdout != short.stdout
-
     @pytest.mark.parametrize(
         ("arguments", "message"),
         [
@@ -254,17 +213,3 @@ class TestCommand:
                 standalone_mode=False,
                 catch_exceptions=False,
             )
-
-    def test_output_is_checked_before_any_work(self, data: Path, tmp_path: Path) -> None:
-        (tmp_path / "file").write_text("")
-        run = self.run("--model", "absent", "--data", data, "--output", tmp_path / "file" / "result.json")
-        assert isinstance(run.exception, GradlabError)
-        assert "no folder that can be written to" in str(run.exception)
-
-    def test_as_a_process(self, tmp_path: Path) -> None:
-        line = [sys.executable, "-m", "gradlab", "evaluate", "--model", "absent", "--data", str(tmp_path)]
-        run = subprocess.run(line, capture_output=True, text=True, check=False)
-        assert run.returncode == 2
-        assert run.stderr.startswith("Error: ")
-        assert run.stderr.count("\n") == 1
-        assert "SentEval's layout" in run.stderr

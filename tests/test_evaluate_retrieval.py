@@ -64,11 +64,6 @@ def test_malformed_files_are_told_in_one_line(folder, file, text, message):
         evaluate_retrieval(bag, folder)
 
 
-def test_another_split_must_be_there(folder):
-    with pytest.raises(GradlabError, match=r"dev\.tsv"):
-        evaluate_retrieval(bag, folder, "dev")
-
-
 def test_command_knows_a_retrieval_task(folder, tmp_path):
     from click.testing import CliRunner
 
@@ -90,7 +85,7 @@ def test_command_knows_a_retrieval_task(folder, tmp_path):
 def test_training_keeps_the_best_step_by_retrieval(folder, tmp_path):
     from gradlab.encoder.model import Encoder
     from gradlab.monitor.metrics import read_metrics
-    from gradlab.sweep.training import measure
+    from gradlab.sweep.worker import measure
     from gradlab.train import train
     from gradlab.train.loop import finished
     from gradlab.train.run_folder import RunFolder
@@ -123,32 +118,3 @@ def test_training_keeps_the_best_step_by_retrieval(folder, tmp_path):
     other = small_config(model, tmp_path, sts=str(write_stsb(tmp_path)), **settings)
     with pytest.raises(GradlabError, match="resume with the data that it began with"):
         train(other, resume=True)
-
-
-def test_old_manifests_are_of_sts(tmp_path):
-    from gradlab.train import train
-    from gradlab.train.loop import finished
-    from tests.tiny_models import make_bert
-    from tests.train_helpers import small_config, write_stsb
-
-    config = small_config(
-        make_bert(tmp_path / "model"), tmp_path, sts=str(write_stsb(tmp_path)), max_steps=2, eval_every=2
-    )
-    result = train(config)
-    file = tmp_path / "run" / "manifest.json"
-    content = json.loads(file.read_text())
-    assert content["results"].pop("selection") == "stsb_dev"
-    file.write_text(json.dumps(content))
-    assert finished(config) == result
-
-
-def test_retrieval_that_falls_is_told():
-    from gradlab.monitor.findings import FALLEN, findings
-    from gradlab.monitor.history import EVALUATION, History
-
-    history = History(30)
-    for step, score in ((0, 0.4), (10, 0.5), (20, 0.45), (30, 0.42)):
-        history.add(step, EVALUATION, {"ndcg_at_10": score})
-    (finding,) = findings(history)
-    assert (finding.name, finding.step) == (FALLEN, 30)
-    assert "Retrieval nDCG@10 was best at step 10" in finding.headline

@@ -16,8 +16,7 @@ from sklearn.model_selection import StratifiedKFold
 from gradlab.errors import GradlabError
 from gradlab.evaluate import TRANSFER_TASKS, evaluate
 from gradlab.evaluate.classifiers import AdamLinear
-from gradlab.evaluate.embed import Embedder
-from gradlab.evaluate.transfer import load_transfer
+from gradlab.evaluate.senteval import load_transfer
 
 FILES = {
     "MR": ("rt-polarity.pos", "rt-polarity.neg"),
@@ -151,14 +150,6 @@ def test_oddities_of_the_files(data: Path) -> None:
     )  # UTF-8 read as latin-1: that is the protocol
 
 
-def test_pair_features(data: Path) -> None:
-    part = load_transfer(data, "MRPC").parts["train"]
-    x, _ = part.examples(Embedder(encode))
-    u, v = encode([part.texts[5][0]])[0], encode([part.texts[5][1]])[0]
-    np.testing.assert_array_equal(x[5], np.concatenate([abs(u - v), u * v]))
-    assert x.dtype == np.float32
-
-
 @pytest.mark.parametrize("task", TRANSFER_TASKS)
 def test_protocol_against_plain_loops(data: Path, task: str) -> None:
     expected = by_loops(parse(data, task))
@@ -240,34 +231,6 @@ def test_protocol_with_adam(data: Path, task: str) -> None:
     assert "Adam" in result.classifier
 
 
-MALFORMED = {
-    "sst columns": ("SST-2", "SST/binary/sentiment-dev", 4, b"no label", "at least 2 are expected"),
-    "sst label": ("SST-2", "SST/binary/sentiment-dev", 4, b"a sentence\t2", "label '2' is none of 0, 1"),
-    "trec class": ("TREC", "TREC/TREC_10.label", 2, b"WHO:x who ?", "label 'WHO' is none of ABBR"),
-    "trec colon": (
-        "TREC",
-        "TREC/train_5500.label",
-        5,
-        b"HUM who is it ?",
-        "expected 'CLASS:subclass question'",
-    ),
-    "trec blank": ("TREC", "TREC/train_5500.label", 5, b"", "expected 'CLASS:subclass question'"),
-    "mrpc header": ("MRPC", "MRPC/msr_paraphrase_train.txt", 1, b"1\t2\t3\ta\tb", "expected the header"),
-    "mrpc label": ("MRPC", "MRPC/msr_paraphrase_train.txt", 3, b"yes\t2\t3\ta\tb", "label 'yes'"),
-}
-
-
-@pytest.mark.parametrize("case", MALFORMED)
-def test_malformed_files_name_file_and_line(tmp_path: Path, case: str) -> None:
-    task, name, line, content, message = MALFORMED[case]
-    file = make_senteval(tmp_path) / name
-    lines = file.read_bytes().split(b"\n")
-    lines[line - 1] = content
-    file.write_bytes(b"\n".join(lines))
-    with pytest.raises(GradlabError, match=rf"{Path(name).name}, line {line}: .*{message}"):
-        evaluate(encode, tmp_path, task, progress=False)
-
-
 def test_malformed_files_are_found_before_anything_is_embedded(tmp_path: Path) -> None:
     (make_senteval(tmp_path) / "TREC/TREC_10.label").write_text("nonsense\n")
     seen: list[str] = []
@@ -290,12 +253,7 @@ def test_one_class_only(tmp_path: Path) -> None:
         evaluate(encode, tmp_path, "SST-2", progress=False)
 
 
-@pytest.mark.parametrize("folds", [0, 1])
-def test_folds_below_two(data: Path, folds: int) -> None:
-    with pytest.raises(GradlabError, match=f"folds is {folds}"):
-        evaluate(encode, data, "MR", folds=folds, progress=False)
-
-
-def test_no_processes(data: Path) -> None:
-    with pytest.raises(GradlabError, match="jobs is 0"):
-        evaluate(encode, data, "MR", jobs=0, progress=False)
+@pytest.mark.parametrize(("settings", "message"), [({"folds": 1}, "folds is 1"), ({"jobs": 0}, "jobs is 0")])
+def test_folds_and_processes(data: Path, settings: dict[str, int], message: str) -> None:
+    with pytest.raises(GradlabError, match=message):
+        evaluate(encode, data, "MR", progress=False, **settings)

@@ -12,10 +12,10 @@ import pytest
 from array_api_compat import array_namespace
 
 import gradlab
+from gradlab.batch.triple import Triple
 from gradlab.explorer.compiler import Script, compile_script, numbers_of, replace_numbers
 from gradlab.explorer.scene import bounds, compile_scene, example, example_of_bounds, needs_batch, run_scene
 from gradlab.explorer.tracing import OPERATIONS
-from gradlab.geometry.triple import Triple
 from gradlab.gradient.lemma import many_negatives_bound, take_step
 from gradlab.losses.base import Loss
 from gradlab.losses.infonce import InfoNCE

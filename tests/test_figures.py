@@ -15,10 +15,9 @@ from matplotlib.text import Text
 
 import gradlab
 from gradlab import cli
-from gradlab.geometry.triple import Triple
-from gradlab.gradient.lemma import gets_closer
-from gradlab.papers.unified.figures import hardest_share, lemma_accuracy, noncontrastive
-from gradlab.papers.unified.figures.catalogue import (
+from gradlab.batch.triple import Triple
+from gradlab.figures import hardest_share, lemma_accuracy, noncontrastive
+from gradlab.figures.catalogue import (
     FIGURES,
     TRAINED,
     TheoryFigure,
@@ -26,6 +25,7 @@ from gradlab.papers.unified.figures.catalogue import (
     draw_figures,
     figure_names,
 )
+from gradlab.gradient.lemma import gets_closer
 from gradlab.plotting import style
 from gradlab.plotting.heatmap import draw_grid, heatmap, loss_label
 from gradlab.plotting.live import LiveHeatmap, explore
@@ -186,7 +186,7 @@ def test_style_leaves_no_trace() -> None:
 
 def test_drawing_needs_neither_pyplot_nor_torch(tmp_path: Path) -> None:
     code = (
-        "import sys; from gradlab.papers.unified.figures.catalogue import draw_figures; draw_figures(['12', '2'], sys.argv[1]);"
+        "import sys; from gradlab.figures.catalogue import draw_figures; draw_figures(['12', '2'], sys.argv[1]);"
         "print([m for m in ('matplotlib.pyplot', 'torch', 'pandas', 'ipywidgets') if m in sys.modules])"
     )
     made = subprocess.run(
@@ -470,7 +470,7 @@ def test_choosing_figures() -> None:
 
 @pytest.mark.parametrize("name", sorted(TRAINED))
 def test_figures_of_trained_encoders_name_their_command(name: str) -> None:
-    with pytest.raises(gradlab.GradlabError, match="gradlab study"):
+    with pytest.raises(gradlab.GradlabError, match=r"python -m studies\.conjectures"):
         choose([name])
 
 
@@ -518,7 +518,7 @@ def test_command_says_where_nothing_was_published_differently(run: Any, tmp_path
 
 
 def test_command_refuses_in_one_line(run: Any, tmp_path: Path) -> None:
-    for arguments, words in ((["5"], "gradlab study"), (["2", "77"], "unknown figure '77'")):
+    for arguments, words in ((["5"], "python -m studies.conjectures"), (["2", "77"], "unknown figure '77'")):
         code, out, err = run(*arguments)
         assert (code, out) == (2, "")
         assert err.startswith("Error: ")

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import shutil
-
 import numpy as np
 import pytest
 import torch
 
 import gradlab
 from gradlab.encoder.model import Encoder
-from gradlab.large_batch.gradient_cache import GradientCache, deferred
+from gradlab.scale.gradient_cache import GradientCache, deferred
 from gradlab.seeds import seed_everything
-from gradlab.train import TrainConfig, train
+from gradlab.train import TrainConfig
 from gradlab.train.heads import MLP
 from gradlab.train.objective import Objective, freeze_unused
 from gradlab.train.parts import Parts
 from tests.tiny_models import make_bert, make_sentences
-from tests.train_helpers import same_weights, small_config
 
 SETTINGS = {
     "simcse": {"pooler": "cls_mlp"},
@@ -125,21 +122,6 @@ def test_a_deferred_loss_is_differentiated_by_whoever_calls_backward(scale):
     value = deferred(((rows @ rows.T).exp() * weight).sum(), cache)
     (scale * value).backward()
     torch.testing.assert_close(layer[0].weight.grad, expected, rtol=1e-13, atol=0)
-
-
-def test_a_run_resumes_bit_by_bit(bert, tmp_path):
-    config = small_config(bert, tmp_path, chunk_size=3, accumulation=2, max_steps=4)
-    train(config)
-    shutil.copytree(tmp_path / "run", tmp_path / "again")
-    shutil.rmtree(tmp_path / "again" / "checkpoints" / "step-00000004")
-    shutil.rmtree(tmp_path / "again" / "encoder")
-    train(small_config(bert, tmp_path, "again", chunk_size=3, accumulation=2, max_steps=4), resume=True)
-    assert same_weights(tmp_path / "run", tmp_path / "again")
-
-
-def test_fgsm_is_refused():
-    with pytest.raises(gradlab.GradlabError, match="leave chunk_size out"):
-        TrainConfig(model="-", train_file="-", output="-", chunk_size=4, fgsm=1e-3)
 
 
 @pytest.mark.parametrize("columns", [1, 2, 3])

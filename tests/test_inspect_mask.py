@@ -33,7 +33,8 @@ def found(tmp_path_factory):
     file.write_text("\n\n".join(sentences) + "\n", encoding="utf-8")
     bert = make_bert(folder / "bert")
     gradlab.inspect(bert, sentences, batch_size=8, batches=1).write(folder)
-    assert (folder / "mask.txt").read_text().split() == [f"{row},{row + 10}" for row in range(2, 6)]
+    lines = (folder / "mask.txt").read_text().splitlines()
+    assert lines == ["# rows: 16", *(f"{row},{row + 10}" for row in range(2, 6))]
     return bert, file, folder / "mask.txt"
 
 
@@ -168,6 +169,52 @@ def test_sentence_transformers_leave_the_pairs_out(found):
         criterion.compute_loss_from_embeddings([anchors, positives])
 
 
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (range(1000, 1000 + COUNT), "'label' names row 1015, but 16 rows were inspected"),
+        (range(1, COUNT + 1), "'label' names row 16, but 16 rows were inspected"),
+        (range(-1, COUNT - 1), "'label' names row -1, but numbers start at 0"),
+        ([row % 2 for row in range(COUNT)], "'label' names only 2 different rows in a batch of 16"),
+        ([row + 0.5 for row in range(COUNT)], "'label' must hold whole numbers"),
+    ],
+)
+def test_labels_that_are_no_rows_of_the_inspected_file_are_refused(found, labels, message):
+    pytest.importorskip("sentence_transformers")
+    from gradlab.integrations.sentence_transformers import loss
+
+    criterion = loss(torch.nn.Identity(), f"symmetric(mask(infonce, by=pairs, pairs={found[2]}))")
+    columns = list(torch.randn(2, COUNT, 8))
+    with pytest.raises(GradlabError, match=message) as error:
+        criterion.compute_loss_from_embeddings(columns, torch.tensor(list(labels)))
+    assert "\n" not in str(error.value)
+
+
+def test_a_file_that_does_not_say_its_rows_is_judged_by_the_first_batch(tmp_path):
+    pytest.importorskip("sentence_transformers")
+    from gradlab.integrations.sentence_transformers import loss
+
+    (tmp_path / "pairs.txt").write_text("0,5\n2,11  # read and judged\n", encoding="utf-8")
+    columns, far = list(torch.randn(2, 8, 4)), torch.arange(100, 108)
+    name = f"mask(infonce, by=pairs, pairs={tmp_path / 'pairs.txt'})"
+    with pytest.raises(GradlabError, match=r"names rows 100 to 107, but .* lists rows up to 11 only"):
+        loss(torch.nn.Identity(), name).compute_loss_from_embeddings(columns, far)
+    criterion = loss(torch.nn.Identity(), name)
+    value = criterion.compute_loss_from_embeddings(columns, torch.arange(8))
+    given = gradlab.get_loss("mask(infonce, by=given)")
+    listed = torch.tensor([[{i, j} == {0, 5} for j in range(8)] for i in range(8)])
+    assert float(value) == pytest.approx(float(given(*columns, normalize=True, mask=listed)), rel=1e-6)
+    plain = gradlab.get_loss("infonce")(*columns, normalize=True)
+    assert float(criterion.compute_loss_from_embeddings(columns, far)) == pytest.approx(
+        float(plain), rel=1e-6
+    )
+    (tmp_path / "more.txt").write_text("# rows: 200\n0,5\n", encoding="utf-8")
+    criterion = loss(torch.nn.Identity(), f"mask(infonce, by=pairs, pairs={tmp_path / 'more.txt'})")
+    assert float(criterion.compute_loss_from_embeddings(columns, far)) == pytest.approx(
+        float(plain), rel=1e-6
+    )
+
+
 def test_sentence_transformers_trainer_passes_the_rows(found, tmp_path):
     pytest.importorskip("sentence_transformers")
     from gradlab.integrations.sentence_transformers import loss
@@ -228,14 +275,14 @@ def test_what_inspect_finds_of_hard_negatives_is_what_loops_find(hard_columns):
         hard_negatives=dict(zip(("wrong", "worse"), hard, strict=True)), batch_size=8, batches=1,
     )  # fmt: skip
     found.write(folder / "inspect")
-    lines = {tuple(map(int, line.split(","))) for line in (folder / "inspect/mask.txt").read_text().split()}
+    lines = {tuple(map(int, line.split(","))) for line in found.masked()}
     wanted = {(i, j) for i, j in expected[:, :10].nonzero().tolist() if i < j}
     places = expected[:, 10:].nonzero().tolist()
     assert lines == wanted | {(i, at % 10, 1 + at // 10) for i, at in places}
     assert len(wanted) == 1
     assert len(places) == 6
     assert {at % 10 for i, at in places if i == at % 10} == {2}
-    assert found.numbers["hard_negatives_that_repeat"] == 2
+    assert found.numbers["hard_negatives_false"] == 2
     # Two hard negatives are never pushed apart, so that those of rows 3, 6 and 7, which are the same, are no candidates.
     numbers = found.candidates.first, found.candidates.second
     assert all(min(a, b) < 20 for a, b in zip(*numbers, strict=True))

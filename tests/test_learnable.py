@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -11,7 +13,10 @@ import torch
 
 import gradlab
 from gradlab.gradient.verification import BATCHES
+from gradlab.losses.infonce import InfoNCE
+from gradlab.losses.symmetric import Symmetric
 from gradlab.monitor.metrics import read_metrics
+from gradlab.settings import setting
 from gradlab.train import train
 from gradlab.train.callbacks import Callback
 from gradlab.train.run_folder import RunFolder
@@ -23,8 +28,21 @@ def views() -> list[torch.Tensor]:
     return [torch.from_numpy(x) for x in BATCHES["paired"](np.random.default_rng(0), 9, 6)]
 
 
-@pytest.mark.parametrize("spec", ["siglip(bias=-3)", "symmetric(siglip(temperature=0.3, bias=-1))"])
-def test_gradients_are_those_of_the_value(spec: str) -> None:
+NESTED = {  # a loss -> how many numbers it trains
+    "siglip(bias=-3)": 2,
+    "symmetric(siglip(temperature=0.3, bias=-1))": 2,
+    "symmetric(siglip(bias=-2), reverse=siglip(bias=3))": 4,
+    "symmetric(infonce, reverse=siglip(bias=-1))": 2,
+    "symmetric(siglip(bias=-1), reverse=infonce)": 2,
+    "symmetric(siglip(learnable=false), reverse=siglip(bias=-1))": 2,
+    "pool(siglip(bias=-1), negatives=other+same, denominators=separate)": 2,
+    "mask(symmetric(siglip(bias=-1), reverse=siglip(bias=0.5)), above=0.7)": 4,
+    "per_prefix(symmetric(infonce, reverse=pool(siglip(bias=-1))), dims=3+6)": 2,
+}
+
+
+@pytest.mark.parametrize(("spec", "count"), NESTED.items())
+def test_gradients_are_those_of_the_value(spec: str, count: int) -> None:
     criterion = gradlab.learnable(spec)
     rows = [part.requires_grad_() for part in views()]
     criterion.double()
@@ -37,9 +55,89 @@ def test_gradients_are_those_of_the_value(spec: str) -> None:
                 parameter += sign * step
                 ends.append(float(criterion.current(*rows)))
                 parameter -= sign * step
+        assert abs(parameter.grad) > 1e-3
         assert float(parameter.grad) == pytest.approx((ends[0] - ends[1]) / (2 * step), rel=1e-6)
+    assert len(list(criterion.parameters())) == len(criterion.statistics()) == count
     (expected,) = torch.autograd.grad(gradlab.get_loss(spec)(*rows), rows[0])
-    torch.testing.assert_close(rows[0].grad, expected, rtol=1e-6, atol=1e-9)
+    # The parameters start from float32 roundings of the settings.
+    torch.testing.assert_close(rows[0].grad, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_two_losses_with_the_same_settings_are_trained_apart() -> None:
+    criterion = gradlab.learnable("symmetric(siglip(bias=-2), reverse=siglip(bias=3))")
+    optimiser = torch.optim.SGD(criterion.parameters(), lr=0.1)
+    before = criterion.statistics()
+    assert before == pytest.approx(
+        {"loss_temperature": 0.1, "loss_bias": -2, "reverse_temperature": 0.1, "reverse_bias": 3}
+    )
+    criterion(*views()).backward()
+    optimiser.step()
+    after = criterion.statistics()
+    assert all(after[name] != before[name] for name in before)
+    assert (criterion.current.loss.bias, criterion.current.reverse.bias) == (
+        after["loss_bias"],
+        after["reverse_bias"],
+    )
+    assert (criterion.start.loss.bias, criterion.start.reverse.bias) == (-2, 3)
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        ("recombined(weight=siglip)", "cannot train the temperature and bias of siglip; write siglip(learnable=false)"),
+        ("symmetric(siglip, reverse=recombined(gate=siglip))", "recombined, whose gradient is put together"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_learned_is_refused(spec: str, words: str) -> None:
+    with pytest.raises(gradlab.GradlabError) as caught:
+        gradlab.learnable(spec)
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@dataclasses.dataclass(frozen=True)
+class Bounded(InfoNCE):
+    """Learns its temperature, in a range, and has no setting to fix it."""
+
+    temperature: float = setting(0.1, "temperature", at_least=0.05, at_most=0.2)
+    steps: int = setting(3, "a whole number")
+    names: ClassVar[tuple[str, ...]] = ("temperature",)
+
+    @property
+    def learned(self) -> tuple[str, ...]:
+        return self.names
+
+
+@dataclasses.dataclass(frozen=True)
+class Hiding(Symmetric):
+    """Its other direction is a loss that no field holds."""
+
+    @property
+    def terms(self) -> tuple[gradlab.Loss, ...]:
+        return self.loss, gradlab.get_loss("siglip")
+
+
+def test_a_bounded_setting_is_held_to_its_range() -> None:
+    criterion = gradlab.learnable(Bounded())
+    assert criterion.statistics() == pytest.approx({"temperature": 0.1})
+    with torch.no_grad():
+        criterion.values["temperature"].fill_(0.3)
+    with pytest.raises(gradlab.GradlabError, match=r"to 0\.3; lower the learning rate$"):
+        criterion(*views())
+
+
+@pytest.mark.parametrize(
+    ("loss", "words"),
+    [
+        (type("Whole", (Bounded,), {"names": ("steps",)})(), "'steps', which is not one of its settings of type float"),
+        (type("Unknown", (Bounded,), {"names": ("scale",)})(), "'scale', which is not one of its settings of type float"),
+        (type("Surrogate", (Bounded,), {"surrogate": True})(), "its value is a surrogate"),
+        (Hiding(), "which has no field for this loss"),
+    ],
+)  # fmt: skip
+def test_a_loss_of_ones_own_that_cannot_be_trained_is_refused(loss: gradlab.Loss, words: str) -> None:
+    with pytest.raises(gradlab.GradlabError, match=words):
+        gradlab.learnable(loss)
 
 
 def test_a_share_of_the_gradient_leaves_the_value() -> None:
@@ -105,6 +203,9 @@ def test_sentence_transformers_trainer_learns_them(tmp_path) -> None:
     after = criterion.statistics()
     assert all(after[name] != before[name] for name in ("temperature", "bias"))
     assert trainer.loss.get_config_dict()["temperature"] == 0.1
-    with pytest.raises(gradlab.GradlabError, match="blockwise does not differentiate by what siglip learns"):
-        adapter.loss(trainer.model, "siglip", blockwise=True)
+    for spec in ("siglip", "symmetric(infonce, reverse=siglip)"):
+        with pytest.raises(
+            gradlab.GradlabError, match="blockwise cannot train the temperature and bias of siglip"
+        ):
+            adapter.loss(trainer.model, spec, blockwise=True)
     assert adapter.loss(trainer.model, "siglip", blockwise=True, learnable=False)

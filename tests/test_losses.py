@@ -15,8 +15,8 @@ import pytest
 import torch
 
 import gradlab
-from gradlab.geometry.similarity import Negatives, PairSimilarity
-from gradlab.geometry.views import unit_rows
+from gradlab.batch.batch import unit_rows
+from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.gradient.verification import BATCHES
 from gradlab.losses.base import BatchLoss, PairLoss
 from gradlab.losses.registry import loss_class
@@ -59,7 +59,6 @@ def test_declared_split_is_what_autograd_fixes(name: str) -> None:
     torch.testing.assert_close(
         parts.gradient_dissipation[..., None] * parts.weight, push, rtol=1e-12, atol=1e-300
     )
-    torch.testing.assert_close(loss.push(pair, negatives), push, rtol=1e-12, atol=1e-300)
     torch.testing.assert_close(parts.pull, pull, rtol=1e-10, atol=1e-300)
     assert parts.gradient_dissipation.max() > 0.5
 
@@ -123,8 +122,6 @@ def test_numpy_and_torch_agree(name: str) -> None:
     given = PairSimilarity.from_angles(positive), Negatives.from_angles(negatives)
     here = loss.components(*given)
     there = loss.components(*similarities(positive, negatives))
-    push = loss.push(*similarities(positive, negatives)).numpy()
-    np.testing.assert_allclose(loss.push(*given), push, rtol=1e-11, atol=1e-300)
     assert isinstance(here.weight, np.ndarray)
     np.testing.assert_allclose(here.weight, there.weight.numpy(), rtol=1e-11, atol=1e-300)
     np.testing.assert_allclose(
@@ -177,7 +174,7 @@ def test_a_trainable_scalar(name: str) -> None:
     assert bool(torch.isfinite(raw.grad).all())
     assert float(raw.grad.abs().max()) > 0
     total = loss(anchors, positives, reduction="sum")
-    if loss.value_of(gradlab.geometry.views.Views(anchors, positives)).ndim:
+    if loss.value_of(gradlab.batch.batch.Batch(anchors, positives)).ndim:
         each = loss(anchors, positives, reduction="none")
         assert each.shape == (16,)
         torch.testing.assert_close(total, each.sum())
@@ -206,7 +203,7 @@ def test_losses_are_values(name: str) -> None:
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_same_kind_and_dtype_out(name: str, kind: str, dtype: str) -> None:
     views = [x.astype(np.float64) for x in BATCHES["paired"](np.random.default_rng(3), 8, 5)]
-    views = [gradlab.geometry.views.unit_rows(x.astype(dtype)) for x in views]
+    views = [gradlab.batch.batch.unit_rows(x.astype(dtype)) for x in views]
     if kind == "torch":
         views = [torch.from_numpy(x) for x in views]
     parts = gradlab.components(name, *views)
@@ -238,7 +235,7 @@ def test_unknown_names_suggest_the_nearest() -> None:
 
 @pytest.mark.parametrize("bad", [0, -1.0, math.nan, math.inf, "0.1", True, None])
 def test_bad_temperatures(bad: object) -> None:
-    with pytest.raises(gradlab.GradlabError, match="temperature must be greater than 0"):
+    with pytest.raises(gradlab.GradlabError, match=r"temperature must be (a number )?greater than 0"):
         gradlab.get_loss("infonce", temperature=bad)
 
 
@@ -306,7 +303,7 @@ def test_a_new_loss_is_one_file() -> None:
     from gradlab.losses import registry
 
     readme = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
-    (source,) = re.findall(r"nothing else needs an edit:\n.*?```python\n(.*?)```", readme, re.DOTALL)
+    (source,) = re.findall(r"`quadratic.py`, anywhere:\n.*?```python\n(.*?)```", readme, re.DOTALL)
     module = sys.modules["quadratic"] = types.ModuleType("quadratic")
     try:
         exec(compile(source, "quadratic.py", "exec"), vars(module))

@@ -75,18 +75,15 @@ def plain(anchors: Any, positives: Any) -> Any:
             "watch wants what to watch: a Trainer; the loss of a loop of your own, to be called in its place; or "
             "loss='infonce', say, for batches that you pass to observe",
         ),
-        *(
-            (
-                make,
-                "a loss is wanted, by its name such as 'infonce' or as an object of gradlab.Loss, not a function; "
-                "gradlab.decompose takes any function of two views",
-            )
-            for make in (
-                lambda: gradlab.get_loss(plain),
-                lambda: gradlab.blockwise(plain),
-                lambda: gradlab.simulate(plain),
-                lambda: gradlab.components(plain, ROWS, ROWS),
-            )
+        (
+            lambda: gradlab.simulate(3),
+            "a loss is wanted: a name such as 'infonce', 'file.py:Name', a gradlab.Loss, a torch module or a function of "
+            "two views, not 3",
+        ),
+        (
+            lambda: gradlab.get_loss(torch.nn.Linear),
+            "a loss is wanted: a name such as 'infonce', 'file.py:Name', a gradlab.Loss, a torch module or a function of "
+            "two views, not the class; make an instance of Linear",
         ),
     ],
 )  # fmt: skip
@@ -112,9 +109,6 @@ def test_functions_keep_their_names_and_arguments() -> None:
         ["simulate", "--loss", "infonce"],
         ["decompose", "infonce"],
         ["figures"],
-        ["analyse", "distance", "nowhere"],
-        ["study", "--model", "m", "--train-file", "f", "--sts", "s"],
-        ["evaluate", "--model", "m", "--data", "d"],
     ],
 )
 def test_the_output_is_tried_before_anything_else(
@@ -122,9 +116,7 @@ def test_the_output_is_tried_before_anything_else(
 ) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.chdir(tmp_path)
-    given = "file/below" if command[0] != "evaluate" else "file/below/scores.json"
-    if command[0] == "evaluate":  # the data come first, at no cost
-        monkeypatch.setattr("gradlab.evaluate.folder.downstream", str)
+    given = "file/below"
     result = CliRunner().invoke(cli, [*command, "--output", given], standalone_mode=False)
     assert isinstance(result.exception, gradlab.GradlabError)
     assert str(result.exception).startswith(f"cannot write '{given}': ")
@@ -157,7 +149,7 @@ def test_a_folder_without_permission_is_told(tmp_path: Path) -> None:
     [
         (
             "optuna",
-            lambda: __import__("gradlab.sweep.board").sweep.board.Board(None, ""),
+            lambda: __import__("gradlab.sweep").sweep.require_optuna(),
             "this needs Optuna, which is not installed; it comes with gradlab's extra [sweep]: "
             "pip install '.[sweep]' in the folder of gradlab",
         ),

@@ -8,8 +8,8 @@ import torch
 
 import gradlab
 from gradlab.arrays import span
-from gradlab.geometry.check import check_views
-from gradlab.geometry.views import unit_rows
+from gradlab.batch.batch import unit_rows
+from gradlab.batch.check import check_batch
 from gradlab.gradient.paradigm import first_components
 from gradlab.gradient.verification import BATCHES
 
@@ -137,10 +137,11 @@ def test_bad_input(arguments, message: str) -> None:
 def test_rows_normalised_in_a_dtype_pass_in_it(dtype: torch.dtype) -> None:
     rows = torch.randn(256, 768, generator=torch.Generator().manual_seed(0)).to(dtype)
     rows = torch.nn.functional.normalize(rows.float() if dtype != torch.float64 else rows, dim=1).to(dtype)
-    assert check_views(rows, rows).anchors is rows
+    found = check_batch(rows, rows).anchors
+    assert found is rows if dtype in (torch.float64, torch.float32) else found.dtype == torch.float32
     off = (rows.double() * 1.2).to(dtype)
     with pytest.raises(gradlab.GradlabError, match="not unit vectors"):
-        check_views(off, off)
+        check_batch(off, off)
 
 
 def test_one_sentence_with_a_queue_is_enough() -> None:
@@ -217,10 +218,10 @@ def test_components_of_the_first_sentences(spec: str, numbered: str) -> None:
     mask[:, 8] = False  # nobody is left without a negative
     numbers = np.array([7, 8, 9, 9, 7, 8, 8, -1, 7, 9][: 10 if numbered == "all" else 6])
     context = {"owners": owners, "guide": (positives, anchors, other), "mask": mask, "sentences": numbers}
-    batch = check_views(anchors, positives, extra, **context)
+    batch = check_batch(anchors, positives, extra, **context)
     kept = [place for place, owner in enumerate(owners) if owner < 3]
     columns = [0, 1, 2, *(6 + place for place in kept)]
-    cut = check_views(
+    cut = check_batch(
         anchors[:3], positives[:3], extra[kept],
         owners=[owners[place] for place in kept], guide=(positives[:3], anchors[:3], other[kept]),
         mask=mask[:3][:, columns], sentences=numbers[[place for place in columns if place < len(numbers)]],
@@ -242,7 +243,7 @@ def test_the_first_sentences_of_views_are_those_and_theirs() -> None:
     extra = unit_rows(rng.standard_normal((3, 5)))
     mask = rng.random((4, 7)) < 0.5
     guide = (anchors, positives, extra[::-1].copy())
-    whole = check_views(
+    whole = check_batch(
         anchors, positives, extra, owners=[3, 1, -1], guide=guide, mask=mask, sentences=range(7)
     )
     part = whole.first(2)
@@ -256,7 +257,7 @@ def test_the_first_sentences_of_views_are_those_and_theirs() -> None:
         (part.sentences, [0, 1, 5, 6]),
     ):
         np.testing.assert_allclose(found, expected, atol=1e-15)
-    nobodys = check_views(anchors, positives, extra, mask=mask[:, :4]).first(2)
+    nobodys = check_batch(anchors, positives, extra, mask=mask[:, :4]).first(2)
     np.testing.assert_array_equal(nobodys.extra_negatives, extra)
     np.testing.assert_array_equal(nobodys.mask, mask[:2, :2])
 

@@ -7,9 +7,11 @@ import math
 import mpmath as mp
 import numpy as np
 import pytest
+import torch
 
 import gradlab
-from gradlab.geometry.similarity import Negatives, PairSimilarity
+from gradlab.batch.similarity import Negatives, PairSimilarity
+from gradlab.losses.registry import combinator_names
 
 mp.mp.dps = 50
 
@@ -92,9 +94,7 @@ def test_components_of_nearly_collapsed_embeddings(name: str, spread: float) -> 
     rng = np.random.default_rng(0)
     centre = rng.normal(size=16)
     centre /= np.linalg.norm(centre)
-    views = [
-        gradlab.geometry.views.unit_rows(centre + spread / 4 * rng.normal(size=(6, 16))) for _ in range(2)
-    ]
+    views = [gradlab.batch.batch.unit_rows(centre + spread / 4 * rng.normal(size=(6, 16))) for _ in range(2)]
     loss = gradlab.get_loss(name)
     parts = gradlab.components(loss, *views)
     for i in range(6):
@@ -114,7 +114,7 @@ def test_gradient_of_a_nearly_collapsed_batch() -> None:
     centre = rng.normal(size=8)
     centre /= np.linalg.norm(centre)
     anchors, positives = (
-        gradlab.geometry.views.unit_rows(centre + 1e-6 * rng.normal(size=(4, 8))) for _ in range(2)
+        gradlab.batch.batch.unit_rows(centre + 1e-6 * rng.normal(size=(4, 8))) for _ in range(2)
     )
     parts = gradlab.components("met", anchors, positives)
     scale = parts.weight.max()
@@ -137,3 +137,86 @@ def test_chords_at_the_smallest_angles() -> None:
         assert_relative(pair.one_minus_cosine, 1 - mp.cos(exact), 1e-15, "1 - cosine")
         assert_relative(pair.angle, exact, 1e-15, "angle")
         assert abs(float(pair.cosine) - float(mp.cos(exact))) <= 4e-16
+
+
+def crowded_batch(kind: str, count: int = 6, dim: int = 24) -> list[np.ndarray]:
+    """Rows that nearly coincide, coincide or are opposite, and three extra negatives, the first an anchor."""
+    rng = np.random.default_rng(4)
+    unit = lambda rows: rows / np.linalg.norm(rows, axis=1, keepdims=True)  # noqa: E731
+    rows, centre = unit(rng.normal(size=(count, dim))), unit(rng.normal(size=(1, dim)))
+    near = unit(centre + 0.005 * rng.normal(size=(count, dim)))
+    opposed = np.where(np.arange(count) % 2, 1, -1)[:, None] * centre
+    views = {
+        "near pairs": (rows, unit(rows + 0.005 * rng.normal(size=(count, dim)))),
+        "near": (near, unit(near + 0.005 * rng.normal(size=(count, dim)))),
+        "nearer": (unit(centre + 1e-5 * near), unit(centre + 1e-5 * rows)),
+        "collapsed": (np.repeat(centre, count, 0), np.repeat(centre, count, 0)),
+        "opposite pairs": (rows, -rows),
+        "opposed": (opposed, opposed),
+    }[kind]
+    return [*views, np.concatenate([views[0][:1], unit(rng.normal(size=(2, dim)))])]
+
+
+def results(loss, rows: list) -> dict[str, np.ndarray]:
+    """Values, components of both sides and gradients, where nothing acts without the ratio."""
+    found = {"value": loss(*rows, reduction="sum")}
+    for part in gradlab.components(loss, *rows, side="both"):
+        for name in ("gradient_dissipation", "weight", "pull"):
+            found[f"{name} of the {part.side}"] = getattr(part, name)
+        found[f"gradient of the {part.side}"] = part.gradient()
+    if isinstance(rows[0], torch.Tensor):
+        both = gradlab.autograd_gradient(loss, *rows, side="both")
+        found |= {"autograd of the anchors": both[0], "autograd of the positives": both[1]}
+    return {
+        name: np.asarray(part.double() if isinstance(part, torch.Tensor) else part)
+        for name, part in found.items()
+    }
+
+
+NAMES = [name for name in gradlab.loss_names() if name not in combinator_names()]
+
+
+@pytest.mark.filterwarnings("ignore:overflow encountered in cast")
+@pytest.mark.parametrize("kind", ["near pairs", "nearer", "collapsed", "opposite pairs"])
+@pytest.mark.parametrize("name", NAMES)
+def test_nothing_is_nan_that_a_dtype_can_hold(name: str, kind: str) -> None:
+    """Against float64 on the same rows: what is finite and in range there is finite in every dtype, numpy and torch."""
+    takes_temperature = "temperature" in gradlab.get_loss(name).__dataclass_fields__
+    tight = f"{name}(temperature=0.01)" if takes_temperature else name
+    given = crowded_batch(kind)
+    for text in dict.fromkeys([name, tight, f"symmetric({tight})"]):
+        loss = gradlab.get_loss(text)
+        for dtype in (torch.float32, torch.float16, torch.bfloat16):
+            rows = [torch.from_numpy(part).to(dtype) for part in given]
+            exact = results(loss, [torch.nn.functional.normalize(part.double()) for part in rows])
+            kinds = [rows] if dtype == torch.bfloat16 else [rows, [part.numpy() for part in rows]]
+            for found in (results(loss, one) for one in kinds):
+                for what, values in found.items():
+                    held = np.isfinite(exact[what]) & (np.abs(exact[what]) < 1e37)
+                    assert np.isfinite(values[held]).all(), (text, dtype, what)
+
+
+def test_clips_temperature_in_float32() -> None:
+    """Totals below the smallest normal number, of which the reciprocal is infinite."""
+    rng = np.random.default_rng(0)
+    anchors = rng.normal(size=(32, 768))
+    anchors /= np.linalg.norm(anchors, axis=1, keepdims=True)
+    positives = anchors + 0.005 * rng.normal(size=anchors.shape)
+    positives /= np.linalg.norm(positives, axis=1, keepdims=True)
+    for text in (
+        "infonce(temperature=0.01)",
+        "symmetric(infonce(temperature=0.01))",
+        "cosent(temperature=0.01)",
+    ):
+        whole = gradlab.components(text, anchors, positives, side="both")
+        single = gradlab.components(
+            text, anchors.astype(np.float32), positives.astype(np.float32), side="both"
+        )
+        for exact, found in zip(whole, single, strict=True):
+            assert np.isfinite(found.weight).all()
+            np.testing.assert_allclose(
+                found.gradient(), exact.gradient(), atol=1e-30 + 1e-3 * np.abs(exact.gradient()).max()
+            )
+            # Of totals that have all digits the shares have them too.
+            normal = exact.gradient_dissipation > 1e-37
+            np.testing.assert_allclose(found.weight[normal].sum(1), exact.weight[normal].sum(1), rtol=1e-5)

@@ -8,6 +8,7 @@ import json
 import math
 import re
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 from hypothesis import given
@@ -16,15 +17,14 @@ from hypothesis import strategies as st
 import gradlab
 from gradlab import GradlabError
 from gradlab.cli.commands import cli
-from gradlab.monitor.findings import findings
+from gradlab.monitor.failures import failures_of
 from gradlab.monitor.history import History, histogram_rows, mean_of
 from gradlab.monitor.metrics import Metrics
+from gradlab.monitor.numbers import decades, labels, percent, short, ticks
 from gradlab.monitor.recording import read_recording, read_recordings
 from gradlab.monitor.scores import readable, scores_of
-from gradlab.report import charts, write_report
+from gradlab.report import charts, follow_run, write_report
 from gradlab.report.charts import Series, histogram_chart, line_chart
-from gradlab.report.numbers import decades, labels, percent, short, ticks
-from gradlab.report.words import aspects
 
 torch = pytest.importorskip("torch")
 
@@ -78,7 +78,10 @@ def test_the_page_needs_nothing_but_itself(watched):
     text = write_report(watched.folder).read_text(encoding="utf-8")
     page = Page(text)
     assert not re.search(r"https?://|//\w+\.|@import|url\(|fetch|XMLHttp", text)
-    assert not [attrs for _, attrs in page.tags if {"src", "href", "srcset"} & set(attrs)]
+    assert not [attrs for _, attrs in page.tags if {"src", "srcset"} & set(attrs)]
+    links = {attrs["href"] for _, attrs in page.tags if "href" in attrs}
+    assert links  # each to an explanation on the page itself
+    assert links <= {f"#{attrs['id']}" for _, attrs in page.tags if "id" in attrs}
     meta = [attrs for tag, attrs in page.tags if tag == "meta"]
     assert {"name": "viewport", "content": "width=device-width, initial-scale=1"} in meta
     assert any("default-src 'none'" in attrs.get("content", "") for attrs in meta)
@@ -87,7 +90,7 @@ def test_the_page_needs_nothing_but_itself(watched):
     assert "a <b>" in page.words
 
 
-def test_both_sides_are_drawn_and_said(watched):
+def test_both_sides_are_drawn(watched):
     text = write_report(watched.folder).read_text(encoding="utf-8")
     page, frame = Page(text), watched.to_frame()
     for title, label, column in (
@@ -98,14 +101,6 @@ def test_both_sides_are_drawn_and_said(watched):
     ):
         (series,) = [one for one in page.series[title] if one["label"] == label]
         assert [point[2] for point in series["points"]] == [short(value) for value in frame[column].dropna()]
-    ends = {"hubness": (0.2, 0.7), "hubness_largest": (2, 12.4), "ratio_both_sides": (1, 0.5)}
-    history = History()
-    for step in range(4):
-        history.add(step, "diagnostics", {name: pair[step > 0] for name, pair in ends.items()})
-    (said,) = [one.text for one in aspects(history, []) if one.title == "Both sides"]
-    assert "went from 0.2 to 0.7: a few hubs take most of the push" in said
-    assert "gets 12.4 equal shares" in said
-    assert "went from 1 to 0.5 (median): what pushes is the stronger" in said
 
 
 def test_the_numbers_are_those_of_the_run(watched):
@@ -151,7 +146,7 @@ def test_a_run_of_gradlab_train(tmp_path):
     assert found.config == config.to_dict() | {"precision": found.config["precision"]}
 
 
-def test_findings_are_told_on_the_page_and_at_the_shell(tmp_path):
+def test_failures_are_told_on_the_page_and_at_the_shell(tmp_path):
     metrics = Metrics(tmp_path / "metrics.csv")
     metrics.rewrite([])
     for step, cosine in enumerate([0.5, 0.985, 0.99, 0.995, 0.999]):
@@ -160,14 +155,11 @@ def test_findings_are_told_on_the_page_and_at_the_shell(tmp_path):
         )
     result = CliRunner().invoke(cli, ["report", str(tmp_path)], standalone_mode=False)
     assert result.exception is None
-    assert "The embeddings collapse" in result.output
+    assert "Spread: The embeddings collapse" in result.output
     assert f"Wrote {tmp_path / 'report.html'}" in result.output
     page = Page((tmp_path / "report.html").read_text(encoding="utf-8"))
-    assert any("1 known failure" in words for words in page.words)
+    assert any("Act on 1 thing: spread." in words for words in page.words)
     assert [attrs for tag, attrs in page.tags if attrs.get("class") == "verdict bad"]
-    found = read_recording(tmp_path).history
-    assert [aspect.failing for aspect in aspects(found, [])] == [False]
-    assert [aspect.failing for aspect in aspects(found, findings(found))] == [True]
 
 
 def score_history(scores, total=None, name="stsb_dev"):
@@ -191,11 +183,9 @@ def score_history(scores, total=None, name="stsb_dev"):
     ],
 )
 @pytest.mark.parametrize("name", ["stsb_dev", "eval_sts-dev_spearman_cosine", "eval_loss"])
-def test_a_score_that_ends_below_its_best_is_a_finding(scores, total, step, name):
-    found = [
-        finding for finding in findings(score_history(scores, total, name)) if finding.name == "score fell"
-    ]
-    assert [finding.step for finding in found] == ([step] if step and name != "eval_loss" else [])
+def test_a_score_that_ends_below_its_best_is_a_failure(scores, total, step, name):
+    found = [one for one in failures_of(score_history(scores, total, name)) if one.name == "score fell"]
+    assert [one.step for one in found] == ([step] if step and name != "eval_loss" else [])
     if found:
         assert "nan" not in found[0].headline
         assert "best at step 10 (0.650)" in found[0].headline
@@ -280,15 +270,15 @@ def test_several_runs_on_one_page(sweep):
         [f"0.620 ± {spread[0]:.3f}", f"0.620 ± {spread[0]:.3f}", "0.400", "2", "0.05"],
         [f"0.710 ± {spread[1]:.3f}", f"0.600 ± {0.2 / math.sqrt(2):.3f}", "0.400", "2", "0.5"],
     ]
-    assert runs[0] == ["run", "STS-B dev, best", "last", "before training", "loss_settings.temperature", "seed", "failures"]  # fmt: skip
-    assert runs[4] == ["d", "0.720 (step 10)", "0.500 (step 20)", "0.400", "0.5", "1", "score fell"]
-    assert runs[1][-1] == "none"
+    assert runs[0] == ["run", "STS-B dev, best", "last", "before training", "loss_settings.temperature", "seed", "verdict"]  # fmt: skip
+    assert runs[4] == ["d", "0.720 (step 10)", "0.500 (step 20)", "0.400", "0.5", "1", "bad: scores"]
+    assert runs[1][-1] == "good"
     lines = page.series["Gradient dissipation"]
     assert [line["label"] for line in lines] == [
         f"temperature={t}, seed={s}" for t in (0.05, 0.5) for s in (0, 1)
     ]
     assert "Best: temperature=0.5, with STS-B dev 0.710" in " ".join(page.words)
-    assert "d: " in " ".join(page.words)
+    assert "(d): " in " ".join(page.words)
     assert "max_steps" in " ".join(page.words)  # what all have in common
     assert not re.search(r"https?://|//\w+\.|@import|url\(", text)
 
@@ -312,7 +302,7 @@ def test_runs_are_named_once_and_at_the_shell(sweep):
     assert (
         "a: STS-B dev: before training 0.400, best 0.600 at step 10, last 0.600 at step 20" in result.output
     )
-    assert "d: STS-B dev was best at step 10 (0.720) and has fallen since, to 0.500." in result.output
+    assert "d: Scores: STS-B dev was best at step 10 (0.720) and has fallen since, to 0.500." in result.output
     assert f"Wrote {sweep / 'runs' / 'report.html'}" in result.output
     (sweep / "empty").mkdir()
     with pytest.raises(GradlabError, match="holds no run"):
@@ -323,39 +313,6 @@ def test_histograms_of_a_training_run_are_averages_over_its_batches():
     found = mean_of([{"x:0": 0.5, "x:0.5": 0.5, "ratio:1": 1.0}, {"x:0": 1.0}])
     assert found == {"x:0": 0.75, "x:0.5": 0.25, "ratio:1": 1.0}
     assert mean_of([{"a": 1.0, "b": 3.0}, {"a": 2.0}]) == {"a": 1.5, "b": 3.0}
-
-
-@pytest.mark.parametrize(
-    ("missing", "words"),
-    [
-        ("", "Learning, temperature, ratio and spread look sound."),
-        ("uniform_share", "Learning, ratio and spread look sound."),
-        ("hardest_share lemma_share negative_cosine", "Learning looks sound."),
-        ("gradient_dissipation", "only the embeddings are judged"),
-        ("gradient_dissipation hardest_share lemma_share negative_cosine", "Nothing was recorded"),
-    ],
-)
-def test_the_page_names_what_could_be_judged(tmp_path, missing, words):
-    values = {"gradient_dissipation": 0.5, "hardest_share": 0.5, "uniform_share": 0.1, "lemma_share": 0.9}
-    values |= {"negative_cosine": 0.2, "positive_cosine": 0.9, "effective_rank": 3.0}
-    metrics = Metrics(tmp_path / "metrics.csv")
-    metrics.rewrite([])
-    for step in range(4):
-        # A series without a number says no more than none.
-        gone = {name: math.nan for name in missing.split()} if step % 2 else {}
-        rows = {name: value for name, value in values.items() if name not in missing.split()} | gone
-        metrics.record(step, "diagnostics", rows)
-    text = write_report(tmp_path).read_text(encoding="utf-8")
-    assert words in text
-    assert ("have not collapsed" in text) == ("only the embeddings" in words)
-
-
-def test_embeddings_alone_are_judged_with_reserve(tmp_path):
-    watcher = gradlab.watch(output=tmp_path, every=1)
-    watcher.observe(torch.randn(5, 4), torch.randn(5, 4))
-    words = " ".join(Page(write_report(tmp_path / "metrics.csv", tmp_path / "p.html").read_text()).words)
-    assert "not recorded" in words
-    assert "No known failure" not in words
 
 
 @pytest.mark.parametrize(
@@ -474,7 +431,7 @@ def test_marks_of_tiny_and_of_narrow_ranges():
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(0, "0"), (1, "1"), (0.97595, "0.976"), (0.00216, "0.00216"), (1.2e-5, "1.2e−5"), (-3.42, "−3.42"),
+    [(0, "0"), (1, "1"), (0.97595, "0.976"), (0.00216, "0.00216"), (1.2e-5, "1.2e−5"), (1e-31, "1e−31"), (-3.42, "−3.42"),
      (12345.6, "12\u202f346"), (math.nan, "–"), (-math.inf, "−∞"), (999.6, "1\u202f000")],
 )  # fmt: skip
 def test_short_numbers(value, text):
@@ -504,3 +461,145 @@ def test_history_keeps_the_last_of_repeated_rows_and_reads_histograms_back():
     assert again.histograms("ratio") == {5: {0.9: 0.25, 1.0: 0.75}}
     assert again.histograms("x") == {5: {-1.0: 1.0}}
     assert again.groups() == []
+
+
+def test_the_loss_of_guessing_and_of_given_cosines():
+    """By InfoNCE's formula, and by a batch that has these cosines found by another way, for losses in both directions."""
+    from gradlab.monitor.reference import loss_at
+
+    for temperature in (0.05, 0.5):
+        loss = gradlab.get_loss("infonce", temperature=temperature)
+        assert loss_at(loss, 0.3, 0.3, 64) == pytest.approx(math.log(64), rel=1e-12)
+        for positive, negative, extra in ((0.9, 0.7, 0), (0.5, -0.01, 0), (0.8, 0.2, 100)):
+            expected = math.log(1 + (63 + extra) * math.exp((negative - positive) / temperature))
+            assert loss_at(loss, positive, negative, 64, extra) == pytest.approx(expected, rel=1e-11)
+            both = gradlab.get_loss("symmetric", loss=loss)
+            back = math.log(1 + 63 * math.exp((negative - positive) / temperature))
+            assert loss_at(both, positive, negative, 64, extra) == pytest.approx(
+                (expected + back) / 2, rel=1e-11
+            )
+    assert loss_at(gradlab.get_loss("mpt", margin=0.3), 0.2, 0.2, 8) == pytest.approx(0.3, rel=1e-12)
+    assert (
+        loss_at(gradlab.get_loss("infonce"), 0.2, 0.5, 8) is None
+    )  # no such unit vectors by this construction
+    assert loss_at(gradlab.get_loss("mask(infonce, by=guide)"), 0.5, 0.2, 8) is None
+
+
+def test_what_is_usual_is_what_a_batch_of_such_angles_does(tmp_path):
+    """Draws angles, measures the loss's components on them, and reads mean and spread back from the recording."""
+    from gradlab.monitor.reference import usual
+    from gradlab.simulation import simulate
+
+    random = np.random.default_rng(0)
+    mu, sigma, count = (0.8, 1.3), (0.15, 0.12), 63
+    angles = [random.normal(m, s, size) for m, s, size in zip(mu, sigma, (4000, 200_000), strict=True)]
+    history = History()
+    for kind, drawn in zip(("positive", "negative"), angles, strict=True):
+        edges = np.floor(np.cos(drawn) * 20) / 20
+        low, counts = np.unique(edges.round(2), return_counts=True)
+        shares = dict(zip(low.tolist(), (counts / counts.sum()).tolist(), strict=True))
+        history.add(10, "histogram", histogram_rows({f"{kind}_cosine": shares}))
+        history.add(10, "diagnostics", {f"{kind}_cosine": float(np.cos(drawn).mean())})
+    history.add(10, "diagnostics", {"uniform_share": 1 / count})
+    for name, tolerance in (("gradient_dissipation", 0.01), ("hardest_share", 0.03)):
+        exact = simulate("infonce", name, mu_pos=mu[:1], mu_neg=mu[1:], sigma_pos=sigma[0], sigma_neg=sigma[1],
+                         negatives=count, progress=False)  # fmt: skip
+        steps, values = usual(gradlab.get_loss("infonce"), name, history, "diagnostics")
+        assert steps == [10]
+        assert values[0] == pytest.approx(float(exact.value[0, 0]), abs=tolerance)
+    assert usual(gradlab.get_loss("symmetric"), "gradient_dissipation", history, "diagnostics") == ([], [])
+
+
+def test_the_report_draws_references_and_the_optimiser(tmp_path):
+    watch = gradlab.watch(loss="infonce", output=tmp_path, every=1)
+    generator = torch.Generator().manual_seed(0)
+    for step in range(4):
+        rows = torch.randn(16, 8, generator=generator)
+        watch.observe(rows, rows + 0.5 * torch.randn(16, 8, generator=generator), value=2.0 - 0.1 * step)
+        watch.log(step + 1, "train", {"learning_rate": 1e-4, "grad_norm": 1.0 + step})
+    watch.finish()
+    text = write_report(tmp_path).read_text(encoding="utf-8")
+    page = Page(text)
+    assert {"Learning rate", "Gradient norm"} <= set(page.series)
+    words = " ".join(page.words)
+    assert "guessing: 2.77" in words  # log 16
+    assert "usual at these cosines" in words
+    cosines = [
+        watch.history.series("diagnostics", f"{kind}_cosine")[1][0] for kind in ("positive", "negative")
+    ]
+    assert (
+        f"at the first cosines: {short(math.log(1 + 15 * math.exp((cosines[1] - cosines[0]) / 0.05)))}"
+        in words
+    )
+
+
+def test_what_a_loss_learns_of_itself_is_recorded_and_drawn(tmp_path):
+    criterion = gradlab.learnable("siglip")
+    watched = gradlab.watch(criterion, output=tmp_path, every=1)
+    rows = torch.randn(2, 8, 4, generator=torch.Generator().manual_seed(0)).requires_grad_()
+    optimiser = torch.optim.SGD(criterion.parameters(), lr=0.1)
+    expected = []
+    for _ in range(3):
+        expected.append(float(criterion.values["bias"].detach()))
+        watched(rows[0], rows[1], normalize=True).backward()
+        optimiser.step()
+    watched.finish()
+    assert watched.watch.history.series("train", "learned_bias")[1] == expected
+    assert len(set(expected)) == 3
+    assert "Learned bias" in Page(write_report(tmp_path).read_text(encoding="utf-8")).series
+
+
+def test_a_frame_has_no_row_without_diagnostics(watched):
+    watched.log(3, "train", {"loss": 2.0})
+    watched.log(99, "evaluation", {"eval_loss": 1.0})
+    frame = watched.to_frame()
+    assert list(frame.index) == list(range(6))
+    assert frame["gradient_dissipation"].notna().all()
+    assert frame.loc[3, "train/loss"] == 2.0
+    assert frame.loc[5, ["evaluation/stsb_dev", "evaluation/eval_loss"]].tolist() == [0.7512, 1.0]
+
+
+def test_markdown_of_one_run_and_of_several(watched, sweep):
+    text = write_report(watched.folder, watched.folder / "report.md").read_text(encoding="utf-8")
+    assert "## a <b>" in text
+    assert "| good | Spread |" in text
+    assert "| STS-B dev |" in text
+    several = write_report(sweep, sweep / "report.md").read_text(encoding="utf-8")
+    assert "| **d** | **0.720 (step 10)** |" in several
+    assert "- **bad: Scores** (d): STS-B dev was best at step 10" in several
+    for line in (text + several).splitlines():
+        assert not line.startswith("|") or line.count("|") >= 3
+
+
+def test_a_run_is_followed_to_its_end(tmp_path):
+    import threading
+
+    told = []
+    watch = gradlab.watch(loss="infonce", output=tmp_path / "run", every=1, total_steps=50)
+    (tmp_path / "run").mkdir()
+
+    def train():
+        for _ in range(4):
+            watch.observe(torch.randn(8, 4), torch.randn(8, 4))
+            refreshed.wait(10)
+        watch.finish()
+
+    refreshed = threading.Event()
+
+    def say(line):
+        told.append(line)
+        if line.startswith("Step"):
+            page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+            refreshing.append('http-equiv="refresh"' in page)
+            refreshed.set()
+
+    refreshing = []
+    thread = threading.Thread(target=train)
+    threading.Timer(0.3, thread.start).start()
+    path = follow_run(tmp_path / "run", every=0.05, say=say)
+    thread.join()
+    assert told[0] == "Waiting for the first record."
+    assert refreshing[0]
+    assert 'http-equiv="refresh"' not in path.read_text(encoding="utf-8")
+    with pytest.raises(GradlabError, match="no folder"):
+        follow_run(tmp_path / "nothing")

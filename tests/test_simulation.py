@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import itertools
 import math
+import re
 from types import NoneType
 
 import mpmath as mp
 import numpy as np
 import pytest
+import scipy.special
 
 import gradlab
 from gradlab import simulate
-from gradlab.geometry.similarity import AngleSimilarity, PairSimilarity
+from gradlab.batch.similarity import AngleSimilarity, PairSimilarity
 from gradlab.losses.base import PairLoss
 from gradlab.losses.gates import ConstantGate, SoftGate, SumGate
+from gradlab.losses.mask import Mask
 from gradlab.losses.registry import loss_class
+from gradlab.losses.softmax_family import LinkLoss
 
 PAIR_NAMES = [n for n in gradlab.loss_names() if issubclass(loss_class(n), PairLoss)]
 EXACT_NAMES = [
@@ -194,6 +199,129 @@ def test_soft_gate_with_127_negatives_against_mpmath(temperature) -> None:
         gradlab.get_loss("infonce", temperature=temperature), mu_pos=[mu_pos], mu_neg=[mu_neg], negatives=k
     ).value[0, 0]
     assert abs(float(expected) - found) <= 1e-10
+
+
+# --- any link, by integration over all angles ------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class RandomLink(LinkLoss):
+    """``Σ a_k f_k(cos θ)`` of increasing functions, from nearly flat to a step."""
+
+    terms: tuple[tuple[str, float, float, float], ...] = (("linear", 200.0, 0.0, 0.0),)
+
+    def link(self, cosine):
+        kinds = {
+            "linear": lambda c, at, width: c,
+            "kink": lambda c, at, width: np.maximum(c - at, 0),
+            "sigmoid": lambda c, at, width: np.tanh((c - at) / width),
+            "step": lambda c, at, width: np.where(c > at, 1.0, 0.0),
+            "arctanh": lambda c, at, width: np.log1p(c) - np.log1p(-c),
+            "nan": lambda c, at, width: np.full_like(c, np.nan),
+            "near": lambda c, at, width: 1 / (1 - c + width),
+        }
+        return sum(size * kinds[kind](cosine, at, width) for kind, size, at, width in self.terms)
+
+    def slope(self, cosine):
+        raise NotImplementedError
+
+
+def random_link(rng) -> RandomLink:
+    terms = []
+    for kind in rng.choice(["linear", "kink", "sigmoid", "step", "arctanh", "near"], rng.integers(1, 4)):
+        width = 10 ** rng.uniform(-5, 0)
+        size = 10 ** rng.uniform(-1, 2.5 if kind == "sigmoid" else 3.5) * (width if kind == "near" else 1)
+        terms.append((str(kind), float(size), float(rng.uniform(-0.8, 0.8)), float(width)))
+    return RandomLink(tuple(terms))
+
+
+def graded_rule(mu: float, sigma: float, breaks: np.ndarray, finest: float) -> tuple[np.ndarray, np.ndarray]:
+    """Gauss-Legendre on mu ± 9 sigma, in panels of at most ``finest`` that shrink towards each break, (..., nodes)."""
+    reach = 9 * sigma
+    ladder = np.outer([-1.0, 1.0], 2.0 ** -np.arange(45)).ravel()
+    even = np.linspace(mu - reach, mu + reach, int(np.ceil(2 * reach / finest)) + 1)
+    edges = (breaks[..., None] + np.concatenate([ladder, [0.0]])).reshape(*breaks.shape[:-1], -1)
+    edges = np.concatenate([edges, np.broadcast_to(even, (*breaks.shape[:-1], even.size))], axis=-1)
+    edges = np.sort(np.clip(edges, mu - reach, mu + reach), axis=-1)
+    x, w = np.polynomial.legendre.leggauss(8)
+    half, middle = np.diff(edges, axis=-1)[..., None] / 2, (edges[..., 1:] + edges[..., :-1])[..., None] / 2
+    t = (middle + half * x).reshape(*breaks.shape[:-1], -1)
+    weight = (half * w).reshape(t.shape)
+    return t, weight * np.exp(-0.5 * ((t - mu) / sigma) ** 2) / (sigma * math.sqrt(2 * math.pi))
+
+
+def one_negative(
+    loss: RandomLink, mu_pos: float, mu_neg: float, sigma_pos: float, sigma_neg: float, above: float = 1.0
+) -> float:
+    """``E σ(φ(cos θ_neg) - φ(cos θ_pos))``, 0 for negatives above a cosine; the inner integral is broken where both angles are alike, too."""
+    angles = np.arccos([above, *(at for _, _, at, _ in loss.terms)])
+    fixed = np.concatenate([angles, -angles, 2 * np.pi - angles, [0, np.pi]])
+    outer, weight = graded_rule(mu_pos, sigma_pos, fixed, min(sigma_pos, sigma_neg))
+    outer, weight = outer[weight > 1e-13], weight[weight > 1e-13]
+    total = 0.0
+    for part in np.array_split(np.arange(outer.size), max(1, outer.size // 100)):
+        own = outer[part, None]
+        same = np.concatenate([own, -own, 2 * np.pi - own], axis=-1)
+        breaks = np.concatenate([np.broadcast_to(fixed, (part.size, fixed.size)), same], axis=-1)
+        inner, density = graded_rule(mu_neg, sigma_neg, breaks, sigma_neg)
+        with np.errstate(all="ignore"):
+            gap = loss.link(np.cos(own)) - loss.link(np.cos(inner))
+            kept = np.where(np.cos(inner) > above, 0.0, density)
+            total += weight[part] @ np.sum(kept / (1 + np.exp(gap)), axis=-1)
+    return float(total)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_any_link_is_right_or_refused(seed: int) -> None:
+    """Also as the gate of a recombined loss, or where a mask leaves near-duplicates out."""
+    rng = np.random.default_rng(seed)
+    loss, limit = random_link(rng), 1.0
+    mu_pos = rng.uniform(0.1, 3)
+    mu_neg = float(np.clip(mu_pos + rng.choice([0.05, 1.0]) * rng.normal(), 0, np.pi))
+    sigma_pos, sigma_neg = 10 ** rng.uniform(-1.7, -0.7, 2)
+    combined = [loss, gradlab.recombine(gate=loss, weight="met", ratio=1)][seed % 2]
+    if seed % 3 == 2:
+        limit = rng.uniform(-0.9, 0.95)
+        combined = Mask(loss, above=limit)
+    at = {"mu_pos": [mu_pos], "mu_neg": [mu_neg], "sigma_pos": sigma_pos, "sigma_neg": sigma_neg}
+    try:
+        found = simulate(combined, negatives=1, **at).value[0, 0]
+    except gradlab.GradlabError as error:
+        found = str(error)
+    if isinstance(found, str):
+        assert any(kind == "arctanh" and size > 300 for kind, size, _, _ in loss.terms)
+        assert re.fullmatch(
+            "the logits are too steep for the exact engine; .* use engine='monte_carlo'", found
+        )
+    else:
+        expected = one_negative(loss, mu_pos, mu_neg, sigma_pos, sigma_neg, limit)
+        assert found == pytest.approx(expected, abs=1e-9)  # the reference is no better
+
+
+@pytest.mark.parametrize(
+    ("loss", "mu_pos", "mu_neg"),
+    [
+        ("tvmf(temperature=0.005)", 1.5, 1.0),
+        (RandomLink(), 0.1, 0.05),
+        (RandomLink((("linear", 2000.0, 0.0, 0.0),)), 0.7, 1.0),
+        (RandomLink((("linear", 300.0, 0.0, 0.0), ("step", 20.0, 0.6, 0.0))), 0.7, 0.95),
+    ],
+)
+def test_steep_links_with_many_negatives(loss, mu_pos: float, mu_neg: float) -> None:
+    """Against draws of the loss itself, of ``σ(log Σ_k e^φ_k - φ)``."""
+    loss, rng = gradlab.get_loss(loss), np.random.default_rng(0)
+    own = loss.link(np.cos(mu_pos + 0.05 * rng.standard_normal(20_000)))
+    others = loss.link(np.cos(mu_neg + 0.1 * rng.standard_normal((20_000, 127))))
+    with np.errstate(over="ignore"):
+        drawn = 1 / (1 + np.exp(own - scipy.special.logsumexp(others, axis=1)))
+    found = simulate(loss, mu_pos=[mu_pos], mu_neg=[mu_neg]).value[0, 0]
+    assert abs(found - drawn.mean()) <= 4 * drawn.std() / math.sqrt(20_000) + 1e-12
+
+
+def test_a_link_that_is_not_a_number_is_refused() -> None:
+    loss = RandomLink((("nan", 1.0, 0.0, 0.0),))
+    with pytest.raises(gradlab.GradlabError, match=r"the logit of this loss is not a number at .* radians"):
+        simulate(loss, grid=3)
 
 
 # --- the engines against each other ----------------------------------------------------------------

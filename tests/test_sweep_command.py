@@ -16,9 +16,9 @@ from gradlab import GradlabError
 from gradlab.cli.sweep import command
 from gradlab.monitor.metrics import read_metrics
 from gradlab.sweep import budget
-from gradlab.sweep.board import FINISHED, RUNNING, WAITING, Board
 from gradlab.sweep.spec import read_spec
-from gradlab.sweep.training import run_folder
+from gradlab.sweep.trials import FINISHED, RUNNING, WAITING, NotBegun, Trials
+from gradlab.sweep.worker import run_folder
 from tests.processes import gradlab_command, start
 from tests.tiny_models import make_bert
 from tests.train_helpers import write_sentences, write_stsb
@@ -87,8 +87,8 @@ def write(folder, steps=4, more=""):
     return read_spec(folder / "spec.toml")
 
 
-def board_of(folder, spec):
-    return Board(spec, f"sqlite:///{folder / 'runs' / 'spec' / 'study.db'}", create=False)
+def trials_of(folder, spec):
+    return Trials(spec, f"sqlite:///{folder / 'runs' / 'spec' / 'study.db'}", create=False)
 
 
 def until(condition, process):
@@ -101,17 +101,20 @@ def until(condition, process):
 
 def test_a_killed_workers_run_is_continued_by_the_other(folder):
     spec = write(folder, steps=90)
-    first, _ = work(folder, "first", "--heartbeat", "1")
+    first, _ = work(folder, "first", "--heartbeat", "2")
     database = folder / "runs" / "spec" / "study.db"
     until(database.exists, first)
-    second = work(folder, "second", "--heartbeat", "1")
-    board = None
+    second = work(folder, "second", "--heartbeat", "2")
+    trials = None
 
     def under_way():
         """The first worker's run, once it has a checkpoint."""
-        nonlocal board
-        board = board or board_of(folder, spec)
-        for run in board.runs():
+        nonlocal trials
+        try:
+            trials = trials or trials_of(folder, spec)
+        except NotBegun:  # the file is there before the sweep is written in it
+            return None
+        for run in trials.runs():
             if run.state == RUNNING and run.worker.endswith(f":{first.pid}"):
                 checkpoints = run_folder(folder / "runs" / "spec", run) / "checkpoints"
                 if any(checkpoints.glob("step-*")):
@@ -124,7 +127,7 @@ def test_a_killed_workers_run_is_continued_by_the_other(folder):
     code, output = finish(*second)
     assert code == 0, output
     assert "Resuming after step" in output
-    runs = board.runs()
+    runs = trials.runs()
     assert [run.state for run in runs] == [FINISHED] * 4
     assert {run.key: run.attempts for run in runs} == {
         run.key: 2 if run.key == victim.key else 1 for run in runs
@@ -139,7 +142,7 @@ def test_a_killed_workers_run_is_continued_by_the_other(folder):
 
 def test_workers_of_one_command_and_the_table(folder):
     spec = write(folder, more="keep = 1")
-    call = [sys.executable, "-m", "gradlab", "sweep", "spec.toml", "--workers", "2", "--heartbeat", "1"]
+    call = [sys.executable, "-m", "gradlab", "sweep", "spec.toml", "--workers", "2"]
     done = subprocess.run(
         call,
         cwd=folder,
@@ -154,7 +157,7 @@ def test_workers_of_one_command_and_the_table(folder):
     logs = sorted((folder / "runs" / "spec" / "logs").glob("*.log"))
     assert [log.name for log in logs] == ["worker-1.log", "worker-2.log"]
     assert sum(log.read_text().count("Finished:") for log in logs) == 4
-    runs = board_of(folder, spec).runs()
+    runs = trials_of(folder, spec).runs()
     assert [run.attempts for run in runs] == [1] * 4
     for run in runs:
         kept = run_folder(folder / "runs" / "spec", run)
@@ -177,7 +180,7 @@ def test_workers_of_one_command_and_the_table(folder):
     )
     assert "4 finished" not in run_here("--status")[1]
     run_here()
-    scored = board_of(folder, read_spec(folder / "spec.toml")).runs()
+    scored = trials_of(folder, read_spec(folder / "spec.toml")).runs()
     assert all("STS-B" in run.results and run.state == FINISHED for run in scored)
     assert times == {
         run.key: (run_folder(folder / "runs/spec", run) / "metrics.csv").stat().st_mtime for run in scored
@@ -199,8 +202,8 @@ def stop(run, output):
 
 def test_callbacks_dry_run_and_divergence(folder, monkeypatch):
     write(folder)
-    speed = budget.Speed(start=1.0, sentence=1e-3, measurement=0.0, evaluation=0.5, tests={}, sentences=100)
-    monkeypatch.setattr(budget, "measure", lambda runs: speed)
+    speed = budget.Speed(start=1.0, sentence=1e-3, measurement=0.0, evaluation=0.5, sentences=100)
+    monkeypatch.setattr(budget, "measure", lambda config: speed)
     plain = (folder / "spec.toml").read_text()
     (folder / "spec.toml").write_text('callbacks = ["stop.py:stop"]\n' + plain)
     assert "there is no file 'stop.py'" in run_here("--dry-run")[1]
@@ -224,7 +227,7 @@ def test_ctrl_c_gives_the_run_back(folder):
     code, output = finish(worker, log)
     assert code == 130, output
     assert "Traceback" not in output
-    assert [run.state for run in board_of(folder, spec).runs()] == [WAITING] * 4
+    assert [run.state for run in trials_of(folder, spec).runs()] == [WAITING] * 4
 
 
 def test_failures_are_reported_and_retried(folder):
@@ -244,26 +247,16 @@ def test_failures_are_reported_and_retried(folder):
 
 
 def test_results_are_of_one_training_file(folder):
-    spec = write(folder)
+    write(folder)
     assert run_here()[1].count("2/2") == 2
     moved, other = folder / "moved.txt", folder / "other.txt"
     shutil.copy(folder / "sentences.txt", moved)
     other.write_text(moved.read_text() + "one more sentence\n")
     assert "4 finished" in run_here("--status", "--set", "train_file=moved.txt")[1]
-    for known in (True, False):
-        if not known:  # as the database of an earlier version: the manifests say it
-            from sqlalchemy import create_engine, text
-
-            engine = create_engine(f"sqlite:///{folder / 'runs' / 'spec' / 'study.db'}")
-            with engine.begin() as connection:
-                connection.execute(text("DELETE FROM trial_user_attributes WHERE key = 'data'"))
-            engine.dispose()
-            assert {run.data for run in board_of(folder, spec).runs()} == {""}
-        for more in ([], ["--status"]):
-            code, error = run_here(*more, "--set", "train_file=other.txt")
-            assert (code, error.count("\n")) == (2, 0)
-            assert "4 runs of this sweep were trained on another file than 'other.txt'" in error
-        assert "4 finished" in run_here("--status", "--set", "train_file=moved.txt")[1]
+    for more in ([], ["--status"]):
+        code, error = run_here(*more, "--set", "train_file=other.txt")
+        assert (code, error.count("\n")) == (2, 0)
+        assert "trained on another file than 'other.txt'" in error
     assert run_here("--output", "new", "--set", "train_file=other.txt")[1].count("2/2") == 2
 
 

@@ -46,12 +46,6 @@ def test_every_combination_of_grid_and_points_with_every_seed():
     assert config.loss_settings == {"temperature": 0.2}
 
 
-def test_one_point_without_a_grid():
-    (point,) = made().points({})
-    assert point.title() == "base"
-    assert list(point.runs) == [42]
-
-
 def test_a_point_may_have_seeds_of_its_own():
     spec = made(points=[{"batch_size": 8, "seeds": [5]}, {"batch_size": 16}], seeds=[1, 2])
     assert [list(point.runs) for point in spec.points({})] == [[5], [1, 2]]
@@ -189,7 +183,7 @@ def test_stages_begin_from_the_best():
         ({"base": {**BASE, "output": "x"}}, "sets 'output'.*--output"),
         ({"seeds": [1, 1]}, "seeds must be different"),
         ({"seeds": [True]}, "seeds must be different whole numbers"),
-        ({"seeds": 3}, "seeds must be a list"),
+        ({"seeds": 3}, "seeds must be of type list"),
         ({"grid": {"batch_size": [8, 1]}}, r"s \(batch_size=1\): batch_size must be at least 2"),
         ({"grid": {"loss": ["infonce", "infonse"]}}, "unknown loss 'infonse'"),
         (
@@ -201,7 +195,7 @@ def test_stages_begin_from_the_best():
         ({"metric": "sts"}, r"needs evaluate = \['sts'\]"),
         ({"metric": "spearman"}, "unknown metric 'spearman'"),
         ({"base": {"model": "m", "train_file": "f"}}, "needs the setting sts"),
-        ({"direction": "up"}, "maximize or minimize"),
+        ({"direction": "up"}, "'maximize' or 'minimize'"),
         ({"name": "a b"}, "name has letters"),
         ({"points": [3]}, "points must be tables"),
         ({"evaluate": ["STS17"]}, "unknown task 'STS17'"),

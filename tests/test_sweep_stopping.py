@@ -13,8 +13,8 @@ import pytest
 
 from gradlab.sweep import launch as launching
 from gradlab.sweep import worker
-from gradlab.sweep.board import Assignment, Run
 from gradlab.sweep.spec import Point
+from gradlab.sweep.trials import Run
 from gradlab.sweep.worker import terminable, work
 from gradlab.train import interruption as interruption_module
 from gradlab.train.interruption import Interruption
@@ -25,7 +25,7 @@ def send(number):
 
 
 class OneRun:
-    """A board with a single run, whose release takes a while: SIGTERM comes again meanwhile."""
+    """A trials with a single run, whose release takes a while: SIGTERM comes again meanwhile."""
 
     heartbeat, spec = 1, None
 
@@ -33,7 +33,7 @@ class OneRun:
         self.released = False
 
     def claim(self):
-        return Assignment(Run("key", Point({}, {}, (1,)), 1), 0, False)
+        return Run("key", Point({}, {}, (1,)), 1)
 
     def alive(self, claim):
         return contextlib.nullcontext(lambda: True)
@@ -76,10 +76,10 @@ def test_a_second_termination_does_not_keep_a_run_from_being_given_back(tmp_path
             raise KeyboardInterrupt
 
     monkeypatch.setattr(worker, "carry_out", train)
-    board = OneRun()
+    trials = OneRun()
     with terminable(), pytest.raises(KeyboardInterrupt):
-        work(board, tmp_path, lambda text: None)
-    assert board.released
+        work(trials, tmp_path, lambda text: None)
+    assert trials.released
 
 
 @pytest.mark.parametrize("error", [OSError("the database is gone"), KeyboardInterrupt()])

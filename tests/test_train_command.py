@@ -8,7 +8,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 from gradlab.cli import main
 from gradlab.cli.train import command
@@ -66,16 +65,8 @@ def test_options_become_the_configuration(bert, tmp_path, monkeypatch, capsys):
 def test_every_setting_has_an_option():
     options = {name for parameter in command.params for name in parameter.opts}
     for item in dataclasses.fields(TrainConfig):
-        special = {"loss_settings": "--set", "trackers": "--tracker"}
-        assert special.get(item.name, f"--{item.name.replace('_', '-')}") in options
-        if item.name != "loss_settings":
-            assert item.metadata["text"].endswith(".")
-
-
-def test_help_shows_examples_and_defaults():
-    text = CliRunner().invoke(command, ["--help"]).output
-    assert "gradlab train --resume --output runs/simcse" in text
-    assert "[default: 64]" in " ".join(text.split())
+        assert {"loss_settings": "--set"}.get(item.name, f"--{item.name.replace('_', '-')}") in options
+    assert "--tracker" in options
 
 
 def test_resume_takes_the_runs_own_configuration(bert, tmp_path, monkeypatch, capsys):
@@ -120,7 +111,7 @@ def test_settings_of_the_loss_add_to_those_of_the_configuration(bert, tmp_path, 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--output", "x"], "--model is missing"),
+        (["--output", "x"], "--model and --train-file are missing"),
         (["--model", "x", "--output", "x"], "--train-file is missing"),
         (["--resume"], "--resume needs --output"),
         (["--resume", "--output", "nowhere"], "holds no run to resume"),
@@ -133,16 +124,10 @@ def test_settings_of_the_loss_add_to_those_of_the_configuration(bert, tmp_path, 
             ["--model", "x", "--train-file", "x", "--output", "x", "--sts", "nowhere"],
             "no folder 'nowhere'; give SentEval's data/downstream folder",
         ),
-        (["--batch-size", "many"], "'many' is not a valid integer"),
-        (
-            ["--model", "x", "--train-file", "x", "--output", "x", "--batch-size", "0"],
-            "batch_size must be at least 2",
-        ),
         (["--loss", "infonce", "--set", "temprature=1"], "temprature"),
-        (["--loss", "nce"], "unknown loss 'nce'"),
         (
             ["--tracker", "paper", "--model", "x", "--train-file", "x", "--output", "x"],
-            "unknown tracker 'paper'",
+            "trackers must be",
         ),
     ],
 )
@@ -172,3 +157,16 @@ def test_bad_training_files(bert, content, message, tmp_path, monkeypatch, capsy
     assert code == 2
     assert message in err
     assert not (tmp_path / "r").exists()
+
+
+def test_an_interrupted_run_says_how_to_go_on(tmp_path, monkeypatch, capsys):
+    def interrupted(config, resume):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("gradlab.train.loop.train", interrupted)
+    output = tmp_path / "a run"
+    output.mkdir()
+    (output / "manifest.json").write_text("{}")
+    code, _, err = run(monkeypatch, capsys, "--model", "x", "--train-file", "x", "--output", output)
+    assert code == 130
+    assert f"Continue with: gradlab train --resume --output '{output}'" in err

@@ -20,7 +20,7 @@ from gradlab import GradlabError
 from gradlab.train import tokens as tokens_module
 from gradlab.train.batches import BatchOrder, pack, split_held_out
 from gradlab.train.sentences import LONGEST, Skipped, read_sentences
-from gradlab.train.tokens import cache_folder, fingerprint, tokenize
+from gradlab.train.tokens import cache_folder, tokenize
 from tests.tiny_models import make_bert, make_roberta, make_sentences
 
 SENTENCES = make_sentences(50, seed=5)
@@ -224,15 +224,6 @@ def test_sentences_without_a_token_are_left_out(tmp_path):
     tokens = tokenize(path, tokenizer, 9)
     assert [row.tolist() for row in tokens.take(range(len(tokens)))] == [[1], [1, 1]]
     assert tokens.notes == "skipped 1 blank lines"
-
-
-def test_fingerprints_differ_between_tokenizers(tmp_path):
-    from transformers import AutoTokenizer
-
-    one = AutoTokenizer.from_pretrained(make_bert(tmp_path / "one"))
-    other = AutoTokenizer.from_pretrained(make_roberta(tmp_path / "other"))
-    assert fingerprint(one) != fingerprint(other)
-    assert fingerprint(one) == fingerprint(AutoTokenizer.from_pretrained(tmp_path / "one"))
 
 
 def test_held_out_rows_are_drawn_by_seed():

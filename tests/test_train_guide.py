@@ -7,18 +7,16 @@ import csv
 import numpy as np
 import pytest
 import torch
-from click.testing import CliRunner
 
 import gradlab
-from gradlab.cli.commands import cli
+from gradlab.batch.batch import unit_rows
 from gradlab.encoder.model import Encoder
-from gradlab.geometry.views import unit_rows
 from gradlab.train import TrainConfig
 from gradlab.train.callbacks import Callback
 from gradlab.train.loop import Trainer
 from gradlab.train.state import TrainerState
 from tests.tiny_models import make_bert, make_roberta, make_sentences
-from tests.train_helpers import final_weights, same_weights, small_config
+from tests.train_helpers import final_weights, small_config
 
 
 @pytest.fixture(scope="module")
@@ -78,66 +76,11 @@ def test_the_guide_embeds_the_sentences_of_the_batch(models, tmp_path):
     assert not any("guide" in name for name in final_weights(config.output))
 
 
-def test_a_guided_run_resumes_bit_by_bit(models, tmp_path):
-    start, guide = models
-    settings = {"guide": str(guide), "loss": "mask(infonce, by=guide, margin=0.1)"}
-    whole = small_config(start, tmp_path, "whole", **settings)
-    Trainer(whole).run()
-    first = small_config(start, tmp_path, "parts", **settings)
-
-    class Stop(Callback):
-        def on_step(self, trainer, output):
-            if trainer.step == 3:
-                raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        Trainer(first, callbacks=[Stop()]).run()
-    Trainer(first, resume=True).run()
-    assert same_weights(whole.output, first.output)
-    plain = small_config(start, tmp_path, "plain")
-    Trainer(plain).run()
-    assert not same_weights(whole.output, plain.output)
+def test_a_guide_that_does_not_exist_is_refused(models, tmp_path):
+    with pytest.raises(gradlab.GradlabError, match="nowhere"):
+        Trainer(small_config(models[0], tmp_path, guide="nowhere", loss="mask(infonce, by=guide)"))
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"loss": "mask(infonce, by=guide)"}, "give guide, its name or folder"),
-        ({"guide": "x"}, r"guide is for a loss with mask\(by=guide\), which infonce has not"),
-        (
-            {"guide": "x", "loss": "mask(infonce, by=guide)", "queue_size": 8},
-            "knows no embeddings of a queue",
-        ),
-        ({"guide": "nowhere", "loss": "mask(infonce, by=guide)"}, "nowhere"),
-    ],
-)
-def test_bad_input(models, tmp_path, changes, message):
-    with pytest.raises(gradlab.GradlabError, match=message) as error:
-        Trainer(small_config(models[0], tmp_path, **changes))
-    assert "\n" not in str(error.value)
-
-
-def test_command(models, tmp_path):
-    config = small_config(models[0], tmp_path)
-    arguments = [
-        "train",
-        "--model",
-        config.model,
-        "--train-file",
-        config.train_file,
-        "--output",
-        config.output,
-    ]
-    arguments += [
-        "--loss",
-        "mask(infonce, by=guide, margin=0.1)",
-        "--guide",
-        str(models[1]),
-        "--max-steps",
-        "2",
-    ]
-    result = CliRunner().invoke(
-        cli, [*arguments, "--batch-size", "4", "--device", "cpu"], catch_exceptions=False
-    )
-    assert result.exit_code == 0, result.output
-    assert TrainConfig.of_run({**config.to_dict(), "guide": "x", "loss": "own"}).guide == "x"
+def test_a_recorded_run_opens_without_its_guide(models, tmp_path):
+    recorded = small_config(models[0], tmp_path).to_dict() | {"guide": "x", "loss": "own"}
+    assert TrainConfig.of_run(recorded).guide == "x"

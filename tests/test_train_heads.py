@@ -17,7 +17,7 @@ from gradlab.train.parts import Parts
 from gradlab.train.schedule import build_optimiser
 from tests.gradient_worker import sequences_of
 from tests.tiny_models import make_bert, make_sentences
-from tests.train_helpers import same_weights, small_config, write_stsb
+from tests.train_helpers import small_config, write_stsb
 
 MOCOSE = {
     "pooler": "cls_mlp", "projection_layers": 1, "predictor_layers": 2, "queue_size": 20, "queue_initial": 5,
@@ -109,42 +109,6 @@ def test_gradient_through_the_keys_is_that_of_one_shared_layer(bert):
     torch.testing.assert_close(table.grad, expected, rtol=0, atol=1e-12)
     assert not torch.allclose(alone, expected, rtol=0, atol=1e-6)  # the keys' part is not nothing
     assert all(one.grad is None for one in objective.momentum.parameters())
-
-
-def test_training_through_the_keys_resumes_bit_by_bit(bert, tmp_path):
-    settings = MOCOSE | {"keys_gradient": True, "head_rate": 3.0, "head_initial": "identity", "sts": None}
-    whole = small_config(bert, tmp_path, "whole", **settings)
-    train(whole)
-    parted = small_config(bert, tmp_path, "parted", **settings)
-
-    class Stop(Exception):
-        pass
-
-    class Cut(Objective):
-        def after_step(self, output):
-            super().after_step(output)
-            if self.momentum.updates == 4:
-                raise Stop
-
-    with pytest.raises(Stop):
-        train(parted, objective=Cut)
-    train(parted, resume=True)
-    assert same_weights(whole.output, parted.output)
-
-
-@pytest.mark.parametrize(
-    ("settings", "words"),
-    [
-        ({"keys_gradient": True}, "keys_gradient is of positives that a momentum branch makes"),
-        ({"keys_gradient": True, "momentum": 0.9, "momentum_use": "queue", "queue_size": 8}, "keys_gradient is"),
-        ({"head_initial": "identiy"}, "head_initial must be 'random' or 'identity'.*Did you mean 'identity'"),
-        ({"pooler_activation": "relu"}, "pooler_activation must be 'tanh' or 'none'"),
-        ({"head_rate": -1.0}, "head_rate must be at least 0"),
-    ],
-)  # fmt: skip
-def test_settings_that_make_no_sense(settings, words):
-    with pytest.raises(GradlabError, match=words):
-        TrainConfig(model="m", train_file="t", output="o", **settings)
 
 
 def test_gradient_through_keys_needs_something_shared(bert):

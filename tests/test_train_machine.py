@@ -1,4 +1,4 @@
-"""Precision and threads that the machine decides on, and the words about steps that are too slow."""
+"""Precision and threads that the machine decides on."""
 
 from __future__ import annotations
 
@@ -11,16 +11,13 @@ import torch
 from gradlab.encoder.model import Encoder
 from gradlab.evaluate.selection import Selection
 from gradlab.files import commit
-from gradlab.train import machine, progress, train
+from gradlab.train import machine, train
 from gradlab.train.machine import (
-    Precision,
     choose_precision,
     encode_in,
     free_threads,
-    matrix_rate,
     using_threads,
 )
-from gradlab.train.progress import Pace
 from tests.tiny_models import make_bert
 from tests.train_helpers import small_config
 
@@ -29,21 +26,21 @@ WITH, WITHOUT = frozenset({"avx2", "avx512_bf16"}), frozenset({"avx2", "avx512_f
 
 
 @pytest.mark.parametrize(
-    ("flags", "asked", "name", "native"),
+    ("flags", "asked", "name", "slow"),
     [
-        (WITH, "auto", "bfloat16", True),
-        (frozenset({"amx_bf16"}), "auto", "bfloat16", True),
+        (WITH, "auto", "bfloat16", False),
+        (frozenset({"amx_bf16"}), "auto", "bfloat16", False),
         (WITHOUT, "auto", "float32", False),
         (frozenset(), "auto", "float32", False),
-        (WITH, "float32", "float32", True),
-        (WITHOUT, "bfloat16", "bfloat16", False),
+        (WITH, "float32", "float32", False),
+        (WITHOUT, "bfloat16", "bfloat16", True),
     ],
 )
-def test_processor_decides(monkeypatch, flags, asked, name, native):
+def test_processor_decides(monkeypatch, flags, asked, name, slow):
     monkeypatch.setattr(machine, "cpu_flags", lambda: flags)
     chosen = choose_precision(asked, CPU)
-    assert (chosen.name, chosen.native) == (name, native)
-    assert chosen.is_slow == (name == "bfloat16" and not native)
+    assert chosen.name == name
+    assert ("--precision auto" in chosen.why) == slow
 
 
 @pytest.mark.parametrize(
@@ -59,11 +56,6 @@ def test_flags_of_the_processor_are_found_without_torch_too(monkeypatch):
     monkeypatch.delattr(torch.cpu, "get_capabilities", raising=False)
     if machine.Path("/proc/cpuinfo").exists():
         assert ("avx512_bf16" in machine.cpu_flags()) == ("avx512_bf16" in found)
-
-
-def test_rate_is_that_of_a_product():
-    """A size eight times as large in work cannot be a hundred times faster or slower."""
-    assert 0.01 < matrix_rate("float32", CPU, 64) / matrix_rate("float32", CPU, 128) < 100
 
 
 @pytest.mark.parametrize(
@@ -92,46 +84,6 @@ def test_environment_decides_first(monkeypatch):
         assert free_threads(never) == (2, "")
 
 
-def test_threads_are_given_back():
-    before = torch.get_num_threads()
-    with pytest.raises(ZeroDivisionError), using_threads(before + 1):
-        assert torch.get_num_threads() == before + 1
-        1 / 0  # noqa: B018
-    assert torch.get_num_threads() == before
-
-
-def paced(rate: float, precision: Precision) -> Pace:
-    """Of an encoder of a million weights, on a machine that multiplies at ``rate``."""
-    return Pace(torch.nn.Linear(1000, 1000, bias=False), precision, CPU)
-
-
-@pytest.mark.parametrize(
-    ("precision", "threads", "advice"),
-    [
-        (Precision("bfloat16", "asked for", native=False), 1, "--precision auto"),
-        (Precision("float32", "", native=False), 2, "--threads 1"),
-    ],
-)
-def test_slow_steps_are_told_of_once(monkeypatch, precision, threads, advice):
-    # 6e6 operations a token: 1e4 tokens in 6 s are 1e10 a second, 5% of 2e11.
-    monkeypatch.setattr(progress, "matrix_rate", lambda *_: 2e11 / threads)
-    pace = paced(2e11, precision)
-    with using_threads(threads):
-        answers = [pace.judge(6.0, 10_000) for _ in range(5)]
-    told = [words for words in answers if words]
-    assert len(told) == 1
-    assert "5% of this machine's rate" in told[0]
-    assert advice in told[0]
-
-
-def test_usual_steps_are_not(monkeypatch):
-    monkeypatch.setattr(progress, "matrix_rate", lambda *_: 2e10)
-    pace = paced(2e10, Precision("float32", "", native=False))
-    with using_threads(1):
-        assert [pace.judge(6.0, 10_000) for _ in range(5)] == [None] * 5  # half the rate
-        assert pace.judge(0.1, 1) is None  # slow for its work, but who waits?
-
-
 def test_auto_is_settled_said_and_kept(tmp_path, monkeypatch, capsys):
     model = make_bert(tmp_path / "model")
     config = small_config(model, tmp_path, precision="auto", max_steps=2, threads=1)
@@ -149,15 +101,6 @@ def test_auto_is_settled_said_and_kept(tmp_path, monkeypatch, capsys):
     train(config, resume=True)
     manifest = json.loads((tmp_path / "run" / "manifest.json").read_text())
     assert manifest["config"]["precision"] == "bfloat16"
-
-
-def test_emulated_bfloat16_is_warned_of_with_its_factor(tmp_path, monkeypatch, capsys):
-    model = make_bert(tmp_path / "model")
-    monkeypatch.setattr(machine, "cpu_flags", lambda: WITHOUT)
-    rates = {"float32": 1e11, "bfloat16": 1e9}
-    monkeypatch.setattr(machine, "matrix_rate", lambda precision, *_: rates[precision])
-    train(small_config(model, tmp_path, precision="bfloat16", max_steps=1))
-    assert "100 times as long" in capsys.readouterr().err
 
 
 def test_a_run_is_scored_in_the_precision_it_computes_in(tmp_path, monkeypatch):
@@ -190,11 +133,3 @@ def test_a_run_is_scored_in_the_precision_it_computes_in(tmp_path, monkeypatch):
         assert seen["rows"].dtype == "float32"
         np.testing.assert_allclose(seen["rows"], expected, atol=0.05 if half else 1e-5)
         assert (np.abs(seen["rows"] - plain).max() > 1e-4) == half
-
-
-def test_a_sweeps_key_does_not_change():
-    """Runs of before, in which no precision was given, are those in which none is given now."""
-    from gradlab.sweep.settings import identify
-
-    settings = {"model": "m", "train_file": "t", "seed": 1}
-    assert identify(settings) == identify({**settings, "threads": 2})

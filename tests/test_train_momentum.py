@@ -41,7 +41,7 @@ def test_average_equals_its_closed_form(eta):
     for _ in range(9):
         moved(online, generator)
         weights.append(flat(online).clone())
-        momentum.update()
+        momentum.after_step()
     expected = eta**9 * weights[0] + (1 - eta) * sum(eta ** (8 - k) * weights[k + 1] for k in range(9))
     torch.testing.assert_close(flat(momentum.copies["head"]), expected, rtol=0, atol=1e-14)
     if eta == 0:
@@ -59,7 +59,7 @@ def test_scheduled_average_equals_a_plain_loop():
         moved(online, generator)
         eta = 0.95 - 0.2 * (1 + math.cos(math.pi * step / 5)) / 2
         expected = eta * expected + (1 - eta) * flat(online)
-        momentum.update()
+        momentum.after_step()
         assert momentum.last_decay == pytest.approx(eta, abs=1e-15)
     torch.testing.assert_close(flat(momentum.copies["head"]), expected, rtol=0, atol=1e-14)
 
@@ -90,7 +90,7 @@ def test_what_is_not_averaged_is_shared(bert, averaged):
     momentum = Momentum({"encoder": encoder, "head": head}, start=0.9, averaged=averaged)
     moved(encoder, generator)
     moved(head, generator)
-    momentum.update()
+    momentum.after_step()
     copied = momentum.copies["encoder"].model
     found = {"embeddings": flat(embedding_layer(copied)), "encoder": flat(copied.encoder),
              "head": flat(momentum.copies["head"])}  # fmt: skip
@@ -120,11 +120,11 @@ def test_state_is_all_of_it():
     one, other = (Momentum({"head": online}, **schedule) for _ in range(2))
     moved(online, torch.Generator().manual_seed(0))
     for _ in range(4):
-        one.update()
+        one.after_step()
     other.load_state_dict(one.state_dict())
     assert other.updates == 4
-    one.update()
-    other.update()
+    one.after_step()
+    other.after_step()
     assert one.last_decay == other.last_decay
     assert torch.equal(flat(one), flat(other))
 

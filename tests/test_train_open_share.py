@@ -83,27 +83,6 @@ def test_a_gate_of_the_paired_run_opens_as_often(bert, tmp_path):
         torch.testing.assert_close(weight, final_weights(tmp_path / "off")[name], rtol=0, atol=1e-5)
 
 
-def test_a_resumed_run_goes_on_with_its_shares(bert, tmp_path):
-    path = write_shares(tmp_path, [1, 0.5, 0.25, 0.75, 0.5, 1])
-    whole = small_config(bert, tmp_path, "whole", open_shares=path)
-    train(whole)
-
-    class Stop(Exception):
-        pass
-
-    class Cut(Objective):
-        def after_step(self, output):
-            super().after_step(output)
-            if self.open_share.step == 3:
-                raise Stop
-
-    parted = small_config(bert, tmp_path, "parted", open_shares=path)
-    with pytest.raises(Stop):
-        train(parted, objective=Cut)
-    train(parted, resume=True)
-    assert same_weights(whole.output, parted.output)
-
-
 def test_doubling_the_loss_changes_nothing_under_adam(bert, tmp_path):
     """So that losses of different scales can be compared, without clipping."""
     for factor in (1, 2):

@@ -123,8 +123,11 @@ def measure(loss: str | Loss) -> Entry:
 
 def _gate(loss: Loss) -> tuple[np.ndarray, np.ndarray]:
     """Degrees, and the mean dissipation there over that at the first."""
-    if isinstance(loss, PairLoss) or loss.exact_gate() is not None:
-        mu = np.linspace(POSITIVE, np.pi, 301 if loss.exact_gate() is not None else 76)
+    if isinstance(loss, PairLoss) or loss.exact_gate() is not None or not loss.closed_form:
+        points, batches = (301, None) if loss.exact_gate() is not None else (76, 500)
+        if not loss.closed_form:  # each batch is a call of the loss
+            points, batches = 31, 40
+        mu = np.linspace(POSITIVE, np.pi, points)
         result = simulate(
             loss,
             mu_pos=[POSITIVE],
@@ -132,7 +135,7 @@ def _gate(loss: Loss) -> tuple[np.ndarray, np.ndarray]:
             sigma_pos=SPREADS[0],
             sigma_neg=SPREADS[1],
             negatives=SENTENCES - 1,
-            batches=500,
+            batches=batches,
             progress=False,
         )
         values = result.value[0]

@@ -12,8 +12,8 @@ import numpy as np
 
 from gradlab.atlas.entries import COLUMNS, POSITIVE, SENTENCES, Entry, measure
 from gradlab.atlas.page import cell, number
+from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.files import write_text
-from gradlab.geometry.similarity import Negatives, PairSimilarity
 from gradlab.losses.base import Loss, PairLoss
 from gradlab.losses.combinator import Combinator
 from gradlab.losses.registry import combinator_names, loss_class, loss_names

@@ -45,7 +45,7 @@ def command(
     seed: int,
 ) -> None:
     """Check the gradient of a loss on several processes against one process."""
-    from gradlab.large_batch.audit import audit
+    from gradlab.scale.audit import audit
 
     found = audit(
         target,

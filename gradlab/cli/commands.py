@@ -10,7 +10,8 @@ import threading
 import click
 
 from gradlab._version import __version__
-from gradlab.errors import GradlabError, missing, nearest
+from gradlab.cli.options import losses_option
+from gradlab.errors import GradlabError, listed, missing, nearest
 
 # What comes with an extra, by the names under which it is imported.
 EXTRAS = {
@@ -31,10 +32,14 @@ GROUPS = {
         "decompose": ("decompose", "Find the components of any loss from its gradients."),
         "verify": ("verify", "Compare every closed form with autograd."),
         "audit": ("audit", "Check a loss's gradient on several processes against one."),
+        "gpu-check": ("gpu_check", "Check gradlab on an NVIDIA GPU, and measure how fast it is."),
     },
     "Train and watch": {
+        "doctor": ("doctor", "Check a machine, a model or a training set-up for known faults."),
+        "explain": ("explain", "Explain a symptom of training: causes, how to tell, what to do."),
         "train": ("train", "Fine-tune an encoder with any loss, measuring its gradient on the way."),
         "sweep": ("sweep", "Train over grids and seeds of any settings, with several workers."),
+        "example": ("example", "Make a small example to try watch, report and inspect on."),
         "report": ("report", "Show training runs as one page: verdicts, curves, histograms."),
         "evaluate": ("evaluate", "Evaluate an encoder on STS and transfer tasks."),
     },
@@ -43,14 +48,17 @@ GROUPS = {
             "inspect",
             "Show which pairs of sentences carry the gradient, and likely false negatives.",
         ),
-        "analyse": ("analyse", "Analyse queues, momentum branches, length bias and spectra."),
+        "mine": ("mine", "Mine hard negatives, and show what they do to the gradient."),
     },
     "Reproduce the papers": {
         "figures": ("figures", "Draw the figures of the unified-gradient paper that need no training."),
-        "study": ("study", "Check the three conjectures of the paper on encoders trained for it."),
     },
 }
+# Commands that take a loss, and so files that register losses.
+OF_LOSSES = {*GROUPS["Understand a loss"], "train", "sweep", "inspect"}
 COMMANDS = {name: entry for group in GROUPS.values() for name, entry in group.items()}
+# Commands of earlier versions, and what replaces them.
+MOVED = {"study": "python -m studies.conjectures", "analyse": "python -m studies.analyses"}
 
 EPILOG = """\b
 Examples:
@@ -82,12 +90,22 @@ class LazyGroup(CommandGroup):
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] in MOVED:
+            raise GradlabError(f"`gradlab {args[0]}` is now `{MOVED[args[0]]}`, run in a checkout of gradlab")
+        return super().resolve_command(ctx, args)
+
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:
             return None
         module = importlib.import_module(f"gradlab.cli.{COMMANDS[name][0]}")
-        module.command.name = name  # every module calls its own `command`
-        return module.command
+        command: click.Command = module.command
+        command.name = name  # every module calls its own `command`
+        if name in OF_LOSSES and not any("--losses" in one.opts for one in command.params):
+            losses_option(command)
+        return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         width = max(map(len, COMMANDS))
@@ -102,8 +120,11 @@ def cli() -> None:
     """Why a sentence-embedding loss works: its gradient as dissipation, weight and ratio."""
 
 
-def run() -> int:
-    """Run the command line and return its exit code; 2 on bad input, after one line on standard error.
+def run(command: click.Command | None = None) -> int:
+    """Run a command line and return its exit code; 2 on bad input, after one line on standard error.
+
+    Args:
+        command: what to run; None is ``gradlab`` itself.
 
     Raises:
         KeyboardInterrupt: when interrupted.
@@ -112,7 +133,7 @@ def run() -> int:
     teller.daemon = True
     teller.start()
     try:
-        code = cli(standalone_mode=False)
+        code = (command or cli)(standalone_mode=False)
         return code if isinstance(code, int) else 0
     except click.exceptions.Abort as error:  # what click makes of an interruption, and of the end of a file
         if isinstance(error.__cause__, EOFError):
@@ -162,6 +183,16 @@ def _package(error: ModuleNotFoundError) -> str:
 def _usage(error: click.ClickException) -> str:
     """Click's four lines as one."""
     text = " ".join(error.format_message().split())
+    if isinstance(error, click.MissingParameter) and error.ctx is not None:
+        # Click tells the first alone; what was given is in the context by then.
+        lacking = [
+            one for one in error.ctx.command.params if one.required and one.name not in error.ctx.params
+        ]
+        names = [
+            max(one.opts, key=len) if one.opts[0].startswith("-") else one.make_metavar(error.ctx)
+            for one in lacking
+        ]
+        text = f"{listed(names)} {'is' if len(names) == 1 else 'are'} missing"
     if isinstance(error, click.NoSuchOption):
         near = f" Did you mean {error.possibilities[0]!r}?" if error.possibilities else ""
         text = f"unknown option {error.option_name!r}.{near}"

@@ -7,8 +7,9 @@ from typing import Any
 
 import click
 
-from gradlab.cli.options import data_option, device_option, pooler_option
+from gradlab.cli.options import data_option, device_option, mirrored, pooler_option
 from gradlab.errors import GradlabError
+from gradlab.evaluate import downstream, evaluate, task_names
 
 EPILOG = """\b
 Examples:
@@ -36,21 +37,7 @@ Nothing but text files is read from the data folder; the field gets them with Se
 @click.option(
     "--max-length", type=click.IntRange(2), help="Tokens read of a sentence.  [default: the model's limit]"
 )
-@click.option("--split", type=click.Choice(["test", "dev"]), default="test", show_default=True,
-              help="dev uses no test data: dev sets of STS-B and SICK-R, choosing folds of the transfer tasks.")  # fmt: skip
-@click.option("--aggregation", type=click.Choice(["all", "mean", "wmean"]), default="all", show_default=True,
-              help="Sub-sets of STS12 to STS16: all pairs together, mean, or mean weighted by pairs.")  # fmt: skip
-@click.option("--classifier", type=click.Choice(["logistic", "adam"]), default="logistic", show_default=True,
-              help="Transfer tasks: scikit-learn's logistic regression, or the linear classifier trained by Adam "
-              "that most papers report.")  # fmt: skip
-@click.option(
-    "--folds", type=click.IntRange(2), default=10, show_default=True, help="Folds of the transfer tasks."
-)
-@click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=1111, show_default=True,
-              help="Seed of folds and classifier.")  # fmt: skip
-@click.option(
-    "--jobs", default=-1, show_default=True, help="Processes for the transfer tasks; -1: one a core."
-)
+@mirrored(evaluate, "split", "aggregation", "classifier", "folds", "seed", "jobs")
 @click.option(
     "--batch-size",
     type=click.IntRange(1),
@@ -67,8 +54,6 @@ def command(model: str, data: Path, output: Path | None, style: str, **options: 
     Prints Spearman's correlation and accuracy times 100 with their averages, and names pooler and split. A --data folder
     with corpus.jsonl, queries.jsonl and qrels/test.tsv (BEIR's layout) is a retrieval task: nDCG at 10 and others.
     """
-    from gradlab.evaluate import evaluate, task_names
-    from gradlab.evaluate.folder import downstream
     from gradlab.evaluate.retrieval import evaluate_retrieval, is_retrieval_folder
     from gradlab.files import check_writable, write_json
 
@@ -83,11 +68,11 @@ def command(model: str, data: Path, output: Path | None, style: str, **options: 
     if output is not None:
         check_writable(output)
 
-    from gradlab.encoder.model import Encoder
-    from gradlab.train.distributed import find_device
+    from gradlab.encoder import Encoder
 
-    device, batch_size = find_device(options.pop("device")), options.pop("batch_size")
-    encoder = Encoder.load(model, options.pop("pooler"), max_length=options.pop("max_length"), device=device)
+    batch_size = options.pop("batch_size")
+    settings = {name: options.pop(name) for name in ("pooler", "max_length", "device")}
+    encoder = Encoder.load(model, **settings)
     if retrieval:
         scores = evaluate_retrieval(lambda sentences: encoder.encode(sentences, batch_size), data)
         for name, score in scores.items():

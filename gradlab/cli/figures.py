@@ -44,7 +44,7 @@ def command(names: tuple[str, ...], as_published: bool, output: Path, formats: t
     """Draw the theory figures of the unified-gradient paper, which need no training."""
     # Before numpy loads: for matrices this small its threads would only wait for each other.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    from gradlab.papers.unified.figures.catalogue import choose, draw_figures
+    from gradlab.figures.catalogue import choose, draw_figures
 
     chosen = choose(names, as_published=as_published)
     if as_published:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
+import textwrap
 from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from gradlab.cli.options import (
     OutputFolder,
@@ -16,7 +19,8 @@ from gradlab.cli.options import (
     pooler_option,
     set_option,
 )
-from gradlab.errors import GradlabError
+from gradlab.errors import GradlabError, listed
+from gradlab.files import check_writable
 from gradlab.waiting import waiting
 
 EPILOG = """\b
@@ -77,6 +81,9 @@ positives and hard_negatives.
     type=OutputFolder(),
     help="Folder to write to.",
 )
+@click.option("--write-clean", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+              help="Write the training file without exact and near duplicates of earlier rows, and without rows "
+              "whose own hard negative is false.")  # fmt: skip
 @click.option("--overwrite", is_flag=True, help="Replace files made with other settings.")
 def command(
     model: str | None,
@@ -86,6 +93,7 @@ def command(
     assignments: tuple[str, ...],
     output: Path,
     overwrite: bool,
+    write_clean: Path | None,
     **options: Any,
 ) -> None:
     """Show which pairs of your sentences carry the gradient, and which are likely false negatives.
@@ -94,10 +102,11 @@ def command(
     near-duplicates by their words, nearest neighbours by embedding) come from the whole file.
     """
     loss = build_loss(loss_name, assignments)
-    if model is None and embeddings is None:
-        raise GradlabError("--model or --embeddings is missing; see the examples of gradlab inspect --help")
-    if model is not None and train_file is None:
-        raise GradlabError("--train-file is missing; see the examples of gradlab inspect --help")
+    lacking = ["--train-file"] if train_file is None and embeddings is None else []
+    lacking += ["--model (or --embeddings)"] if model is None and embeddings is None else []
+    if lacking:
+        verb = "is" if len(lacking) == 1 else "are"
+        raise GradlabError(f"{listed(lacking)} {verb} missing; see the examples of gradlab inspect --help")
     given = {
         "model": model,
         "train_file": train_file,
@@ -108,7 +117,9 @@ def command(
     settings = {name: str(value) for name, value in {**given, **options}.items()}
     replaced = check_existing(output / "inspect", (".html", ".json"), {"settings": settings}, overwrite)
 
-    from gradlab.inspection.corpus import inspect
+    from gradlab.inspection.advice import NOTHING
+    from gradlab.inspection.clean import check_ending, copy_rows
+    from gradlab.inspection.corpus import find_false_negatives
     from gradlab.inspection.texts import Texts
     from gradlab.sweep.worker import terminable
 
@@ -117,6 +128,11 @@ def command(
         raise GradlabError(
             "--column, --positives and --hard-negatives name columns of a --train-file; give it too"
         )
+    if write_clean is not None:
+        if train_file is None:
+            raise GradlabError("--write-clean leaves rows of a --train-file out; give it too")
+        check_ending(train_file, write_clean)
+        check_writable(write_clean)
     with terminable():  # so that the embeddings on disk are deleted
         texts = None
         if train_file is not None:
@@ -124,13 +140,36 @@ def command(
                 columns = reading["column"], reading["positives"], reading["hard_negatives"]
                 texts = Texts.read(train_file, *columns, reading["encoding"])
         arrays = None if embeddings is None else _load(embeddings)
-        found = inspect(model, texts, embeddings=arrays, loss=loss, progress=True, **options)
-        for one in found.advice:
-            click.echo(f"{one.title} {one.text}\n")
+        found = find_false_negatives(model, texts, embeddings=arrays, loss=loss, progress=True, **options)
+        command_line = _command_line(click.get_current_context())
+        for one in found.advice_for(output, settings, command_line):
+            click.echo(f"{one.title}{f' ({one.size})' if one.size else ''} {one.text}\n")
+            for label, code in one.steps:
+                click.echo(f"  {label}:\n{textwrap.indent(code, '    ')}\n")
+        if not found.advice:
+            click.echo(f"{NOTHING}\n")
         with waiting("Writing"):
-            written = found.write(output, settings)
+            written = found.write(output, settings, command_line)
+            if write_clean is not None and train_file is not None:
+                named = [name for name in (columns[0], columns[1], *columns[2]) if name is not None]
+                kept = found.distinct_rows()
+                written.append(copy_rows(train_file, write_clean, kept, named, reading["encoding"]))
+                click.echo(f"{write_clean} has {len(kept):,} of {len(texts or ()):,} rows")
         for path in written:
             click.echo(f"{'Replaced' if replaced else 'Wrote'} {path}")
+
+
+def _command_line(context: click.Context) -> str:
+    """The command as it was given, without what the advice adds to it."""
+    words = ["gradlab", "inspect"]
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        given = context.get_parameter_source(name) == ParameterSource.COMMANDLINE
+        if given and name not in ("write_clean", "overwrite"):
+            value = context.params[name]
+            for one in value if isinstance(value, tuple) else (value,):
+                words += [parameter.opts[0], str(one)]
+    return shlex.join(words)
 
 
 def _load(path: Path) -> Any:
@@ -141,7 +180,7 @@ def _load(path: Path) -> Any:
     from gradlab.files import read_arrays
 
     if path.suffix.lower() != ".npy":
-        return read_arrays(path)
+        return read_arrays(path, "an .npy or .npz file")
     try:
         return np.load(path, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:

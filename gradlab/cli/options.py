@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
 import json
+import os
+import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -10,12 +14,37 @@ from typing import Any
 import click
 
 from gradlab.errors import GradlabError
-from gradlab.settings import read_assignments
+from gradlab.settings import declarations, read_assignments
+from gradlab.settings.declaration import Declaration
 
 
 def loss_option(**settings: Any) -> Callable[[Any], Any]:
     """``--loss NAME``."""
-    return click.option("--loss", "loss_name", metavar="NAME", help="A loss of `gradlab losses`.", **settings)
+    text = "A loss of `gradlab losses`, or one of your own: module:Name or file.py:Name, also with settings."
+    return click.option("--loss", "loss_name", metavar="NAME", help=text, **settings)
+
+
+def _register_losses(context: click.Context, parameter: click.Parameter, files: tuple[str, ...]) -> None:
+    from gradlab.losses.registry import OWN_LOSSES
+    from gradlab.settings.objects import import_module
+
+    for file in files:
+        import_module(file)
+        place = str(Path(file).resolve()) if file.endswith(".py") else file
+        # Processes that this one starts register them too.
+        os.environ[OWN_LOSSES] = os.pathsep.join(filter(None, [os.environ.get(OWN_LOSSES), place]))
+
+
+losses_option = click.option(
+    "--losses",
+    "loss_files",
+    multiple=True,
+    metavar="FILE",
+    expose_value=False,
+    is_eager=True,
+    callback=_register_losses,
+    help="Python file or module that registers losses of your own; repeatable. GRADLAB_LOSSES does the same.",
+)
 
 
 def set_option(function: Any) -> Any:
@@ -27,6 +56,100 @@ def set_option(function: Any) -> Any:
         multiple=True,
         help="A hyper-parameter, e.g. temperature=0.1, or preset=NAME; repeatable. Angles are in radians.",
     )(function)
+
+
+def mirrored(function: Callable[..., Any], *names: str) -> Callable[[Any], Any]:
+    """Options for arguments of a Python function, with its defaults and the texts of its docstring.
+
+    Args:
+        function: has a section "Args" in its docstring.
+        names: of the arguments that become options, in the order of the help.
+    """
+    parameters, texts = inspect.signature(function).parameters, _argument_texts(function)
+
+    def decorate(command: Any) -> Any:
+        for name in reversed(names):
+            default = parameters[name].default
+            kind = type(default)
+            if default is None:  # of "int | None" the first
+                kind = _TYPES.get(str(parameters[name].annotation).partition(" |")[0], str)
+            flag = {"is_flag": True} if kind is bool else {"type": kind}
+            command = click.option(
+                f"--{name.replace('_', '-')}",
+                default=default,
+                show_default=default is not None and kind is not bool,
+                help=texts[name],
+                **flag,
+            )(command)
+        return command
+
+    return decorate
+
+
+_TYPES: dict[str, type] = {"int": int, "float": float}
+
+
+def _argument_texts(function: Callable[..., Any]) -> dict[str, str]:
+    """What a docstring says of each argument, as sentences without markup."""
+    section = (inspect.getdoc(function) or "").partition("Args:\n")[2].partition("\n\n")[0]
+    texts: dict[str, str] = {}
+    for entry in re.split(r"\n    (?=[\w*])", "\n" + section)[1:]:
+        names, _, text = entry.partition(": ")
+        text = text if text.startswith(("`", '"')) else text[:1].upper() + text[1:]
+        text = re.sub(r"[`\"]|:\w+:", "", " ".join(text.split()))
+        texts |= dict.fromkeys(names.replace("*", "").split(", "), text)
+    return texts
+
+
+class CommandOfSettings(click.Command):
+    """A command with an option for each setting of a class of `gradlab.settings`, under headings by
+    group.
+
+    A class and its bases each make a group, which has the class attribute ``heading``. Settings
+    that are dictionaries are left to ``--set``. No option has a default, so that the command knows
+    what was given.
+    """
+
+    def __init__(self, *args: Any, settings: type, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self._headings = {
+            name: str(vars(group)["heading"])
+            for group in reversed(settings.__mro__)
+            if "heading" in vars(group)
+            for name in declarations(group)
+        }
+        self._headings["assignments"] = next(
+            (self._headings[one.name] for one in declarations(settings).values() if one.kind is dict), ""
+        )
+        own = [_option(one) for one in declarations(settings).values() if one.kind is not dict]
+        self.params = [*own, *self.params]
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write a section for each heading; options that are no settings come last."""
+        sections: dict[str, list[tuple[str, str]]] = {one: [] for one in self._headings.values()}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is not None:
+                heading = self._headings.get(parameter.name or "", "Other options")
+                sections.setdefault(heading, []).append(record)
+        for title, records in sections.items():
+            with formatter.section(title):
+                formatter.write_dl(records)
+
+
+def _option(declared: Declaration) -> click.Option:
+    """The option of a setting, which shows the default but does not have it."""
+    kind, name = declared.kind, declared.name.replace("_", "-")
+    if kind is bool:  # both ways, so that what a recipe or a file sets can be unset
+        text = declared.text + ("  [default: yes]" if declared.default else "")
+        return click.Option([f"--{name}/--no-{name}"], default=None, help=text)
+    if kind is tuple:  # one entry each time: --tracker, or --trackers
+        spellings = [declared.name, f"--{name.removesuffix('s')}", f"--{name}"]
+        return click.Option(spellings, multiple=True, help=declared.text)
+    shown = declared.default not in (None, dataclasses.MISSING)
+    text = declared.text + (f"  [default: {declared.default}]" if shown else "")
+    metavar = {int: "N", float: "X"}.get(kind, "TEXT")
+    return click.Option([f"--{name}"], type=kind, metavar=metavar, help=text)
 
 
 class OutputFolder(click.Path):
@@ -70,7 +193,8 @@ def check_existing(base: Path, suffixes: Iterable[str], manifest: dict[str, Any]
     """Whether files of this name exist; refuse to replace those that other settings made.
 
     Args:
-        base: the files' path without suffix; ``base.json`` holds the manifest that an earlier run wrote.
+        base: the files' path without suffix; ``base.json`` holds the manifest that an earlier run
+            wrote.
         suffixes: of the files about to be written.
         manifest: the one about to be written; its versions and results need not be the same.
         overwrite: replace anything.

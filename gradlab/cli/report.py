@@ -6,12 +6,16 @@ from pathlib import Path
 
 import click
 
+from gradlab.errors import GradlabError
+
 EPILOG = """\b
 Examples:
   gradlab report runs/first
   gradlab report runs/first runs/second runs/third
   gradlab report sweeps/temperatures
   gradlab report output-of-a-watched-trainer --output first.html
+  gradlab report runs/first --output report.md      # Markdown, for a pull request or a model card
+  gradlab report runs/first --follow                # again with each record, until the run ends
 
 RUN is the folder of a run of `gradlab train`, the output folder of a trainer that gradlab.watch watched, a metrics
 file, or a folder with several runs, such as that of a sweep. The page of one run holds its scores, verdicts in words,
@@ -25,20 +29,32 @@ over each other. It needs no network.
 @click.option(
     "--output",
     type=click.Path(path_type=Path),
-    help="The page.  [default: report.html in the run's folder, or in the one that holds the runs]",
+    help="The page; a name that ends in .md makes it Markdown.  [default: report.html in the run's folder, or in the one "
+    "that holds the runs]",
 )
-def command(runs: tuple[Path, ...], output: Path | None) -> None:
+@click.option(
+    "--follow", is_flag=True, help="Write the page of one run again with each record, until the run ends."
+)
+def command(runs: tuple[Path, ...], output: Path | None, follow: bool) -> None:
     """Write the report of training runs, as one HTML page."""
     from gradlab.monitor.recording import read_recordings
-    from gradlab.report import write_report
+    from gradlab.monitor.verdicts import BAD, WATCH, judge_run
+    from gradlab.report import follow_run, write_report
     from gradlab.report.page import headline
 
+    if follow:
+        if len(runs) > 1:
+            raise GradlabError("--follow takes one run")
+        follow_run(runs[0], output, say=click.echo)
     path = write_report(runs, output)
     found = read_recordings(runs)
     for run in found:
         name = f"{run.name}: " if len(found) > 1 else ""
         if scores := headline(run):
             click.echo(f"{name}{scores}")
-        for finding in run.findings:
-            click.echo(f"{name}{finding.headline} {finding.advice}")
+        judgement = judge_run(run)
+        click.echo(f"{name}{judgement.headline}")
+        for one in judgement.verdicts:
+            if one.grade in (BAD, WATCH):
+                click.echo(f"{name}{one.subject}: {one.seen} {one.change}")
     click.echo(f"Wrote {path}")

@@ -9,7 +9,15 @@ from typing import Any
 
 import click
 
-from gradlab.cli.options import OutputFolder, build_loss, check_existing, loss_option, set_option
+from gradlab.cli.options import (
+    OutputFolder,
+    build_loss,
+    check_existing,
+    loss_option,
+    mirrored,
+    set_option,
+)
+from gradlab.simulation import simulate
 
 EPILOG = """\b
 Examples:
@@ -27,20 +35,10 @@ and NAME.json (all settings and versions); the name tells loss, quantity and set
 @click.command(epilog=EPILOG)
 @loss_option(required=True)
 @set_option
-@click.option("--quantity", default="gradient_dissipation", show_default=True,
-              help="gradient_dissipation, hardest_share or ratio.")  # fmt: skip
-@click.option("--engine", help="exact or monte_carlo.  [default: exact where the loss has it]")
-@click.option("--grid", default=100, show_default=True, help="Points an axis.")
-@click.option("--sigma-pos", default=0.05, show_default=True, help="Spread of the positive's angle, radians.")
-@click.option(
-    "--sigma-neg", default=0.10, show_default=True, help="Spread of the negatives' angles, radians."
+@mirrored(
+    simulate,
+    *("quantity", "engine", "grid", "sigma_pos", "sigma_neg", "negatives", "batches", "seed", "device"),
 )
-@click.option("--negatives", default=127, show_default=True, help="Negatives an anchor.")
-@click.option("--batches", default=1000, show_default=True, help="Sampled batches a cell (monte_carlo).")
-@click.option(
-    "--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the draws (monte_carlo)."
-)
-@click.option("--device", default="cpu", show_default=True, help="cpu or cuda (monte_carlo).")
 @click.option("--output", default="figures", show_default=True, type=OutputFolder(),
               help="Folder to write to.")  # fmt: skip
 @click.option("--overwrite", is_flag=True, help="Replace files made with other settings.")
@@ -54,7 +52,6 @@ def command(
     from gradlab.files import write_csv, write_json
     from gradlab.plotting.heatmap import heatmap
     from gradlab.plotting.style import save
-    from gradlab.simulation import simulate
 
     loss = build_loss(loss_name, assignments)
     result = simulate(loss, **options)
@@ -77,7 +74,7 @@ def _file_name(result: Any, options: dict[str, Any]) -> str:
     from gradlab.losses.base import Loss
     from gradlab.settings import call_text
 
-    parts = [result.loss.name, result.quantity]
+    parts = [_short(result.loss.name), result.quantity]
     changed = {
         field.name: call_text(value) if isinstance(value, Loss) else value
         for field in dataclasses.fields(result.loss)

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from gradlab.settings import read_assignments
 
 if TYPE_CHECKING:
-    from gradlab.sweep.board import Board, Run
+    from gradlab.sweep.spec import Spec
+    from gradlab.sweep.trials import Run
 
 EPILOG = """\b
 Examples:
-  gradlab sweep sweeps/mocose-table-3.toml --plan
-  gradlab sweep sweeps/mocose-table-3.toml --light --workers 2 \\
+  gradlab sweep studies/sweeps/mocose-table-3.toml --plan
+  gradlab sweep studies/sweeps/mocose-table-3.toml --light --workers 2 \\
       --set model=bert-small --set train_file=sentences.txt --set sts=SentEval/data/downstream
-  gradlab sweep sweeps/mocose-table-3.toml --dry-run
-  gradlab sweep sweeps/mocose-table-3.toml --status
-  gradlab sweep sweeps/mocose-table-3.toml --retry-failed
+  gradlab sweep studies/sweeps/mocose-table-3.toml --dry-run
+  gradlab sweep studies/sweeps/mocose-table-3.toml --status
+  gradlab sweep studies/sweeps/mocose-table-3.toml --retry-failed
   gradlab sweep sweep.toml --storage postgresql+psycopg://user:password@host/sweeps
 
 \b
@@ -82,20 +83,16 @@ def command(
         _show_plan(spec)
         return
 
-    from gradlab.sweep.launch import known_runs, open_board, run_sweep
+    from gradlab.sweep.launch import known_runs, open_trials, run_sweep
 
     folder = output or Path("runs") / spec.name
     if status:
-        from gradlab.sweep.data import check_data
-
-        board = open_board(spec, folder, storage)
-        check_data(board, folder)
-        _show_status(board)
+        _show_status(spec, open_trials(spec, folder, storage).runs())
         return
     if dry_run:
-        from gradlab.sweep.budget import budget
+        from gradlab.sweep.budget import estimate_cost
 
-        click.echo(budget(known_runs(spec, folder, storage), workers).text())
+        click.echo(estimate_cost(known_runs(spec, folder, storage), workers).text())
         return
     from gradlab.train.progress import say
 
@@ -106,7 +103,7 @@ def command(
     _show_results(spec, runs, folder)
 
 
-def _show_plan(spec: Any) -> None:
+def _show_plan(spec: Spec) -> None:
     points = spec.points({})
     if spec.about:
         click.echo(spec.about.strip())
@@ -119,25 +116,22 @@ def _show_plan(spec: Any) -> None:
     click.echo(f"{len(points)} points, {seeds} seeds, {runs} runs{later}")
 
 
-def _show_status(board: Board) -> None:
-    from gradlab.sweep.board import DIVERGED, FAILED, RUNNING
+def _show_status(spec: Spec, runs: list[Run]) -> None:
     from gradlab.sweep.table import STATES, as_text, summarise
+    from gradlab.sweep.trials import DIVERGED, FAILED, RUNNING
 
-    runs = board.runs()
-    click.echo(as_text(board.spec, summarise(board.spec, runs)))
+    click.echo(as_text(spec, summarise(spec, runs)))
     counts = ", ".join(f"{sum(run.state == state for run in runs)} {state}" for state in STATES)
     click.echo(f"\n{len(runs)} runs: {counts}")
     for run in runs:
-        name = f"{run.point.title()}, seed {run.seed}"
-        if run.state == RUNNING:
-            click.echo(f"Running on {run.worker}: {name}")
-        elif run.state in (FAILED, DIVERGED):
-            click.echo(f"{run.state.capitalize()} on {run.worker}: {name}: {run.error}")
+        if run.state in (RUNNING, FAILED, DIVERGED):
+            why = f": {run.error}" if run.error else ""
+            click.echo(f"{run.state.capitalize()} on {run.worker}: {run.title()}{why}")
 
 
-def _show_results(spec: Any, runs: list[Run], folder: Path) -> None:
-    from gradlab.sweep.board import FAILED
+def _show_results(spec: Spec, runs: list[Run], folder: Path) -> None:
     from gradlab.sweep.table import as_text, summarise
+    from gradlab.sweep.trials import FAILED
 
     click.echo(as_text(spec, summarise(spec, runs)))
     failed = sum(run.state == FAILED for run in runs)

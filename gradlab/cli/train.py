@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable
+import shlex
 from pathlib import Path
 from typing import Any
 
 import click
 
-from gradlab.cli.options import set_option
-from gradlab.errors import GradlabError
-from gradlab.settings import declarations, read_assignments
-from gradlab.settings.declaration import Declaration
+from gradlab.cli.options import CommandOfSettings, set_option
+from gradlab.errors import GradlabError, listed
+from gradlab.settings import declarations, read_assignments, read_json
 from gradlab.train.config import TrainConfig, read_settings
 
 EPILOG = """\b
@@ -33,75 +31,9 @@ The run folder gets manifest.json (configuration, versions, data hash, results),
 Both encoders load with AutoModel.from_pretrained, SentenceTransformer and gradlab evaluate.
 """
 
-# Settings that have an option of another shape.
-_SPECIAL = {"loss_settings": "--set", "trackers": "--tracker"}
 
-
-def config_options(function: Any) -> Any:
-    """One option for each setting of `TrainConfig`, with its default and explanation."""
-    for declared in reversed(list(declarations(TrainConfig).values())):
-        if declared.name not in _SPECIAL:
-            function = _option(declared)(function)
-    return function
-
-
-def _option(declared: Declaration) -> Callable[[Any], Any]:
-    kind, text = declared.kind, declared.text
-    shown = declared.default not in (None, dataclasses.MISSING)
-    name = declared.name.replace("_", "-")
-    if kind is bool:
-        # Both ways, so that what a recipe or a file sets can be unset.
-        return click.option(
-            f"--{name}/--no-{name}",
-            default=None,
-            help=text + ("  [default: yes]" if declared.default else ""),
-        )
-    # Nothing is a default here: what is given must be told from what is not, for --resume and --config.
-    default = f"  [default: {declared.default}]" if shown else ""
-    return click.option(
-        f"--{name}",
-        type=kind,
-        metavar=_metavar(kind),
-        help=text + default,
-        default=None,
-    )
-
-
-def _metavar(kind: type) -> str:
-    return {str: "TEXT", int: "N", float: "X"}[kind]
-
-
-class GroupedCommand(click.Command):
-    """Shows its options under the headings of `TrainConfig`'s settings."""
-
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write one section a heading; options that are no settings come last."""
-        headings = {}
-        heading = ""
-        for declared in declarations(TrainConfig).values():
-            heading = declared.heading or heading
-            headings[declared.name] = heading
-        headings["assignments"] = headings["loss_settings"]
-        sections: dict[str, list[tuple[str, str]]] = {one: [] for one in headings.values()}
-        for parameter in self.get_params(ctx):
-            record = parameter.get_help_record(ctx)
-            if record is not None:
-                sections.setdefault(headings.get(parameter.name or "", "Other options"), []).append(record)
-        for title, records in sections.items():
-            with formatter.section(title):
-                formatter.write_dl(records)
-
-
-@click.command(epilog=EPILOG, cls=GroupedCommand)
-@config_options
+@click.command(epilog=EPILOG, cls=CommandOfSettings, settings=TrainConfig)
 @set_option
-@click.option(
-    "--tracker",
-    "trackers",
-    metavar="NAME",
-    multiple=True,
-    help="tensorboard or wandb: log there too; repeatable.",
-)
 @click.option("--config", "config_file", type=click.Path(path_type=Path),
               help="JSON file of settings, or a run's manifest; options given here come before it.")  # fmt: skip
 @click.option("--resume", is_flag=True, help="Continue the run in --output from its newest whole checkpoint.")
@@ -110,7 +42,6 @@ class GroupedCommand(click.Command):
 )
 def command(
     assignments: tuple[str, ...],
-    trackers: tuple[str, ...],
     config_file: Path | None,
     resume: bool,
     show: bool,
@@ -121,9 +52,7 @@ def command(
     The two views of a sentence are the sentence itself under independent dropout (unsupervised SimCSE), unless
     options or a recipe say otherwise. Options given here come before those of the recipe.
     """
-    given = {name: value for name, value in options.items() if value is not None}
-    if trackers:
-        given["trackers"] = trackers
+    given = {name: value for name, value in options.items() if value not in (None, ())}
     if resume and config_file is not None:
         raise GradlabError("--resume takes the configuration of the run itself; leave --config out")
     base = _resumed(given) if resume else _read(config_file)
@@ -141,9 +70,11 @@ def command(
         given["loss_settings"] = settings
     missing = [name for name in ("model", "train_file", "output") if name not in {**base, **given}]
     if missing:
-        raise GradlabError(
-            f"--{missing[0].replace('_', '-')} is missing; see the examples of gradlab train --help"
+        names, verb = (
+            [f"--{name.replace('_', '-')}" for name in missing],
+            "is" if len(missing) == 1 else "are",
         )
+        raise GradlabError(f"{listed(names)} {verb} missing; see the examples of gradlab train --help")
     config = TrainConfig.from_dict({**base, **given})
 
     from gradlab.train.loop import finished, train
@@ -152,7 +83,14 @@ def command(
     if result is not None:
         done = f"The run has finished already, nothing is left to train: {result.steps} steps"
     else:
-        result = train(config, resume=resume)
+        try:
+            result = train(config, resume=resume)
+        except KeyboardInterrupt:
+            if (Path(config.output) / "manifest.json").exists():
+                click.echo(
+                    f"Continue with: gradlab train --resume --output {shlex.quote(config.output)}", err=True
+                )
+            raise
         done = f"Trained {result.steps} steps"
     click.echo(f"{done}; encoder in {result.output / 'encoder'}")
     if result.best_step is not None:
@@ -184,9 +122,7 @@ def _shown(settings: dict[str, Any]) -> str:
     choices = recipe(
         settings["recipe"], backbone, loss=settings.get("loss"), batch_size=settings.get("batch_size")
     )
-    ordered = {
-        item.name: choices[item.name] for item in dataclasses.fields(TrainConfig) if item.name in choices
-    }
+    ordered = {name: choices[name] for name in declarations(TrainConfig) if name in choices}
     return recipe_table(f"{settings['recipe']} for {backbone}", ordered)
 
 
@@ -210,6 +146,8 @@ def _read(file: Path | None) -> dict[str, Any]:
 
 
 def _loss_settings(loss: str, assignments: tuple[str, ...]) -> dict[str, Any]:
-    from gradlab.losses.registry import loss_class, parse_hyperparameters
+    from gradlab.losses.registry import is_own, loss_class, parse_hyperparameters
 
+    if is_own(loss):
+        return {name: read_json(text) for name, text in read_assignments(assignments).items()}
     return parse_hyperparameters(loss_class(loss), read_assignments(assignments))

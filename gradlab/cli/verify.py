@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
 
 import click
 
-from gradlab.cli.options import build_loss, loss_option, set_option
+from gradlab.cli.options import build_loss, loss_option, mirrored, set_option
 from gradlab.errors import GradlabError
-
-if TYPE_CHECKING:
-    from gradlab.gradient.verification import Check
+from gradlab.gradient.verification import BATCHES, CONVENTIONS, Check, verify
 
 EPILOG = """\b
 Examples:
@@ -29,18 +26,7 @@ relative to max(1, largest entry). '=' marks a convention in which the loss decl
 @click.command(epilog=EPILOG)
 @loss_option()
 @set_option
-@click.option(
-    "--batch-size", default=32, show_default=True, type=click.IntRange(2), help="Sentences a batch."
-)
-@click.option("--dim", default=64, show_default=True, type=click.IntRange(2), help="Dimensions.")
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the batches.")
-@click.option(
-    "--side",
-    default="both",
-    show_default=True,
-    type=click.Choice(["anchors", "positives", "both"]),
-    help="View whose gradient is compared.",
-)
+@mirrored(verify, "batch_size", "dim", "seed", "side")
 @click.option("--per-batch", is_flag=True, help="A line for each kind of batch.")
 def command(
     loss_name: str | None,
@@ -54,7 +40,6 @@ def command(
     """Compare every closed form with autograd, in float64."""
     from tqdm import tqdm
 
-    from gradlab.gradient.verification import BATCHES, CONVENTIONS, verify
     from gradlab.losses.registry import loss_names
 
     if loss_name is None and assignments:

@@ -1,4 +1,4 @@
-"""`decompose`: check a loss, read its coefficients, and say plainly where they do not exist."""
+"""`decompose` in three steps: check a loss, read its coefficients, and (in `matching`) compare them with known losses."""
 
 from __future__ import annotations
 
@@ -9,13 +9,27 @@ from typing import TYPE_CHECKING, Any
 from array_api_compat import array_namespace, is_numpy_array
 
 from gradlab.arrays import Array, Bool, Float, Shaped, detach
+from gradlab.batch.batch import Batch, unit_rows
+from gradlab.batch.check import check_batch
 from gradlab.decomposition.adapters import held_parameters, two_views
-from gradlab.decomposition.checked_loss import ROUNDING, CheckedLoss, LossInput, ValueAndGradient
-from gradlab.decomposition.coefficients import Reading, lift, read_lifted, read_span
+from gradlab.decomposition.checking import (
+    CheckedLoss,
+    LossInput,
+    ValueAndGradient,
+    check_repeats,
+    check_uses_both_views,
+    obstacle_to_lifting,
+    turn,
+)
+from gradlab.decomposition.reading import (
+    Reading,
+    majority,
+    read_lifted,
+    read_span,
+    unexplained_anchors,
+)
 from gradlab.decomposition.result import Decomposition
 from gradlab.errors import GradlabError
-from gradlab.geometry.check import check_views
-from gradlab.geometry.views import Views, unit_rows
 from gradlab.gradient.paradigm import check_side
 from gradlab.losses.components import project
 from gradlab.losses.registry import takes_loss
@@ -24,10 +38,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 TOLERANCE = 1e-4
-# Two calls on the same batch may differ by this much relative (threads adding in another order), not more.
-REPEAT_TOLERANCE = 1e-9
-# Dimensions of the subspace that is rotated to see whether a loss depends on more than dot products.
-TURNED = 256
 # Two readings of an anchor's coefficients that differ by more than this, relatively, are not of one derivative.
 UNRELIABLE = 0.01
 
@@ -113,15 +123,15 @@ def _exchanged(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _decompose(
-    loss: CheckedLoss, loss_fn: Any, views: Views, tolerance: float, allow_residual: bool
+    loss: CheckedLoss, loss_fn: Any, views: Batch, tolerance: float, allow_residual: bool
 ) -> Decomposition:
     """Of the rows that stand as the anchors of ``views`` and come first in ``loss``."""
     batch, name = _torch_batch(views), loss.name
     with loss.progress:
         here = loss(batch)
-        _check_repeats(loss, batch, here)
-        _check_uses_positives(loss, batch, here)
-        turned_batch, turned = _turn(loss, batch)
+        check_repeats(loss, batch, here)
+        check_uses_both_views(loss, batch, here)
+        turned_batch, turned = turn(loss, batch)
         tangent = project(here.gradient, batch.anchors)
         obstacle = ""
         if not here.agrees_with(turned, tolerance):
@@ -135,19 +145,19 @@ def _decompose(
                     f"{name} {obstacle}; allow_residual=True gives its projection on the paradigm"
                 )
         else:
-            obstacle = _obstacle_to_lifting(loss, batch, here, tolerance)
+            obstacle = obstacle_to_lifting(loss, batch, here, tolerance)
         if obstacle:
             reading, method = _span(name, obstacle, batch, tangent), "span"
         else:
             reading, method = read_lifted(loss, batch, turned_batch, tangent), "lifted"
-    unexplained = _unexplained(reading, tangent, tolerance)
-    if not allow_residual and _majority(unexplained, reading):
+    unexplained = unexplained_anchors(reading, tangent, tolerance)
+    if not allow_residual and majority(unexplained, reading):
         raise GradlabError(
             f"{name} {obstacle or 'has a gradient that is no combination of the vectors of its batch'} "
-            f"(what the paradigm cannot express is {_relative(reading.residual, tangent):.2g} of the tangent gradient); "
+            f"(what the paradigm cannot express is {float(reading.residual.norm() / tangent.norm()):.2g} of the tangent gradient); "
             "allow_residual=True gives the part that it can"
         )
-    if _majority(reading.diverges, reading):
+    if majority(reading.diverges, reading):
         raise GradlabError(
             f"{name} has infinite coefficients on this batch, as distances have between vectors that coincide; "
             "give a batch without identical rows, and two views that differ"
@@ -157,95 +167,24 @@ def _decompose(
     return dataclasses.replace(found, side=loss.side)
 
 
-def _prepare(anchors: Any, positives: Any, extra_negatives: Any, normalize: bool) -> Views:
+def _prepare(anchors: Any, positives: Any, extra_negatives: Any, normalize: bool) -> Batch:
     """Checked views in float64, rows unit to the last digit."""
-    views = check_views(anchors, positives, extra_negatives, normalize=normalize)
+    views = check_batch(anchors, positives, extra_negatives, normalize=normalize)
     xp = array_namespace(views.anchors)
 
     def double(rows: Float[Array, "n d"]) -> Float[Array, "n d"]:
         return unit_rows(xp.astype(detach(rows), xp.float64))
 
     extra = None if views.extra_negatives is None else double(views.extra_negatives)
-    return Views(double(views.anchors), double(views.positives), extra)
+    return Batch(double(views.anchors), double(views.positives), extra)
 
 
-def _torch_batch(views: Views) -> LossInput:
+def _torch_batch(views: Batch) -> LossInput:
     import torch
 
     anchors, positives = torch.as_tensor(views.anchors), torch.as_tensor(views.positives)
     extra = anchors[:0] if views.extra_negatives is None else torch.as_tensor(views.extra_negatives)
     return LossInput(anchors, positives, extra)
-
-
-def _check_repeats(loss: CheckedLoss, batch: LossInput, here: ValueAndGradient) -> None:
-    change = here.difference(loss(batch))
-    if change > REPEAT_TOLERANCE:
-        raise GradlabError(
-            f"{loss.name} differs by {change:.2g} relative between two calls on the same batch: it is random or keeps "
-            "a state; switch dropout off (.eval()), fix its seed inside, or rebuild its state in every call"
-        )
-
-
-def _check_uses_positives(loss: CheckedLoss, batch: LossInput, here: ValueAndGradient) -> None:
-    """A loss whose gates are all closed may well not notice other positives; any other loss must."""
-    other = _random_rows(batch.positives, seed=1)
-    there = loss(LossInput(batch.anchors, other, batch.extra_negatives))
-    if here.difference(there) == 0 and bool(here.gradient.any()):
-        raise GradlabError(
-            f"{loss.name} does not depend on the {loss.fixed}: others give the same "
-            "value and gradient; give a loss of two views, the alignment term included"
-        )
-
-
-def _turn(loss: CheckedLoss, batch: LossInput) -> tuple[LossInput, ValueAndGradient]:
-    """Both views rotated together, and the loss there, its gradient rotated back.
-
-    The rotation turns a random subspace of at most `TURNED` dimensions: it changes every coordinate, and
-    costs two thin matrix products where a rotation of all dimensions would take an orthogonal D x D matrix.
-    """
-    import torch
-
-    d, k = batch.dimension, min(batch.dimension, TURNED)
-    basis = torch.linalg.qr(_random_rows(batch.anchors.new_empty(d, k), seed=2)).Q
-    rotation = torch.linalg.qr(_random_rows(batch.anchors.new_empty(k, k), seed=3)).Q
-    change = (rotation - torch.eye(k, dtype=rotation.dtype, device=rotation.device)) @ basis.T
-
-    def turn(rows: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
-        turned: Tensor = rows + rows @ basis @ change
-        turned /= turned.norm(dim=1, keepdim=True)
-        return turned
-
-    turned = batch.map(turn)
-    there = loss(turned)
-    back = there.gradient + there.gradient @ change.T @ basis.T
-    return turned, ValueAndGradient(there.value, back)
-
-
-def _random_rows(like: Float[Tensor, "n d"], seed: int) -> Float[Tensor, "n d"]:
-    """Random unit rows from a generator of their own: the caller's random state stays."""
-    import torch
-
-    generator = torch.Generator().manual_seed(seed)
-    rows = torch.randn(like.shape, generator=generator, dtype=like.dtype).to(like.device)
-    rows /= rows.norm(dim=1, keepdim=True)
-    return rows
-
-
-def _obstacle_to_lifting(
-    loss: CheckedLoss, batch: LossInput, here: ValueAndGradient, tolerance: float
-) -> str:
-    """Why the loss cannot be read in more coordinates than its batch has, or an empty string."""
-    try:
-        padded = loss(lift(batch, 0.0))
-    except GradlabError as error:
-        return f"works in {batch.dimension} dimensions only ({error})"
-    padded = ValueAndGradient(padded.value, padded.gradient[:, : batch.dimension])
-    if here.agrees_with(padded, tolerance):
-        return ""
-    return (
-        "depends on the number of dimensions (an average over coordinates?): appending zeros to every vector "
-        f"changes its value or gradient by {here.difference(padded):.2g} relative"
-    )
 
 
 def _span(name: str, obstacle: str, batch: LossInput, tangent: Float[Tensor, "n d"]) -> Reading:
@@ -257,27 +196,8 @@ def _span(name: str, obstacle: str, batch: LossInput, tangent: Float[Tensor, "n 
         ) from error
 
 
-def _unexplained(reading: Reading, tangent: Float[Tensor, "n d"], tolerance: float) -> Bool[Tensor, "n"]:
-    """Anchors whose residual is more than ``tolerance`` of their gradient, and more than rounding makes."""
-    size = tangent.norm(dim=1)
-    residual = reading.residual.norm(dim=1)
-    beyond_rounding: Tensor = residual > ROUNDING * reading.scale
-    beyond_tolerance: Tensor = residual > tolerance * size.clamp(min=tolerance * float(size.max()))
-    return beyond_rounding & beyond_tolerance
-
-
-def _majority(flags: Bool[Tensor, "n"], reading: Reading) -> bool:
-    """Whether more than half of the anchors on which anything acts are flagged."""
-    active = (reading.scale > 0) | (reading.residual.norm(dim=1) > 0)
-    return bool(2 * (flags & active).sum() > active.sum())
-
-
-def _relative(part: Float[Tensor, "n d"], whole: Float[Tensor, "n d"]) -> float:
-    return float(part.norm() / whole.norm())
-
-
 def _assemble(
-    views: Views,
+    views: Batch,
     name: str,
     here: ValueAndGradient,
     tangent: Float[Tensor, "n d"],

@@ -1,33 +1,45 @@
-"""Which registered loss has these components? Hyper-parameters are fitted, up to a common factor."""
+"""Third step: which registered loss has these components? Hyper-parameters are fitted, up to a common factor.
+
+Every loss is fitted roughly first, from the best of a few starting points; only those that come close are fitted to the
+last digit.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
+from tqdm import tqdm
 
 from gradlab.arrays import Array, Bool, Float, to_numpy
+from gradlab.batch.batch import Batch
 from gradlab.decomposition.split import CanonicalSplit
 from gradlab.errors import GradlabError
-from gradlab.geometry.views import Views
 from gradlab.losses.base import Loss, PairLoss
 from gradlab.losses.components import Components
 from gradlab.losses.registry import get_loss, loss_class, loss_names
+from gradlab.waiting import bar_interval
 
 # Relative difference of all coefficients below which two losses are called the same.
 SAME = 1e-6
+# Only the nearest losses are fitted to the last digit: so many, and none that is further away than this times the nearest.
+REFINED, CLOSE = 5, 10.0
+# Factors on positive hyper-parameters at which the rough fit may begin.
+_STARTS = (1 / 16, 1 / 4, 1.0, 4.0, 16.0)
+_ROUGH: dict[str, Any] = {"xtol": 1e-3, "ftol": 1e-3, "gtol": 1e-10, "max_nfev": 15}
+_EXACT: dict[str, Any] = {"xtol": 1e-12, "ftol": 1e-14, "gtol": 1e-14, "max_nfev": 50}
 # No difference of two cosines, chords or angles is wider than this: a margin that wide opens every gate.
 WIDEST = 4.0
-_BISECTIONS = 60
+_BISECTIONS = 34  # of an interval of 8: to 5e-10
 
 
 @dataclasses.dataclass(frozen=True)
 class _Batch:
     """The batch of a decomposition, and the side whose components are compared."""
 
-    views: Views
+    views: Batch
     side: str
     both_directions: bool = False  # whether losses are compared in both directions
 
@@ -35,7 +47,7 @@ class _Batch:
     def of(cls, found: CanonicalSplit) -> _Batch:
         """In numpy; as the loss takes it, the anchors first."""
         extra = found.views.extra_negatives
-        rows = Views(
+        rows = Batch(
             to_numpy(found.views.anchors),
             to_numpy(found.views.positives),
             None if extra is None else to_numpy(extra),
@@ -91,6 +103,15 @@ class Match:
         """Such as ``infonce`` or ``symmetric(infonce)``."""
         return f"symmetric({self.loss.loss.name})" if self.symmetric else self.loss.name  # type: ignore[attr-defined]  # a combinator has one
 
+    def words(self) -> str:
+        """Such as ``InfoNCE with temperature 0.05``, for people."""
+        base = self.loss.loss if self.symmetric else self.loss  # type: ignore[attr-defined]  # a combinator has one
+        fields = [f"{name.replace('_', ' ')} {value:.3g}" for name, value in _hyperparameters(base).items()]
+        *first, last = fields or [""]
+        listed = f"{', '.join(first)} and {last}" if first else last
+        title = base.title.partition(" (")[0]
+        return f"{'symmetric ' if self.symmetric else ''}{title}{' with ' if fields else ''}{listed}"
+
     def text(self, sentences: int) -> str:
         """Such as ``infonce(temperature=0.05), divided by N = 64``."""
         base = self.loss.loss if self.symmetric else self.loss  # type: ignore[attr-defined]  # likewise
@@ -110,20 +131,21 @@ class Match:
 def nearest_losses(found: CanonicalSplit) -> list[Match]:
     """Registered losses by how well their components agree with ``found``, the simplest of equals first.
 
-    Where none has them, losses of pairs in both directions are tried too. Empty where no negative acts on the anchors (every gate closed).
+    Where none has them, losses of pairs in both directions are tried too. The list is empty where no negative acts on
+    the anchors (every gate is closed).
     """
     target = np.concatenate(
         [_flat(found.other_view_gradient), _flat(found.same_view_gradient), _flat(found.positive)]
     )
     if not np.any(target[: -len(found.positive)]):
         return []
-    batch = _Batch.of(found)
-    active = to_numpy(found.positive) != 0
-    matches = [match for name in loss_names() if (match := _fit(name, batch, target, active)) is not None]
+    batch, active = _Batch.of(found), to_numpy(found.positive) != 0
+    names = loss_names()
+    matches = _refined(_rough(names, batch, target, active), batch, target)
     if not any(match.same for match in matches):
-        pairs = [name for name in loss_names() if issubclass(loss_class(name), PairLoss)]
         both = dataclasses.replace(batch, both_directions=True)
-        fitted = [match for name in pairs if (match := _fit(name, both, target, active)) is not None]
+        pairs = [name for name in names if issubclass(loss_class(name), PairLoss)]
+        fitted = _refined(_rough(pairs, both, target, active), both, target, matches)
         matches += [dataclasses.replace(one, loss=get_loss("symmetric", loss=one.loss)) for one in fitted]
     # A further hyper-parameter that takes away less than a tenth of what is left explains nothing: a margin of 2e-8.
     least = max(SAME, 1.1 * min((match.mismatch for match in matches), default=0.0))
@@ -131,6 +153,87 @@ def nearest_losses(found: CanonicalSplit) -> list[Match]:
         matches,
         key=lambda match: (max(match.mismatch, least), _cost(match) if match.mismatch <= least else ()),
     )
+
+
+def coefficients_of(match: Match, found: CanonicalSplit) -> tuple[np.ndarray, np.ndarray]:
+    """The match's coefficients on the batch of ``found``: those of the negatives, (n, 2n + m), and of the positive.
+
+    The columns are the other view's sentences, the extra negatives, then the other anchors.
+    """
+    batch = _Batch.of(found)
+    flat = _coefficients(match.loss, batch)
+    assert flat is not None  # it was compared with them
+    n, m = batch.sentences, batch.extra_negatives
+    other, same, positive = np.split(match.factor * flat, [n * (n + m), n * (2 * n + m)])
+    return np.concatenate([other.reshape(n, n + m), same.reshape(n, n)], axis=1), positive
+
+
+def _rough(
+    names: Sequence[str], batch: _Batch, target: Float[np.ndarray, "entries"], active: Bool[np.ndarray, "n"]
+) -> list[Match]:
+    """The named losses, roughly fitted, without those that have no components here."""
+    title = "comparing with registered losses" + (" in both directions" if batch.both_directions else "")
+    bar = tqdm(names, desc=title, unit=" losses", delay=2, leave=False, mininterval=bar_interval())
+    return [match for name in bar if (match := _fit(name, batch, target, active)) is not None]
+
+
+def _refined(
+    matches: Sequence[Match],
+    batch: _Batch,
+    target: Float[np.ndarray, "entries"],
+    others: Sequence[Match] = (),
+) -> list[Match]:
+    """The same, the nearest of them fitted to the last digit; ``others`` are already."""
+    least = min((match.mismatch for match in others), default=1.0)
+    ranked = sorted(matches, key=lambda match: match.mismatch)
+    near = [match for match in ranked[:REFINED] if match.mismatch <= CLOSE * least]
+    return [_refine(match, batch, target) for match in near] + ranked[len(near) :]
+
+
+def _fit(
+    name: str, batch: _Batch, target: Float[np.ndarray, "entries"], active: Bool[np.ndarray, "n"]
+) -> Match | None:
+    """A rough fit of the named loss, or None where it has no components here."""
+    try:
+        loss = get_loss(name)
+    except (GradlabError, TypeError):
+        return None
+    at_default = _coefficients(loss, batch)
+    if at_default is None or at_default.shape != target.shape:
+        return None
+    if not np.any((at_default != 0) & (target != 0)) and np.any(at_default):
+        return Match(loss, 0.0, 1.0)  # nothing in common: the other kind of negatives
+    undetermined = {}
+    for field in _gates(loss, batch, at_default):
+        interval = _open_gates(loss, field, batch, active)
+        if interval is not None:
+            loss = dataclasses.replace(loss, **{field: _inside(getattr(loss, field), interval)})
+            undetermined[field] = interval
+    match = Match(loss, *_compare(loss, batch, target), undetermined)
+    for fields in _smooth(match):
+        if match.mismatch > SAME:
+            match = _least_squares(match, fields, batch, target, starts=_STARTS, **_ROUGH)
+    return match
+
+
+def _refine(match: Match, batch: _Batch, target: Float[np.ndarray, "entries"]) -> Match:
+    """The same, fitted to the last digit."""
+    for fields in _smooth(match):
+        if match.mismatch > SAME:
+            match = _least_squares(match, fields, batch, target, **_EXACT)
+    return match
+
+
+def _smooth(match: Match) -> Iterator[list[str]]:
+    """Hyper-parameters to fit: first without, then with those that sit on a limit of their range.
+
+    What sits on a limit, as a part that is switched off, is moved only if the rest does not suffice.
+    """
+    loss = match.loss
+    smooth = [field for field in _hyperparameters(loss) if field not in match.undetermined]
+    limits = {field.name: field.metadata.get("limits", {}).values() for field in dataclasses.fields(loss)}
+    inside = [field for field in smooth if getattr(loss, field) not in limits[field]]
+    yield from (fields for fields in ([inside] if inside == smooth else [inside, smooth]) if fields)
 
 
 def _cost(match: Match) -> tuple[int, int]:
@@ -167,36 +270,6 @@ def _coefficients(loss: Loss, batch: _Batch) -> Float[np.ndarray, "entries"] | N
     return np.concatenate([other.reshape(-1), same.reshape(-1), positive])
 
 
-def _fit(
-    name: str, batch: _Batch, target: Float[np.ndarray, "entries"], active: Bool[np.ndarray, "n"]
-) -> Match | None:
-    """The named loss with the hyper-parameters that agree best, or None where it has no components here."""
-    try:
-        loss = get_loss(name)
-    except (GradlabError, TypeError):
-        return None
-    at_default = _coefficients(loss, batch)
-    if at_default is None or at_default.shape != target.shape:
-        return None
-    if not np.any((at_default != 0) & (target != 0)) and np.any(at_default):
-        return Match(loss, 0.0, 1.0)  # nothing in common: the other kind of negatives
-    undetermined = {}
-    for field in _gates(loss, batch):
-        interval = _open_gates(loss, field, batch, active)
-        if interval is not None:
-            loss = dataclasses.replace(loss, **{field: _inside(getattr(loss, field), interval)})
-            undetermined[field] = interval
-    smooth = [field for field in _hyperparameters(loss) if field not in undetermined]
-    # What sits on a limit of its range, as a part that is switched off, is moved only if the rest does not suffice.
-    limits = {field.name: field.metadata.get("limits", {}).values() for field in dataclasses.fields(loss)}
-    inside = [field for field in smooth if getattr(loss, field) not in limits[field]]
-    best = _compare(loss, batch, target)
-    for fields in [inside] if inside == smooth else [inside, smooth]:
-        if best[1] > SAME and fields:
-            loss, best = _least_squares(loss, fields, batch, target, best)
-    return Match(loss, best[0], best[1], undetermined)
-
-
 def _compare(loss: Loss, batch: _Batch, target: Float[np.ndarray, "entries"]) -> tuple[float, float]:
     """Best common factor, and the relative mismatch that it leaves."""
     closed = _coefficients(loss, batch)
@@ -212,13 +285,12 @@ def _compare(loss: Loss, batch: _Batch, target: Float[np.ndarray, "entries"]) ->
     return factor, mismatch
 
 
-def _gates(loss: Loss, batch: _Batch) -> list[str]:
+def _gates(loss: Loss, batch: _Batch, here: Float[np.ndarray, "entries"]) -> list[str]:
     """Hyper-parameters whose small change moves no coefficient, as margins of hard gates."""
-    here = _coefficients(loss, batch)
     found = []
     for field, value in _hyperparameters(loss).items():
         there = _coefficients(_with(loss, {field: value * (1 + 1e-9) + 1e-12}), batch)
-        if here is not None and there is not None and np.array_equal(here, there):
+        if there is not None and np.array_equal(here, there):
             found.append(field)
     return found
 
@@ -275,18 +347,27 @@ def _with(loss: Loss, values: Mapping[str, float]) -> Loss:
 
 
 def _least_squares(
-    loss: Loss,
+    match: Match,
     fields: list[str],
     batch: _Batch,
     target: Float[np.ndarray, "entries"],
-    best: tuple[float, float],
-) -> tuple[Loss, tuple[float, float]]:
-    """Fit smooth hyper-parameters by Gauss-Newton from a few starting points; positive ones in the logarithm."""
+    starts: Sequence[float] = (1.0,),
+    **options: float,
+) -> Match:
+    """The match with these hyper-parameters fitted by Gauss-Newton, positive ones in the logarithm, if that is nearer.
+
+    Args:
+        match: where to begin.
+        fields: the hyper-parameters.
+        batch, target: what is compared.
+        starts: factors on the positive ones; the nearest of these is where the iteration begins.
+        options: of `scipy.optimize.least_squares`.
+    """
     from scipy.optimize import least_squares
 
+    loss, size = match.loss, float(np.linalg.norm(target))
     rules = {field.name: field.metadata.get("rule", "any") for field in dataclasses.fields(loss)}
     logarithmic = np.array([rules[field] == "positive" for field in fields])
-    size = float(np.linalg.norm(target))
 
     def at(x: Float[np.ndarray, "fields"]) -> Loss:
         values = np.where(logarithmic, np.exp(np.where(logarithmic, np.clip(x, -12, 12), 0)), x)
@@ -299,17 +380,14 @@ def _least_squares(
         left: np.ndarray = target - closed * (closed @ target / (closed @ closed))
         return left / size
 
-    start = np.array([getattr(loss, field) for field in fields], dtype=float)
-    start = np.where(logarithmic, np.log(np.where(logarithmic, np.maximum(start, 1e-300), 1)), start)
-    chosen = loss
-    for shift in (0.0, math.log(4), -math.log(4)):
-        begin = start + np.where(logarithmic, shift, 0)
-        with np.errstate(all="ignore"):
-            solution = least_squares(residual, begin, xtol=1e-12, ftol=1e-14, gtol=1e-14, max_nfev=50)
-        candidate = at(solution.x)
-        agreement = _compare(candidate, batch, target)
-        if agreement[1] < best[1]:
-            chosen, best = candidate, agreement
-        if best[1] <= SAME:
-            break
-    return chosen, best
+    here = np.array([getattr(loss, field) for field in fields], dtype=float)
+    here = np.where(logarithmic, np.log(np.where(logarithmic, np.maximum(here, 1e-300), 1)), here)
+    begins = [here + np.where(logarithmic, np.log(factor), 0) for factor in starts]
+    if not logarithmic.any():
+        begins = begins[:1]
+    with np.errstate(all="ignore"):
+        begin = min(begins, key=lambda x: float(np.linalg.norm(residual(x)))) if begins[1:] else begins[0]
+        candidate = at(least_squares(residual, begin, **options).x)
+    factor, mismatch = _compare(candidate, batch, target)
+    better = mismatch < match.mismatch
+    return dataclasses.replace(match, loss=candidate, factor=factor, mismatch=mismatch) if better else match

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+from gradlab.batch.batch import Batch
 from gradlab.decomposition.core import decompose
-from gradlab.geometry.views import Views
 from gradlab.losses.components import Components
 
 
-def columns_of(views: Views) -> list[Any]:
+def columns_of(views: Batch) -> list[Any]:
     """Anchors, positives and extra negatives, if there are any, on the CPU: what a loss of two views is called with."""
     columns = (views.anchors, views.positives, views.extra_negatives)
     return [rows.cpu() for rows in columns if rows is not None]
 
 
-def relative_components(loss: Any, views: Views, unit: float | None = None) -> tuple[Components, float]:
+def relative_components(loss: Any, views: Batch, unit: float | None = None) -> tuple[Components, float]:
     """Components of a loss of two views, with a dissipation between 0 (an anchor is left alone) and about 1.
 
     A gradient does not tell the size of the dissipation, which depends on the loss's own units. Here it is relative to the

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import math
+import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from gradlab.arrays import to_numpy
-from gradlab.decomposition.matching import Match, nearest_losses
+from gradlab.arrays import Bool, Float, to_numpy
+from gradlab.decomposition.matching import Match, coefficients_of, nearest_losses
 from gradlab.decomposition.split import CanonicalSplit
 from gradlab.files import versions, write_arrays, write_csv, write_json
 from gradlab.gradient.diagnostics import two_sided_statistics
 
-# A registered loss whose components differ by more than this, relatively, is not worth naming.
+# A registered loss whose components differ by more than this, relatively, is not close.
 FAR = 0.5
+# A loss that is this near is called the same; what is left may be rounding in single precision.
+PRACTICALLY = 1e-3
+# An anchor with less of the batch's largest dissipation counts as left alone.
+STOPPED = 0.01
 
 
 def report_text(found: CanonicalSplit, matches: Sequence[Match] | None = None) -> str:
@@ -32,6 +38,7 @@ def report_text(found: CanonicalSplit, matches: Sequence[Match] | None = None) -
         f"{found.loss} on {n} sentences in {d} dimensions"
         + (f", {negatives} extra negatives" if negatives else "")
         + ("" if found.side == "anchors" else ": what it does to the positives"),
+        *textwrap.wrap(sentence(found, matches), 100),
         "",
         f"  {f'per {_row_of(found)}':<28}{'mean':>11}{'sd':>11}{'min':>11}{'median':>11}{'max':>11}",
         _row("gradient dissipation GD", found.gradient_dissipation, found.side),
@@ -42,6 +49,114 @@ def report_text(found: CanonicalSplit, matches: Sequence[Match] | None = None) -
     if np.nansum(same) > 0:
         lines.append(_row("share of same-view negatives", same, found.side))
     return "\n".join([*lines, "", *_facts(found, matches)])
+
+
+def sentence(found: CanonicalSplit, matches: Sequence[Match] | None = None) -> str:
+    """What the loss is: a registered loss, or what distinguishes it from the nearest one.
+
+    Args:
+        found: the decomposition.
+        matches: registered losses by nearness; found anew if None.
+    """
+    matches = nearest_losses(found) if matches is None else matches
+    if not matches:
+        return f"No negative acts on the {found.side} of this batch."
+    best, n = matches[0], len(found.residual)
+    away = f"{100 * best.mismatch:.2g}% away"
+    if best.mismatch <= PRACTICALLY:
+        scale = f", times {best.factor:.4g}" if abs(best.factor - 1) > PRACTICALLY else ""
+        scale = f", averaged over {n} {found.side}" if abs(best.factor * n - 1) < PRACTICALLY else scale
+        return f"This is {best.words()}{scale}{'' if best.same else f' ({away})'}."
+    name = f"{best.words()} ({away})"
+    near = (
+        f"Closest to {name}"
+        if best.mismatch <= FAR
+        else f"No registered loss is close; the nearest is {name}"
+    )
+    words = differences(found, best) or ["no single trait stands out, many coefficients differ a little"]
+    return f"{near}: {'; '.join(words)}."
+
+
+def differences(found: CanonicalSplit, match: Match) -> list[str]:
+    """In which respects the loss differs from a registered one on this batch, in words."""
+    n, m = len(found.residual), found.other_view_gradient.shape[1] - len(found.residual)
+    own = np.concatenate([to_numpy(found.other_view_gradient), to_numpy(found.same_view_gradient)], axis=1)
+    theirs, their_positive = coefficients_of(match, found)
+    views = found.views
+    similarity = to_numpy(views.anchors) @ to_numpy(views.positives).T
+    np.fill_diagonal(similarity, -1.0)
+    # How much farther away the hardest negative of the other view is than the positive.
+    lead = np.arccos(np.clip(similarity.max(axis=1), -1, 1)) - to_numpy(views.positive.angle)
+    mine = _traits(own, to_numpy(found.positive), n + m, lead)
+    other = _traits(theirs, their_positive, n + m, lead)
+    words = []
+    if abs(mine["hardest"] - other["hardest"]) > 0.02:
+        spread = "spread further" if mine["hardest"] < other["hardest"] else "concentrated more"
+        words.append(
+            f"its weight is {spread}: the hardest negative has {mine['hardest']:.0%} of it instead of {other['hardest']:.0%}"
+        )
+    if abs(mine["same"] - other["same"]) > 0.02:
+        words.append(
+            f"{mine['same']:.0%} of its push comes from the {found.side}' own view instead of {other['same']:.0%}"
+        )
+    if abs(mine["stop"] - other["stop"]) > 1:
+        words.append(
+            f"it leaves {found.side} alone once the hardest negative is {mine['stop']:.0f}° farther away than the "
+            f"positive, instead of {other['stop']:.0f}°"
+        )
+    elif abs(mine["stopped"] - other["stopped"]) > max(1, 0.05 * n):
+        count = f"{mine['stopped']:.0f}" if mine["stopped"] else "none"
+        words.append(f"it leaves {count} of {n} {found.side} alone instead of {other['stopped']:.0f}")
+    if abs(mine["ratio"] - other["ratio"]) > 0.02 * abs(other["ratio"]):
+        words.append(f"its ratio is {mine['ratio']:.3g} instead of {other['ratio']:.3g} (median)")
+    if abs(mine["profile"] - other["profile"]) > 0.02:
+        words.append(
+            f"the average dissipation is {mine['profile']:.0%} of the largest instead of {other['profile']:.0%}"
+        )
+    return words
+
+
+def _traits(
+    negatives: Float[np.ndarray, "n k"],
+    positive: Float[np.ndarray, "n"],
+    others: int,
+    lead: Float[np.ndarray, "n"],
+) -> dict[str, float]:
+    """Averages over anchors that do not depend on the loss's scale; NaN where there is none.
+
+    Args:
+        negatives: coefficients, the columns of the other view first.
+        positive: coefficients of the positives.
+        others: how many columns are of the other view.
+        lead: by what angle the hardest negative is farther away than the positive.
+    """
+    push, dissipation = np.abs(negatives), negatives.sum(axis=1)
+    acts = push.any(axis=1)
+    push = push[acts]
+    largest = np.abs(dissipation).max()
+    open_ = np.abs(dissipation) > STOPPED * largest
+    ratios = positive[open_] / dissipation[open_]
+    return {
+        "hardest": float(np.mean(push.max(axis=1) / push.sum(axis=1))),
+        "same": float(np.mean(push[:, others:].sum(axis=1) / push.sum(axis=1))),
+        "stopped": float(np.count_nonzero(~open_)),
+        "stop": _boundary(lead, open_),
+        "ratio": float(np.median(ratios)),
+        "profile": float(np.mean(np.abs(dissipation)) / largest),
+    }
+
+
+def _boundary(lead: Float[np.ndarray, "n"], open_: Bool[np.ndarray, "n"]) -> float:
+    """The lead in degrees beyond which anchors are left alone; NaN where at most 95% of the anchors keep to one."""
+    order = np.argsort(lead)
+    wrong = [
+        np.count_nonzero(~open_[order][:place]) + np.count_nonzero(open_[order][place:])
+        for place in range(1, len(order))
+    ]
+    if not wrong or open_.all() or not open_.any() or min(wrong) > 0.05 * len(order):
+        return math.nan
+    place = int(np.argmin(wrong)) + 1
+    return math.degrees(lead[order][place - 1 : place + 1].mean())
 
 
 def both_sides_text(anchors: CanonicalSplit, positives: CanonicalSplit) -> str:
@@ -102,17 +217,10 @@ def _facts(found: CanonicalSplit, matches: Sequence[Match]) -> list[str]:
 
 def _nearest(found: CanonicalSplit, matches: Sequence[Match]) -> list[str]:
     n = len(found.residual)
-    if not matches:
-        return [f"  {'nearest registered loss':<28}none: no negative acts on the {found.side} of this batch"]
     same = [match for match in matches if match.same]
-    if not same and matches[0].mismatch > FAR:
-        return [f"  {'nearest registered loss':<28}none is near: all differ by more than {FAR:.0%}"]
     if not same:
-        best = matches[0]
-        return [
-            f"  {'nearest registered loss':<28}{best.text(n)}",
-            f"  {'':<28}differs by {best.mismatch:.2g} relative: none has these components",
-        ]
+        return [f"  {'nearest registered losses':<28}{match.text(n)}: {match.mismatch:.2g} relative" if not place else
+                f"  {'':<28}{match.text(n)}: {match.mismatch:.2g}" for place, match in enumerate(matches[:3])]  # fmt: skip
     lines = [
         f"  {'these are the components of':<28}{same[0].text(n)}",
         f"  {'':<28}(they agree to {same[0].mismatch:.1g})",
@@ -170,6 +278,7 @@ def manifest(found: CanonicalSplit, settings: Mapping[str, Any], matches: Sequen
             "relative_residual": found.relative_residual,
             "relative_error": found.relative_error,
             "rotation_change": found.rotation_change,
+            "sentence": sentence(found, matches),
             "unreliable_anchors": int(to_numpy(found.unreliable).sum()),
             "nearest": [
                 {"loss": match.text(len(found.residual)), "mismatch": match.mismatch} for match in matches[:3]

@@ -7,34 +7,50 @@ from collections.abc import Mapping
 from typing import Any
 
 from gradlab.errors import GradlabError, nearest
-from gradlab.settings import read_json
+from gradlab.losses.base import Loss
+from gradlab.losses.registry import is_own, loss_class, parse_hyperparameters, read_loss
+from gradlab.settings import parse_call, read_json
 from gradlab.settings.objects import import_object
 
 
-def resolve_loss(target: str, settings: Mapping[str, str]) -> Any:
-    """The loss that ``target`` names, made with ``settings``.
+def resolve_loss(text: str, settings: Mapping[str, Any]) -> Any:
+    """The loss that ``text`` names, made with ``settings``.
 
     Args:
-        target: the name of a gradlab loss; ``package.module:Name``; or ``path/to/file.py:Name``. A module of the
-            current folder is found too. ``Name`` is a loss function of two views, a loss object, a class, or a
+        text: the name of a gradlab loss; ``package.module:Name``; or ``path/to/file.py:Name``, each also with settings, as
+            in ``file.py:Name(temperature=0.1)``. A module of the current folder is found too. ``Name`` is a loss function of two views, a loss object, a class, or a
             factory; a class or factory is called with the settings, a function keeps them as keywords.
             Classes of sentence-transformers get a placeholder for their model, and for a guide.
-        settings: texts, read as JSON where they are JSON, as an object where they have the form ``module:Name``
+        settings: further ones, which come first. Texts are read as JSON where they are JSON, as an object where they have the form ``module:Name``
             (a class is then made without arguments), and as text otherwise.
 
     Raises:
         GradlabError: it cannot be found, imported or made.
     """
-    if ":" not in target:
-        return _registered(target, settings)
+    if not is_own(text):
+        return _registered(text, settings)
+    target, own = parse_call(text)
     found = import_object(target)
-    values = {name: _value(text) for name, text in settings.items()}
+    if inspect.isclass(found) and issubclass(found, Loss):
+        texts = {name: str(value) for name, value in {**own, **settings}.items()}
+        return found.build(**parse_hyperparameters(found, texts))
+    values = {name: _value(value) for name, value in {**own, **settings}.items()}
     if inspect.isclass(found):
         return _make(found, values, target)
     if not callable(found):
         raise GradlabError(f"{target} is {type(found).__name__}, not a loss: it cannot be called")
     if inspect.isfunction(found):
-        if _open_parameters(found, values) < 2:
+        count = _open_parameters(found, values)
+        if count > 3:
+            raise GradlabError(
+                f"{target} wants {count} arguments; a loss takes anchors, positives and perhaps extra negatives"
+            )
+        if count == 1:
+            raise GradlabError(
+                f"{target} wants one argument; a loss takes anchors and positives, a maker of losses is given its settings, "
+                "as in file.py:make(margin=0.3)"
+            )
+        if count == 0:
             return _make(found, values, target)
         return _with_keywords(found, values, target)
     if values:
@@ -45,8 +61,6 @@ def resolve_loss(target: str, settings: Mapping[str, str]) -> Any:
 
 
 def _registered(name: str, settings: Mapping[str, str]) -> Any:
-    from gradlab.losses.registry import loss_class, read_loss
-
     try:
         loss_class(name)
     except GradlabError as error:
@@ -54,7 +68,9 @@ def _registered(name: str, settings: Mapping[str, str]) -> Any:
     return read_loss(name, settings)
 
 
-def _value(text: str) -> Any:
+def _value(text: Any) -> Any:
+    if not isinstance(text, str):
+        return text
     value = read_json(text)
     if not isinstance(value, str) or value != text or ":" not in text:
         return value

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-from gradlab.decomposition.report import report_text
+from gradlab.decomposition.report import report_text, sentence
 from gradlab.decomposition.split import CanonicalSplit
 from gradlab.drawing import draw
 
@@ -33,6 +33,10 @@ class Decomposition(CanonicalSplit):
         """Draw GD, ratio and weights; a matplotlib figure and its axes."""
         drawn: tuple[Figure, list[Axes]] = draw("decomposition", self)
         return drawn
+
+    def summary(self) -> str:
+        """One sentence: which registered loss this is, or in what it differs from the nearest one."""
+        return sentence(self)
 
     def report(self) -> str:
         """The components in a few lines of text."""

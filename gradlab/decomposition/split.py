@@ -8,7 +8,7 @@ from typing import Any
 from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Bool, Float, divide, to_numpy
-from gradlab.geometry.views import Views
+from gradlab.batch.batch import Batch
 from gradlab.losses.components import Components, canonical
 
 
@@ -57,7 +57,7 @@ class CanonicalSplit:
     unreliable: Bool[Array, "n"]
     method: str
     rotation_change: float
-    views: Views
+    views: Batch
     side: str = "anchors"
 
     @property

@@ -75,12 +75,13 @@ class Encoder(nn.Module):
             dropout: probability for all dropout layers of the model; None keeps its own.
             max_length: see :class:`Encoder`; None takes the stored one, or the longest input of model and tokenizer.
             attention: transformers' name of an implementation ("eager", "sdpa"); None takes its own choice.
-            device: where the model goes.
+            device: where the model goes; of a name see :func:`find_device`.
 
         Raises:
-            GradlabError: if there is no such model, its weights do not fit, its tokenizer cannot pad, or its
+            GradlabError: if there is no such device or model, its weights do not fit, its tokenizer cannot pad, or its
                 stored pooling is none of ours.
         """
+        device = find_device(device) if isinstance(device, str) else device
         if pooler is not None:
             check_pooler(pooler)
         model, tokenizer, pooler, stored_length = load_pretrained(
@@ -177,6 +178,29 @@ class Encoder(nn.Module):
             GradlabError: if it cannot be written.
         """
         save_pretrained(self, folder)
+
+
+def find_device(name: str) -> torch.device:
+    """The device of that name; "auto" is CUDA where there is one, else the CPU.
+
+    Raises:
+        GradlabError: if there is no such device.
+    """
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise GradlabError(f"unknown device {name!r}; use auto, cpu, cuda or cuda:N") from error
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise GradlabError("device 'cuda' was asked for, but torch sees no CUDA device; use cpu or auto")
+    if device.type == "cuda" and device.index is not None and device.index >= torch.cuda.device_count():
+        raise GradlabError(
+            f"there is no device {name!r}; torch sees {torch.cuda.device_count()} CUDA devices"
+        )
+    if device.type not in ("cpu", "cuda"):
+        raise GradlabError(f"device {name!r} is not supported; use auto, cpu, cuda or cuda:N")
+    return device
 
 
 def longest_input(model: Any, tokenizer: Any) -> int:

@@ -2,16 +2,38 @@
 
 from __future__ import annotations
 
-from gradlab.evaluate.report import STS_TASKS, TRANSFER_TASKS, EvaluationResult
-from gradlab.evaluate.sts import stsb_dev
+from gradlab.evaluate.embed import as_encode
+from gradlab.evaluate.report import EvaluationResult
+from gradlab.evaluate.senteval import (
+    STS_TASKS,
+    TRANSFER_TASKS,
+    MissingFile,
+    ScoredPairs,
+    downstream,
+    load_sts,
+    load_stsb_dev,
+)
+from gradlab.evaluate.sts import cosines, spearman, stsb_dev, stsb_dev_cosines
 from gradlab.evaluate.suite import check_tasks, evaluate, task_names
+from gradlab.settings.objects import call_package
 
 __all__ = [
     "STS_TASKS",
     "TRANSFER_TASKS",
     "EvaluationResult",
+    "MissingFile",
+    "ScoredPairs",
+    "as_encode",
     "check_tasks",
+    "cosines",
+    "downstream",
     "evaluate",
+    "load_sts",
+    "load_stsb_dev",
+    "spearman",
     "stsb_dev",
+    "stsb_dev_cosines",
     "task_names",
 ]
+
+call_package(__name__, "evaluate")

@@ -9,36 +9,16 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gradlab.errors import GradlabError, missing, nearest
+from gradlab.evaluate.senteval import Validation
 
-Validation = Literal["nested", "folds", "dev"]
-"""How the regularisation is chosen: on inner folds, on folds of the training set, or on a dev set."""
 Examples = tuple[NDArray[np.float32], NDArray[np.int64]]
 """Features (n, D) and labels (n,)."""
-
-
-class Classifier(Protocol):
-    """What the protocols need of a classifier."""
-
-    @property
-    def title(self) -> str:
-        """How a table names it."""
-
-    def grid(self, selection: Validation) -> tuple[float, ...]:
-        """Regularisation parameters to choose from; the first of equally good ones is taken."""
-
-    def accuracies(self, train: Examples, validation: Examples, grid: Sequence[float]) -> NDArray[np.float64]:
-        """Accuracy on ``validation``, in [0, 1], for each regularisation."""
-
-    def predict(
-        self, train: Examples, features: NDArray[np.float32], parameter: float, validation: Examples | None
-    ) -> NDArray[np.int64]:
-        """Labels of ``features`` (m, D) from a classifier trained with the regularisation chosen."""
 
 
 @dataclass(frozen=True)
@@ -227,6 +207,7 @@ def _softmax(logits: NDArray[np.float32]) -> NDArray[np.float32]:
     return logits
 
 
+Classifier = Logistic | AdamLinear
 CLASSIFIERS = ("logistic", "adam")
 
 

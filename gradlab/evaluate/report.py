@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from gradlab.errors import GradlabError
+from gradlab.evaluate.senteval import STS_TASKS, TRANSFER_TASKS
 from gradlab.files import write_text
 
-STS_TASKS = ("STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R")
-TRANSFER_TASKS = ("MR", "CR", "SUBJ", "MPQA", "SST-2", "TREC", "MRPC")
 STYLES = ("text", "markdown", "latex")
 
 

@@ -11,11 +11,20 @@ from typing import Any
 from gradlab.errors import GradlabError, nearest
 from gradlab.evaluate.classifiers import get_classifier
 from gradlab.evaluate.embed import Embedder, Encode, as_encode
-from gradlab.evaluate.folder import MissingFile, downstream
-from gradlab.evaluate.protocol import Protocol, fits
-from gradlab.evaluate.report import STS_TASKS, TRANSFER_TASKS, EvaluationResult
-from gradlab.evaluate.sts import AGGREGATIONS, ScoredPairs, load_sts, sts_scores
-from gradlab.evaluate.transfer import TransferTask, check_classes, load_transfer
+from gradlab.evaluate.report import EvaluationResult
+from gradlab.evaluate.senteval import (
+    STS_TASKS,
+    TRANSFER_TASKS,
+    MissingFile,
+    ScoredPairs,
+    TransferTask,
+    check_classes,
+    downstream,
+    load_sts,
+    load_transfer,
+)
+from gradlab.evaluate.sts import AGGREGATIONS, sts_scores
+from gradlab.evaluate.transfer import Protocol
 from gradlab.files import versions
 
 SPLITS = ("test", "dev")
@@ -71,8 +80,8 @@ def evaluate(
     in the result.
 
     Args:
-        model: any callable from a list of sentences to an (n, D) array, or an object with such a method ``encode``
-            (a ``SentenceTransformer``, a :class:`gradlab.encoder.model.Encoder`).
+        model: a folder or hub name; any callable from a list of sentences to an (n, D) array; or an object with
+            such a method ``encode`` (a ``SentenceTransformer``, a :class:`gradlab.encoder.model.Encoder`).
         data: SentEval's ``data/downstream`` folder, or a SentEval checkout.
         tasks: names, "sts", "transfer" or "all".
         split: "test", or "dev": STS-B and SICK-R on their development sets (STS12–16 have none), transfer tasks by
@@ -85,7 +94,7 @@ def evaluate(
         seed: seed of folds and classifier.
         jobs: processes for the transfer tasks; -1 for one a core.
         name: what the result calls the model; its ``name_or_path`` or class name by default.
-        pooler: what the result calls the pooler; ``model.pooler`` by default.
+        pooler: of a model that is loaded; of any other what the result calls it, ``model.pooler`` by default.
         output: a JSON file to save the result to, anew after each transfer task, so that an interruption loses no
             task that was finished.
         progress: whether to show progress bars.
@@ -97,9 +106,14 @@ def evaluate(
         GradlabError: if a name is unknown, a file is malformed, no task can be evaluated, or an embedding is bad.
 
     Example:
-        >>> result = evaluate(encoder.encode, "SentEval/data/downstream", "sts")  # doctest: +SKIP
+        >>> import gradlab
+        >>> result = gradlab.evaluate("runs/first/best", "SentEval/data/downstream")  # doctest: +SKIP
         >>> print(result.table("latex"))  # doctest: +SKIP
     """
+    if isinstance(model, str | os.PathLike):
+        from gradlab.encoder import Encoder
+
+        name, model = name or os.fspath(model), Encoder.load(model, pooler, device="auto")
     encode = as_encode(model)
     wanted = task_names(tasks)
     _check("split", split, SPLITS)
@@ -138,9 +152,9 @@ def evaluate(
     for task in transfer:
         assert chosen is not None
         embed = _embed(encode, task.sentences, task.name, progress)
-        test = split == "test"
-        with _bar(fits(task, folds, test), f"{task.name}: {classifier}", "fit", progress) as bar:
-            found = Protocol(chosen, folds, seed, jobs, test, bar.update).scores(task, embed)
+        protocol = Protocol(chosen, folds, seed, jobs, split == "test")
+        with _bar(protocol.fits(task), f"{task.name}: {classifier}", "fit", progress) as bar:
+            found = replace(protocol, advance=bar.update).scores(task, embed)
         result = _with(result, {task.name: found}, output)
     return result
 

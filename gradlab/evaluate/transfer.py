@@ -1,142 +1,129 @@
-"""Transfer tasks: classification of frozen embeddings, read from SentEval's files (Conneau & Kiela, 2018)."""
+"""Transfer tasks: linear classifiers on frozen embeddings, scored by SentEval's three protocols (Conneau & Kiela, 2018)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gradlab.errors import GradlabError
-from gradlab.evaluate.classifiers import Examples, Validation
+from gradlab.evaluate.classifiers import Classifier, Examples
 from gradlab.evaluate.embed import Embedder
-from gradlab.evaluate.folder import FOLDERS, label, malformed, read_lines, read_table, sentence
-
-# Task -> files of class 1 and class 0. Which is which decides the order of the examples, hence the folds.
-_TWO_FILES = {
-    "MR": ("rt-polarity.pos", "rt-polarity.neg"),
-    "CR": ("custrev.pos", "custrev.neg"),
-    "SUBJ": ("subj.objective", "subj.subjective"),
-    "MPQA": ("mpqa.pos", "mpqa.neg"),
-}
-_TREC_CLASSES = ("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM")
+from gradlab.evaluate.senteval import Split, TransferTask
 
 
-@dataclass(frozen=True)
-class Split:
-    """Labelled sentences, or sentence pairs, in SentEval's order: by length in words, then by label."""
-
-    texts: list[tuple[str, ...]]
-    labels: NDArray[np.int64]
-
-    @property
-    def sentences(self) -> list[str]:
-        """Every sentence; those of a pair one after the other."""
-        return [text for texts in self.texts for text in texts]
-
-    def examples(self, embed: Embedder) -> Examples:
-        """Features (n, D) in float32 and labels; a pair (u, v) becomes |u - v| and u * v, (n, 2 D)."""
-        columns = [embed(column).astype(np.float32) for column in zip(*self.texts, strict=True)]
-        if len(columns) == 1:
-            return columns[0], self.labels
-        u, v = columns
-        return np.concatenate([np.abs(u - v), u * v], axis=1), self.labels
+def examples(part: Split, embed: Embedder) -> Examples:
+    """Features (n, D) in float32 and labels (n,); a pair (u, v) becomes |u - v| and u * v, (n, 2 D)."""
+    columns = [embed(column).astype(np.float32) for column in zip(*part.texts, strict=True)]
+    if len(columns) == 1:
+        return columns[0], part.labels
+    u, v = columns
+    return np.concatenate([np.abs(u - v), u * v], axis=1), part.labels
 
 
 @dataclass(frozen=True)
-class TransferTask:
-    """A task, its parts ("train", perhaps "dev" and "test") and how its regularisation is chosen."""
+class Protocol:
+    """Settings of a transfer evaluation.
 
-    name: str
-    selection: Validation
-    parts: dict[str, Split]
-
-    @property
-    def sentences(self) -> list[str]:
-        """Every sentence of every part."""
-        return [text for part in self.parts.values() for text in part.sentences]
-
-
-def load_transfer(folder: Path, name: str, split: str = "test") -> TransferTask:
-    """Read a transfer task; with ``split="dev"`` its test file is not touched.
-
-    Args:
-        folder: what :func:`gradlab.evaluate.folder.downstream` returns.
-        name: MR, CR, SUBJ, MPQA, SST-2, TREC or MRPC.
-        split: "test" or "dev".
-
-    Raises:
-        MissingFile: if a file of the task is absent.
-        GradlabError: if a file is malformed (names the line).
+    Attributes:
+        classifier: trained on the embeddings.
+        folds: number of folds, outer and inner.
+        seed: of the folds.
+        jobs: processes; -1 for one per core.
+        test: whether to compute the test score; else only that of the folds that choose.
+        advance: called with 1 after each fit, for a progress bar.
     """
-    place = folder / FOLDERS[name]
-    if name in _TWO_FILES:
-        # latin-1 whatever the bytes are: it is how SentEval reads them.
-        ones, zeros = (
-            [sentence(line) for line in read_lines(place / f, "latin-1")] for f in _TWO_FILES[name]
-        )
-        part = _part([((text,), 1) for text in ones] + [((text,), 0) for text in zeros])
-        return TransferTask(name, "nested", {"train": part})
-    selection: Validation = "dev" if name == "SST-2" else "folds"
-    read, files = {
-        "SST-2": (_read_sst, {"train": "sentiment-train", "dev": "sentiment-dev", "test": "sentiment-test"}),
-        "TREC": (_read_trec, {"train": "train_5500.label", "test": "TREC_10.label"}),
-        "MRPC": (_read_mrpc, {"train": "msr_paraphrase_train.txt", "test": "msr_paraphrase_test.txt"}),
-    }[name]
-    wanted = {part: file for part, file in files.items() if split == "test" or part != "test"}
-    return TransferTask(name, selection, {part: read(place / file) for part, file in wanted.items()})
+
+    classifier: Classifier
+    folds: int = 10
+    seed: int = 1111
+    jobs: int = -1
+    test: bool = True
+    advance: Callable[[int], object] = lambda count: None
+
+    def fits(self, task: TransferTask) -> int:
+        """How often `scores` will call ``advance``."""
+        choosing = {"nested": self.folds**2, "folds": self.folds, "dev": 1}[task.selection]
+        return choosing + self.test * (self.folds if task.selection == "nested" else 1)
+
+    def scores(self, task: TransferTask, embed: Embedder) -> dict[str, Any]:
+        """Scores of a task, in [0, 1], with the regularisation chosen.
+
+        Returns:
+            "devacc", the best mean accuracy of the choosing folds; "chosen", the parameter chosen (one per outer fold
+            of a nested task); with ``test`` also "acc" and, for MRPC, "f1" of the paraphrases.
+        """
+        train = examples(task.parts["train"], embed)
+        if task.selection == "nested":
+            return self._nested(train)
+        grid = self.classifier.grid(task.selection)
+        dev = examples(task.parts["dev"], embed) if "dev" in task.parts else None
+        if dev:
+            table = self._run(self.classifier.accuracies, [(train, dev, grid)])
+        else:
+            work = ((*pair, grid) for pair in self._over_folds(train))
+            table = self._run(self.classifier.accuracies, work)
+        best, devacc = _choice(np.mean(table, axis=0))
+        result: dict[str, Any] = {"devacc": devacc, "chosen": grid[best]}
+        if self.test:
+            features, answers = examples(task.parts["test"], embed)
+            (guesses,) = self._run(self.classifier.predict, [(train, features, grid[best], dev)])
+            result["acc"] = float(np.mean(guesses == answers))
+            if task.name == "MRPC":
+                from sklearn.metrics import f1_score
+
+                result["f1"] = float(f1_score(answers, guesses))
+        return result
+
+    def _nested(self, train: Examples) -> dict[str, Any]:
+        """Every outer fold is scored with the regularisation that its inner folds choose."""
+        grid = self.classifier.grid("nested")
+        outer = list(self._over_folds(train))
+        inner = ((*pair, grid) for rest, _ in outer for pair in self._over_folds(rest))
+        table = np.stack(self._run(self.classifier.accuracies, inner))
+        choices = [_choice(row) for row in table.reshape(self.folds, self.folds, -1).mean(axis=1)]
+        chosen = [grid[best] for best, _ in choices]
+        result: dict[str, Any] = {"devacc": float(np.mean([value for _, value in choices])), "chosen": chosen}
+        if self.test:
+            work = ((rest, held_out[0], c, None) for (rest, held_out), c in zip(outer, chosen, strict=True))
+            guesses = self._run(self.classifier.predict, work)
+            answers = [held_out[1] for _, held_out in outer]
+            right = [np.mean(mine == theirs) for mine, theirs in zip(guesses, answers, strict=True)]
+            result["acc"] = float(np.mean(right))
+        return result
+
+    def _over_folds(self, data: Examples) -> Iterator[tuple[Examples, Examples]]:
+        """Training and held-out examples of each fold."""
+        from sklearn.model_selection import StratifiedKFold
+
+        folds = StratifiedKFold(n_splits=self.folds, shuffle=True, random_state=self.seed)
+        for rest, held_out in folds.split(np.zeros(len(data[1])), data[1]):
+            yield (data[0][rest], data[1][rest]), (data[0][held_out], data[1][held_out])
+
+    def _run(self, function: Callable[..., Any], work: Iterable[tuple[Any, ...]]) -> list[Any]:
+        """Results in order, computed in processes: threads would wait for each other's small steps."""
+        from joblib import Parallel, delayed
+
+        jobs = 1 if isinstance(work, list) and len(work) == 1 else self.jobs
+        results = []
+        for result in Parallel(n_jobs=jobs, return_as="generator")(
+            delayed(_on_one_thread)(function, *item) for item in work
+        ):
+            results.append(result)
+            self.advance(1)
+        return results
 
 
-def _read_sst(file: Path) -> Split:
-    """Sentence, tab, 0 or 1."""
-    rows = read_table(file, columns=2)
-    return _part([((sentence(row[0]),), label(row[1].strip(), ("0", "1"), file, line)) for line, row in rows])
+def _on_one_thread(function: Callable[..., Any], *arguments: Any) -> Any:
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(limits=1):
+        return function(*arguments)
 
 
-def _read_trec(file: Path) -> Split:
-    """COARSE:fine question; only the coarse class counts."""
-    rows = []
-    for line, text in enumerate(read_lines(file, "latin-1"), start=1):
-        coarse, colon, rest = text.strip().partition(":")
-        question = rest.partition(" ")[2]
-        if not colon or not question.strip():
-            malformed(file, line, "expected 'CLASS:subclass question'")
-        rows.append(((sentence(question),), label(coarse, _TREC_CLASSES, file, line)))
-    return _part(rows)
-
-
-def _read_mrpc(file: Path) -> Split:
-    """Columns Quality, #1 ID, #2 ID, #1 String, #2 String, below a header."""
-    if read_lines(file)[0].split("\t")[0] != "Quality":
-        malformed(file, 1, "expected the header Quality, #1 ID, #2 ID, #1 String, #2 String")
-    rows = read_table(file, columns=5, header=True)
-    return _part(
-        [
-            ((sentence(row[3]), sentence(row[4])), label(row[0].strip(), ("0", "1"), file, line))
-            for line, row in rows
-        ]
-    )
-
-
-def _part(rows: Sequence[tuple[tuple[str, ...], int]]) -> Split:
-    # SentEval sorts like this before it draws folds, so the folds are its folds.
-    ordered = sorted(rows, key=lambda row: (*(len(text.split()) for text in row[0]), row[1]))
-    return Split([texts for texts, _ in ordered], np.array([value for _, value in ordered], dtype=np.int64))
-
-
-def check_classes(task: TransferTask, folds: int) -> None:
-    """Raise a GradlabError if a class is too small for the folds, or the training set has one class only."""
-    labels = task.parts["train"].labels
-    counts = np.bincount(labels)
-    counts = counts[counts > 0]
-    if len(counts) < 2:
-        raise GradlabError(f"the training set of {task.name} holds one class only; a classifier needs two")
-    smallest = int(counts.min())
-    # The inner folds of a nested cross-validation share what an outer fold leaves.
-    left = smallest - -(-smallest // folds) if task.selection == "nested" else smallest
-    if task.selection != "dev" and left < folds:
-        raise GradlabError(
-            f"the smallest class of {task.name} has {smallest} examples, too few for {folds} folds; choose fewer folds"
-        )
+def _choice(accuracies: NDArray[np.float64]) -> tuple[int, float]:
+    """Position and score of the best; like SentEval's, scores equal to two decimals of a per cent are a tie."""
+    best = int(np.argmax(np.round(100 * accuracies, 2)))
+    return best, float(accuracies[best])

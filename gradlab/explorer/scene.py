@@ -10,16 +10,17 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from gradlab.arrays import Array
+from gradlab.batch.batch import Batch, unit_rows
+from gradlab.batch.similarity import PairSimilarity
+from gradlab.batch.triple import Triple
 from gradlab.errors import GradlabError
 from gradlab.explorer.compiler import Script, compile_script
-from gradlab.geometry.similarity import PairSimilarity
-from gradlab.geometry.triple import Triple
-from gradlab.geometry.views import Views, unit_rows
 from gradlab.gradient.lemma import projected_sphere_bounds, tangent_bounds
 from gradlab.losses.base import Loss, PairLoss
 from gradlab.losses.combinator import Combinator
 from gradlab.losses.components import Components
 from gradlab.losses.per_prefix import PerPrefix
+from gradlab.losses.registry import check_closed_form
 
 
 def needs_batch(loss: Loss) -> bool:
@@ -44,7 +45,7 @@ def run_scene(
         (K, D) that its columns stand for, of a batch one or two views of all N; ``pull`` and ``push``, the tangent parts of minus the gradient, ``moved``, where a
         step of gradient descent takes it, each (D,); the angle to the positive ``before`` and ``after``, radians.
     """
-    views = Views(anchors, positives, negatives, in_batch_negatives=negatives is None)
+    views = Batch(anchors, positives, negatives, in_batch_negatives=negatives is None)
     parts = loss.components_of(views)
     if type(parts) is not Components:
         raise GradlabError("one set of components is drawn, and it has several")
@@ -101,6 +102,7 @@ def compile_scene(loss: Loss) -> Script:
     Raises:
         GradlabError: a loss that cannot be compiled; the message names the operation.
     """
+    check_closed_form(loss, "the explorer")
     if isinstance(loss, Combinator) and loss.has(PerPrefix):
         raise GradlabError(
             "per_prefix cannot be compiled: it has one set of components a prefix, and one set is drawn"

@@ -1,1 +1,39 @@
 """The gradient of a loss in closed form and by autograd, what it tells, and Lemma 1."""
+
+from gradlab.gradient.diagnostics import (
+    ACTIVE,
+    BINS,
+    LEMMA_STEP,
+    alignment,
+    diagnose,
+    distributions,
+    effective_rank,
+    gradient_statistics,
+    uniformity,
+)
+from gradlab.gradient.lemma import (
+    KINDS,
+    RatioInterval,
+    gets_closer,
+    ratio_bounds,
+    take_step,
+    tangent_bounds,
+)
+
+__all__ = [
+    "ACTIVE",
+    "BINS",
+    "KINDS",
+    "LEMMA_STEP",
+    "RatioInterval",
+    "alignment",
+    "diagnose",
+    "distributions",
+    "effective_rank",
+    "gets_closer",
+    "gradient_statistics",
+    "ratio_bounds",
+    "take_step",
+    "tangent_bounds",
+    "uniformity",
+]

@@ -11,9 +11,9 @@ from typing import Any
 from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Bool, Float
+from gradlab.batch.check import check_batch
+from gradlab.batch.triple import Triple
 from gradlab.errors import GradlabError
-from gradlab.geometry.check import check_views
-from gradlab.geometry.triple import Triple
 from gradlab.gradient.lemma import tangent_bounds
 from gradlab.gradient.paradigm import components as components_of
 from gradlab.losses.base import Loss
@@ -250,7 +250,7 @@ def diagnose(
     Raises:
         GradlabError: as :func:`gradlab.components`.
     """
-    views = check_views(
+    views = check_batch(
         anchors, positives, extra_negatives, normalize=normalize, in_batch_negatives=in_batch_negatives
     )
     gradient, _ = components_of(

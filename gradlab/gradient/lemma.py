@@ -25,9 +25,9 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Bool, Float, Real
+from gradlab.batch.similarity import PairSimilarity
+from gradlab.batch.triple import Numbers, Triple, as_like, check_vectors, extremes, push, tangent
 from gradlab.errors import GradlabError, nearest
-from gradlab.geometry.similarity import PairSimilarity
-from gradlab.geometry.triple import Numbers, Triple, as_like, check_vectors, extremes, push, tangent
 from gradlab.seeds import random_generator
 
 

@@ -10,16 +10,15 @@ view, the anchors held fixed.
 from __future__ import annotations
 
 import dataclasses
-import functools
 from typing import Any, Literal, overload
 
 from array_api_compat import is_numpy_array, is_torch_array
 
-from gradlab.arrays import Array, Float, detach, reciprocal
+from gradlab.arrays import Array, Float, reciprocal
+from gradlab.batch.batch import Batch, Comparison, unit_rows
+from gradlab.batch.check import check_batch
+from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.errors import GradlabError
-from gradlab.geometry.check import check_views
-from gradlab.geometry.similarity import Negatives, PairSimilarity
-from gradlab.geometry.views import Views, unit_rows
 from gradlab.losses.base import Loss, PairLoss
 from gradlab.losses.components import Components, project
 from gradlab.losses.registry import get_loss, takes_loss
@@ -69,7 +68,8 @@ def components(
 
     Args:
         loss: a loss, or its name for the published settings.
-        anchors: unit rows ``h_i``, numpy or torch; results have the same kind, dtype and device.
+        anchors: unit rows ``h_i``, numpy or torch; results have the same kind, dtype and
+            device, but those of half precision are float32.
         positives: unit rows ``h_i'``.
         extra_negatives: unit rows, negatives of every anchor, or None.
         normalize: divide rows by their norms first.
@@ -77,7 +77,7 @@ def components(
         side: the view whose gradient it is: ``"anchors"``, ``"positives"`` or ``"both"``. The positives are moved too,
             by the pull towards their anchors and as negatives of the other anchors.
         **context: what some combinators ask for: ``owners``, ``guide``, ``mask``, ``sentences``; see
-            `gradlab.geometry.check.check_views`.
+            `gradlab.batch.check.check_batch`.
 
     Returns:
         `Components`: ``gradient_dissipation`` (N,), ``weight`` (N, K), ``ratio`` (N,) and ``gradient()``
@@ -98,7 +98,7 @@ def components(
         (array([1., 1., 1.]), array([1., 1., 1.]))
     """
     check_side(side)
-    views = check_views(
+    views = check_batch(
         anchors,
         positives,
         extra_negatives,
@@ -112,20 +112,20 @@ def components(
     return both if side == "both" else both[1]
 
 
-def first_components(loss: Loss, views: Views, most: int) -> Components:
-    """Components of the anchors, with their `counterpart`; of a batch of more than ``most`` sentences of the first alone, without it.
+def first_components(loss: Loss, batch: Batch, most: int) -> Components:
+    """Components of the anchors, of no more than the first ``most`` sentences.
 
-    For a loss of pairs they are exact, all sentences of the batch being their negatives; any other loss is taken on
-    those sentences alone, see `Views.first`. What all other anchors do to their positives is not known.
+    Where the batch has no more sentences, the components have their `counterpart`. A loss of pairs compares the first
+    sentences with the whole batch; any other loss sees the first sentences alone (`Batch.first`).
     """
-    if views.count <= most:
-        return loss.sides_of(views)[0]
+    if batch.count <= most:
+        return loss.sides_of(batch)[0]
     if not isinstance(loss, PairLoss):
-        return loss.components_of(views.first(most))
+        return loss.components_of(batch.first(most))
     # It asks for rows and nothing else; the other sentences become extra negatives.
-    in_batch = views.in_batch_negatives
-    extra = views.negative_vectors[most:] if in_batch else views.extra_negatives
-    return loss.components_of(Views(views.anchors[:most], views.positives[:most], extra, in_batch))
+    in_batch = batch.in_batch_negatives
+    extra = batch.negative_vectors[most:] if in_batch else batch.extra_negatives
+    return loss.components_of(Batch(batch.anchors[:most], batch.positives[:most], extra, in_batch))
 
 
 def check_side(side: str) -> None:
@@ -162,12 +162,12 @@ def autograd_gradient(
         **context: as in `components`.
 
     Returns:
-        (n, d), of the same kind, dtype and device as ``anchors``; for both sides a pair.
+        (n, d), of the same kind, dtype and device as ``anchors`` (float32 for half precision); for both sides a pair.
 
     Raises:
         GradlabError: as `components`.
     """
-    views = check_views(
+    views = check_batch(
         anchors,
         positives,
         extra_negatives,
@@ -175,8 +175,9 @@ def autograd_gradient(
         in_batch_negatives=in_batch_negatives,
         **context,
     )
-    kind = Views if tangent else DotProductViews
-    return _differentiate(get_loss(loss), views, side, kind, tangent=tangent)
+    if not tangent:
+        views = dataclasses.replace(views, comparison=_DotProducts())
+    return _differentiate(get_loss(loss), views, side, tangent=tangent)
 
 
 def raw_gradient(
@@ -201,16 +202,13 @@ def raw_gradient(
     Raises:
         GradlabError: an unknown loss; views that are no unit rows of one shape.
     """
-    return _differentiate(
-        get_loss(loss), check_views(anchors, positives, extra_negatives), side, Views, scale=scale
-    )
+    return _differentiate(get_loss(loss), check_batch(anchors, positives, extra_negatives), side, scale=scale)
 
 
 def _differentiate(
     loss: Loss,
-    views: Views,
+    views: Batch,
     side: str,
-    kind: type[Views],
     *,
     tangent: bool = False,
     scale: Float[Array, "n"] | None = None,
@@ -232,9 +230,7 @@ def _differentiate(
             name: leaves.get(name, row) if lengths is None or name not in leaves else unit_rows(leaves[name])
             for name, row in unit.items()
         }
-        fields = {field.name: getattr(given, field.name) for field in dataclasses.fields(Views)}
-        differentiated = kind(**fields | seen)
-        total = loss.value_of(differentiated).sum()
+        total = loss.value_of(dataclasses.replace(given, **seen)).sum()
         found: list[Any] = [None] * len(leaves)
         if total.requires_grad:  # not where the side is fixed
             found = list(torch.autograd.grad(total, list(leaves.values()), allow_unused=True))
@@ -278,31 +274,12 @@ def autograd_split(
     return by_negatives, -by_positive
 
 
-@dataclasses.dataclass(frozen=True)
-class DotProductViews(Views):
-    """Views whose cosines differentiate as plain dot products, their values still measured by chords."""
+class _DotProducts(Comparison):
+    """Cosines that differentiate as plain dot products, their values still measured by chords."""
 
     def pair(self, first: Float[Array, "*n d"], second: Float[Array, "*n d"]) -> PairSimilarity:
         """Rows to rows."""
         return _as_dot_product(first, second)
-
-    @functools.cached_property
-    def other_view(self) -> Negatives:
-        """Anchor i to the other view and the extra negatives, (N, K)."""
-        return self._flat(super().other_view, self.negative_vectors)
-
-    @functools.cached_property
-    def same_view(self) -> Negatives:
-        """Anchor i to the other anchors, (N, N)."""
-        return self._flat(super().same_view, self.anchors)
-
-    @functools.cached_property
-    def same_view_fixed(self) -> Negatives:
-        """Anchor i to the other anchors held fixed, (N, N)."""
-        return self._flat(super().same_view_fixed, detach(self.anchors))
-
-    def _flat(self, negatives: Negatives, vectors: Float[Array, "k d"]) -> Negatives:
-        return dataclasses.replace(negatives, measure=lambda index: self.pair(self.anchors, vectors[index]))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -337,7 +314,7 @@ def _as_dot_product(first: Float[Array, "*n d"], second: Float[Array, "*n d"]) -
     )
 
 
-def _as_torch(views: Views) -> Views:
+def _as_torch(views: Batch) -> Batch:
     """The same views as torch tensors (numpy arrays share their memory)."""
     if is_torch_array(views.anchors):
         return views
@@ -346,7 +323,7 @@ def _as_torch(views: Views) -> Views:
     converted: dict[str, Any] = {}
     for field in dataclasses.fields(views):
         value = getattr(views, field.name)
-        if isinstance(value, Views):
+        if isinstance(value, Batch):
             value = _as_torch(value)
         converted[field.name] = torch.from_numpy(value) if is_numpy_array(value) else value
-    return Views(**converted)
+    return Batch(**converted)

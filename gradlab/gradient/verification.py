@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from gradlab.arrays import Float
-from gradlab.geometry.views import unit_rows
+from gradlab.batch.batch import unit_rows
 from gradlab.gradient.paradigm import autograd_gradient, check_side, components, raw_gradient
 from gradlab.losses.base import Loss
 from gradlab.losses.components import Components
@@ -23,7 +23,7 @@ from gradlab.seeds import random_generator
 
 TwoViews = tuple[Float[np.ndarray, "{count} {dim}"], Float[np.ndarray, "{count} {dim}"]]  # of two views
 CONVENTIONS = ("tangent", "raw", "similarity")
-TOLERANCE = 1e-11
+TOLERANCE = Loss.exact_to
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,8 +52,8 @@ class Check:
 
     @property
     def passed(self) -> bool:
-        """Exact to `TOLERANCE`, or not declared to be."""
-        return self.error <= TOLERANCE or not self.declared
+        """Exact to what the loss declares, or not declared to be."""
+        return self.error <= self.loss.exact_to or not self.declared
 
 
 def random_batch(rng: np.random.Generator, count: int, dim: int) -> TwoViews:
@@ -112,9 +112,9 @@ def verify(
 
     Args:
         loss: a loss, its name, or None for every registered loss.
-        batch_size: N.
-        dim: D.
-        seed: of the batches.
+        batch_size: sentences of a batch, N.
+        dim: dimensions, D.
+        seed: seed of the batches.
         side: ``"anchors"``, ``"positives"`` or ``"both"``: the view whose gradient is compared.
 
     Returns:

@@ -1,7 +1,9 @@
 """Which pairs of sentences carry the gradient of a loss, and which of them are likely false negatives."""
 
-from gradlab.inspection.corpus import inspect
+from gradlab.inspection.corpus import find_false_negatives
 from gradlab.inspection.result import Inspection
 from gradlab.inspection.texts import Texts
 
-__all__ = ["Inspection", "Texts", "inspect"]
+inspect = find_false_negatives
+
+__all__ = ["Inspection", "Texts", "find_false_negatives", "inspect"]

@@ -1,82 +1,102 @@
-"""Advice in plain words, each with the numbers that it rests on."""
+"""Findings in plain words, each with its share of the push and with what to do about it."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+import shlex
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from gradlab.inspection.candidate_pairs import TRUST
-from gradlab.report.numbers import percent, short
+from gradlab.monitor.numbers import percent, short
+
+# Shares of all push below which a finding is negligible, and above which it is large.
+NEGLIGIBLE, LARGE = 0.01, 0.1
+NOTHING = "Nothing to mend was found."
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where an inspection was made and written to, so that advice can name it.
+
+    Attributes:
+        folder: the output folder.
+        command: the command line of the inspection; empty for one made in Python.
+        model: the encoder; empty if only embeddings are known.
+        train_file: the file of sentences; empty for none.
+    """
+
+    folder: Path
+    command: str = ""
+    model: str = ""
+    train_file: str = ""
 
 
 @dataclass(frozen=True)
 class Advice:
-    """One thing to do, or to leave.
+    """A finding.
 
     Attributes:
         title: what to do, a sentence.
         text: why, with numbers.
+        share: of all push, that the finding costs; None where it costs none, or that cannot be told.
+        steps: what each piece of code or command is for, and the code.
     """
 
     title: str
     text: str
+    share: float | None = None
+    steps: Sequence[tuple[str, str]] = ()
+
+    @property
+    def size(self) -> str:
+        """The share in a word: negligible, small or large; empty without a share."""
+        if self.share is None or math.isnan(self.share):
+            return ""
+        return "negligible" if self.share < NEGLIGIBLE else "small" if self.share < LARGE else "large"
 
 
-def advise(numbers: Mapping[str, Any]) -> list[Advice]:
-    """Advice from the numbers of `gradlab.inspection.numbers.summarize`."""
-    makers = (_duplicates, _positives, _candidates, _cosine, _temperature, _hard_negatives, _hubs)
-    return [one for maker in makers if (one := maker(numbers)) is not None]
+def advise(numbers: Mapping[str, Any], place: Place | None = None) -> list[Advice]:
+    """Findings from the numbers of `gradlab.inspection.numbers.summarize`, the most costly first, negligible ones last.
+
+    Args:
+        numbers: what was measured.
+        place: with one, the advice carries commands and code to paste.
+    """
+    makers = (_candidates, _false_hard_negatives, _temperature, _hard_negatives, _positives, _hubs, _cosine)
+    found = [one for maker in makers if (one := maker(numbers, place)) is not None]
+    found.sort(key=lambda one: (one.size == "negligible", -(one.share or 0.0) if one.size else 0.0))
+    return found
 
 
-def _duplicates(n: Mapping[str, Any]) -> Advice | None:
-    if not n["duplicates"]:
-        return None
-    hidden = n["hidden_by_dropout"]
-    text = (
-        f"{_count(n['duplicates'], 'text')} of {n['sentences']:,} sentences have the words of an earlier one."
-    )
-    if not math.isnan(hidden):
-        text += (
-            f" The loss pushes the copies apart like any negatives, and a mask by similarity to the positive would not see it: in {percent(hidden)} "
-            "of the cases dropout makes a copy less similar to a sentence than the sentence's own second view is."
-        )
-    return Advice("Keep one of each duplicate.", text)
-
-
-def _positives(n: Mapping[str, Any]) -> Advice | None:
-    if not n["positives_that_repeat"]:
-        return None
-    return Advice(
-        "Check the positives that repeat their anchor.",
-        f"{_count(n['positives_that_repeat'], 'positive')} of {n['sentences']:,} have the words of their own anchor: "
-        "dropout alone makes two views of them, which hides that the pair teaches nothing.",
-    )
-
-
-def _candidates(n: Mapping[str, Any]) -> Advice | None:
+def _candidates(n: Mapping[str, Any], place: Place | None) -> Advice | None:
     if not n["candidate_lines"]:
-        return Advice(
-            "No false negatives to mask.", "No two sentences of the corpus were found to say the same."
-        )
+        return None
     expected = n["candidate_row_pairs"] * _chance(n)
+    repeated = f"{_count(n['duplicates'], 'text')} of {n['sentences']:,} sentences repeat an earlier one. "
     text = (
-        f"{_count(n['candidate_lines'], 'pair')} of texts likely say the same. On average {short(expected)} of them meet in a "
-        f"batch of {n['batch_size']}, and take {percent_exactly(n['candidate_share_of_push'])} of all push"
-        f"{_error(n['candidate_share_error'])}"
+        f"{repeated if n['duplicates'] else ''}{_count(n['candidate_lines'], 'pair')} of texts likely say the same, and the loss "
+        f"pushes them apart. In a batch of {n['batch_size']}, {short(expected)} of these pairs meet on average, and they take "
+        f"{percent_exactly(n['candidate_share_of_push'])} of all push{_error(n['candidate_share_error'])}."
     )
     if not math.isnan(n["candidate_share_when_met"]):
         text += (
-            f"; where one meets, it takes {percent(n['candidate_share_when_met'])} of the push of its two sentences (median; "
-            f"{percent(n['pair_share_on_average'])} would be its part if all were pushed alike)"
+            f" Where two of these texts meet, their pair takes {percent(n['candidate_share_when_met'])} of the push of both "
+            f"(median; an equal share would be {percent(n['pair_share_on_average'])})."
         )
-    if not n["can_mask"]:
-        return Advice("Remove the duplicates: there are too many pairs to mask.", text + ".")
-    return Advice(
-        "Mask the likely false negatives.",
-        f"{text}. Train with the loss mask({n['loss']}, by=pairs, pairs=mask.txt).",
+    if n["hidden_by_dropout"] > 0.1:
+        text += (
+            f" A mask by the similarity to the positive would miss many: for {percent(n['hidden_by_dropout'])} of the exact copies, "
+            "dropout makes the copy look less similar than the sentence's own second view."
+        )
+    title = (
+        "Leave out the copies, or mask them."
+        if n["can_mask"]
+        else "Leave out the copies: there are too many to mask."
     )
+    return Advice(title, text, n["candidate_share_of_push"], [*_clean_steps(place), *_mask_steps(n, place)])
 
 
 def _chance(n: Mapping[str, Any]) -> float:
@@ -84,91 +104,158 @@ def _chance(n: Mapping[str, Any]) -> float:
     return size * (size - 1) / (count * (count - 1))
 
 
-def _cosine(n: Mapping[str, Any]) -> Advice | None:
-    if not n["cosine_levels"] or all(math.isnan(level["candidates"]) for level in n["cosine_levels"]):
+def _clean_steps(place: Place | None) -> list[tuple[str, str]]:
+    if place is None or not place.train_file or not place.command:
+        return []
+    source = Path(place.train_file)
+    ending = "".join(
+        source.suffixes[-2:] if source.suffix in (".gz", ".xz", ".bz2") else source.suffixes[-1:]
+    )
+    clean = source.name.removesuffix(ending) + "-clean" + ending
+    kinds = {
+        ".csv": "csv",
+        ".tsv": "csv",
+        ".jsonl": "json",
+        ".json": "json",
+        ".ndjson": "json",
+        ".parquet": "parquet",
+    }
+    kind = kinds.get(ending.split(".")[1] and "." + ending.split(".")[1], "text") if ending else "text"
+    more = ', sep="\\t"' if ending.startswith(".tsv") else ""
+    load = (
+        "from datasets import load_dataset\n"
+        f'dataset = load_dataset("{kind}", data_files="{clean}", split="train"{more})'
+    )
+    return [
+        ("Write the file without copies", f"{place.command} --write-clean {shlex.quote(clean)}"),
+        ("and train on it, in sentence-transformers", load),
+    ]
+
+
+def _mask_steps(n: Mapping[str, Any], place: Place | None) -> list[tuple[str, str]]:
+    if place is None or not n["can_mask"]:
+        return []
+    mask = place.folder.absolute() / "mask.txt"
+    loss = f"mask({n['loss']}, by=pairs, pairs={mask})"
+    rows = f"rows of {Path(place.train_file).name}" if place.train_file else "rows as they were inspected"
+    code = (
+        "from gradlab.integrations.sentence_transformers import loss\n"
+        f'dataset = dataset.add_column("label", list(range(len(dataset))))  # {rows}, before any shuffling\n'
+        f'criterion = loss(model, "{loss}")'
+    )
+    steps = [("Or mask the pairs, in sentence-transformers", code)]
+    if place.model and place.train_file and not n["hard_negatives"]:
+        command = ["gradlab", "train", "--model", place.model, "--train-file", place.train_file]
+        steps.append(("or in gradlab", shlex.join([*command, "--output", "runs/masked", "--loss", loss])))
+    return steps
+
+
+def _false_hard_negatives(n: Mapping[str, Any], place: Place | None) -> Advice | None:
+    false = n["hard_negatives_false"]
+    if not false:
+        return None
+    elsewhere = " The clean file and the mask leave them out with the copies." if n["candidate_lines"] else ""
+    subject = f"{_count(false, 'hard negative')} {'says' if false == 1 else 'say'}"
+    return Advice(
+        "Remove the false hard negatives, or mask them.",
+        f"{subject} in the same words what the anchor or its positive says, but the loss pushes them away: they take "
+        f"{percent_exactly(n['hard_negatives_false_share'])} of all push.{elsewhere}",
+        n["hard_negatives_false_share"],
+        [] if n["candidate_lines"] else [*_clean_steps(place), *_mask_steps(n, place)],
+    )
+
+
+def _hard_negatives(n: Mapping[str, Any], place: Place | None) -> Advice | None:
+    total = sum(n["hard_negatives"].values())
+    if not total:
+        return None
+    _, nearer, matter, easy = n["hard_negatives"].values()
+    counts = (
+        f"Of {_count(total, 'hard negative')} met in batches, {matter:,} ({percent(matter / total)}) are pushed more than the average "
+        f"negative, and {easy:,} ({percent(easy / total)}) less. Each costs a forward pass."
+    )
+    if easy > total / 2:
+        return Advice("Find harder negatives: most of these are too easy.", counts)
+    if nearer > total / 10:
+        return Advice(
+            "Read some of the hard negatives that are nearer than the positive.",
+            f"The encoder finds {nearer:,} of {total:,} ({percent(nearer / total)}) nearer to the anchor than its positive, and "
+            f"the words do not say why. They are either false, or exactly what the encoder has still to learn. {counts}",
+        )
+    return None
+
+
+def _positives(n: Mapping[str, Any], place: Place | None) -> Advice | None:
+    if not n["positives_that_repeat"]:
+        return None
+    return Advice(
+        "Check the positives that repeat their anchor.",
+        f"{_count(n['positives_that_repeat'], 'positive')} of {n['sentences']:,} have the words of their own anchor. Dropout alone "
+        "makes two views of them, and the pair teaches nothing that a single sentence would not.",
+    )
+
+
+def _temperature(n: Mapping[str, Any], place: Place | None) -> Advice | None:
+    if not n["temperatures"]:
+        return None
+    now = n["temperatures"][1]
+    stopped, hardest = percent(now["closed"]), percent(now["hardest_share"])
+    at = f"At temperature {now['temperature']:g}"
+    if n["negative_cosine"] > 0.8:
+        return Advice(
+            "Train a little before you choose a temperature.",
+            f"This encoder makes all sentences alike: two different ones have a cosine of {n['negative_cosine']:.2f} on average.",
+        )
+    if now["closed"] > 0.5:
+        return Advice(
+            "Raise the temperature, or give harder negatives or larger batches.",
+            f"{at}, the loss leaves {stopped} of the anchors alone: their gradient has all but vanished.",
+        )
+    if now["hardest_share"] > 0.5:
+        return Advice(
+            "Raise the temperature if single negatives should not decide.",
+            f"{at}, the hardest negative takes {hardest} of an anchor's push.",
+        )
+    if now["hardest_share"] < 2 * n["pair_share_on_average"]:
+        return Advice(
+            "Lower the temperature: all negatives are pushed nearly alike.",
+            f"{at}, the hardest negative takes {hardest} of an anchor's push; an equal share would be "
+            f"{percent(n['pair_share_on_average'])}.",
+        )
+    return None
+
+
+def _hubs(n: Mapping[str, Any], place: Place | None) -> Advice | None:
+    if not n["hub_share"] > 0.05:
+        return None
+    return Advice(
+        "Look at the sentences that are pushed by very many others.",
+        f"The 1% of sentences that are pushed most receive {percent(n['hub_share'])} of the push. Fragments, headings and "
+        "templates are often among them.",
+        n["hub_share"],
+    )
+
+
+def _cosine(n: Mapping[str, Any], place: Place | None) -> Advice | None:
+    known = [level for level in n["cosine_levels"] if not math.isnan(level["candidates"])]
+    if not n["candidate_lines"] or not known:
         return None
     if not math.isnan(n["mask_above"]):
         return Advice(
             f"A mask by cosine may begin at {n['mask_above']:.4f}.",
-            f"It would remove {percent_exactly(n['mask_removes'])} of all push; of the nearest pairs above it four of five are "
+            f"It would remove {percent_exactly(n['mask_removes'])} of all push. Four of five of the nearest pairs above it are "
             "near-duplicates by their words.",
         )
-    level = n["cosine_levels"][-1]
-    for one in n["cosine_levels"]:
-        if not math.isnan(one["candidates"]):
-            level = one
+    level = known[-1]
+    removed = f"Above {level['cosine']:g}, a mask would remove {percent_exactly(level['share_of_push'])} of all push"
     if level["candidates"] >= TRUST:
         return Advice(
             "Mask by the file of pairs, not by a cosine.",
-            f"Too few of the nearest pairs are near-duplicates by their words, beside duplicates, to tell from which cosine on this model can "
-            f"be trusted; above {level['cosine']:g} a mask would remove {percent_exactly(level['share_of_push'])} of all push.",
+            f"{removed}; too few of the nearest pairs are near-duplicates to tell from which cosine on this encoder can be trusted.",
         )
     return Advice(
-        "Do not mask by a cosine of this model.",
-        f"Above {level['cosine']:g} a mask would remove {percent_exactly(level['share_of_push'])} of all push, but only "
-        f"{percent(level['candidates'])} of the nearest pairs there are near-duplicates by their words: mask by the file of pairs, or look "
-        "through the neighbours first.",
-    )
-
-
-def _temperature(n: Mapping[str, Any]) -> Advice | None:
-    levels = n["temperatures"]
-    if not levels:
-        return None
-    now = levels[1]
-    others = "; ".join(
-        f"at {one['temperature']:g} it is {percent(one['closed'])} closed and {percent(one['hardest_share'])} to the hardest"
-        for one in levels
-        if one is not now
-    )
-    numbers = (
-        f"At {now['temperature']:g}, {percent(now['closed'])} of the anchors are closed (dissipation below 1%) and the hardest negative takes "
-        f"{percent(now['hardest_share'])} of an anchor's push; {others}."
-    )
-    if n["negative_cosine"] > 0.8:
-        return Advice(
-            "Train a little before you choose a temperature.",
-            f"This model makes all sentences alike: the mean cosine of two different ones is {n['negative_cosine']:.2f}. {numbers}",
-        )
-    if now["closed"] > 0.5:
-        return Advice("Raise the temperature, or give harder negatives or larger batches.", numbers)
-    if now["hardest_share"] > 0.5:
-        return Advice("Raise the temperature if single negatives should not decide.", numbers)
-    if now["hardest_share"] < 2 * n["pair_share_on_average"]:
-        return Advice("Lower the temperature: all negatives are pushed nearly alike.", numbers)
-    return Advice("The temperature fits these sentences.", numbers)
-
-
-def _hard_negatives(n: Mapping[str, Any]) -> Advice | None:
-    counts = n["hard_negatives"]
-    if not counts:
-        return None
-    total = sum(counts.values())
-    like, matter, easy = counts.values()
-    repeat = n["hard_negatives_that_repeat"]
-    verb = "repeats its" if repeat == 1 else "repeat their"
-    mask = f" In the whole corpus {repeat:,} {verb} own anchor or positive, which mask.txt lists." * bool(
-        repeat
-    )
-    title = "Remove the hard negatives that look like positives." if like else "Keep the hard negatives."
-    if easy > total / 2:
-        title = "Find harder negatives: most of these are too easy."
-    return Advice(
-        title,
-        f"Of {_count(total, 'hard negative')} that were met, {like:,} ({percent(like / total)}) are at least as similar to the anchor as its "
-        f"positive or have its words, {matter:,} ({percent(matter / total)}) are pushed more than the mean negative, and {easy:,} "
-        f"({percent(easy / total)}) less: those cost a forward pass and teach little.{mask}",
-    )
-
-
-def _hubs(n: Mapping[str, Any]) -> Advice | None:
-    if math.isnan(n["hub_share"]):
-        return None
-    title = "Look at the hubs." if n["hub_share"] > 0.05 else "No sentence is pushed by all."
-    return Advice(
-        title,
-        f"The 1% of sentences that are pushed most receive {percent(n['hub_share'])} of the push on sentences of the batch. Fragments, "
-        "headings and templates are often among them.",
+        "Do not mask by a cosine of this encoder.",
+        f"{removed}, but only {percent(level['candidates'])} of the nearest pairs there are near-duplicates by their words.",
     )
 
 

@@ -9,10 +9,10 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from gradlab.batch.batch import Batch
+from gradlab.batch.check import check_batch
 from gradlab.encoder.model import Encoder
 from gradlab.errors import GradlabError
-from gradlab.geometry.check import check_views
-from gradlab.geometry.views import Views
 from gradlab.inspection.texts import Texts
 from gradlab.inspection.vectors import Vectors, of_array
 
@@ -23,7 +23,7 @@ CHUNK = 1024
 class Source(Protocol):
     """Where the embeddings of a batch come from."""
 
-    def views(self, rows: NDArray[np.int64]) -> Views:
+    def views(self, rows: NDArray[np.int64]) -> Batch:
         """Both views of some rows in float64; the hard negatives are the extra ones, column after column."""
 
 
@@ -48,7 +48,7 @@ class ModelSource:
         object.__setattr__(self, "_objective", objective)
         object.__setattr__(self, "_tokenize", encoder_of(self.encoder.tokenizer, self.max_length))
 
-    def views(self, rows: NDArray[np.int64]) -> Views:
+    def views(self, rows: NDArray[np.int64]) -> Batch:
         """See `Source`."""
         import torch
 
@@ -130,7 +130,7 @@ class ArraySource:
             tuple(found),
         )
 
-    def views(self, rows: NDArray[np.int64]) -> Views:
+    def views(self, rows: NDArray[np.int64]) -> Batch:
         """See `Source`."""
         anchors = self.anchors.take(rows).astype(np.float64)
         positives = anchors if self.positives is None else self.positives.take(rows).astype(np.float64)
@@ -162,9 +162,9 @@ class _Columns:
 
 def _views(
     anchors: NDArray[np.float64], positives: NDArray[np.float64], negatives: Sequence[NDArray[np.float64]]
-) -> Views:
+) -> Batch:
     extra = np.concatenate(negatives) if negatives else None
-    return check_views(anchors, positives, extra, normalize=True)
+    return check_batch(anchors, positives, extra, normalize=True)
 
 
 def _checked(name: str, rows: Any) -> NDArray[Any]:

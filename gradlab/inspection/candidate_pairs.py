@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gradlab.inspection.hard_negatives import false_by_words
 from gradlab.inspection.neighbours import Neighbours, nearest_pairs
 from gradlab.inspection.rows import count_row_pairs, different_rows, hard_pairs, is_hard, row_pairs
 from gradlab.inspection.slots import ALIKE, slot_words, state_other_facts
@@ -40,8 +41,8 @@ class CandidatePairs:
         near: the nearest pairs of different texts, candidates or not, nearest first; None without embeddings.
         confirmed: (len(near.pairs),) whether these are near-duplicates by their words; empty without texts.
         repeats: anchors and positives that have the words of one of an earlier row.
-        repeated: (R, 2) rows, and columns (from 1) of their own hard negatives that have the words of their anchor or positive;
-            without texts, the same embedding.
+        false_negatives: (R, 2) rows, and columns (from 1) of their own hard negatives that say the same as their anchor or
+            positive by their words; without texts, those that have the same embedding.
         words: of the texts; None where only embeddings are known.
     """
 
@@ -56,7 +57,7 @@ class CandidatePairs:
     near: Neighbours | None
     confirmed: NDArray[np.bool_]
     repeats: int
-    repeated: NDArray[np.int64]
+    false_negatives: NDArray[np.int64]
     words: WordIndex | None = None
 
     def __len__(self) -> int:
@@ -74,7 +75,7 @@ class CandidatePairs:
     def pairs_with_hard_negatives(self, count: int) -> NDArray[np.int64]:
         """(R, 3) rows, and the rows and columns (from 1) of hard negatives that say the same as their anchor or positive.
 
-        Of the row's own hard negatives, which are made to resemble it, only `repeated` ones count.
+        Of the row's own hard negatives, which are made to resemble it, only `false_negatives` count.
 
         Args:
             count: rows of the corpus, N.
@@ -83,7 +84,7 @@ class CandidatePairs:
         numbers = np.concatenate([np.empty((0, 2), dtype=np.int64), *found])
         column, row = np.divmod(numbers[:, 1], count)
         triples = np.stack([numbers[:, 0], row, column - 1], axis=1)
-        return np.unique(np.concatenate([triples, self.repeated[:, [0, 0, 1]]]), axis=0)
+        return np.unique(np.concatenate([triples, self.false_negatives[:, [0, 0, 1]]]), axis=0)
 
     def _sides(self) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
         """Numbers of the texts that each line stands for, each pair of groups once."""
@@ -191,7 +192,9 @@ def find_candidates(
     in_rows = np.unique(own * len(texts) + np.arange(len(own)) % len(texts))
     repeats = len(in_rows) - len(np.unique(own))
     near = None if near is None else dataclasses.replace(near, pairs=words.first[near.pairs])
-    table = _table(lines, vectors, near, threshold, confirmed, repeats, _repeated(words, texts))
+    with bar("Comparing hard negatives", len(texts.negatives) * len(texts)) as advance:
+        false_negatives = false_by_words(texts, advance)
+    table = _table(lines, vectors, near, threshold, confirmed, repeats, false_negatives)
     return dataclasses.replace(table, words=words)
 
 
@@ -254,23 +257,13 @@ def _duplicates(words: WordIndex, texts: Texts) -> list[tuple[int, int, int, flo
             written.setdefault(texts[number], []).append(number)
         before, counted = np.empty(0, dtype=np.int64), 0
         for numbers in map(np.array, written.values()):
-            new = numbers[~np.isin(numbers % count, before % count)]
             every = np.sort(np.append(before, numbers))
-            among, total = count_row_pairs(new, new, count), count_row_pairs(every, every, count)
-            for others, pairs in ((before, total - counted - among), (numbers, among)):
-                pair = different_rows(others, numbers, count)
-                if pair is not None:
-                    lines.append((*pair, 0, 1.0, pairs))
+            total = count_row_pairs(every, every, count)
+            pair = different_rows(before, numbers, count) or different_rows(numbers, numbers, count)
+            if pair is not None and total > counted:
+                lines.append((*pair, 0, 1.0, total - counted))
             before, counted = every, total
     return lines
-
-
-def _repeated(words: WordIndex, texts: Texts) -> NDArray[np.int64]:
-    """See `CandidatePairs.repeated`."""
-    group = words.group.reshape(-1, len(texts))
-    found = [np.flatnonzero((group[:2] == hard).any(0)) for hard in group[2:]]
-    columns = [np.stack([rows, np.full_like(rows, at)], axis=1) for at, rows in enumerate(found, start=1)]
-    return np.concatenate([np.empty((0, 2), dtype=np.int64), *columns])
 
 
 def _by_embedding_alone(
@@ -283,13 +276,14 @@ def _by_embedding_alone(
     threshold = 1 - 2**-10 if cosine is None else cosine  # what float16 keeps of a cosine of 1
     pairs = near.pairs[near.centred >= threshold]
     own = (pairs[:, 0] % count == pairs[:, 1] % count) & (is_hard(pairs, count).sum(1) == 1)
-    repeated = np.stack([pairs[own, 0] % count, pairs[own, 1] // count - 1], axis=1)
+    false_negatives = np.stack([pairs[own, 0] % count, pairs[own, 1] // count - 1], axis=1)
+    false_negatives = np.unique(false_negatives, axis=0)
     lines = [
         (first, second, 2, np.nan, 1)
         for first, second in pairs.tolist()
         if different_rows(np.array([first]), np.array([second]), count)
     ]
-    return _table(lines, vectors, near, threshold, np.empty(0, dtype=bool), 0, np.unique(repeated, axis=0))
+    return _table(lines, vectors, near, threshold, np.empty(0, dtype=bool), 0, false_negatives)
 
 
 def _table(
@@ -299,7 +293,7 @@ def _table(
     threshold: float,
     confirmed: NDArray[np.bool_],
     repeats: int,
-    repeated: NDArray[np.int64],
+    false_negatives: NDArray[np.int64],
 ) -> CandidatePairs:
     columns = np.array(lines, dtype=np.float64).reshape(len(lines), 5).T
     first, second, kind, overlap, rows = columns
@@ -310,5 +304,5 @@ def _table(
     order = np.lexsort([-rows, -overlap, kind])
     return CandidatePairs(
         pairs[order, 0], pairs[order, 1], kind[order].astype(np.int8), overlap[order], cosine[order], centred[order],
-        rows[order].astype(np.int64), threshold, near, confirmed, repeats, repeated,
+        rows[order].astype(np.int64), threshold, near, confirmed, repeats, false_negatives,
     )  # fmt: skip

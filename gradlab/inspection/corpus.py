@@ -5,14 +5,14 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gradlab.batch.batch import Batch
 from gradlab.errors import GradlabError
-from gradlab.geometry.views import Views
 from gradlab.inspection.batches import ArraySource, ModelSource, Source
 from gradlab.inspection.candidate_pairs import find_candidates, repeated_positives
 from gradlab.inspection.push import BatchPush, PushTotals, measure, meet
@@ -23,7 +23,7 @@ from gradlab.losses.base import Loss
 from gradlab.losses.registry import get_loss
 from gradlab.settings import names_arguments
 from gradlab.train.batches import BatchOrder
-from gradlab.waiting import bar_interval
+from gradlab.waiting import counted
 
 if TYPE_CHECKING:
     from gradlab.encoder.model import Encoder
@@ -35,7 +35,7 @@ _KEPT = 2048
 
 
 @names_arguments()
-def inspect(
+def find_false_negatives(
     model: str | os.PathLike[str] | Encoder | None = None,
     sentences: Sequence[str] | Texts | None = None,
     *,
@@ -55,7 +55,7 @@ def inspect(
 ) -> Inspection:
     """Which pairs of sentences carry the gradient of a loss, and which of them are likely false negatives.
 
-    The push of a pair is ``GD_i W_ij``, see `gradlab.components`, measured on batches as `gradlab train` draws them, the encoder's
+    ``gradlab.inspect`` is the same function. The push of a pair is ``GD_i W_ij``, see `gradlab.components`, measured on batches as `gradlab train` draws them, the encoder's
     dropout making the second view where there are no positives. Candidates for false negatives come from the whole corpus.
 
     Args:
@@ -63,7 +63,8 @@ def inspect(
         sentences: N texts; may be None where there are embeddings.
         positives: N texts, the other view of each.
         hard_negatives: N texts, or several such lists by name.
-        embeddings: (N, D) computed before, or a mapping with ``anchors``, ``positives`` and ``hard_negatives``. With a model
+        embeddings: (N, D) computed before, or a mapping with ``anchors``, ``positives`` and
+            ``hard_negatives`` (a list for several columns). With a model
             they stand for what it would make of the texts without dropout, one row a text, column after column.
         loss: a loss, or its name.
         batch_size: sentences that meet in one loss.
@@ -85,7 +86,7 @@ def inspect(
         >>> import gradlab, numpy as np
         >>> rows = np.random.default_rng(0).normal(size=(100, 16))
         >>> rows[1] = rows[0]
-        >>> found = gradlab.inspect(embeddings=rows, batch_size=16)
+        >>> found = gradlab.find_false_negatives(embeddings=rows, batch_size=16)
         >>> found.table("candidates")[["first_row", "second_row"]].to_numpy()
         array([[0, 1]])
     """
@@ -96,12 +97,12 @@ def inspect(
         source, vectors = _source(
             stack, model, texts, embeddings, pooler, max_length, device, batch_size, progress
         )
-        bars = functools.partial(_bar, progress)
+        bars = functools.partial(counted, visible=progress)
         count = len(texts) if texts is not None else len(vectors) // _columns(source)
         candidates = find_candidates(texts, vectors, count, overlap=overlap, cosine=cosine, bar=bars)
         size = min(batch_size, count)
         has_positives = texts.positives is not None if texts is not None else _columns(source) > 1
-        kept: list[Views] = []
+        kept: list[Batch] = []
 
         def look(rows: NDArray[np.int64]) -> BatchPush:
             views = source.views(rows)
@@ -110,19 +111,29 @@ def inspect(
             return measure(loss, views, _clean(source, vectors, rows, count), two_texts=has_positives)
 
         totals = PushTotals(count)
-        order = BatchOrder(np.arange(count), size, seed)
-        with _seeded(seed), _bar(progress, "Batches", min(batches, order.per_epoch)) as advance:
-            for number in range(min(batches, order.per_epoch)):
-                rows = order[number]
+        drawn = _draw(count, size, batches, seed)
+        with _seeded(seed), bars("Batches", len(drawn)) as advance:
+            for rows in drawn:
                 totals.add(rows, look(rows))
                 advance(1)
             generator = np.random.default_rng([seed, 2])
             lines = np.sort(generator.permutation(len(candidates))[:MEETINGS])
             pairs = np.stack([candidates.first[lines], candidates.second[lines]], axis=1)
-            with _bar(progress, "Candidates meet", len(lines)) as advance:
+            with bars("Candidates meet", len(lines)) as advance:
                 meeting = meet(lines, pairs, count, size, generator, look, advance)
     repeated = np.empty(0, dtype=np.int64) if texts is None else repeated_positives(texts)
     return Inspection(loss, texts, totals, candidates, meeting, kept, repeated, size, seed)
+
+
+def _draw(count: int, size: int, batches: int, seed: int) -> list[NDArray[np.int64]]:
+    """Rows of batches as training draws them; the rows that are left over are met in a last one, filled up with others."""
+    order = BatchOrder(np.arange(count), size, seed)
+    drawn = [order[number] for number in range(min(batches, order.per_epoch))]
+    left = np.setdiff1d(np.arange(count), np.concatenate(drawn))
+    if len(drawn) < batches and len(left):
+        others = np.random.default_rng([seed, 3]).permutation(np.setdiff1d(np.arange(count), left))
+        drawn.append(np.concatenate([left, others[: size - len(left)]]))
+    return drawn
 
 
 def _texts(
@@ -204,7 +215,7 @@ def _source(
             )
         return source, array.all
     append, vectors = stack.enter_context(scratch(texts.count, encoder.dimension))
-    with _bar(progress, "Encoding", texts.count) as advance:
+    with counted("Encoding", texts.count, visible=progress) as advance:
         source.encode(batch_size, append, advance)
     return source, vectors
 
@@ -220,7 +231,11 @@ def _arrays(embeddings: Any) -> ArraySource:
     hard = embeddings.get("hard_negatives")
     if hard is not None and embeddings.get("positives") is None:
         raise GradlabError("hard_negatives need positives beside the anchors")
-    return ArraySource.of(embeddings["anchors"], embeddings.get("positives"), [] if hard is None else [hard])
+    return ArraySource.of(
+        embeddings["anchors"],
+        embeddings.get("positives"),
+        hard if isinstance(hard, list) else [] if hard is None else [hard],
+    )
 
 
 def _columns(source: Source) -> int:
@@ -230,7 +245,7 @@ def _columns(source: Source) -> int:
     return len(source.texts.columns)
 
 
-def _clean(source: Source, vectors: Vectors, rows: NDArray[np.int64], count: int) -> Views | None:
+def _clean(source: Source, vectors: Vectors, rows: NDArray[np.int64], count: int) -> Batch | None:
     """The views of a batch without dropout."""
     if isinstance(source, ArraySource):
         return None
@@ -238,7 +253,7 @@ def _clean(source: Source, vectors: Vectors, rows: NDArray[np.int64], count: int
     parts = [vectors.take(rows + count * column).astype(np.float64) for column in range(columns)]
     parts = [part / np.linalg.norm(part, axis=1, keepdims=True) for part in parts]
     extra = np.concatenate(parts[2:]) if columns > 2 else None
-    return Views(parts[0], parts[1] if columns > 1 else parts[0], extra)
+    return Batch(parts[0], parts[1] if columns > 1 else parts[0], extra)
 
 
 @contextlib.contextmanager
@@ -249,12 +264,3 @@ def _seeded(seed: int) -> Iterator[None]:
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         yield
-
-
-@contextlib.contextmanager
-def _bar(progress: bool, title: str, total: int | None) -> Iterator[Callable[[int], object]]:
-    from tqdm.auto import tqdm
-
-    hidden = not progress or total is None
-    with tqdm(desc=title, total=total, disable=hidden, delay=1, mininterval=bar_interval()) as bar:
-        yield bar.update

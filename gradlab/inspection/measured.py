@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gradlab.batch.batch import Batch
 from gradlab.errors import GradlabError, nearest
-from gradlab.geometry.views import Views
 from gradlab.inspection.candidate_pairs import KINDS, CandidatePairs
 from gradlab.inspection.push import MeetingPush, PushTotals
 from gradlab.inspection.texts import Texts
@@ -51,7 +52,7 @@ class Measured:
     totals: PushTotals
     candidates: CandidatePairs
     meeting: MeetingPush
-    views: list[Views]
+    views: list[Batch]
     repeated: NDArray[np.int64]
     batch_size: int
     seed: int
@@ -59,7 +60,7 @@ class Measured:
     @property
     def can_mask(self) -> bool:
         """Whether there are pairs to mask, and few enough to list their rows."""
-        return 0 < int(self.candidates.rows.sum()) + len(self.candidates.repeated) <= MOST_MASKED
+        return 0 < int(self.candidates.rows.sum()) + len(self.candidates.false_negatives) <= MOST_MASKED
 
     def table(self, name: str) -> pd.DataFrame:
         """One of the tables, the most important rows first: ``candidates``, ``pairs``, ``sentences``, ``hard-negatives`` or
@@ -109,15 +110,10 @@ class Measured:
         near = self.candidates.near
         if near is None:
             return {"first_row": [], "second_row": []}
-        known = np.array(
-            [
-                *zip(self.candidates.first.tolist(), self.candidates.second.tolist(), strict=True),
-                *zip(self.candidates.second.tolist(), self.candidates.first.tolist(), strict=True),
-            ]
-        ).reshape(-1, 2)
-        total = int(near.pairs.max(initial=0)) + int(known.max(initial=0)) + 1
-        other = ~np.isin(near.pairs @ [total, 1], known @ [total, 1])
-        kept = np.flatnonzero(other)[:_NEIGHBOURS]
+        candidates = self.candidates.first.tolist(), self.candidates.second.tolist()
+        known = set(map(frozenset, zip(*candidates, strict=True)))
+        others = (place for place, pair in enumerate(near.pairs.tolist()) if frozenset(pair) not in known)
+        kept = np.array([*itertools.islice(others, _NEIGHBOURS)], dtype=np.int64)
         return {
             **self._place(near.pairs[kept, 0], "first"),
             **self._place(near.pairs[kept, 1], "second"),
@@ -158,7 +154,13 @@ class Measured:
 
         if not self.totals.hard:
             return {"row": []}
+        false = self.candidates.false_negatives
         hard = np.concatenate(self.totals.hard)
+        met, first = np.unique(hard[:, :2].astype(np.int64) @ [1, self.totals.count], return_index=True)
+        hard = hard[first]
+        unmet = false[~np.isin(false @ [1, self.totals.count] - self.totals.count, met)]
+        unknown = np.full((len(unmet), 5), np.nan)
+        hard = np.concatenate([hard, np.concatenate([unmet - [0, 1], unknown], axis=1)])
         hard = hard[np.argsort(-hard[:, 2], kind="stable")]
         rows, columns = hard[:, 0].astype(np.int64), hard[:, 1].astype(np.int64)
         numbers = rows + (columns + 2) * self.totals.count
@@ -173,7 +175,7 @@ class Measured:
         return {
             "row": rows,
             **words,
-            "verdict": verdicts(hard, words),
+            "verdict": verdicts(hard, false),
             "share": hard[:, 2],
             "times_average": hard[:, 3],
             "cosine": hard[:, 4],

@@ -75,22 +75,33 @@ def nearest_pairs(
             # One thread: the graph, and with it what is found, is the same each time.
             index.add(np.arange(len(some)) + (start + part), some, threads=1)
             advance(len(some))
-    count, nearest = min(NEIGHBOURS + 1, len(rows)), _Nearest(most)
+    count = min(NEIGHBOURS + 1, len(rows))
+    keys = np.empty((len(rows), count), dtype=np.int32)
+    cosines = np.empty((len(rows), count), dtype=np.float32)
     for start, block in _blocks(vectors, rows, mean, axes):
         for part in range(0, len(block), PART):
             some = block[part : part + PART]
             found = index.search(some, count, threads=1)
-            own = (np.arange(len(some)) + (start + part))[:, None]
-            keys = np.asarray(found.keys, dtype=np.int64).reshape(len(some), -1)
-            cosines = 1 - np.asarray(found.distances, dtype=np.float32).reshape(len(some), -1)
-            valid = (keys != own) & (keys >= 0) & (keys < len(rows))
-            pairs = np.sort(np.stack([np.broadcast_to(own, keys.shape)[valid], keys[valid]], axis=1), axis=1)
-            nearest.add(pairs[:, 0] * len(rows) + pairs[:, 1], cosines[valid])
+            here = slice(start + part, start + part + len(some))
+            keys[here] = np.asarray(found.keys).reshape(len(some), -1)
+            cosines[here] = 1 - np.asarray(found.distances, dtype=np.float32).reshape(len(some), -1)
             advance(len(some))
-    pairs = np.stack(np.divmod(nearest.keys(), len(rows)), axis=1)
+    pairs = _nearest(keys, cosines, most)
     cosine, centred = _cosines(vectors, rows[pairs], mean)
     order = np.argsort(-centred, kind="stable")
     return Neighbours(pairs[order], centred[order], cosine[order], mean, by_chance)
+
+
+def _nearest(keys: NDArray[np.int32], cosines: NDArray[np.float32], most: int) -> NDArray[np.int64]:
+    """The nearest pairs (P, 2) of different rows, each once, the smaller first, from the neighbours of each row (n, k)."""
+    own = np.arange(len(keys))[:, None]
+    places = np.flatnonzero((keys != own) & (keys >= 0) & (keys < len(keys)))
+    if len(places) > 2 * most:  # each pair is found at most twice
+        places = places[np.argpartition(-cosines.ravel()[places], 2 * most)[: 2 * most]]
+    pairs = np.sort(np.stack([places // keys.shape[1], keys.ravel()[places]], axis=1), axis=1)
+    unique, first = np.unique(pairs @ [len(keys), 1], return_index=True)
+    kept = np.sort(np.argsort(-cosines.ravel()[places][first], kind="stable")[:most])
+    return np.stack(np.divmod(unique[kept], len(keys)), axis=1)
 
 
 def _principal_axes(
@@ -138,29 +149,3 @@ def _cosines(
         # Embeddings that are all equal have no direction left.
         centred[start : start + len(part)] = (one * other).sum(1) / np.where(norms > 0, norms, np.inf)
     return cosine, centred
-
-
-class _Nearest:
-    """The nearest of many pairs, each once."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._keys = np.empty(0, dtype=np.int64)
-        self._cosines = np.empty(0, dtype=np.float32)
-
-    def add(self, keys: NDArray[np.int64], cosines: NDArray[np.float32]) -> None:
-        self._keys = np.append(self._keys, keys)
-        self._cosines = np.append(self._cosines, cosines)
-        if len(self._keys) > 4 * self._most + 100_000:
-            self._cut()
-
-    def keys(self) -> NDArray[np.int64]:
-        self._cut()
-        return self._keys
-
-    def _cut(self) -> None:
-        self._keys, first = np.unique(self._keys, return_index=True)
-        self._cosines = self._cosines[first]
-        if len(self._keys) > self._most:
-            kept = np.sort(np.argpartition(-self._cosines, self._most)[: self._most])
-            self._keys, self._cosines = self._keys[kept], self._cosines[kept]

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gradlab.geometry.views import Views
+from gradlab.batch.batch import Batch
 from gradlab.inspection.hard_negatives import VERDICTS
 from gradlab.inspection.measured import Measured
 from gradlab.inspection.push import BINS, measure, share_of_candidates
@@ -29,6 +29,7 @@ def summarize(found: Measured) -> dict[str, Any]:
     hardest = np.concatenate(totals.share)
     duplicates = candidates.kind[meeting.line] == 0
     mask = candidates.mask_above
+    by_dropout = found.texts is not None and found.texts.positives is None
     return {
         "loss": call_text(found.loss),
         "sentences": totals.count,
@@ -46,7 +47,7 @@ def summarize(found: Measured) -> dict[str, Any]:
         "candidate_share_error": error,
         "candidate_share_when_met": _median(meeting.share),
         "pair_share_on_average": 1 / (found.batch_size - 1),
-        "hidden_by_dropout": _mean(meeting.hidden[duplicates]),
+        "hidden_by_dropout": _mean(meeting.hidden[duplicates]) if by_dropout else float("nan"),
         "positives_that_repeat": len(found.repeated),
         "mask_above": mask,
         "mask_removes": push_above(found, mask),
@@ -61,7 +62,9 @@ def summarize(found: Measured) -> dict[str, Any]:
         "hub_share": float(received[:top].sum() / received.sum()) if received.sum() else float("nan"),
         "temperatures": _temperatures(found.loss, found.views),
         "hard_negatives": _hard(found),
-        "hard_negatives_that_repeat": len(candidates.repeated),
+        "hard_negatives_false": len(candidates.false_negatives),
+        "hard_negatives_share": totals.hard_push / sum(totals.push) if sum(totals.push) else float("nan"),
+        "hard_negatives_false_share": _false_share(found),
     }  # fmt: skip
 
 
@@ -93,7 +96,7 @@ def _median(values: Any) -> float:
     return float(np.median(kept)) if len(kept) else float("nan")
 
 
-def _temperatures(loss: Loss, views: Sequence[Views]) -> list[dict[str, float]]:
+def _temperatures(loss: Loss, views: Sequence[Batch]) -> list[dict[str, float]]:
     """What other temperatures would do on the first batches; empty for a loss without one."""
     fields = {field.name for field in dataclasses.fields(loss)}
     if "temperature" not in fields or not views:
@@ -118,9 +121,20 @@ def _temperatures(loss: Loss, views: Sequence[Views]) -> list[dict[str, float]]:
     return found
 
 
+def _false_share(found: Measured) -> float:
+    """Share of all push with which anchors push their own false hard negatives, over the batches."""
+    if not found.totals.hard:
+        return float("nan")
+    hard, total = np.concatenate(found.totals.hard), sum(found.totals.push)
+    places = found.candidates.false_negatives @ [1, found.totals.count] - found.totals.count
+    false = np.isin(hard[:, :2].astype(np.int64) @ [1, found.totals.count], places)
+    return float(hard[false, 6].sum() / total) if total else float("nan")
+
+
 def _hard(found: Measured) -> dict[str, int]:
     """How many of the hard negatives that were met are of each kind."""
     if not found.totals.hard:
         return {}
-    verdict = found.table("hard-negatives")["verdict"]
+    table = found.table("hard-negatives")
+    verdict = table["verdict"][table["share"].notna()]
     return {kind: int((verdict == kind).sum()) for kind in VERDICTS}

@@ -9,33 +9,37 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gradlab._version import __version__
-from gradlab.inspection.advice import Advice, percent_exactly
+from gradlab.inspection.advice import NOTHING, Advice, percent_exactly
 from gradlab.inspection.measured import Measured
-from gradlab.report.numbers import percent, short
+from gradlab.monitor.numbers import percent, short
 
 if TYPE_CHECKING:
     import pandas as pd
 
 # title, table, hint, columns of the table and their headings, rows of the table or None for all, sorted by
-_LIKELY = ("Likely false negatives", "candidates", "Texts of the whole corpus that say the same. Push and share are empty where the pair was not made to meet.",
-           {"kind": "kind", "first": "one", "second": "other", "overlap": "words shared", "cosine": "cosine", "row_pairs": "row pairs",
-            "push_when_met": "push when met", "share_when_met": "share when met"}, None, None)  # fmt: skip
 _LISTS: tuple[tuple[str, str, str, dict[str, str], str | None, str | None], ...] = (
-    _LIKELY,
-    ("Largest push", "pairs", "GD·W of the pair in one batch; share is that in all the push of its anchor.",
-     {"first": "anchor", "second": "negative", "push": "push", "share": "share", "cosine": "cosine", "positive_cosine": "cosine of positive"},
-     None, None),
+    ("Texts that say the same", "candidates",
+     "Likely false negatives, looked for in the whole corpus. The two last columns are empty where the pair was not made to meet in a batch.",
+     {"kind": "kind", "first": "one", "second": "other", "overlap": "words shared", "cosine": "cosine", "row_pairs": "pairs of rows",
+      "share_when_met": "share when they meet", "push_when_met": "push when they meet"}, None, None),
+    ("Hard negatives", "hard-negatives",
+     "Times average: how often the push of the anchor's average negative it receives. Without numbers: no batch met it.",
+     {"verdict": "verdict", "sentence": "anchor", "positive": "positive", "hard_negative": "hard negative", "share": "share of the anchor's push",
+      "times_average": "times average", "cosine": "cosine", "positive_cosine": "cosine of the positive"}, None, None),
+    ("Largest push", "pairs", "Pairs that the loss pushes apart most in one batch, and their share in all the push of the anchor.",
+     {"first": "anchor", "second": "negative", "push": "push", "share": "share of the anchor's push", "cosine": "cosine",
+      "positive_cosine": "cosine of the positive"}, None, None),
     ("Largest pull", "sentences", "Anchors that their positives pull most, over the batches in which they were met.",
      {"sentence": "anchor", "pull": "pull", "dissipation": "dissipation", "push_given": "push given", "times_met": "batches"}, None, "pull"),
-    ("Hubs", "sentences", "Sentences that receive most push as negatives of others. Pushers: how many anchors that comes from (effective number).",
-     {"sentence": "sentence", "push_received": "push received", "pushers": "pushers", "pull": "pull", "times_met": "batches"}, None, "push_received"),
-    ("Closed gates", "sentences", "Anchors with a dissipation below 1%: the loss leaves them alone.",
+    ("Most pushed", "sentences",
+     "Sentences that receive most push as negatives of others, and of how many anchors it comes (effective number).",
+     {"sentence": "sentence", "push_received": "push received", "pushers": "anchors that push it", "pull": "pull", "times_met": "batches"},
+     None, "push_received"),
+    ("Left alone", "sentences", "Anchors with a dissipation below 1%: the loss no longer moves them.",
      {"sentence": "anchor", "dissipation": "dissipation", "push_given": "push given", "times_met": "batches"}, "closed", "-dissipation"),
-    ("Hard negatives", "hard-negatives", "Times average: how often the mean push of the anchor's negatives it receives.",
-     {"verdict": "verdict", "sentence": "anchor", "positive": "positive", "hard_negative": "hard negative", "share": "share",
-      "times_average": "times average", "cosine": "cosine", "positive_cosine": "cosine of positive"}, None, None),
-    ("Other near neighbours", "neighbours", "Nearest pairs by embedding that are no candidates: their words, or their numbers, differ.",
-     {"first": "one", "second": "other", "cosine": "cosine", "centred_cosine": "centred cosine"}, None, None),
+    ("Other near neighbours", "neighbours",
+     "The nearest pairs by embedding that are no candidates, because their words or their numbers differ.",
+     {"first": "one", "second": "other", "cosine": "cosine", "centred_cosine": "cosine without the mean"}, None, None),
 )  # fmt: skip
 MOST = 500
 
@@ -60,18 +64,24 @@ def render(found: Measured, numbers: Mapping[str, Any], advice: Sequence[Advice]
         f"{numbers['batches']:,} batches of {numbers['batch_size']}",
     ]
     figures = [
-        ("likely false negatives", f"{numbers['candidate_lines']:,}"),
-        ("of all push goes to them", percent_exactly(numbers["candidate_share_of_push"])),
-        ("of a pair's push where they meet", percent(numbers["candidate_share_when_met"])),
-        ("of the anchors are closed", percent(numbers["closed"])),
-        ("of an anchor's push is its hardest negative's", percent(numbers["hardest_share"])),
-        ("mean dissipation", short(numbers["dissipation"])),
+        ("pairs of texts that likely say the same", f"{numbers['candidate_lines']:,}"),
+        ("of all push goes to these pairs", percent_exactly(numbers["candidate_share_of_push"])),
+        ("of an anchor's push goes to its hardest negative", percent(numbers["hardest_share"])),
+        ("of the anchors are left alone (dissipation below 1%)", percent(numbers["closed"])),
+        ("of the gradient is still alive (mean dissipation)", percent(numbers["dissipation"])),
+    ]
+    temperatures = [
+        (short(one["temperature"]), percent(one["closed"]), percent(one["hardest_share"]), place == 1)
+        for place, one in enumerate(numbers["temperatures"])
     ]
     return environment.get_template("inspect.html").render(
         version=__version__,
         facts=" · ".join(facts),
         figures=figures,
         advice=advice,
+        nothing=NOTHING,
+        shares=[percent_exactly(one.share or 0.0) if one.size else "" for one in advice],
+        temperatures=temperatures,
         lists=[{key: one[key] for key in ("title", "hint", "total")} for one in lists],
         data=_script(lists),
     )
@@ -95,20 +105,37 @@ def _list(
     if not len(rows):
         return None
     total, rows = len(rows), rows.head(MOST)
-    if "sentence" in columns and "sentence" not in rows:
-        columns = {"row" if name == "sentence" else name: label for name, label in columns.items()}
-    for name in ("first", "second"):
-        if name in columns and name not in rows:
-            columns = {f"{name}_row" if key == name else key: label for key, label in columns.items()}
-    kept = {name: label for name, label in columns.items() if name in rows}
+    cells = {name: values for name in columns if (values := _cells(found, rows, name)) is not None}
     return {
         "title": title,
         "hint": hint,
         "total": total,
-        "headings": list(kept.values()),
-        "text": [rows[name].dtype.kind not in "fiu" for name in kept],
-        "rows": [list(row) for row in zip(*(_values(rows[name]) for name in kept), strict=True)],
+        "headings": [columns[name] for name in cells],
+        "text": [name not in rows or rows[name].dtype.kind not in "fiu" for name in cells],
+        "rows": [list(row) for row in zip(*cells.values(), strict=True)],
     }
+
+
+def _cells(found: Measured, rows: pd.DataFrame, name: str) -> list[Any] | None:
+    """A column of a table: texts with where they stand, numbers, or words; None where there is no such column."""
+    columns = ["sentence"] if found.texts is None else list(found.texts.columns)
+    if name in ("first", "second"):
+        places, roles = rows[f"{name}_row"], rows.get(f"{name}_column")
+    elif name in ("sentence", "positive", "hard_negative"):
+        places = rows["row"]
+        roles = rows.get("column") if name == "hard_negative" else [name] * len(rows)
+        if name != "sentence" and name not in rows:
+            return None
+    else:
+        return _values(rows[name]) if name in rows else None
+    named = {"sentence": "anchor", "positive": "positive"}
+    where = [f"row {row}" for row in places]
+    if roles is not None and len(columns) > 1:
+        where = [
+            f"{row}, {named.get(role, f'hard negative ({role})')}"
+            for row, role in zip(where, roles, strict=True)
+        ]
+    return [list(pair) for pair in zip(where, rows[name], strict=True)] if name in rows else where
 
 
 def _values(column: pd.Series) -> list[Any]:

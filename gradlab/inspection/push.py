@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradlab.arrays import divide
-from gradlab.geometry.views import Views
+from gradlab.batch.batch import Batch
 from gradlab.losses.base import Loss
 
 # Below this dissipation an anchor counts as closed: softmax losses have no gate that closes altogether.
@@ -41,7 +41,7 @@ class BatchPush:
     seen_positive: NDArray[np.float64]
 
 
-def measure(loss: Loss, views: Views, clean: Views | None = None, *, two_texts: bool = True) -> BatchPush:
+def measure(loss: Loss, views: Batch, clean: Batch | None = None, *, two_texts: bool = True) -> BatchPush:
     """The push on each pair of a batch and the pull on each anchor.
 
     Args:
@@ -67,7 +67,7 @@ def measure(loss: Loss, views: Views, clean: Views | None = None, *, two_texts: 
     return BatchPush(push, cosine, parts.gradient_dissipation, pull, positive, seen, seen_positive)
 
 
-def _cosines(views: Views, same: bool) -> NDArray[np.float64]:
+def _cosines(views: Batch, same: bool) -> NDArray[np.float64]:
     """Of the anchors to the sentences of one view and to the hard negatives, (N, K)."""
     negatives = views.same_view_vectors if same else views.negative_vectors
     return np.clip(views.anchors @ negatives.T, -1, 1)
@@ -83,11 +83,12 @@ class PushTotals:
         dissipation, pull, given, received, received_squared: (N,) sums over these times.
         by_angle, pairs_by_angle: (BINS,) push, and pairs, by the angle between the two sentences.
         push: of each batch, summed over its pairs.
+        hard_push: what of it all goes to hard negatives.
         share: of each anchor that is not closed, what its hardest negative has of its push.
         top: pairs with the largest push: row, number of the other text, push, share of the anchor's push, cosine, cosine of
             the anchor's positive.
         hard: for each hard negative that was met: row, column, share of its anchor's push, that share times the number of
-            negatives, its cosine and the positive's.
+            negatives, its cosine and the positive's, and its push by its own anchor.
     """
 
     count: int
@@ -104,6 +105,7 @@ class PushTotals:
     share: list[NDArray[np.float64]] = field(default_factory=list)
     top: NDArray[np.float64] = field(default_factory=lambda: np.empty((0, 6)))
     hard: list[NDArray[np.float64]] = field(default_factory=list)
+    hard_push: float = 0.0
 
     def __post_init__(self) -> None:
         names = ("seen", "closed", "dissipation", "pull", "given", "received", "received_squared")
@@ -123,6 +125,7 @@ class PushTotals:
         self.received[rows] += own.sum(0)
         self.received_squared[rows] += (own**2).sum(0)
         self.push.append(float(given.sum()))
+        self.hard_push += float(batch.push[:, size:].sum())
         other = ~np.eye(size, batch.push.shape[1], dtype=bool)
         angle = np.minimum((np.arccos(batch.cosine[other]) * (BINS / np.pi)).astype(int), BINS - 1)
         self.by_angle += np.bincount(angle, batch.push[other], BINS)
@@ -182,6 +185,7 @@ class PushTotals:
             share * negatives,
             batch.cosine[place],
             batch.positive_cosine,
+            batch.push[place],
         ]
         self.hard.append(np.stack(columns, axis=1))
 
@@ -264,7 +268,8 @@ def _pair_push(
         column = block * len(rows) + places[yours]
         push += batch.push[places[mine], column]
         total += batch.push[places[mine]].sum()
-        hidden.append(batch.seen_cosine[places[mine], column] < batch.seen_positive[places[mine]])
+        if batch.seen_cosine is not batch.cosine:  # there is dropout
+            hidden.append(batch.seen_cosine[places[mine], column] < batch.seen_positive[places[mine]])
     return push, push / total if total else float("nan"), float(np.mean(hidden)) if hidden else float("nan")
 
 
@@ -286,5 +291,6 @@ def share_of_candidates(
     chance = batch_size * (batch_size - 1) / (totals.count * (totals.count - 1))
     weighted = meeting.push * rows[meeting.line] * (len(rows) * chance / np.mean(totals.push))
     error = float(weighted.std(ddof=1) / np.sqrt(len(weighted))) if len(weighted) > 1 else float("nan")
+    # Where few random batches hold a candidate, their mean push can be less than what all candidates take.
     # All lines measured leave no error of sampling lines, but the dropout's.
-    return float(weighted.mean()), error
+    return min(float(weighted.mean()), 1.0), error

@@ -10,9 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from gradlab.errors import GradlabError
 from gradlab.files import versions, write_csv, write_json, write_text
-from gradlab.inspection.advice import Advice, advise
+from gradlab.inspection.advice import Advice, Place, advise
+from gradlab.inspection.clean import distinct_rows
 from gradlab.inspection.measured import TABLES, Measured
 from gradlab.inspection.numbers import summarize
 from gradlab.inspection.page import render
@@ -20,7 +23,7 @@ from gradlab.inspection.page import render
 
 @dataclass(frozen=True, eq=False)
 class Inspection(Measured):
-    """Which pairs of sentences carry the gradient; see `gradlab.inspect`.
+    """Which pairs of sentences carry the gradient; see `gradlab.find_false_negatives`.
 
     What was measured, the tables and their names are those of `Measured`.
     """
@@ -32,7 +35,7 @@ class Inspection(Measured):
 
     @functools.cached_property
     def advice(self) -> list[Advice]:
-        """What to do about it, in words."""
+        """What to do about it, in words, the most costly finding first."""
         return advise(self.numbers)
 
     def masked(self) -> list[str]:
@@ -41,7 +44,24 @@ class Inspection(Measured):
         pairs = self.candidates.pairs_of_rows(count), self.candidates.pairs_with_hard_negatives(count)
         return [",".join(map(str, numbers)) for part in pairs for numbers in part.tolist()]
 
-    def write(self, folder: str | os.PathLike[str], settings: Mapping[str, str] | None = None) -> list[Path]:
+    def distinct_rows(self) -> NDArray[np.int64]:
+        """Rows that remain when each that repeats an earlier one is left out; see `gradlab.inspection.clean.distinct_rows`.
+
+        Raises:
+            GradlabError: only embeddings are known.
+        """
+        if self.texts is None:
+            raise GradlabError(
+                "embeddings alone do not tell which rows repeat others; inspect the sentences too"
+            )
+        return distinct_rows(self.candidates, self.totals.count)
+
+    def write(
+        self,
+        folder: str | os.PathLike[str],
+        settings: Mapping[str, str] | None = None,
+        command: str = "",
+    ) -> list[Path]:
         """Write the tables as CSV, the page ``inspect.html``, the numbers ``inspect.json``, and ``mask.txt``.
 
         The latter lists the candidates for ``mask(LOSS, by=pairs, pairs=mask.txt)``, see `masked`. It is left out where
@@ -49,12 +69,14 @@ class Inspection(Measured):
 
         Args:
             folder: made if it is absent.
-            settings: what ``inspect.json`` says that the inspection was made with.
+            settings: what ``inspect.json`` says that the inspection was made with; ``model`` and ``train_file`` of it
+                stand in the commands that the page advises.
+            command: the command line that inspects, likewise.
 
         Raises:
             GradlabError: if the folder cannot be written.
         """
-        folder, written = Path(folder), []
+        folder, written, settings = Path(folder), [], dict(settings or {})
         for name in TABLES:
             rows = self.table(name)
             path = folder / f"{name}.csv"
@@ -64,17 +86,27 @@ class Inspection(Measured):
                 path.unlink(missing_ok=True)  # what an earlier inspection left would be taken for this one's
         lines = self.masked() if self.can_mask else []
         if lines:
+            lines = [f"# rows: {self.totals.count}", *lines]
             written.append(write_text(folder / "mask.txt", "".join(f"{line}\n" for line in lines)))
         else:
             (folder / "mask.txt").unlink(missing_ok=True)
-        written.append(write_text(folder / "inspect.html", render(self, self.numbers, self.advice)))
+        advice = self.advice_for(folder, settings, command)
+        written.append(write_text(folder / "inspect.html", render(self, self.numbers, advice)))
         record = {
-            "settings": dict(settings or {}),
-            "results": _for_json(self.numbers)
-            | {"advice": [f"{one.title} {one.text}" for one in self.advice]},
+            "settings": settings,
+            "results": _for_json(self.numbers) | {"advice": [f"{one.title} {one.text}" for one in advice]},
             "versions": versions("numpy", "torch", "transformers", "rensa", "usearch"),
         }
         return [*written, write_json(folder / "inspect.json", record)]
+
+    def advice_for(
+        self, folder: str | os.PathLike[str], settings: Mapping[str, str], command: str = ""
+    ) -> list[Advice]:
+        """The advice with commands and code to paste; arguments as of `write`."""
+        known = {
+            name: value for name in ("model", "train_file") if (value := settings.get(name, "None")) != "None"
+        }
+        return advise(self.numbers, Place(Path(folder), command, **known))
 
 
 def _for_json(value: Any) -> Any:

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from gradlab.errors import GradlabError
 from gradlab.inspection.words import normalize
-from gradlab.train.augment.pairs import read_columns
-from gradlab.train.sentences import read_sentences
+from gradlab.train.sentences import read_columns, read_sentences
 
 
 @dataclass(frozen=True)

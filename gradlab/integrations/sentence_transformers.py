@@ -19,16 +19,18 @@ import torch
 from torch import Tensor, nn
 
 from gradlab.errors import GradlabError
-from gradlab.gradient.learnable import LearnableLoss, learned_settings
+from gradlab.gradient.learnable import LearnableLoss
 from gradlab.integrations.citations import citation
-from gradlab.large_batch import BlockwiseLoss
-from gradlab.large_batch.gradient_cache import GradientCache, deferred
-from gradlab.large_batch.shared.communicator import several_processes
 from gradlab.losses.base import Loss, PairLoss
-from gradlab.losses.mask import hard_negative_numbers, pairs_files
+from gradlab.losses.mask import check_rows, hard_negative_numbers, pairs_files
 from gradlab.losses.registry import get_loss, loss_class, loss_names
 from gradlab.monitor.requirements import require
+from gradlab.monitor.trainers import ROWS
+from gradlab.scale import BlockwiseLoss
+from gradlab.scale.gradient_cache import GradientCache, deferred
+from gradlab.scale.processes import several_processes
 from gradlab.settings import call_text
+from gradlab.settings.learned import learned_settings, refuse_learned
 
 require("sentence-transformers", "transformers", "torch")
 
@@ -61,7 +63,7 @@ def loss(
             the library's ``Cached...`` losses); None encodes whole columns. With ``blockwise`` memory does not grow
             with the batch but for its embeddings.
         gather_across_devices: sentences of all processes are negatives, as in ``MultipleNegativesRankingLoss``. With
-            ``blockwise`` they pass by in a ring (see `gradlab.blockwise`), and no process holds or computes another's.
+            ``blockwise`` each process computes the similarities of its own sentences only (see `gradlab.blockwise`).
         preset: other published settings, see `gradlab.get_loss`.
         **hyperparameters: of the loss, such as ``temperature=0.05``; angles in radians.
 
@@ -147,18 +149,15 @@ class EmbeddingLoss(nn.Module):
             raise GradlabError(
                 f"chunk_size must be a whole number of at least 1, or None, not {chunk_size!r}"
             )
+        self._first_batch = True
         self.chunk_size = chunk_size
         self.model = model
         self.definition = definition
-        learns = bool(learned_settings(definition))
-        if blockwise and learns:
-            raise GradlabError(
-                f"blockwise does not differentiate by what {definition.name} learns; set learnable=False"
-            )
         self.criterion = definition
         if blockwise:
+            refuse_learned(definition, "blockwise")
             self.criterion = BlockwiseLoss(definition, block_size)
-        elif learns:
+        elif learned_settings(definition):
             self.criterion = LearnableLoss(definition)
         self.gather_across_devices = gather_across_devices
         # DistributedDataParallel divides gradients by the processes.
@@ -235,11 +234,22 @@ class EmbeddingLoss(nn.Module):
                 raise GradlabError(
                     "mask(by=pairs) needs the rows of the file that its pairs name: give the dataset a column 'label' with them"
                 )
-            rows = labels.reshape(-1).long()
+            rows = self._rows(labels)
             columns = [hard_negative_numbers(rows, column) for column, _ in enumerate(hard, start=1)]
             context["sentences"] = torch.cat([rows, *columns])
         with torch.autocast(anchors.device.type, enabled=False):
             return criterion(anchors, positives, negatives, normalize=True, **context)
+
+    def _rows(self, labels: Tensor) -> Tensor:
+        """The rows of the inspected file that the labels of a batch name."""
+        rows = labels.reshape(-1).long()
+        if (rows != labels.reshape(-1)).any():
+            raise GradlabError(
+                "the column 'label' must hold whole numbers: the rows of the file that was inspected"
+            )
+        check_rows(self.definition, rows, self._first_batch)
+        self._first_batch = False
+        return rows
 
     def _gather(
         self, anchors: Tensor, positives: Tensor, hard: list[Tensor]
@@ -346,7 +356,8 @@ def sentence_chunks(features: dict[str, Any], size: int) -> tuple[list[dict[str,
     chunks = []
     for rows in by_length.split(size):
         used = int(mask[rows].any(0).nonzero().max()) + 1  # padding on the left stays, for positions' sake
-        chunks.append({name: _chunk(value, rows, count, width, used) for name, value in features.items()})
+        chunk = {name: _chunk(value, rows, count, width, used) for name, value in features.items()}
+        chunks.append({**chunk, ROWS: rows})
     return chunks, by_length.argsort()
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 import math
 
-from gradlab.arrays import Array, Float
-from gradlab.geometry.similarity import PairSimilarity
+from gradlab.arrays import Array, Float, divide
+from gradlab.batch.similarity import PairSimilarity
 from gradlab.losses.registry import register
 from gradlab.losses.softmax_family import SoftmaxLoss
 from gradlab.settings import setting
@@ -44,4 +44,4 @@ class ArcCon(SoftmaxLoss):
     def ratio(self, positive: PairSimilarity, summary: Float[Array, "*#n"]) -> Float[Array, "*#n"]:
         """``sin(θ + u)/sin θ``: below 1 for θ > (π - u)/2, negative for θ > π - u, infinite at θ = 0."""
         u = self.margin
-        return math.cos(u) + math.sin(u) * positive.cosine / positive.sine
+        return math.cos(u) + math.sin(u) * divide(positive.cosine, positive.sine)

@@ -8,7 +8,7 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Bool, Float, as_float, detach, log_sigmoid, reciprocal, sigmoid
-from gradlab.geometry.similarity import Negatives, PairSimilarity
+from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.losses.registry import register
 from gradlab.losses.softmax_family import LinkLoss, LogitSummary
 
@@ -21,7 +21,8 @@ class Arctanh(LinkLoss):
     At the ends they are infinite, and so is the loss where a negative is the anchor itself, or the positive its opposite.
     Nothing is clamped: ``1 - s`` is measured, not rounded, and what has no direction acts on nothing. A negative that is the anchor
     itself takes the whole softmax and pushes nowhere, so that only the pull is left; a pair that coincides has the value 0 and is at
-    rest, whatever its negatives are; one that is opposite has a push, and a pull without direction.
+    rest, whatever its negatives are; one that is opposite has a push, and a pull without direction. Where its negatives
+    are all opposite too, it counts as one of them: the dissipation is 1/2.
     """
 
     title = "arctanh"
@@ -92,11 +93,13 @@ class Arctanh(LinkLoss):
         return sigmoid(-self._lead(positive, summary.log_sum_exp))
 
     def _lead(self, positive: PairSimilarity, total: Float[Array, "*#n"]) -> Float[Array, "*#n"]:
-        """``A_i - LSE_i``, infinite where the pair coincides even if a negative does too."""
+        """``A_i - LSE_i``: infinite where the pair coincides even if a negative does too, 0 where positive and negatives are all opposite."""
         xp = array_namespace(positive.chord)
         apart = positive.chord > 0
         logit = self.positive_logit(positive)
-        return xp.where(apart, logit - xp.where(apart, total, 0.0), xp.inf)
+        alike = (logit == -xp.inf) & (total == -xp.inf)
+        lead = xp.where(alike, 0.0, logit) - xp.where(alike | ~apart, 0.0, total)
+        return xp.where(apart, lead, xp.inf)
 
     def _share(self, negatives: Negatives) -> Float[Array, "*n"]:
         """``1/Σ_k (2 - d_k)/d_k``; 0 where a negative is the anchor itself."""

@@ -7,7 +7,7 @@ import dataclasses
 from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Float
-from gradlab.geometry.views import Views
+from gradlab.batch.batch import Batch
 from gradlab.losses.base import BatchLoss
 from gradlab.losses.gates import ConstantGate
 from gradlab.losses.registry import register
@@ -52,31 +52,31 @@ class BarlowTwins(BatchLoss):
         """The loss does not change when the views are exchanged."""
         return "mirror"
 
-    def value(self, views: Views) -> Float[Array, ""]:
+    def value(self, views: Batch) -> Float[Array, ""]:
         """The loss of the batch, a scalar."""
         xp = array_namespace(views.anchors)
-        correlation = views.total(views.anchors.T @ views.positives) / views.count
+        correlation = views.anchors.T @ views.positives / views.count
         target = xp.eye(correlation.shape[0], dtype=correlation.dtype, device=correlation.device)
         squares = (target - correlation) ** 2
         return xp.sum(xp.where(target == 1, squares, self.nu * squares))
 
-    def dissipation(self, views: Views) -> Float[Array, "n"]:
+    def dissipation(self, views: Batch) -> Float[Array, "n"]:
         """The gradient dissipation is 1 for every anchor."""
         return array_namespace(views.anchors).ones_like(views.positive.chord)
 
-    def negative_weight(self, views: Views) -> Float[Array, "n k"]:
+    def negative_weight(self, views: Batch) -> Float[Array, "n k"]:
         """``2ν Q'_ij/N²``."""
         return (2 * self.nu / views.count**2) * views.positive_view.finite_cosine
 
-    def positive_weight(self, views: Views, total: Float[Array, "n"]) -> Float[Array, "n *d"]:
+    def positive_weight(self, views: Batch, total: Float[Array, "n"]) -> Float[Array, "n *d"]:
         """``Σ_j W_ij R_i = 2A/N``, a diagonal, the same for every anchor."""
-        anchors, positives = views.anchors, views.positives
+        anchors, positives = views.every.anchors, views.every.positives
         xp = array_namespace(anchors)
-        diagonal = views.total(xp.sum(anchors * positives, axis=0)) / views.count
+        diagonal = xp.sum(anchors * positives, axis=0) / views.count
         pull = (2 / views.count) * (1 - (1 - self.nu) * diagonal)
         return xp.broadcast_to(pull, (total.shape[0], anchors.shape[1]))
 
-    def extra_terms(self, views: Views) -> dict[str, Float[Array, "n d"]]:
+    def extra_terms(self, views: Batch) -> dict[str, Float[Array, "n d"]]:
         """What the dot product of an anchor with itself adds."""
         return {"radial": (2 * self.nu / views.count**2) * views.anchors}
 

@@ -19,16 +19,16 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Bool, Float
+from gradlab.batch.batch import Batch
+from gradlab.batch.check import check_batch
+from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.errors import GradlabError
-from gradlab.geometry.candidates import blocks_of
-from gradlab.geometry.check import check_views
-from gradlab.geometry.similarity import Negatives, PairSimilarity
-from gradlab.geometry.views import Views
 from gradlab.losses.components import Components, canonical, from_pools, seen_by_positives
 from gradlab.settings import Settings
 
 if TYPE_CHECKING:
     from gradlab.losses.gates import ExactGate
+    from gradlab.settings.module import LossModule
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,6 +59,8 @@ class Loss(Settings, abc.ABC):
         latex: LaTeX of ``gradient_dissipation``, ``weight`` and ``ratio``, for the component tables.
         exact_in: conventions in which the components equal autograd (see `gradlab.verify`).
         exact_in_full: conventions in which they do once the `extra_terms` are added.
+        exact_to: largest error that counts as exact there, see `gradlab.verify`.
+        closed_form: whether its components are formulas, or found from its gradients.
         surrogate: whether the value is a stop-gradient surrogate, whose derivative restates the components.
         negative_view: ``"other"`` or ``"same"``: which view the weights' columns stand for.
         presets: published settings by name, beside the defaults.
@@ -79,7 +81,9 @@ class Loss(Settings, abc.ABC):
     latex: ClassVar[Mapping[str, str]]
     exact_in: ClassVar[frozenset[str]] = frozenset({"tangent", "raw", "similarity"})
     exact_in_full: ClassVar[frozenset[str]] = frozenset({"tangent", "raw", "similarity"})
+    exact_to: ClassVar[float] = 1e-11
     surrogate: ClassVar[bool] = False
+    closed_form: ClassVar[bool] = True
     negative_view: ClassVar[str] = "other"
     presets: ClassVar[Mapping[str, Preset]] = {}
     table_order: ClassVar[int] = 100
@@ -99,12 +103,16 @@ class Loss(Settings, abc.ABC):
         return cls(**hyperparameters)
 
     @abc.abstractmethod
-    def value_of(self, views: Views) -> Float[Array, "*n"]:
+    def value_of(self, views: Batch) -> Float[Array, "*n"]:
         """The loss on two views: one value an anchor, (N,), or a scalar for a loss of the whole batch."""
 
     @abc.abstractmethod
-    def components_of(self, views: Views) -> Components:
+    def components_of(self, views: Batch) -> Components:
         """The declared components on two views."""
+
+    def is_scalar(self, views: Batch) -> bool:
+        """Whether its value on these views is one scalar of the whole batch."""
+        return bool(self.value_of(views).ndim == 0)
 
     @property
     def moves_positives(self) -> str:
@@ -128,7 +136,7 @@ class Loss(Settings, abc.ABC):
         """Whether all that it does to either view are the coefficients of ``S_ij``, which both views share, and of extra negatives."""
         return False
 
-    def sides_of(self, views: Views) -> tuple[Components, Components]:
+    def sides_of(self, views: Batch) -> tuple[Components, Components]:
         """The components of the anchors, as declared, and those of the positives."""
         anchors, moves = self.components_of(views), self.moves_positives
         if moves == "mirror":
@@ -137,7 +145,7 @@ class Loss(Settings, abc.ABC):
             positives = self._positives(anchors, views, moves)
         return dataclasses.replace(anchors, counterpart=positives), positives
 
-    def _positives(self, anchors: Components, views: Views, moves: str) -> Components:
+    def _positives(self, anchors: Components, views: Batch, moves: str) -> Components:
         return seen_by_positives(anchors, views, push=moves == "all", pull=moves != "nothing")
 
     def exact_gate(self) -> ExactGate | None:
@@ -165,20 +173,22 @@ class Loss(Settings, abc.ABC):
         """The loss as a trainable scalar.
 
         Args:
-            anchors: unit rows, numpy or torch.
+            anchors: unit rows, numpy or torch; of those of half precision the loss is computed, and returned, in float32.
             positives: unit rows, row i the other view of sentence i.
             extra_negatives: unit rows, negatives of every anchor, or None.
             reduction: ``"mean"``, ``"sum"`` (the paradigm's ``Σ_i L_i``) or ``"none"`` (one value an anchor).
-                A loss of the whole batch has one published value, which both ``"mean"`` and ``"sum"`` give.
+                A loss of the whole batch has one published value, which both ``"mean"`` and ``"sum"`` give. In a
+                mix of both kinds each row has its ``L_i`` and the batch's whole value, so that ``"mean"`` gives what
+                papers print, and ``"sum"`` N times that; components follow the sum.
             normalize: divide rows by their norms first, instead of asking for unit rows.
             in_batch_negatives: False takes negatives from ``extra_negatives`` only.
             **context: what some combinators ask for: ``owners``, ``guide``, ``mask``, ``sentences``; see
-                `gradlab.geometry.check.check_views`.
+                `gradlab.batch.check.check_batch`.
 
         Raises:
-            GradlabError: see `gradlab.geometry.check.check_views`; an unknown or impossible reduction.
+            GradlabError: see `gradlab.batch.check.check_batch`; an unknown or impossible reduction.
         """
-        views = check_views(
+        views = check_batch(
             anchors,
             positives,
             extra_negatives,
@@ -187,6 +197,19 @@ class Loss(Settings, abc.ABC):
             **context,
         )
         return reduce(self.value_of(views), reduction, self.name)
+
+    def module(self, *, learnable: bool = True) -> LossModule:
+        """This loss as an ``nn.Module`` whose parameters are the hyper-parameters that it learns (`learned`).
+
+        Args:
+            learnable: False keeps them at their values.
+
+        Raises:
+            GradlabError: the loss learns what cannot be trained.
+        """
+        from gradlab.settings.module import LossModule
+
+        return LossModule(self, learnable=learnable)
 
 
 def check_reduction(reduction: str) -> None:
@@ -215,6 +238,10 @@ class PairLoss(Loss):
     Shapes: ``positive`` is a `PairSimilarity` of shape (...,), ``negatives`` a `Negatives` of shape
     (..., K), a summary broadcasts against (...,).
     """
+
+    def is_scalar(self, views: Batch) -> bool:
+        """It has one value an anchor."""
+        return False
 
     one_hot_weight: ClassVar[bool] = False  # whether the hardest negative has all the weight
     takes_hardness: ClassVar[bool] = (
@@ -257,11 +284,6 @@ class PairLoss(Loss):
     def value(self, positive: PairSimilarity, negatives: Negatives) -> Float[Array, "*n"]:
         """The loss of each anchor."""
 
-    def push(self, positive: PairSimilarity, negatives: Negatives) -> Float[Array, "*n k"]:
-        """``GD_i W_ij``, the derivative of the value by each negative's cosine; for losses of which it is simpler than its two parts."""
-        dissipation = self.dissipation(positive, self.summary(negatives))
-        return dissipation[..., None] * self.weight(negatives)
-
     def components(self, positive: PairSimilarity, negatives: Negatives) -> Components:
         """Gradient dissipation, weight and ratio from similarities."""
         summary = self.summary(negatives)
@@ -271,7 +293,7 @@ class PairLoss(Loss):
             positive_weight = array_namespace(weight).sum(weight, axis=-1) * ratio
         return Components(self.dissipation(positive, summary), weight, positive_weight)
 
-    def value_of(self, views: Views) -> Float[Array, "*n"]:
+    def value_of(self, views: Batch) -> Float[Array, "*n"]:
         """The loss of each anchor, (N,); 0 for one that has no negative, unless it `pulls_alone`."""
         given = views.with_fixed_positives() if self.negatives_are_fixed else views
         positive = views.positive  # first: autograd adds the gradients up in this order, to the last bit
@@ -279,19 +301,19 @@ class PairLoss(Loss):
         value = self.value(positive, negatives)
         return value if alone is None else _where_not(alone, value)
 
-    def components_of(self, views: Views) -> Components:
+    def components_of(self, views: Batch) -> Components:
         """The components on two views; weight (N, K). The split is the declared one where all negatives are of the other view."""
         if views.candidates.pools != ("other",):
             return self.sides_of(views)[0]
         return self._rows(views)
 
-    def sides_of(self, views: Views) -> tuple[Components, Components]:
+    def sides_of(self, views: Batch) -> tuple[Components, Components]:
         """The components of the anchors and those of the positives."""
         if views.candidates.pools == ("other",):
             return super().sides_of(views)
-        return from_pools(self._rows(views), blocks_of(views), views)
+        return from_pools(self._rows(views), views.candidate_blocks, views)
 
-    def _rows(self, views: Views) -> Components:
+    def _rows(self, views: Batch) -> Components:
         """The declared components of each anchor, in the columns of its negatives."""
         negatives, alone = self._negatives(views)
         found = dataclasses.replace(self.components(views.positive, negatives), views=views)
@@ -307,7 +329,7 @@ class PairLoss(Loss):
             given_pull=None if found.given_pull is None else _where_not(alone, found.given_pull),
         )
 
-    def _negatives(self, views: Views) -> tuple[Negatives, Bool[Array, "n"] | None]:
+    def _negatives(self, views: Batch) -> tuple[Negatives, Bool[Array, "n"] | None]:
         """The negatives of each anchor, and which anchors have none, (N,), or None where that cannot be or does not matter.
 
         Those get a negative at a right angle, so that everything stays finite; what comes of it is to be dropped.
@@ -325,14 +347,15 @@ def _where_not(condition: Bool[Array, "*#n"], values: Float[Array, "*n"]) -> Flo
     return xp.where(condition, xp.zeros_like(values), values)
 
 
-def _masked(views: Views) -> dict[str, Float[Array, ""]]:
+def _masked(views: Batch) -> dict[str, Float[Array, ""]]:
     """What rules leave out: the share of the pairs, and of the anchors that have no negative left."""
     xp = array_namespace(views.anchors)
     usual = views.with_candidates(rules=()).negatives.cosine
     before, after = (~xp.isinf(cosine) for cosine in (usual, views.negatives.cosine))
-    left, alone = xp.astype(after, usual.dtype), ~xp.any(after, axis=-1)
+    masked, alone = xp.astype(before & ~after, usual.dtype), ~xp.any(after, axis=-1)
+    count = xp.sum(xp.astype(before, usual.dtype))
     return {
-        "masked_pairs": 1 - xp.sum(left) / xp.sum(xp.astype(before, usual.dtype)),
+        "masked_pairs": xp.sum(masked) / xp.where(count == 0, xp.ones_like(count), count),
         "without_negatives": xp.mean(xp.astype(alone, usual.dtype)),
     }
 
@@ -346,34 +369,34 @@ class BatchLoss(Loss):
     has one term an anchor only the first N terms are the loss.
 
     A value that takes from the N x N similarities of its views only their summaries (`Negatives.hardest`,
-    `Negatives.log_sum_exp_of_all` and the like) and sums over its own weights (`Views.weighted_cosines`) can be
+    `Negatives.log_sum_exp_of_all` and the like) and sums over its own weights (`Batch.weighted_cosines`) can be
     evaluated by `gradlab.blockwise`, which holds the similarities of a block of anchors at a time. For that,
     ``dissipation``, ``negative_weight`` and ``positive_weight`` are functions of the views of a block too: theirs is
-    one row of similarities for each anchor of the block, while `Views.anchors` and `Views.positives` stay whole. Where
+    one row of similarities for each anchor of the block, while `Batch.anchors` and `Batch.positives` stay whole. Where
     processes share the batch, these rows have some columns only; what is made of whole rows comes from their summaries.
     """
 
     @abc.abstractmethod
-    def value(self, views: Views) -> Float[Array, "*n"]:
+    def value(self, views: Batch) -> Float[Array, "*n"]:
         """The loss: a scalar, or one value an anchor, (N,), where the published loss is one of each anchor."""
 
     @abc.abstractmethod
-    def dissipation(self, views: Views) -> Float[Array, "n"]:
+    def dissipation(self, views: Batch) -> Float[Array, "n"]:
         """Gradient dissipation."""
 
     @abc.abstractmethod
-    def negative_weight(self, views: Views) -> Float[Array, "n k"]:
+    def negative_weight(self, views: Batch) -> Float[Array, "n k"]:
         """Weight, (n, n), zero at j = i."""
 
     @abc.abstractmethod
-    def positive_weight(self, views: Views, total: Float[Array, "n"]) -> Float[Array, "n *d"]:
+    def positive_weight(self, views: Batch, total: Float[Array, "n"]) -> Float[Array, "n *d"]:
         """``Σ_j W_ij R_ij``, (n,), or (n, d) where the ratio is a diagonal matrix; ``total`` is ``Σ_j W_ij``."""
 
-    def extra_terms(self, views: Views) -> Mapping[str, Float[Array, "n d"]]:
+    def extra_terms(self, views: Batch) -> Mapping[str, Float[Array, "n d"]]:
         """Named parts of the exact gradient that the paper's form leaves out."""
         return {}
 
-    def components(self, views: Views) -> Components:
+    def components(self, views: Batch) -> Components:
         """The declared components; weight (N, N)."""
         weight = self.negative_weight(views)
         return Components(
@@ -384,14 +407,21 @@ class BatchLoss(Loss):
             extra_terms=self.extra_terms(views),
         )
 
-    def value_of(self, views: Views) -> Float[Array, "*n"]:
+    def value_of(self, views: Batch) -> Float[Array, "*n"]:
         """The checked `value`, of the batch and the extra negatives."""
-        value = self.value(self._whole(views))
+        whole = self._whole(views)
+        if whole.count == 1:  # nothing to compare it with; as a loss of pairs without negatives
+            return array_namespace(views.anchors).sum(0 * views.anchors)
+        value = self.value(whole)
         return value if value.ndim == 0 else value[: views.anchors.shape[0]]
 
-    def components_of(self, views: Views) -> Components:
+    def components_of(self, views: Batch) -> Components:
         """The checked `components` of the anchors, with their views; weight (N, N + M)."""
-        whole = self.components(self._whole(views))
+        sentences = self._whole(views)
+        if sentences.count == 1:
+            zero = 0 * views.anchors[:, 0]
+            return Components(zero, zero[:, None], zero, negative_view=self.negative_view, views=views)
+        whole = self.components(sentences)
         anchors = slice(views.anchors.shape[0])
         return dataclasses.replace(
             whole,
@@ -402,7 +432,7 @@ class BatchLoss(Loss):
             views=views,
         )
 
-    def _positives(self, anchors: Components, views: Views, moves: str) -> Components:
+    def _positives(self, anchors: Components, views: Batch, moves: str) -> Components:
         """Of a scalar value the extra negatives are anchors too, whose negatives the positives are."""
         extra = views.extra_negatives
         whole = self._whole(views)
@@ -418,7 +448,7 @@ class BatchLoss(Loss):
             side="positives",
         )
 
-    def _whole(self, views: Views) -> Views:
+    def _whole(self, views: Batch) -> Batch:
         """The batch with the extra negatives as further sentences.
 
         Raises:

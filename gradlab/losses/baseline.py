@@ -7,7 +7,7 @@ import dataclasses
 from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Float
-from gradlab.geometry.similarity import Negatives, PairSimilarity
+from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.losses.gates import HardGate
 from gradlab.losses.mpt import MPT
 from gradlab.losses.registry import register

@@ -9,7 +9,7 @@ from typing import Any
 from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Bool, Float
-from gradlab.geometry.similarity import Negatives, PairSimilarity
+from gradlab.batch.similarity import Negatives, PairSimilarity
 
 
 @dataclasses.dataclass(frozen=True)

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 
-import numpy as np
 from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Float, detach
-from gradlab.geometry.similarity import PairSimilarity
+from gradlab.batch.similarity import PairSimilarity
 from gradlab.losses.base import Preset
-from gradlab.losses.gates import Angles, SoftGate
 from gradlab.losses.registry import register
-from gradlab.losses.softmax_family import LinkLoss, LogitOfAngle
+from gradlab.losses.softmax_family import LinkLoss
 from gradlab.settings import setting
 
 
@@ -67,27 +65,6 @@ class Circle(LinkLoss):
     def positive_slope(self, positive: PairSimilarity) -> Float[Array, "*n"]:
         """``γ α_p``."""
         return self.scale * _positive_part(positive.one_minus_cosine + self.margin)
-
-    def exact_gate(self) -> SoftGate:
-        """Soft, between the two parabolas."""
-
-        def positive_logit(angle: Angles) -> Angles:
-            logit: Angles = self.positive_logit(PairSimilarity.from_angles(angle))
-            return logit
-
-        angles = np.linspace(0, np.pi, 1801)
-        own, other = positive_logit(angles), LogitOfAngle(self)(angles)
-        steepest = max(np.abs(np.gradient(logits, angles)).max() for logits in (own, other))
-        # Where a factor stops being 0.
-        kinks = {float(np.arccos(cosine)) for cosine in (-self.margin, 1 + self.margin) if abs(cosine) < 1}
-        return SoftGate(
-            LogitOfAngle(self),
-            positive_logit,
-            scale=float(1 / steepest),
-            lowest=float(own.min()) - 1,
-            highest=float(max(own.max(), other.max())) + 1,
-            kinks=tuple(sorted(kinks)),
-        )
 
 
 def _positive_part(x: Float[Array, "*n"]) -> Float[Array, "*n"]:

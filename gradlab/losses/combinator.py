@@ -4,7 +4,7 @@ A combinator is a loss itself, so that it composes, trains, verifies and has com
 ``symmetric(infonce(temperature=0.1))``: the loss comes first. To add one, write one file with a registered subclass:
 
 - of `OtherCandidates` where it changes what the negatives of an anchor are: `seen` returns the views as the loss is to see
-  them, with other `gradlab.geometry.embeddings.Candidates`. Value, components of both sides and statistics follow.
+  them, with other `gradlab.batch.candidates.Candidates`. Value, components of both sides and statistics follow.
 - of `Combinator` where it adds values of the loss: ``value_of`` and ``sides_of``, the latter usually by
   `gradlab.losses.components.weighted_sum` of the sides of its terms.
 
@@ -19,12 +19,12 @@ import dataclasses
 from typing import Any, ClassVar
 
 from gradlab.arrays import Array, Float
+from gradlab.batch.batch import Batch
 from gradlab.errors import GradlabError
-from gradlab.geometry.views import Views
 from gradlab.losses.base import Loss, PairLoss
 from gradlab.losses.changed_row import ChangedRow
 from gradlab.losses.components import Components
-from gradlab.losses.registry import get_loss
+from gradlab.losses.registry import check_closed_form, get_loss
 from gradlab.settings import call_text, setting
 
 
@@ -51,6 +51,8 @@ class Combinator(Loss):
     def __post_init__(self) -> None:
         object.__setattr__(self, "loss", get_loss(self.loss))
         super().__post_init__()
+        for base in self.bases:
+            check_closed_form(base, self.name)
         for base in self.bases if self.of_pairs else ():
             if not isinstance(base, PairLoss):
                 raise GradlabError(
@@ -65,6 +67,15 @@ class Combinator(Loss):
     def terms(self) -> tuple[Loss, ...]:
         """The losses that it is directly made of."""
         return (self.loss,)
+
+    @abc.abstractmethod
+    def terms_of(self, batch: Batch) -> list[tuple[float, Loss, Batch]]:
+        """The losses that it adds up on a batch: their weights, the losses, and the batches as they see them."""
+
+    def value_of(self, views: Batch) -> Float[Array, "*n"]:
+        """The weighted sum, one value an anchor, (N,), or a scalar."""
+        values = [weight * loss.value_of(seen) for weight, loss, seen in self.terms_of(views)]
+        return sum(values[1:], values[0])
 
     @property
     def bases(self) -> tuple[Loss, ...]:
@@ -94,7 +105,7 @@ class Combinator(Loss):
         """Whether one of its losses is."""
         return any(base.surrogate for base in self.bases)
 
-    def components_of(self, views: Views) -> Components:
+    def components_of(self, views: Batch) -> Components:
         """The components of the anchors."""
         return self.sides_of(views)[0]
 
@@ -109,7 +120,7 @@ class Combinator(Loss):
         return self.loss if isinstance(self.loss, PairLoss) else None
 
     @abc.abstractmethod
-    def sides_of(self, views: Views) -> tuple[Components, Components]:
+    def sides_of(self, views: Batch) -> tuple[Components, Components]:
         """The components of the anchors and those of the positives."""
 
 
@@ -120,19 +131,19 @@ class OtherCandidates(Combinator):
     of_pairs = True
 
     @abc.abstractmethod
-    def seen(self, views: Views) -> Views:
+    def seen(self, views: Batch) -> Batch:
         """The views as the loss sees them."""
 
-    def value_of(self, views: Views) -> Float[Array, "*n"]:
-        """The loss of each anchor, (N,)."""
-        return self.loss.value_of(self.seen(views))
+    def terms_of(self, batch: Batch) -> list[tuple[float, Loss, Batch]]:
+        """The loss on the batch with these candidates."""
+        return [(1.0, self.loss, self.seen(batch))]
 
-    def components_of(self, views: Views) -> Components:
+    def components_of(self, views: Batch) -> Components:
         """The components of the anchors."""
         found: Components = self.loss.components_of(self.seen(views))
         return found
 
-    def sides_of(self, views: Views) -> tuple[Components, Components]:
+    def sides_of(self, views: Batch) -> tuple[Components, Components]:
         """The components of the anchors and those of the positives."""
         anchors, positives = self.loss.sides_of(self.seen(views))
         return anchors, positives

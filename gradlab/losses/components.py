@@ -9,9 +9,9 @@ from typing import Any
 from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Float, divide, finite, span
+from gradlab.batch.batch import Batch
+from gradlab.batch.candidates import Block
 from gradlab.errors import GradlabError
-from gradlab.geometry.embeddings import Block
-from gradlab.geometry.views import Views
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -50,7 +50,7 @@ class Components:
     positive_weight: Float[Array, "*n"] | Float[Array, "n d"]
     negative_view: str = "other"
     extra_terms: Mapping[str, Float[Array, "n d"]] = dataclasses.field(default_factory=dict)
-    views: Views | None = dataclasses.field(default=None, repr=False)
+    views: Batch | None = dataclasses.field(default=None, repr=False)
     side: str = "anchors"
     statistics: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     counterpart: Components | None = dataclasses.field(default=None, repr=False)
@@ -72,7 +72,7 @@ class Components:
             GradlabError: if the components were computed from angles, without embeddings.
         """
         views = self._embeddings
-        n, extra = views.anchors.shape[0], views.extra_negatives
+        n, extra = views.count, views.extra_negatives
         names = {"other": ("other",), "same": ("same",), "both": ("other", "same")}[self.negative_view]
         blocks = [(name, n) for name in names if views.in_batch_negatives or name == "same"]
         blocks += [("extra", extra.shape[0])] if extra is not None else []
@@ -105,7 +105,8 @@ class Components:
     def vectors(self) -> Float[Array, "k d"]:
         """What the columns of the weight stand for."""
         views = self._embeddings
-        rows = {"other": views.positives, "same": views.anchors, "extra": views.extra_negatives}
+        every = views.every
+        rows = {"other": every.positives, "same": every.anchors, "extra": views.extra_negatives}
         parts = [rows[name] for name in self.columns]
         return parts[0] if len(parts) == 1 else array_namespace(views.anchors).concat(parts, axis=0)
 
@@ -200,7 +201,7 @@ class Components:
         return project(gradient, views.anchors) if tangent else gradient
 
     @property
-    def _embeddings(self) -> Views:
+    def _embeddings(self) -> Batch:
         if self.views is None:
             raise GradlabError("these components came from angles; give embeddings to assemble a gradient")
         return self.views
@@ -209,7 +210,7 @@ class Components:
 def canonical(
     coefficients: Mapping[str, Float[Array, "n _"] | None],
     pull: Float[Array, "n"] | Float[Array, "n d"],
-    views: Views,
+    views: Batch,
     *,
     side: str = "anchors",
     extra_terms: Mapping[str, Float[Array, "n d"]] | None = None,
@@ -240,14 +241,17 @@ def canonical(
     total = xp.zeros_like(views.anchors[:, 0])
     for block in blocks:
         total = total if block is None else total + xp.sum(block, axis=-1)
+    # The split is free: coefficients of both signs whose sum is 0 keep theirs, at the dissipation 1.
     idle = total == 0
-    share = xp.where(idle, xp.zeros_like(total), 1 / xp.where(idle, xp.ones_like(total), total))
+    unit = xp.where(idle, xp.ones_like(total), total)
     parts = [
         xp.zeros((n, size), dtype=total.dtype, device=total.device)
         if block is None
-        else block * share[:, None]
+        else block / unit[:, None]
         for block, size in zip(blocks, sizes, strict=True)
     ]
+    for part in parts:  # no branch: the explorer compiles this
+        total = xp.where(idle & xp.any(part != 0, axis=-1), unit, total)
     return Components(
         total,
         parts[0] if len(parts) == 1 else xp.concat(parts, axis=-1),
@@ -261,7 +265,7 @@ def canonical(
     )
 
 
-def seen_by_positives(anchors: Components, views: Views, *, push: bool, pull: bool = True) -> Components:
+def seen_by_positives(anchors: Components, views: Batch, *, push: bool, pull: bool = True) -> Components:
     """The positives' side of a loss from the anchors' side, whose coefficients both share.
 
     What pushes anchor i away from ``h_j'`` pushes ``h_j'`` away from anchor i with the same coefficient, and so does the
@@ -282,7 +286,7 @@ def seen_by_positives(anchors: Components, views: Views, *, push: bool, pull: bo
     return canonical({"other": other}, attraction, views.exchanged(), side="positives")
 
 
-def from_pools(rows: Components, blocks: Sequence[Block], views: Views) -> tuple[Components, Components]:
+def from_pools(rows: Components, blocks: Sequence[Block], views: Batch) -> tuple[Components, Components]:
     """Both sides of a loss whose rows have negatives of several kinds.
 
     A pair of the own view stands in two rows, and counts in both. A pair itself among the negatives weakens its pull.
@@ -297,7 +301,7 @@ def from_pools(rows: Components, blocks: Sequence[Block], views: Views) -> tuple
     found: dict[str, Any] = {}
     for block in blocks:
         part = rows.weight[:, block.columns] * rows.gradient_dissipation[:, None]
-        if block.name == "positive_other" and not block.own:
+        if block.name == "positive_other" and block.own is None:
             index = xp.arange(part.shape[0], device=part.device)
             own = index[:, None] == index
             pull = pull - xp.linalg.diagonal(part)
@@ -321,7 +325,7 @@ def from_pools(rows: Components, blocks: Sequence[Block], views: Views) -> tuple
     return dataclasses.replace(anchors, counterpart=positives), positives
 
 
-def weighted_sum(parts: Sequence[tuple[float, Components]], views: Views, side: str) -> Components:
+def weighted_sum(parts: Sequence[tuple[float, Components]], views: Batch, side: str) -> Components:
     """The components of a weighted sum of losses, in the canonical split.
 
     Args:
@@ -346,7 +350,7 @@ def weighted_sum(parts: Sequence[tuple[float, Components]], views: Views, side: 
     return canonical(coefficients, pull, views, side=side, extra_terms=terms, statistics=statistics)
 
 
-def _sum(first: Float[Array, "*n"] | None, second: Float[Array, "*n"] | None) -> Any:
+def _sum(first: Float[Array, "*#n"] | None, second: Float[Array, "*#n"] | None) -> Any:
     return second if first is None else first if second is None else first + second
 
 

@@ -6,8 +6,8 @@ import dataclasses
 
 from array_api_compat import array_namespace
 
-from gradlab.arrays import Array, Float, log_sigmoid, logsumexp, sigmoid, softmax
-from gradlab.geometry.views import Views
+from gradlab.arrays import Array, Float, log_sigmoid, logsumexp, sigmoid
+from gradlab.batch.batch import Batch
 from gradlab.losses.base import BatchLoss
 from gradlab.losses.registry import register
 from gradlab.settings import setting
@@ -44,24 +44,26 @@ class CoSENT(BatchLoss):
     }
     table_order = 28
 
-    def value(self, views: Views) -> Float[Array, ""]:
+    def value(self, views: Batch) -> Float[Array, ""]:
         """``log(1 + e^u)``, a scalar."""
         return -log_sigmoid(-self._gap(views))
 
-    def dissipation(self, views: Views) -> Float[Array, "n"]:
+    def dissipation(self, views: Batch) -> Float[Array, "n"]:
         """``σ(u)``, the same for every anchor."""
         xp = array_namespace(views.anchors)
         return sigmoid(self._gap(views)) + xp.zeros_like(views.positive.chord)
 
-    def negative_weight(self, views: Views) -> Float[Array, "n k"]:
+    def negative_weight(self, views: Batch) -> Float[Array, "n k"]:
         """The share of each pair in the softmax over all, over τ."""
         return views.other_view.softmax_of_all(self.temperature) / self.temperature
 
-    def positive_weight(self, views: Views, total: Float[Array, "n"]) -> Float[Array, "n *d"]:
+    def positive_weight(self, views: Batch, total: Float[Array, "n"]) -> Float[Array, "n *d"]:
         """``softmax_i(-p_i/τ)/τ``."""
-        return softmax(-views.positive.cosine / self.temperature) / self.temperature
+        everyone = logsumexp(-views.every.positive.cosine / self.temperature)
+        own = -views.positive.cosine / self.temperature
+        return array_namespace(own).exp(own - everyone) / self.temperature
 
-    def _gap(self, views: Views) -> Float[Array, ""]:
+    def _gap(self, views: Batch) -> Float[Array, ""]:
         """``u = log Σ_{k≠l} e^{S_kl/τ} + log Σ_i e^{-p_i/τ}``."""
-        positives = logsumexp(views.gathered(-views.positive.cosine / self.temperature))
-        return views.other_view.log_sum_exp_of_all(self.temperature) + positives
+        positives = logsumexp(-views.every.positive.cosine / self.temperature)
+        return views.every.other_view.log_sum_exp_of_all(self.temperature) + positives

@@ -7,7 +7,7 @@ import dataclasses
 from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Float
-from gradlab.geometry.similarity import PairSimilarity
+from gradlab.batch.similarity import PairSimilarity
 from gradlab.losses.base import Preset
 from gradlab.losses.registry import register
 from gradlab.losses.softmax_family import SoftmaxLoss

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from gradlab.arrays import Array, Float
-from gradlab.geometry.similarity import Negatives
+from gradlab.batch.similarity import Negatives
 from gradlab.losses.registry import register
 from gradlab.losses.reweighted_family import ReweightedLoss
 from gradlab.settings import setting

@@ -7,7 +7,7 @@ import dataclasses
 from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Float
-from gradlab.geometry.views import Views
+from gradlab.batch.batch import Batch
 from gradlab.losses.base import BatchLoss, Preset
 from gradlab.losses.components import Components
 from gradlab.losses.gates import ConstantGate
@@ -65,7 +65,7 @@ class DHEL(BatchLoss):
         """Like anchors where both views have an energy, else by their pull alone."""
         return "mirror" if self.terms == "both" else "pull"
 
-    def value(self, views: Views) -> Float[Array, "n"]:
+    def value(self, views: Batch) -> Float[Array, "n"]:
         """``LSE_i - p_i/τ`` within the anchors' view, (N,), and the energy of the positives' view where it is wanted."""
         value = views.same_view.log_sum_exp(self.temperature)
         value = value - views.positive.cosine * (self.positives / self.temperature)
@@ -73,20 +73,20 @@ class DHEL(BatchLoss):
             value = value + views.positive_view.log_sum_exp(self.temperature)
         return value
 
-    def dissipation(self, views: Views) -> Float[Array, "n"]:
+    def dissipation(self, views: Batch) -> Float[Array, "n"]:
         """The gradient dissipation is 1 for every anchor."""
         return array_namespace(views.anchors).ones_like(views.positive.chord)
 
-    def negative_weight(self, views: Views) -> Float[Array, "n k"]:
+    def negative_weight(self, views: Batch) -> Float[Array, "n k"]:
         """``(softmax_j(Q_ij/τ) + softmax_i(Q_ij/τ))/τ``."""
         rows = views.same_view.softmax(self.temperature)
         return (rows + views.same_view.softmax_of_columns(self.temperature)) / self.temperature
 
-    def positive_weight(self, views: Views, total: Float[Array, "n"]) -> Float[Array, "n *d"]:
+    def positive_weight(self, views: Batch, total: Float[Array, "n"]) -> Float[Array, "n *d"]:
         """``1/τ``, as often as the positive is counted."""
         return array_namespace(total).full_like(total, self.positives / self.temperature)
 
-    def components_of(self, views: Views) -> Components:
+    def components_of(self, views: Batch) -> Components:
         """The components of the anchors; a queued sentence has no term in which it would push back."""
         found = super().components_of(views)
         if views.extra_negatives is None:

@@ -35,20 +35,10 @@ class SoftGate:
         negative_logit: maps angles of a negative in [0, π] to its logit; equal for equal settings, as what
             the simulator makes of it is kept.
         positive_logit: maps angles of the positive in [0, π] to its logit.
-        scale: radians within which both change by about 1.
-        lowest: bound of the positive's logits from below, up to angles that are never drawn.
-        highest: bound of all logits from above, likewise.
-        kinks: angles strictly between 0 and π at which a logit is not smooth.
-        ends_are_singular: whether a logit may be infinite, or not smooth, at 0 and π.
     """
 
     negative_logit: Callable[[Angles], Angles]
     positive_logit: Callable[[Angles], Angles]
-    scale: float
-    lowest: float = -75.0  # what a logarithm of a distance reaches in float64
-    highest: float = 75.0
-    kinks: tuple[float, ...] = ()
-    ends_are_singular: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,8 +109,7 @@ def without_near(gate: ExactGate, above: float) -> ExactGate | None:
 
         return dataclasses.replace(gate, term=far, kinks=(*gate.kinks, nearest))
     if isinstance(gate, SoftGate):
-        logit = FarLogit(gate.negative_logit, nearest)
-        return dataclasses.replace(gate, negative_logit=logit, kinks=(*gate.kinks, nearest))
+        return dataclasses.replace(gate, negative_logit=FarLogit(gate.negative_logit, nearest))
     ceiling = min(gate.ceiling, above)
     grid = np.linspace(0, np.pi, 2001)
     below = gate.threshold(grid) < ceiling
@@ -136,12 +125,6 @@ def without_near(gate: ExactGate, above: float) -> ExactGate | None:
             left, right = (middle, right) if inside else (left, middle)
         kinks.append(float(right))
     return dataclasses.replace(gate, kinks=(*gate.kinks, *kinks), ceiling=ceiling)
-
-
-def angular_scale(logit: Callable[[Angles], Angles]) -> float:
-    """Radians within which a logit changes by 1 where it is steepest, more than 0.05 away from 0 and π."""
-    angles = np.linspace(0.05, np.pi - 0.05, 1000)
-    return float(1 / np.abs(np.gradient(logit(angles), angles)).max())
 
 
 ExactGate = HardGate | SoftGate | SumGate | ConstantGate

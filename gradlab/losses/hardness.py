@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 
 from gradlab.arrays import detach
+from gradlab.batch.batch import Batch
+from gradlab.batch.candidates import HardnessTerm
 from gradlab.errors import GradlabError
-from gradlab.geometry.embeddings import HardnessTerm
-from gradlab.geometry.views import Views
 from gradlab.losses.base import PairLoss
 from gradlab.losses.changed_row import ChangedRow
 from gradlab.losses.combinator import OtherCandidates
@@ -51,7 +51,7 @@ class Hardness(OtherCandidates):
         """Where its loss does."""
         return bool(self.loss.acts_across_views)
 
-    def seen(self, views: Views) -> Views:
+    def seen(self, views: Batch) -> Batch:
         """With α added."""
         if self.on == "hard" and views.extra_negatives is None:
             return views
@@ -95,10 +95,7 @@ class Hardness(OtherCandidates):
         if not isinstance(gate, SoftGate) or not isinstance(logit, CosineLogit) or self.on == "hard":
             return None
         hardened = CosineLogit(1 / (1 / logit.temperature + self.alpha))
-        t = hardened.temperature
-        return dataclasses.replace(
-            gate, negative_logit=hardened, scale=min(gate.scale, t), highest=max(gate.highest, 1 / t)
-        )
+        return dataclasses.replace(gate, negative_logit=hardened)
 
     def _inside(self) -> OtherCandidates | None:
         """The mask that it is outside of, on this: masks see the cosines as they are, so that the order does not matter."""

@@ -7,7 +7,7 @@ import dataclasses
 from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Float
-from gradlab.geometry.similarity import Negatives
+from gradlab.batch.similarity import Negatives
 from gradlab.losses.base import Preset
 from gradlab.losses.registry import register
 from gradlab.losses.reweighted_family import ReweightedLoss

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,10 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Bool, Float, Int
+from gradlab.batch.batch import Batch
+from gradlab.batch.candidates import Block, Rule
+from gradlab.batch.similarity import Negatives
 from gradlab.errors import GradlabError
-from gradlab.geometry.embeddings import Block, Rule
-from gradlab.geometry.similarity import Negatives
-from gradlab.geometry.views import Views
 from gradlab.losses.base import Loss
 from gradlab.losses.changed_row import ChangedRow
 from gradlab.losses.combinator import Combinator, OtherCandidates
@@ -100,7 +101,7 @@ class Mask(OtherCandidates):
         """Where its loss does."""
         return bool(self.loss.acts_across_views)
 
-    def seen(self, views: Views) -> Views:
+    def seen(self, views: Batch) -> Batch:
         """With one more rule.
 
         Raises:
@@ -215,11 +216,53 @@ def hard_negative_numbers(rows: Int[Array, "n"], column: int) -> Int[Array, "n"]
 def check_pairs(loss: Loss, count: int) -> None:
     """Raise `GradlabError` if a mask in a loss names a sentence beyond the ``count`` that there are."""
     for file in pairs_files(loss):
-        largest = max((number % _ROWS for number in read_pairs(file)), default=0)
+        largest = largest_row(file)
         if largest >= count:
             raise GradlabError(
                 f"{file} names sentence {largest}, but there are {count}, numbered from 0; give the pairs of this training file"
             )
+
+
+def check_rows(loss: Loss, rows: Int[Array, "n"], first: bool) -> None:
+    """Refuse row numbers that do not belong to the file that was inspected: a mask would do nothing, in silence.
+
+    Args:
+        loss: masks in it are asked.
+        rows: (N,) whole numbers, the rows of a batch.
+        first: whether this is the first batch; of a file without ``# rows: N`` it alone is judged, by the largest row listed.
+
+    Raises:
+        GradlabError: negative rows, rows beyond those inspected, or the same few rows over and over.
+    """
+    numbers = rows.tolist()
+    low, high, distinct = min(numbers), max(numbers), len(set(numbers))
+    for file in pairs_files(loss):
+        known, largest = inspected_rows(file), largest_row(file)
+        right = f"it needs each row's number, from 0, in the file that {file} was made for"
+        if low < 0 or (known is not None and high >= known):
+            there = "numbers start at 0" if low < 0 else f"{known} rows were inspected"
+            raise GradlabError(f"'label' names row {low if low < 0 else high}, but {there}; {right}")
+        if 2 * distinct < len(numbers):
+            raise GradlabError(
+                f"'label' names only {distinct} different rows in a batch of {len(numbers)}, as classes do; {right}"
+            )
+        if known is None and low > largest and first:
+            raise GradlabError(
+                f"'label' names rows {low} to {high}, but {file} lists rows up to {largest} only; {right}, or the "
+                "file a line '# rows: N' that says how many there are"
+            )
+
+
+@functools.lru_cache(maxsize=4)
+def inspected_rows(file: str) -> int | None:
+    """How many rows the inspected file has, as a line ``# rows: N`` in the file of pairs says; None without one."""
+    found = re.search(r"^# rows: (\d+)$", Path(file).read_text(encoding="utf-8"), re.MULTILINE)
+    return None if found is None else int(found[1])
+
+
+def largest_row(file: str) -> int:
+    """The largest row that a file of pairs lists; -1 for an empty one."""
+    return max((number % _ROWS for number in read_pairs(file)), default=-1)
 
 
 @functools.lru_cache(maxsize=4)
@@ -228,7 +271,7 @@ def read_pairs(file: str) -> dict[int, frozenset[int]]:
 
     A line is ``12,40``, two rows of the training file that are no negatives of each other, in either order, or
     ``12,40,1``, a row and the hard negative of a row in a column of hard negatives, counted from 1. Rows are counted from
-    0; white space may stand in place of the commas.
+    0; white space may stand in place of the commas, and what follows a ``#`` is a comment; see `inspected_rows`.
 
     Raises:
         GradlabError: a file that cannot be read, or a line that is not two or three such numbers.
@@ -239,7 +282,7 @@ def read_pairs(file: str) -> dict[int, frozenset[int]]:
         raise GradlabError(f"cannot read the pairs in {file}: {getattr(error, 'strerror', error)}") from None
     found: dict[int, set[int]] = {}
     for at, line in enumerate(lines, 1):
-        words = line.replace(",", " ").split()
+        words = line.partition("#")[0].replace(",", " ").split()
         if not words:
             continue
         try:

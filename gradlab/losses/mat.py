@@ -6,9 +6,10 @@ import dataclasses
 import math
 
 import numpy as np
+from array_api_compat import array_namespace
 
-from gradlab.arrays import Array, Float
-from gradlab.geometry.similarity import PairSimilarity
+from gradlab.arrays import Array, Float, divide
+from gradlab.batch.similarity import PairSimilarity
 from gradlab.losses.gates import Angles, HardGate
 from gradlab.losses.registry import register
 from gradlab.losses.surrogate_family import LI_2024
@@ -45,7 +46,8 @@ class MAT(TripletLoss):
 
     def slope(self, similarity: PairSimilarity) -> Float[Array, "*n"]:
         """``1/sin θ``."""
-        return 1 / similarity.sine
+        sine = similarity.sine
+        return divide(array_namespace(sine).ones_like(sine), sine)
 
     def exact_gate(self) -> HardGate:
         """Open while the nearest angle is below ``θ + m``; always open once that reaches π."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 import dataclasses
 
 import numpy as np
+from array_api_compat import array_namespace
 
-from gradlab.arrays import Array, Float
-from gradlab.geometry.similarity import PairSimilarity
+from gradlab.arrays import Array, Float, divide
+from gradlab.batch.similarity import PairSimilarity
 from gradlab.losses.gates import Angles, HardGate
 from gradlab.losses.mpt import MPT
 from gradlab.losses.registry import register
@@ -44,7 +45,8 @@ class MET(TripletLoss):
 
     def slope(self, similarity: PairSimilarity) -> Float[Array, "*n"]:
         """``1/|h - h'|``: the weight, of the hardest negative alone."""
-        return 1 / similarity.chord
+        chord = similarity.chord
+        return divide(array_namespace(chord).ones_like(chord), chord)
 
     def exact_gate(self) -> HardGate:
         """Open while the nearest chord is below ``2 sin(θ/2) + m``; always open once that reaches 2."""

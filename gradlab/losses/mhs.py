@@ -8,8 +8,8 @@ import math
 from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Float, one_hot, reciprocal
-from gradlab.geometry.similarity import Negatives, PairSimilarity
-from gradlab.geometry.views import Views
+from gradlab.batch.batch import Batch
+from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.losses.base import Preset
 from gradlab.losses.registry import register
 from gradlab.losses.uniformity_family import UniformityLoss
@@ -28,6 +28,10 @@ class MHS(UniformityLoss):
     The published results measured the neighbours in the other view (``neighbour_view="other"``) and did not let
     ``|h_i - h_j|²`` fall below 1e-4 (``squared_distance_floor``; pairs below it get no gradient): the preset
     ``"as_published"``.
+
+    Liu et al. maximise one number, the smallest distance of all pairs, so that only the nearest pair of the batch moves. That
+    is the limit of `mhe` at small temperatures: ``mhe(nu=2λτ, temperature=τ)`` tends to ``-λ min_k<l |h_k - h_l|²`` and differs by at most
+    ``2λτ log(N(N-1)/2)``, as ``mhe(nu=0.002, temperature=0.001)`` for λ = 1. There both of the pair move.
     """
 
     nu: float = setting(1.0, "factor ν of the separation", rule="positive")
@@ -68,16 +72,16 @@ class MHS(UniformityLoss):
         """Where the neighbours are."""
         return self.neighbour_view
 
-    def uniformity(self, views: Views) -> Float[Array, ""]:
+    def uniformity(self, views: Batch) -> Float[Array, ""]:
         """Minus the sum of the distances to the nearest neighbours."""
         distance = floored_distance(self._neighbours(views).hardest, self.squared_distance_floor)
-        return -views.total(array_namespace(distance).sum(distance))
+        return -array_namespace(distance).sum(distance)
 
-    def uniformity_weight(self, views: Views) -> Float[Array, "n k"]:
+    def uniformity_weight(self, views: Batch) -> Float[Array, "n k"]:
         """``1{j = q*}/|h_i - h_j|``."""
         return separation_weight(self._neighbours(views), self.squared_distance_floor)
 
-    def _neighbours(self, views: Views) -> Negatives:
+    def _neighbours(self, views: Batch) -> Negatives:
         return (
             views.with_fixed_positives().other_view
             if self.neighbour_view == "other"

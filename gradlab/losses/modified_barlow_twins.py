@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from gradlab.arrays import Array, Float
-from gradlab.geometry.views import Views
+from gradlab.batch.batch import Batch
 from gradlab.losses.modified_family import ModifiedSurrogate, published_presets
 from gradlab.losses.registry import register
 from gradlab.losses.surrogate_family import LI_2024
@@ -42,6 +42,6 @@ class ModifiedBarlowTwins(ModifiedSurrogate):
     )
     table_order = 13
 
-    def negative_weight(self, views: Views) -> Float[Array, "n k"]:
+    def negative_weight(self, views: Batch) -> Float[Array, "n k"]:
         """``e^{Q'_ij/τ}/Σ_{k≠l} e^{Q'_kl/τ}``."""
         return views.positive_view.softmax_of_all(self.temperature)

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from gradlab.arrays import Array, Float, as_float
-from gradlab.geometry.similarity import PairSimilarity
-from gradlab.geometry.views import Views
+from gradlab.batch.batch import Batch
+from gradlab.batch.similarity import PairSimilarity
 from gradlab.losses.base import BatchLoss, Preset
 from gradlab.losses.gates import HardGate
 from gradlab.losses.mpt import MPT
@@ -43,7 +43,7 @@ class ModifiedLoss(BatchLoss):
 
     negative_view = "same"
 
-    def dissipation(self, views: Views) -> Float[Array, "n"]:
+    def dissipation(self, views: Batch) -> Float[Array, "n"]:
         """``d_i``, (N,)."""
         if self.gate == "one_view":
             nearest = views.same_view_fixed.hardest.one_minus_cosine
@@ -55,11 +55,11 @@ class ModifiedLoss(BatchLoss):
         """By the pull with the effective ratio 2r, not at all with r."""
         return "pull" if self.effective_ratio == "2r" else "nothing"
 
-    def pulled(self, views: Views) -> PairSimilarity:
+    def pulled(self, views: Batch) -> PairSimilarity:
         """Anchors to positives, (N,), with the gradient to the positives that the options ask for."""
         return (views if self.effective_ratio == "2r" else views.with_fixed_positives()).positive
 
-    def positive_weight(self, views: Views, total: Float[Array, "n"]) -> Float[Array, "n *d"]:
+    def positive_weight(self, views: Batch, total: Float[Array, "n"]) -> Float[Array, "n *d"]:
         """``r Σ_j W_ij``."""
         return self.static_ratio * total
 
@@ -78,7 +78,7 @@ class ModifiedSurrogate(ModifiedLoss):
 
     surrogate = True
 
-    def value(self, views: Views) -> Float[Array, "n"]:
+    def value(self, views: Batch) -> Float[Array, "n"]:
         """The loss of each anchor, (N,)."""
         total, pushed = views.weighted_cosines(self.negative_weight, views.same_view_fixed)
         return surrogate_value(

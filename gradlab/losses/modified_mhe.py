@@ -7,7 +7,7 @@ import dataclasses
 from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Float, detach
-from gradlab.geometry.views import Views
+from gradlab.batch.batch import Batch
 from gradlab.losses.mhe import energy_weight, log_mean_energy, total_energy_weight
 from gradlab.losses.modified_family import ModifiedLoss, published_presets
 from gradlab.losses.registry import register
@@ -46,7 +46,7 @@ class ModifiedMHE(ModifiedLoss):
     )
     table_order = 11
 
-    def value(self, views: Views) -> Float[Array, ""]:
+    def value(self, views: Batch) -> Float[Array, ""]:
         """The loss of the batch, a scalar."""
         xp = array_namespace(views.anchors)
         is_open = self.dissipation(views)[:, None] > 0
@@ -57,10 +57,8 @@ class ModifiedMHE(ModifiedLoss):
         )
         coefficient = self.static_ratio / 2 * total_energy_weight(trained, self.temperature)
         squared_distance = 2 * self.pulled(trained).one_minus_cosine
-        return log_mean_energy(trained, self.temperature) + views.total(
-            xp.sum(coefficient * squared_distance)
-        )
+        return log_mean_energy(trained, self.temperature) + xp.sum(coefficient * squared_distance)
 
-    def negative_weight(self, views: Views) -> Float[Array, "n k"]:
+    def negative_weight(self, views: Batch) -> Float[Array, "n k"]:
         """MHE's for ν = 1."""
         return energy_weight(views, self.temperature)

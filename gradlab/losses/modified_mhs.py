@@ -8,7 +8,7 @@ import math
 from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Float, detach, reciprocal
-from gradlab.geometry.views import Views
+from gradlab.batch.batch import Batch
 from gradlab.losses.mhs import floored_distance, separation_weight
 from gradlab.losses.modified_family import ModifiedLoss, published_presets
 from gradlab.losses.registry import register
@@ -47,7 +47,7 @@ class ModifiedMHS(ModifiedLoss):
     )
     table_order = 12
 
-    def value(self, views: Views) -> Float[Array, "n"]:
+    def value(self, views: Batch) -> Float[Array, "n"]:
         """The loss of each anchor, (N,); 0 where the gate is closed."""
         neighbour = views.same_view_fixed.hardest
         slope = reciprocal(neighbour.chord, above=math.sqrt(self.squared_distance_floor))
@@ -55,6 +55,6 @@ class ModifiedMHS(ModifiedLoss):
         value = pull - floored_distance(neighbour, self.squared_distance_floor)
         return array_namespace(value).where(self.dissipation(views) > 0, value, 0 * detach(value))
 
-    def negative_weight(self, views: Views) -> Float[Array, "n k"]:
+    def negative_weight(self, views: Batch) -> Float[Array, "n k"]:
         """MHS's for ν = 1."""
         return separation_weight(views.same_view_fixed, self.squared_distance_floor)

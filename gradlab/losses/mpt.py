@@ -8,7 +8,7 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Float
-from gradlab.geometry.similarity import PairSimilarity
+from gradlab.batch.similarity import PairSimilarity
 from gradlab.losses.gates import HardGate
 from gradlab.losses.registry import register
 from gradlab.losses.triplet_family import TripletLoss

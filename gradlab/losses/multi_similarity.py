@@ -9,7 +9,7 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Float, divide, finite, log_sigmoid, sigmoid
-from gradlab.geometry.similarity import Negatives, PairSimilarity
+from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.losses.base import PairLoss, Preset
 from gradlab.losses.components import Components
 from gradlab.losses.gates import CosineLogit, SoftGate
@@ -83,10 +83,4 @@ class MultiSimilarity(PairLoss):
     def exact_gate(self) -> SoftGate:
         """Soft, at a fixed logit."""
         fixed = self.beta * self.threshold
-        return SoftGate(
-            CosineLogit(1 / self.beta),
-            lambda angle: np.full_like(angle, fixed),
-            scale=1 / self.beta,
-            lowest=min(-self.beta, fixed),
-            highest=max(self.beta, fixed),
-        )
+        return SoftGate(CosineLogit(1 / self.beta), lambda angle: np.full_like(angle, fixed))

@@ -12,12 +12,12 @@ from typing import Any, ClassVar, Self
 from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Float, divide, finite
+from gradlab.batch.batch import Batch
+from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.errors import GradlabError
-from gradlab.geometry.similarity import Negatives, PairSimilarity
-from gradlab.geometry.views import Views
 from gradlab.losses.base import BatchLoss, Loss, PairLoss
 from gradlab.losses.gates import ConstantGate, ExactGate
-from gradlab.losses.registry import get_loss
+from gradlab.losses.registry import check_closed_form, get_loss
 from gradlab.settings import call_text
 
 Summary = tuple[Any, Any]  # what the gate and what the ratio need of the negatives, or None
@@ -84,6 +84,7 @@ def read_source(source: Any, role: str) -> Part | Loss | float:
         except ValueError:
             source = get_loss(source)
     if isinstance(source, Loss):
+        check_closed_form(source, "recombination")
         if source.is_combinator:
             raise GradlabError(
                 f"{role} is taken from a loss, not from what changes one, such as {source.name}; recombine first, then combine"
@@ -106,13 +107,13 @@ class Gate(Part):
             return self.source.dissipation(positive, summary[0])
         return array_namespace(positive.chord).full_like(positive.chord, self.source)
 
-    def of(self, views: Views) -> Float[Array, "n"]:
+    def of(self, views: Batch) -> Float[Array, "n"]:
         """Gradient dissipation."""
         if isinstance(self.source, BatchLoss):
             return self.source.dissipation(views)
         return self(views.positive, (self.summary(views.other_view), None))
 
-    def push_of(self, views: Views) -> Float[Array, "n"]:
+    def push_of(self, views: Batch) -> Float[Array, "n"]:
         """The total push ``GD_i Σ_j |W_ij|`` of the loss that it is from: the dissipation where weights sum to 1."""
         if isinstance(self.source, Loss):
             return self.of(views) * _total_size(self.source, views)
@@ -179,17 +180,17 @@ class Weight(Part):
             return self.factor * each / xp.where(count == 0, xp.ones_like(count), count)
         return self.factor * float(self.source) * each  # type: ignore[arg-type]  # no loss here: a number
 
-    def of(self, views: Views) -> Float[Array, "n k"]:
+    def of(self, views: Batch) -> Float[Array, "n k"]:
         """Weight."""
         if isinstance(self.source, BatchLoss):
             return self.factor * self.source.negative_weight(views)
         return self(views.other_view)
 
-    def share_of(self, views: Views) -> Float[Array, "n k"]:
+    def share_of(self, views: Batch) -> Float[Array, "n k"]:
         """Weight by its total size, ``W_ij / Σ_k |W_ik|``; zeros where all weights are."""
         return finite(divide(self.of(views), views.total_weight(self.size_of)[:, None]))
 
-    def size_of(self, views: Views) -> Float[Array, "n k"]:
+    def size_of(self, views: Batch) -> Float[Array, "n k"]:
         """``|W_ij|``."""
         weight = self.of(views)
         return array_namespace(weight).abs(weight)
@@ -206,7 +207,7 @@ class Ratio(Part):
             return self.source.ratio(positive, summary[1])
         return array_namespace(positive.chord).full_like(positive.chord, self.source)
 
-    def of(self, views: Views) -> Float[Array, "n *d"]:
+    def of(self, views: Batch) -> Float[Array, "n *d"]:
         """Ratio; (n, d), the diagonal, for Barlow Twins.
 
         Raises:
@@ -222,19 +223,20 @@ class Ratio(Part):
         pull = self.source.positive_weight(views, total)
         return pull / (total if pull.ndim == 1 else total[:, None])
 
-    def pull_of(self, views: Views) -> Float[Array, "n *d"]:
+    def pull_of(self, views: Batch) -> Float[Array, "n *d"]:
         """Pull over push, ``Σ_j W_ij R_i / Σ_j |W_ij|``: the ratio where weights have one sign."""
         if not isinstance(self.source, Loss):
             return self.of(views)
         if isinstance(self.source, BatchLoss):
             pull = self.source.positive_weight(views, views.total_weight(self.source.negative_weight))
         else:
-            pull = self.source.components_of(views).positive_weight
+            source = self.source
+            pull = views.by_rows(lambda rows: source.components_of(rows).positive_weight)
         total = _total_size(self.source, views)
         return divide(pull, total if pull.ndim == 1 else total[:, None])
 
 
-def _total_size(loss: Loss, views: Views) -> Float[Array, "n"]:
+def _total_size(loss: Loss, views: Batch) -> Float[Array, "n"]:
     """``Σ_j |W_ij|``."""
     return views.total_weight(Weight(loss).size_of)
 

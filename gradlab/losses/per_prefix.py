@@ -9,8 +9,9 @@ from typing import Any
 from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Float
+from gradlab.batch.batch import Batch, unit_rows
 from gradlab.errors import GradlabError
-from gradlab.geometry.views import Views, unit_rows
+from gradlab.losses.base import Loss
 from gradlab.losses.combinator import Combinator
 from gradlab.losses.components import Components
 from gradlab.losses.registry import register
@@ -63,19 +64,18 @@ class PerPrefix(Combinator):
         """Prefixes have angles of their own."""
         return "each prefix has angles of its own, and those of the whole embeddings do not tell them"
 
-    def value_of(self, views: Views) -> Float[Array, "*n"]:
-        """The weighted sum, of each anchor, (N,), or a scalar."""
-        values = [weight * self.loss.value_of(prefix(views, d)) for d, weight in self.prefixes.items()]
-        return sum(values[1:], values[0])
+    def terms_of(self, batch: Batch) -> list[tuple[float, Loss, Batch]]:
+        """The loss on each prefix."""
+        return [(weight, self.loss, prefix(batch, d)) for d, weight in self.prefixes.items()]
 
-    def sides_of(self, views: Views) -> tuple[Components, Components]:
+    def sides_of(self, views: Batch) -> tuple[Components, Components]:
         """Both sides of each prefix."""
         pairs = {d: self.loss.sides_of(prefix(views, d)) for d in self.prefixes}
         positives = self._gather({d: pair[1] for d, pair in pairs.items()}, views.exchanged())
         anchors = self._gather({d: pair[0] for d, pair in pairs.items()}, views)
         return dataclasses.replace(anchors, counterpart=positives), positives
 
-    def _gather(self, parts: Mapping[int, Components], views: Views) -> PrefixComponents:
+    def _gather(self, parts: Mapping[int, Components], views: Batch) -> PrefixComponents:
         longest = parts[max(parts)]
         shared = {field.name: getattr(longest, field.name) for field in dataclasses.fields(Components)}
         return PrefixComponents(**shared, prefixes=parts, factors=self.prefixes, whole=views)
@@ -111,7 +111,7 @@ class PrefixComponents(Components):
         return total
 
 
-def prefix(views: Views, d: int) -> Views:
+def prefix(views: Batch, d: int) -> Batch:
     """The first d coordinates, normalised.
 
     Raises:
@@ -130,13 +130,7 @@ def prefix(views: Views, d: int) -> Views:
             )
         return unit_rows(rows[:, :d])
 
-    extra = None if views.extra_negatives is None else cut("extra_negatives", views.extra_negatives)
-    return dataclasses.replace(
-        views,
-        anchors=cut("anchors", views.anchors),
-        positives=cut("positives", views.positives),
-        extra_negatives=extra,
-    )
+    return views.mapped(cut)
 
 
 def _numbers(given: Any, name: str) -> list[float]:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 
-from gradlab.arrays import Array, Float
+from gradlab.batch.batch import Batch
+from gradlab.batch.candidates import POOLS
 from gradlab.errors import GradlabError, nearest
-from gradlab.geometry.embeddings import POOLS
-from gradlab.geometry.views import Views
-from gradlab.losses.base import PairLoss
+from gradlab.losses.base import Loss, PairLoss
 from gradlab.losses.combinator import Combinator, OtherCandidates
 from gradlab.losses.components import Components, weighted_sum
 from gradlab.losses.registry import register
@@ -81,33 +80,31 @@ class Pool(OtherCandidates):
         """Pairs stand in two rows."""
         return "a pair of the own view, or of the other direction, pushes in the rows of two sentences, and one anchor's angles tell one"
 
-    def seen(self, views: Views) -> Views:
+    def seen(self, views: Batch) -> Batch:
         """With all pools."""
         return self._with(views, self.pools)
 
-    def _with(self, views: Views, pools: tuple[str, ...]) -> Views:
+    def _with(self, views: Batch, pools: tuple[str, ...]) -> Batch:
         return views.with_candidates(
             pools=pools,
             repeated=self.positive == "twice",
             extra_for_positives=self.extra_negatives == "all",
         )
 
-    def _apart(self, views: Views) -> list[Views]:
+    def _apart(self, views: Batch) -> list[Batch]:
         """With each pool alone."""
         return [self._with(views, (name,)) for name in self.pools]
 
-    def value_of(self, views: Views) -> Float[Array, "*n"]:
-        """The loss of each anchor, (N,)."""
-        if self.denominators == "joint":
-            return super().value_of(views)
-        values = [self.loss.value_of(seen) for seen in self._apart(views)]
-        return sum(values[1:], values[0]) / len(values)
+    def terms_of(self, batch: Batch) -> list[tuple[float, Loss, Batch]]:
+        """The loss on all pools, or the mean of the loss on each."""
+        seen = [self.seen(batch)] if self.denominators == "joint" else self._apart(batch)
+        return [(1 / len(seen), self.loss, one) for one in seen]
 
-    def components_of(self, views: Views) -> Components:
+    def components_of(self, views: Batch) -> Components:
         """The components of the anchors."""
         return super().components_of(views) if self.denominators == "joint" else self.sides_of(views)[0]
 
-    def sides_of(self, views: Views) -> tuple[Components, Components]:
+    def sides_of(self, views: Batch) -> tuple[Components, Components]:
         """The components of the anchors and those of the positives."""
         if self.denominators == "joint":
             return super().sides_of(views)

@@ -6,9 +6,9 @@ import dataclasses
 from typing import Any
 
 from gradlab.arrays import Array, Float
+from gradlab.batch.batch import Batch
+from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.errors import GradlabError
-from gradlab.geometry.similarity import Negatives, PairSimilarity
-from gradlab.geometry.views import Views
 from gradlab.losses.base import BatchLoss, Loss
 from gradlab.losses.gates import ExactGate
 from gradlab.losses.parts import Gate, Part, Ratio, Summary, Weight
@@ -140,7 +140,7 @@ class RecombinedOnViews(RecombinedParts, BatchLoss):
             return "pull" if both_ways else "nothing"
         return "pull" if both_ways else "all"
 
-    def value(self, views: Views) -> Float[Array, "n"]:
+    def value(self, views: Batch) -> Float[Array, "n"]:
         """The loss of each anchor, (N,)."""
         fixed, both_ways = views.with_fixed_positives(), self.effective_ratio == "2r"
         if self.negative_view == "same":
@@ -153,15 +153,15 @@ class RecombinedOnViews(RecombinedParts, BatchLoss):
         pull = pulled.anchors * pulled.positives if diagonal else pulled.positive.cosine
         return surrogate_value(self.dissipation(views), pushed, positive_weight, pull)
 
-    def dissipation(self, views: Views) -> Float[Array, "n"]:
+    def dissipation(self, views: Batch) -> Float[Array, "n"]:
         """The gate's, as its loss declares it; in the unit gauge its loss's total push."""
         return self.gate.push_of(views) if self.gauge == "unit" else self.gate.of(views)
 
-    def negative_weight(self, views: Views) -> Float[Array, "n k"]:
+    def negative_weight(self, views: Batch) -> Float[Array, "n k"]:
         """The weight's, (N, N); in the unit gauge their sizes sum to 1."""
         return self.weight.share_of(views) if self.gauge == "unit" else self.weight.of(views)
 
-    def positive_weight(self, views: Views, total: Float[Array, "n"]) -> Float[Array, "n *d"]:
+    def positive_weight(self, views: Batch, total: Float[Array, "n"]) -> Float[Array, "n *d"]:
         """The ratio's times the sum of the weights; in the unit gauge its loss's pull over push."""
         if self.gauge == "unit":
             return self.ratio.pull_of(views)

@@ -3,17 +3,63 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
+import os
 from collections.abc import Callable, Mapping
+from importlib import metadata
 from typing import Any, TypeVar
 
+from gradlab.batch.candidates import CONTEXT
 from gradlab.errors import GradlabError, nearest
-from gradlab.geometry.embeddings import CONTEXT
 from gradlab.losses.base import Loss
 from gradlab.settings import declarations, names_arguments, parse_settings
+from gradlab.settings.objects import import_module
 from gradlab.settings.registry import Registry
 
-_registry: Registry[Loss] = Registry("a loss", "gradlab.losses", order=lambda cls: cls.table_order)
+# Files and modules whose losses are registered too, separated as in PATH; packages name theirs by an entry point.
+OWN_LOSSES, ENTRY_POINTS = "GRADLAB_LOSSES", "gradlab.losses"
 L = TypeVar("L", bound="type[Loss]")
+
+
+class _LossRegistry(Registry[Loss]):
+    """The losses of gradlab, and those that a user's files and other packages register."""
+
+    def __init__(self) -> None:
+        super().__init__("a loss", "gradlab.losses", order=lambda cls: cls.table_order)
+        self._own: set[str] = set()
+        self._installed = False
+
+    def _knows(self, name: str) -> bool:
+        self._load(installed=False)
+        if super()._knows(name):
+            return True
+        self._load()
+        return name in self.classes
+
+    def _discover(self) -> None:
+        super()._discover()
+        self._load()
+
+    def _load(self, installed: bool = True) -> None:
+        for file in filter(None, os.environ.get(OWN_LOSSES, "").split(os.pathsep)):
+            if file not in self._own:
+                self._own.add(file)
+                import_module(file)
+        if installed and not self._installed:
+            self._installed = True
+            for one in metadata.entry_points(group=ENTRY_POINTS):
+                one.load()
+
+
+_registry = _LossRegistry()
+# What makes a loss of a function or module stands in a room above, as it finds components from gradients.
+_ADAPTER = "gradlab.decomposition.own_loss", "own_loss"
+
+
+def _adapt(loss: Any, settings: Mapping[str, Any]) -> Loss:
+    module, name = _ADAPTER
+    made: Loss = getattr(importlib.import_module(module), name)(loss, settings)
+    return made
 
 
 def register(name: str) -> Callable[[L], L]:
@@ -39,17 +85,22 @@ def loss_class(name: str) -> type[Loss]:
     """The class registered under ``name``, which may be followed by settings in parentheses.
 
     Raises:
-        GradlabError: unknown name; the message suggests the nearest one.
+        GradlabError: unknown name; the message suggests the nearest one. One of your own has no class here.
     """
+    if is_own(name):
+        raise GradlabError(f"{name} is not registered; `gradlab decompose {name}` shows what it does")
     return _registry.read(name)[0]
 
 
 def get_loss(name: str | Loss, *, preset: str | None = None, **hyperparameters: Any) -> Loss:
-    """A loss by name, with the published settings unless told otherwise.
+    """A loss: by name, with the published settings unless told otherwise, or one of your own.
 
     Args:
         name: one of `loss_names`, or a text such as ``"mpt(margin=0.3)"``; a loss object is returned as it is,
-            or with other hyper-parameters.
+            or with other hyper-parameters. A loss of your own is ``"module:Name"`` or ``"path/file.py:Name(margin=0.3)"``,
+            a torch module, a function ``loss(anchors, positives)`` that returns a scalar, or a loss object of
+            sentence-transformers or pytorch-metric-learning (see `gradlab.decomposition.two_views`). Its components
+            come from its gradients, and it is simulated by sampling.
         preset: the name of other published settings, one of the loss's ``presets``, such as ``"roberta"``; in a
             text ``"modified_mhe(preset=roberta)"``.
         **hyperparameters: fields of the loss, such as ``temperature=0.1``; angles in radians. They come
@@ -62,15 +113,19 @@ def get_loss(name: str | Loss, *, preset: str | None = None, **hyperparameters: 
         >>> get_loss("arccon", temperature=0.1)
         ArcCon(temperature=0.1, margin=0.17453292519943295)
     """
+    if isinstance(name, str) and is_own(name):
+        return _adapt(name, hyperparameters)
     if isinstance(name, str):
         cls, texts = _registry.read(name)
         given = parse_hyperparameters(cls, texts) if texts else {}
         return _build(cls, {"preset": preset} | given, hyperparameters)
+    if not isinstance(name, Loss) and callable(name) and not isinstance(name, type):
+        return _adapt(name, hyperparameters)
     if not isinstance(name, Loss):
-        kind = "class" if isinstance(name, type) else "function" if callable(name) else type(name).__name__
+        kind = f"the class; make an instance of {name.__name__}" if isinstance(name, type) else repr(name)
         raise GradlabError(
-            f"a loss is wanted, by its name such as 'infonce' or as an object of gradlab.Loss, not a {kind}; "
-            "gradlab.decompose takes any function of two views"
+            "a loss is wanted: a name such as 'infonce', 'file.py:Name', a gradlab.Loss, a torch module or a function of "
+            f"two views, not {kind}"
         )
     if preset is None and not hyperparameters:
         return name
@@ -95,11 +150,13 @@ takes_loss = names_arguments(_belongs_to_loss, passed_on=CONTEXT)
 
 
 def read_loss(name: str, texts: Mapping[str, str]) -> Loss:
-    """The loss of a text such as ``"mpt(margin=0.3)"`` with more settings, themselves texts; these come first.
+    """The loss of a text, as `get_loss` takes it, with more settings, themselves texts; these come first.
 
     Raises:
         GradlabError: as `get_loss`; a text that is not of its setting's type.
     """
+    if is_own(name):
+        return _adapt(name, texts)
     cls, own = _registry.read(name)
     return _build(cls, parse_hyperparameters(cls, own | dict(texts)))
 
@@ -113,6 +170,20 @@ def parse_hyperparameters(cls: type[Loss], texts: Mapping[str, str]) -> dict[str
     own = {name: text for name, text in texts.items() if name != "preset"}
     preset = {"preset": texts["preset"]} if "preset" in texts else {}
     return {**preset, **parse_settings(cls, own)}
+
+
+def check_closed_form(loss: Loss, purpose: str) -> None:
+    """Raise `GradlabError` for a loss that is given as code, where formulas are needed."""
+    if not loss.closed_form:
+        raise GradlabError(
+            f"{loss.name} is given as code, and {purpose} needs formulas; gradlab.Loss says how to write them, and "
+            "gradlab.decompose, components, verify and simulate take it as it is"
+        )
+
+
+def is_own(text: str) -> bool:
+    """Whether a text names a loss that is not registered: ``module:Name``, perhaps with settings."""
+    return ":" in text.partition("(")[0]
 
 
 def _build(cls: type[Loss], *given: Mapping[str, Any]) -> Loss:

@@ -9,7 +9,7 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Float, finite, log_sigmoid, sigmoid
-from gradlab.geometry.similarity import Negatives, PairSimilarity
+from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.losses.base import PairLoss, Preset
 from gradlab.losses.components import Components
 from gradlab.losses.gates import SumGate
@@ -80,10 +80,6 @@ class SigLIP(PairLoss):
     def weight(self, negatives: Negatives) -> Float[Array, "*n k"]:
         """The share in that sum, over τ."""
         return finite(negatives.softmax_of(self._log_push)) / self.temperature
-
-    def push(self, positive: PairSimilarity, negatives: Negatives) -> Float[Array, "*n k"]:
-        """``σ(S_ij/τ + b)/τ``, 0 in masked columns."""
-        return sigmoid(self._logits(negatives.cosine)) / self.temperature
 
     def ratio(self, positive: PairSimilarity, summary: Float[Array, "*#n"]) -> Float[Array, "*#n"]:
         """``σ(-p/τ - b)/Σ_k σ(S_ik/τ + b)``; infinite where the push is too small to divide by."""

@@ -10,10 +10,10 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Float, log_sigmoid, sigmoid
-from gradlab.geometry.similarity import AngleSimilarity, Negatives, PairSimilarity
+from gradlab.batch.similarity import AngleSimilarity, Negatives, PairSimilarity
 from gradlab.losses.base import PairLoss
 from gradlab.losses.components import Components
-from gradlab.losses.gates import Angles, CosineLogit, SoftGate, angular_scale
+from gradlab.losses.gates import CosineLogit, SoftGate
 from gradlab.settings import setting
 
 
@@ -94,12 +94,7 @@ class LinkLoss(PairLoss):
 
     def exact_gate(self) -> SoftGate:
         """Soft, whatever the link."""
-        return SoftGate(
-            LogitOfAngle(self),
-            lambda angle: self.positive_logit(AngleSimilarity.at(angle)),
-            scale=angular_scale(LogitOfAngle(self)),
-            ends_are_singular=True,
-        )
+        return SoftGate(LogitOfAngle(self), lambda angle: self.positive_logit(AngleSimilarity.at(angle)))
 
     def negative_logits(self, negatives: Negatives) -> Float[Array, "*n k"]:
         """``φ`` of the cosines, (..., K), -inf in masked columns."""
@@ -168,12 +163,5 @@ class SoftmaxLoss(LinkLoss):
         return PairLoss.components(self, positive, negatives)
 
     def exact_gate(self) -> SoftGate:
-        """Soft, at the positive logit."""
-
-        def positive_logit(angle: Angles) -> Angles:
-            logit: Angles = self.positive_logit(AngleSimilarity.at(angle))
-            return logit
-
-        at, t = positive_logit(np.linspace(0, np.pi, 181)), self.temperature
-        lowest, highest = min(-1 / t, float(at.min())), max(1 / t, float(at.max()))
-        return SoftGate(CosineLogit(t), positive_logit, scale=t, lowest=lowest, highest=highest)
+        """Soft, at the positive logit; negatives of the same temperature are the same to all these losses."""
+        return dataclasses.replace(super().exact_gate(), negative_logit=CosineLogit(self.temperature))

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Float, detach, finite
-from gradlab.geometry.similarity import Negatives, PairSimilarity
+from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.losses.base import PairLoss
 from gradlab.settings import setting
 

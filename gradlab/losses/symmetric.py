@@ -6,8 +6,8 @@ import dataclasses
 from typing import Any
 
 from gradlab.arrays import Array, Float
+from gradlab.batch.batch import Batch
 from gradlab.errors import GradlabError
-from gradlab.geometry.views import Views
 from gradlab.losses.base import Loss
 from gradlab.losses.combinator import Combinator
 from gradlab.losses.components import Components, canonical, weighted_sum
@@ -23,7 +23,10 @@ class Symmetric(Combinator):
 
     With the row's own ``n^r, a^r`` and those of the exchanged views ``n^c, a^c``: ``n_ij = (n^r_ij + n^c_ji)/2`` and
     ``a_i = (a^r_i + a^c_i)/2``, so that the ratio of an anchor is not that of its loss. Extra negatives are negatives of the
-    anchors alone: the other direction sees none.
+    anchors alone: the other direction sees none, and without another sentence it has the value 0 and no gradient.
+
+    Where one direction is a loss of the whole batch, each row has that loss's value beside its own: the mean over rows
+    is the mean of both directions, ``reduction="sum"`` is N times that, and components follow the sum.
     """
 
     reverse: Any = setting("", "loss of the other direction; empty for the same as of the first", rule="text")
@@ -51,31 +54,41 @@ class Symmetric(Combinator):
         """The other direction has rows of its own."""
         return "half of what pushes an anchor comes from the rows of other sentences, which the angles of one anchor do not tell"
 
-    def value_of(self, views: Views) -> Float[Array, "*n"]:
-        """The mean of both directions: of each sentence, (N,), or a scalar."""
-        (first, second), views = self.terms, views.sharing_products()
-        return (first.value_of(views) + second.value_of(_exchanged(views))) / 2
+    def terms_of(self, batch: Batch) -> list[tuple[float, Loss, Batch]]:
+        """Half the loss of each direction."""
+        (first, second), batch = self.terms, batch.sharing_products()
+        return [(0.5, first, batch), (0.5, second, _exchanged(batch))]
 
-    def components_of(self, views: Views) -> Components:
+    def components_of(self, views: Batch) -> Components:
         """The components of the anchors."""
         return self._of_pairs(views)[0] if self._shares_coefficients(views) else self.sides_of(views)[0]
 
-    def sides_of(self, views: Views) -> tuple[Components, Components]:
+    def sides_of(self, views: Batch) -> tuple[Components, Components]:
         """Each side has its part in both directions."""
         if self._shares_coefficients(views):
             anchors, push = self._of_pairs(views)
             positives = canonical({"other": push.T}, anchors.pull, views.exchanged(), side="positives")
         else:
             (first, second), seen = self.terms, views.sharing_products()
-            here, there = first.sides_of(seen), second.sides_of(_exchanged(seen))
-            anchors = weighted_sum([(0.5, here[0]), (0.5, there[1])], views, "anchors")
-            positives = weighted_sum([(0.5, here[1]), (0.5, there[0])], views.exchanged(), "positives")
+            exchanged = _exchanged(seen)
+            here, there = first.sides_of(seen), second.sides_of(exchanged)
+            shares = [0.5, 0.5]
+            if first is not second:
+                scalars = [first.is_scalar(seen), second.is_scalar(exchanged)]
+                if any(scalars) != all(
+                    scalars
+                ):  # the batch's value stands in each of the rows that are summed
+                    shares[scalars.index(True)] *= views.count
+            anchors = weighted_sum(list(zip(shares, (here[0], there[1]), strict=True)), views, "anchors")
+            positives = weighted_sum(
+                list(zip(shares, (here[1], there[0]), strict=True)), views.exchanged(), "positives"
+            )
         return dataclasses.replace(anchors, counterpart=positives), positives
 
-    def _shares_coefficients(self, views: Views) -> bool:
+    def _shares_coefficients(self, views: Batch) -> bool:
         return views.candidates.pools == ("other",) and all(term.acts_across_views for term in self.terms)
 
-    def _of_pairs(self, views: Views) -> tuple[Components, Float[Array, "n n"]]:
+    def _of_pairs(self, views: Batch) -> tuple[Components, Float[Array, "n n"]]:
         """The anchors' components, and ``n_ij``, whose transpose is the positives'."""
         (first, second), seen = self.terms, views.sharing_products()
         here, there = first.components_of(seen), second.components_of(_exchanged(seen))
@@ -86,7 +99,7 @@ class Symmetric(Combinator):
         return canonical(coefficients, pull, views, statistics=here.statistics), coefficients["other"]
 
 
-def _exchanged(views: Views) -> Views:
+def _exchanged(views: Batch) -> Batch:
     if not views.in_batch_negatives:
         raise GradlabError("symmetric needs in-batch negatives: its other direction sees no extra negatives")
     return views.exchanged().without_extra_negatives()

@@ -8,8 +8,8 @@ from typing import ClassVar
 
 from array_api_compat import array_namespace
 
-from gradlab.arrays import Array, Float, as_float, finite, one_hot
-from gradlab.geometry.similarity import Negatives, PairSimilarity
+from gradlab.arrays import Array, Float, as_float, divide, finite, one_hot
+from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.losses.base import PairLoss
 from gradlab.losses.components import Components
 
@@ -65,4 +65,4 @@ class TripletLoss(PairLoss):
 
     def ratio(self, positive: PairSimilarity, summary: PairSimilarity) -> Float[Array, "*#n"]:
         """Slope at the positive over slope at the hardest negative."""
-        return self.slope(positive) / self.slope(summary)
+        return divide(self.slope(positive), self.slope(summary))

@@ -8,7 +8,7 @@ import dataclasses
 from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Float
-from gradlab.geometry.views import Views
+from gradlab.batch.batch import Batch
 from gradlab.losses.base import BatchLoss
 from gradlab.losses.gates import ConstantGate
 from gradlab.settings import setting
@@ -21,11 +21,11 @@ class UniformityLoss(BatchLoss):
     nu: float = setting(1.0, "factor ν of the uniformity", rule="positive")
 
     @abc.abstractmethod
-    def uniformity(self, views: Views) -> Float[Array, ""]:
+    def uniformity(self, views: Batch) -> Float[Array, ""]:
         """``L^u``, a scalar."""
 
     @abc.abstractmethod
-    def uniformity_weight(self, views: Views) -> Float[Array, "n k"]:
+    def uniformity_weight(self, views: Batch) -> Float[Array, "n k"]:
         """``∂L^u/∂(h_i·n_j)``, (N, N): the weight for ν = 1, zero at j = i."""
 
     @property
@@ -33,21 +33,21 @@ class UniformityLoss(BatchLoss):
         """By the alignment alone, wherever the neighbours are sought."""
         return "pull"
 
-    def value(self, views: Views) -> Float[Array, ""]:
+    def value(self, views: Batch) -> Float[Array, ""]:
         """Alignment plus ν times uniformity, a scalar."""
         xp = array_namespace(views.anchors)
-        alignment = views.total(xp.sum(2 * views.positive.one_minus_cosine)) / views.count
+        alignment = xp.sum(2 * views.positive.one_minus_cosine) / views.count
         return alignment + self.nu * self.uniformity(views)
 
-    def dissipation(self, views: Views) -> Float[Array, "n"]:
+    def dissipation(self, views: Batch) -> Float[Array, "n"]:
         """1 (Li et al. 2024, Table 2, as the rest)."""
         return array_namespace(views.anchors).ones_like(views.positive.chord)
 
-    def negative_weight(self, views: Views) -> Float[Array, "n k"]:
+    def negative_weight(self, views: Batch) -> Float[Array, "n k"]:
         """ν times that of the uniformity."""
         return self.nu * self.uniformity_weight(views)
 
-    def positive_weight(self, views: Views, total: Float[Array, "n"]) -> Float[Array, "n *d"]:
+    def positive_weight(self, views: Batch, total: Float[Array, "n"]) -> Float[Array, "n *d"]:
         """``Σ_j W_ij R_i = 2/N``."""
         return array_namespace(total).full_like(total, 2 / views.count)
 

@@ -7,8 +7,8 @@ import dataclasses
 from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Float, detach, reciprocal
+from gradlab.batch.batch import Batch
 from gradlab.errors import GradlabError
-from gradlab.geometry.views import Views
 from gradlab.losses.base import BatchLoss
 from gradlab.losses.gates import ConstantGate
 from gradlab.losses.registry import register
@@ -23,7 +23,12 @@ class VICReg(BatchLoss):
     Both views are regularised. ``cov`` sums the squared off-diagonal entries of the covariance, ``var`` is the
     mean of ``max(0, γ - std)``, with N - 1 in both and no epsilon; on unit vectors the standard deviation
     is about ``1/√D``, so γ = 1 keeps the hinge always on. A dimension that does not vary gets no gradient
-    from the hinge. The defaults are VICReg's own proportions; `published` sets the paper's coefficient.
+    from the hinge. The defaults are the weights of the printed formula, 25 : 25 : 1, over 25; `published` sets the coefficient
+    of Li et al.
+
+    The authors' code (facebookresearch/vicreg) computes something else than the printed formula: it averages the invariance over
+    the D dimensions as well, and halves the variance of each view. That is ``vicreg(nu1=D/25, nu2=D/2)``, times 25/D: for
+    D = 768, ``vicreg(nu1=30.72, nu2=384)``. It also adds 1e-4 to variances before their root, and does not normalise rows.
 
     The paper's components are not the whole gradient. The rest is in ``Components.extra_terms``:
 
@@ -90,45 +95,45 @@ class VICReg(BatchLoss):
         """The loss does not change when the views are exchanged."""
         return "mirror"
 
-    def value(self, views: Views) -> Float[Array, ""]:
+    def value(self, views: Batch) -> Float[Array, ""]:
         """The loss of the batch, a scalar."""
         xp = array_namespace(views.anchors)
-        alignment = views.total(xp.sum((views.anchors - views.positives) ** 2)) / views.count
-        both = (self._regularisation(views, rows) for rows in (views.anchors, views.positives))
+        alignment = xp.sum((views.anchors - views.positives) ** 2) / views.count
+        both = (self._regularisation(rows) for rows in (views.anchors, views.positives))
         return sum(both, alignment)
 
-    def _regularisation(self, views: Views, rows: Float[Array, "n d"]) -> Float[Array, ""]:
+    def _regularisation(self, rows: Float[Array, "n d"]) -> Float[Array, ""]:
         """``ν₁ cov + ν₂ var`` of one view."""
         xp = array_namespace(rows)
-        centred = _centred(views, rows)
-        covariance = _covariance(views, centred)
+        centred = _centred(rows)
+        covariance = _covariance(centred)
         diagonal = xp.eye(covariance.shape[0], dtype=covariance.dtype, device=covariance.device) == 1
         cov = xp.sum(xp.where(diagonal, xp.zeros_like(covariance), covariance) ** 2) / rows.shape[1]
-        shortfall = self.gamma - _deviation(views, centred)
+        shortfall = self.gamma - _deviation(centred)
         var = xp.mean(xp.where(shortfall > 0, shortfall, xp.zeros_like(shortfall)))
         return self.nu1 * cov + self.nu2 * var
 
-    def dissipation(self, views: Views) -> Float[Array, "n"]:
+    def dissipation(self, views: Batch) -> Float[Array, "n"]:
         """1; with what follows, the paper's form."""
         return array_namespace(views.anchors).ones_like(views.positive.chord)
 
-    def negative_weight(self, views: Views) -> Float[Array, "n k"]:
+    def negative_weight(self, views: Batch) -> Float[Array, "n k"]:
         """``4ν₁ Q_ij/(D(N-1)²)``."""
         n = views.count
         return (self._covariance_factor(views) / (n - 1)) * views.same_view.finite_cosine
 
-    def positive_weight(self, views: Views, total: Float[Array, "n"]) -> Float[Array, "n *d"]:
+    def positive_weight(self, views: Batch, total: Float[Array, "n"]) -> Float[Array, "n *d"]:
         """``Σ_j W_ij R_i = 2/N``."""
         return array_namespace(total).full_like(total, 2 / views.count)
 
-    def extra_terms(self, views: Views) -> dict[str, Float[Array, "n d"]]:
+    def extra_terms(self, views: Batch) -> dict[str, Float[Array, "n d"]]:
         """The terms that the paper's form leaves out."""
         rows = views.anchors
         xp = array_namespace(rows)
         n, d = views.count, rows.shape[1]
         k = self._covariance_factor(views)
-        centred = _centred(views, rows)
-        covariance, deviation = _covariance(views, centred), _deviation(views, centred)
+        centred = _centred(rows)
+        covariance, deviation = _covariance(centred), _deviation(centred)
         hinge = xp.where(deviation < self.gamma, reciprocal(deviation), xp.zeros_like(deviation))
         return {
             "radial": (2 / n + k / (n - 1)) * rows,
@@ -137,7 +142,7 @@ class VICReg(BatchLoss):
             "hinge": -(self.nu2 / (d * (n - 1))) * hinge * centred,
         }
 
-    def _covariance_factor(self, views: Views) -> float:
+    def _covariance_factor(self, views: Batch) -> float:
         """``4ν₁/(D(N-1))``."""
         n, d = views.count, views.anchors.shape[1]
         factor: float = 4 * self.nu1 / (d * (n - 1))
@@ -148,20 +153,17 @@ class VICReg(BatchLoss):
         return ConstantGate()
 
 
-def _centred(views: Views, rows: Float[Array, "n d"]) -> Float[Array, "n d"]:
+def _centred(rows: Float[Array, "n d"]) -> Float[Array, "n d"]:
     """Rows minus their mean; exactly zero for equal rows, accurate for nearly equal ones."""
-    shifted = rows - detach(views.gathered(rows[:1, :])[:1, :])
-    xp = array_namespace(rows)
-    return shifted - views.total(xp.sum(shifted, axis=0, keepdims=True)) / views.count
+    shifted = rows - detach(rows[:1, :])
+    return shifted - array_namespace(rows).mean(shifted, axis=0, keepdims=True)
 
 
-def _covariance(views: Views, centred: Float[Array, "n d"]) -> Float[Array, "d d"]:
+def _covariance(centred: Float[Array, "n d"]) -> Float[Array, "d d"]:
     """Covariance, with N - 1."""
-    return views.total(centred.T @ centred) / (views.count - 1)
+    return centred.T @ centred / (centred.shape[0] - 1)
 
 
-def _deviation(views: Views, centred: Float[Array, "n d"]) -> Float[Array, "d"]:
+def _deviation(centred: Float[Array, "n d"]) -> Float[Array, "d"]:
     """Standard deviations, with N - 1; their gradient is 0 where they are."""
-    norm = array_namespace(centred).linalg.vector_norm
-    lengths = views.gathered(norm(centred, axis=0, keepdims=True))
-    return norm(lengths, axis=0) / (views.count - 1) ** 0.5
+    return array_namespace(centred).linalg.vector_norm(centred, axis=0) / (centred.shape[0] - 1) ** 0.5

@@ -48,6 +48,15 @@ class History:
             for step, value in points.items()
         ]
 
+    def records(self) -> list[tuple[int, str, dict[str, float]]]:
+        """What was recorded at each moment, (step, group, values), in the order of the steps; without the histograms."""
+        moments: dict[tuple[int, str], dict[str, float]] = {}
+        for (group, name), points in self._series.items():
+            if group != HISTOGRAM:
+                for step, value in points.items():
+                    moments.setdefault((step, group), {})[name] = value
+        return [(*at, values) for at, values in sorted(moments.items(), key=lambda moment: moment[0][0])]
+
     def series(self, group: str, name: str) -> tuple[list[int], list[float]]:
         """Steps and values, in order; empty if there are none."""
         points = sorted(self._series.get((group, name), {}).items())
@@ -77,24 +86,31 @@ class History:
 
     def at(self, group: str, name: str, step: int) -> float | None:
         """The value recorded at ``step`` or last before it."""
-        return self.at_each(group, name, [step])[0]
-
-    def at_each(self, group: str, name: str, steps: Iterable[int]) -> list[float | None]:
-        """The values recorded at each of ``steps``, or last before it."""
         known, values = self.series(group, name)
-        places = [bisect.bisect_right(known, step) for step in steps]
-        return [values[place - 1] if place else None for place in places]
+        place = bisect.bisect_right(known, step)
+        return values[place - 1] if place else None
 
     def to_frame(self) -> DataFrame:
-        """One row a step, as a pandas DataFrame; diagnostics by their names, of other groups ``group/name``."""
+        """One row a record, as a pandas DataFrame indexed by step.
+
+        Diagnostics by their names, of other groups ``group/name``. What a trainer logs at other steps than those of the
+        records stands in the row of the record before it; without diagnostics there is a row for each step.
+        """
         import pandas as pd
 
+        measured = [key for key in self._series if key[0].startswith(DIAGNOSTICS)]
+        records = sorted({step for key in measured for step in self._series[key]})
         columns = {}
         for group in self.groups():
             for name in self.names(group):
                 steps, values = self.series(group, name)
-                columns[name if group == DIAGNOSTICS else f"{group}/{name}"] = pd.Series(values, index=steps)
-        return pd.DataFrame(columns).rename_axis("step")
+                places = [max(bisect.bisect_right(records, step) - 1, 0) for step in steps]
+                rows = {
+                    records[at] if records else step: value
+                    for at, step, value in zip(places, steps, values, strict=True)
+                }
+                columns[name if group == DIAGNOSTICS else f"{group}/{name}"] = pd.Series(rows, dtype=float)
+        return pd.DataFrame(columns).sort_index().rename_axis("step")
 
 
 def histogram_rows(distributions: Mapping[str, Mapping[float, float]]) -> dict[str, float]:
@@ -107,23 +123,16 @@ def histogram_rows(distributions: Mapping[str, Mapping[float, float]]) -> dict[s
 
 
 def mean_of(moments: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """The mean of each number over the moments that have it; bins that a histogram lacks are empty."""
-    known = [{_quantity(name) for name in moment} for moment in moments]
-    names = dict.fromkeys(name for moment in moments for name in moment)
-    return {
-        name: float(
-            np.mean(
-                [
-                    one.get(name, 0.0)
-                    for one, has in zip(moments, known, strict=True)
-                    if _quantity(name) in has
-                ]
-            )
-        )
-        for name in names
-    }
+    """The mean of each number over the moments that have it; bins that a histogram lacks are empty.
 
-
-def _quantity(name: str) -> str:
-    """What a histogram's bin, ``quantity:lower edge``, is of; any other name as it is."""
-    return name.partition(":")[0]
+    A histogram's bin has the name ``quantity:lower edge``.
+    """
+    if len(moments) == 1:
+        return dict(moments[0])
+    known = [{name.partition(":")[0] for name in moment} for moment in moments]
+    means = {}
+    for name in dict.fromkeys(name for moment in moments for name in moment):
+        quantity = name.partition(":")[0]
+        values = [one.get(name, 0.0) for one, has in zip(moments, known, strict=True) if quantity in has]
+        means[name] = float(np.mean(values))
+    return means

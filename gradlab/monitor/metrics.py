@@ -58,7 +58,7 @@ class Metrics:
         try:
             with self._path.open("a", encoding="utf-8", newline="") as file:
                 writer = csv.writer(file, lineterminator="\n")
-                writer.writerows((step, group, name, repr(float(value))) for name, value in values.items())
+                writer.writerows([(step, group, name, repr(float(value))) for name, value in values.items()])
         except OSError as error:
             raise GradlabError(f"cannot write {self._path}: {error.strerror or error}") from error
         if group == HISTOGRAM:

@@ -10,18 +10,20 @@ from typing import Any
 import torch
 from torch import nn
 
+from gradlab.batch.batch import Batch, unit_rows
 from gradlab.decomposition import two_views
 from gradlab.decomposition.adapters import apart, gathers, name_of
 from gradlab.decomposition.relative import columns_of, relative_components
 from gradlab.errors import GradlabError, first_line
-from gradlab.geometry.views import Views, unit_rows
 from gradlab.gradient import diagnostics
 from gradlab.gradient.paradigm import first_components
-from gradlab.large_batch.shared.communicator import several_processes
+from gradlab.losses.base import Loss
 from gradlab.losses.components import Components
+from gradlab.monitor.advice import LossInUse, settings_of
 from gradlab.monitor.history import DIAGNOSTICS, HISTOGRAM, histogram_rows
 from gradlab.monitor.recognition import recognise
 from gradlab.monitor.snapshot import Snapshot, in_double
+from gradlab.scale.processes import several_processes
 from gradlab.settings import call_text
 
 # Sentences that are measured, similarities held for them, and sentences of a decomposition: the cost of a
@@ -41,6 +43,7 @@ class Probe:
         loss: the gradlab loss that it is recognised as, or None.
         method: ``"closed form"``, ``"decomposition"`` (from the loss's gradients), or ``"embeddings only"``.
         note: why there is nothing better, in a sentence; empty where there is no need to say.
+        sentences: how many the first batch had; 0 before it.
     """
 
     def __init__(
@@ -57,15 +60,33 @@ class Probe:
         self.loss = None if loss is None else recognise(loss)
         self._original, self._encoders, self._named = loss, encoders, named
         self._unit: float | None = None
+        self.sentences = 0
         self.method, self.note = "decomposition" if self.loss is None else "closed form", ""
         if loss is None:
             self._give_up("the loss is not known; name it with loss=")
+
+    @property
+    def in_use(self) -> LossInUse:
+        """The loss with the settings that its user can change."""
+        own = {} if isinstance(self._original, str | Loss) else settings_of(self._original)
+        return LossInUse(self.loss, own)
 
     def loss_text(self) -> str:
         """The loss as a text."""
         if self.loss is not None:
             return call_text(self.loss)
         return "unknown" if self._original is None else name_of(self._original)
+
+    def learned(self) -> dict[str, float]:
+        """The parameters of the loss itself that are single numbers, such as a learned temperature, by name."""
+        if not isinstance(self._original, nn.Module):
+            return {}
+        within = {id(p) for module in self._encoders() for p in module.parameters()}
+        return {
+            f"learned_{name.rpartition('.')[2]}": float(p.detach())
+            for name, p in self._original.named_parameters()
+            if p.numel() == 1 and id(p) not in within
+        }
 
     def measure(self, snapshot: Snapshot, further: Sequence[Statistics] = ()) -> Measurement:
         """Measure a batch of at least two sentences; what cannot be measured is missing.
@@ -77,6 +98,7 @@ class Probe:
         Raises:
             GradlabError: anchors or positives that are not finite or have no direction.
         """
+        self.sentences = self.sentences or len(snapshot.anchors)
         try:
             views = snapshot.views()
         except GradlabError as error:
@@ -91,7 +113,7 @@ class Probe:
             return self._two_views(snapshot, views, further)
         return {DIAGNOSTICS: diagnostics.embedding_statistics(views.anchors[:MOST_ANCHORS])}
 
-    def _two_views(self, snapshot: Snapshot, views: Views, further: Sequence[Statistics]) -> Measurement:
+    def _two_views(self, snapshot: Snapshot, views: Batch, further: Sequence[Statistics]) -> Measurement:
         gradient = self._gradient(snapshot, views)
         count = MOST_ANCHORS if gradient is None else len(gradient.gradient_dissipation)
         anchors, positives = views.anchors[:count], views.positives[:count]
@@ -105,7 +127,7 @@ class Probe:
         histograms = histogram_rows(diagnostics.distributions(anchors, positives, gradient))
         return {DIAGNOSTICS: values, HISTOGRAM: histograms}
 
-    def _gradient(self, snapshot: Snapshot, views: Views) -> Components | None:
+    def _gradient(self, snapshot: Snapshot, views: Batch) -> Components | None:
         """The components, unless the loss has none or is not what was trained on these embeddings."""
         if self.method == "embeddings only":
             return None
@@ -120,7 +142,7 @@ class Probe:
             self._give_up(f"it raised {type(error).__name__}: {first_line(error)}")
         return None
 
-    def _closed_form(self, snapshot: Snapshot, views: Views) -> Components | None:
+    def _closed_form(self, snapshot: Snapshot, views: Batch) -> Components | None:
         loss = self.loss
         assert loss is not None
         if not self._was_trained(snapshot, lambda: loss.value_of(views).mean()):
@@ -129,7 +151,7 @@ class Probe:
         candidates = views.count + (0 if extra is None else len(extra))
         return first_components(loss, views, min(MOST_ANCHORS, max(2, MOST_SIMILARITIES // candidates)))
 
-    def _decomposition(self, snapshot: Snapshot, views: Views) -> Components | None:
+    def _decomposition(self, snapshot: Snapshot, views: Batch) -> Components | None:
         if several_processes() and gathers(self._original):
             # Alone, one process would wait for the others for ever.
             raise GradlabError("it gathers sentences of other processes, which are not asked for them here")

@@ -38,7 +38,8 @@ def recognise(loss: Any) -> Loss | None:
         GradlabError: a name that is not registered.
     """
     if isinstance(loss, str | Loss):
-        return get_loss(loss)
+        known = get_loss(loss)
+        return known if known.closed_form else None
     for attribute in ("definition", "loss"):  # EmbeddingLoss; BlockwiseLoss
         held = getattr(loss, attribute, None)
         if isinstance(held, Loss):

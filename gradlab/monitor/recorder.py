@@ -9,8 +9,8 @@ from typing import Any
 
 import torch
 
-from gradlab.monitor.finding import Finding
-from gradlab.monitor.findings import findings
+from gradlab.monitor.advice import LossInUse
+from gradlab.monitor.failures import Failure, Judge
 from gradlab.monitor.history import DIAGNOSTICS, HISTOGRAM, History, mean_of
 from gradlab.monitor.metrics import METRICS, Metrics, Row, Tracker
 from gradlab.monitor.probe import Probe, Statistics
@@ -27,26 +27,34 @@ class Recorder:
     Attributes:
         folder: where ``metrics.csv`` (step, group, name, value) is written.
         history: everything recorded so far.
-        findings: the known failures that training has shown so far.
         seconds: time spent on measuring.
     """
 
     def __init__(
-        self, folder: str | Path, *, total_steps: int | None = None, config: Mapping[str, Any] | None = None
+        self,
+        folder: str | Path,
+        *,
+        total_steps: int | None = None,
+        config: Mapping[str, Any] | None = None,
+        losses: Mapping[str, LossInUse] | None = None,
     ) -> None:
         """Prepare to record; nothing is written before :meth:`begin`.
 
         Args:
             folder: where to write.
             total_steps: planned length of the run, if known.
-            config: of a run of `gradlab train`, see `gradlab.monitor.findings.findings`.
+            config, losses: see `gradlab.monitor.failures.Judge`.
         """
         self.folder = Path(folder)
         self.history = History(total_steps)
-        self.findings: list[Finding] = []
         self.seconds = 0.0
-        self._config = config
+        self._judge, self._told = Judge(total_steps, config, losses), 0
         self._metrics: Metrics | None = None
+
+    @property
+    def failures(self) -> list[Failure]:
+        """The known failures that training has shown so far."""
+        return self._judge.failures
 
     def begin(self, keep: Callable[[Row], bool] | None = None, trackers: Iterable[Tracker] = ()) -> None:
         """Open the file, with what was written here before this.
@@ -64,7 +72,8 @@ class Recorder:
         rows = list({row[:3]: row for row in [*early, *kept]}.values())
         metrics.rewrite(rows)
         self._metrics = metrics
-        self.history, self.findings = History.of(rows, self.history.total_steps), []
+        self.history = History.of(rows, self.history.total_steps)
+        self._judge, self._told = self._judge.anew(self.history), 0
 
     @property
     def begun(self) -> bool:
@@ -80,6 +89,7 @@ class Recorder:
         if self._metrics is not None:
             self._metrics.record(step, group, values)
         self.history.add(step, group, values)
+        self._judge.see(step, group, values)
 
     def measure(
         self,
@@ -106,18 +116,21 @@ class Recorder:
             with undisturbed(), torch.autocast(snapshot.anchors.device.type, enabled=False):
                 if len(snapshot.anchors) <= SMALL:
                     torch.set_num_threads(1)
-                found.append(probe.measure(snapshot, further))
+                lost = snapshot.not_finite()
+                found.append(
+                    {DIAGNOSTICS: {"not_finite": lost}} if lost else probe.measure(snapshot, further)
+                )
         if found:
-            self.write(step, group, mean_of([one[DIAGNOSTICS] for one in found]))
+            with undisturbed():  # advice tries settings of the loss
+                self.write(step, group, mean_of([one[DIAGNOSTICS] for one in found]))
             if group == DIAGNOSTICS:
                 self.write(step, HISTOGRAM, mean_of([one.get(HISTOGRAM, {}) for one in found]))
         self.seconds += time.perf_counter() - began
 
-    def judge(self) -> list[Finding]:
+    def judge(self) -> list[Failure]:
         """The known failures that can be told since this was last asked."""
-        known = {finding.name for finding in self.findings}
-        new = [one for one in findings(self.history, self._config) if one.name not in known]
-        self.findings += new
+        new = self.failures[self._told :]
+        self._told = len(self.failures)
         return new
 
     def close(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -10,10 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from gradlab.errors import GradlabError, reason
 from gradlab.files import versions, write_json
-from gradlab.monitor.finding import Finding
-from gradlab.monitor.findings import findings
-from gradlab.monitor.history import History
+from gradlab.losses.base import BatchLoss, Loss
+from gradlab.losses.registry import get_loss
+from gradlab.monitor.advice import LossInUse
+from gradlab.monitor.failures import Failure, failures_of
+from gradlab.monitor.history import DIAGNOSTICS, History
 from gradlab.monitor.metrics import COLUMNS, METRICS, read_metrics
+from gradlab.monitor.reference import loss_at
 
 if TYPE_CHECKING:
     from gradlab.monitor.probe import Probe
@@ -21,6 +25,9 @@ if TYPE_CHECKING:
 MANIFEST = "manifest.json"
 # Where a trainer's output folder holds the recording of a watched run, and what its manifest calls it.
 WATCHED, KIND = "gradlab", "watched run"
+# How a run stands. Stopped is the recording, while training went on; ended is a process that ended without an error,
+# but also without saying that the run was over.
+RUNNING, FINISHED, STOPPED, CRASHED, ENDED = "running", "finished", "stopped", "crashed", "ended"
 PACKAGES = ("torch", "transformers", "sentence-transformers", "accelerate", "numpy")
 
 
@@ -32,11 +39,13 @@ class Recording:
         folder: where it lies.
         history: everything that it measured.
         manifest: its settings, versions and results; empty if there is none.
+        written: when its last record was written, in seconds since the epoch.
     """
 
     folder: Path
     history: History
     manifest: Mapping[str, Any]
+    written: float = 0.0
 
     @property
     def name(self) -> str:
@@ -61,13 +70,48 @@ class Recording:
         return content if isinstance(content, dict) and not self.watched else None
 
     @property
-    def findings(self) -> list[Finding]:
+    def status(self) -> str:
+        """How the run stands: `RUNNING` and so on; empty if nothing says so."""
+        return str(self.manifest.get("status", ""))
+
+    @functools.cached_property
+    def losses(self) -> dict[str, LossInUse]:
+        """The loss in use, by dataset; of a single one by ``""``."""
+        config = self.manifest.get("config", {})
+        settings = self.manifest.get("watch", {}).get("settings", {})
+        texts = config.get("loss", "")
+        named = texts if isinstance(texts, Mapping) else {"": texts}
+        own = config.get("loss_settings", {}) if not self.watched else {}
+        known = self.manifest.get("watch", {}).get("known", {})
+        return {
+            # A function of the user's own may have the name of a registered loss.
+            name: LossInUse(_loss(text, own) if known.get(name, True) else None, settings.get(name, {}))
+            for name, text in named.items()
+        }
+
+    def loss_at(self, positive: float, negative: float) -> float | None:
+        """The loss of the run's batches at two cosines, see `gradlab.monitor.reference.loss_at`; None if that is not known."""
+        used, (_, shares) = (
+            self.losses.get("", LossInUse()),
+            self.history.series(DIAGNOSTICS, "uniform_share"),
+        )
+        if used.loss is None or isinstance(used.loss, BatchLoss) or used.loss.surrogate or not shares:
+            return None
+        known = self.manifest.get("watch", {}).get("sentences", {}).get("") or (self.config or {}).get(
+            "batch_size"
+        )
+        candidates = round(1 / shares[0]) + 1
+        sentences = min(known or candidates, candidates)
+        return loss_at(used.loss, positive, negative, sentences, candidates - sentences)
+
+    @functools.cached_property
+    def failures(self) -> list[Failure]:
         """The failures that it shows, as training told them."""
-        return findings(self.history, self.config)
+        return failures_of(self.history, self.config, self.losses)
 
     @property
     def notes(self) -> list[str]:
-        """What the watcher could not do, in sentences."""
+        """What could not be recorded, in sentences."""
         return list(self.manifest.get("watch", {}).get("notes", []))
 
 
@@ -135,7 +179,8 @@ def read_recording(place: str | Path) -> Recording:
     manifest = _manifest(folder)
     watch, config = manifest.get("watch", {}), manifest.get("config", {})
     total = watch.get("total_steps") or manifest.get("results", {}).get("steps") or config.get("max_steps")
-    return Recording(folder, History.of(rows, total if isinstance(total, int) else None), manifest)
+    history = History.of(rows, total if isinstance(total, int) else None)
+    return Recording(folder, history, manifest, metrics.stat().st_mtime)
 
 
 def write_watched(
@@ -144,7 +189,7 @@ def write_watched(
     settings: Mapping[str, Any],
     schedule: Mapping[str, int | None],
     results: Mapping[str, Any],
-    status: str,
+    status: tuple[str, str],
 ) -> None:
     """Write the manifest of a watched run, atomically.
 
@@ -154,7 +199,7 @@ def write_watched(
         settings: of the run.
         schedule: of the recording.
         results: so far.
-        status: ``"running"`` or ``"finished"``.
+        status: `RUNNING` and so on, and why it ended; the latter is empty if there is nothing to say.
     """
     texts = {name: probe.loss_text() for name, probe in probes.items()}
     components = {name or "loss": probe.method for name, probe in probes.items()}
@@ -164,10 +209,14 @@ def write_watched(
         "watch": {
             **schedule,
             "components": components,
+            "sentences": {name: probe.sentences for name, probe in probes.items()},
+            "known": {name: probe.loss is not None for name, probe in probes.items()},
+            "settings": {name: probe.in_use.settings for name, probe in probes.items()},
             "notes": [one.note for one in probes.values() if one.note],
         },
         "versions": versions(*PACKAGES),
-        "status": status,
+        "status": status[0],
+        "why": status[1],
         "results": dict(results),
     }
     write_json(folder / MANIFEST, content)
@@ -184,6 +233,14 @@ def _manifest(folder: Path) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise GradlabError(f"{str(path)!r} is no JSON object")
     return content
+
+
+def _loss(text: Any, settings: Mapping[str, Any]) -> Loss | None:
+    """The loss of a text; None if it is not a registered one here."""
+    try:
+        return get_loss(str(text), **settings)
+    except GradlabError:
+        return None
 
 
 def _flat(content: Any, prefix: str = "") -> dict[str, str]:

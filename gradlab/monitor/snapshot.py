@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gradlab.geometry.check import check_views
-from gradlab.geometry.views import Views
+from gradlab.batch.batch import Batch
+from gradlab.batch.check import check_batch
 
 # How far a loss on captured embeddings may be from the one that was trained, relative: rounding in single and in half
 # precision, amplified by 1/τ.
@@ -30,7 +30,7 @@ class Snapshot:
         value: the loss that was computed from them, a scalar or several to be averaged, or None.
         half: whether it was computed in half precision.
         context: what else the loss saw: ``owners`` of the extra negatives, a ``guide``'s embeddings; see
-            `gradlab.geometry.check.check_views`.
+            `gradlab.batch.check.check_batch`.
         encoded: (N, D), the anchors as the encoder gives them; None where no head comes after it.
     """
 
@@ -49,6 +49,13 @@ class Snapshot:
         """The loss that was computed, as a number."""
         return float(self.value.detach().mean()) if isinstance(self.value, Tensor) else self.value
 
+    def not_finite(self) -> float:
+        """The share of the sentences of which an embedding is NaN or infinite."""
+        finite = torch.isfinite(self.anchors).all(dim=1)
+        if self.positives is not None and self.positives.shape == self.anchors.shape:
+            finite &= torch.isfinite(self.positives).all(dim=1)
+        return 1 - float(finite.double().mean())
+
     def agrees(self, found: float) -> bool:
         """Whether this is the loss that was computed, up to rounding."""
         assert self.loss is not None
@@ -60,7 +67,7 @@ class Snapshot:
         fits = self.positives is not None and self.positives.shape == self.anchors.shape
         return Snapshot(self.anchors, self.positives if fits else None, half=self.half, encoded=self.encoded)
 
-    def views(self) -> Views:
+    def views(self) -> Batch:
         """What the loss saw as unit rows in float64 (on the CPU where the device has none); a single view stands for both.
 
         Raises:
@@ -70,7 +77,7 @@ class Snapshot:
         positives = self.anchors if self.positives is None else self.positives
         rows = [in_double(one, device) for one in (self.anchors, positives, self.extra_negatives)]
         context = {name: in_double(given, device) for name, given in self.context.items()}
-        return check_views(*rows, normalize=True, in_batch_negatives=self.in_batch_negatives, **context)
+        return check_batch(*rows, normalize=True, in_batch_negatives=self.in_batch_negatives, **context)
 
 
 def in_double(given: Any, device: torch.device) -> Any:

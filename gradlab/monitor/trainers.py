@@ -16,7 +16,7 @@ from gradlab.errors import GradlabError
 from gradlab.monitor.history import DIAGNOSTICS
 from gradlab.monitor.requirements import require
 from gradlab.monitor.snapshot import Snapshot
-from gradlab.monitor.watcher import Watcher
+from gradlab.monitor.watch import Watch
 
 # What is worth a line in the report, of all that a trainer is told.
 SETTINGS = (
@@ -24,6 +24,8 @@ SETTINGS = (
     "lr_scheduler_type", "warmup_steps", "warmup_ratio", "weight_decay", "max_grad_norm", "optim", "seed", "fp16", "bf16",
 )  # fmt: skip
 PRINTERS = ("ProgressCallback", "PrinterCallback", "NotebookProgressCallback")
+# Under this name a piece of a column says which of the column's rows it holds.
+ROWS = "rows_of_column"
 # What trainers log about themselves rather than about training.
 BOOKKEEPING = ("epoch", "total_flos", "step")
 
@@ -43,7 +45,7 @@ def attach(
     loss: Any,
     every: int | None,
     output: str | Path | None,
-) -> Watcher:
+) -> Watch:
     """Watch a trainer's run; see `gradlab.watch`.
 
     Raises:
@@ -53,15 +55,9 @@ def attach(
     if getattr(trainer.compute_loss, "watched_by", None) is not None:
         raise GradlabError("this trainer is watched already")
     for_sentences = hasattr(trainer, "collect_features")
-    if for_sentences:
-        require("sentence-transformers")
-    elif views is None:
-        raise GradlabError(
-            "a Hugging Face Trainer does not tell which embeddings are the two views; name them, such as "
-            "views=('anchor_embedding', 'positive_embedding') for fields of the model's output"
-        )
+    capture = capture_of(trainer, views)
     trained = loss if loss is not None or not for_sentences else trainer.loss
-    watcher = Watcher(
+    watch = Watch(
         trained,
         output=Path(trainer.args.output_dir) / "gradlab" if output is None else output,
         every=every,
@@ -70,19 +66,38 @@ def attach(
         named=loss is not None,
         trackers=[_TrainersTrackers(trainer)],
     )
-    capture = _sentences if for_sentences and views is None else _named_views(views)
-    _wrap(trainer, watcher, capture)
-    trainer.add_callback(_callback(watcher))
-    return watcher
+    _wrap(trainer, watch, capture)
+    trainer.add_callback(_callback(watch))
+    return watch
 
 
-def _wrap(trainer: Any, watcher: Watcher, snapshot_of: Callable[..., Snapshot]) -> None:
-    """Let the watcher see the batches of scheduled steps: a hook on the model, there for that one call only."""
+def capture_of(
+    trainer: Any, views: Callable[..., Any] | Sequence[str] | str | None
+) -> Callable[..., Snapshot]:
+    """What finds the views of a batch, called with the trainer, its inputs, the model's outputs and the loss.
+
+    Raises:
+        GradlabError: the trainer needs ``views``, or the libraries are too old.
+    """
+    if hasattr(trainer, "collect_features"):
+        require("sentence-transformers")
+        if views is None:
+            return _sentences
+    elif views is None:
+        raise GradlabError(
+            "a Hugging Face Trainer does not tell which embeddings are the two views; name them, such as "
+            "views=('anchor_embedding', 'positive_embedding') for fields of the model's output"
+        )
+    return _named_views(views)
+
+
+def _wrap(trainer: Any, watch: Watch, snapshot_of: Callable[..., Snapshot]) -> None:
+    """Let the watch see the batches of scheduled steps: a hook on the model, there for that one call only."""
     original = trainer.compute_loss
 
     def compute_loss(model: nn.Module, inputs: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
         step, dataset = trainer.state.global_step, _dataset(trainer, inputs)
-        due = model.training and trainer.is_world_process_zero() and watcher.wants(step, dataset)
+        due = model.training and trainer.is_world_process_zero() and watch.wants(step, dataset)
         if not due:
             return original(model, inputs, *args, **kwargs)
         given, guide = dict(inputs), _guide(trainer, dataset)
@@ -94,10 +109,10 @@ def _wrap(trainer: Any, watcher: Watcher, snapshot_of: Callable[..., Snapshot]) 
             snapshot = snapshot_of(trainer, given, outputs, value)
             return _with_guide(snapshot, guided) if guided else snapshot
 
-        watcher.record(step, take, dataset)
+        watch.record(step, take, dataset)
         return result
 
-    compute_loss.watched_by = watcher  # type: ignore[attr-defined]  # a mark on a function
+    compute_loss.watched_by = watch  # type: ignore[attr-defined]  # a mark on a function
     trainer.compute_loss = compute_loss
 
 
@@ -149,16 +164,18 @@ def _sentences(trainer: Any, inputs: dict[str, Any], outputs: list[Any], value: 
     However the passes are cut (a column each, columns merged, pieces of columns), rows come column by column.
     """
     features, labels = trainer.collect_features({k: v for k, v in inputs.items() if k != "dataset_name"})
-    embedded = [
-        output["sentence_embedding"]
+    outputs = [
+        output
         for output in outputs
         if isinstance(output, Mapping) and isinstance(output.get("sentence_embedding"), Tensor)
     ]
+    embedded = [output["sentence_embedding"] for output in outputs]
     if not embedded or not features:
         raise GradlabError("the loss did not call the model that is trained for embeddings")
     # A loss that embeds its batch again, in fewer dimensions (Matryoshka), is measured in full ones.
     rows = torch.cat([part.detach() for part in embedded if part.shape[1:] == embedded[0].shape[1:]])
     count = _batch_size(features[0], len(rows) // len(features))
+    rows = in_order(rows, outputs, count)
     columns = rows.split(count)[: max(2, len(features))]
     extra = torch.cat(columns[2:]) if len(columns) > 2 else None
     positives = columns[1] if len(columns) > 1 and len(columns[1]) == count else None
@@ -175,6 +192,15 @@ def _sentences(trainer: Any, inputs: dict[str, Any], outputs: list[Any], value: 
         half=_is_half(trainer),
         context=context,
     )
+
+
+def in_order(rows: Tensor, pieces: Sequence[Mapping[str, Any]], count: int) -> Tensor:
+    """Rows of all pieces, one after another, in the order of their columns of ``count`` rows each."""
+    if not all(ROWS in piece for piece in pieces):
+        return rows
+    columns = torch.arange(len(rows), device=rows.device) // count
+    places = torch.cat([piece[ROWS] for piece in pieces]).to(rows.device)
+    return torch.zeros_like(rows).index_copy(0, columns * count + places, rows)
 
 
 def _batch_size(features: Mapping[str, Any], otherwise: int) -> int:
@@ -275,17 +301,17 @@ class _TrainersTrackers:
         """They are the trainer's, who finishes them."""
 
 
-def _callback(watcher: Watcher) -> Any:
-    """What tells the watcher about the run's beginning, end and own numbers."""
+def _callback(watch: Watch) -> Any:
+    """What tells the watch about the run's beginning, end and own numbers."""
     from transformers import TrainerCallback
 
-    class WatcherCallback(TrainerCallback):
+    class WatchCallback(TrainerCallback):
         """Forwards a trainer's events."""
 
         def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
             """Begin the recording, or continue it where a run is resumed."""
             if state.is_world_process_zero:
-                watcher.start(state.global_step, state.max_steps)
+                watch.start(state.global_step, state.max_steps)
 
         def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
             """Take the run's own numbers into the recording."""
@@ -298,12 +324,12 @@ def _callback(watcher: Watcher) -> Any:
                 and name not in BOOKKEEPING
             }  # fmt: skip
             evaluation = {name: value for name, value in own.items() if name.startswith("eval_")}
-            watcher.log(state.global_step, "evaluation", evaluation)
-            watcher.log(state.global_step, "train", {n: v for n, v in own.items() if n not in evaluation})
+            watch.log(state.global_step, "evaluation", evaluation)
+            watch.log(state.global_step, "train", {n: v for n, v in own.items() if n not in evaluation})
 
         def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
             """Say what it cost."""
             if state.is_world_process_zero:
-                print(watcher.finish(), file=sys.stderr)  # where progress bars are
+                print(watch.finish(), file=sys.stderr)  # where progress bars are
 
-    return WatcherCallback()
+    return WatchCallback()

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from gradlab.settings.objects import call_package
 
 if TYPE_CHECKING:
     from gradlab.monitor.recording import Recording
@@ -21,7 +24,8 @@ def write_report(
     Args:
         runs: the folder of a run of `gradlab train`, the output folder of a trainer that `gradlab.watch` watched, a
             metrics file, or a folder with several runs, such as that of a sweep; or several of these.
-        output: the page; None is ``report.html`` in the run's folder, or in the one that holds the runs.
+        output: the page; None is ``report.html`` in the run's folder, or in the one that holds the runs. The name of a
+            Markdown file, such as ``report.md``, makes it Markdown without curves.
 
     Returns:
         where it lies.
@@ -38,19 +42,74 @@ def write_report(
     """
     from gradlab.files import write_text
     from gradlab.monitor.recording import Recording, read_recordings
-    from gradlab.report.comparison import render_runs
-    from gradlab.report.page import render_run
+    from gradlab.report.comparison import markdown_runs, render_runs
+    from gradlab.report.page import markdown_run, render_run
 
+    markdown = output is not None and Path(output).suffix.lower() == ".md"
     places = [runs] if isinstance(runs, str | Path) else list(runs)
     found = [
         run for one in places for run in ([one] if isinstance(one, Recording) else read_recordings([one]))
     ]
     if len(found) == 1:
-        return write_text(found[0].folder / PAGE if output is None else output, render_run(found[0]))
+        text = markdown_run(found[0]) if markdown else render_run(found[0])
+        return write_text(found[0].folder / PAGE if output is None else output, text)
     first = places[0]
     if len(places) == 1 and not isinstance(first, Recording):
         folder = Path(first)
     else:
         folder = Path(os.path.commonpath([run.folder.resolve() for run in found]))
     title = folder.resolve().name if len(places) == 1 else f"{len(found)} runs"
-    return write_text(folder / PAGE if output is None else output, render_runs(found, title))
+    text = markdown_runs(found, title) if markdown else render_runs(found, title)
+    return write_text(folder / PAGE if output is None else output, text)
+
+
+def follow_run(
+    run: str | Path, output: str | Path | None = None, every: float = 10.0, say: Callable[[str], None] = print
+) -> Path:
+    """Write the report of a run again whenever there is a new record, until the run has ended; Ctrl-C ends it earlier.
+
+    Args:
+        run: as in `write_report`; a folder in which nothing has been recorded yet is waited for.
+        output: as in `write_report`.
+        every: seconds between looks; the page asks its browser to load it again after as many.
+        say: is told the headline whenever that changes.
+
+    Returns:
+        where the page lies.
+
+    Raises:
+        GradlabError: several runs, or as `write_report`.
+    """
+    from gradlab.errors import GradlabError
+    from gradlab.files import write_text
+    from gradlab.monitor.recording import RUNNING, read_recordings
+    from gradlab.monitor.verdicts import judge_run
+    from gradlab.report.page import render_run
+
+    if not Path(run).is_dir():
+        raise GradlabError(f"there is no folder {str(run)!r} to follow; give the output folder of a run")
+    told, shown, place = "", None, None
+    while True:
+        try:
+            found = read_recordings([run])
+        except GradlabError:  # nothing is recorded yet
+            found = []
+        if len(found) > 1:
+            raise GradlabError(f"{str(run)!r} holds {len(found)} runs; follow one of them")
+        if not found and not told:
+            told = "Waiting for the first record."
+            say(told)
+        for one in found:
+            headline = judge_run(one).headline
+            if shown != (one.written, one.status):
+                page = render_run(one, refresh=max(1, round(every)))
+                place = write_text(one.folder / PAGE if output is None else output, page)
+            if headline != told:
+                say(f"Step {one.history.last_step()}: {headline}")
+            told, shown = headline, (one.written, one.status)
+            if one.status != RUNNING and place is not None:
+                return place
+        time.sleep(every)
+
+
+call_package(__name__, "write_report")

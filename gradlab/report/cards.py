@@ -7,7 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gradlab.gradient.diagnostics import BINS
+from gradlab.monitor.advice import LossInUse
 from gradlab.monitor.history import DIAGNOSTICS, EVALUATION, TRAIN, History
+from gradlab.monitor.recording import Recording
+from gradlab.monitor.reference import usual
 from gradlab.monitor.scores import readable, scores_of
 from gradlab.report.charts import Series, histogram_chart, line_chart
 
@@ -19,14 +22,14 @@ class Plan:
     Attributes:
         title, hint: above the chart.
         names: (name, label) of each line.
-        reference: (name or value, label) of the line to compare with.
+        references: (name or value, label) of each line to compare with.
         low, high: what the axis shows at least.
     """
 
     title: str
     hint: str
     names: tuple[tuple[str, str], ...]
-    reference: tuple[str | float, str] | None = None
+    references: tuple[tuple[str | float, str], ...] = ()
     low: float | None = None
     high: float | None = None
 
@@ -46,28 +49,58 @@ class Card:
 
 
 PLANS = (
-    Plan("Gradient dissipation", "1: the anchor learns at full strength; 0: it is left alone.",
-         (("gradient_dissipation", "mean"), ("active", "share of anchors that learn")), None, 0, 1),
-    Plan("Share of the hardest negative", "How much of the push comes from the one negative that is most similar.",
-         (("hardest_share", "hardest"),), ("uniform_share", "all equal"), 0, 1),
+    Plan(
+        "Gradient dissipation",
+        "The fraction of the gradient that is still alive: 1, a sentence learns at full strength; 0, it is left alone.",
+        (("gradient_dissipation", "mean"), ("active", "share of sentences that learn")),
+        (),
+        0,
+        1,
+    ),
+    Plan(
+        "Share of the hardest negative",
+        "How much of the push on a sentence comes from its most similar negative.",
+        (("hardest_share", "hardest"),),
+        (("uniform_share", "equal share"),),
+        0,
+        1,
+    ),
+    Plan(
+        "Cosines",
+        "Two views of a sentence, and different sentences.",
+        (("positive_cosine", "positives"), ("negative_cosine", "negatives")),
+        (),
+        0,
+        1,
+    ),
+    Plan(
+        "Effective rank",
+        "Dimensions that the embeddings of a batch make use of.",
+        (("effective_rank", "effective rank"),),
+        (),
+        0,
+    ),
+)
+FOR_RESEARCHERS = (
     Plan("Ratio", "Pull on the positive over push from the negatives, of anchors that learn.",
-         (("ratio_median", "median"), ("ratio", "mean")), (1.0, "equal")),
+         (("ratio_median", "median"), ("ratio", "mean")), ((1.0, "equal"),)),
     Plan("Lemma 1", "Share of triples whose ratio is large enough to bring the anchor closer to its positive.",
-         (("lemma_share", "satisfied"),), None, 0, 1),
-    Plan("Cosines", "Two views of a sentence, and different sentences.",
-         (("positive_cosine", "positives"), ("negative_cosine", "negatives")), None, 0, 1),
-    Plan("Alignment", "Mean squared distance of positives; smaller is closer.", (("alignment", "alignment"),), None, 0),
-    Plan("Uniformity", "Smaller is more evenly spread over the sphere.",
-         (("uniformity", "uniformity"),), None, None, 0),
-    Plan("Effective rank", "Dimensions that the embeddings of a batch make use of.",
-         (("effective_rank", "effective rank"),), None, 0),
-    Plan("Hubness", "How unevenly sentences are pushed: 0, all alike; towards 1, one of them takes all.",
-         (("hubness", "as negatives of others"), ("push_spread", "as anchors")), None, 0, 1),
-    Plan("Largest hub", "What the most pushed sentence receives as a negative of others, in equal shares.",
-         (("hubness_largest", "largest"),), (1.0, "equal"), 0),
+         (("lemma_share", "satisfied"),), (), 0, 1),
     Plan("Ratio of both sides", "Pull over push, what a sentence receives as a positive and as a negative included.",
-         (("ratio_both_sides", "both views"), ("ratio_positives", "positives")), (1.0, "equal")),
+         (("ratio_both_sides", "both views"), ("ratio_positives", "positives")), ((1.0, "equal"),)),
+    Plan("Hubness", "How unevenly sentences are pushed: 0, all alike; towards 1, one of them takes all.",
+         (("hubness", "as negatives of others"), ("push_spread", "as anchors")), (), 0, 1),
+    Plan("Largest hub", "What the most pushed sentence receives as a negative of others, in equal shares.",
+         (("hubness_largest", "largest"),), ((1.0, "equal"),), 0),
+    Plan("Alignment", "Mean squared distance of positives; smaller is closer.", (("alignment", "alignment"),), (), 0),
+    Plan("Uniformity", "Smaller is more evenly spread over the sphere.",
+         (("uniformity", "uniformity"),), (), None, 0),
 )  # fmt: skip
+# The quantities of which a simulation says what is usual.
+SIMULATED = {"gradient_dissipation": "mean", "hardest_share": "hardest"}
+# What trainers record of the optimiser, and the losses that learn settings of their own.
+OPTIMISER = {"learning_rate": "Learning rate", "grad_norm": "Gradient norm", "gradient_norm": "Gradient norm"}
+LEARNED = "learned_"
 DISTRIBUTIONS = {
     "gradient_dissipation": ("Gradient dissipation", "Over the anchors of a batch."),
     "hardest_share": ("Share of the hardest negative", "Over the anchors that learn."),
@@ -75,30 +108,52 @@ DISTRIBUTIONS = {
     "positive_cosine": ("Cosine of positives", "Two views of a sentence."),
     "negative_cosine": ("Cosine of negatives", "Different sentences."),
 }
-SHOWN = {name for plan in PLANS for name, _ in plan.names} | {"uniform_share", "loss", "batch_loss"}
+SHOWN = {name for plan in (*PLANS, *FOR_RESEARCHERS) for name, _ in plan.names}
+SHOWN |= {"uniform_share", "loss", "batch_loss", "seconds", "run_seconds", "epoch", "not_finite", *OPTIMISER}
 # Several runs in one chart, and how many of them.
-LOSSES, MOST_LINES = ("loss", "batch_loss"), 10
+LOSSES, MOST_LINES = {"loss": "mean since the last log", "batch_loss": "recorded batches"}, 10
 # In a chart of several runs there is room for one quantity; of a plan with two lines these are drawn apart.
 APART = {"Cosines": (DISTRIBUTIONS["positive_cosine"], DISTRIBUTIONS["negative_cosine"])}
 
 
-def training(histories: dict[str, History]) -> list[Card]:
-    """The loss of training and every score, a line a run."""
+def training(histories: dict[str, History], references: Sequence[tuple[str, float]] = ()) -> list[Card]:
+    """The loss of training and every score, a line a run.
+
+    Args:
+        histories: by label.
+        references: values of the loss to compare with, with their labels.
+    """
     cards = []
-    name = next((name for name in LOSSES if any(h.series(TRAIN, name)[0] for h in histories.values())), None)
-    if name is not None:
-        cards.append(_overlay("Training loss", "", histories, TRAIN, name))
+    plan = Plan("Training loss", "", tuple(LOSSES.items()), tuple((v, label) for label, v in references))
+    if len(histories) == 1:
+        (history,) = histories.values()
+        lines = [one for name, label in plan.names for one in _series(history, TRAIN, name, label)]
+        if lines:
+            lines += _references(history, TRAIN, lines[-1], plan)
+            cards.append(Card(plan.title, "", line_chart(plan.title, lines)))
+    else:
+        name = next((n for n in LOSSES if any(h.series(TRAIN, n)[0] for h in histories.values())), None)
+        if name is not None:
+            cards.append(_overlay(plan.title, "", histories, TRAIN, name))
     scores = [score.name for history in histories.values() for score in scores_of(history)]
     for name in dict.fromkeys(scores):
         cards.append(_overlay(readable(name), "Evaluation.", histories, EVALUATION, name))
     return cards
 
 
-def diagnostics(history: History) -> list[Card]:
+def optimiser(histories: dict[str, History]) -> list[Card]:
+    """Learning rate, gradient norm and what the loss learns of its own settings, where they were recorded."""
+    names = list(dict.fromkeys(name for history in histories.values() for name in history.names(TRAIN)))
+    titles = OPTIMISER | {n: f"Learned {n.removeprefix(LEARNED)}" for n in names if n.startswith(LEARNED)}
+    return [_overlay(title, "", histories, TRAIN, name) for name, title in titles.items() if name in names]
+
+
+def diagnostics(run: Recording, plans: Sequence[Plan] = PLANS) -> list[Card]:
     """What the loss of one run does to the embeddings; of several datasets at most three a chart."""
+    history = run.history
     groups = [group for group in history.groups() if group.startswith(DIAGNOSTICS)]
     cards = []
-    for plan in PLANS:
+    for plan in plans:
         lines = [(group, name, label) for name, label in plan.names for group in groups]
         for start in range(0, len(lines), 3):
             series = []
@@ -106,16 +161,25 @@ def diagnostics(history: History) -> list[Card]:
                 suffix = group.removeprefix(DIAGNOSTICS).strip()
                 series += _series(history, group, name, f"{label}, {suffix}" if suffix else label)
             if series:
-                series += _reference(history, groups[0], series[0], plan)
+                series += _references(history, groups[0], series[0], plan)
+                if start == 0 and plan.names[0][0] in SIMULATED and groups == [DIAGNOSTICS]:
+                    series += _usual(run, plan.names[0][0])
                 chart = line_chart(plan.title, series, plan.low, plan.high)
                 cards.append(Card(plan.title, plan.hint, chart))
     return cards
 
 
-def overlaid(histories: dict[str, History]) -> list[Card]:
+def _usual(run: Recording, name: str) -> list[Series]:
+    """What the loss usually does at the cosines of the run."""
+    loss = run.losses.get("", LossInUse()).loss
+    steps, values = usual(loss, name, run.history, DIAGNOSTICS) if loss is not None else ([], [])
+    return [Series("usual at these cosines", steps, values, True)] if steps else []
+
+
+def overlaid(histories: dict[str, History], plans: Sequence[Plan] = PLANS) -> list[Card]:
     """What the losses of several runs do to the embeddings: a chart a quantity, a line a run."""
     cards = []
-    for plan in PLANS:
+    for plan in plans:
         (_, label), *others = plan.names
         whole = plan.hint if not others else f"{plan.hint} Here: {label}."
         apart = APART.get(plan.title, ((plan.title, whole),))
@@ -141,7 +205,11 @@ def others(histories: dict[str, History]) -> list[Card]:
     scores = {score.name for history in histories.values() for score in scores_of(history)}
     cards = []
     for group, name in sorted(known):
-        if name not in SHOWN and not (group == EVALUATION and name in scores):
+        if (
+            name not in SHOWN
+            and not name.startswith(LEARNED)
+            and not (group == EVALUATION and name in scores)
+        ):
             cards.append(_overlay(readable(name), f"{group.capitalize()}.", histories, group, name))
     return [card for card in cards if card.chart]
 
@@ -172,7 +240,7 @@ def _overlay(
         series = [(some or [Series(label, *nothing)])[0] for label, some in found.items()]
     if plan is not None:
         first = next(history for history in histories.values() if history.series(group, name)[0])
-        series += _reference(first, group, measured[0], plan)
+        series += _references(first, group, measured[0], plan)
     low, high = (plan.low, plan.high) if plan else (None, None)
     return Card(title, hint, line_chart(title, series, low, high))
 
@@ -183,11 +251,12 @@ def _series(history: History, group: str, name: str, label: str) -> list[Series]
     return [Series(label, [s for s, _ in points], [v for _, v in points])] if points else []
 
 
-def _reference(history: History, group: str, first: Series, plan: Plan) -> list[Series]:
-    if plan.reference is None:
-        return []
-    what, label = plan.reference
-    if isinstance(what, str):
-        steps, values = history.series(group, what)
-        return [Series(label, steps, values, True)] if steps else []
-    return [Series(label, [first.steps[0], first.steps[-1]], [what, what], True)]
+def _references(history: History, group: str, first: Series, plan: Plan) -> list[Series]:
+    found = []
+    for what, label in plan.references:
+        if isinstance(what, str):
+            steps, values = history.series(group, what)
+            found += [Series(label, steps, values, True)] if steps else []
+        else:
+            found.append(Series(label, [first.steps[0], first.steps[-1]], [what, what], True))
+    return found

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from gradlab.report.numbers import decades, labels, short, ticks
+from gradlab.monitor.numbers import decades, labels, short, ticks
 
 Scale = Callable[[float], float]
 
@@ -78,10 +78,10 @@ def line_chart(
         return HEIGHT - BOTTOM - share * (HEIGHT - TOP - BOTTOM)
 
     parts = [_grid(marks, y, ticks(first, last, 4), x)]
-    colour = 0
+    colour = dashes = 0
     for one in series:
-        kind = "reference" if one.reference else f"line c{colour}"
-        colour += not one.reference
+        kind = f"reference r{dashes}" if one.reference else f"line c{colour}"
+        colour, dashes = colour + (not one.reference), dashes + one.reference
         parts.append(f'<path class="{kind}" d="{_path(one, x, y)}"/>')
         points = [(s, v) for s, v in zip(one.steps, one.values, strict=True) if math.isfinite(v)]
         if len(points) == 1:
@@ -174,10 +174,10 @@ def _path(one: Series, x: Scale, y: Scale) -> str:
 def _legend(entries: Sequence[tuple[str, bool]], note: str = "") -> str:
     if len(entries) == 1:
         entries = []  # the title says it
-    colour, parts = 0, []
+    colour, dashes, parts = 0, 0, []
     for label, reference in entries:
-        kind = "reference" if reference else f"c{colour}"
-        colour += not reference
+        kind = f"reference r{dashes}" if reference else f"c{colour}"
+        colour, dashes = colour + (not reference), dashes + reference
         parts.append(f'<li><i class="{kind}"></i>{html.escape(label)}</li>')
     if note:
         parts.append(f'<li class="note">{html.escape(note)}</li>')

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import statistics
 from collections.abc import Sequence
@@ -9,11 +10,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gradlab._version import __version__
-from gradlab.monitor.finding import Finding
+from gradlab.monitor import numbers
+from gradlab.monitor.numbers import listed
 from gradlab.monitor.recording import Recording
 from gradlab.monitor.scores import Score, scores_of
-from gradlab.report import cards, numbers
-from gradlab.report.page import PACKAGE, listed
+from gradlab.monitor.verdicts import BAD, GOOD, OPEN, WATCH, Judgement, Verdict, judge_run
+from gradlab.report import cards
+from gradlab.report.page import PACKAGE
 from gradlab.report.templates import render
 
 # Settings that say where a run lies, or that tell runs of the same settings apart.
@@ -37,6 +40,11 @@ class ComparedRun:
     run: Recording
     label: str
     settings: dict[str, str]
+
+    @functools.cached_property
+    def judgement(self) -> Judgement:
+        """The verdicts on it."""
+        return judge_run(self.run)
 
     @property
     def point(self) -> tuple[str, ...]:
@@ -63,29 +71,51 @@ def render_runs(runs: Sequence[Recording], title: str) -> str:
         runs: at least two.
         title: of the page.
     """
+    content, lines = _content(runs, title)
+    return render(
+        PACKAGE,
+        "runs.html",
+        **content,
+        version=__version__,
+        refresh=None,
+        sections={
+            "Loss and scores": cards.training(lines),
+            "Optimiser": cards.optimiser(lines),
+            "Gradient and embeddings": cards.overlaid(lines),
+        },
+        folds={
+            "For researchers": cards.overlaid(lines, cards.FOR_RESEARCHERS),
+            "More curves": cards.others(lines),
+        },
+        tables={"Settings of all": _common(runs)},
+    )
+
+
+def markdown_runs(runs: Sequence[Recording], title: str) -> str:
+    """The tables of several runs as Markdown, for a pull request; arguments as of :func:`render_runs`."""
+    return render(PACKAGE, "runs.md", **_content(runs, title)[0])
+
+
+def _content(runs: Sequence[Recording], title: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What a page of several runs says, and the histories that it draws, by label."""
     entries = entries_of(runs)
     names = [score.name for run in runs for score in scores_of(run.history)]
     main = max(dict.fromkeys(names), key=names.count, default=None)
     points = list(dict.fromkeys(entry.point for entry in entries))
-    grouped = {point: [one for one in entries if one.point == point] for point in points}
+    groups = [[one for one in entries if one.point == point] for point in points]
     spread = len(points) < len(entries)
-    lines, notes = _lines(entries, list(grouped.values()), main)
-    return render(
-        PACKAGE,
-        "runs.html",
-        title=title,
-        facts=_facts(runs, title),
-        version=__version__,
-        count=len(runs),
-        headline=_headline(list(grouped.values()), main),
-        failing=_failing(entries),
-        notes=notes,
-        groups=_groups(list(grouped.values()), main) if spread else ComparisonTable([]),
-        runs=_runs(entries, main, list(lines)),
-        sections={"Loss and scores": cards.training(lines), "Gradient and embeddings": cards.overlaid(lines)},
-        more=cards.others(lines),
-        tables={"Settings of all": _common(runs)},
-    )
+    lines, notes = _lines(entries, groups, main)
+    content = {
+        "title": title,
+        "facts": _facts(runs, title),
+        "count": len(runs),
+        "headline": _headline(groups, main),
+        "judgements": _judged(entries),
+        "notes": notes,
+        "groups": _groups(groups, main) if spread else ComparisonTable([]),
+        "runs": _runs(entries, main, list(lines)),
+    }
+    return content, lines
 
 
 def entries_of(runs: Sequence[Recording]) -> list[ComparedRun]:
@@ -181,23 +211,28 @@ def _groups(groups: list[list[ComparedRun]], main: str | None) -> ComparisonTabl
             [score.before for score in scores if score.before is not None],
         )
         cells = [*(map(_spread, values) if main else ()), str(len(group)), *group[0].point]
-        table.rows.append({"cells": cells, "colour": None, "best": group is best and len(groups) > 1})
+        table.rows.append({"cells": cells, "colour": None, "best": group is best and main is not None})
     return table
 
 
 def _runs(entries: list[ComparedRun], main: str | None, lines: list[str]) -> ComparisonTable:
-    table = ComparisonTable(["run", *_score_head(entries, main), *entries[0].settings, "failures"])
+    table = ComparisonTable(["run", *_score_head(entries, main), *entries[0].settings, "verdict"])
     best = min(entries, key=lambda entry: _rank([entry], main))
     for entry in entries:
         score = entry.score(main)
         cells = [entry.run.name]
         if main is not None:
             cells += ["–", "–", "–"] if score is None else _ends(score)
-        failures = listed([finding.name for finding in entry.run.findings]) or "none"
-        cells += [*entry.settings.values(), failures]
+        cells += [*entry.settings.values(), _verdict_of(entry.judgement)]
         colour = lines.index(entry.label) if entry.label in lines else None
-        table.rows.append({"cells": cells, "colour": colour, "best": entry is best and len(entries) > 1})
+        table.rows.append({"cells": cells, "colour": colour, "best": entry is best and main is not None})
     return table
+
+
+def _verdict_of(judgement: Judgement) -> str:
+    """The grade of a run, with the subjects that have it unless it is good."""
+    subjects = [one.subject.lower() for one in judgement.verdicts if one.grade == judgement.grade]
+    return judgement.grade if judgement.grade in (GOOD, OPEN) else f"{judgement.grade}: {listed(subjects)}"
 
 
 def _score_head(entries: list[ComparedRun], main: str | None) -> list[str]:
@@ -211,17 +246,22 @@ def _ends(score: Score) -> list[str]:
     return [*points, "–" if score.before is None else numbers.score(score.before)]
 
 
-def _failing(entries: list[ComparedRun]) -> list[tuple[str, Finding]]:
-    """Each known failure once: in which runs, and what the first of them shows."""
-    found: dict[str, list[tuple[str, Finding]]] = {}
+def _judged(entries: list[ComparedRun]) -> list[tuple[str, Verdict]]:
+    """What is wrong, each thing once, the worst first: in which runs, and what the first of them shows."""
+    found: dict[tuple[str, str], list[tuple[str, Verdict]]] = {}
     for entry in entries:
-        for finding in entry.run.findings:
-            found.setdefault(finding.name, []).append((entry.run.name, finding))
-    several = [
-        (listed([name for name, _ in some[:MOST_NAMES]]), len(some) - MOST_NAMES, some[0][1])
-        for some in found.values()
+        for one in entry.judgement.verdicts:
+            if one.grade in (BAD, WATCH):
+                found.setdefault((one.grade, one.subject), []).append((entry.run.name, one))
+    several = sorted(found.items(), key=lambda item: item[0][0] != BAD)
+    return [
+        (
+            listed([name for name, _ in some[:MOST_NAMES]])
+            + (f" and {len(some) - MOST_NAMES} more" if len(some) > MOST_NAMES else ""),
+            some[0][1],
+        )
+        for _, some in several
     ]
-    return [(f"{names} and {more} more" if more > 0 else names, first) for names, more, first in several]
 
 
 def _common(runs: Sequence[Recording]) -> dict[str, str]:

@@ -1,54 +1,81 @@
-"""The report of one run: a page of HTML that needs nothing but itself."""
+"""The report of one run: a page of HTML that needs nothing but itself, or Markdown."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
 
 from gradlab._version import __version__
-from gradlab.monitor.findings import judged
-from gradlab.monitor.recording import Recording
+from gradlab.monitor.history import DIAGNOSTICS
+from gradlab.monitor.numbers import percent, score, short
+from gradlab.monitor.recording import FINISHED, RUNNING, Recording
 from gradlab.monitor.scores import Score, scores_of
-from gradlab.report import cards, numbers
-from gradlab.report.numbers import percent, short
+from gradlab.monitor.verdicts import judge_run
+from gradlab.report import cards
 from gradlab.report.templates import render
-from gradlab.report.words import aspects
 
 PACKAGE = "gradlab.report"
 
 
-def render_run(run: Recording) -> str:
-    """The page of a run, as HTML."""
-    history, found = run.history, run.findings
-    subjects, scores = judged(history), scores_of(history)
+def render_run(run: Recording, refresh: int | None = None) -> str:
+    """The page of a run, as HTML.
+
+    Args:
+        run: the run.
+        refresh: seconds after which a browser loads the page again, or None.
+    """
+    history = run.history
     alone = {run.name: history}
     return render(
         PACKAGE,
         "run.html",
-        title=run.name,
-        facts=_facts(run),
+        **_summary(run),
         version=__version__,
-        score=scores[0].title if scores else "",
-        ends=ends(scores[0]) if scores else [],
-        findings=found,
-        subjects=subjects,
-        listed=listed(subjects),
-        notes=[*run.notes, *_cost(run)],
-        aspects=aspects(history, found),
+        refresh=refresh if run.status == RUNNING else None,
         sections={
-            "Loss and scores": cards.training(alone),
-            "Gradient and embeddings": cards.diagnostics(history),
-            "Distributions, at first and at last": cards.distributions(history),
+            "Loss and scores": cards.training(alone, _references(run)),
+            "Optimiser": cards.optimiser(alone),
+            "Gradient and embeddings": cards.diagnostics(run),
         },
-        more=cards.others(alone),
+        folds={
+            "For researchers": cards.diagnostics(run, cards.FOR_RESEARCHERS),
+            "Distributions, at first and at last": cards.distributions(history),
+            "More curves": cards.others(alone),
+        },
         tables={"Settings": run.settings, "Versions": run.manifest.get("versions", {})},
     )
 
 
-def ends(score: Score) -> list[tuple[str, str, str]]:
+def markdown_run(run: Recording) -> str:
+    """The verdicts, scores and settings of a run as Markdown, for a pull request or a model card."""
+    return render(PACKAGE, "run.md", **_summary(run), settings=run.settings)
+
+
+def _summary(run: Recording) -> dict[str, object]:
+    scores = scores_of(run.history)
+    return {
+        "title": run.name,
+        "facts": _facts(run),
+        "score": scores[0].title if scores else "",
+        "ends": ends(scores[0]) if scores else [],
+        "judgement": judge_run(run),
+        "notes": [*run.notes, *_cost(run)],
+    }
+
+
+def _references(run: Recording) -> list[tuple[str, float]]:
+    """The loss of guessing, and the one that the first cosines give."""
+    cosines = [run.history.series(DIAGNOSTICS, f"{kind}_cosine")[1][:1] for kind in ("positive", "negative")]
+    (positive,), (negative,) = cosines if all(cosines) else ([math.nan], [math.nan])
+    named = {"guessing": (negative, negative), "at the first cosines": (positive, negative)}
+    found = [(label, run.loss_at(*pair)) for label, pair in named.items()]
+    return [(f"{label}: {short(value)}", value) for label, value in found if value is not None]
+
+
+def ends(one: Score) -> list[tuple[str, str, str]]:
     """A score before training, at best and at last: (when, value, at which step)."""
-    known = [] if score.before is None else [("before", numbers.score(score.before), "training")]
-    for name, point in (("best", score.best), ("last", score.last)):
-        known += [] if point is None else [(name, numbers.score(point[1]), f"step {point[0]}")]
+    known = [] if one.before is None else [("before", score(one.before), "training")]
+    for name, point in (("best", one.best), ("last", one.last)):
+        known += [] if point is None else [(name, score(point[1]), f"step {point[0]}")]
     return known
 
 
@@ -63,22 +90,16 @@ def headline(run: Recording) -> str:
     )
 
 
-def listed(words: Sequence[str]) -> str:
-    """``"a, b and c"``."""
-    return " and ".join(part for part in (", ".join(words[:-1]), *words[-1:]) if part)
-
-
 def _facts(run: Recording) -> str:
     settings, history = run.settings, run.history
     steps = f"step {history.last_step()}"
     if history.total_steps:
         steps += f" of {history.total_steps}"
-    status = run.manifest.get("status", "")
     parts = [
         f"loss {settings['loss']}" if "loss" in settings else "",
         settings.get("model", ""),
         steps,
-        {"running": "not finished", "finished": "finished"}.get(str(status), ""),
+        "finished" if run.status == FINISHED else "not finished" if run.status else "",
     ]
     return " · ".join(part for part in parts if part)
 

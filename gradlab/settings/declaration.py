@@ -60,7 +60,6 @@ def setting(
     at_most: float | None = None,
     choices: tuple[str, ...] = (),
     unit: str = "",
-    heading: str | None = None,
 ) -> Any:
     """A field of a dataclass of `Settings`. Its type is that of the annotation; ``| None`` lets it be unset.
 
@@ -71,22 +70,16 @@ def setting(
         rule: a range by name: ``"positive"``, ``"non-negative"``, ``"angle"`` (radians) or ``"any"``; ``"text"`` where the
             class itself reads and checks what it is given.
         above, at_least, below, at_most: limits of a number, or of each number of a tuple. Numbers are finite anyway.
-        choices: the admissible values of a named option.
+        choices: the admissible values of a named option, or of each entry of a tuple.
         unit: such as ``"radians"``; empty for pure numbers.
-        heading: begins a group of settings that belong together.
     """
     limits = {"above": above, "at_least": at_least, "below": below, "at_most": at_most}
     limits = {**_RULES[rule], **{name: value for name, value in limits.items() if value is not None}}
-    metadata = {
-        "text": text,
-        "rule": rule,
-        "limits": limits,
-        "choices": choices,
-        "unit": unit,
-        "heading": heading,
-    }
+    metadata = {"text": text, "rule": rule, "limits": limits, "choices": choices, "unit": unit}
     if factory is not None:
         return dataclasses.field(default_factory=factory, metadata=metadata)
+    if default is dataclasses.MISSING:  # may be given by position, even where the others go by keyword
+        return dataclasses.field(metadata=metadata, kw_only=False)
     return dataclasses.field(default=default, metadata=metadata)
 
 
@@ -98,7 +91,7 @@ class Declaration:
     """One setting as its field declares it.
 
     Attributes:
-        name, text, unit, heading, choices: as given to `setting`.
+        name, text, unit, choices: as given to `setting`.
         default: the default; `dataclasses.MISSING` if it must be given.
         kind: bool, int, float, str, tuple or dict; object where anything goes.
         of: the kind of a tuple's entries.
@@ -110,7 +103,6 @@ class Declaration:
     name: str
     text: str
     unit: str
-    heading: str | None
     choices: tuple[str, ...]
     default: Any
     kind: type
@@ -130,7 +122,6 @@ class Declaration:
             field.name,
             about.get("text", ""),
             about.get("unit", ""),
-            about.get("heading"),
             about.get("choices", ()),
             default,
             kind,
@@ -148,7 +139,7 @@ class Declaration:
         """
         if value is None and self.optional:
             return None
-        if self.choices:
+        if self.choices and self.kind is not tuple:
             self._check_choice(value)
         elif self.kind is float:
             return self._number(value)
@@ -158,7 +149,9 @@ class Declaration:
         elif self.kind is tuple:
             if isinstance(value, str) or not isinstance(value, Iterable):
                 self._refuse_type(value)
-            return tuple(self._number(one) if self.of is float else one for one in value)
+            value = tuple(self._number(one) if self.of is float else one for one in value)
+            for one in value if self.choices else ():
+                self._check_choice(one)
         elif self.kind is str and isinstance(value, Path):
             return str(value)
         elif not isinstance(value, self.kind):
@@ -196,7 +189,9 @@ class Declaration:
 
     def _number(self, value: Any) -> float:
         if isinstance(value, bool) or not isinstance(value, numbers.Real):
-            raise GradlabError(f"{self.name} must be {self._words()}, not {value!r}")
+            words = self._words()
+            kind = "" if words.startswith(("a ", "an ")) else "a number "
+            raise GradlabError(f"{self.name} must be {kind}{words}, not {value!r}")
         return float(self._in_range(value))
 
     def _in_range(self, value: Any) -> Any:
@@ -229,7 +224,8 @@ class Declaration:
 
     def _refuse_type(self, value: Any) -> typing.NoReturn:
         none = " or null" if self.optional else ""
-        raise GradlabError(f"{self.name} must be of type {self.kind.__name__}{none}, not {value!r}")
+        kind = "list" if self.kind is tuple else self.kind.__name__  # as in TOML and JSON
+        raise GradlabError(f"{self.name} must be of type {kind}{none}, not {value!r}")
 
 
 def _kind(field: dataclasses.Field[Any]) -> tuple[type, type, bool]:

@@ -75,6 +75,8 @@ def call_text(instance: Any) -> str:
         >>> call_text(get_loss("mpt", margin=0.3))
         'mpt(margin=0.3)'
     """
+    if own := getattr(instance, "given_as", ""):  # of a loss that is not registered
+        return str(own)
     first = getattr(instance, "first_setting", "")
     changed = [_plain(getattr(instance, first))] if first else []
     changed += [

@@ -2,5 +2,7 @@
 
 from gradlab.simulation.grid import QUANTITIES, simulate
 from gradlab.simulation.result import SimulationResult
+from gradlab.simulation.setting import Setting
+from gradlab.simulation.sphere import sample_views
 
-__all__ = ["QUANTITIES", "SimulationResult", "simulate"]
+__all__ = ["QUANTITIES", "Setting", "SimulationResult", "sample_views", "simulate"]

@@ -10,7 +10,6 @@ grid of mean angles.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import itertools
 from collections.abc import Callable, Mapping
@@ -22,6 +21,8 @@ from gradlab.errors import GradlabError
 from gradlab.losses.gates import ConstantGate, ExactGate, HardGate, SoftGate, SumGate
 from gradlab.simulation.setting import Setting
 
+Logit = Callable[[Float[np.ndarray, "*n"]], Float[np.ndarray, "*n"]]  # of angles in [0, π]
+
 REACH = 8.5  # spreads on either side of a mean that are integrated; the rest weighs 2e-17
 NODES = 12  # Gauss-Legendre nodes a panel
 WIDEST_PANEL = 0.25  # radians, for hard gates, however wide the spreads are
@@ -29,7 +30,8 @@ LAPLACE_STEP = 0.25  # trapezoid step in log t; 0.5 would leave 2e-8, this leave
 LAPLACE_BLOCK = (
     128  # values of v at a time: memory stays small, and so does the part of the angles that matters
 )
-SINGULAR = 26  # halvings, in the square root of the distance, towards an angle at which a logit is infinite
+LAPLACE_SPAN = LAPLACE_STEP * LAPLACE_BLOCK
+LOGITS_A_PANEL = 4.0  # what 12 nodes integrate to rounding error
 LARGEST_RULE = 400_000  # nodes; below spreads of about 1e-4 the exact engine gives up
 
 
@@ -118,58 +120,122 @@ def _sum(gate: SumGate, setting: Setting) -> Float[np.ndarray, "p q"]:
 
 def _soft(gate: SoftGate, setting: Setting) -> Float[np.ndarray, "p q"]:
     """``E[S/(S + a)] = 1 - ∫ a e^{-t(a + S)} dt`` with ``t = e^v``, positive and negatives apart."""
-    side = _Side(gate.negative_logit, gate.scale, gate.lowest, gate.highest, _singular(gate))
-    v = side.laplace_grid()
-    opening = _negative_side(side, setting.mu_neg.tobytes(), setting.sigma_neg, setting.negatives)
-    width = min(2 * setting.sigma_pos, 4 * gate.scale)
-    angles, weights = _rule(setting.mu_pos, setting.sigma_pos, width, dict(side.kinks))
-    logit = gate.positive_logit(angles)
+    logit, weights = _logit_rule(gate.positive_logit, setting.mu_pos, setting.sigma_pos)
+    negatives = gate.negative_logit, setting.mu_neg.tobytes(), setting.sigma_neg
     total = np.zeros((setting.mu_pos.size, setting.mu_neg.size))
-    for part in _blocks(v.size, LAPLACE_BLOCK):
-        _, active = _regimes(logit, v[part])
-        exponent = v[part] + logit[active, None]
-        total += (weights[:, active] @ np.exp(exponent - np.exp(exponent))) @ opening[part]
-    return LAPLACE_STEP * total
+    vanished = np.isneginf(logit)  # a = 0: open if any negative counts
+    if vanished.any():
+        other, of_other = _negative_rule(*negatives)
+        uncounted = of_other[:, np.isneginf(other)].sum(axis=1)
+        total += weights[:, vanished].sum(axis=1)[:, None] * (1 - uncounted**setting.negatives)
+    usual = logit[np.isfinite(logit)]
+    if usual.size == 0:
+        return total
+    # From where nothing has opened yet to where every positive is closed.
+    first, last = np.floor((-usual.max() - 45) / LAPLACE_SPAN), np.ceil((-usual.min() + 5) / LAPLACE_SPAN)
+    for block in range(int(first), int(last)):
+        v = _laplace_grid(block)
+        _, active = _regimes(logit, v)
+        if active.any():
+            exponent = v + logit[active, None]
+            kernel = weights[:, active] @ np.exp(exponent - np.exp(exponent))
+            total += kernel @ _opening(*negatives, setting.negatives, block)
+    return total
 
 
-@dataclasses.dataclass(frozen=True)
-class _Side:
-    """What is the same for all losses that see their negatives alike; attributes as of a `SoftGate`."""
-
-    logit: Callable[[Float[np.ndarray, "*n"]], Float[np.ndarray, "*n"]]
-    scale: float
-    lowest: float
-    highest: float
-    kinks: tuple[tuple[float, int], ...]
-
-    def laplace_grid(self) -> Float[np.ndarray, "v"]:
-        """Values of v: from where nothing has opened yet to where every positive is closed."""
-        return np.arange(-self.highest - 45, -self.lowest + 5 + LAPLACE_STEP, LAPLACE_STEP)
+def _laplace_grid(block: int) -> Float[np.ndarray, "v"]:
+    return LAPLACE_SPAN * block + LAPLACE_STEP * np.arange(LAPLACE_BLOCK)
 
 
-def _singular(gate: SoftGate) -> tuple[tuple[float, int], ...]:
-    """Angles at which logits are not smooth, and how often panels halve towards each of them."""
-    ends = [(0.0, SINGULAR), (float(np.pi), SINGULAR)] if gate.ends_are_singular else []
-    return tuple(sorted([*ends, *((kink, 0) for kink in gate.kinks)]))
-
-
-@functools.lru_cache(maxsize=8)
-def _negative_side(side: _Side, mu_bytes: bytes, sigma: float, count: int) -> Float[np.ndarray, "v q"]:
-    """``1 - E[exp(-e^v Σ_k e^{logit(θ_k)})]``; InfoNCE and ArcCon, or a moving slider, share it."""
-    mu = np.frombuffer(mu_bytes)
-    v = side.laplace_grid()
-    angles, weights = _rule(mu, sigma, min(2 * sigma, 4 * side.scale), dict(side.kinks))
-    logit = side.logit(angles)
-    opening = np.empty((v.size, mu.size))
-    for part in _blocks(v.size, LAPLACE_BLOCK):
-        saturated, active = _regimes(logit, v[part])
-        one = -np.expm1(-np.exp(v[part, None] + logit[active])) @ weights[:, active].T
-        one += weights[:, saturated].sum(axis=1)
-        np.minimum(one, 1, out=one)  # the quadrature may exceed 1 in the last digit
-        with np.errstate(divide="ignore"):  # log 0 = -inf is the intended limit
-            opening[part] = -np.expm1(count * np.log1p(-one))
+@functools.lru_cache(maxsize=256)
+def _opening(logit: Logit, mu_bytes: bytes, sigma: float, count: int, block: int) -> Float[np.ndarray, "v q"]:
+    """``1 - E[exp(-e^v Σ_k e^{logit(θ_k)})]`` times the step in v; InfoNCE and ArcCon, or a moving slider, share it."""
+    logits, weights = _negative_rule(logit, mu_bytes, sigma)
+    v = _laplace_grid(block)
+    saturated, active = _regimes(logits, v)
+    one = -np.expm1(-np.exp(v[:, None] + logits[active])) @ weights[:, active].T
+    one += weights[:, saturated].sum(axis=1)
+    np.minimum(one, 1, out=one)  # the quadrature may exceed 1 in the last digit
+    with np.errstate(divide="ignore"):  # log 0 = -inf is the intended limit
+        opening: np.ndarray = -LAPLACE_STEP * np.expm1(count * np.log1p(-one))
     opening.flags.writeable = False
     return opening
+
+
+@functools.lru_cache(maxsize=2)
+def _negative_rule(
+    logit: Logit, mu_bytes: bytes, sigma: float
+) -> tuple[Float[np.ndarray, "a"], Float[np.ndarray, "q a"]]:
+    return _logit_rule(logit, np.frombuffer(mu_bytes), sigma)
+
+
+def _logit_rule(
+    logit: Logit, mu: Float[np.ndarray, "p"], sigma: float
+) -> tuple[Float[np.ndarray, "a"], Float[np.ndarray, "p a"]]:
+    """Logits at nodes in [0, π], and weights such that ``weights @ g(logits)`` is ``E g(logit(folded θ))`` for sigmoids g.
+
+    Panels are halved until no logit changes by more than `LOGITS_A_PANEL` within one and each is the polynomial that its
+    nodes define: towards steps, kinks and infinite ends, wherever a loss may have them.
+
+    Raises:
+        GradlabError: a logit that is not a number, or too steep for the quadrature.
+    """
+    folded = _fold(mu)
+    if sigma == 0:
+        return _check_logits(logit, folded), np.eye(mu.size)
+    edges = _edges(*_limits(folded, sigma, 2 * sigma), 2 * sigma)
+    start, end, done = edges[:-1], edges[1:], np.empty((2, 0))
+    between, interpolate = _check_points()
+    while start.size:
+        if (start.size + done.shape[1]) * NODES > LARGEST_RULE:
+            raise GradlabError(
+                "the logits are too steep for the exact engine; raise the temperature, or use engine='monte_carlo'"
+            )
+        half, middle = (end - start)[:, None] / 2, (start + end)[:, None] / 2
+        at_nodes = _check_logits(logit, middle + half * _legendre()[0])
+        with np.errstate(all="ignore"):  # at 0 and π logits may be infinite
+            found = logit(np.clip(middle + half * between, 0, np.pi))
+            misfit = np.abs(at_nodes @ interpolate - found).max(axis=1)
+            change = np.maximum(at_nodes.max(axis=1), found.max(axis=1))
+            change = change - np.minimum(at_nodes.min(axis=1), found.min(axis=1))
+            largest = np.abs(at_nodes).max(axis=1)
+        constant = np.all(at_nodes[:, :1] == np.hstack([at_nodes, found]), axis=1)
+        width = (end - start) / sigma
+        # A cosine does not resolve angles near 0 and π; panels that halve towards them do.
+        near = np.minimum(start, np.pi - end)
+        noise = (near < 1e-3) & (near >= end - start)
+        rough = ~(misfit <= 1e-10 + 64 * np.finfo(float).eps * largest) & ~(misfit * width < 1e-13) & ~noise
+        rough |= ~(change <= LOGITS_A_PANEL)
+        rough &= ~constant & (width > 1e-14) & (end - start > 1e-15 * end)
+        done = np.hstack([done, np.stack([start, end])[:, ~rough]])
+        start, end = start[rough], end[rough]
+        cut = (start + end) / 2
+        start, end = np.concatenate([start, cut]), np.concatenate([cut, end])
+    half, middle = (done[1] - done[0])[:, None] / 2, (done[0] + done[1])[:, None] / 2
+    x, w = _legendre()
+    nodes = (middle + half * x).ravel()
+    return _check_logits(logit, nodes), _folded_density(nodes, mu, sigma) * (half * w).ravel()
+
+
+def _check_logits(logit: Logit, angle: Float[np.ndarray, "*n"]) -> Float[np.ndarray, "*n"]:
+    with np.errstate(divide="ignore", over="ignore"):
+        found = np.asarray(logit(angle), dtype=np.float64)
+    if np.isnan(found).any():
+        at = float(angle[np.isnan(found)][0])
+        raise GradlabError(
+            f"the logit of this loss is not a number at {at:.6g} radians, cosine {np.cos(at):.6g}"
+        )
+    return found
+
+
+@functools.cache
+def _check_points() -> tuple[Float[np.ndarray, "c"], Float[np.ndarray, "a c"]]:
+    """Points of [-1, 1] at the ends and between the nodes of a panel, and what interpolates there from the nodes."""
+    x, _ = _legendre()
+    points = np.concatenate([[-1.0], (x[1:] + x[:-1]) / 2, [1.0]])
+    others = ~np.eye(NODES, dtype=bool)
+    basis = [np.prod((points - x[o][:, None]) / (x[i] - x[o])[:, None], axis=0) for i, o in enumerate(others)]
+    return points, np.array(basis)
 
 
 def _regimes(
@@ -190,12 +256,7 @@ def _rule(
     folded = _fold(mu)
     if sigma == 0:
         return folded, np.eye(mu.size)
-    low = max(0.0, float(folded.min()) - REACH * sigma)
-    high = min(np.pi, float(folded.max()) + REACH * sigma)
-    if (high - low) / width * NODES > LARGEST_RULE:
-        raise GradlabError(
-            "spreads or temperature are too small for the exact engine; use engine='monte_carlo'"
-        )
+    low, high = _limits(folded, sigma, width)
     kinks = kinks or {}
     inner = [kink for kink in kinks if low < kink < high]
     parts = [
@@ -205,6 +266,21 @@ def _rule(
     nodes = np.concatenate([part[0] for part in parts])
     weights = np.concatenate([part[1] for part in parts])
     return nodes, _folded_density(nodes, mu, sigma) * weights
+
+
+def _limits(folded: Float[np.ndarray, "p"], sigma: float, width: float) -> tuple[float, float]:
+    """The part of [0, π] that is integrated.
+
+    Raises:
+        GradlabError: too wide for panels of a width.
+    """
+    low = max(0.0, float(folded.min()) - REACH * sigma)
+    high = min(np.pi, float(folded.max()) + REACH * sigma)
+    if (high - low) / width * NODES > LARGEST_RULE:
+        raise GradlabError(
+            "spreads or temperature are too small for the exact engine; use engine='monte_carlo'"
+        )
+    return low, high
 
 
 def _segment(

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from gradlab.arrays import Float
+from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.errors import GradlabError, nearest
-from gradlab.geometry.similarity import Negatives, PairSimilarity
 from gradlab.losses.base import Loss, PairLoss
 from gradlab.losses.combinator import Combinator
 from gradlab.losses.gates import ConstantGate, ExactGate, SoftGate
@@ -30,16 +30,19 @@ def simulate(
     *,
     mu_pos: Any = None,
     mu_neg: Any = None,
-    grid: int | tuple[int, int] = 100,
+    grid: int | tuple[int, int] | None = None,
     sigma_pos: float = 0.05,
     sigma_neg: float = 0.10,
     negatives: int = 127,
-    batches: int = 1000,
+    batches: int | None = None,
     seed: int | np.random.Generator = 0,
     device: str = "cpu",
     progress: bool | None = None,
 ) -> SimulationResult:
     """A component of a loss over distributions of angles (Li et al. 2024, Section 3.1).
+
+    A loss of your own (see `gradlab.get_loss`) is called on vectors at such angles; its dissipation is relative to the largest
+    on the grid.
 
     ``θ_pos ~ N(μ_pos, σ_pos²)`` and ``θ_neg ~ N(μ_neg, σ_neg²)``, independent; the defaults are the paper's.
 
@@ -47,15 +50,16 @@ def simulate(
         loss: a loss, or its name.
         quantity: ``"gradient_dissipation"`` (its mean), ``"hardest_share"`` (mean of ``max_j W/Σ_j W`` over the
             batches with GD >= 0.01) or ``"ratio"`` (at ``θ = μ``; by Monte Carlo its median, for its mean does not exist).
-        engine: ``"exact"``, ``"monte_carlo"``, or None for exact where the loss has an exact form.
+        engine: ``"exact"`` or ``"monte_carlo"``; unset is exact where the loss has an exact form.
         mu_pos: mean angles to the positive in radians, or None for the paper's range [π/20, π/2].
         mu_neg: mean angles to the negatives in radians, or None for the paper's range [π/20, π].
-        grid: points an axis, or (points of μ_pos, points of μ_neg).
+        grid: points an axis; in Python also (points of μ_pos, points of μ_neg). Unset is 100, and for a loss of your own
+            what a minute allows.
         sigma_pos: spread of the positive's angle, radians.
         sigma_neg: spread of the negatives' angles, radians.
         negatives: negatives an anchor.
-        batches: sampled batches a cell (Monte Carlo only).
-        seed: seed or generator of the draws (Monte Carlo only).
+        batches: sampled batches a cell (Monte Carlo only). Unset is 1000, and for a loss of your own what a minute allows.
+        seed: seed of the draws (Monte Carlo only); in Python also a generator.
         device: ``"cpu"`` or a torch device such as ``"cuda"`` (Monte Carlo only).
         progress: show a bar if it takes over two seconds; None does so on a terminal.
 
@@ -75,11 +79,18 @@ def simulate(
             raise GradlabError(
                 f"unknown {what} {value!r}; there are: {', '.join(names)}.{nearest(str(value), names)}"
             )
-    if not (isinstance(batches, (int, np.integer)) and batches >= 2):
+    if batches is not None and not (isinstance(batches, (int, np.integer)) and batches >= 2):
         raise GradlabError(f"batches must be a whole number of at least 2, not {batches!r}")
-    setting = Setting.create(mu_pos, mu_neg, grid, sigma_pos, sigma_neg, negatives)
+    setting = Setting.create(mu_pos, mu_neg, 100 if grid is None else grid, sigma_pos, sigma_neg, negatives)
+    if not loss.closed_form and engine != "exact":
+        from gradlab.simulation.sampled import affordable
+
+        given = None if mu_pos is None or mu_neg is None else setting.mu_pos.size * setting.mu_neg.size
+        grid, batches = affordable(loss, setting, grid, batches, given)
+        setting = Setting.create(mu_pos, mu_neg, grid or 2, sigma_pos, sigma_neg, negatives)
+    batches = 1000 if batches is None else batches
     gate = loss.exact_gate()
-    has_exact = _has_exact(loss, quantity, gate)
+    has_exact = loss.closed_form and _has_exact(loss, quantity, gate)
     if engine is None:
         engine = "exact" if has_exact else "monte_carlo"
     settings: dict[str, Any] = {
@@ -104,14 +115,13 @@ def simulate(
             "hardest_share": monte_carlo.mean_hardest_share,
             "ratio": monte_carlo.median_ratio,
         }
-        estimate = engines[quantity](
-            _pair_loss(loss),
-            setting,
-            batches=int(batches),
-            generator=generator,
-            device=device,
-            progress=progress,
-        )
+        sampling: dict[str, Any] = {"batches": int(batches), "generator": generator, "progress": progress}
+        if loss.closed_form:
+            estimate = engines[quantity](_pair_loss(loss), setting, device=device, **sampling)
+        else:
+            from gradlab.simulation.sampled import sampled
+
+            estimate = sampled(loss, quantity, setting, **sampling)
     return SimulationResult(
         loss=loss,
         quantity=quantity,

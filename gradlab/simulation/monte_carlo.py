@@ -18,8 +18,8 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Bool, Float, Int, divide, finite
+from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.errors import GradlabError
-from gradlab.geometry.similarity import Negatives, PairSimilarity
 from gradlab.losses.base import PairLoss
 from gradlab.simulation.setting import Setting
 

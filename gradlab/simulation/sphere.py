@@ -29,9 +29,9 @@ from typing import NamedTuple
 import numpy as np
 
 from gradlab.arrays import Float
+from gradlab.batch.batch import unit_rows
+from gradlab.batch.similarity import PairSimilarity
 from gradlab.errors import GradlabError
-from gradlab.geometry.similarity import PairSimilarity
-from gradlab.geometry.views import unit_rows
 from gradlab.seeds import random_generator
 
 # On fewer dimensions p_i·p_j is flat (3) or has two peaks (2, 1), and no longer resembles a normal spread.

@@ -15,6 +15,36 @@
 
 from __future__ import annotations
 
+from gradlab.sweep.budget import Budget, Speed, estimate_cost
+from gradlab.sweep.launch import check_evaluation, known_runs, run_sweep
+from gradlab.sweep.settings import configure, flatten, parse_value, settings_text, unflatten
 from gradlab.sweep.spec import Point, Spec, parse_spec, read_spec
+from gradlab.sweep.trials import DIVERGED, ENDED, FAILED, FINISHED, Run, Trials, require_optuna
+from gradlab.sweep.worker import encode_of, run_folder
 
-__all__ = ["Point", "Spec", "parse_spec", "read_spec"]
+__all__ = [
+    "DIVERGED",
+    "ENDED",
+    "FAILED",
+    "FINISHED",
+    "Budget",
+    "Point",
+    "Run",
+    "Spec",
+    "Speed",
+    "Trials",
+    "check_evaluation",
+    "configure",
+    "encode_of",
+    "estimate_cost",
+    "flatten",
+    "known_runs",
+    "parse_spec",
+    "parse_value",
+    "read_spec",
+    "require_optuna",
+    "run_folder",
+    "run_sweep",
+    "settings_text",
+    "unflatten",
+]

@@ -1,8 +1,9 @@
-"""A sweep from beginning to end: what is left is shared out among workers, processes of their own where there are several."""
+"""A sweep from beginning to end, by this process or by several that it starts."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,11 +14,10 @@ from typing import Any
 
 from gradlab.errors import GradlabError
 from gradlab.files import write_json
-from gradlab.sweep.board import ENDED, Board, NotBegun, Run
-from gradlab.sweep.data import check_data, check_evaluation
 from gradlab.sweep.spec import Spec
 from gradlab.sweep.table import write_tables
-from gradlab.sweep.worker import terminable, work
+from gradlab.sweep.trials import ENDED, FAILED, NotBegun, Run, Trials
+from gradlab.sweep.worker import run_folder, terminable, work
 from gradlab.waiting import bar_interval
 
 HEARTBEAT = 30  # seconds between a worker's signs of life
@@ -25,28 +25,37 @@ HEARTBEAT = 30  # seconds between a worker's signs of life
 SPEC = "sweep.json"
 
 
-def open_board(
+def open_trials(
     spec: Spec, output: Path, storage: str | None = None, heartbeat: int = HEARTBEAT, *, create: bool = False
-) -> Board:
+) -> Trials:
     """The state of a sweep, in a database; by default ``study.db`` in its folder.
 
     Raises:
-        NotBegun: if nothing of it was run yet, unless ``create``.
-        GradlabError: see `Board`.
+        NotBegun: nothing of the sweep was run yet, and ``create`` is false.
+        GradlabError: see `Trials`.
     """
     file = output.absolute() / "study.db"
     if storage is None and not create and not file.exists():
         raise NotBegun(f"no sweep has been begun in {str(output)!r} (no {file.name})")
-    return Board(spec, storage or f"sqlite:///{file}", heartbeat, create=create)
+    return Trials(spec, storage or f"sqlite:///{file}", heartbeat, create=create)
 
 
 def known_runs(spec: Spec, output: Path, storage: str | None = None) -> list[Run]:
-    """The runs of a sweep and their states; all of them wait if it has not been begun."""
+    """The runs of a sweep and their states; all of them wait if the sweep has not been begun."""
     try:
-        return open_board(spec, output, storage).runs()
+        return open_trials(spec, output, storage).runs()
     except NotBegun:
         runs = {key: Run(key, point, seed) for point in spec.points({}) for seed, key in point.runs.items()}
         return list(runs.values())
+
+
+def check_evaluation(spec: Spec) -> None:
+    """Raise GradlabError for a file that encoders will be evaluated on and that is absent or malformed."""
+    from gradlab.evaluate import check_tasks
+
+    points = [point for point in spec.points({}) if point.evaluate]
+    for folder, tasks in dict.fromkeys((point.settings["sts"], point.evaluate) for point in points):
+        check_tasks(folder, tasks)
 
 
 def run_sweep(
@@ -60,23 +69,23 @@ def run_sweep(
     retry_failed: bool = False,
     wait: bool = True,
 ) -> list[Run]:
-    """Carry out what is left of a sweep, and write its tables and its specification into its folder.
+    """Make the runs of a sweep that are left, and write its tables and its specification into its folder.
 
     Args:
         spec: the sweep, checked.
         output: its folder.
         say: where messages go.
         workers: processes to start here; 1 is this one.
-        storage: database that workers share; None is a file in the folder.
+        storage: the database that workers share; None is a file in the folder.
         heartbeat: seconds between a worker's signs of life.
-        retry_failed: run anew what has failed.
+        retry_failed: repeat failed runs from the beginning.
         wait: stay while other workers have runs, to take over those of one that dies.
 
     Returns:
-        All its runs.
+        All runs. One that fails does not end the others; its error is in the table.
 
     Raises:
-        GradlabError: for bad input. A run that fails ends no other, and is in the table.
+        GradlabError: bad input.
         KeyboardInterrupt: when interrupted; the runs under way have written checkpoints.
     """
     check_evaluation(spec)
@@ -84,65 +93,68 @@ def run_sweep(
         output.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise GradlabError(f"cannot make the folder {str(output)!r}: {error.strerror or error}") from error
-    board = open_board(spec, output, storage, heartbeat, create=True)
-    check_data(board, output)
-    board.prepare(retry_failed)
+    trials = open_trials(spec, output, storage, heartbeat, create=True)
+    if retry_failed:
+        for run in trials.runs():
+            if run.state == FAILED:
+                shutil.rmtree(run_folder(output, run), ignore_errors=True)
+        trials.retry()
     place = write_json(output / SPEC, spec.to_dict())
     try:
         with terminable():
             if workers > 1:
                 arguments = [str(place), "--output", str(output), "--heartbeat", str(heartbeat)]
                 arguments += [] if wait else ["--no-wait"]
-                launch(board, [*arguments, *(["--storage", storage] if storage else [])], workers, output)
+                launch(trials, [*arguments, *(["--storage", storage] if storage else [])], workers, output)
             else:
-                work(board, output, say, wait=wait)
+                work(trials, output, say, wait=wait)
     finally:
-        runs = board.runs()
+        runs = trials.runs()
         write_tables(spec, runs, output)
     return runs
 
 
-def launch(board: Board, arguments: Sequence[str], workers: int, output: Path) -> None:
-    """Start workers, show how far they are, and wait for them.
+def launch(trials: Trials, arguments: Sequence[str], workers: int, output: Path) -> None:
+    """Start processes of ``gradlab sweep``, show how far they are, and wait for them.
+
+    Whatever ends this function before they end, an interruption or a lost database, ends them too.
 
     Args:
-        board: the sweep, prepared.
+        trials: the sweep.
         arguments: of ``gradlab sweep``, for one worker.
         workers: how many.
-        output: folder of the sweep; what a worker prints goes to ``logs/`` there.
-
-    Whatever ends this before they do, an interruption or a database that is gone, ends them too.
+        output: the folder of the sweep; what a worker prints goes to ``logs/`` there.
 
     Raises:
-        GradlabError: if a worker ended with an error.
+        GradlabError: a worker ended with an error.
         KeyboardInterrupt: when interrupted, after the workers have given back their runs.
     """
     logs = output / "logs"
     logs.mkdir(parents=True, exist_ok=True)
-    started: list[tuple[Path, subprocess.Popen[bytes]]] = []
+    started: dict[Path, subprocess.Popen[bytes]] = {}
     try:
-        for number in range(1, workers + 1):
-            log = logs / f"worker-{number}.log"
+        for number in range(workers):
+            log = logs / f"worker-{number + 1}.log"
             with log.open("ab") as file:
-                process = subprocess.Popen(
+                started[log] = subprocess.Popen(
                     [sys.executable, "-m", "gradlab", "sweep", *arguments],
                     stdout=file,
                     stderr=file,
-                    env=_environment(number - 1, workers),
+                    env=_environment(number, workers),
                     start_new_session=True,  # Ctrl-C reaches them once, from here
                 )
-            started.append((log, process))
-        _watch(board, [process for _, process in started])
+        _watch(trials, list(started.values()))
     except BaseException:
-        for _, process in started:
+        for process in started.values():
             process.send_signal(signal.SIGTERM)
-        for _, process in started:
+        for process in started.values():
             process.wait()
         raise
-    for log, process in started:
+    for log, process in started.items():
         if process.returncode:
+            words = log.read_text(encoding="utf-8", errors="replace").strip().splitlines() or ["none"]
             raise GradlabError(
-                f"a worker ended with code {process.returncode}; its last words are in {log}: {_last_line(log)}"
+                f"a worker ended with code {process.returncode}; its last words are in {log}: {words[-1]}"
             )
 
 
@@ -159,15 +171,16 @@ def _environment(place: int, workers: int) -> dict[str, str]:
     return environment
 
 
-def _watch(board: Board, processes: list[Any]) -> None:
+def _watch(trials: Trials, processes: Sequence[Any]) -> None:
+    """Show how many runs are over, until the last process ends."""
     from tqdm.auto import tqdm
 
-    with tqdm(desc=board.spec.name, unit="run", mininterval=bar_interval()) as bar:
+    with tqdm(desc=trials.spec.name, unit="run", mininterval=bar_interval()) as bar:
         while True:
-            alive = [process for process in processes if process.poll() is None]
-            runs = board.runs()
+            alive = sum(process.poll() is None for process in processes)
+            runs = trials.runs()
             bar.total = len(runs)  # stages add to it
-            bar.set_postfix_str(f"{len(alive)} workers", refresh=False)
+            bar.set_postfix_str(f"{alive} workers", refresh=False)
             ended = sum(run.state in ENDED for run in runs)
             if sys.stderr.isatty() or ended != bar.n:  # a file gets a line where something has happened
                 bar.n = ended
@@ -175,8 +188,3 @@ def _watch(board: Board, processes: list[Any]) -> None:
             if not alive:
                 return
             time.sleep(1)
-
-
-def _last_line(log: Path) -> str:
-    lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-    return lines[-1] if lines else "none"

@@ -1,14 +1,13 @@
-"""Settings by dotted names: ``loss_settings.temperature`` is one entry of the table ``loss_settings``."""
+"""Settings of runs by dotted names: ``loss_settings.temperature`` is an entry of the table ``loss_settings``."""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
 import hashlib
-import itertools
 import json
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from gradlab.errors import GradlabError, nearest
@@ -32,7 +31,7 @@ def flatten(table: Mapping[str, Any]) -> FlatSettings:
 
 
 def unflatten(flat: Mapping[str, Any]) -> FlatSettings:
-    """The inverse of :func:`flatten`."""
+    """The inverse of `flatten`."""
     table: FlatSettings = {}
     for name, value in flat.items():
         *path, last = name.split(".")
@@ -43,13 +42,7 @@ def unflatten(flat: Mapping[str, Any]) -> FlatSettings:
     return table
 
 
-def combinations(grid: Mapping[str, list[Any]]) -> Iterator[FlatSettings]:
-    """Every choice of one value a setting, the last setting changing fastest."""
-    for values in itertools.product(*grid.values()):
-        yield dict(zip(grid, values, strict=True))
-
-
-def check_names(names: Mapping[str, Any], where: str) -> None:
+def check_names(names: Collection[str], where: str) -> None:
     """Raise GradlabError for a name that is no setting of `TrainConfig`, or one that a sweep sets itself."""
     known = declarations(TrainConfig)
     for name in names:
@@ -67,33 +60,28 @@ def parse_value(name: str, text: str) -> Any:
     Raises:
         GradlabError: an unknown name, or a text of another type.
     """
-    check_names({name: text}, "--set")
+    check_names([name], "--set")
     return read_json(text) if "." in name else declarations(TrainConfig)[name].read(text)
 
 
 def configure(settings: Mapping[str, Any], output: str = "-") -> TrainConfig:
-    """The configuration of a run, with everything in it checked that costs nothing to check.
+    """The configuration of a run, from its flat settings.
 
     Raises:
-        GradlabError: for bad settings of run, loss or augmentation.
+        GradlabError: bad settings of training, loss or augmentation.
     """
-    config = TrainConfig.from_dict(unflatten(settings) | {"output": output})
-    if config.augment is not None:
-        from gradlab.train.augment import get_augmentation
-
-        get_augmentation(config.augment)
-    return config
+    return TrainConfig.from_dict(unflatten(settings) | {"output": output})
 
 
 def identify(settings: Mapping[str, Any], varied: Collection[str] = ()) -> str:
     """A key that two runs share if they train the same.
 
-    Where things lie does not count, nor what is at its default, so that a new setting with a default changes no key.
+    Places of files and settings at their defaults do not count, so that a new setting with a default changes no key.
 
     Args:
         settings: of the run, flat.
-        varied: names of those in which the runs of the sweep differ; they count whatever they are, a training file by
-            its content.
+        varied: names of those in which the runs of the sweep differ; they always count, a training file by its
+            content.
     """
     counted = {name: settings[name] for name in RESUMABLE_CHANGES.intersection(varied)}
     if "train_file" in counted:
@@ -101,7 +89,7 @@ def identify(settings: Mapping[str, Any], varied: Collection[str] = ()) -> str:
     return _identify(json.dumps(settings, sort_keys=True), json.dumps(counted, sort_keys=True))
 
 
-@functools.cache  # every claim asks for all of them
+@functools.cache  # every claim asks for the keys of all runs
 def _identify(settings: str, counted: str) -> str:
     config = configure(json.loads(settings))
     content = {}
@@ -115,7 +103,7 @@ def _identify(settings: str, counted: str) -> str:
 
 
 def content_of(file: str) -> str | None:
-    """SHA-256 of a training file, wherever it lies; None if it is not there."""
+    """SHA-256 of a training file; None if it is not there."""
     try:
         about = os.stat(file)
         return _hash(os.path.abspath(file), about.st_mtime_ns, about.st_size)
@@ -123,7 +111,7 @@ def content_of(file: str) -> str | None:
         return None
 
 
-@functools.cache  # the time and the size are there to tell when it changes
+@functools.cache  # by time and size too, which tell when the file changes
 def _hash(file: str, time: int, size: int) -> str:
     from gradlab.train.tokens import hash_file
 
@@ -132,8 +120,9 @@ def _hash(file: str, time: int, size: int) -> str:
 
 def settings_text(settings: Mapping[str, Any]) -> str:
     """``a=1, b=x``, for people."""
-    return ", ".join(f"{name}={_plain(value)}" for name, value in settings.items())
+    return ", ".join(f"{name}={plain(value)}" for name, value in settings.items())
 
 
-def _plain(value: Any) -> str:
+def plain(value: Any) -> str:
+    """A value as text: strings without quotes, everything else as JSON."""
     return value if isinstance(value, str) else json.dumps(value)

@@ -1,25 +1,44 @@
-"""A worker: claims runs until there are none left."""
+"""A worker: claims one run after the other, trains it in its own folder, evaluates it and records the results."""
 
 from __future__ import annotations
 
 import contextlib
+import math
+import re
+import shutil
 import signal
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 from gradlab.errors import Diverged, GradlabError
-from gradlab.sweep.board import RUNNING, Assignment, Board
-from gradlab.sweep.training import LostRun, carry_out, empty, tidy
+from gradlab.evaluate.embed import Encode
+from gradlab.settings.objects import import_object
+from gradlab.sweep.settings import configure, settings_text
+from gradlab.sweep.spec import Spec
+from gradlab.sweep.trials import RUNNING, Run, Trials
+from gradlab.train.config import TrainConfig
 
-PATIENCE = 5  # seconds between two looks at what the others do
+PATIENCE = 5  # seconds between two looks at what the other workers do
+
+
+class LostRun(Exception):
+    """The run was given to another worker, because this one was silent for too long."""
+
+
+def run_folder(output: Path, run: Run) -> Path:
+    """The folder of a run in that of the sweep, named after what is varied, the seed and the key."""
+    words = settings_text({**run.point.varied, "seed": run.seed}).replace(", ", "_")
+    words = re.sub(r"[^\w.=+-]+", "-", words)[:80].strip("-")
+    return output / "runs" / f"{words}_{run.key[:8]}"
 
 
 @contextlib.contextmanager
 def terminable() -> Iterator[None]:
-    """Take SIGTERM, which schedulers send before they kill, as Ctrl-C; another one, while that is seen to, as nothing."""
+    """Treat SIGTERM, which schedulers send before they kill, as Ctrl-C; while that is handled, ignore another one."""
 
     def interrupt(number: int, frame: object) -> None:
         # The exception that is being handled: a run may be on its way back.
@@ -36,63 +55,155 @@ def terminable() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def work(board: Board, output: Path, say: Callable[[str], None], *, wait: bool = True) -> int:
-    """Carry out runs until none is left to claim.
+def work(trials: Trials, output: Path, say: Callable[[str], None], *, wait: bool = True) -> None:
+    """Make runs until none is left to claim.
 
     Args:
-        board: the sweep.
+        trials: the sweep.
         output: its folder.
         say: where messages go.
         wait: stay while other workers have runs, to take over those of one that dies.
 
-    Returns:
-        The number of runs that this worker finished or saw failing.
-
     Raises:
-        KeyboardInterrupt: when interrupted; the run that was going on is given back, to be continued.
+        KeyboardInterrupt: when interrupted; the run under way is given back, to be continued.
     """
-    done, patient = 0, False
+    patient = False
     while True:
-        claim = board.claim()
-        if claim is not None:
+        run = trials.claim()
+        if run is not None:
             patient = False
-            done += _carry_out(board, claim, output, say)
+            _make(trials, run, output, say)
             continue
-        running = sum(run.state == RUNNING for run in board.runs())
+        running = sum(run.state == RUNNING for run in trials.runs())
         if not running or not wait:
-            return done
+            return
         if not patient:
             say(f"Waiting: other workers have {running} runs, which this one takes over if they die.")
         patient = True
-        time.sleep(min(board.heartbeat, PATIENCE))
+        time.sleep(min(trials.heartbeat, PATIENCE))
 
 
-def _carry_out(board: Board, claim: Assignment, output: Path, say: Callable[[str], None]) -> bool:
-    run = claim.run
-    name = f"{run.point.title()}, seed {run.seed}"
-    say(f"Run: {name}")
+def carry_out(spec: Spec, run: Run, output: Path, mine: Callable[[], bool]) -> tuple[float, dict[str, float]]:
+    """Train and evaluate one run; continue what an earlier worker has left in the run's folder.
+
+    Args:
+        spec: the sweep.
+        run: one of its runs.
+        output: the folder of the sweep.
+        mine: tells whether the run is still this worker's.
+
+    Returns:
+        The metric, and everything measured by name.
+
+    Raises:
+        LostRun: the run is this worker's no longer.
+        Diverged: loss, weights or metric are no longer finite.
+        GradlabError: bad input.
+    """
+    from gradlab.train import train
+    from gradlab.train.loop import finished
+    from gradlab.train.run_folder import RunFolder
+
+    folder = RunFolder(run_folder(output, run))
+    config = configure(run.settings, str(folder.path))
+    begun = folder.manifest_file.exists()
+    result = finished(config) if begun else None
+    if result is None:
+        own = [one for name in spec.callbacks for one in import_object(name)(run, output)]
+        result = train(config, resume=begun, callbacks=[*own, _owner(mine)])
+    results = measure(folder, result)
+    if run.point.evaluate:
+        results |= _evaluate(run.point.evaluate, folder, config)
+    value = results.get(spec.metric)
+    if value is None:
+        raise GradlabError(f"the run did not measure {spec.metric!r}; it measured {', '.join(results)}")
+    if not math.isfinite(value):
+        raise Diverged(f"{spec.metric} is {value}: the embeddings have become constant, or infinite")
+    return value, {name: one for name, one in results.items() if math.isfinite(one)}
+
+
+def measure(folder: Any, result: Any) -> dict[str, float]:
+    """Best and last score of a training, and the last value of everything in its metrics file."""
+    from gradlab.monitor.history import HISTOGRAM
+    from gradlab.monitor.metrics import read_metrics
+
+    results: dict[str, float] = {}
+    if result.scores:
+        last, name = result.scores[max(result.scores)], result.selection
+        best = last if result.best_step is None else result.best_score
+        results |= {name: best, f"{name}_last": last, "best_step": float(result.best_step or 0)}
+    results |= {"steps": float(result.steps), "seconds": folder.read_manifest()["results"]["seconds"]}
+    rows = read_metrics(folder.metrics_file)
+    return results | {f"{group}/{name}": value for _, group, name, value in rows if group != HISTOGRAM}
+
+
+def encode_of(place: str | Path, config: TrainConfig, pooler: str | None = None) -> Encode:
+    """``encode`` of the encoder in a folder, on a run's device and in its precision.
+
+    In float32, scoring the seven STS sets takes longer than a short training in bfloat16.
+    """
+    from gradlab.encoder.model import Encoder
+    from gradlab.train.distributed import find_device
+    from gradlab.train.machine import encode_in
+
+    encoder = Encoder.load(place, pooler, device=find_device(config.device))
+    return encode_in(encoder, config.precision, progress=False)
+
+
+def _make(trials: Trials, run: Run, output: Path, say: Callable[[str], None]) -> None:
+    """Carry out a claimed run and record how it ended."""
+    say(f"Run: {run.title()}")
     try:
-        with board.alive(claim) as mine:
-            if claim.anew:
-                empty(run, output)
-                board.emptied(claim)
-            value, results = carry_out(board.spec, claim, output, mine)
+        with trials.alive(run) as mine:
+            value, results = carry_out(trials.spec, run, output, mine)
+        if not trials.finish(run, value, results):
+            raise LostRun
     except LostRun:
-        say(f"Lost: {name}; another worker has it, because this one was silent for too long")
-        return False
+        say(f"Lost: {run.title()}; another worker has it, because this one was silent for too long")
     except KeyboardInterrupt:
-        board.release(claim)
+        trials.release(run)
         raise
     except Exception as error:  # whatever it is, it is recorded, and the other runs go on
-        words = " ".join(str(error).split())[:1000]
         kind = "" if isinstance(error, GradlabError) else f"{type(error).__name__}: "
+        words = kind + " ".join(str(error).split())[:1000]
         diverged = isinstance(error, Diverged)
-        board.fail(claim, f"{kind}{words}", diverged)
-        say(f"{'Diverged' if diverged else 'Failed'}: {name}: {kind}{words}")
-        return True
-    if not board.finish(claim, value, results):
-        say(f"Lost: {name}; another worker has it, because this one was silent for too long")
-        return False
-    tidy(board.spec, run, output)
-    say(f"Finished: {name}: {board.spec.metric} {value:.4f}")
-    return True
+        trials.fail(run, words, diverged)
+        say(f"{'Diverged' if diverged else 'Failed'}: {run.title()}: {words}")
+    else:
+        _tidy(trials.spec, run_folder(output, run))
+        say(f"Finished: {run.title()}: {trials.spec.metric} {value:.4f}")
+
+
+def _owner(mine: Callable[[], bool]) -> Any:
+    """A callback that ends a training with `LostRun` once the run is not this worker's any more."""
+    from gradlab.train import Callback
+
+    class Owner(Callback):
+        def on_step(self, trainer: Any, output: Any) -> None:
+            if not mine():
+                raise LostRun
+
+    return Owner()
+
+
+def _evaluate(tasks: tuple[str, ...], folder: Any, config: Any) -> dict[str, float]:
+    import torch
+
+    from gradlab.evaluate import evaluate
+
+    place = folder.best if folder.best.exists() else folder.encoder
+    # As many processes for the classifiers as this worker has threads: its share of the cores.
+    result = evaluate(encode_of(place, config), config.sts, tasks, jobs=torch.get_num_threads())
+    if result.not_evaluated:  # an average over fewer tasks is another number
+        task, why = next(iter(result.not_evaluated.items()))
+        raise GradlabError(f"{task} could not be evaluated: {why}")
+    return {**result.averages, **result.sts, **result.transfer()}
+
+
+def _tidy(spec: Spec, place: Path) -> None:
+    """Delete the checkpoints of a finished run, and its encoders unless they are kept."""
+    from gradlab.train.run_folder import RunFolder
+
+    folder = RunFolder(place)
+    for unused in (folder.checkpoints, *(() if spec.keep_encoders else (folder.best, folder.encoder))):
+        shutil.rmtree(unused, ignore_errors=True)

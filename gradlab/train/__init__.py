@@ -1,8 +1,10 @@
 """Fine-tuning an encoder with any registered loss, measured while it runs.
 
->>> from gradlab.train import TrainConfig, train
->>> config = TrainConfig(model="bert-base-uncased", train_file="sentences.txt", output="runs/first")
->>> result = train(config)  # doctest: +SKIP
+>>> import gradlab
+>>> result = gradlab.train(  # doctest: +SKIP
+...     model="bert-base-uncased", train_file="sentences.txt", output="runs/first", loss="arccon"
+... )
+>>> result.best_score  # doctest: +SKIP
 """
 
 from __future__ import annotations
@@ -10,25 +12,81 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from gradlab.train.config import TrainConfig
+from gradlab.settings.objects import call_package
+from gradlab.train.config import (
+    POOLERS,
+    PRECISIONS,
+    RESUMABLE_CHANGES,
+    DataSettings,
+    LossSettings,
+    ModelSettings,
+    OptimiserSettings,
+    RunSettings,
+    TrainConfig,
+)
 
 if TYPE_CHECKING:
+    from gradlab.train.augment import SentenceAugmentation, get_augmentation
     from gradlab.train.callbacks import Callback
+    from gradlab.train.checkpoint import newest_checkpoint
+    from gradlab.train.component import Component
+    from gradlab.train.distributed import find_device
     from gradlab.train.loop import Trainer, TrainResult, train
+    from gradlab.train.machine import device_name
+    from gradlab.train.momentum import decay
     from gradlab.train.objective import Objective
-
-__all__ = ["Callback", "Objective", "TrainConfig", "TrainResult", "Trainer", "train"]
+    from gradlab.train.open_share import OpenShare
+    from gradlab.train.outputs import Output
+    from gradlab.train.progress import say
+    from gradlab.train.queue import Queue
+    from gradlab.train.run_folder import RunFolder, resumable_config
+    from gradlab.train.sentences import check_file, read_sentences
+    from gradlab.train.state import TrainerState
+    from gradlab.train.tokens import hash_file
 
 _HOMES = {
     "Callback": "callbacks",
+    "Component": "component",
     "Objective": "objective",
+    "OpenShare": "open_share",
+    "Output": "outputs",
+    "Queue": "queue",
+    "RunFolder": "run_folder",
+    "SentenceAugmentation": "augment",
     "TrainResult": "loop",
     "Trainer": "loop",
+    "TrainerState": "state",
+    "check_file": "sentences",
+    "decay": "momentum",
+    "device_name": "machine",
+    "find_device": "distributed",
+    "get_augmentation": "augment",
+    "hash_file": "tokens",
+    "newest_checkpoint": "checkpoint",
+    "read_sentences": "sentences",
+    "resumable_config": "run_folder",
+    "say": "progress",
     "train": "loop",
 }
+
+__all__ = [
+    "POOLERS",
+    "PRECISIONS",
+    "RESUMABLE_CHANGES",
+    "DataSettings",
+    "LossSettings",
+    "ModelSettings",
+    "OptimiserSettings",
+    "RunSettings",
+    "TrainConfig",
+    *sorted(_HOMES),
+]
 
 
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+
+
+call_package(__name__, "train")

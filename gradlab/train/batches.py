@@ -85,11 +85,6 @@ class Packed:
     groups: tuple[Group, ...]
     order: Tensor
 
-    @property
-    def tokens(self) -> int:
-        """How many tokens are computed, padding included."""
-        return sum(group.input_ids.numel() for group in self.groups)
-
     def to(self, device: torch.device) -> Packed:
         """The same on another device."""
         return Packed(tuple(group.to(device) for group in self.groups), _to(self.order, device))

@@ -10,11 +10,10 @@ from numpy.typing import NDArray
 
 from gradlab.encoder.model import Encoder
 from gradlab.errors import GradlabError
-from gradlab.train.augment.pairs import tokenize_pairs
 from gradlab.train.batches import BatchOrder, split_held_out
 from gradlab.train.config import TrainConfig
 from gradlab.train.distributed import Processes
-from gradlab.train.tokens import Tokens, tokenize
+from gradlab.train.tokens import Tokens, tokenize, tokenize_pairs
 
 
 @dataclass(frozen=True)
@@ -64,7 +63,7 @@ class Corpus:
         return tuple(part.take(rows) for part in (self.tokens, self.others) if part is not None)
 
     def facts(self, config: TrainConfig) -> dict[str, Any]:
-        """What the manifest says of it."""
+        """The entry of the manifest."""
         return {
             "file": config.train_file,
             "sha256": self.tokens.data_hash,

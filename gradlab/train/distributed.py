@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from gradlab.errors import GradlabError
+from gradlab.encoder.model import find_device
 
 
 @dataclass(frozen=True)
@@ -118,26 +118,3 @@ def _leave() -> None:
     """Close the connections in order: a process that still listens while another ends may abort."""
     if torch.distributed.is_initialized():
         torch.distributed.destroy_process_group()
-
-
-def find_device(name: str) -> torch.device:
-    """The device of that name; "auto" is CUDA where there is one, else the CPU.
-
-    Raises:
-        GradlabError: if there is no such device.
-    """
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-    except RuntimeError as error:
-        raise GradlabError(f"unknown device {name!r}; use auto, cpu, cuda or cuda:N") from error
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise GradlabError("device 'cuda' was asked for, but torch sees no CUDA device; use cpu or auto")
-    if device.type == "cuda" and device.index is not None and device.index >= torch.cuda.device_count():
-        raise GradlabError(
-            f"there is no device {name!r}; torch sees {torch.cuda.device_count()} CUDA devices"
-        )
-    if device.type not in ("cpu", "cuda"):
-        raise GradlabError(f"device {name!r} is not supported; use auto, cpu, cuda or cuda:N")
-    return device

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
 
-from gradlab.train.batches import Group
+from gradlab.train.batches import Embedded, Group
+from gradlab.train.component import Component
+from gradlab.train.outputs import Output
+
+LossOf = Callable[[Embedded], Tensor]
 
 
-class FGSM(nn.Module):
+class FGSM(Component):
     """``x' = x + ε sign(∂L/∂x)``, computed in the precision of the embedding table, float32 at least.
 
     How much of so small a step as MoCoSE's 5e-9 rounding leaves depends on the size of ``x``: the share of entries
@@ -26,16 +30,28 @@ class FGSM(nn.Module):
         self.epsilon = epsilon
         self.changed: Tensor = torch.tensor(float("nan"))
 
-    def perturb(
-        self, embedded: Sequence[Tensor], gradients: Sequence[Tensor], groups: Sequence[Group]
-    ) -> list[Tensor]:
-        """``x'``; gradient flows through to ``x``.
+    def forward(self, embedded: Embedded, groups: Sequence[Group], loss_of: LossOf) -> Embedded:
+        """``x'`` by the gradient that this method takes; gradient flows through to ``x``.
 
         Args:
             embedded: (rows, length, D) for each of the groups.
-            gradients: of the same shapes.
             groups: whose masks tell tokens from padding.
+            loss_of: the loss of a batch with such embeddings.
         """
+        return self.perturb(embedded, self.gradients(embedded, groups, loss_of), groups)
+
+    def gradients(self, embedded: Embedded, groups: Sequence[Group], loss_of: LossOf) -> Sequence[Tensor]:
+        """The loss's gradient, from a pass of its own that draws the same dropout as the one after it."""
+        leaves = [rows.detach().requires_grad_() for rows in embedded]
+        device = leaves[0].device
+        with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+            loss = loss_of(leaves)
+        return torch.autograd.grad(loss, leaves)
+
+    def perturb(
+        self, embedded: Sequence[Tensor], gradients: Sequence[Tensor], groups: Sequence[Group]
+    ) -> list[Tensor]:
+        """``x'`` by given gradients, of the shapes of ``embedded``; see :meth:`forward`."""
         moved, changed, entries = [], [], []
         for rows, gradient, group in zip(embedded, gradients, groups, strict=True):
             wide = rows.to(torch.promote_types(rows.dtype, torch.float32))
@@ -46,6 +62,10 @@ class FGSM(nn.Module):
             moved.append(after)
         self.changed = torch.stack(changed).sum() / torch.stack(entries).sum()
         return moved
+
+    def statistics(self, output: Output) -> dict[str, float]:
+        """The share of entries that the last step changed."""
+        return {"fgsm_changed": float(self.changed)}
 
 
 class PreviousFGSM(FGSM):
@@ -61,16 +81,18 @@ class PreviousFGSM(FGSM):
 
     def __init__(self, epsilon: float, table: nn.Embedding) -> None:
         super().__init__(epsilon)
+        self._table = [table.weight]  # in a list, as it is registered elsewhere
         self.register_buffer("signs", torch.zeros(table.weight.shape, dtype=torch.int8))
 
     @torch.no_grad()
-    def remember(self, table: nn.Embedding) -> None:
+    def before_step(self) -> None:
         """Keep the signs of the table's gradient, once it is complete."""
-        if table.weight.grad is None:
+        gradient = self._table[0].grad
+        if gradient is None:
             self.signs.zero_()
         else:
-            self.signs.copy_(table.weight.grad.sign())
+            self.signs.copy_(gradient.sign())
 
-    def gradients(self, groups: Sequence[Group]) -> list[Tensor]:
-        """Signs of the gradient for the tokens of each group, (rows, length, D)."""
+    def gradients(self, embedded: Embedded, groups: Sequence[Group], loss_of: LossOf) -> list[Tensor]:
+        """Signs of the gradient that the tokens had in the step before."""
         return [self.signs[group.input_ids] for group in groups]

@@ -11,9 +11,6 @@ from __future__ import annotations
 
 from torch import nn
 
-INITIAL = ("random", "identity")
-ACTIVATIONS = ("tanh", "none")
-
 
 class Perceptron(nn.Sequential):
     """Fully connected layers in a row.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import math
 import os
 import time
@@ -24,7 +25,7 @@ from gradlab.train.callbacks import Callback
 from gradlab.train.checkpoint import Checkpoint, newest_checkpoint, save_checkpoint
 from gradlab.train.config import TrainConfig
 from gradlab.train.interruption import Interruption
-from gradlab.train.machine import emulation_factor, encode_in, free_threads, using_threads
+from gradlab.train.machine import encode_in, free_threads, using_threads
 from gradlab.train.objective import Objective
 from gradlab.train.outputs import Output
 from gradlab.train.progress import Progress, say
@@ -59,26 +60,36 @@ class TrainResult:
 
 
 def train(
-    config: TrainConfig,
+    config: TrainConfig | None = None,
     *,
     resume: bool = False,
     callbacks: Iterable[Callback] = (),
     objective: Callable[..., Objective] = Objective,
+    **settings: Any,
 ) -> TrainResult:
-    """Fine-tune an encoder.
+    """Fine-tune an encoder, as ``gradlab train`` does.
 
     Args:
-        config: everything that determines the run.
+        config: everything that determines the run; settings may be given by keyword instead.
         resume: continue the run in ``config.output`` from its newest whole checkpoint (from the beginning
             if it was killed before the first); on a CPU the weights become those of the uninterrupted run, bit by bit.
         callbacks: called during the run, after what the loss does to the embeddings was measured.
         objective: a subclass of :class:`Objective`, for other views, heads or negatives.
+        **settings: those of :class:`TrainConfig`, a ``recipe`` among them.
 
     Raises:
         GradlabError: for bad input of any kind, a full disk included.
         Diverged: if embeddings, loss or weights are no longer finite.
         KeyboardInterrupt: when interrupted, after a checkpoint is written.
+
+    Example:
+        >>> import gradlab
+        >>> gradlab.train(model="bert-base-uncased", train_file="sentences.txt", output="runs/first")  # doctest: +SKIP
     """
+    if config is None:
+        config = TrainConfig.from_dict(settings)
+    elif settings:
+        config = dataclasses.replace(config, **settings)
     threads, words = config.threads, ""
     if threads is None and resume:
         threads = RunFolder(Path(config.output)).threads
@@ -153,21 +164,9 @@ class Trainer(TrainerState):
                     raise KeyboardInterrupt
         return self._finish()
 
-    def _say_precision(self) -> None:
-        """What it is, and if the device has to emulate it, what that costs."""
-        name, why = self.precision.name, self.precision.why
-        if self.precision.is_slow and self.processes.is_main:
-            factor = emulation_factor(self.processes.device)
-            self.say(
-                f"Computing in {name} ({why}): matrix products take {factor:.0f} times as long as in float32 here; "
-                "--precision auto chooses the faster."
-            )
-        else:
-            self.say(f"Computing in {name}: {why}.")
-
     def _begin(self) -> None:
-        """Start anew or from the newest whole checkpoint."""
-        self._say_precision()
+        """Start the run, or resume it from the newest intact checkpoint."""
+        self.say(f"Computing in {self.precision.name}: {self.precision.why}.")
         checkpoint = None
         if self._resume:
             self.folder.check_same(self.config, self.corpus.tokens.data_hash)
@@ -204,12 +203,11 @@ class Trainer(TrainerState):
             self._evaluate()
 
     def _step(self, progress: Progress) -> tuple[Output, dict[str, Any]]:
-        """One step of training: the last batch's output, and what else there is to tell of the step."""
+        """One step of training; returns the last batch's output, and gradient norm and learning rate."""
         config = self.config
         rate = learning_rate(config, self.step, self.steps)
         for group in self.optimiser.param_groups:
             group["lr"] = rate * group["factor"]
-        began, tokens = time.perf_counter(), 0
         with progress.working():
             for part in range(config.accumulation):
                 rows = self.corpus.order[self.step * config.accumulation + part]
@@ -223,7 +221,6 @@ class Trainer(TrainerState):
                         output = self._parallel(batch)
                         (output.loss * share).backward()
                 self.objective.after_batch(output)
-                tokens += batch.online.tokens
                 progress.add(output.loss)
             if config.chunk_size is not None:
                 self.processes.average(self.objective.parameters())
@@ -234,19 +231,17 @@ class Trainer(TrainerState):
             with torch.no_grad():
                 self.objective.after_step(output)
         self.step += 1
-        if words := self._pace.judge(time.perf_counter() - began, tokens):
-            self.say(words)
         return output, {"gradient_norm": norm, "learning_rate": rate}
 
     def _log(self, values: dict[str, float], told: dict[str, Any], output: Output) -> None:
-        """Record loss and throughput since the last time, and what there is to tell of the step that is done."""
+        """Record loss and throughput since the last record, and the values of the step just done."""
         numbers = {name: float(number) for name, number in told.items()}
         self.record(TRAIN, {**values, **numbers, **self.objective.statistics(output)})
         if not math.isfinite(values["loss"]):
             raise Diverged(f"the loss is {values['loss']} at step {self.step}; lower the learning rate")
 
     def _check_weights(self) -> None:
-        """Say so if weights that are about to be measured or evaluated are not finite."""
+        """Raise Diverged if weights about to be measured or evaluated are not finite."""
         if not all(bool(weights.isfinite().all()) for weights in self.objective.parameters()):
             raise Diverged(f"the weights are not finite after step {self.step}; lower the learning rate")
 
@@ -258,7 +253,7 @@ class Trainer(TrainerState):
         return parallel.no_sync()
 
     def _evaluate(self) -> None:
-        """Score the encoder where there is something to select by; keep it if it is the best so far."""
+        """Evaluate the encoder, if evaluation is configured, and keep it if it is the best so far."""
         if self.selection is None:
             return
         # A checkpoint takes all processes, one of which knows the score.
@@ -266,7 +261,7 @@ class Trainer(TrainerState):
             self.keep_best()
 
     def _is_best(self, chosen: Selection) -> bool:
-        """Score the encoder; whether it was the best so far, and so was kept."""
+        """Evaluate the encoder and save it if it is the best so far; returns whether it is."""
         with undisturbed():
             score = chosen.score(encode_in(self.objective.encoder, self.precision.name))
         self.scores[self.step] = score

@@ -1,11 +1,10 @@
-"""What the machine at hand does well: which precision, how many threads, how fast it multiplies."""
+"""Which precision and how many threads suit this machine, and what its device is called."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import platform
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,45 +28,36 @@ class Precision:
 
     Attributes:
         name: ``float32`` or ``bfloat16``.
-        why: what decided.
-        native: whether the device computes bfloat16 itself, instead of emulating it.
+        why: what decided, for people.
     """
 
     name: str
     why: str
-    native: bool
-
-    @property
-    def is_slow(self) -> bool:
-        """Whether the device has to emulate it."""
-        return self.name == "bfloat16" and not self.native
 
 
 def choose_precision(asked: str, device: torch.device) -> Precision:
     """What ``auto``, ``float32`` or ``bfloat16`` means on this device.
 
-    ``auto`` is bfloat16 where the device multiplies matrices of it in hardware (NVIDIA's from compute capability 8.0;
-    processors with AVX-512 BF16 or AMX), else float32.
+    ``auto`` is bfloat16 where the device multiplies matrices of it in hardware (NVIDIA's from compute capability
+    8.0; processors with AVX-512 BF16 or AMX), else float32.
     """
     instructions = bfloat16_instructions(device)
-    native = instructions is not None
-    have = (
-        f"this {_kind(device)} has {instructions}"
-        if native
-        else f"this {_kind(device)} has no bfloat16 arithmetic"
-    )
-    if asked != "auto":
-        return Precision(asked, f"asked for; {have}", native)
-    return Precision("bfloat16" if native else "float32", have, native)
+    kind = "GPU" if device.type == "cuda" else "processor"
+    have = f"this {kind} has {instructions or 'no bfloat16 arithmetic'}"
+    if asked == "auto":
+        return Precision("float32" if instructions is None else "bfloat16", have)
+    if asked == "bfloat16" and instructions is None:
+        have += ", and its emulation is slow: --precision auto chooses float32"
+    return Precision(asked, f"asked for; {have}")
 
 
 def encode_in(
     encoder: Encoder, precision: str, *, progress: bool = True
 ) -> Callable[[list[str]], NDArray[Any]]:
-    """The encoder's ``encode`` in a run's precision: bfloat16 is autocast, as in training, and rows come back in float32.
+    """The encoder's ``encode`` under the autocast of a run's precision; embeddings are float32.
 
     Args:
-        encoder: whose weights stay as they are.
+        encoder: its weights keep their precision.
         precision: ``auto``, ``float32`` or ``bfloat16``.
         progress: show a bar over the batches.
     """
@@ -81,7 +71,7 @@ def encode_in(
 
 
 def bfloat16_instructions(device: torch.device) -> str | None:
-    """What the device computes bfloat16 with, for people; None where it has nothing for it."""
+    """The instructions by which the device multiplies in bfloat16, for messages; None if it has none."""
     if device.type == "cuda":
         capability = torch.cuda.get_device_capability(device)
         return (
@@ -91,7 +81,7 @@ def bfloat16_instructions(device: torch.device) -> str | None:
 
 
 def device_name(device: torch.device) -> str:
-    """What a person would call the device: a GPU's name, or that of the processor and its cores."""
+    """Name of the GPU, or of the processor with its number of cores."""
     if device.type == "cuda":
         return str(torch.cuda.get_device_name(device))
     name = platform.processor() or platform.machine()
@@ -104,7 +94,7 @@ def device_name(device: torch.device) -> str:
 
 
 def cpu_flags() -> frozenset[str]:
-    """Instruction sets of this processor, in lower case; empty where the system does not tell."""
+    """Instruction sets of this processor in lower case; empty if the system does not list them."""
     if hasattr(torch.cpu, "get_capabilities"):
         return frozenset(name for name, has in torch.cpu.get_capabilities().items() if has is True)
     try:
@@ -119,28 +109,8 @@ def cpu_flags() -> frozenset[str]:
     )
 
 
-def emulation_factor(device: torch.device) -> float:
-    """How many times as long a matrix product takes in bfloat16 as in float32, measured here in a tenth of a second."""
-    return matrix_rate("float32", device) / matrix_rate("bfloat16", device)
-
-
-def matrix_rate(precision: str, device: torch.device, size: int = 256) -> float:
-    """Floating-point operations a second of a product of square matrices, measured within about 50 ms."""
-    a = torch.ones(size, size, dtype=getattr(torch, precision), device=device)
-    rates: list[float] = []
-    began = time.perf_counter()
-    a @ a  # the first call prepares
-    while not rates or (time.perf_counter() - began < 0.05 and len(rates) < 50):
-        start = time.perf_counter()
-        a @ a
-        if device.type == "cuda":
-            torch.cuda.synchronize(device)
-        rates.append(2 * size**3 / (time.perf_counter() - start))
-    return max(rates)
-
-
 def free_threads(busy: Callable[[], float] | None = None) -> tuple[int, str]:
-    """How many threads to compute with on a processor, and what to tell people of it ("" if nothing).
+    """How many threads to compute with on a processor, and a message about it, which may be empty.
 
     ``OMP_NUM_THREADS`` decides if it is set; else it is torch's own number, shared among the processes that a launcher
     started on this machine, less the cores that other programs keep busy: two threads on two busy cores wait for each
@@ -168,7 +138,7 @@ def free_threads(busy: Callable[[], float] | None = None) -> tuple[int, str]:
 
 @contextlib.contextmanager
 def using_threads(count: int) -> Iterator[None]:
-    """Torch computes with so many threads, and afterwards with as many as before."""
+    """Set torch's number of threads within the block."""
     before = torch.get_num_threads()
     torch.set_num_threads(count)
     try:
@@ -181,7 +151,3 @@ def _busy_cores(interval: float = 0.25) -> float:
     import psutil
 
     return sum(psutil.cpu_percent(interval, percpu=True)) / 100
-
-
-def _kind(device: torch.device) -> str:
-    return "GPU" if device.type == "cuda" else "processor"

@@ -12,19 +12,22 @@ import torch
 from torch import Tensor, nn
 
 from gradlab.errors import GradlabError
+from gradlab.train.component import Component
+from gradlab.train.outputs import Output
 
 # What can be averaged; what is not is taken from the trained branch as it is.
 MODULES = ("embeddings", "encoder", "head", "projection")
 
 
-class Momentum(nn.Module):
+class Momentum(Component):
     """Copies of trained modules that follow them: ``target ← η target + (1 - η) online`` after each step.
 
     No gradient reaches the averages. Weights, and how many updates were made, are in the state dictionary.
 
     Attributes:
         copies: the averaged modules by name.
-        keys_gradient: whether gradient reaches what is shared, see :meth:`hand_over_gradients`.
+        makes_positives: whether their embeddings are the positives, or rows of the queue alone.
+        keys_gradient: whether gradient reaches what is shared, see :meth:`before_step`.
         updates: how many were made.
         last_decay: ``η`` of the last of them; NaN before.
     """
@@ -39,6 +42,7 @@ class Momentum(nn.Module):
         steps: int = 1,
         dropout: bool = True,
         averaged: Collection[str] = MODULES,
+        makes_positives: bool = True,
         keys_gradient: bool = False,
     ) -> None:
         """Begin as a copy of ``modules``.
@@ -48,6 +52,7 @@ class Momentum(nn.Module):
             start, end, schedule, steps: see :func:`decay`; a constant one is ``start``.
             dropout: whether they drop out while they are trained.
             averaged: names out of :data:`MODULES`; "embeddings" is the encoder's embedding layer, "encoder" the rest of it.
+            makes_positives: see the attribute.
             keys_gradient: whether gradient flows through this branch into what it shares with the trained one.
 
         Raises:
@@ -63,7 +68,7 @@ class Momentum(nn.Module):
         self._shared: tuple[list[Tensor], list[Tensor]] = ([], [])
         for name, module in modules.items():
             self._pair(name, module, averaged)
-        self.keys_gradient = keys_gradient
+        self.makes_positives, self.keys_gradient = makes_positives, keys_gradient
         if keys_gradient:
             self._share_gradients()
 
@@ -74,7 +79,7 @@ class Momentum(nn.Module):
         return self
 
     @torch.no_grad()
-    def update(self) -> None:
+    def after_step(self) -> None:
         """Follow the trained modules by one step."""
         self.last_decay = self._decay(step=self.updates)
         weight = 1 - self.last_decay
@@ -85,12 +90,16 @@ class Momentum(nn.Module):
             torch._foreach_copy_(*self._shared)
         self.updates += 1
 
-    def hand_over_gradients(self) -> None:
+    def before_step(self) -> None:
         """Add the gradients of the shared parameters, of which there are copies here, to those of the trained ones."""
         for mine, theirs in zip(*self._shared, strict=True):
             if mine.grad is not None:
                 theirs.grad = mine.grad if theirs.grad is None else theirs.grad + mine.grad
                 mine.grad = None
+
+    def statistics(self, output: Output) -> dict[str, float]:
+        """The weight of the old average in the last update."""
+        return {"momentum_decay": self.last_decay}
 
     def get_extra_state(self) -> Tensor:
         """Number of updates, for the state dictionary."""

@@ -11,15 +11,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from gradlab.errors import GradlabError, reason
+from gradlab.train.component import Component
 
-USES = ("random", "scale")
 COLUMNS = ("seed", "step", "share")
 
 
-class OpenShare(nn.Module):
+class OpenShare(Component):
     """A factor for each anchor, by the open share of each step. Its step is in the state dictionary.
 
     Attributes:
@@ -27,7 +27,7 @@ class OpenShare(nn.Module):
     """
 
     def __init__(self, shares: Sequence[float], use: str, seed: int) -> None:
-        """``shares`` of steps 1, 2, ...; ``use`` one of :data:`USES`; ``seed`` of the draws, apart from torch's generator."""
+        """``shares`` of steps 1, 2, ...; ``use`` "random" or "scale"; ``seed`` of the draws, apart from torch's generator."""
         super().__init__()
         self._shares, self._use, self._seed = tuple(shares), use, seed
         self.step = 0
@@ -44,6 +44,14 @@ class OpenShare(nn.Module):
         factors = torch.zeros(count)
         factors[torch.randperm(count, generator=generator)[: round(share * count)]] = 1
         return factors
+
+    def forward(self, losses: Tensor) -> Tensor:
+        """The mean of the anchors' losses (N,), each times its factor."""
+        return (losses * self.factors(len(losses)).to(losses)).mean()
+
+    def after_step(self) -> None:
+        """Go on to the next step's share."""
+        self.step += 1
 
     def get_extra_state(self) -> Tensor:
         """Steps done, for the state dictionary."""

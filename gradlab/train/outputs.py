@@ -1,4 +1,4 @@
-"""What goes into an objective and what comes out of it."""
+"""The batch that an objective takes and the output that it returns."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Output:
         keys: (N, D), what the queue takes in after the step; None without a queue.
         encoded: anchors as the encoder gives them, before any head, of this process alone and without gradient;
             None where there is no head.
-        context: what else the loss saw, see `gradlab.geometry.check.check_views`.
+        context: what else the loss saw, see `gradlab.batch.check.check_batch`.
     """
 
     loss: Tensor
@@ -40,11 +40,11 @@ class Output:
 
     @property
     def has_negatives(self) -> bool:
-        """False at the beginning of a run whose negatives are those of a queue that began empty."""
+        """False while all negatives come from a queue that is still empty."""
         return self.in_batch_negatives or self.extra_negatives is not None
 
     def snapshot(self) -> Snapshot:
-        """What there is to measure."""
+        """The embeddings and the context for diagnostics."""
         return Snapshot(
             self.anchors,
             self.positives,

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
 from gradlab.errors import GradlabError
+from gradlab.train.component import Component
+from gradlab.train.outputs import Output
 
 # Age of a random vector: no model ever made it.
 RANDOM = -1
 
 
-class Queue(nn.Module):
+class Queue(Component):
     """Embeddings of earlier batches, newest first, each with its age.
 
     Positions count by age: position 0 is the row that came last, and rows of one batch count in their order, the
@@ -61,6 +65,7 @@ class Queue(nn.Module):
         self.register_buffer("ages", torch.full((size,), RANDOM, dtype=torch.int64))
         self.register_buffer("sentences", torch.full((size,), -1, dtype=torch.int64) if numbered else None)
         self._filled = initial
+        self._pending: list[tuple[Tensor, Tensor | None]] = []
 
     def __len__(self) -> int:
         return self._filled
@@ -80,6 +85,49 @@ class Queue(nn.Module):
             return column[: self._filled].clone()
         place = torch.tensor([one for one in self._used if one < self._filled], dtype=torch.int64)
         return column[place.to(column.device)]
+
+    def behind(
+        self, extra: Tensor | None, anchors: Tensor, context: dict[str, Any]
+    ) -> tuple[Tensor | None, Tensor, dict[str, Any]]:
+        """Its negatives behind other extra ones.
+
+        Args:
+            extra: (M, D), or None.
+            anchors: (N, D), whose type the rows take.
+            context: of the loss; "sentences", if it is there, is continued by those of the rows.
+
+        Returns:
+            All extra negatives, or None if there are none; the ages of those of the queue; the context.
+        """
+        queued, ages = self.negatives()
+        if not len(queued):
+            return extra, ages, context
+        queued = queued.to(anchors.dtype)
+        if "sentences" in context:
+            unknown = torch.full((0 if extra is None else len(extra),), -1).to(ages)
+            numbers = [context["sentences"][: len(anchors)], unknown, self.numbers()]
+            context = {**context, "sentences": torch.cat(numbers)}
+        return queued if extra is None else torch.cat([extra, queued]), ages, context
+
+    def after_batch(self, output: Output) -> None:
+        """Remember the batch's keys until the step is done."""
+        if output.keys is not None:
+            sentences = output.context.get("sentences")
+            numbers = None if sentences is None else sentences[: len(output.keys)]
+            self._pending.append((output.keys, numbers))
+
+    def after_step(self) -> None:
+        """Take in the keys of the step's batches."""
+        if not self._pending:
+            return
+        keys, numbers = zip(*self._pending, strict=True)
+        known = [one for one in numbers if one is not None]
+        self.enqueue(torch.cat(keys), torch.cat(known) if known else None)
+        self._pending.clear()
+
+    def statistics(self, output: Output) -> dict[str, float]:
+        """See :func:`age_statistics`."""
+        return {} if output.negative_ages is None else age_statistics(output.negative_ages)
 
     @torch.no_grad()
     def enqueue(self, rows: Tensor, sentences: Tensor | None = None) -> None:
@@ -135,7 +183,7 @@ def parse_positions(text: str, size: int) -> tuple[int, ...]:
 
 
 def age_statistics(ages: Tensor) -> dict[str, float]:
-    """Of the negatives that a loss saw: their number, mean and largest age, and the share of random vectors.
+    """Of negatives that a loss saw: their number, mean and largest age, and the share of random vectors.
 
     Args:
         ages: (M,), as :meth:`Queue.negatives` gives them.

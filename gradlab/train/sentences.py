@@ -9,7 +9,7 @@ import gzip
 import json
 import lzma
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -24,6 +24,7 @@ _JSON, _PARQUET = (".jsonl", ".ndjson", ".json"), (".parquet", ".pq")
 _TABLES = {".csv": ",", ".tsv": "\t"}
 # A column that needs no naming.
 USUAL_COLUMNS = ("sentence", "text", "sent0", "anchor")
+Columns = Sequence[str | None]
 
 
 @dataclass
@@ -57,22 +58,40 @@ def read_sentences(
     Raises:
         GradlabError: if the file is absent, damaged, wrongly encoded (names the line), or lacks the column.
     """
-    path, skipped = Path(path), skipped if skipped is not None else Skipped()
-    check_file(path, encoding)
-    try:
-        for row in read_rows(path, column, encoding):
-            sentence = row.strip()
-            if len(sentence) > LONGEST:
-                skipped.cut += 1
-                sentence = sentence[:LONGEST]
-            if sentence:
-                yield sentence
-            else:
-                skipped.blank += 1
-    except (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile) as error:
-        raise GradlabError(f"{path} is damaged or not {path.suffix[1:]} data: {error}") from error
-    except OSError as error:
-        raise GradlabError(f"cannot read {path}: {error.strerror or error}") from error
+    skipped = skipped if skipped is not None else Skipped()
+    for (row,) in read_rows(Path(path), (column,), encoding):
+        sentence = row.strip()
+        if len(sentence) > LONGEST:
+            skipped.cut += 1
+            sentence = sentence[:LONGEST]
+        if sentence:
+            yield sentence
+        else:
+            skipped.blank += 1
+
+
+def read_columns(
+    path: str | Path, columns: Sequence[str], encoding: str = "utf-8"
+) -> Iterator[tuple[str, ...]]:
+    """Yield the rows of several columns of a CSV, TSV, JSON lines or Parquet file, stripped, without blank ones.
+
+    Args:
+        path: the file; .gz, .xz and .bz2 too, except for Parquet.
+        columns: their names, such as that of the sentences and that of their views.
+        encoding: of text.
+
+    Raises:
+        GradlabError: if the file cannot be read or lacks a column, or a row is blank in some of them (names the row).
+    """
+    for number, row in enumerate(read_rows(Path(path), columns, encoding), start=1):
+        texts = tuple(text.strip() for text in row)
+        if all(texts):
+            yield texts
+        elif any(texts):
+            blank = columns[texts.index("")]
+            raise GradlabError(
+                f"{path}, row {number}: {blank!r} is blank; each row needs all of its sentences"
+            )
 
 
 def check_file(path: Path, encoding: str = "utf-8") -> None:
@@ -86,29 +105,33 @@ def check_file(path: Path, encoding: str = "utf-8") -> None:
         raise GradlabError(f"unknown encoding {encoding!r}; utf-8 and latin-1 are usual") from error
 
 
-def read_rows(path: Path, column: str | None, encoding: str) -> Iterator[str]:
-    """Yield the rows of a file (of a column) as they are, blank ones too; see :func:`read_sentences`.
-
-    Raises:
-        GradlabError: if it is wrongly encoded (names the line), or lacks the column.
-    """
+def read_rows(path: Path, columns: Columns, encoding: str) -> Iterator[tuple[str, ...]]:
+    """The rows of some columns as they are, blank ones too; a column that is None is chosen."""
+    check_file(path, encoding)
     endings = [ending.lower() for ending in path.suffixes]
     opener: Any = open
     if endings and endings[-1] in _OPENERS:
         opener = _OPENERS[endings.pop()]
     ending = endings[-1] if endings else ""
-    if ending in _PARQUET:
-        yield from _parquet(path, column)
-        return
-    with opener(path, "rb") as file:
-        if ending in _TABLES:
-            yield from _table(_lines(file, path, encoding), path, _TABLES[ending], column)
-        elif ending in _JSON:
-            yield from _json_lines(_lines(file, path, encoding), path, column)
-        elif column is None:
-            yield from _lines(file, path, encoding, cut=True)
-        else:
-            raise GradlabError(f"{path} is plain text and has no column {column!r}; expected {FORMATS}")
+    try:
+        if ending in _PARQUET:
+            yield from _parquet(path, columns)
+            return
+        with opener(path, "rb") as file:
+            if ending in _TABLES:
+                yield from _table(_lines(file, path, encoding), path, _TABLES[ending], columns)
+            elif ending in _JSON:
+                yield from _json_lines(_lines(file, path, encoding), path, columns)
+            elif columns == (None,):
+                yield from ((line,) for line in _lines(file, path, encoding, cut=True))
+            else:
+                raise GradlabError(
+                    f"{path} is plain text and has no column {columns[0]!r}; expected {FORMATS}"
+                )
+    except (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile) as error:
+        raise GradlabError(f"{path} is damaged or not {path.suffix[1:]} data: {error}") from error
+    except OSError as error:
+        raise GradlabError(f"cannot read {path}: {error.strerror or error}") from error
 
 
 def _lines(file: IO[bytes], path: Path, encoding: str, *, cut: bool = False) -> Iterator[str]:
@@ -133,10 +156,11 @@ def _lines(file: IO[bytes], path: Path, encoding: str, *, cut: bool = False) -> 
             ) from error
 
 
-def _json_lines(lines: Iterator[str], path: Path, column: str | None) -> Iterator[str]:
+def _json_lines(lines: Iterator[str], path: Path, columns: Columns) -> Iterator[tuple[str, ...]]:
+    chosen: list[str] = []
     for number, line in enumerate(lines, start=1):
         if not line.strip():
-            yield ""
+            yield ("",) * len(columns)
             continue
         try:
             row = json.loads(line)
@@ -146,16 +170,17 @@ def _json_lines(lines: Iterator[str], path: Path, column: str | None) -> Iterato
             ) from error
         if "\\ud" in line.lower() and not _is_text(row):
             raise GradlabError(f"{path}, line {number}: half of a surrogate pair, which is no character")
-        if isinstance(row, str) and column is None:
-            yield row
+        if isinstance(row, str) and columns == (None,) and not chosen:
+            yield (row,)
             continue
         if not isinstance(row, dict):
             raise GradlabError(f"{path}, line {number}: expected an object with a sentence")
-        column = _choose(path, list(row), column)
-        value = row[column]
-        if value is not None and not isinstance(value, str):
-            raise GradlabError(f"{path}, line {number}: {column!r} is no string")
-        yield value or ""
+        chosen = _choose(path, list(row), chosen or columns)
+        values = tuple(row[column] for column in chosen)
+        for column, value in zip(chosen, values, strict=True):
+            if value is not None and not isinstance(value, str):
+                raise GradlabError(f"{path}, line {number}: {column!r} is no string")
+        yield tuple(value or "" for value in values)
 
 
 def _is_text(row: Any) -> bool:
@@ -167,53 +192,56 @@ def _is_text(row: Any) -> bool:
     return True
 
 
-def _table(lines: Iterator[str], path: Path, delimiter: str, column: str | None) -> Iterator[str]:
+def _table(lines: Iterator[str], path: Path, delimiter: str, columns: Columns) -> Iterator[tuple[str, ...]]:
     csv.field_size_limit(2**31 - 1)
     # A tab separates and nothing quotes in the TSV files of the field.
-    if delimiter == "\t":
-        rows = csv.reader(lines, delimiter=delimiter, quoting=csv.QUOTE_NONE)
-    else:
-        rows = csv.reader(lines, delimiter=delimiter)
+    quoting: Any = csv.QUOTE_NONE if delimiter == "\t" else csv.QUOTE_MINIMAL
+    rows = csv.reader(lines, delimiter=delimiter, quoting=quoting)
     try:
         header = next(rows, None)
         if header is None:
             return
-        place = header.index(_choose(path, header, column))
+        places = [header.index(column) for column in _choose(path, header, columns)]
         for row in rows:
-            if row and len(row) <= place:
+            if row and len(row) <= max(places):
                 raise GradlabError(
                     f"{path}, line {rows.line_num}: {len(row)} columns where the header has {len(header)}"
                 )
-            yield row[place] if row else ""
+            yield tuple(row[place] if row else "" for place in places)
     except csv.Error as error:
         raise GradlabError(f"{path}, line {rows.line_num}: {error}") from error
 
 
-def _parquet(path: Path, column: str | None) -> Iterator[str]:
+def _parquet(path: Path, columns: Columns) -> Iterator[tuple[str, ...]]:
     import pyarrow
     from pyarrow import parquet
 
     try:
         with parquet.ParquetFile(path) as file:
-            column = _choose(path, list(file.schema_arrow.names), column)
-            kind = file.schema_arrow.field(column).type
-            if not (pyarrow.types.is_string(kind) or pyarrow.types.is_large_string(kind)):
-                raise GradlabError(f"{path}: column {column!r} holds {kind}, no strings")
-            for batch in file.iter_batches(batch_size=8192, columns=[column]):
-                for value in batch.column(0).to_pylist():
-                    yield value or ""
+            chosen = _choose(path, list(file.schema_arrow.names), columns)
+            for column in chosen:
+                kind = file.schema_arrow.field(column).type
+                if not (pyarrow.types.is_string(kind) or pyarrow.types.is_large_string(kind)):
+                    raise GradlabError(f"{path}: column {column!r} holds {kind}, no strings")
+            for batch in file.iter_batches(batch_size=8192, columns=chosen):
+                values = [batch.column(column).to_pylist() for column in chosen]
+                yield from (tuple(value or "" for value in row) for row in zip(*values, strict=True))
     except pyarrow.ArrowException as error:
         raise GradlabError(f"{path} is damaged or no Parquet file: {error}") from error
 
 
-def _choose(path: Path, columns: list[str], column: str | None) -> str:
-    if column is None:
-        usual = [name for name in USUAL_COLUMNS if name in columns]
-        if not usual and len(columns) != 1:
-            raise GradlabError(
-                f"{path} has the columns {', '.join(columns)}; name the one with the sentences"
-            )
-        return (usual or columns)[0]
-    if column not in columns:
-        raise GradlabError(f"{path} has no column {column!r}; it has {', '.join(columns)}")
-    return column
+def _choose(path: Path, names: list[str], columns: Columns) -> list[str]:
+    """Names of the columns; None stands for a usual one, or the only one."""
+    chosen = []
+    for column in columns:
+        if column is None:
+            usual = [name for name in USUAL_COLUMNS if name in names]
+            if not usual and len(names) != 1:
+                raise GradlabError(
+                    f"{path} has the columns {', '.join(names)}; name the one with the sentences"
+                )
+            column = (usual or names)[0]
+        if column not in names:
+            raise GradlabError(f"{path} has no column {column!r}; it has {', '.join(names)}")
+        chosen.append(column)
+    return chosen

@@ -1,4 +1,4 @@
-"""What a training run consists of, made from its configuration; the loop that trains is above it."""
+"""The state of a training run, built from its configuration; `gradlab.train.loop` trains it."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from gradlab.train.machine import choose_precision
 from gradlab.train.objective import Objective, freeze_unused
 from gradlab.train.outputs import Output
 from gradlab.train.parts import Parts
-from gradlab.train.progress import Pace, say
+from gradlab.train.progress import say
 from gradlab.train.run_folder import RunFolder
 from gradlab.train.schedule import build_optimiser
 
 
 class TrainerState:
-    """What a run consists of, and what a callback may ask of it.
+    """Everything a run consists of, as callbacks see it.
 
     Attributes:
         config: the configuration, its precision settled.
@@ -50,7 +50,7 @@ class TrainerState:
         selection: what the best encoder is selected by; None where nothing is evaluated.
         recorder: writes down what is measured, in the main process alone.
         probe: of the loss, for measuring it.
-        say: tells people something, on standard error, if this is the main process.
+        say: prints a message on standard error, in the main process alone.
     """
 
     def __init__(
@@ -106,9 +106,13 @@ class TrainerState:
         if config.chunk_size is None:  # with chunks gradients are averaged once, when all chunks are done
             self._parallel = self.processes.parallel(self.objective)
         self.optimiser = build_optimiser(self.objective, config)
-        self._pace = Pace(encoder, self.precision, device)
         self.probe = Probe(loss)
-        self.recorder = Recorder(self.folder.path, total_steps=self.steps, config=config.to_dict())
+        self.recorder = Recorder(
+            self.folder.path,
+            total_steps=self.steps,
+            config=config.to_dict(),
+            losses={"": self.probe.in_use},
+        )
         self.scores: dict[int, float] = {}
         self.step = 0
         self._keeps_best = False
@@ -138,10 +142,10 @@ class TrainerState:
             yield output
 
     def measure(self, batch: Iterable[Output], further: Sequence[Statistics] = ()) -> None:
-        """Write down what the loss does to the embeddings, without touching training.
+        """Record diagnostics of the loss; training is not affected.
 
-        Of the held-out sentences if there are some, otherwise of the batch just trained on, which costs no forward pass; with the
-        negatives that the loss saw. Batches without negatives do not count: their loss is that of a queue that is empty yet.
+        They are measured on the held-out sentences if there are any, otherwise on the batch just trained on, which
+        costs no forward pass, with the negatives that the loss saw. Batches without negatives are left out.
 
         Args:
             batch: what was trained on; nothing before the first step.
@@ -158,16 +162,16 @@ class TrainerState:
         self.judge()
 
     def record(self, group: str, values: dict[str, float]) -> None:
-        """Write numbers of this step to the metrics file and the trackers."""
+        """Write values of this step to the metrics file and the trackers."""
         if self.processes.is_main:
             self.recorder.write(self.step, group, values)
             if group != TRAIN:
                 self.judge()
 
     def judge(self) -> None:
-        """Warn of known failures that the run has begun to show, as its report will tell them."""
-        for finding in self.recorder.judge():
-            self.say(f"Warning, step {finding.step}: {finding.headline} {finding.advice}")
+        """Warn of known failures that the run shows, in the words of its report."""
+        for failure in self.recorder.judge():
+            self.say(f"Warning: {failure}")
 
     @property
     def history(self) -> History:
@@ -189,7 +193,7 @@ class TrainerState:
         return max(trained, key=lambda step: (trained[step], -step)) if trained else None
 
     def _settled(self, config: TrainConfig) -> TrainConfig:
-        """The configuration with the precision that this device, or the run that is resumed, decides on."""
+        """The configuration with its precision resolved by the device, or by the run that is resumed."""
         if self._resume and config.precision == "auto":
             config = dataclasses.replace(config, precision=self.folder.read_manifest()["config"]["precision"])
         self.precision = choose_precision(config.precision, self.processes.device)
@@ -197,4 +201,4 @@ class TrainerState:
 
 
 def _say_nothing(message: str) -> None:
-    """What processes other than the main one tell people."""
+    """Print nothing, in processes other than the main one."""

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from gradlab.errors import GradlabError
 from gradlab.files import atomic_folder, one_at_a_time, recover_folder
-from gradlab.train.sentences import Skipped, check_file, read_sentences
+from gradlab.train.sentences import Skipped, check_file, read_columns, read_sentences
 
 # Raise it when the files or their meaning change: older caches are then left alone and made anew.
 FORMAT = 1
@@ -95,11 +95,42 @@ def tokenize(
     return cached
 
 
+def tokenize_pairs(
+    path: str | Path,
+    tokenizer: Any,
+    max_length: int,
+    columns: tuple[str, str],
+    *,
+    encoding: str = "utf-8",
+    progress: bool = False,
+) -> tuple[Tokens, Tokens]:
+    """Tokenise both columns, or find them in the cache; row i of one belongs to row i of the other.
+
+    Args:
+        path, columns, encoding: see :func:`gradlab.train.sentences.read_columns`.
+        tokenizer, max_length, progress: see :func:`tokenize`.
+
+    Raises:
+        GradlabError: as :func:`gradlab.train.sentences.read_columns` and :func:`tokenize`.
+    """
+    for _ in read_columns(path, columns, encoding):  # every row has both, so that both are skipped together
+        pass
+    first, second = (
+        tokenize(path, tokenizer, max_length, column=column, encoding=encoding, progress=progress)
+        for column in columns
+    )
+    if len(first) != len(second):
+        raise GradlabError(f"{path} has {len(first)} sentences and {len(second)} views after tokenising")
+    return first, second
+
+
 def cache_folder() -> Path:
     """Where tokenised files are kept: ``GRADLAB_CACHE_DIR``, or the user's cache folder of the platform."""
+    if given := os.environ.get("GRADLAB_CACHE_DIR"):
+        return Path(given)
     import platformdirs
 
-    return Path(os.environ.get("GRADLAB_CACHE_DIR") or platformdirs.user_cache_dir("gradlab"))
+    return Path(platformdirs.user_cache_dir("gradlab"))
 
 
 def hash_file(path: str | os.PathLike[str]) -> str:

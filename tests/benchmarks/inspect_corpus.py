@@ -206,13 +206,13 @@ def inspect_folder(options: argparse.Namespace) -> None:
     del some
     print("started", flush=True)
     time.sleep(0.5)
-    shown = corpus._bar
+    shown = corpus.counted
 
-    def told(progress: bool, title: str, total: int | None) -> Any:
+    def told(title: str, total: int, *, visible: bool = True) -> Any:
         print(title, flush=True)
-        return shown(progress, title, total)
+        return shown(title, total, visible=visible)
 
-    corpus._bar = told
+    corpus.counted = told
     print("Reading the file", flush=True)
     texts = Texts.read(folder / "sentences.txt")
     found = gradlab.inspect(encoder, texts, **arguments)

@@ -1,6 +1,6 @@
-"""What the recipes do to a small BERT: curves, a table and a figure from the runs of `sweeps/recipes.toml`.
+"""What the recipes do to a small BERT: curves, a table and a figure from the runs of `studies/sweeps/recipes.toml`.
 
-    gradlab sweep sweeps/recipes.toml --light --output runs/recipes --set model=FOLDER --set train_file=FILE --set sts=FOLDER
+    gradlab sweep studies/sweeps/recipes.toml --light --output runs/recipes --set model=FOLDER --set train_file=FILE --set sts=FOLDER
     python tests/benchmarks/recipes.py runs/recipes [--output figures/recipes]
 
 Runs that are not finished are left out. What is written holds measured numbers and settings, no paths.

@@ -22,9 +22,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
+from torch.utils.benchmark import Timer
 
 from gradlab.train import Callback, TrainConfig, train
-from gradlab.train.machine import matrix_rate
 from gradlab.train.sentences import read_sentences
 
 SKIPPED = 3  # steps until caches are warm
@@ -128,7 +128,9 @@ def base_size(source: Path, folder: Path) -> Path:
 def peak(device: str, precision: str) -> float:
     """Operations per second of a matrix product that is large for the device, the best of some."""
     size = 8192 if device.startswith("cuda") else 1024
-    return max(matrix_rate(precision, torch.device(device), size) for _ in range(5))
+    factor = torch.ones(size, size, dtype=getattr(torch, precision), device=device)
+    timer = Timer("factor @ factor", globals={"factor": factor}, num_threads=torch.get_num_threads())
+    return 2 * size**3 / min(timer.timeit(5).mean for _ in range(5))
 
 
 def operations(arguments: argparse.Namespace, folder: Path) -> float:

@@ -54,7 +54,7 @@ def measure(arguments: argparse.Namespace, output: Path) -> None:
     from transformers import TrainerCallback
 
     import gradlab
-    from gradlab.monitor.watcher import EVERY
+    from gradlab.monitor.watch import EVERY
 
     torch.set_num_threads(arguments.threads)
     steps = EVERY * arguments.blocks

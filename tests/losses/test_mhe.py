@@ -83,3 +83,22 @@ def test_two_sentences_and_equal_rows() -> None:
     for tangential in (True, False):
         gradient = gradlab.autograd_gradient("mhe", same, same.clone(), tangent=tangential)
         assert_same(gradient, gradlab.components("mhe", same, same.clone()).gradient(tangent=tangential))
+
+
+def test_wang_and_isola_over_both_views() -> None:
+    """``align + (uniform(x) + uniform(y))/2`` with ``uniform(x) = log mean_k<l exp(-2|x_k - x_l|²)``."""
+    views = torch.nn.functional.normalize(
+        torch.randn(2, 7, 5, generator=torch.Generator().manual_seed(1), dtype=torch.float64), dim=-1
+    )
+    x, y = (part.clone().requires_grad_() for part in views)
+    uniform = [torch.pdist(view).pow(2).mul(-2).exp().mean().log() for view in (x, y)]
+    theirs = (x - y).norm(dim=1).pow(2).mean() + sum(uniform) / 2
+    leaves = [part.clone().requires_grad_() for part in views]
+    ours = gradlab.get_loss("symmetric(mhe(nu=1, temperature=0.25))")(*leaves)
+    assert float(ours.detach()) == pytest.approx(float(theirs.detach()), rel=1e-13)
+    expected, found = torch.autograd.grad(theirs, (x, y)), torch.autograd.grad(ours, leaves)
+    for one, other, rows in zip(found, expected, views, strict=True):
+        radial = ((one - other) * rows).sum(
+            1, keepdim=True
+        ) * rows  # |h_k - h_l|² is 2 - 2 h_k·h_l on the sphere alone
+        torch.testing.assert_close(one - radial, other, rtol=1e-11, atol=1e-13)

@@ -99,3 +99,23 @@ def test_equal_rows_get_the_subgradient_zero(name: str) -> None:
         for tangential in (True, False):
             gradient = gradlab.autograd_gradient(name, first, second, tangent=tangential)
             assert_same(gradient, parts.gradient(tangent=tangential))
+
+
+@pytest.mark.parametrize("temperature", [1e-2, 1e-3, 1e-5])
+def test_the_single_minimum_is_a_limit_of_mhe(temperature: float) -> None:
+    """``-λ min |h_k - h_l|²`` of all pairs, whose two rows alone move, beside the alignment."""
+    views = torch.nn.functional.normalize(
+        torch.randn(2, 9, 5, generator=torch.Generator().manual_seed(1), dtype=torch.float64), dim=-1
+    )
+    strength = 0.7
+    x, y = views[0].clone().requires_grad_(), views[1]
+    theirs = ((x - y) ** 2).sum(1).mean() - strength * torch.pdist(x).min() ** 2
+    leaf = views[0].clone().requires_grad_()
+    loss = gradlab.get_loss("mhe", nu=2 * strength * temperature, temperature=temperature)
+    ours = loss(leaf, y)
+    assert float((ours - theirs).detach()) <= 1e-12
+    assert float((theirs - ours).detach()) <= 2 * strength * temperature * math.log(9 * 8 / 2) + 1e-12
+    if temperature == 1e-5:
+        (expected,), (found,) = torch.autograd.grad(theirs, x), torch.autograd.grad(ours, leaf)
+        radial = ((found - expected) * views[0]).sum(1, keepdim=True) * views[0]
+        torch.testing.assert_close(found - radial, expected, rtol=1e-9, atol=1e-9)

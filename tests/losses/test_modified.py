@@ -132,7 +132,7 @@ def test_value_and_both_gradients_of_the_definition(name: str, kind: str, both_w
     reference = naive_value(name, 1.3, margin, both_ways=both_ways)
     parts = gradlab.components(loss, anchors, positives)
     assert_same(
-        loss.value_of(gradlab.geometry.views.Views(anchors, positives)), reference(anchors, positives), parts
+        loss.value_of(gradlab.batch.batch.Batch(anchors, positives)), reference(anchors, positives), parts
     )
     ours = plain_gradients(lambda h, other: loss(h, other, reduction="sum"), anchors, positives)
     theirs = plain_gradients(reference, anchors, positives)
@@ -223,7 +223,7 @@ def test_the_energy_counts_once_however_many_gates_are_open() -> None:
     anchors, positives = batch(count=8)
     wide = gradlab.get_loss("modified_mhe", margin=4.0, static_ratio=0.0)
     energy = gradlab.get_loss("mhe", nu=1.0, temperature=0.05).uniformity(
-        gradlab.geometry.views.Views(anchors, positives)
+        gradlab.batch.batch.Batch(anchors, positives)
     )
     assert_same(wide(anchors, positives), energy)
     assert_same(gradlab.get_loss(wide, margin=-4.0)(anchors, positives), energy)

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import gradlab
-from gradlab.geometry.similarity import Negatives, PairSimilarity, gaps_of
+from gradlab.batch.similarity import Negatives, PairSimilarity, gaps_of
 from gradlab.gradient.verification import BATCHES
 from gradlab.losses.components import project
 from gradlab.losses.registry import loss_class
@@ -280,7 +280,7 @@ def test_arctanh_of_nearly_collapsed_batches(monkeypatch) -> None:
                 assert abs(found - expected) <= mp.mpf("1e-9") * expected, (i, j)
     cosine = anchors @ positives.T
     few = gaps_of(anchors, positives, cosine)
-    monkeypatch.setattr("gradlab.geometry.similarity._NEAR_ENTRIES", 40)  # some pairs at a time
+    monkeypatch.setattr("gradlab.batch.similarity._NEAR_ENTRIES", 40)  # some pairs at a time
     np.testing.assert_allclose(gaps_of(anchors, positives, cosine), few, rtol=1e-14)
     largest = np.abs(parts.gradient_dissipation[:, None] * parts.weight).max()
     assert largest > 1e9
@@ -303,3 +303,19 @@ def test_arctanh_where_vectors_coincide_or_are_opposite() -> None:
         reference = gradlab.autograd_gradient(loss, anchors, positives, side=side)
         np.testing.assert_allclose(parts.gradient(), reference, atol=1e-15)
     np.testing.assert_allclose(gradlab.components(loss, anchors, positives).gradient()[0], -2 * e[1])
+
+
+def test_arctanh_of_a_pair_and_negatives_that_are_all_opposite() -> None:
+    """Logits of -∞ on both sides: infinite, or log 2 where rounding does not bring a negative nearer; never NaN."""
+    rng = np.random.default_rng(0)
+    anchors = rng.normal(size=(5, 9))
+    anchors /= np.linalg.norm(anchors, axis=1, keepdims=True)
+    loss = gradlab.get_loss("pool(mask(arctanh, above=-0.9), negatives=positive_other, positive=twice)")
+    for rows in (anchors, torch.from_numpy(anchors)):
+        values = np.asarray(loss(rows, -rows, reduction="none"))
+        np.testing.assert_allclose(values[np.isfinite(values)], math.log(2), rtol=1e-15)
+        assert not np.isnan(values).any()
+        for part in gradlab.components(loss, rows, -rows, side="both"):
+            assert np.isfinite(np.asarray(part.gradient())).all()
+        for gradient in gradlab.autograd_gradient(loss, rows, -rows, side="both"):
+            assert np.isfinite(np.asarray(gradient)).all()

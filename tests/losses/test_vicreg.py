@@ -155,3 +155,26 @@ def test_numpy_agrees_with_torch() -> None:
         np.testing.assert_allclose(term, there.extra_terms[name].numpy(), atol=1e-15)
     value = gradlab.get_loss("vicreg")(anchors.numpy(), positives.numpy())
     assert value == pytest.approx(float(gradlab.get_loss("vicreg")(anchors, positives)), rel=1e-14)
+
+
+def test_the_authors_code_is_a_setting() -> None:
+    """As their main script computes it, on unit rows and without the 1e-4 below the root."""
+    rng = torch.Generator().manual_seed(0)
+    n, d = 9, 6
+    views = torch.nn.functional.normalize(torch.randn(2, n, d, generator=rng, dtype=torch.float64), dim=-1)
+    x, y = (part.clone().requires_grad_() for part in views)
+    invariance = ((x - y) ** 2).mean()
+    variance, covariance = 0.0, 0.0
+    for view in (x, y):
+        centred = view - view.mean(0)
+        variance = variance + torch.relu(1 - view.var(0).sqrt()).mean() / 2
+        products = (centred.T @ centred / (n - 1)) ** 2
+        covariance = covariance + (products.sum() - products.diagonal().sum()) / d
+    theirs = 25 * invariance + 25 * variance + covariance
+    ours = gradlab.get_loss("vicreg", nu1=d / 25, nu2=d / 2)
+    leaves = [part.clone().requires_grad_() for part in views]
+    value = 25 / d * ours(*leaves)
+    assert float(value.detach()) == pytest.approx(float(theirs.detach()), rel=1e-13)
+    expected, found = torch.autograd.grad(theirs, (x, y)), torch.autograd.grad(value, leaves)
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-11, atol=1e-13)

@@ -44,7 +44,7 @@ PROMISES = {
     "sweep": ["gradlab sweep sweep.toml --output swept"],
     "inspect": ["gradlab inspect --embeddings views.npz", "gradlab inspect --model model --train-file sentences.txt --output texts"],
     "mteb": ["gradlab evaluate --model model --data scifact", f"{TRAIN} run --sts scifact"],
-    "evidence": ["python -m gradlab.papers.unified.evidence report --folder {figures/study/evidence}"],
+    "evidence": ["PYTHONPATH={studies}/.. python -m studies.evidence report --folder {figures/study/evidence}"],
     "notebooks": ["jupyter nbconvert --log-level ERROR --to notebook --execute --output-dir out {notebooks/1-components.ipynb}"],
     "docs": ["sphinx-build -W --keep-going -q -c {.}/docs {.} site"],
     "test": ["python -m pytest -q -p no:cacheprovider {.}/tests/test_settings.py {.}/tests/test_paradigm.py"],

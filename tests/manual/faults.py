@@ -322,9 +322,9 @@ FAULTS = [
     # training
     Fault(
         "embeddings augmented: the first positive left as it is",
-        "train/branches.py",
-        "device=changed.device) >= count",
-        "device=changed.device) > count",
+        "train/parts.py",
+        "device=changed.device) >= anchors",
+        "device=changed.device) > anchors",
         "test_augment.py test_train_branches.py",
     ),
     Fault(

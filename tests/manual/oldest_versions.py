@@ -21,8 +21,8 @@ from gradlab.monitor.requirements import OLDEST
 ROOT = Path(__file__).resolve().parents[2]
 TESTS = [
     "tests/test_integrations_sentence_transformers.py",
-    "tests/test_integrations_watcher.py",
-    "tests/test_integrations_findings.py",
+    "tests/test_watch.py",
+    "tests/test_failures.py",
 ]
 # What the tests need beside gradlab itself; `datasets` with an upper bound, as newer ones want newer hub clients.
 TOOLS = [

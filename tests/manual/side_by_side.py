@@ -142,29 +142,18 @@ def audit(options: argparse.Namespace) -> None:
     import multiprocessing
     import tempfile
 
-    from audit_losses import work
+    from audit_losses import measured
 
-    from gradlab.large_batch.audit.auditing import judge
-    from gradlab.large_batch.audit.cases import cases, material
+    from gradlab.scale.audit.auditing import judge
 
     chosen = [one for one in audits() if options.only in one[0]]
     for columns in sorted({one[2] for one in chosen}):
         names = {f"{target.partition(':')[2]} {settings}": (target, settings, uneven_too(target, settings))
                  for target, settings, wide in chosen if wide == columns}  # fmt: skip
-        given, every, context = material(2, columns, 0), cases(2), multiprocessing.get_context("fork")
         with tempfile.TemporaryDirectory() as folder:
-            job = {**given, "cases": every, "losses": names, "processes": 2, "folder": folder, "timeout": 60}
-            pipes = [context.Pipe(duplex=False) for _ in range(3)]
-            started = [context.Process(target=work, args=(rank, list(names), job, pipe[1]))
-                       for rank, pipe in zip((-1, 0, 1), pipes, strict=True)]  # fmt: skip
-            for process in started:
-                process.start()
-            for _, theirs in pipes:
-                theirs.close()
-            alone, *parts = (mine.recv() for mine, _ in pipes)
-        for name, (_, _, uneven) in names.items():
-            said = alone[name], [part[name] for part in parts], []
-            found = judge(name, every if uneven else every[:2], given["rows"], given["along"], said, True)
+            every = measured(names, multiprocessing.get_context("fork"), folder, columns=columns)
+        for name, given in every.items():
+            found = judge(*given)
             errors = ", ".join(f"{case} {one.error:.1e}" for case, one in found.outcomes.items())
             print(
                 f"{name}: {errors}; {'; '.join(f'{one.name}: {one.text}' for one in found.faults) or 'right'}"

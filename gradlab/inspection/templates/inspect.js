@@ -29,7 +29,8 @@ function selected(list) {
   return rows.sort((a, b) => {
     const [one, other] = [a[column], b[column]];
     if (one === null || other === null) return (one === null) - (other === null);
-    return sign * (list.text[column] ? String(one).localeCompare(String(other)) : one - other);
+    const words = (value) => (Array.isArray(value) ? value[1] : String(value));
+    return sign * (list.text[column] ? words(one).localeCompare(words(other)) : one - other);
   });
 }
 
@@ -64,9 +65,11 @@ function show() {
   for (const row of rows.slice(0, state.shown)) {
     const line = element("tr", null);
     row.forEach((value, column) => {
-      const kind = list.text[column] ? (/\s/.test(value) ? "text" : "word") : "number";
-      const text = list.text[column] ? value : number(value);
-      line.append(element("td", text, { class: kind, "data-label": list.headings[column] }));
+      const [where, text] = Array.isArray(value) ? value : ["", value];
+      const kind = list.text[column] ? (where || /\s.*\s/.test(text) ? "text" : "word") : "number";
+      const cell = element("td", list.text[column] ? text : number(text), { class: kind, "data-label": list.headings[column] });
+      if (where) cell.append(element("small", where));
+      line.append(cell);
     });
     table.tBodies[0].append(line);
   }

@@ -30,3 +30,17 @@ for (const svg of document.querySelectorAll("svg[data-series]")) {
   svg.addEventListener("pointerdown", show);
   svg.addEventListener("pointerleave", hide);
 }
+// Folds: a link opens the one that it leads into; open ones stay open when the page is loaded again; paper shows all.
+const folds = [...document.querySelectorAll("details.fold")];
+const opened = new Set(JSON.parse(sessionStorage.getItem("folds") || "[]"));
+folds.forEach((fold, i) => {
+  fold.open = opened.has(i);
+  fold.addEventListener("toggle", () => {
+    opened[fold.open ? "add" : "delete"](i);
+    sessionStorage.setItem("folds", JSON.stringify([...opened]));
+  });
+});
+const follow = () => { const at = document.getElementById(location.hash.slice(1)); if (at) { at.closest("details").open = true; at.scrollIntoView(); } };
+addEventListener("hashchange", follow);
+follow();
+addEventListener("beforeprint", () => document.querySelectorAll("details").forEach((one) => { one.open = true; }));

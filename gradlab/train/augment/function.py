@@ -22,7 +22,7 @@ class Function(TextAugmentation):
     """A function of yours: ``function(sentence, generator) -> sentence``.
 
     It is called in every epoch for every sentence. What takes long (translation, a paraphrasing model) is better done
-    once, into a file of two columns; see :func:`gradlab.train.augment.pairs.tokenize_pairs`.
+    once, into a file of two columns; see :func:`gradlab.train.tokens.tokenize_pairs`.
     """
 
     function: str | Callable[[str, np.random.Generator], str] = setting(

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gradlab.errors import GradlabError
 from gradlab.settings import setting
 from gradlab.train.augment.base import TextAugmentation
 from gradlab.train.augment.registry import register
@@ -24,15 +23,10 @@ class Typos(TextAugmentation):
     swapped, a letter left out, typed twice, or another one in its place, each as likely.
     """
 
-    rate: float = setting(0.3, "probability that a word gets a typing error", rule="non-negative")
+    rate: float = setting(0.3, "probability that a word gets a typing error", at_least=0, at_most=1)
 
     title = "Typos"
     paper = "Cao et al. (2022), MoCoSE; errors ours"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.rate > 1:
-            raise GradlabError(f"rate must be a probability, at most 1, not {self.rate!r}")
 
     def text(self, sentence: str, generator: np.random.Generator) -> str:
         """Words of a single character stay as they are."""

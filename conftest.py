@@ -1,0 +1,67 @@
+"""Fixtures every test file may use."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests import shape_checks
+
+# Tests run side by side: more threads would wait for each other, and results would depend on who else computes.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+shape_checks.install()
+
+# A shell's background process ignores Ctrl-C, and so do its children; the tests of interruptions need it.
+if (
+    signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    and threading.current_thread() is threading.main_thread()
+):
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Under ``-n`` a file's tests run in one process, so that what they share is made once."""
+    from xdist.scheduler import LoadFileScheduling
+
+    return LoadFileScheduling(config, log)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    """What stays to the end anyway, modules and tests, is not looked through at each collection of garbage, which takes a second."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.fixture(autouse=True)
+def _close_figures() -> Iterator[None]:
+    """No figure outlives its test."""
+    yield
+    pyplot = sys.modules.get("matplotlib.pyplot")
+    if pyplot is not None:
+        pyplot.close("all")
+
+
+@pytest.fixture(autouse=True)
+def _cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tokenised files go to a cache of the test run, never to that of the user."""
+    monkeypatch.setenv("GRADLAB_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "cache"))
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """Folder of real sentences, evaluation data and a small BERT; its tests are extra and skip without it."""
+    folder = Path(__file__).resolve().parents[1] / "shared"
+    if not (folder / "data").is_dir():
+        pytest.skip("the shared data folder is absent")
+    return folder

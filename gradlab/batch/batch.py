@@ -1,0 +1,504 @@
+"""A batch: some rows, all the columns that they are compared with, and what is known of both."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from array_api_compat import array_namespace
+
+from gradlab.arrays import Array, Bool, Float, Int, detach
+from gradlab.batch.candidates import POOLS, USUAL, Block, Candidates, Rule
+from gradlab.batch.similarity import Negatives, PairSimilarity, gaps_of
+from gradlab.errors import GradlabError
+
+# Entries of the similarities that `Batch.blocks` lets a block of rows have.
+_BLOCK_ENTRIES = 1 << 22
+
+
+def _plain() -> Comparison:
+    return PLAIN
+
+
+@dataclasses.dataclass(frozen=True)
+class Batch:
+    """Unit-norm embeddings of n sentences in two views, and what each of them is compared with.
+
+    A loss takes everything from here: `positive` and `negatives`, or, for a loss of the whole batch, `same_view`,
+    `other_view` and `positive_view`. A `Batch` may be some rows of a larger one (`rows`): `anchors` and `positives` are
+    then these rows, and `every` is the whole, all of whose columns they are compared with.
+
+    Attributes:
+        anchors: the rows ``h_i``, (n, D).
+        positives: the rows ``h_i'`` of the other view, (n, D).
+        extra_negatives: negatives of every anchor, such as a queue's, (m, D), or None.
+        in_batch_negatives: whether the other sentences of the batch are negatives.
+        owners: (m,) the row of the sentence whose hard negative each extra negative is, -1 for none; or None.
+        guide: embeddings of the same sentences by another model, or None.
+        mask: (N, N) or (N, N + m), pairs of sentences that are no negatives of each other, or None.
+        sentences: (N,) or (N + m,) whole numbers by which the sentences (and extra negatives) are known outside of the
+            batch, or None.
+        candidates: which of all these are negatives, and in which role.
+        comparison: how similarities are computed.
+        whole: the batch that the rows were taken from by `rows`, or None.
+        start: the number of the first row in that batch.
+    """
+
+    anchors: Float[Array, "n d"]
+    positives: Float[Array, "n d"]
+    extra_negatives: Float[Array, "m d"] | None = None
+    in_batch_negatives: bool = True
+    owners: Int[Array, "m"] | None = None
+    guide: Batch | None = None
+    mask: Bool[Array, "all _"] | None = None
+    sentences: Int[Array, "k"] | None = None
+    candidates: Candidates = USUAL
+    comparison: Comparison = dataclasses.field(default_factory=_plain, repr=False, compare=False)
+    whole: Batch | None = dataclasses.field(default=None, repr=False)
+    start: int = 0
+
+    # Rows and columns.
+
+    @property
+    def every(self) -> Batch:
+        """The batch that has all rows."""
+        return self if self.whole is None else self.whole
+
+    @property
+    def count(self) -> int:
+        """N, the sentences of the whole batch."""
+        count: int = self.every.anchors.shape[0]  # not int(...): the explorer records sizes
+        return count
+
+    def rows(self, start: int, stop: int) -> Batch:
+        """The sentences ``start`` to ``stop`` of this batch, still compared with all of its columns."""
+        return dataclasses.replace(
+            self,
+            anchors=self.anchors[start:stop],
+            positives=self.positives[start:stop],
+            guide=None if self.guide is None else self.guide.rows(start, stop),
+            whole=self.every,
+            start=self.start + start,
+        )
+
+    def first(self, count: int) -> Batch:
+        """The first sentences alone, with their own extra negatives where the owners are known, else with all of these."""
+        xp, n, extra, owners = array_namespace(self.anchors), self.count, self.extra_negatives, self.owners
+        columns = xp.arange(n + (0 if extra is None else extra.shape[0]), device=self.anchors.device)
+        kept = (columns < count) | (columns >= n)
+        if owners is not None:
+            kept = xp.concat([kept[:n], owners < count])
+        return dataclasses.replace(
+            self,
+            anchors=self.anchors[:count],
+            positives=self.positives[:count],
+            extra_negatives=None if extra is None else extra[kept[n:]],
+            owners=None if owners is None else owners[kept[n:]],
+            guide=None if self.guide is None else dataclasses.replace(self.guide, owners=owners).first(count),
+            mask=None if self.mask is None else self.mask[:count][:, kept[: self.mask.shape[1]]],
+            sentences=None if self.sentences is None else self.sentences[kept[: self.sentences.shape[0]]],
+        )
+
+    def blocks(self) -> Iterator[Batch]:
+        """All rows in order, as many at a time as keep their similarities small."""
+        n, extra = self.anchors.shape[0], self.extra_negatives
+        step = max(1, _BLOCK_ENTRIES // (self.count + (0 if extra is None else extra.shape[0])))
+        for start in range(0, n, step):
+            yield self.rows(start, min(start + step, n))
+
+    def mapped(self, change: Callable[[str, Float[Array, "_ d"]], Float[Array, "_ e"]]) -> Batch:
+        """The batch with every kind of embeddings changed; ``change`` gets the name of the kind too."""
+        return dataclasses.replace(
+            self,
+            anchors=change("anchors", self.anchors),
+            positives=change("positives", self.positives),
+            extra_negatives=None
+            if self.extra_negatives is None
+            else change("extra_negatives", self.extra_negatives),
+            whole=None if self.whole is None else self.whole.mapped(change),
+        )
+
+    def exchanged(self) -> Batch:
+        """The other side: the positives are the anchors."""
+        return dataclasses.replace(
+            self,
+            anchors=self.positives,
+            positives=self.anchors,
+            guide=None if self.guide is None else self.guide.exchanged(),
+            whole=None if self.whole is None else self.whole.exchanged(),
+        )
+
+    def without_extra_negatives(self) -> Batch:
+        """The batch without its extra negatives."""
+        n = self.count
+        return dataclasses.replace(
+            self,
+            extra_negatives=None,
+            owners=None,
+            guide=None if self.guide is None else self.guide.without_extra_negatives(),
+            mask=None if self.mask is None else self.mask[:, :n],
+            sentences=None if self.sentences is None else self.sentences[:n],
+            whole=None if self.whole is None else self.whole.without_extra_negatives(),
+        )
+
+    def with_extra_sentences(self) -> Batch:
+        """The extra negatives as further sentences, whose two views coincide; of some rows these stay the rows."""
+        plain: dict[str, Any] = dict.fromkeys(("extra_negatives", "owners", "guide", "mask", "sentences"))
+        if self.whole is not None:
+            return dataclasses.replace(self, **plain, whole=self.whole.with_extra_sentences())
+        xp, extra = array_namespace(self.anchors), self.extra_negatives
+        anchors, positives = (xp.concat([rows, extra], axis=0) for rows in (self.anchors, self.positives))
+        return dataclasses.replace(self, **plain, anchors=anchors, positives=positives)
+
+    def with_candidates(self, **changes: Any) -> Batch:
+        """The same batch with other `candidates`."""
+        return dataclasses.replace(self, candidates=dataclasses.replace(self.candidates, **changes))
+
+    def with_fixed_positives(self) -> Batch:
+        """The same batch with the other view and the extra negatives held fixed: no gradient reaches them."""
+        return dataclasses.replace(
+            self,
+            positives=detach(self.positives),
+            extra_negatives=None if self.extra_negatives is None else detach(self.extra_negatives),
+            whole=None if self.whole is None else self.whole.with_fixed_positives(),
+        )
+
+    def sharing_products(self) -> Batch:
+        """The same batch; matrix products of its rows are computed once, also for its `exchanged` batches."""
+        guide = None if self.guide is None else self.guide.sharing_products()
+        return dataclasses.replace(self, guide=guide, comparison=self.comparison.sharing())
+
+    # Similarities.
+
+    @functools.cached_property
+    def positive(self) -> PairSimilarity:
+        """Anchor i to its own positive, (n,)."""
+        return self.pair(self.anchors, self.positives)
+
+    @functools.cached_property
+    def negatives(self) -> Negatives:
+        """Anchor i to all its `candidates`, (n, K); -inf where a column is no negative."""
+        return self.comparison.negatives(self, self.candidate_blocks, self.candidates.rules)
+
+    @functools.cached_property
+    def other_view(self) -> Negatives:
+        """Anchor i to the other view's sentences and the extra negatives, (n, K); -inf at j = i."""
+        return self.comparison.negatives(self, self._blocks_of(USUAL))
+
+    @functools.cached_property
+    def same_view(self) -> Negatives:
+        """Anchor i to the other anchors, ``Q_ij``, (n, N); -inf at j = i."""
+        return self._within(self.anchors, self.every.anchors)
+
+    @functools.cached_property
+    def same_view_fixed(self) -> Negatives:
+        """`same_view` with the other anchors held fixed: no gradient through ``h_j``."""
+        return self._within(self.anchors, self.every._fixed_anchors)
+
+    @functools.cached_property
+    def _fixed_anchors(self) -> Float[Array, "all d"]:
+        """The anchors without gradient: one tensor for all rows, by which `gradlab.scale` knows them."""
+        return detach(self.anchors)
+
+    @functools.cached_property
+    def positive_view(self) -> Negatives:
+        """Positive i to the other positives, ``Q'_ij``, (n, N); -inf at j = i."""
+        return self._within(self.positives, self.every.positives)
+
+    def pair(self, first: Float[Array, "*#n d"], second: Float[Array, "*#n d"]) -> PairSimilarity:
+        """Rows to rows, or all of them to one row."""
+        return self.comparison.pair(first, second)
+
+    def _within(self, rows: Float[Array, "n d"], columns: Float[Array, "all d"]) -> Negatives:
+        block = Block("same", rows, columns, slice(0, columns.shape[0]), self.start)
+        return self.comparison.negatives(self, [block])
+
+    @property
+    def negative_vectors(self) -> Float[Array, "k d"]:
+        """The other view, then the extra negatives."""
+        return _joined([block.vectors for block in self._blocks_of(USUAL)])
+
+    @property
+    def same_view_vectors(self) -> Float[Array, "k d"]:
+        """The anchors, then the extra negatives."""
+        extra = self.extra_negatives
+        return _joined([self.every.anchors] + ([] if extra is None else [extra]))
+
+    @property
+    def candidate_blocks(self) -> list[Block]:
+        """The columns of the negatives, kind by kind.
+
+        Raises:
+            GradlabError: there are none.
+        """
+        return self._blocks_of(self.candidates)
+
+    def _blocks_of(self, candidates: Candidates) -> list[Block]:
+        extra, pools, every = self.extra_negatives, candidates.pools, self.every
+        compared = {
+            "other": (self.anchors, every.positives),
+            "same": (self.anchors, every.anchors),
+            "positive_other": (self.positives, every.anchors),
+            "positive_same": (self.positives, every.positives),
+        }
+        kinds = [(name, *compared[name]) for name in POOLS if name in pools and self.in_batch_negatives]
+        if extra is not None and ("other" in pools or "same" in pools):
+            kinds.append(("extra", self.anchors, extra))
+        if extra is not None and "positive_same" in pools and candidates.extra_for_positives:
+            kinds.append(("positive_extra", self.positives, extra))
+        if not kinds:
+            raise GradlabError(f"the pool {'+'.join(pools)} has no negatives without those of the batch")
+        found, start = [], 0
+        for name, rows, vectors in kinds:
+            columns = slice(start, start + vectors.shape[0])
+            own = name in POOLS and not (name == "positive_other" and candidates.repeated)
+            found.append(Block(name, rows, vectors, columns, self.start if own else None))
+            start = columns.stop
+        return found
+
+    @property
+    def may_lack_negatives(self) -> bool:
+        """Whether an anchor may have no negative: by a rule, or because its pools hold neither sentences nor extra negatives."""
+        others = self.in_batch_negatives and self.count > 1
+        extra = self.extra_negatives is not None and not {"other", "same"}.isdisjoint(self.candidates.pools)
+        return bool(self.candidates.rules) or not (others or extra)
+
+    def hardened(self, negatives: Negatives, temperature: float) -> Negatives:
+        """`negatives` with the hardness of the `candidates` added to their logits at a temperature, without derivative.
+
+        Raises:
+            GradlabError: hardness of hard negatives whose owners are not known.
+        """
+        xp, cosine = array_namespace(negatives.cosine), negatives.cosine
+        added = 0.0 * self.anchors[:, :1]
+        for term in self.candidates.hardness:
+            amount = term.alpha * temperature * detach(cosine)
+            if term.on != "all":
+                amount = xp.where(self._hard_columns(term.on), amount, xp.zeros_like(amount))
+            added = added + amount
+        return Negatives(xp.where(xp.isinf(cosine), cosine, cosine + added), negatives.measure)
+
+    def _hard_columns(self, on: str) -> Bool[Array, "n k"]:
+        """Whether hardness acts on a pair."""
+        xp, parts = array_namespace(self.anchors), []
+        n = self.anchors.shape[0]
+        for block in self.candidate_blocks:
+            if block.name == "extra" and on in ("in_batch", "hard"):
+                parts.append(self.owned if on == "hard" else ~self.owned)
+                continue
+            chosen = on != "hard" if block.name == "other" else on == "other" and block.name == "extra"
+            size = block.vectors.shape[0]
+            parts.append(xp.full((n, size), chosen, dtype=xp.bool, device=self.anchors.device))
+        return _joined(parts, axis=-1)
+
+    # What is known of the sentences.
+
+    @property
+    def owned(self) -> Bool[Array, "n m"]:
+        """Whether extra negative k is a hard negative of sentence i.
+
+        Raises:
+            GradlabError: the owners of the extra negatives are not known.
+        """
+        if self.owners is None:
+            raise GradlabError("whose hard negatives the extra negatives are is not known; give their owners")
+        return self._numbers[:, None] == self.owners
+
+    @property
+    def _numbers(self) -> Int[Array, "n"]:
+        """The number of each row in the whole batch."""
+        xp, n = array_namespace(self.anchors), self.anchors.shape[0]
+        return self.start + xp.arange(n, device=self.anchors.device)
+
+    def guided(self, block: Block) -> tuple[Float[Array, "n k"], Float[Array, "n"]]:
+        """The guide's cosines of the pairs of a block, and of its positives."""
+        assert self.guide is not None
+        guide = dataclasses.replace(
+            self.guide, candidates=self.candidates, in_batch_negatives=self.in_batch_negatives
+        )
+        (same,) = (one for one in guide.candidate_blocks if one.name == block.name)
+        found = guide.comparison.cosines(same.rows, same.vectors)
+        # From a product of the same kind, so that equal texts have equal cosines.
+        positive = guide.comparison.cosines(guide.anchors, guide.every.positives)
+        return found, array_namespace(found).linalg.diagonal(positive, offset=self.start)
+
+    def masked(self, block: Block) -> Bool[Array, "n k"] | None:
+        """What the given mask says of a block; a mask without columns for the extra negatives keeps these."""
+        assert self.mask is not None
+        n, rows = self.count, slice(self.start, self.start + self.anchors.shape[0])
+        if not block.name.endswith("extra"):
+            return self.mask[rows, :n]
+        return self.mask[rows, n:] if self.mask.shape[1] > n else None
+
+    def numbered(self, block: Block) -> tuple[Array, Array]:
+        """The numbers of the sentences of a block's rows, (n,), and of its columns, (k,), empty if they are not known."""
+        assert self.sentences is not None
+        n, rows = self.count, slice(self.start, self.start + self.anchors.shape[0])
+        columns = self.sentences[n:] if block.name.endswith("extra") else self.sentences[:n]
+        return self.sentences[rows], columns
+
+    # Sums over weights.
+
+    def by_rows(self, function: Callable[[Batch], Float[Array, "rows *d"]]) -> Float[Array, "n *d"]:
+        """What a function makes of the rows, without gradient; see `Comparison.by_rows`."""
+        return self.comparison.by_rows(self, function)
+
+    def total_weight(self, weight: Callable[[Batch], Float[Array, "rows k"]]) -> Float[Array, "n"]:
+        """``Σ_j W_ij``, without gradient; ``weight`` maps this batch, or some of its rows, to the weights of the rows."""
+
+        def total(rows: Batch) -> Float[Array, "rows"]:
+            weights = weight(rows)
+            return array_namespace(weights).sum(weights, axis=-1)
+
+        return self.by_rows(total)
+
+    def weighted_cosines(
+        self, weight: Callable[[Batch], Float[Array, "rows k"]], negatives: Negatives
+    ) -> tuple[Float[Array, "n"], Float[Array, "n"]]:
+        """``Σ_j sg(W_ij)`` and ``Σ_j sg(W_ij) cos θ_ij``; ``weight`` as for `total_weight`, ``negatives`` of this batch."""
+        return negatives.weighted_by(self, weight)
+
+
+class Comparison:
+    """How the rows of a batch are compared with its columns: all pairs at once, in any array library.
+
+    `gradlab.scale` has others, that hold the pairs of some rows at a time.
+    """
+
+    def __init__(self) -> None:
+        self._products: list[tuple[Array, Array, Array]] | None = None
+
+    def sharing(self) -> Comparison:
+        """One that computes each matrix product once, also for the transposed pairs."""
+        other = copy.copy(self)
+        other._products = []
+        return other
+
+    def pair(self, first: Float[Array, "*#n d"], second: Float[Array, "*#n d"]) -> PairSimilarity:
+        """Rows to rows, or all of them to one row."""
+        return PairSimilarity.from_vectors(first, second)
+
+    def cosines(
+        self, rows: Float[Array, "n d"], columns: Float[Array, "k d"], own: int | None = None
+    ) -> Float[Array, "n k"]:
+        """All dot products; -inf in column ``own + r`` of row r unless that is None."""
+        found = self._product(rows, columns)
+        return found if own is None else _without_own(found, own)
+
+    def take(self, blocks: list[Block], index: Int[Array, "n"]) -> Float[Array, "n d"]:
+        """The vectors in the columns ``index`` of some blocks."""
+        return _joined([block.vectors for block in blocks])[index]
+
+    def negatives(self, batch: Batch, blocks: list[Block], rules: Sequence[Rule] = ()) -> Negatives:
+        """The negatives of each row, (n, K); -inf where a column is none.
+
+        Raises:
+            GradlabError: a rule that must leave each anchor some leaves one without.
+        """
+        cosines = [self.cosines(block.rows, block.vectors, block.own) for block in blocks]
+        xp = array_namespace(batch.anchors)
+        for at, block in enumerate(blocks):
+            if block.name == "positive_extra" and batch.owners is not None:
+                cosines[at] = xp.where(batch.owned, -xp.inf, cosines[at])
+        for rule in sorted(rules, key=lambda rule: not rule.must_leave_negatives):
+            for at, block in enumerate(blocks):
+                out = rule.left_out(block, detach(cosines[at]), batch)
+                if out is None:
+                    continue
+                out = xp.asarray(out, device=block.rows.device)  # a rule may answer in numpy
+                if block.name == "positive_other" and block.own is None:
+                    out = out & ~_own_pairs(out, batch.start)
+                cosines[at] = xp.where(out, -xp.inf, cosines[at])
+            if rule.must_leave_negatives:
+                _check_some_are_left(cosines, batch.start)
+        return Negatives(
+            _joined(cosines, axis=-1),
+            lambda index: self.pair(*self._pairs(blocks, index)),
+            gaps=lambda: _joined(
+                [gaps_of(b.rows, b.vectors, one) for b, one in zip(blocks, cosines, strict=True)], axis=-1
+            ),
+            whole=self._whole(batch, blocks),
+        )
+
+    def _whole(self, batch: Batch, blocks: list[Block]) -> Callable[[], Negatives] | None:
+        """Gives the negatives of all rows of the batch that some rows were taken from; does not hold these rows."""
+        if batch.whole is None:
+            return None
+        every, side = batch.whole, [block.rows is batch.anchors for block in blocks]
+
+        def negatives() -> Negatives:
+            whole = [
+                dataclasses.replace(
+                    block,
+                    rows=every.anchors if anchors else every.positives,
+                    own=None if block.own is None else 0,
+                )
+                for block, anchors in zip(blocks, side, strict=True)
+            ]
+            return every.comparison.negatives(every, whole)
+
+        return negatives
+
+    def by_rows(
+        self, batch: Batch, function: Callable[[Batch], Float[Array, "rows *d"]]
+    ) -> Float[Array, "n *d"]:
+        """What a function makes of all rows together, without gradient."""
+        return detach(function(batch))
+
+    def _product(self, rows: Float[Array, "n d"], columns: Float[Array, "k d"]) -> Float[Array, "n k"]:
+        for left, right, product in self._products or ():
+            if left is rows and right is columns:
+                return product
+            if left is columns and right is rows:
+                return product.T
+        product = rows @ columns.T
+        if self._products is not None:
+            self._products.append((rows, columns, product))
+        return product
+
+    def _pairs(
+        self, blocks: list[Block], index: Int[Array, "n"]
+    ) -> tuple[Float[Array, "n d"], Float[Array, "n d"]]:
+        """The rows, and the vectors in the columns ``index`` that they are compared with."""
+        rows = blocks[0].rows
+        for block in blocks:
+            if block.rows is not blocks[0].rows:
+                inside = (index >= block.columns.start) & (index < block.columns.stop)
+                rows = array_namespace(rows).where(inside[:, None], block.rows, rows)
+        return rows, self.take(blocks, index)
+
+
+PLAIN: Comparison = Comparison()
+
+
+def _joined(parts: list[Array], axis: int = 0) -> Array:
+    return parts[0] if len(parts) == 1 else array_namespace(parts[0]).concat(parts, axis=axis)
+
+
+def _own_pairs(pairs: Array, own: int) -> Bool[Array, "n k"]:
+    xp = array_namespace(pairs)
+    rows, columns = (xp.arange(size, device=pairs.device) for size in pairs.shape)
+    return columns == (rows + own)[:, None]
+
+
+def _without_own(cosine: Float[Array, "n k"], own: int) -> Float[Array, "n k"]:
+    return array_namespace(cosine).where(_own_pairs(cosine, own), -array_namespace(cosine).inf, cosine)
+
+
+def _check_some_are_left(cosines: list[Float[Array, "n _"]], start: int) -> None:
+    xp = array_namespace(cosines[0])
+    left = xp.zeros_like(cosines[0][:, 0], dtype=xp.bool)
+    for cosine in cosines:
+        left = left | xp.any(~xp.isinf(cosine), axis=-1)
+    if not bool(xp.all(left)):
+        alone = start + int(xp.argmax(xp.astype(~left, cosines[0].dtype)))
+        raise GradlabError(f"the mask leaves anchor {alone} no negative; leave it at least one")
+
+
+def unit_rows(embeddings: Float[Array, "*n d"]) -> Float[Array, "*n d"]:
+    """Rows divided by their Euclidean norms."""
+    xp = array_namespace(embeddings)
+    return embeddings / xp.linalg.vector_norm(embeddings, axis=-1, keepdims=True)

@@ -1,0 +1,352 @@
+"""How a loss sees a batch: similarities that stay accurate from identical to opposite vectors.
+
+A cosine alone cannot say how far apart two nearly identical unit vectors are: at an angle of 1e-6 its
+rounding error costs the ratio of ArcCon five digits in float64, and in float32 the cosine *is* 1. A
+`PairSimilarity` therefore holds the two chords ``|h - h'| = 2 sin(θ/2)`` and ``|h + h'| = 2 cos(θ/2)``,
+from which cosine, sine and 1 - cosine all follow without cancellation. Chords of all N x N negatives
+would cost far more than the one matrix product that gives their cosines and are not needed: `Negatives`
+holds the cosines, and measures again, by its chords, only the hardest negative; and for losses that ask for 1 - cosine
+itself, those that are too near for the difference.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+from array_api_compat import array_namespace
+
+from gradlab.arrays import Array, Bool, Float, Int, detach, logsumexp, softmax, softmax_of_all, take
+
+_NEAR_ENTRIES = 2**20  # numbers that the differences of near vectors may take at a time
+
+
+@dataclasses.dataclass(frozen=True)
+class PairSimilarity:
+    """Similarity of pairs of unit vectors.
+
+    Attributes:
+        chord: ``|h - h'| = 2 sin(θ/2)``, in [0, 2].
+        antichord: ``|h + h'| = 2 cos(θ/2)``, in [0, 2].
+    """
+
+    chord: Float[Array, "*n"]
+    antichord: Float[Array, "*n"]
+
+    @classmethod
+    def from_angles(cls, angle: Float[Array, "*n"]) -> PairSimilarity:
+        """From angles in radians; an angle outside [0, π] means the one with the same cosine inside."""
+        xp = array_namespace(angle)
+        return cls(abs(2 * xp.sin(angle / 2)), abs(2 * xp.cos(angle / 2)))
+
+    @classmethod
+    def from_cosines(cls, cosine: Float[Array, "*n"]) -> PairSimilarity:
+        """From cosines, when nothing better is known: near ±1 the rounding of the cosine stays."""
+        xp = array_namespace(cosine)
+        return cls(xp.sqrt(2 - 2 * cosine), xp.sqrt(2 + 2 * cosine))
+
+    @classmethod
+    def from_vectors(cls, first: Float[Array, "*#n d"], second: Float[Array, "*#n d"]) -> PairSimilarity:
+        """From unit vectors, row by row."""
+        norm = array_namespace(first).linalg.vector_norm
+        return cls(norm(first - second, axis=-1), norm(first + second, axis=-1))
+
+    @property
+    def cosine(self) -> Float[Array, "*n"]:
+        """``cos θ``."""
+        return (self.antichord * self.antichord - self.chord * self.chord) / 4
+
+    @property
+    def sine(self) -> Float[Array, "*n"]:
+        """``sin θ``, relatively accurate near 0 and near π."""
+        return self.chord * self.antichord / 2
+
+    @property
+    def one_minus_cosine(self) -> Float[Array, "*n"]:
+        """``1 - cos θ``, relatively accurate near 0."""
+        return self.chord * self.chord / 2
+
+    @property
+    def angle(self) -> Float[Array, "*n"]:
+        """``θ`` in radians, in [0, π]."""
+        return 2 * array_namespace(self.chord).atan2(self.chord, self.antichord)
+
+    def cosine_beyond(self, margin: float) -> Float[Array, "*n"]:
+        """``cos(θ + u)`` with the angle u in radians."""
+        return self.cosine * math.cos(margin) - self.sine * math.sin(margin)
+
+    def shifted(self, increment: Float[Array, "*n"]) -> PairSimilarity:
+        """The same pairs with their cosine changed by ``increment``, to first order.
+
+        Differentiating at ``increment = 0`` gives exact derivatives with respect to the cosine,
+        strictly between 0 and π (at both ends NaN): ``d chord/d cos = -1/chord`` and ``d antichord/d cos = 1/antichord``.
+        """
+        return PairSimilarity(
+            self.chord - increment / self.chord, self.antichord + increment / self.antichord
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class AngleSimilarity(PairSimilarity):
+    """Pairs at known angles, as an integral over angles has them: cosines do not take the way over chords.
+
+    Attributes:
+        radians: the angles, in [0, π].
+    """
+
+    radians: Float[Array, "*n"]
+
+    @classmethod
+    def at(cls, angle: Float[Array, "*n"]) -> AngleSimilarity:
+        """At angles in [0, π] radians."""
+        chords = PairSimilarity.from_angles(angle)
+        return cls(chords.chord, chords.antichord, angle)
+
+    @property
+    def cosine(self) -> Float[Array, "*n"]:
+        """``cos θ``."""
+        return array_namespace(self.radians).cos(self.radians)
+
+    def cosine_beyond(self, margin: float) -> Float[Array, "*n"]:
+        """``cos(θ + u)`` with the angle u in radians."""
+        return array_namespace(self.radians).cos(self.radians + margin)
+
+
+@dataclasses.dataclass(frozen=True)
+class Negatives:
+    """Similarities of each anchor to its K negatives.
+
+    Attributes:
+        cosine: a column that is not a negative of this anchor (its own positive) is -inf,
+            which every softmax, log-sum-exp and maximum ignores.
+        measure: maps an index of one column a row to its `PairSimilarity`.
+        gaps: gives `one_minus_cosine` where more is known than the cosines.
+        log_sum: gives `log_sum_exp` from the cosines and a temperature.
+        whole: of some rows of a batch, gives the negatives of all rows, for sums over all pairs; None if these are all.
+    """
+
+    cosine: Float[Array, "*n k"]
+    measure: Callable[[Int[Array, "*n"]], PairSimilarity]
+    gaps: Callable[[], Float[Array, "*n k"]] | None = dataclasses.field(
+        default=None, kw_only=True, repr=False
+    )
+    whole: Callable[[], Negatives] | None = dataclasses.field(default=None, kw_only=True, repr=False)
+    log_sum: Callable[[Array, Any], Array] = dataclasses.field(
+        default_factory=lambda: log_sum_exp, kw_only=True, repr=False
+    )
+
+    @classmethod
+    def from_angles(cls, angle: Float[Array, "*n k"]) -> Negatives:
+        """From angles in radians."""
+        cosine = array_namespace(angle).cos(angle)
+        return cls(
+            cosine,
+            lambda index: PairSimilarity.from_angles(take(angle, index)),
+            gaps=lambda: PairSimilarity.from_angles(angle).one_minus_cosine,
+        )
+
+    @classmethod
+    def from_cosines(cls, cosine: Float[Array, "*n k"]) -> Negatives:
+        """From cosines, when nothing better is known."""
+        return cls(cosine, lambda index: PairSimilarity.from_cosines(take(cosine, index)))
+
+    @classmethod
+    def from_vectors(
+        cls, anchors: Float[Array, "n d"], negatives: Float[Array, "k d"], own: int | None = None
+    ) -> Negatives:
+        """From unit rows, by one matrix product.
+
+        Args:
+            anchors: those that are compared.
+            negatives: the same k vectors for every anchor.
+            own: the column that holds the first anchor's own sentence, followed by those of the other anchors, which are
+                masked; None masks nothing.
+        """
+        xp = array_namespace(anchors)
+        cosine = anchors @ negatives.T
+        if own is not None:
+            rows = xp.arange(anchors.shape[0], device=anchors.device)
+            columns = xp.arange(negatives.shape[0], device=anchors.device)
+            cosine = xp.where(columns == (rows + own)[:, None], -xp.inf, cosine)
+        return cls(
+            cosine,
+            lambda index: PairSimilarity.from_vectors(anchors, negatives[index]),
+            gaps=lambda: gaps_of(anchors, negatives, cosine),
+        )
+
+    @property
+    def finite_cosine(self) -> Float[Array, "*n k"]:
+        """The cosines with 0 instead of -inf in masked columns, for sums in which those have weight 0."""
+        xp = array_namespace(self.cosine)
+        return xp.where(xp.isinf(self.cosine), xp.zeros_like(self.cosine), self.cosine)
+
+    @functools.cached_property
+    def one_minus_cosine(self) -> Float[Array, "*n k"]:
+        """``1 - cos θ``, relatively accurate near 0 where vectors or angles are known; 1 in masked columns."""
+        gaps = 1 - self.cosine if self.gaps is None else self.gaps()
+        xp = array_namespace(self.cosine)
+        return xp.where(xp.isinf(self.cosine), xp.ones_like(gaps), gaps)
+
+    @functools.cached_property
+    def hardest_index(self) -> Int[Array, "*n"]:
+        """Column of the largest cosine; the first one where several are equal."""
+        xp = array_namespace(self.cosine)
+        return xp.argmax(self.cosine, axis=-1)
+
+    @functools.cached_property
+    def hardest(self) -> PairSimilarity:
+        """Similarity to the hardest negative, measured by its chords."""
+        return self.measure(self.hardest_index)
+
+    @property
+    def count(self) -> Float[Array, "*n"]:
+        """How many negatives each anchor has, in the dtype of the cosines."""
+        xp = array_namespace(self.cosine)
+        return xp.sum(xp.astype(~xp.isinf(self.cosine), self.cosine.dtype), axis=-1)
+
+    def log_sum_exp(self, temperature: float) -> Float[Array, "*n"]:
+        """``log Σ_k exp(cos θ_k / τ)``."""
+        return self.log_sum(self.cosine, temperature)
+
+    def log_sum_exp_of(self, logit: OfEach) -> Float[Array, "*n"]:
+        """``log Σ_k exp(φ_k)``."""
+        return logsumexp(self.logits(logit))
+
+    def softmax_of(self, logit: OfEach) -> Float[Array, "*n k"]:
+        """Softmax of ``φ_k``."""
+        return softmax(self.logits(logit))
+
+    def logits(self, logit: OfEach) -> Float[Array, "*n k"]:
+        """``φ_k``, -inf in masked columns."""
+        xp = array_namespace(self.cosine)
+        return xp.where(xp.isinf(self.cosine), self.cosine, logit(self))
+
+    def sum_of(self, quantity: OfEach, slope: OfEach | None = None) -> Float[Array, "*n"]:
+        """``Σ_k f_k`` over the columns that are not masked.
+
+        Args:
+            quantity: f.
+            slope: its derivative by the cosine; needed where that cannot be had from the cosine alone, and faster elsewhere.
+        """
+        xp, found = array_namespace(self.cosine), quantity(self)
+        return xp.sum(xp.where(xp.isinf(self.cosine), xp.zeros_like(found), found), axis=-1)
+
+    def mean_of(self, quantity: OfEach, logit: OfEach) -> Float[Array, "*n"]:
+        """``Σ_k softmax_k(φ) f_k``."""
+        found = self.softmax_of(logit) * quantity(self)
+        return array_namespace(found).sum(found, axis=-1)
+
+    def weighted(
+        self, weight: OfEach, *, one_hot: bool = False
+    ) -> tuple[Float[Array, "*n"], Float[Array, "*n"]]:
+        """``Σ_k sg(W_k)`` and ``Σ_k sg(W_k) cos θ_k``.
+
+        Args:
+            weight: maps negatives to their weights, (..., K): all of them, or some columns that know the sums over all.
+            one_hot: whether the hardest negative has all the weight.
+        """
+        weights = detach(weight(self))
+        xp = array_namespace(weights)
+        return xp.sum(weights, axis=-1), xp.sum(weights * self.finite_cosine, axis=-1)
+
+    def with_some(self) -> tuple[Negatives, Bool[Array, "*n"] | None]:
+        """Negatives of which each anchor has some, and which anchors in truth have none, or None if all have.
+
+        Those get negatives at a right angle, so that everything stays finite; what comes of it is to be dropped.
+        """
+        xp, cosine = array_namespace(self.cosine), self.cosine
+        alone = xp.all(xp.isinf(cosine), axis=-1)
+        if not bool(xp.any(alone)):
+            return self, None
+        filled = xp.where(alone[..., None], xp.zeros_like(cosine), cosine)
+        # Where a row has no negative, `one_minus_cosine` is 1 already, as in all masked columns.
+        return Negatives(filled, self.measure, gaps=lambda: self.one_minus_cosine), alone
+
+    def softmax(self, temperature: float) -> Float[Array, "*n k"]:
+        """Softmax of ``cos θ_k / τ``."""
+        return softmax(self.cosine / temperature)
+
+    def softmax_of_columns(self, temperature: float) -> Float[Array, "n k"]:
+        """Of similarities within one view, what column j gives to row i in its own softmax."""
+        xp = array_namespace(self.cosine)
+        if self.whole is None:
+            return xp.permute_dims(self.softmax(temperature), (1, 0))
+        return xp.exp(self.cosine / temperature - self._every.log_sum_exp(temperature))
+
+    def log_sum_exp_of_all(self, temperature: float) -> Float[Array, ""]:
+        """``log Σ_ik exp(cos θ_ik / τ)`` over all pairs of the batch."""
+        if self.whole is not None:
+            return self._every.log_sum_exp_of_all(temperature)
+        return logsumexp(array_namespace(self.cosine).reshape(self.cosine / temperature, (-1,)))
+
+    def softmax_of_all(self, temperature: float) -> Float[Array, "*n k"]:
+        """Softmax of ``cos θ_ik / τ`` over all pairs of the batch together."""
+        if self.whole is None:
+            return softmax_of_all(self.cosine / temperature)
+        total = self._every.log_sum_exp_of_all(temperature)
+        return array_namespace(self.cosine).exp(self.cosine / temperature - total)
+
+    def shares_of_all(self, temperature: float) -> Float[Array, "*n"]:
+        """What falls to each anchor of `softmax_of_all`; without gradient."""
+        weight = detach(self.softmax_of_all(temperature))
+        return array_namespace(weight).sum(weight, axis=-1)
+
+    @functools.cached_property
+    def _every(self) -> Negatives:
+        assert self.whole is not None
+        return self.whole()
+
+    def weighted_by(
+        self, batch: Any, weight: Callable[[Any], Float[Array, "*n k"]]
+    ) -> tuple[Float[Array, "*n"], Float[Array, "*n"]]:
+        """``Σ_k sg(W_k)`` and ``Σ_k sg(W_k) cos θ_k`` with the weights of a `Batch` whose negatives these are."""
+        weights = detach(weight(batch))
+        xp = array_namespace(weights)
+        return xp.sum(weights, axis=-1), xp.sum(weights * self.finite_cosine, axis=-1)
+
+    def shifted(self, increment: Float[Array, "*n k"]) -> Negatives:
+        """The same negatives with their cosines changed by ``increment``, to first order."""
+        return Negatives(
+            self.cosine + increment,
+            lambda index: self.measure(index).shifted(take(increment, index)),
+            gaps=lambda: self.one_minus_cosine - increment,
+        )
+
+
+def log_sum_exp(cosine: Float[Array, "*n k"], temperature: float) -> Float[Array, "*n"]:
+    """``log Σ_k exp(cos θ_k / τ)``."""
+    return logsumexp(cosine / temperature)
+
+
+# What is made of each of some negatives by itself, (..., K).
+OfEach = Callable[[Negatives], Array]
+
+
+def gaps_of(
+    first: Float[Array, "n d"], second: Float[Array, "k d"], cosine: Float[Array, "n k"]
+) -> Float[Array, "n k"]:
+    """``1 - cos θ`` of unit rows: of near ones from their difference, ``|h - h'|²/2``.
+
+    Its derivative is that of the cosine. Differences are only taken where 1 less the cosine has lost a third of its
+    digits or more, of some pairs at a time.
+    """
+    xp = array_namespace(first)
+    gap = 1 - cosine
+    known = detach(gap)
+    near = known < float(xp.finfo(cosine.dtype).eps) ** (1 / 3)
+    left, right = detach(first), detach(second)
+    if left.shape[0] * right.shape[0] * left.shape[1] <= _NEAR_ENTRIES:
+        apart = left[:, None, :] - right
+        return gap + xp.where(near, xp.sum(apart * apart, axis=-1) / 2 - known, xp.zeros_like(known))
+    if not bool(xp.any(near)):
+        return gap
+    (rows, columns), lost = xp.nonzero(near), xp.zeros_like(known)
+    step = max(1, _NEAR_ENTRIES // left.shape[1])
+    for start in range(0, rows.shape[0], step):
+        i, j = rows[start : start + step], columns[start : start + step]
+        apart = left[i] - right[j]
+        lost[i, j] = xp.sum(apart * apart, axis=-1) / 2 - known[i, j]
+    return gap + lost

@@ -1,0 +1,226 @@
+"""An anchor, its positive and a negative or a weighted sum of negatives: geometry and input checks."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace, is_array_api_obj, is_numpy_array
+
+from gradlab.arrays import Array, Float, Real, Shaped
+from gradlab.batch.check import NORM_TOLERANCE
+from gradlab.batch.similarity import PairSimilarity
+from gradlab.errors import GradlabError
+
+# What `as_like` makes an array of; arrays broadcast.
+Numbers = Real[Array, "*#n"] | float | Sequence[float]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Triple:
+    """Where a positive and a negative lie as seen from the anchor; all that the bounds depend on.
+
+    In an orthonormal frame whose first axis is the anchor and whose second points along the sphere towards
+    the positive, the positive is ``(cos θ, sin θ, 0)`` and the negative ``(radial, toward, aside)``. For a
+    unit negative at angle ``φ`` and dihedral angle ``α`` that is ``(cos φ, sin φ cos α, sin φ sin α)``; a
+    weighted sum of many negatives is no unit vector but needs nothing else. Fields broadcast.
+
+    Attributes:
+        positive_cosine: ``cos θ`` of the anchor-positive angle.
+        positive_sine: ``sin θ``, kept apart because a cosine cannot carry small angles.
+        radial: component of the negative along the anchor.
+        toward: its component in the direction of the positive, tangent to the sphere.
+        aside: length of the rest, >= 0.
+    """
+
+    positive_cosine: Float[Array, "*#n"]
+    positive_sine: Float[Array, "*#n"]
+    radial: Float[Array, "*#n"]
+    toward: Float[Array, "*#n"]
+    aside: Float[Array, "*#n"]
+
+    @classmethod
+    def from_angles(cls, theta_pos: Numbers, theta_neg: Numbers, alpha: Numbers) -> Triple:
+        """From angles in radians, each in [0, π].
+
+        Args:
+            theta_pos: anchor-positive angle.
+            theta_neg: anchor-negative angle.
+            alpha: dihedral angle between the planes anchor-positive and anchor-negative.
+
+        Raises:
+            GradlabError: an angle is NaN or outside [0, π].
+        """
+        theta_pos, theta_neg, alpha = as_arrays(theta_pos, theta_neg, alpha)
+        xp = array_namespace(theta_pos)
+        for name, angle in (("theta_pos", theta_pos), ("theta_neg", theta_neg), ("alpha", alpha)):
+            largest = xp.asarray(math.pi, dtype=angle.dtype, device=angle.device)
+            if not bool(xp.all((angle >= 0) & (angle <= largest))):
+                raise GradlabError(f"{name} must lie in [0, π] radians (got {extremes(angle)})")
+        sine = xp.sin(theta_neg)
+        return cls(
+            xp.cos(theta_pos),
+            xp.sin(theta_pos),
+            xp.cos(theta_neg),
+            sine * xp.cos(alpha),
+            sine * xp.sin(alpha),
+        )
+
+    @classmethod
+    def from_vectors(
+        cls,
+        anchor: Float[Array, "*#n d"],
+        positive: Float[Array, "*#n d"],
+        negative: Float[Array, "*_ d"],
+        weight: Real[Array, "*#n k"] | Sequence[float] | None = None,
+    ) -> Triple:
+        """From unit vectors, measured by differences of vectors: accurate at angles of 1e-6 and of π - 1e-6.
+
+        A weighted sum is accurate to the rounding of its largest terms.
+
+        Args:
+            anchor: unit rows.
+            positive: unit rows.
+            negative: (*n, d); with ``weight``, (*n, k, d), and (k, d) serves every anchor.
+            weight: of any signs, to describe the sum ``Σ_j W_j n_j``; None for a single negative.
+
+        Raises:
+            GradlabError: wrong kinds or shapes, rows that are not unit-norm, a weight that is not finite.
+        """
+        return cls.from_unit_vectors(*check_vectors(anchor, positive, negative, weight))
+
+    @classmethod
+    def from_unit_vectors(
+        cls,
+        anchor: Float[Array, "*#n d"],
+        positive: Float[Array, "*#n d"],
+        negative: Float[Array, "*_ d"],
+        weight: Float[Array, "*#n k"] | None = None,
+    ) -> Triple:
+        """`from_vectors` without its checks."""
+        xp = array_namespace(anchor)
+        pair = PairSimilarity.from_vectors(anchor, positive)
+        pull = tangent(anchor, positive)
+        length = xp.linalg.vector_norm(pull, axis=-1, keepdims=True)
+        direction = pull / xp.where(length > 0, length, xp.ones_like(length))
+        total, pushed = push(anchor, negative, weight)
+        toward = xp.sum(pushed * direction, axis=-1)
+        aside = xp.linalg.vector_norm(pushed - toward[..., None] * direction, axis=-1)
+        return cls(pair.cosine, pair.sine, xp.sum(anchor * total, axis=-1), toward, aside)
+
+    @property
+    def theta_pos(self) -> Float[Array, "*#n"]:
+        """Anchor-positive angle."""
+        return array_namespace(self.positive_sine).atan2(self.positive_sine, self.positive_cosine)
+
+    @property
+    def theta_neg(self) -> Float[Array, "*#n"]:
+        """Anchor-negative angle."""
+        xp = array_namespace(self.toward)
+        return xp.atan2(xp.hypot(self.toward, self.aside), self.radial)
+
+    @property
+    def alpha(self) -> Float[Array, "*#n"]:
+        """Dihedral angle, in [0, π]."""
+        return array_namespace(self.toward).atan2(self.aside, self.toward)
+
+    @property
+    def cross_cosine(self) -> Float[Array, "*#n"]:
+        """Dot product of positive and negative, ``e = cos θ radial + sin θ toward``."""
+        return self.positive_cosine * self.radial + self.positive_sine * self.toward
+
+
+def tangent(anchor: Float[Array, "*#n d"], vector: Float[Array, "*#n d"]) -> Float[Array, "*n d"]:
+    """Unit ``vector`` projected onto the tangent plane at ``anchor``, accurate close to ±anchor."""
+    xp = array_namespace(anchor)
+    cosine = xp.sum(anchor * vector, axis=-1, keepdims=True)
+    # The difference of two close vectors is exact; the projection then removes only what is second order.
+    offset = xp.where(cosine >= 0, vector - anchor, vector + anchor)
+    return offset - xp.sum(anchor * offset, axis=-1, keepdims=True) * anchor
+
+
+def push(
+    anchor: Float[Array, "*#n d"], negative: Float[Array, "*_ d"], weight: Float[Array, "*#n k"] | None
+) -> tuple[Float[Array, "*#n d"], Float[Array, "*#n d"]]:
+    """The negative ``n``, or ``Σ_j W_j n_j``, and its projection onto the tangent plane."""
+    if weight is None:
+        return negative, tangent(anchor, negative)
+    total = weight @ negative if negative.ndim == 2 else (weight[..., None, :] @ negative)[..., 0, :]
+    xp = array_namespace(anchor)
+    return total, total - xp.sum(anchor * total, axis=-1, keepdims=True) * anchor
+
+
+def extremes(values: Float[Array, "..."]) -> str:
+    """The values in words for a message: the only one, or the smallest and the largest."""
+    xp = array_namespace(values)
+    if math.prod(values.shape) == 0:
+        return "none"
+    low, high = float(xp.min(values)), float(xp.max(values))
+    return f"{low:g} to {high:g}" if low < high else f"{low:g}"
+
+
+def as_like(value: Any, like: Shaped[Array, "..."]) -> Float[Array, "..."]:
+    """``value`` as a floating-point array of the kind of ``like``; numbers take its dtype and device.
+
+    Raises:
+        GradlabError: numpy where ``like`` is torch or the reverse; something that is not a number.
+    """
+    xp = array_namespace(like)
+    dtype = like.dtype if xp.isdtype(like.dtype, "real floating") else xp.float64
+    if is_array_api_obj(value) and not isinstance(value, np.generic):
+        if is_numpy_array(value) != is_numpy_array(like):
+            raise GradlabError("numpy arrays and torch tensors cannot be mixed; convert one to the other")
+        return value if xp.isdtype(value.dtype, "real floating") else xp.astype(value, dtype)
+    try:
+        return xp.asarray(value, dtype=dtype, device=like.device)
+    except (TypeError, ValueError) as error:
+        raise GradlabError(f"expected numbers, got {value!r}") from error
+
+
+def as_arrays(*values: Any) -> list[Float[Array, "..."]]:
+    """All values as arrays of one kind; numbers and lists take the dtype and device of the first array."""
+    arrays = [value for value in values if is_array_api_obj(value) and not isinstance(value, np.generic)]
+    like = arrays[0] if arrays else np.zeros(())
+    return [as_like(value, like) for value in values]
+
+
+def check_vectors(
+    anchor: Any, positive: Any, negative: Any, weight: Any
+) -> tuple[Float[Array, "*#n d"], Float[Array, "*#n d"], Float[Array, "*_ d"], Float[Array, "*#n k"] | None]:
+    """The vectors as arrays of one kind, dtype and device.
+
+    Raises:
+        GradlabError: shapes that do not fit, rows that are not unit-norm, a weight that is not finite.
+    """
+    anchor, positive, negative = as_arrays(anchor, positive, negative)
+    xp = array_namespace(anchor)
+    for name, rows in (("anchor", anchor), ("positive", positive), ("negative", negative)):
+        if rows.ndim == 0 or rows.shape[-1] != anchor.shape[-1] or math.prod(rows.shape) == 0:
+            raise GradlabError(
+                f"{name} must have shape (..., D) with the anchor's D; it is {tuple(rows.shape)} "
+                f"and the anchor's is {tuple(anchor.shape)}"
+            )
+        if rows.dtype != anchor.dtype or rows.device != anchor.device:
+            raise GradlabError(
+                f"{name} ({rows.dtype} on {rows.device}) and anchor ({anchor.dtype} on {anchor.device}) "
+                "must have one dtype and one device"
+            )
+        off = float(xp.max(xp.abs(xp.linalg.vector_norm(rows, axis=-1) - 1)))
+        if not off <= NORM_TOLERANCE[str(rows.dtype).removeprefix("torch.")]:
+            raise GradlabError(
+                f"{name} must have unit rows (a norm is off by {off:.2g}); divide each row by its norm"
+            )
+    if weight is None:
+        return anchor, positive, negative, None
+    weight = xp.astype(as_like(weight, anchor), anchor.dtype)
+    if negative.ndim < 2 or weight.ndim == 0 or weight.shape[-1] != negative.shape[-2]:
+        raise GradlabError(
+            f"weight must have shape (..., K) for negatives (..., K, D); they are {tuple(weight.shape)} and "
+            f"{tuple(negative.shape)}"
+        )
+    if not bool(xp.all(xp.isfinite(weight))):
+        raise GradlabError("weight must be finite")
+    return anchor, positive, negative, weight

@@ -1,0 +1,47 @@
+"""``gradlab doctor``."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import click
+
+EPILOG = """\b
+Examples:
+  gradlab doctor
+  gradlab doctor runs/simcse/encoder
+  gradlab doctor my_training.py:make_trainer
+  gradlab doctor --json
+
+A training script is examined from Python, before it trains:
+
+\b
+  trainer = SentenceTransformerTrainer(model=model, args=args, train_dataset=pairs, loss=loss)
+  print(gradlab.doctor(trainer))
+
+Exit code 1 if anything is bad.
+"""
+
+
+@click.command(epilog=EPILOG)
+@click.argument("target", required=False)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def command(target: str | None, as_json: bool) -> None:
+    """Check this machine, and a model or a training set-up, for what is known to go wrong.
+
+    TARGET is the folder or hub name of a model, or names a trainer: module:Name or file.py:Name, where Name is a
+    trainer or a function without arguments that makes one.
+    """
+    from gradlab.diagnosis import doctor
+    from gradlab.monitor.trainers import is_trainer
+    from gradlab.settings.objects import import_object
+
+    subject = target
+    if target is not None and ":" in target:
+        subject = import_object(target)
+        subject = subject() if callable(subject) and not is_trainer(subject) else subject
+    found = doctor(subject)
+    click.echo(json.dumps(found.to_dict(), indent=2, ensure_ascii=False) if as_json else str(found))
+    if not found.healthy:
+        sys.exit(1)

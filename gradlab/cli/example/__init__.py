@@ -1,0 +1,52 @@
+"""``gradlab example``."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib import resources
+from pathlib import Path
+
+import click
+
+from gradlab.cli.options import OutputFolder
+from gradlab.errors import GradlabError
+from gradlab.waiting import waiting
+
+EPILOG = """\b
+Examples:
+  gradlab example
+  gradlab example --output try
+
+Writes pairs.csv (64 pairs of sentences, a few of them repeated), train.py (a watched training loop of averaged word
+vectors) and what that loop leaves: run/ (a recording) and embeddings.npz. Needs neither a model nor a network.
+"""
+FILES = {"pairs.csv": "pairs.csv", "train.py": "train.py.txt"}
+
+
+@click.command(epilog=EPILOG)
+@click.option(
+    "--output", default="example", show_default=True, type=OutputFolder(), help="Folder to write to."
+)
+@click.option("--overwrite", is_flag=True, help="Replace the files of an earlier example.")
+def command(output: Path, overwrite: bool) -> None:
+    """Make a small example to try watch, report and inspect on, without a model."""
+    from gradlab.files import write_text
+
+    existing = [name for name in FILES if (output / name).exists()]
+    if existing and not overwrite:
+        raise GradlabError(f"{output / existing[0]} exists; pass --overwrite or another --output")
+    for name, source in FILES.items():
+        text = (resources.files(__package__) / source).read_text(encoding="utf-8")
+        write_text(output / name, text)
+    with waiting("Training"):
+        done = subprocess.run([sys.executable, "train.py"], cwd=output, capture_output=True, text=True)
+    if done.returncode:
+        raise GradlabError(f"{output / 'train.py'} failed: {done.stderr.strip().splitlines()[-1]}")
+    click.echo(f"Wrote {output}: pairs.csv, train.py, run/, embeddings.npz. Now try:")
+    table = f"--train-file {output / 'pairs.csv'} --column anchor --positives positive"
+    click.echo(f"  gradlab report {output / 'run'}")
+    click.echo(
+        f"  gradlab inspect --embeddings {output / 'embeddings.npz'} {table} --batch-size 16 --output {output / 'inspect'}"
+    )
+    click.echo(f"and change {output / 'train.py'} to see what the report says then.")

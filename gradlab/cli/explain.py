@@ -1,0 +1,43 @@
+"""``gradlab explain``."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import click
+
+EPILOG = """\b
+Examples:
+  gradlab explain
+  gradlab explain loss-zero
+  gradlab explain "all cosines are above .9"
+  gradlab explain temperature --json
+  gradlab explain --json
+
+Without SYMPTOM the names of all are listed. docs/symptoms.md holds the same entries (gradlab explain --markdown).
+"""
+
+
+@click.command(epilog=EPILOG)
+@click.argument("symptom", nargs=-1)
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print JSON: of all symptoms, or of the one that is asked for."
+)
+@click.option("--markdown", is_flag=True, help="Print the documentation's page.")
+def command(symptom: tuple[str, ...], as_json: bool, markdown: bool) -> None:
+    """Explain a symptom of training: usual causes, how to tell, what to do, threads about it."""
+    from gradlab.diagnosis.symptoms import find_symptom, page, symptoms
+
+    if markdown:
+        click.echo(page(), nl=False)
+        return
+    found = [find_symptom(" ".join(symptom))] if symptom else list(symptoms().values())
+    if as_json:
+        plain = [dataclasses.asdict(one) for one in found]
+        click.echo(json.dumps(plain[0] if symptom else plain, indent=2, ensure_ascii=False))
+    elif symptom:
+        click.echo(str(found[0]))
+    else:
+        width = max(len(one.name) for one in found)
+        click.echo("\n".join(f"{one.name:{width}}  {one.title}" for one in found))

@@ -1,0 +1,159 @@
+"""A loss of one's own as a `gradlab.Loss`: its value is called, its components are found from its gradients."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import functools
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from array_api_compat import is_torch_array
+
+from gradlab.arrays import Array, Float
+from gradlab.batch.batch import Batch
+from gradlab.decomposition.adapters import TwoViewLoss, apart, name_of, two_views
+from gradlab.decomposition.core import decompose
+from gradlab.decomposition.resolve import resolve_loss
+from gradlab.errors import GradlabError, first_line
+from gradlab.losses.base import Loss
+from gradlab.losses.components import Components
+
+
+def own_loss(loss: Any, settings: Mapping[str, Any]) -> Loss:
+    """A loss that is none of gradlab's, as one; see `gradlab.get_loss`.
+
+    Args:
+        loss: a text such as ``"file.py:Name(margin=0.3)"``, a torch module, a function of two views, or a loss object of
+            another library.
+        settings: further arguments of what a text names.
+
+    Raises:
+        GradlabError: it cannot be found, imported or made; settings of a loss that is made already.
+    """
+    if not isinstance(loss, str):
+        if settings:
+            raise GradlabError(f"{name_of(loss)} is made already; it takes no {', '.join(settings)}")
+        return OwnLoss(loss, name_of(loss))
+    found = resolve_loss(loss, settings)
+    if isinstance(found, Loss):
+        return found
+    given = ", ".join(f"{name}={value}" for name, value in settings.items())
+    return OwnLoss(found, f"{loss}({given})" if given else loss)
+
+
+class OwnLoss(Loss):
+    """A function of two views, a torch module, or another library's loss object, as a loss of the whole batch.
+
+    Attributes:
+        original: what was given.
+        given_as: what to call it, from which `gradlab.get_loss` makes it again where it was given as a text.
+    """
+
+    original: Any
+    given_as: str
+
+    title: ClassVar[str] = "A loss of one's own"
+    paper: ClassVar[str] = "none"
+    formula: ClassVar[str] = "given as code"
+    latex: ClassVar[Mapping[str, str]] = {}
+    closed_form: ClassVar[bool] = False
+    exact_in: ClassVar[frozenset[str]] = frozenset({"tangent"})
+    exact_in_full: ClassVar[frozenset[str]] = exact_in
+    exact_to: ClassVar[float] = 1e-6  # coefficients that are read from gradients carry their rounding
+
+    def __init__(self, original: Any, given_as: str) -> None:
+        # No settings of gradlab's kind, and so no fields.
+        object.__setattr__(self, "original", original)
+        object.__setattr__(self, "given_as", given_as)
+
+    __eq__, __hash__ = object.__eq__, object.__hash__
+
+    @property
+    def name(self) -> str:  # type: ignore[override]  # of registered losses a name of the class
+        """What to call it."""
+        return self.given_as
+
+    @property
+    def not_simulated(self) -> str:
+        """Why it has no angles of one anchor."""
+        return "it is given as code"
+
+    def value_of(self, views: Batch) -> Float[Array, ""]:
+        """What the loss returns, a scalar.
+
+        Raises:
+            GradlabError: it raises, returns no scalar, or one that gradient cannot flow from; negatives that are not from
+                the batch.
+        """
+        import torch
+
+        if not views.in_batch_negatives:
+            raise GradlabError(
+                f"{self.name} compares the sentences of a batch; it cannot do without in-batch negatives"
+            )
+        given = [views.anchors, views.positives, views.extra_negatives]
+        rows = [torch.as_tensor(one) for one in given if one is not None]
+        try:
+            value = self._function(rows[0].dtype == torch.float64)(*rows)
+        except GradlabError:
+            raise
+        except Exception as error:
+            raise GradlabError(f"{self.name} raised {type(error).__name__}: {first_line(error)}") from error
+        if not isinstance(value, torch.Tensor) or value.numel() != 1:
+            shape = f"shape {tuple(value.shape)}" if isinstance(value, torch.Tensor) else type(value).__name__
+            raise GradlabError(
+                f"{self.name} returns {shape}, not a scalar tensor; sum or average over the anchors"
+            )
+        if torch.is_grad_enabled() and any(one.requires_grad for one in rows) and not value.requires_grad:
+            raise GradlabError(
+                f"{self.name} is not differentiable: its value carries no gradient; compute it with torch operations and "
+                "without detach(), item() or no_grad()"
+            )
+        value = value.reshape(())
+        return value if is_torch_array(views.anchors) else value.detach().numpy()
+
+    def components_of(self, views: Batch) -> Components:
+        """The components of the anchors, from gradients; errors as of `gradlab.decompose`."""
+        found: Components = self._found(views, "anchors")
+        return found
+
+    def sides_of(self, views: Batch) -> tuple[Components, Components]:
+        """The components of both sides, from gradients."""
+        anchors, positives = self._found(views, "both")
+        return dataclasses.replace(anchors, counterpart=positives), positives
+
+    def __repr__(self) -> str:
+        return self.given_as
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> OwnLoss:
+        return OwnLoss(copy.deepcopy(self.original, memo), self.given_as)
+
+    def _found(self, views: Batch, side: str) -> Any:
+        if not views.in_batch_negatives:
+            raise GradlabError(
+                f"{self.name} compares the sentences of a batch; it cannot do without in-batch negatives"
+            )
+        given = [views.anchors, views.positives, views.extra_negatives]
+        rows = [one.cpu() if is_torch_array(one) else one for one in given if one is not None]
+        found = decompose(self._function(True), *rows, side=side)
+        return tuple(one.components for one in found) if isinstance(found, tuple) else found.components
+
+    def _function(self, in_double: bool) -> TwoViewLoss:
+        """The loss as a function of two views: of a module in double precision a copy, so that its own parameters stay."""
+        return self._double if in_double else self._as_given
+
+    @functools.cached_property
+    def _as_given(self) -> TwoViewLoss:
+        return two_views(self.original)[0]
+
+    @functools.cached_property
+    def _double(self) -> TwoViewLoss:
+        function = two_views(apart(self.original))[0]
+
+        @functools.wraps(function)
+        def named(*rows: Any) -> Any:
+            return function(*rows)
+
+        named.__name__ = self.given_as
+        return named

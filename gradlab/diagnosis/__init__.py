@@ -1,0 +1,69 @@
+"""What is wrong with a training set-up, found before it trains: `gradlab.doctor`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from gradlab.diagnosis.result import Diagnosis, Verdict
+from gradlab.errors import GradlabError
+from gradlab.settings import names_arguments
+
+__all__ = ["Diagnosis", "Verdict", "doctor"]
+
+
+@names_arguments()
+def doctor(
+    target: Any = None,
+    *,
+    views: Callable[..., Any] | Sequence[str] | str | None = None,
+    batches: int = 2,
+    processes: int = 2,
+    progress: bool | None = None,
+) -> Diagnosis:
+    """Check a machine, a model or a training script for what is known to go wrong.
+
+    A trainer's loss is computed and differentiated on its first batches, without an update. Weights, gradients, random
+    numbers and the state of the loss are left as they were, so that training afterwards is the same training.
+
+    Args:
+        target: a ``SentenceTransformerTrainer`` or, with ``views``, a Hugging Face ``Trainer``, ready to train; the
+            folder or hub name of a model, which is loaded and embeds three sentences; or None for the machine alone.
+        views: where a Hugging Face ``Trainer`` has its two views, as in `gradlab.watch`.
+        batches: batches to look at, of each data set; at least 2.
+        processes: processes to start for a loss that gathers rows of other processes (see `gradlab.audit`); 0 leaves
+            that check out.
+        progress: show a bar if it takes over two seconds; None does so on a terminal.
+
+    Returns:
+        a `Diagnosis`: ``print`` it, or look at ``problems``.
+
+    Raises:
+        GradlabError: a target of another kind, a trainer without data, or one whose loss cannot be computed.
+
+    Example:
+        >>> import gradlab
+        >>> gradlab.doctor(trainer).problems  # doctest: +SKIP
+        []
+    """
+    from gradlab.diagnosis import machine
+    from gradlab.monitor.trainers import is_trainer
+
+    for name, value, least in (("batches", batches, 2), ("processes", processes, 0)):
+        if not isinstance(value, int) or value < least:
+            raise GradlabError(f"{name} must be a whole number of at least {least}, not {value!r}")
+    if target is None:
+        return Diagnosis("this machine", tuple(machine.checks()))
+    if isinstance(target, (str, bytes)) or hasattr(target, "__fspath__"):
+        return Diagnosis(str(target), (*machine.checks(), machine.model(target)))
+    if not is_trainer(target):
+        raise GradlabError(
+            "doctor takes a SentenceTransformerTrainer, a Trainer with views=, the folder or name of a model, or "
+            f"nothing, not {type(target).__name__}"
+        )
+    from gradlab.diagnosis.checks import CHECKS
+    from gradlab.diagnosis.observation import observe
+
+    found = observe(target, views=views, batches=batches, processes=processes, progress=progress)
+    verdicts = [verdict for check in CHECKS for verdict in check(found)]
+    return Diagnosis(found.title, (*machine.checks(target.args), *verdicts))

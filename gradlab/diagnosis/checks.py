@@ -1,0 +1,332 @@
+"""What is known to go wrong in a training script, each fault told from what its first batches do."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import nn
+
+from gradlab.diagnosis.observation import Batch, Observation
+from gradlab.diagnosis.result import Verdict, fault, good
+from gradlab.losses.base import Loss
+from gradlab.scale.audit import Audit
+from gradlab.settings import declarations
+
+ADAPTER = re.compile(r"lora_|adapter|ia3_|vera_|prompt_encoder")
+# Learning rates of Adam from which on an encoder, and an adapter, is ruined; and one that changes nothing.
+TOO_FAST, FAST, STILL = 5e-3, 1e-3, 1e-7
+# A temperature this many times the published one, or less than one such part of it, is of the wrong order.
+WRONG_ORDER, UNUSUAL = 10, 6
+# Pairs of rows with a common text in a batch, on average: more than half of the batches, or one in twenty, have one.
+MANY_DUPLICATES, SOME_DUPLICATES = 0.5, 0.05
+# Relative error of gradients and embeddings that rounding makes, in single and in half precision.
+ROUNDING, HALF_ROUNDING = 1e-3, 5e-2
+# Logits of this spread leave a softmax no choice.
+DECIDED = 100.0
+
+
+def weights(found: Observation) -> Iterator[Verdict]:
+    """Whether anything is trained, and the adapters among it."""
+    adapters = [name for name in [*found.trained, *found.frozen] if ADAPTER.search(name)]
+    count, tensors = sum(one.numel() for one in found.trained.values()), len(found.trained)
+    seen = f"{count:,} weights in {tensors} of {tensors + len(found.frozen)} tensors are trained."
+    if not found.trained:
+        yield fault("frozen")
+    elif adapters and not any(name in found.trained for name in adapters):
+        yield fault("adapters-frozen", name=adapters[0], count=len(adapters), seen=seen)
+    else:
+        yield good("trained weights", seen)
+
+
+def gradient(found: Observation) -> Iterator[Verdict]:
+    """Whether a gradient reaches what is trained."""
+    reached = {name: max(batch.gradients[name] for batch in found.batches) for name in found.trained}
+    sizes = [(name, size) for batch in found.batches for name, size in batch.gradients.items()]
+    broken = {name: None for name, size in sizes if not math.isfinite(size)}
+    # The first half of a low-rank adapter has none until the second half, which starts at 0, has moved.
+    due = [name for name in reached if "lora_A" not in name]
+    empty = [name for name in due if reached[name] == 0]
+    adapters = [name for name in due if ADAPTER.search(name)]
+    if broken:
+        yield fault("gradient-not-finite", count=len(broken), name=next(iter(broken)))
+    elif due and (len(empty) == len(due) or (adapters and not any(reached[name] for name in adapters))):
+        what = (
+            "no trained weight" if len(empty) == len(due) else f"none of the {len(adapters)} adapter tensors"
+        )
+        problem = next((batch.problem for batch in found.batches if batch.problem), "")
+        problem = problem or ("" if any(batch.value for batch in found.batches) else "the loss is 0")
+        yield fault("no-gradient", what=what, why=f" ({problem})" if problem else "")
+    elif 2 * len(empty) > len(due):
+        yield fault("little-gradient", count=len(empty), all=len(due), name=empty[0])
+    elif due:
+        yield good("gradient", f"It reaches {len(due) - len(empty)} of {len(due)} trained tensors.")
+
+
+def optimizer(found: Observation) -> Iterator[Verdict]:
+    """Whether an optimizer that is there already has what is trained, and its learning rate."""
+    given, rate, kind = getattr(found.trainer, "optimizer", None), found.args.learning_rate, found.args.optim
+    if given is not None:
+        held = {id(one) for group in given.param_groups for one in group["params"]}
+        missing = [name for name, one in found.trained.items() if id(one) not in held]
+        if missing:
+            yield fault("optimizer-lacks", count=len(missing), all=len(found.trained), name=missing[0])
+        rate, kind = max(group["lr"] for group in given.param_groups), type(given).__name__
+    kind = str(getattr(kind, "value", kind))
+    ruinous = TOO_FAST if any(ADAPTER.search(name) for name in found.trained) else FAST
+    dense = any(
+        isinstance(one, nn.Linear) for one in found.trainer.model.modules()
+    )  # no table of words alone
+    if rate < STILL:
+        yield fault("rate-too-low", rate=rate)
+    elif "adam" in kind.lower() and dense and rate >= ruinous:
+        yield fault("rate-too-high", level="bad" if rate >= TOO_FAST else "watch", rate=rate, kind=kind)
+    else:
+        yield good("learning rate", f"{rate:g} with {kind}.")
+
+
+def precision(found: Observation) -> Iterator[Verdict]:
+    """Whether weights are held in a precision in which an update changes them."""
+    half = [one for one in found.trained.values() if one.dtype in (torch.float16, torch.bfloat16)]
+    if any(one.dtype == torch.float16 for one in half):
+        yield fault("weights-float16", count=len(half))
+    elif half:
+        rate = found.args.learning_rate  # about what Adam changes a weight by in a step
+        some = torch.cat([one.detach().flatten()[:4096] for one in half])
+        still = float(((some + rate == some) & (some - rate == some)).double().mean())
+        level = "bad" if still > 0.5 else "watch"
+        yield fault("weights-bfloat16", level=level, count=len(half), rate=rate, still=still)
+    elif found.trained:
+        yield good("precision of the weights", "Trained weights are float32.")
+
+
+def views(found: Observation) -> Iterator[Verdict]:
+    """Whether dropout is on, and the two views of a sentence differ."""
+    for name, batches in found.of_losses().items():
+        cosines = [batch.cosines for batch in batches if batch.cosines is not None]
+        if not cosines:
+            continue
+        own = torch.cat([one.diagonal() for one in cosines])
+        others = torch.cat([one[~torch.eye(*one.shape, dtype=torch.bool)] for one in cosines])
+        equal = float((own > 1 - (1e-3 if batches[0].half else 1e-6)).double().mean())
+        mean = f"{float(others.mean()):.2f}" if len(others) else "-"
+        seen = f"The cosine is {float(own.mean()):.3f} to the positive and {mean} to other sentences, on average."
+        if len(others) and float(others.min()) > 1 - 1e-6:
+            yield fault("collapsed", name, seen=seen)
+        elif equal > 0.5:
+            same = all(_same_texts(batch.columns) > 0.5 for batch in batches)
+            yield fault("views-equal" if same else "texts-embed-alike", name, seen=seen)
+        else:
+            yield good("two views", seen, name)
+    if found.silent:
+        yield fault("dropout-off", count=len(found.silent), name=found.silent[0])
+
+
+def length(found: Observation) -> Iterator[Verdict]:
+    """How many texts are cut off."""
+    limit = getattr(found.trainer.model, "max_seq_length", None)
+    columns = [column for batch in found.batches for column in batch.columns]
+    masks = [column["attention_mask"] for column in columns if "attention_mask" in column]
+    if not limit or not masks or any(mask.ndim != 2 for mask in masks):
+        return
+    cut = sum(int((mask.sum(1) >= limit).sum()) for mask in masks) / sum(map(len, masks))
+    seen = f"{cut:.0%} of the texts reach max_seq_length ({limit} tokens)."
+    if cut < 0.25:
+        yield good("length", seen)
+    else:
+        yield fault("cut-off", level="bad" if cut > 0.75 and limit <= 16 else "watch", seen=seen)
+
+
+def loss(found: Observation) -> Iterator[Verdict]:
+    """The loss beside what guessing would give, and a loss of 0."""
+    for name, batches in found.of_losses().items():
+        values, first = [batch.value for batch in batches], batches[0]
+        seen = f"It begins at {', '.join(f'{value:.3g}' for value in values)}."
+        known = first.known is not None and first.known.name == "infonce" and first.snapshot is not None
+        chance = math.log(first.candidates) if known else math.inf
+        if 0 < chance < math.inf:
+            seen += f" Guessing among {first.candidates} candidates would give {chance:.3g}."
+        wrong = (
+            "loss-not-finite" if not all(map(math.isfinite, values))
+            else "batch-of-one" if chance == 0
+            else f"loss-zero{'-half' * first.half}" if not any(values)
+            else "worse-than-chance" if values[0] > 1.5 * chance
+            else "few-candidates" if known and first.candidates < 8
+            else ""
+        )  # fmt: skip
+        yield fault(wrong, name, seen=seen) if wrong else good("loss", seen, name)
+
+
+def pairs(found: Observation) -> Iterator[Verdict]:
+    """Whether positives are nearer than the positives of others, and hard negatives are not."""
+    for name, batches in found.of_losses().items():
+        cosines = [batch.cosines for batch in batches if batch.cosines is not None]
+        ranks = [_rank(one) for one in cosines if one.shape[1] > 1 and float(one.std()) > 1e-6]
+        rank = torch.cat(ranks) if ranks else torch.zeros(0)
+        if len(rank) < 16:
+            continue
+        share = float(rank.mean())
+        seen = f"A positive is nearer to its anchor than {share:.0%} of the other candidates, over {len(rank)} anchors."
+        far = (share - 0.5) * math.sqrt(12 * len(rank)) < 2.5  # standard deviations above chance
+        yield fault("pairs-at-chance", name, seen=seen) if far else good("pairs", seen, name)
+        yield from _hard_negatives(name, batches)
+
+
+def _hard_negatives(name: str, batches: list[Batch]) -> Iterator[Verdict]:
+    same, nearer = 0.0, []
+    for batch in batches:
+        count = len(batch.columns) - 2
+        if count < 1 or batch.cosines is None or batch.cosines.shape[1] != len(batch.cosines) * (count + 1):
+            return
+        same = max(same, *(_same_texts([batch.columns[1], column]) for column in batch.columns[2:]))
+        own, *hard = (one.diagonal() for one in batch.cosines.split(len(batch.cosines), dim=1))
+        nearer += [(one > own).double() for one in hard]
+    share = float(torch.cat(nearer).mean())
+    seen = f"{share:.0%} of the hard negatives are nearer to their anchor than its positive."
+    if same > 0:
+        yield fault("negatives-are-positives", name, level="bad" if same >= 0.05 else "watch", same=same)
+    elif share > 0.5:
+        yield fault("negatives-nearer", name, level="bad" if share > 0.8 else "watch", seen=seen)
+    else:
+        yield good("hard negatives", seen, name)
+
+
+def duplicates(found: Observation) -> Iterator[Verdict]:
+    """How often a batch holds a text twice, which is then its own negative."""
+    losses = {batch.dataset: batch for batch in found.batches}
+    sampler = str(getattr(getattr(found.args, "batch_sampler", ""), "value", "")).lower()
+    for name, table in found.texts():
+        batch = losses.get(name) or (losses.get("") if len(losses) == 1 else None)
+        columns = list(table.values())[:2]
+        if batch is None or batch.known is None or batch.labelled or not columns:
+            continue
+        rows, size = len(columns[0]), found.args.train_batch_size
+        repeats = sum(map(_repeats, columns))
+        repeats -= _repeats(zip(*columns, strict=True)) if len(columns) > 1 else 0
+        expected = repeats * size * (size - 1) / max(1, rows * (rows - 1))
+        seen = f"{repeats:,} pairs of {rows:,} rows share a text: {expected:.2g} pairs a batch of {size} on average."
+        if "no_duplicates" in sampler:
+            yield good("duplicates", f"{seen} The batch sampler keeps them apart.", name)
+        elif expected > SOME_DUPLICATES:
+            yield fault("duplicates", name, level="bad" if expected > MANY_DUPLICATES else "watch", seen=seen)
+        else:
+            yield good("duplicates", seen, name)
+
+
+def temperature(found: Observation) -> Iterator[Verdict]:
+    """Whether the temperature is of the order that is published, and logits of a size that a softmax can use."""
+    for name, batches in found.of_losses().items():
+        held = _temperature(batches[0].known)
+        if held is None:
+            yield from _logits(name, batches[0])
+            continue
+        value, published = held
+        ratio = max(value / published, published / value)
+        seen = f"{value:g}, that is scale {1 / value:g}; published settings use about {published:g}."
+        if ratio <= UNUSUAL:
+            yield good("temperature", seen, name)
+            continue
+        wrong, level = (
+            f"temperature-{'high' if value > published else 'low'}",
+            "bad" if ratio >= WRONG_ORDER else "watch",
+        )
+        yield fault(wrong, name, level=level, seen=seen, published=published, scale=1 / published)
+
+
+def _logits(name: str, batch: Batch) -> Iterator[Verdict]:
+    """Dot products of embeddings that are not normalised, times a scale that is meant for cosines."""
+    scale, function = getattr(batch.loss, "scale", None), getattr(batch.loss, "similarity_fct", None)
+    snapshot = batch.snapshot
+    if (
+        getattr(function, "__name__", "") != "dot_score"
+        or snapshot is None
+        or snapshot.positives is None
+        or not scale
+    ):
+        return
+    spread = float((scale * snapshot.anchors.double() @ snapshot.positives.double().T).std())
+    if spread > DECIDED:
+        yield fault("logits-too-large", name, scale=scale, spread=spread)
+
+
+def gradient_cache(found: Observation) -> Iterator[Verdict]:
+    """Whether a gradient cache encodes each piece twice alike, and leaves the gradients of plain training."""
+    for name, batches in found.of_losses().items():
+        cached = [batch for batch in batches if batch.replay is not None or batch.plain is not None]
+        if not cached:
+            continue
+        limit = HALF_ROUNDING if cached[0].half else ROUNDING
+        replay, plain = (max(getattr(b, key) or 0.0 for b in cached) for key in ("replay", "plain"))
+        seen = (
+            f"On {len(cached)} batches, with dropout: embeddings of the second pass are off by {replay:.1g}"
+        )
+        seen += f", gradients by {plain:.1g} of plain training." if cached[0].plain is not None else "."
+        if max(replay, plain) <= limit:
+            yield good("gradient cache", seen, name)
+        else:
+            yield fault(
+                "dropout-not-replayed" if replay > limit else "cached-gradients-differ", name, seen=seen
+            )
+
+
+def processes(found: Observation) -> Iterator[Verdict]:
+    """Whether a loss that gathers has the gradient of one process, and whether one that should gather does."""
+    for name, said in found.audits.items():
+        if isinstance(said, str):
+            yield fault("not-audited", loss=name, why=said)
+        elif isinstance(said, Audit):
+            for one in said.faults:
+                told = {"text": one.text, "cause": one.cause, "mend": one.mend}
+                yield fault("gathered-wrongly", loss=name, processes=said.processes, **told)
+            if said.passed:
+                yield good("several processes", f"{name} has the gradients of one process.")
+    known = any(batch.known is not None for batch in found.batches)
+    if found.args.world_size > 1 and known and not any(found.audits.values()):
+        yield fault("not-gathered", count=found.args.world_size)
+
+
+CHECKS = (
+    *(weights, gradient, optimizer, precision, views, length, loss, pairs),
+    *(duplicates, temperature, gradient_cache, processes),
+)
+
+
+def _same_texts(columns: list[Mapping[str, Any]]) -> float:
+    """The share of rows whose first two columns are the same tokens; 1 for one column, which is encoded twice."""
+    if len(columns) < 2:
+        return float(len(columns))
+    if any("input_ids" not in column or "attention_mask" not in column for column in columns[:2]):
+        return 0.0
+    texts = [
+        [
+            tuple(ids[mask.bool()].tolist())
+            for ids, mask in zip(one["input_ids"], one["attention_mask"], strict=True)
+        ]
+        for one in columns[:2]
+    ]
+    return sum(one == other for one, other in zip(*texts, strict=True)) / len(texts[0])
+
+
+def _rank(cosines: torch.Tensor) -> torch.Tensor:
+    """The share of other candidates that are farther from an anchor than its positive, ties counted half."""
+    own = cosines.diagonal()[:, None]
+    above = (cosines < own).double().sum(1) + ((cosines == own).double().sum(1) - 1) / 2
+    return above / (cosines.shape[1] - 1)
+
+
+def _repeats(texts: Any) -> int:
+    return sum(count * (count - 1) // 2 for count in Counter(texts).values())
+
+
+def _temperature(known: Loss | None) -> tuple[float, float] | None:
+    """The temperature of a loss, or of the one inside a combinator, and the published one."""
+    while known is not None and not hasattr(known, "temperature"):
+        known = getattr(known, "loss", None)
+    if known is None:
+        return None
+    default = declarations(type(known))["temperature"].default
+    return (known.temperature, default) if isinstance(default, float) else None

@@ -1,0 +1,92 @@
+"""The machine: versions, extras, processor, precision, threads, GPU; and whether a model loads and embeds."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import platform
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from gradlab._version import __version__
+from gradlab.diagnosis.result import Verdict, fault, good
+from gradlab.errors import GradlabError, first_line
+from gradlab.monitor.requirements import OLDEST, UnsupportedVersionError, require
+from gradlab.train.machine import bfloat16_instructions, device_name
+
+# A package that each extra brings.
+EXTRAS = {"train": "sklearn", "inspect": "usearch", "sweep": "optuna", "notebooks": "ipywidgets", "mteb": "mteb",
+          "watch": "sentence_transformers"}  # fmt: skip
+SENTENCES = (
+    "A heron stands in the shallow water.",
+    "The committee will meet again on Tuesday.",
+    "Please restart the server after the update.",
+)
+
+
+def checks(args: Any = None) -> Iterator[Verdict]:
+    """Everything about the machine; with a trainer's arguments also whether it does what they ask for."""
+    packages = [name for name in OLDEST if _installed(name.replace("-", "_"))]
+    shown = ", ".join(f"{name} {metadata.version(name)}" for name in packages)
+    seen = f"gradlab {__version__}, Python {platform.python_version()}, {shown}."
+    try:
+        require(*packages)
+        yield good("versions", seen)
+    except UnsupportedVersionError as error:
+        why, _, command = str(error).partition("; ")
+        yield fault("versions", seen=seen, why=why.capitalize(), command=command)
+    lack = [extra for extra, package in EXTRAS.items() if not _installed(package)]
+    have = [extra for extra in EXTRAS if extra not in lack]
+    advice = f" Not installed: {', '.join(lack)}; pip install '.[{''.join(lack[:1])}]' in the folder of gradlab brings one."
+    yield good("extras", f"Installed: {', '.join(have) or 'none'}.{advice if lack else ''}")
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if device.type == "cpu" and Path("/proc/driver/nvidia/version").exists():
+        yield fault("gpu-not-seen", version=torch.__version__)
+    else:
+        yield good(
+            "GPU",
+            f"{device_name(device)}."
+            if device.type == "cuda"
+            else f"None; it runs on {device_name(device)}.",
+        )
+    threads, cores = torch.get_num_threads(), os.cpu_count() or 1
+    seen = f"PyTorch computes on {threads} of {cores} cores."
+    few = device.type == "cpu" and "OMP_NUM_THREADS" in os.environ and threads * 4 <= cores
+    wrong = "too-many-threads" if threads > cores else "few-threads" if few else ""
+    yield fault(wrong, seen=seen) if wrong else good("threads", seen)
+    instructions = bfloat16_instructions(device)
+    seen, emulated = (
+        f"bfloat16 in hardware: {instructions or 'no'}.",
+        getattr(args, "bf16", False) and not instructions,
+    )
+    yield fault("bfloat16-emulated", seen=seen) if emulated else good("half precision", seen)
+
+
+def model(name: Any) -> Verdict:
+    """Whether a model loads and tells three sentences apart."""
+    from gradlab.encoder.model import Encoder
+
+    try:
+        encoder = Encoder.load(name)
+        rows = encoder.encode(SENTENCES, normalize=True).astype(np.float64)
+    except (GradlabError, OSError, RuntimeError, ValueError) as error:
+        return fault("model-does-not-load", name=name, why=first_line(error))
+    if not np.isfinite(rows).all():
+        return fault("model-not-finite")
+    cosines = (rows @ rows.T)[np.triu_indices(len(rows), 1)]
+    seen = (
+        f"It loads and embeds in {encoder.dimension} dimensions, pooler {encoder.pooler}; the cosines of three "
+        f"unrelated sentences are {', '.join(f'{one:.2f}' for one in cosines)}."
+    )
+    if cosines.min() > 0.9:
+        return fault("model-collapsed" if cosines.min() > 1 - 1e-6 else "model-untuned", seen=seen)
+    return good("model", seen)
+
+
+def _installed(package: str) -> bool:
+    return importlib.util.find_spec(package) is not None

@@ -1,0 +1,445 @@
+"""What a trainer does on its first batches: the loss, its gradients and the embeddings, without an update."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import dataclasses
+import functools
+import inspect
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from tqdm import tqdm
+
+from gradlab.decomposition.adapters import gathers, name_of
+from gradlab.errors import GradlabError, first_line
+from gradlab.losses.base import Loss
+from gradlab.monitor.recognition import recognise
+from gradlab.monitor.snapshot import Snapshot
+from gradlab.monitor.trainers import ROWS, capture_of, in_order
+from gradlab.scale.audit import audit
+from gradlab.scale.audit.worker import GivenModel
+from gradlab.seeds import undisturbed
+
+# Batches that are drawn at most to find some of every data set.
+MOST_DRAWN = 64
+PLAIN_ROWS = 64  # of a batch with a gradient cache that is also computed without one
+TEXTS = 100_000  # rows of a data set that are searched for duplicates
+
+
+@dataclasses.dataclass(frozen=True)
+class Call:
+    """One pass through the model: its input, the random state before it, and what it returned."""
+
+    features: Mapping[str, Any]
+    state: list[Tensor]
+    with_gradient: bool
+    output: Any
+
+    @property
+    def rows(self) -> Tensor | None:
+        """The embeddings of a model of sentence-transformers."""
+        return self.output.get("sentence_embedding") if isinstance(self.output, Mapping) else None
+
+
+@dataclasses.dataclass(frozen=True)
+class Batch:
+    """A batch of a trainer, its loss and its gradients.
+
+    Attributes:
+        dataset: the data set it comes from; empty where there is one.
+        loss: the loss of that data set.
+        columns: the tokenised columns; none for a trainer that is not of sentence-transformers.
+        labelled: whether the loss was given labels.
+        value: the loss.
+        snapshot: the embeddings, or None where they were not found.
+        problem: why they were not found.
+        gradients: largest absolute entry of the gradient of every trained tensor; 0 where none arrived.
+        replay: how far the second embeddings of a gradient cache are from the first, relative; None without one.
+        plain: how far its gradients are from those of plain training, relative; None where that could not be computed.
+    """
+
+    dataset: str
+    loss: Any
+    columns: list[Mapping[str, Any]]
+    labelled: bool
+    value: float
+    snapshot: Snapshot | None
+    problem: str
+    gradients: dict[str, float]
+    replay: float | None = None
+    plain: float | None = None
+
+    @property
+    def half(self) -> bool:
+        """Whether it was computed in half precision."""
+        return self.snapshot is not None and (self.snapshot.half or self.snapshot.anchors.dtype.itemsize < 4)
+
+    @functools.cached_property
+    def known(self) -> Loss | None:
+        """The gradlab loss that this is, if it is one."""
+        try:
+            return recognise(self.loss)
+        except GradlabError:
+            return None
+
+    @property
+    def candidates(self) -> int:
+        """What an anchor is compared with: the positive, the other positives and the hard negatives."""
+        assert self.snapshot is not None
+        extra = self.snapshot.extra_negatives
+        return len(self.snapshot.anchors) + (0 if extra is None else len(extra))
+
+    @functools.cached_property
+    def cosines(self) -> Tensor | None:
+        """Of each anchor to every positive and hard negative, (N, N + M), in float64; None without two finite views."""
+        if self.snapshot is None or self.snapshot.positives is None or self.labelled:
+            return None
+        given = [self.snapshot.positives, self.snapshot.extra_negatives]
+        if self.snapshot.positives.shape != self.snapshot.anchors.shape:
+            return None
+        anchors, others = (
+            nn.functional.normalize(rows.detach().double().cpu(), dim=1)
+            for rows in (self.snapshot.anchors, torch.cat([rows for rows in given if rows is not None]))
+        )
+        found = anchors @ others.T
+        return found if bool(found.isfinite().all()) else None
+
+
+@dataclasses.dataclass(frozen=True)
+class Observation:
+    """What was seen of a trainer.
+
+    Attributes:
+        trainer: the trainer.
+        title: what to call it.
+        batches: the batches that were tried.
+        trained: the tensors that training would change, by name.
+        frozen: names of the others.
+        silent: names of dropout layers that stay switched off in training.
+        audits: by name of the loss: what an audit of several processes says, or why there is none.
+    """
+
+    trainer: Any
+    title: str
+    batches: list[Batch]
+    trained: dict[str, Tensor]
+    frozen: list[str]
+    silent: list[str]
+    audits: dict[str, Any]
+
+    @property
+    def args(self) -> Any:
+        """The trainer's arguments."""
+        return self.trainer.args
+
+    def of_losses(self) -> dict[str, list[Batch]]:
+        """The batches of each loss, by the name of its data set."""
+        found: dict[str, list[Batch]] = {}
+        for batch in self.batches:
+            found.setdefault(batch.dataset, []).append(batch)
+        return found
+
+    def texts(self) -> Iterator[tuple[str, dict[str, list[str]]]]:
+        """The columns of text of each data set, its first rows, by name."""
+        given = self.trainer.train_dataset
+        for name, table in given.items() if isinstance(given, dict) else [("", given)]:
+            if hasattr(table, "column_names") and hasattr(table, "__len__"):
+                rows = table[:TEXTS]
+                yield (
+                    name,
+                    {key: column for key, column in rows.items() if column and isinstance(column[0], str)},
+                )
+
+
+def observe(
+    trainer: Any,
+    *,
+    views: Callable[..., Any] | Sequence[str] | str | None,
+    batches: int,
+    processes: int,
+    progress: bool | None,
+) -> Observation:
+    """Try a trainer's first batches and leave everything as it was; see `gradlab.doctor`.
+
+    Raises:
+        GradlabError: no data, or a loss that cannot be computed.
+    """
+    capture = capture_of(trainer, views)
+    if trainer.train_dataset is None:
+        raise GradlabError("the trainer has no train_dataset; give it one before asking the doctor")
+    model = trainer.model
+    trained = {name: one for name, one in model.named_parameters() if one.requires_grad}
+    frozen = [name for name, one in model.named_parameters() if not one.requires_grad]
+    with undisturbed(), _unchanged(trainer):
+        model.train()
+        silent = [
+            name
+            for name, one in model.named_modules()
+            if isinstance(one, nn.modules.dropout._DropoutNd) and one.p > 0 and not one.training
+        ]
+        drawn = _draw(trainer, batches)
+        bar = tqdm(
+            drawn, delay=2, leave=False, desc="doctor", disable=None if progress is None else not progress
+        )
+        found = [_try(trainer, inputs, capture, trained) for inputs in bar]
+    losses = {name_of(batch.loss): batch for batch in found if batch.loss is not None}
+    audits = {name: _audit(trainer, one, processes) for name, one in losses.items() if processes > 1}
+    title = f"{type(trainer).__name__} with {', '.join(losses)}" if losses else type(trainer).__name__
+    return Observation(trainer, title, found, trained, frozen, silent, audits)
+
+
+@contextlib.contextmanager
+def _unchanged(trainer: Any) -> Iterator[None]:
+    """Modes, gradients and buffers of the model are restored; the loss is a copy, which shares the model alone."""
+    model, loss = trainer.model, getattr(trainer, "loss", None)
+    modes = [(module, module.training) for module in model.modules()]
+    gradients = [(one, one.grad) for one in model.parameters()]
+    buffers = [(one, one.clone()) for one in model.buffers()]
+    kept = {name: trainer.__dict__.get(name) for name in ("_train_dataloader", "accum_loss_components")}
+    kept["accum_loss_components"] = copy.deepcopy(kept["accum_loss_components"])
+    loaders = list(trainer.accelerator._dataloaders)
+    if loss is not None:
+        with contextlib.suppress(Exception):  # what cannot be copied is used as it is
+            trainer.loss = copy.deepcopy(loss, {id(model): model})
+    try:
+        yield
+    finally:
+        if loss is not None:
+            trainer.loss = loss
+        trainer.accelerator._dataloaders[:] = loaders
+        for name, value in kept.items():
+            if value is not None:
+                setattr(trainer, name, value)
+        for one, gradient in gradients:
+            one.grad = gradient
+        with torch.no_grad():
+            for one, value in buffers:
+                one.copy_(value)
+        for module, mode in modes:
+            module.training = mode
+
+
+def _draw(trainer: Any, count: int) -> list[dict[str, Any]]:
+    """``count`` batches of every data set that has a loss of its own."""
+    names = len(trainer.loss) if isinstance(getattr(trainer, "loss", None), dict) else 1
+    seen: Counter[str] = Counter()
+    found = []
+    for _, inputs in zip(range(MOST_DRAWN), trainer.get_train_dataloader(), strict=False):
+        name = str(inputs.get("dataset_name", "")) if names > 1 else ""
+        if seen[name] < count:
+            seen[name] += 1
+            found.append(trainer._prepare_inputs(inputs))
+        if len(seen) == names and min(seen.values()) == count:
+            break
+    if not found:
+        raise GradlabError(
+            "the trainer's data give no batch; is the data set empty, or smaller than a batch?"
+        )
+    return found
+
+
+def _try(
+    trainer: Any, inputs: dict[str, Any], capture: Callable[..., Snapshot], trained: dict[str, Tensor]
+) -> Batch:
+    dataset, loss = str(inputs.get("dataset_name", "")), getattr(trainer, "loss", None)
+    loss = loss[dataset] if isinstance(loss, dict) else loss
+    own = {id(one) for one in trainer.model.parameters()}
+    parameters = dict(loss.named_parameters()) if isinstance(loss, nn.Module) else {}
+    tensors = trained | {
+        f"loss.{name}": one for name, one in parameters.items() if one.requires_grad and id(one) not in own
+    }
+    columns, labels = _columns(trainer, inputs)
+    value, forward, backward = _step(trainer, inputs, tensors)
+    snapshot, problem = None, ""
+    try:
+        snapshot = capture(trainer, inputs, [call.output for call in forward], value)
+    except (GradlabError, RuntimeError, ValueError, IndexError) as error:
+        problem = first_line(error)
+    gradients = {name: _size(one) for name, one in tensors.items()}
+    batch = Batch(dataset, loss, columns, labels is not None, float(value), snapshot, problem, gradients)
+    if backward and not any(call.with_gradient for call in forward):
+        replay, plain = _gradient_cache(trainer, batch, inputs, trained)
+        return dataclasses.replace(batch, replay=replay, plain=plain)
+    return batch
+
+
+def _columns(trainer: Any, inputs: Mapping[str, Any]) -> tuple[list[Mapping[str, Any]], Tensor | None]:
+    if not hasattr(trainer, "collect_features"):
+        return [], None
+    columns, labels = trainer.collect_features({k: v for k, v in inputs.items() if k != "dataset_name"})
+    return columns, labels
+
+
+def _step(
+    trainer: Any, inputs: Mapping[str, Any], tensors: Mapping[str, Tensor]
+) -> tuple[Tensor, list[Call], list[Call]]:
+    """Loss and gradients as training has them, and the passes through the model before and during differentiation."""
+    for one in tensors.values():
+        one.grad = None
+    with _calls_of(trainer.model) as calls:
+        try:
+            # Of the class, as `gradlab.watch` puts another in its place.
+            with trainer.compute_loss_context_manager():
+                value = type(trainer).compute_loss(trainer, trainer.model, dict(inputs))
+            before = len(calls)
+            if value.requires_grad:
+                value.backward()
+        except Exception as error:
+            raise GradlabError(
+                f"the trainer's loss cannot be computed: {type(error).__name__}: {first_line(error)}"
+            ) from error
+    return value.detach(), calls[:before], calls[before:]
+
+
+@contextlib.contextmanager
+def _calls_of(model: nn.Module) -> Iterator[list[Call]]:
+    """Every pass through the model while the block runs."""
+    calls: list[Call] = []
+    begun: list[tuple[dict[str, Any], list[Tensor]]] = []
+    device = next(model.parameters()).device
+
+    def before(module: nn.Module, args: Any, given: Any) -> None:
+        features = args[0] if args and isinstance(args[0], Mapping) else given
+        begun.append((dict(features), _random_state(device)))
+
+    def after(module: nn.Module, args: Any, given: Any, output: Any) -> None:
+        features, state = begun.pop()
+        rows = output.get("sentence_embedding") if isinstance(output, Mapping) else None
+        if isinstance(rows, Tensor):  # the rest would keep the activations of a gradient cache's pieces
+            output = {"sentence_embedding": rows.detach()} | {k: output[k] for k in (ROWS,) if k in output}
+        calls.append(Call(features, state, torch.is_grad_enabled(), output))
+
+    handles = [
+        model.register_forward_pre_hook(before, with_kwargs=True),
+        model.register_forward_hook(after, with_kwargs=True),
+    ]
+    try:
+        yield calls
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _random_state(device: torch.device) -> list[Tensor]:
+    return [torch.get_rng_state(), *([torch.cuda.get_rng_state(device)] if device.type == "cuda" else [])]
+
+
+def _size(parameter: Tensor) -> float:
+    gradient = parameter.grad
+    if gradient is None:
+        return 0.0
+    gradient = gradient.coalesce().values() if gradient.is_sparse else gradient
+    return float(gradient.detach().abs().max()) if gradient.numel() else 0.0
+
+
+def _gradient_cache(
+    trainer: Any, batch: Batch, inputs: Mapping[str, Any], trained: dict[str, Tensor]
+) -> tuple[float | None, float | None]:
+    """`Batch.replay` and `Batch.plain`, on the first rows of a batch, which plain training has room for."""
+    count = len(batch.snapshot.anchors) if batch.snapshot else 0
+    labels = _columns(trainer, inputs)[1]
+    few = {
+        name: value[:PLAIN_ROWS] if isinstance(value, Tensor) and len(value) == count else value
+        for name, value in inputs.items()
+    }
+    pieces = [name for name in ("mini_batch_size", "chunk_size") if getattr(batch.loss, name, None)]
+    before = {name: getattr(batch.loss, name) for name in pieces}
+    for name, size in before.items():  # several pieces, of different sizes
+        setattr(batch.loss, name, min(size, 2 * PLAIN_ROWS // 5))
+    _, forward, backward = _step(trainer, few, trained)
+    for name, size in before.items():
+        setattr(batch.loss, name, size)
+    labels = None if labels is None else labels[:PLAIN_ROWS]
+    return _replay(forward, backward), _plain(trainer, batch, forward, labels, trained)
+
+
+def _replay(cached: list[Call], again: list[Call]) -> float | None:
+    """Largest distance of an embedding of the second pass from that of the first, over its length; None if none compare."""
+    left, worst = list(cached), None
+    for call in again:
+        first = next((one for one in left if _same_input(one, call)), None)
+        if first is None or first.rows is None or call.rows is None:
+            continue
+        left.remove(first)
+        error = (call.rows - first.rows).norm(dim=1) / first.rows.norm(dim=1)
+        worst = max(worst or 0.0, float(error.max()))
+    return worst
+
+
+def _same_input(one: Call, other: Call) -> bool:
+    first, second = (call.features.get("input_ids") for call in (one, other))
+    return isinstance(first, Tensor) and isinstance(second, Tensor) and torch.equal(first, second)
+
+
+def _plain(
+    trainer: Any, batch: Batch, cached: list[Call], labels: Tensor | None, trained: dict[str, Tensor]
+) -> float | None:
+    """Relative difference of the gradients that a gradient cache left from those of plain training.
+
+    The pieces are encoded once more with the random numbers of the first pass and kept, and the loss is computed from
+    their embeddings. None where it cannot be computed from embeddings.
+    """
+    loss, model = batch.loss, trainer.model
+    if hasattr(loss, "guide") or not batch.columns:
+        return None
+    criterion: Callable[[list[Tensor]], Any]
+    if hasattr(loss, "compute_loss_from_embeddings"):
+        criterion = functools.partial(loss.compute_loss_from_embeddings, labels=labels)
+    elif hasattr(loss, "calculate_loss"):
+        criterion = lambda columns: loss.calculate_loss([[one] for one in columns])  # noqa: E731
+    else:
+        return None
+    device = next(model.parameters()).device
+    with trainer.compute_loss_context_manager(), torch.enable_grad():
+        rows = []
+        for call in cached:
+            torch.set_rng_state(call.state[0])
+            if device.type == "cuda":
+                torch.cuda.set_rng_state(call.state[1], device)
+            rows.append(model(dict(call.features))["sentence_embedding"])
+        count = sum(map(len, rows)) // max(2, len(batch.columns))
+        value = criterion(
+            list(in_order(torch.cat(rows), [call.features for call in cached], count).split(count))
+        )
+    wanted = torch.autograd.grad(value, list(trained.values()), allow_unused=True)
+    difference = size = 0.0
+    for one, gradient in zip(trained.values(), wanted, strict=True):
+        should = torch.zeros_like(one) if gradient is None else gradient
+        found = torch.zeros_like(one) if one.grad is None else one.grad
+        difference += float((found - should).double().square().sum())
+        size += float(should.double().square().sum())
+    return math.sqrt(difference / size) if size else (math.inf if difference else 0.0)
+
+
+def _audit(trainer: Any, batch: Batch, processes: int) -> Any:
+    """An audit of a loss that gathers, on embeddings in place of the model; why not, in a sentence; or None if it does not."""
+    if not (gathers(batch.loss) or _mentions_gathering(batch.loss)):
+        return None
+    try:
+        with undisturbed():
+            alone = copy.deepcopy(batch.loss, {id(trainer.model): GivenModel()})
+            return audit(
+                alone,
+                processes=processes,
+                columns=max(2, len(batch.columns)),
+                uneven=not trainer.args.dataloader_drop_last,
+            )
+    except Exception as error:
+        return first_line(error)
+
+
+def _mentions_gathering(loss: Any) -> bool:
+    """Whether a loss of somebody's own talks to other processes, by its source."""
+    if type(loss).__module__.startswith(("sentence_transformers.", "gradlab.")):
+        return False
+    own = [one for one in type(loss).__mro__ if not one.__module__.startswith(("torch.", "builtins"))]
+    source = ""
+    with contextlib.suppress(OSError, TypeError):
+        source = "".join(map(inspect.getsource, own if isinstance(loss, nn.Module) else [loss]))
+    return "gather" in source or "torch.distributed" in source

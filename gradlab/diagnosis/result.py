@@ -1,0 +1,125 @@
+"""What the doctor found."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import html
+import textwrap
+import tomllib
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+# Bad: training will not do what it should. Watch: it may well be meant so. Not checked: there was no way to tell.
+LEVELS = {"bad": "✗", "watch": "!", "good": "✓", "not checked": "-"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Verdict:
+    """One thing that was checked.
+
+    Attributes:
+        check: what was checked, in a few words.
+        level: ``"good"``, ``"watch"``, ``"bad"`` or ``"not checked"``.
+        seen: what was found, with numbers.
+        mend: what to change; empty where nothing is wrong.
+        symptom: the name of the symptom that ``gradlab explain`` tells more about; empty without one.
+    """
+
+    check: str
+    level: str
+    seen: str
+    mend: str = ""
+    symptom: str = ""
+
+    def __str__(self) -> str:
+        lines = [f"{LEVELS[self.level]} {self.check}: {self.seen}"]
+        lines += [f"    To mend it: {self.mend}"] if self.mend else []
+        lines += [f"    More: gradlab explain {self.symptom}"] if self.symptom else []
+        return "\n".join(textwrap.fill(line, 110, subsequent_indent="    ") for line in lines)
+
+
+def good(check: str, seen: str, dataset: str = "") -> Verdict:
+    """Nothing is wrong with it."""
+    return Verdict(_of(check, dataset), "good", seen)
+
+
+def fault(name: str, dataset: str = "", /, *, level: str = "", **told: Any) -> Verdict:
+    """A fault of ``faults.toml``.
+
+    Args:
+        name: its name.
+        dataset: where it was found, among several data sets.
+        level: in place of the one in the file.
+        **told: what its texts name.
+    """
+    one = faults()[name]
+    seen, mend = (one[key].format(**told) for key in ("seen", "mend"))
+    return Verdict(_of(one["check"], dataset), level or one["level"], seen, mend, one.get("symptom", ""))
+
+
+@functools.cache
+def faults() -> dict[str, dict[str, str]]:
+    """All faults by name."""
+    text = (resources.files("gradlab.diagnosis") / "faults.toml").read_text(encoding="utf-8")
+    return tomllib.loads(text)
+
+
+def _of(check: str, dataset: str) -> str:
+    return f"{check} ({dataset})" if dataset else check
+
+
+@dataclasses.dataclass(frozen=True)
+class Diagnosis:
+    """What the doctor found, in the order of the checks.
+
+    Attributes:
+        target: what was examined.
+        verdicts: of all checks that apply.
+    """
+
+    target: str
+    verdicts: tuple[Verdict, ...]
+
+    @property
+    def problems(self) -> list[Verdict]:
+        """What is bad."""
+        return [one for one in self.verdicts if one.level == "bad"]
+
+    @property
+    def healthy(self) -> bool:
+        """Whether nothing is bad."""
+        return not self.problems
+
+    @property
+    def headline(self) -> str:
+        """The outcome in a sentence."""
+        bad, watch = (sum(one.level == level for one in self.verdicts) for level in ("bad", "watch"))
+        parts = [f"{bad} {'problem' if bad == 1 else 'problems'}"] if bad else []
+        parts += [f"{watch} to keep an eye on"] if watch else []
+        return f"{self.target}: {' and '.join(parts) or 'nothing wrong was found'}, in {len(self.verdicts)} checks."
+
+    def __str__(self) -> str:
+        ordered = sorted(self.verdicts, key=lambda one: list(LEVELS).index(one.level))
+        return "\n".join([self.headline, *map(str, ordered)])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return {"healthy": self.healthy, **dataclasses.asdict(self)}
+
+    def to_frame(self) -> DataFrame:
+        """One row a check."""
+        import pandas as pd
+
+        return pd.DataFrame([dataclasses.asdict(one) for one in self.verdicts])
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><td>{LEVELS[one.level]} {one.level}</td><td>{html.escape(one.check)}</td>"
+            f"<td style='text-align:left'>{html.escape(one.seen)} {html.escape(one.mend)}</td></tr>"
+            for one in self.verdicts
+        )
+        return f"<p>{html.escape(self.headline)}</p><table>{rows}</table>"

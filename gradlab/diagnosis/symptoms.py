@@ -1,0 +1,144 @@
+"""Symptoms of contrastive training: what people see, why, how gradlab shows it, what to do, and where others met it."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import re
+import textwrap
+import tomllib
+from collections.abc import Mapping
+from importlib import resources
+from typing import Any
+
+from gradlab.errors import GradlabError, nearest
+
+# Heading of each part of a symptom, by the attribute that holds it.
+PARTS = {"cause": "Usual causes", "show": "How gradlab shows it", "mend": "What to do"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Symptom:
+    """One thing that people see.
+
+    Attributes:
+        name: a short name, by which ``gradlab explain`` finds it.
+        title: what is seen, in a sentence.
+        also: other words for it.
+        cause, show, mend: the usual causes, how gradlab shows which it is, and what to do.
+        threads: public discussions of it: ``url``, and ``about`` in a few words.
+    """
+
+    name: str
+    title: str
+    also: tuple[str, ...]
+    cause: tuple[str, ...]
+    show: tuple[str, ...]
+    mend: tuple[str, ...]
+    threads: tuple[Mapping[str, str], ...]
+
+    def __str__(self) -> str:
+        lines = [self.title]
+        for part, heading in PARTS.items():
+            lines += ["", f"{heading}:"]
+            lines += [textwrap.fill(f"- {one}", 100, subsequent_indent="  ") for one in getattr(self, part)]
+        lines += ["", "Threads:"]
+        lines += [f"- {thread['url']}\n    {thread['about']}" for thread in self.threads]
+        return "\n".join(lines)
+
+    def markdown(self) -> str:
+        """A section of the page."""
+        lines = [f"({self.name})=", f"## {self.title}", "", f"`gradlab explain {self.name}`", ""]
+        for part, heading in PARTS.items():
+            lines += [f"**{heading}**", "", *(f"- {one}" for one in getattr(self, part)), ""]
+        threads = "; ".join(f"[{_short(one['url'])}]({one['url']}) ({one['about']})" for one in self.threads)
+        return "\n".join([*lines, f"**Threads**: {threads}.", ""])
+
+
+@functools.cache
+def symptoms() -> dict[str, Symptom]:
+    """All symptoms by name, in the order of the page."""
+    text = (resources.files("gradlab.diagnosis") / "symptoms.toml").read_text(encoding="utf-8")
+    return {name: _symptom(name, **parts) for name, parts in tomllib.loads(text).items()}
+
+
+def _symptom(name: str, **parts: Any) -> Symptom:
+    fields: dict[str, Any] = {
+        key: tuple(part) if isinstance(part, list) else part for key, part in parts.items()
+    }
+    return Symptom(name, **fields)
+
+
+def find_symptom(words: str) -> Symptom:
+    """The symptom of a name, or the one that shares most words with a description such as ``"loss is nan"``.
+
+    Raises:
+        GradlabError: no symptom shares a word with it; the message lists all.
+    """
+    known = symptoms()
+    if words in known:
+        return known[words]
+    wanted = _words(words)
+
+    def shared(one: Symptom) -> tuple[float, int]:
+        """How well its best phrase fits, and how many of the words it has anywhere."""
+        phrases = [_words(text) for text in (one.name, one.title, *one.also)]
+        best = max(len(wanted & phrase) / len(wanted | phrase) for phrase in phrases) if wanted else 0.0
+        return best, len(wanted & set().union(*phrases))
+
+    best = max(known.values(), key=shared)
+    if not shared(best)[1]:
+        raise GradlabError(
+            f"no symptom is like {words!r}; there are: {', '.join(known)}.{nearest(words, known)}"
+        )
+    return best
+
+
+def page() -> str:
+    """The documentation's page, as Markdown."""
+    table = [f"| [{one.title}](#{one.name}) | `{one.name}` |" for one in symptoms().values()]
+    return "\n".join(
+        [
+            "# Symptoms",
+            "",
+            "Find what you see in training; each entry says what usually causes it, how to tell with gradlab, and what to",
+            "change. `gradlab explain \"all cosines are above .9\"` prints an entry, `--json` for programs. Most of the causes",
+            "are found before training starts by `gradlab.doctor(trainer)`.",
+            "",
+            "| I see | name |",
+            "|---|---|",
+            *table,
+            "",
+            *(one.markdown() for one in symptoms().values()),
+        ]
+    )  # fmt: skip
+
+
+def _words(text: str) -> set[str]:
+    """The words that tell symptoms apart, in lower case, without plurals."""
+    plain = re.sub(r"(?<!\d)\.(\d)", r"0.\1", text.lower()).replace("-", " ")
+    skipped = {
+        "the",
+        "a",
+        "is",
+        "are",
+        "of",
+        "or",
+        "it",
+        "to",
+        "in",
+        "does",
+        "not",
+        "and",
+        "that",
+        "i",
+        "my",
+        "at",
+        "all",
+    }
+    return {word.removesuffix("s") for word in re.findall(r"[\w.]*\w", plain)} - skipped
+
+
+def _short(url: str) -> str:
+    owner, name, _, number = url.removeprefix("https://github.com/").split("/")
+    return f"{owner}/{name}#{number}"

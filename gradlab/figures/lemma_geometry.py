@@ -1,0 +1,155 @@
+"""Figure 12: the tangent plane in which Lemma 1 is proved, drawn from computed steps."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from gradlab.batch.triple import Triple
+from gradlab.figures.projection import directions
+from gradlab.gradient.lemma import RatioInterval, take_step, tangent_bounds
+from gradlab.plotting.style import ANCHOR, NEGATIVE, POSITIVE, TEXT_WIDTH, empty_figure, figure_of, style
+from gradlab.plotting.tables import Table, Tables, select, stack
+
+# Title -> (step size λ, dihedral angle α in degrees); the angles to the anchor are the same in all three.
+CASES = {
+    "situation 1 of the proof": (0.6, 50.0),
+    "situation 2 of the proof": (1.1, 30.0),
+    "not in the proof: no ratio serves": (1.1, 75.0),
+}
+THETA_POS, THETA_NEG = math.radians(50), math.radians(60)
+ANCHOR_POINT = np.array([0.0, 0.0, 1.0])
+# Point -> (marker, colour, label, where the label stands from it, in points).
+POINTS = {
+    "anchor": ("o", ANCHOR, "$h_i$", (-9, 5)),
+    "positive": ("^", POSITIVE, "$h_i'$", (10, 5)),
+    "negative": ("v", NEGATIVE, "$h_j'$", (11, 4)),
+    "pushed": ("o", "0.75", "$c$", (0, -12)),
+    "auxiliary": ("D", "0.75", "$b$", (0, -12)),
+    "low": ("o", "white", "$r^-$", (-3, -12)),
+    "high": ("o", "white", "$r^+$", (3, -12)),
+}
+
+
+def compute() -> Tables:
+    """Projected points of each case: steps with no ratio and with both bounds, and the proof's auxiliary point."""
+    return {"": stack([rows for case in CASES for rows in _case(case)])}
+
+
+def _case(case: str) -> list[Table]:
+    step, alpha = CASES[case][0], math.radians(CASES[case][1])
+    positive = np.array([math.sin(THETA_POS), 0, math.cos(THETA_POS)])
+    sine = math.sin(THETA_NEG)
+    negative = np.array([sine * math.cos(alpha), sine * math.sin(alpha), math.cos(THETA_NEG)])
+    bounds = tangent_bounds(Triple.from_vectors(ANCHOR_POINT, positive, negative), step)
+
+    def flat(vector: Any) -> Any:
+        return directions(ANCHOR_POINT, positive, vector)
+
+    def moved(ratio: float) -> Any:
+        return flat(take_step(ANCHOR_POINT, positive, negative, ratio, step, "tangent").anchor)
+
+    places = {
+        "anchor": (np.zeros(2), math.nan),
+        "positive": (flat(positive), math.nan),
+        "negative": (flat(negative), math.nan),
+        "pushed": (moved(0.0), 0.0),
+    }
+    if bool(bounds.feasible):
+        places |= {name: (moved(ratio), ratio) for name, ratio in _ends(bounds).items()}
+        # b completes the rhombus of the proof: b, the anchor after the step, h_i' and h_i.
+        places["auxiliary"] = (places["low"][0] - flat(positive), math.nan)
+    return [
+        {"case": case, "point": name, "x": xy[0], "y": xy[1], "ratio": ratio, "step": step, "alpha": alpha}
+        for name, (xy, ratio) in places.items()
+    ]
+
+
+def _ends(bounds: RatioInterval) -> dict[str, float]:
+    return {"low": float(bounds.low), "high": float(bounds.high)}
+
+
+def draw_case(table: Table, case: str, ax: Axes) -> tuple[Figure, Axes]:
+    """The tangent plane at the anchor, in one case."""
+    rows = select(table, case=case)
+    at = {name: (x, y) for name, x, y in zip(rows["point"], rows["x"], rows["y"], strict=True)}
+    with style():
+        ax.set_aspect("equal")
+        ax.axis("off")
+        radius = at["positive"][0]
+        turn = np.linspace(0, 2 * np.pi, 181)
+        ax.plot(
+            radius + radius * np.cos(turn),
+            radius * np.sin(turn),
+            color=POSITIVE,
+            linewidth=0.8,
+            linestyle="--",
+        )
+        _line(ax, at["anchor"], at["negative"], color=NEGATIVE, linewidth=0.8, linestyle=":")
+        _line(ax, at["anchor"], at["positive"], color=POSITIVE, linewidth=0.8, linestyle=":")
+        _line(ax, at["anchor"], at["pushed"], color=NEGATIVE, linewidth=1.6)
+        end = (max(2 * radius + 0.1, at.get("high", (0, 0))[0] + 0.15), at["pushed"][1])
+        _line(ax, at["pushed"], end, color=POSITIVE, linewidth=1.0)
+        if "low" in at:
+            _line(ax, at["low"], at["high"], color=POSITIVE, linewidth=3.5, solid_capstyle="butt")
+            for start, stop in (("auxiliary", "anchor"), ("low", "positive"), ("low", "auxiliary")):
+                _line(ax, at[start], at[stop], color="0.4", linewidth=0.8, linestyle=(0, (4, 2)))
+        for name, (marker, color, label, offset) in POINTS.items():
+            if name in at:
+                ax.plot(*at[name], marker, ms=5.5, mfc=color, mec="black", mew=0.8, zorder=4)
+                ax.annotate(
+                    label, at[name], offset, textcoords="offset points", ha="center", va="center", fontsize=9
+                )
+        ax.set_xlim(-0.95, 1.7)
+        ax.set_ylim(-1.15, 0.95)
+        step, alpha = rows["step"][0], math.degrees(rows["alpha"][0])
+        ratios = {name: ratio for name, ratio in zip(rows["point"], rows["ratio"], strict=True)}
+        found = "the pull misses the circle"
+        if "low" in at:
+            found = f"$r^-$ = {ratios['low']:.2f}, $r^+$ = {ratios['high']:.2f}"
+        ax.set_title(f"{case}\nλ = {step:g}, α = {alpha:.0f}°\n{found}", fontsize=8.5)
+    return figure_of(ax), ax
+
+
+def _line(ax: Axes, start: Any, end: Any, **look: Any) -> None:
+    ax.plot([start[0], end[0]], [start[1], end[1]], **look)
+
+
+def draw(tables: Tables) -> tuple[Figure, list[Axes]]:
+    """Both situations of the proof, and the case that it leaves out."""
+    (table,) = tables.values()
+    with style():
+        figure = empty_figure((TEXT_WIDTH, 3.1))
+        figure.set_layout_engine("compressed")
+        axes = list(figure.subplots(1, len(CASES)))
+        for ax, case in zip(axes, CASES, strict=True):
+            draw_case(table, case, ax)
+        keys = {
+            "push, $-\\lambda h_j'$": Line2D([], [], color=NEGATIVE, linewidth=1.6),
+            "pull, $\\lambda r h_i'$, as $r$ grows": Line2D([], [], color=POSITIVE, linewidth=1.0),
+            "closer than before": Line2D([], [], color=POSITIVE, linewidth=3.5),
+            "as far as before": Line2D([], [], color=POSITIVE, linewidth=0.8, linestyle="--"),
+            "rhombus of the proof": Line2D([], [], color="0.4", linewidth=0.8, linestyle=(0, (4, 2))),
+        }
+        figure.legend(list(keys.values()), list(keys), loc="outside lower center", ncols=3)
+    return figure, axes
+
+
+def caption(tables: Tables) -> str:
+    """What was computed."""
+    return (
+        "The tangent plane at the anchor h_i, into which the proof of Lemma 1 projects positive and negative. The push "
+        "takes the anchor to c, the pull then moves it along the solid green line, further the larger the ratio r. It "
+        "gets closer to the positive while it is inside the dashed circle: between the ratios r⁻, which is the lemma's "
+        "bound, and r⁺, which the lemma leaves out. b is the proof's auxiliary point, which makes a rhombus with h_i, h_i' "
+        "and the anchor at r⁻; it lies before c (situation 1) or beyond it (situation 2). In the third case the line misses "
+        "the circle: no ratio brings the anchor closer in this plane, and the lemma's square root is not real.\n\n"
+        f"Settings: anchor-positive angle {math.degrees(THETA_POS):.0f}°, anchor-negative angle "
+        f"{math.degrees(THETA_NEG):.0f}°; step λ and dihedral angle α in the titles. All points are computed from steps "
+        "taken; the paper's figure is a sketch of the two situations."
+    )

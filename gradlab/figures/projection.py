@@ -1,0 +1,61 @@
+"""The unit sphere in three dimensions as seen from one of its points: every picture of steps is drawn so.
+
+The azimuthal equidistant projection: a point's distance from the centre is its angle to the anchor, its
+direction is the direction in which it is seen. Arrows in the tangent plane keep their direction and length.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from gradlab.batch.similarity import PairSimilarity
+from gradlab.batch.triple import tangent
+from gradlab.plotting.style import pi_label
+
+
+def frame(anchor: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Orthonormal basis (2, 3) of the tangent plane at ``anchor``; its first axis points towards ``right``."""
+    first = tangent(anchor, right)
+    first = first / np.linalg.norm(first)
+    return np.stack([first, np.cross(anchor, first)])
+
+
+def directions(anchor: np.ndarray, right: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+    """Vectors (..., 3) projected on the tangent plane, in the axes of `frame`, (..., 2)."""
+    return vectors @ frame(anchor, right).T
+
+
+def project_points(anchor: np.ndarray, right: np.ndarray, points: np.ndarray) -> np.ndarray:
+    """Unit vectors (..., 3) in the azimuthal equidistant projection, (..., 2), in radians."""
+    angle = PairSimilarity.from_vectors(np.broadcast_to(anchor, points.shape), points).angle
+    flat = directions(anchor, right, points)
+    length = np.linalg.norm(flat, axis=-1)
+    return flat * (angle / np.where(length > 0, length, 1))[..., None]
+
+
+def circle_around(anchor: np.ndarray, right: np.ndarray, centre: np.ndarray, points: int = 181) -> np.ndarray:
+    """The points as far from ``centre`` as the anchor is, projected, (points, 2)."""
+    angle = PairSimilarity.from_vectors(anchor, centre).angle
+    axes = frame(centre, anchor)
+    turn = np.linspace(0, 2 * np.pi, points)[:, None]
+    ring = np.cos(angle) * centre + np.sin(angle) * (np.cos(turn) * axes[0] + np.sin(turn) * axes[1])
+    return project_points(anchor, right, ring)
+
+
+def dress(ax: Axes, reach: float, step: float) -> None:
+    """A square map of radius ``reach`` with rings at multiples of ``step``, labelled by their angle to the anchor."""
+    ax.set_aspect("equal")
+    ax.set_xlim(-reach, reach)
+    ax.set_ylim(-reach, reach)
+    ax.set_xticks([])
+    ax.set_yticks([])
+    for side in ax.spines.values():
+        side.set_visible(False)
+    turn = np.linspace(0, 2 * np.pi, 181)
+    for radius in np.arange(step, reach + 1e-9, step):
+        ax.plot(radius * np.cos(turn), radius * np.sin(turn), color="0.85", linewidth=0.6, zorder=0)
+        ax.text(
+            -radius * np.sqrt(0.5), radius * np.sqrt(0.5), pi_label(radius / np.pi), color="0.45", fontsize=6.5, ha="center", va="center",
+            bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.6}, zorder=0.5,
+        )  # fmt: skip

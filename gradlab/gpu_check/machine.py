@@ -1,0 +1,160 @@
+"""The device under test, how time and memory are measured on it, and what it is measured with."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import random
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+# Operations per second that estimates assume until a device's own rates are measured: an NVIDIA A100.
+RATES = {"float64": 9e12, "float32": 15e12, "tf32": 70e12, "float16": 200e12, "bfloat16": 200e12}
+# Share of the rate that measured code reaches, and seconds that a case takes whatever it computes.
+EFFICIENCY, OVERHEAD = 0.35, 1.5
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """One check or measurement.
+
+    Attributes:
+        part: the part that it belongs to.
+        name: its name within the part.
+        run: does it, and returns numbers and words by name; a check returns ``error`` and ``tolerance``.
+        flops: floating-point operations that it takes, all repetitions together.
+        precision: what they are computed in, a key of `RATES`.
+        fixed: seconds that it takes besides.
+    """
+
+    part: str
+    name: str
+    run: Callable[[Machine], dict[str, Any]]
+    flops: float = 0.0
+    precision: str = "float32"
+    fixed: float = OVERHEAD
+
+    def seconds(self, rates: dict[str, float]) -> float:
+        """How long it is expected to take."""
+        return self.fixed + self.flops / (EFFICIENCY * rates[self.precision])
+
+
+@dataclasses.dataclass(frozen=True)
+class Machine:
+    """Where the check runs.
+
+    Attributes:
+        device: the GPU, or the CPU to try the check out.
+        folder: where models, sentences and runs are kept.
+        model: an encoder to train, or None for random weights.
+        train_file: sentences, or None for made-up ones.
+    """
+
+    device: torch.device
+    folder: Path
+    model: str | None = None
+    train_file: str | None = None
+
+    @property
+    def small(self) -> bool:
+        """True on a CPU, where sizes are tiny: what is measured there means nothing."""
+        return self.device.type != "cuda"
+
+    def synchronise(self) -> None:
+        """Wait until the device has done what it was given."""
+        if not self.small:
+            torch.cuda.synchronize(self.device)
+
+    def rows(
+        self, count: int, dimensions: int, seed: int = 0, dtype: torch.dtype = torch.float64
+    ) -> list[Tensor]:
+        """Two views of unit rows, in a cone, on the CPU in float64 and then rounded to ``dtype`` on the device."""
+        generator = torch.Generator().manual_seed(seed)
+        base = torch.randn(count, dimensions, generator=generator, dtype=torch.float64) + 1
+        views = [
+            base + 0.5 * torch.randn(base.shape, generator=generator, dtype=torch.float64) for _ in range(2)
+        ]
+        return [torch.nn.functional.normalize(view, dim=-1).to(self.device, dtype) for view in views]
+
+    def measure(self, function: Callable[[], Any], seconds: float = 1.0) -> dict[str, float]:
+        """Median seconds of a call, and the peak of memory in MiB beyond what was held before."""
+        function()  # the first call prepares
+        self.synchronise()
+        held = 0
+        if not self.small:
+            held = torch.cuda.memory_allocated(self.device)
+            torch.cuda.reset_peak_memory_stats(self.device)
+        times: list[float] = []
+        while not times or (sum(times) < seconds and len(times) < 20):
+            start = time.perf_counter()
+            function()
+            self.synchronise()
+            times.append(time.perf_counter() - start)
+        found = {"seconds": statistics.median(times), "runs": len(times)}
+        if not self.small:
+            found["MiB"] = (torch.cuda.max_memory_allocated(self.device) - held) / 2**20
+        return found
+
+    def encoder(self, size: str) -> Path:
+        """A BERT of random weights, with a tokenizer of made-up words; ``size`` is "small" or "base"."""
+        folder = self.folder / f"bert-{size}"
+        if not folder.exists():
+            layers, width = (1, 32) if self.small else (4, 312) if size == "small" else (12, 768)
+            _write_bert(folder, layers, width)
+        return folder
+
+    def sentences(self, count: int) -> Path:
+        """A file of sentences of 5 to 30 made-up words, or the given file."""
+        if self.train_file is not None:
+            return Path(self.train_file)
+        path = self.folder / f"sentences-{count}.txt"
+        if not path.exists():
+            draw = random.Random(0)
+            lines = [" ".join(draw.choices(WORDS, k=draw.randint(5, 30))) for _ in range(count)]
+            path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        return path
+
+
+WORDS = [a + b + c + d for a in "bdfklmnprst" for b in "aeiou" for c in "bdfklmnprst" for d in "aeiou"]
+
+
+@contextlib.contextmanager
+def matrix_products(precision: str) -> Iterator[torch.dtype]:
+    """Within the block float32 products are computed in TF32 if ``precision`` says so; yields the dtype of rows."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
+    try:
+        yield torch.float32 if precision == "tf32" else getattr(torch, precision)
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+def _write_bert(folder: Path, layers: int, width: int) -> None:
+    from tokenizers import Tokenizer, models, pre_tokenizers, processors
+    from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
+
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    vocabulary = {word: place for place, word in enumerate([*special, *WORDS])}
+    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
+    names = dict(
+        zip(("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"), special, strict=True)
+    )
+    config = BertConfig(
+        vocab_size=max(len(vocabulary), 30522),
+        hidden_size=width,
+        num_hidden_layers=layers,
+        num_attention_heads=max(2, width // 64 - width // 64 % 2),
+        intermediate_size=4 * width,
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        BertModel(config, add_pooling_layer=False).save_pretrained(folder)
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_max_length=512, **names).save_pretrained(folder)

@@ -1,0 +1,209 @@
+"""Running the parts, keeping results after each case, and writing them as a page."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import math
+import os
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from tqdm import tqdm
+
+from gradlab._version import __version__
+from gradlab.errors import GradlabError
+from gradlab.files import check_writable, versions, write_json, write_text
+from gradlab.gpu_check import right, speed, waits
+from gradlab.gpu_check.machine import RATES, Case, Machine
+
+PARTS: Mapping[str, Callable[[Machine], Iterator[Case]]] = {
+    "rate": lambda machine: speed.rate_cases(),
+    "gradients": lambda machine: right.gradient_cases(),
+    "decompose": lambda machine: right.decompose_cases(),
+    "blockwise": lambda machine: right.blockwise_cases(),
+    "processes": right.process_cases,
+    "resume": lambda machine: right.resume_cases(),
+    "tests": lambda machine: right.test_cases(),
+    "waits": lambda machine: waits.wait_cases(),
+    "loss": speed.loss_cases,
+    "training": speed.training_cases,
+}
+PACKAGES = ("torch", "triton", "transformers", "sentence-transformers", "numpy", "open_clip_torch", "inf-cl")
+
+
+def gpu_check(
+    output: str | os.PathLike[str] = "gpu-check",
+    parts: Sequence[str] = (),
+    *,
+    device: str = "cuda",
+    model: str | None = None,
+    train_file: str | None = None,
+) -> dict[str, Any]:
+    """Check gradlab on a GPU and measure its speed there.
+
+    Results are kept after each case, in ``results.json`` and as ``page.md``. A check that was stopped goes on
+    where it was: what has a result is not run again.
+
+    Args:
+        output: folder of the results.
+        parts: names of `PARTS`; empty for all.
+        device: "cuda", "cuda:N", or "cpu" to try the check itself out on tiny sizes.
+        model: an encoder to train, a folder or a hub name; None makes BERTs of random weights.
+        train_file: a text file of sentences, one a line; None makes some.
+
+    Returns:
+        The content of ``results.json``: ``device``, and ``cases`` by "part/name".
+
+    Raises:
+        GradlabError: no such device or part; ``output`` holds results of another device or other versions.
+    """
+    check_writable(output, folder=True)
+    folder = Path(output)
+    machine = Machine(_device(device), folder / "work", model, train_file)
+    about = describe(machine)
+    results: dict[str, Any] = {"device": about, "cases": {}}
+    file = folder / "results.json"
+    if file.exists():
+        results = json.loads(file.read_text(encoding="utf-8"))
+        changed = [name for name in about if results["device"].get(name) != about[name]]
+        if changed:
+            raise GradlabError(f"{file} has results of another {changed[0]}; choose another --output")
+    machine.folder.mkdir(parents=True, exist_ok=True)
+    os.environ.setdefault("GRADLAB_CACHE_DIR", str(machine.folder / "cache"))
+    left = [case for case in cases(machine, parts) if f"{case.part}/{case.name}" not in results["cases"]]
+    with tqdm(left, desc="gpu-check", disable=None, leave=False) as bar:
+        for case in bar:
+            bar.set_postfix_str(f"{case.part}: {case.name}")
+            results["cases"][f"{case.part}/{case.name}"] = _run(case, machine)
+            write_json(file, results)
+            write_text(folder / "page.md", page(results))
+    return results
+
+
+def cases(machine: Machine, parts: Sequence[str] = ()) -> Iterator[Case]:
+    """The cases of some parts, or of all.
+
+    Raises:
+        GradlabError: an unknown part.
+    """
+    for name in parts:
+        if name not in PARTS:
+            raise GradlabError(f"unknown part {name!r}; there are: {', '.join(PARTS)}")
+    for name in parts or PARTS:
+        yield from PARTS[name](machine)
+
+
+def plan(parts: Sequence[str] = (), results: Mapping[str, Any] | None = None) -> str:
+    """How long each part is expected to take, from the operations it needs; a table.
+
+    Args:
+        parts: names of `PARTS`; empty for all.
+        results: what `gpu_check` returned, for the rates of that device; None assumes an A100's.
+    """
+    measured = {} if results is None else results["cases"]
+    rates = {
+        name: measured.get(f"rate/{name}", {}).get("TFLOPS", RATES[name] / 1e12) * 1e12 for name in RATES
+    }
+    machine = Machine(torch.device("cuda"), Path())
+    lines, total = ["| part | cases | minutes |", "|---|--:|--:|"], 0.0
+    for name in parts or PARTS:
+        every = list(cases(machine, [name]))
+        seconds = sum(case.seconds(rates) for case in every)
+        lines.append(f"| {name} | {len(every)} | {seconds / 60:.1f} |")
+        total += seconds
+    return "\n".join([*lines, f"| together | | {total / 60:.0f} |"])
+
+
+def describe(machine: Machine) -> dict[str, Any]:
+    """The device, its driver, and the versions of all that takes part."""
+    about: dict[str, Any] = {"device": "CPU: tiny sizes, to try the check out"}
+    if not machine.small:
+        properties = torch.cuda.get_device_properties(machine.device)
+        command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+        with contextlib.suppress(OSError, subprocess.SubprocessError):
+            said = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)
+            about["driver"] = said.stdout.split()[0]
+        about |= {
+            "device": properties.name,
+            "memory GiB": round(properties.total_memory / 2**30, 1),
+            "compute capability": f"{properties.major}.{properties.minor}",
+            "devices": torch.cuda.device_count(),
+            "CUDA": torch.version.cuda,
+        }
+    return about | versions(*PACKAGES) | {"gradlab": __version__}
+
+
+def page(results: Mapping[str, Any]) -> str:
+    """The results as Markdown: the device, and a table for each part."""
+    about = results["device"]
+    lines = [f"# gradlab on {about['device']}", *_table([{"": k, " ": v} for k, v in about.items()])]
+    lines += [
+        "",
+        "Times in seconds; memory in MiB beyond what was held before. Of the floor: measured time over that of",
+    ]
+    lines += ["6 N² D operations at the measured rate of matrix products in the same precision."]
+    for part in PARTS:
+        rows = []
+        for key, found in results["cases"].items():
+            if key.startswith(f"{part}/"):
+                flops, precision = found.get("flops"), key.split()[2] if part == "loss" else ""
+                rate = results["cases"].get(f"rate/{precision}", {}).get("TFLOPS")
+                floor = {"of the floor": found["seconds"] * rate * 1e12 / flops} if flops and rate else {}
+                own = {k: v for k, v in found.items() if k not in ("flops", "runs", "took")}
+                rows.append({part: key.partition("/")[2], **own, **floor})
+        lines += ["", f"## {part}", *_table(rows)] if rows else []
+    return "\n".join(lines) + "\n"
+
+
+def failed(results: Mapping[str, Any]) -> list[str]:
+    """The checks whose error is above their tolerance, or that raised an error."""
+    return [name for name, found in results["cases"].items() if found.get("verdict", "right") != "right"]
+
+
+def _run(case: Case, machine: Machine) -> dict[str, Any]:
+    """Its result; an error of the case becomes part of it."""
+    start = time.perf_counter()
+    found: dict[str, Any]
+    try:
+        # Trainers print what the progress bar of the check says already.
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+            found = case.run(machine)
+        if "error" in found:
+            found["verdict"] = "right" if found["error"] <= found["tolerance"] else "WRONG"
+    except torch.cuda.OutOfMemoryError:
+        found = {"note": "out of memory"}
+    except ModuleNotFoundError as error:
+        found = {"note": f"not measured: {error.name} is not installed"}
+    except Exception as error:
+        found = {
+            "verdict": "FAILED",
+            "note": f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}",
+        }
+    if not machine.small:
+        torch.cuda.empty_cache()
+    found["took"] = time.perf_counter() - start
+    return {k: str(v) if isinstance(v, float) and not math.isfinite(v) else v for k, v in found.items()}
+
+
+def _device(name: str) -> torch.device:
+    from gradlab.train import find_device
+
+    device = find_device(name)
+    return torch.device("cuda", 0) if device.type == "cuda" and device.index is None else device
+
+
+def _table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A Markdown table; its columns are all names that occur."""
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    cells = [[_text(row.get(name, "")) for name in names] for row in rows]
+    return ["", *(f"| {' | '.join(line)} |" for line in (names, ["---"] * len(names), *cells))]
+
+
+def _text(value: Any) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else str(value)

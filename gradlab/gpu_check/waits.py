@@ -1,0 +1,109 @@
+"""Where the host waits for the device: numbers and shapes that are read back before work can go on."""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import functools
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from gradlab.gpu_check.machine import Case, Machine
+from gradlab.gpu_check.speed import Stopped, empty
+from gradlab.scale import blockwise
+
+# Operations whose result or shape the host must know. Copies to the CPU are found by their devices.
+READ_BACK = {
+    "aten._local_scalar_dense",
+    "aten.nonzero",
+    "aten.masked_select",
+    "aten.equal",
+    "aten.is_nonzero",
+}
+PACKAGE = Path(__file__).parents[1]
+
+
+class Waits(TorchDispatchMode):
+    """Counts these operations by the line of gradlab that asked for them; works on a CPU as on a GPU.
+
+    On a GPU it does not see those of a backward pass, which runs in a thread of its own.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: collections.Counter[str] = collections.Counter()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = str(func.overloadpacket)
+        by_mask = name == "aten.index" and any(
+            part is not None and part.dtype in (torch.bool, torch.uint8) for part in args[1]
+        )
+        home = name == "aten._to_copy" and args[0].is_cuda and str((kwargs or {}).get("device")) == "cpu"
+        if name in READ_BACK or by_mask or home:
+            self.found[f"{name} {_caller()}"] += 1
+        return func(*args, **(kwargs or {}))
+
+
+def wait_cases() -> Iterator[Case]:
+    """How often the host waits in a step of training, and in a blockwise loss with its gradients."""
+    for spec in ("infonce", "symmetric(infonce)", "siglip(learnable=false)"):
+        yield Case("waits", f"blockwise {spec}", functools.partial(_of_blocks, spec))
+    yield Case("waits", "training step", _of_training, fixed=8)
+
+
+def _of_blocks(spec: str, machine: Machine) -> dict[str, Any]:
+    rows = [one.float().requires_grad_() for one in machine.rows(256, 32)]
+    criterion = blockwise(spec, 64)
+    with Waits() as waits:
+        criterion(*rows, normalize=True).backward()
+    return _told(waits)
+
+
+def _of_training(machine: Machine) -> dict[str, Any]:
+    from gradlab.train import Callback, TrainConfig, train
+
+    waits = Waits()
+
+    class OneStep(Callback):
+        def on_step(self, trainer: Any, output: Any) -> None:
+            if trainer.step == 6:
+                waits.__enter__()
+            elif trainer.step == 7:
+                waits.__exit__(None, None, None)
+                raise Stopped
+
+    output = machine.folder / "waits"
+    empty(output)
+    config = TrainConfig(
+        model=str(machine.encoder("small")),
+        train_file=str(machine.sentences(2000)),
+        output=str(output),
+        batch_size=16,
+        diagnostics_every=0,
+        device=str(machine.device),
+        threads=torch.get_num_threads(),
+    )
+    with contextlib.suppress(Stopped):
+        train(config, callbacks=[OneStep()])
+    return _told(waits)
+
+
+def _told(waits: Waits) -> dict[str, Any]:
+    places = "; ".join(f"{count} x {place}" for place, count in waits.found.most_common())
+    return {"count": sum(waits.found.values()), "where": places or "none"}
+
+
+def _caller() -> str:
+    """The innermost line of gradlab, this file left out."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        path = Path(frame.f_code.co_filename)
+        if path != Path(__file__) and PACKAGE in path.parents:
+            return f"{path.relative_to(PACKAGE)}:{frame.f_lineno}"
+        frame = frame.f_back  # type: ignore[assignment]  # the last frame has a file of its own
+    return "elsewhere"

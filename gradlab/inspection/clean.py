@@ -1,0 +1,120 @@
+"""The training file without rows that repeat others."""
+
+from __future__ import annotations
+
+import bz2
+import csv
+import gzip
+import itertools
+import lzma
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, TextIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gradlab.errors import GradlabError
+from gradlab.files import atomic_path
+from gradlab.inspection.candidate_pairs import CandidatePairs
+from gradlab.train.sentences import read_rows
+
+
+def distinct_rows(found: CandidatePairs, count: int) -> NDArray[np.int64]:
+    """Rows that remain when every exact or near duplicate of an earlier row is left out, ascending.
+
+    A row repeats another one if its anchor or positive has the words, or nearly the words, of an anchor or positive
+    of a row that is kept. Rows with a hard negative that says the same as their own anchor or positive are left out too.
+
+    Args:
+        found: candidates of a corpus of texts.
+        count: rows of the corpus, N.
+    """
+    assert found.words is not None  # without texts nothing is known to repeat
+    group = found.words.group
+    near: defaultdict[int, list[int]] = defaultdict(list)
+    for first, second in np.stack([group[found.first], group[found.second]], axis=1)[
+        found.kind == 1
+    ].tolist():
+        near[first].append(second)
+        near[second].append(first)
+    own = group[: 2 * count].reshape(-1, count).T.tolist()
+    taken, left_out = set[int](), set(found.false_negatives[:, 0].tolist())
+    kept = []
+    for row, groups in enumerate(own):
+        if row not in left_out and taken.isdisjoint(groups):
+            kept.append(row)
+            taken.update(groups, *(near[one] for one in groups))
+    return np.array(kept, dtype=np.int64)
+
+
+def copy_rows(
+    source: Path, output: Path, kept: NDArray[np.int64], columns: Sequence[str] = (), encoding: str = "utf-8"
+) -> Path:
+    """Copy some rows of a training file, with all of their columns.
+
+    Args:
+        source: see `gradlab.train.sentences.read_sentences`.
+        output: with the same ending, compressed or not.
+        kept: rows, counted from 0 without those that are blank in the named columns.
+        columns: that were read; empty for the only or usual one.
+        encoding: of text.
+
+    Raises:
+        GradlabError: another ending; a file that cannot be written.
+    """
+    check_ending(source, output)
+    texts = read_rows(source, tuple(columns) or (None,), encoding)
+    numbers = itertools.count()
+    wanted = set(kept.tolist())
+    copied = [any(text.strip() for text in row) and next(numbers) in wanted for row in texts]
+    with atomic_path(output) as path:
+        if _ending(source) in (".parquet", ".pq"):
+            from pyarrow import parquet
+
+            parquet.write_table(parquet.read_table(source).filter(copied), path)
+        else:
+            reading = "utf-8-sig" if encoding.lower().replace("_", "-") in ("utf-8", "utf8") else encoding
+            with _open(source, "rt", reading) as old, _open(path, "wt", encoding) as new:
+                _copy_text(old, new, _ending(source), iter(copied))
+    return output
+
+
+def check_ending(source: Path, output: Path) -> None:
+    """Raise `GradlabError` unless these are two files that have the same format by their endings."""
+    if source.resolve() == output.resolve():
+        raise GradlabError(
+            f"{output} is the training file itself; give another name, which keeps what is left out"
+        )
+    if _ending(source) != _ending(output):
+        raise GradlabError(
+            f"{output} must have the ending of {source.name}, {_ending(source) or 'none'}: rows are copied as they are"
+        )
+
+
+def _ending(path: Path) -> str:
+    endings = [ending.lower() for ending in path.suffixes if ending.lower() not in (".gz", ".xz", ".bz2")]
+    return endings[-1] if endings else ""
+
+
+def _open(path: Path, mode: str, encoding: str) -> TextIO:
+    """A text file, compressed or not, whose lines end at a line feed alone, as `read_rows` takes them."""
+    opener: Any = {".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open}.get(path.suffix.lower(), open)
+    file: TextIO = opener(path, mode, encoding=encoding, newline="\n")
+    return file
+
+
+def _copy_text(old: TextIO, new: TextIO, ending: str, copied: Iterator[bool]) -> None:
+    if ending == ".csv":  # a cell may hold line breaks
+        rows, writer = csv.reader(old), csv.writer(new, lineterminator="\n")
+        writer.writerow(next(rows))
+        writer.writerows(row for row, wanted in zip(rows, copied, strict=True) if wanted)
+        return
+    if ending == ".tsv":
+        new.write(next(old))
+    new.writelines(
+        line if line.endswith("\n") else f"{line}\n"
+        for line, wanted in zip(old, copied, strict=True)
+        if wanted
+    )

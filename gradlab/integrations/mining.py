@@ -1,0 +1,226 @@
+"""Positive-aware hard negatives, by sentence-transformers' own mining, and what they do to the gradient."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect as signatures
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from gradlab.encoder.model import Encoder
+from gradlab.errors import GradlabError
+from gradlab.files import write_csv
+from gradlab.inspection import find_false_negatives
+from gradlab.inspection.hard_negatives import looks_like_a_positive
+from gradlab.losses.base import Loss
+from gradlab.losses.registry import get_loss
+from gradlab.monitor.requirements import require
+from gradlab.waiting import counted
+
+require("sentence-transformers")
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
+# Shares of the positive's similarity that are compared; NV-Retriever (Moreira et al. 2024) takes .95.
+SHARES = (0.9, 0.95, 1.0)
+# How many of the nearest texts are looked through for each anchor.
+LOOKED_AT = 100
+# Rows on which the gradient is measured.
+MEASURED = 2000
+_CHUNK = 1024
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What a limit for the similarity of hard negatives leads to.
+
+    Attributes:
+        share: a hard negative is at most this share as similar to the anchor as its positive is; None for no limit.
+        rows: (anchor, positive, hard negatives ...) of the anchors for which enough were found.
+        false: how many of these rows have a hard negative that says the same as anchor or positive by its words.
+        push: share of all push that the hard negatives receive, in batches of these rows.
+    """
+
+    share: float | None
+    rows: list[tuple[str, ...]]
+    false: int
+    push: float
+
+
+@dataclass(frozen=True)
+class Mined:
+    """Hard negatives, and what other limits would lead to.
+
+    Attributes:
+        rows: as of `Choice`, those with a false hard negative left out.
+        choices: the limits that were compared, the strictest first.
+        share: the limit that was asked for.
+    """
+
+    rows: list[tuple[str, ...]]
+    choices: list[Choice]
+    share: float | None
+
+    def write(self, path: str | Path, names: Sequence[str] = ("anchor", "positive")) -> Path:
+        """Write a CSV file with the columns anchor, positive, negative_1, negative_2 and so on."""
+        columns = [*names, *(f"negative_{place}" for place in range(1, len(self.rows[0]) - 1))]
+        return write_csv(path, dict(zip(columns, zip(*self.rows, strict=True), strict=True)))
+
+
+@dataclass
+class _Embedded:
+    """What `mine_hard_negatives` asks of a model, answered from embeddings that are made once."""
+
+    encoder: Any
+    progress: bool
+    known: dict[str, NDArray[np.float32]] = field(default_factory=dict)
+    device: str = "cpu"
+    model_card_data: Any = field(default_factory=lambda: SimpleNamespace(base_model=None))
+
+    def encode(self, texts: Sequence[str], **options: Any) -> NDArray[np.float32]:
+        new = sorted({text for text in texts if text not in self.known}, key=len)
+        with counted("Encoding", len(new), visible=self.progress) as advance:
+            for start in range(0, len(new), _CHUNK):
+                some = new[start : start + _CHUNK]
+                rows = np.asarray(self.encoder.encode(some), dtype=np.float32)
+                rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+                self.known |= zip(some, rows, strict=True)
+                advance(len(some))
+        return np.stack([self.known[text] for text in texts])
+
+    encode_query = encode_document = encode
+
+    def similarity(self, one: Any, other: Any) -> torch.Tensor:
+        return torch.as_tensor(one) @ torch.as_tensor(other).T
+
+    def similarity_pairwise(self, one: Any, other: Any) -> torch.Tensor:
+        return (torch.as_tensor(one) * torch.as_tensor(other)).sum(1)
+
+
+def mine(
+    model: str | Encoder | SentenceTransformer,
+    anchors: Sequence[str],
+    positives: Sequence[str],
+    *,
+    share: float | None = 0.95,
+    negatives: int = 1,
+    corpus: Sequence[str] | None = None,
+    loss: str | Loss = "infonce",
+    batch_size: int = 64,
+    max_length: int | None = None,
+    pooler: str | None = None,
+    device: str = "auto",
+    progress: bool = False,
+) -> Mined:
+    """Mine hard negatives that are clearly less similar to the anchor than its positive.
+
+    Mining is ``sentence_transformers.util.mine_hard_negatives`` with its ``relative_margin``. Rows whose hard negative says
+    the same as the anchor or positive by its words are left out.
+
+    Args:
+        model: an encoder's folder or hub name, an `Encoder` or a ``SentenceTransformer``.
+        anchors: N texts.
+        positives: N texts.
+        share: a hard negative is at most this share as similar as the positive; None for no limit.
+        negatives: how many for each anchor; anchors with fewer are left out.
+        corpus: where to look beside the positives.
+        loss: whose push is measured.
+        batch_size: sentences that meet in one loss.
+        max_length: tokens of a text; None takes the encoder's.
+        pooler: see `gradlab.encoder.model.Encoder.load`.
+        device: "auto", "cpu", "cuda" or "cuda:N".
+        progress: show progress.
+
+    Raises:
+        GradlabError: no hard negative was found; texts and settings that do not fit.
+    """
+    if share is not None and not 0 < share <= 1:
+        raise GradlabError(f"share must lie above 0 and at most at 1, or be None, not {share}")
+    if len(anchors) != len(positives) or not len(anchors):
+        raise GradlabError(f"{len(anchors)} anchors and {len(positives)} positives; each anchor needs one")
+    if negatives < 1:
+        raise GradlabError(f"negatives must be at least 1, not {negatives}")
+    encoder = (
+        model
+        if not isinstance(model, str)
+        else Encoder.load(model, pooler, max_length=max_length, device=device)
+    )
+    embedded = _Embedded(encoder, progress)
+    search = functools.partial(_search, embedded, anchors, positives, corpus, negatives)
+    limits = sorted({*SHARES, *([] if share is None else [share])})
+    measured = functools.partial(_measured, embedded, get_loss(loss), batch_size)
+    choices = [measured(limit, search(limit)) for limit in (*limits, None)]
+    rows = [row for row in next(one.rows for one in choices if one.share == share) if not _is_false(row)]
+    if not rows:
+        raise GradlabError(
+            f"of the nearest texts none is at most {share} as similar to its anchor as the positive; take an "
+            "encoder that is tuned for similarity, a larger share, or give a corpus"
+        )
+    return Mined(rows, choices, share)
+
+
+def _search(
+    embedded: _Embedded,
+    anchors: Sequence[str],
+    positives: Sequence[str],
+    corpus: Sequence[str] | None,
+    negatives: int,
+    share: float | None,
+) -> list[tuple[str, ...]]:
+    from datasets import Dataset, disable_progress_bars, enable_progress_bars
+    from sentence_transformers.util import mine_hard_negatives
+
+    if "relative_margin" not in signatures.signature(mine_hard_negatives).parameters:
+        raise GradlabError(
+            "mining needs sentence-transformers 4.1 or newer; pip install -U sentence-transformers"
+        )
+    disable_progress_bars()
+    try:
+        with contextlib.redirect_stderr(io.StringIO()):  # bars of a second each, in between ours
+            found = mine_hard_negatives(
+                Dataset.from_dict({"anchor": list(anchors), "positive": list(positives)}),
+                embedded,  # type: ignore[arg-type]  # it only encodes, which is all that is asked of it
+                anchor_column_name="anchor",
+                positive_column_name="positive",
+                corpus=None if corpus is None else list(corpus),
+                relative_margin=None if share is None else 1 - share,
+                range_max=max(LOOKED_AT, 10 * negatives),
+                num_negatives=negatives,
+                output_format="n-tuple",
+                verbose=False,
+            )
+    finally:
+        enable_progress_bars()
+    return list(zip(*(found[name] for name in found.column_names), strict=True))
+
+
+def _is_false(row: tuple[str, ...]) -> bool:
+    anchor, positive, *hard = row
+    return any(looks_like_a_positive(text, anchor, positive) for text in hard)
+
+
+def _measured(
+    embedded: _Embedded, loss: Loss, batch_size: int, share: float | None, rows: list[tuple[str, ...]]
+) -> Choice:
+    """The gradient on some of the rows, from embeddings without dropout."""
+    some = rows[:: max(1, len(rows) // MEASURED)]
+    push = float("nan")
+    if len(some) >= 2:
+        anchors, positives, *hard = (embedded.encode(column) for column in zip(*some, strict=True))
+        found = find_false_negatives(
+            embeddings={"anchors": anchors, "positives": positives, "hard_negatives": hard},
+            loss=loss,
+            batch_size=batch_size,
+        )
+        push = found.numbers["hard_negatives_share"]
+    return Choice(share, rows, sum(map(_is_false, rows)), push)

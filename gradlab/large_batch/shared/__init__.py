@@ -1,1 +1,0 @@
-"""A batch whose rows are spread over processes, evaluated without any of them holding all; or on one, with any loss but one of pairs."""

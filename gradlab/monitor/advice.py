@@ -1,0 +1,181 @@
+"""What to change in the settings of the loss in use: found by trying them, not listed by hand."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from gradlab.errors import GradlabError
+from gradlab.gradient.paradigm import components
+from gradlab.losses.base import Loss
+from gradlab.losses.combinator import Combinator
+from gradlab.settings import declarations
+
+# What a lever is to move: the name of a statistic of a loss's components on a batch.
+LEARNING, HARDEST, PULL = "gradient_dissipation", "hardest_share", "scalar_ratio"
+# Settings of other libraries' losses. A larger scale is a smaller temperature.
+MARGINS, TEMPERATURES, SCALES = ("margin", "triplet_margin"), ("temperature", "tau"), ("scale",)
+# Settings are multiplied and divided by these, in turn, until the statistic moves by more than rounding; a setting that
+# moves it by less than this share of what another one does is not worth naming.
+STEPS, MOVED, MINOR = (1.5, 10.0, 100.0), 1e-6, 0.1
+
+
+@dataclass(frozen=True)
+class LossInUse:
+    """The loss that is trained, and the settings that its user can change.
+
+    Attributes:
+        loss: the gradlab loss that computes it; None if it is not known.
+        settings: numbers among the attributes of another library's loss object, such as ``{"scale": 20.0}``;
+            empty for gradlab's own losses.
+    """
+
+    loss: Loss | None = None
+    settings: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def bases(self) -> tuple[Loss, ...]:
+        """The losses that combinators change, each once."""
+        if self.loss is None:
+            return ()
+        bases = self.loss.bases if isinstance(self.loss, Combinator) else (self.loss,)
+        return tuple(base for at, base in enumerate(bases) if base not in bases[:at])
+
+    @property
+    def temperature(self) -> float | None:
+        """The softmax temperature τ, where the loss has a single one."""
+        found = {float(base.temperature) for base in self.bases if hasattr(base, "temperature")}
+        return found.pop() if len(found) == 1 else None
+
+
+def settings_of(given: Any) -> dict[str, float]:
+    """The settings that advice may name of a loss object of another library."""
+    names = (*MARGINS, *TEMPERATURES, *SCALES)
+    found = {name: getattr(given, name, None) for name in names}
+    return {name: float(v) for name, v in found.items() if isinstance(v, int | float) and math.isfinite(v)}
+
+
+def change(used: LossInUse, statistic: str, raises: bool) -> str:
+    """How to raise or lower a statistic by the loss's own settings: ``"raise temperature from 0.001 to 0.05"``.
+
+    Args:
+        used: the loss in use.
+        statistic: `LEARNING`, `HARDEST` or `PULL`.
+        raises: whether it is to become larger.
+
+    Returns:
+        the changes, joined by "or"; empty if no setting of the loss moves it that way.
+    """
+    if used.loss is None:
+        return " or ".join(_by_name(used.settings, statistic, raises))
+    several = len(used.bases) > 1
+    found = []
+    for base in used.bases:
+        for name, value, up in levers(base, statistic, raises):
+            where = f" of {base.name}" if several else ""
+            found.append(_worded(used, base, name, value, up, where))
+    return " or ".join(dict.fromkeys(found))
+
+
+def levers(loss: Loss, statistic: str, raises: bool) -> tuple[tuple[str, float, bool], ...]:
+    """The numeric settings that move a statistic: (name, value, whether a larger value does it).
+
+    Each is tried on fixed batches: easy ones for `LEARNING`, since that is when it is wanted and where a temperature has
+    one effect on all sentences, otherwise of sentences of all degrees of difficulty. A setting counts where one
+    direction moves the statistic the wanted way, the other one does not, and no batch contradicts; those that hardly
+    move it are left out.
+    """
+    before, sign, found = _measured(loss, statistic), 1 if raises else -1, {}
+    moves = MOVED * abs(before)
+    for name, value in _numbers(loss):
+        for factor in STEPS:  # far from where a setting matters, a small step shows nothing
+            ends = [_with(loss, name, _moved(value, up, factor)) for up in (True, False)]
+            up, down = (sign * (_measured(end, statistic) - before) for end in ends)
+            if (abs(up) > moves).any() or (abs(down) > moves).any():
+                break
+        for gain, loss_of_it, rises in ((up, down, True), (down, up, False)):
+            if (gain > moves).any() and not (gain < -moves).any() and not (loss_of_it > moves).any():
+                found[name, value, rises] = float(np.nanmax(gain))
+    most = max(found.values(), default=0.0)
+    return tuple(lever for lever, gain in found.items() if gain >= MINOR * most)
+
+
+def _worded(used: LossInUse, base: Loss, name: str, value: float, up: bool, where: str) -> str:
+    default = declarations(type(base))[name].default
+    usual = isinstance(default, int | float) and (default > value) == up and default != value
+    target = float(default) if usual else _moved(value, up)
+    shown = name
+    if name == "temperature":
+        scale = next((key for key in SCALES if key in used.settings), None)
+        if scale is not None:  # sentence-transformers: scale = 1/τ
+            shown, value, target, up = scale, 1 / value, 1 / target, not up
+    return f"{'raise' if up else 'lower'} {shown}{where} from {value:.3g} to {target:.3g}"
+
+
+def _by_name(settings: Mapping[str, float], statistic: str, raises: bool) -> Iterator[str]:
+    """For a loss known by the names of its settings alone: what margins, temperatures and scales do everywhere."""
+    if statistic == PULL:
+        return
+    easier = raises == (statistic == LEARNING)  # more anchors learn, or negatives weigh more alike
+    for name, value in settings.items():
+        if name in MARGINS and statistic != LEARNING:
+            continue
+        up = easier != (name in SCALES)
+        yield f"{'raise' if up else 'lower'} {name} from {value:.3g}"
+
+
+def _numbers(loss: Loss) -> list[tuple[str, float]]:
+    found = [(one.name, getattr(loss, one.name)) for one in dataclasses.fields(loss)]
+    return [(n, float(v)) for n, v in found if isinstance(v, int | float) and not isinstance(v, bool)]
+
+
+def _moved(value: float, up: bool, factor: float = STEPS[0]) -> float:
+    if value == 0:
+        return 0.1 if up else -0.1
+    return value * factor if up == (value > 0) else value / factor
+
+
+def _with(loss: Loss, name: str, value: float) -> Loss | None:
+    try:
+        return dataclasses.replace(loss, **{name: value})
+    except GradlabError:  # out of the setting's range
+        return None
+
+
+def _measured(loss: Loss | None, statistic: str) -> np.ndarray:
+    """A statistic of each of the fixed batches, over their anchors; NaN if the loss has none there."""
+    values = []
+    for batch in _batches(statistic == LEARNING):
+        found = np.empty(0)
+        if loss is not None:
+            # Whatever a loss of the user's own raises on these batches: advice must not cost a run.
+            with contextlib.suppress(Exception), np.errstate(all="ignore"):
+                found = np.asarray(getattr(components(loss, *batch), statistic), dtype=float)
+        known = found[np.isfinite(found)]
+        middle = np.median if statistic == PULL else np.mean
+        values.append(float(middle(known)) if known.size else math.nan)
+    return np.array(values)
+
+
+@functools.cache
+def _batches(easy: bool) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Batches of 48 anchors and positives at growing angles; half of the anchors have a neighbour unless they are easy."""
+    random, batches = np.random.default_rng(0), []
+    for size, widest in ((24, 0.4), (48, 0.6)) if easy else ((6, 1.2), (12, 1.6), (24, 0.8), (48, 1.4)):
+        rows = random.standard_normal((48, size))
+        if not easy:
+            rows[24:] = rows[:24] + 0.5 * random.standard_normal((24, size))
+        anchors = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+        aside = random.standard_normal(anchors.shape)
+        aside -= (aside * anchors).sum(axis=1, keepdims=True) * anchors
+        aside /= np.linalg.norm(aside, axis=1, keepdims=True)
+        angle = np.linspace(0.1, widest, 48)[:, None]
+        batches.append((anchors, np.cos(angle) * anchors + np.sin(angle) * aside))
+    return batches

@@ -1,0 +1,105 @@
+"""What to compare a run with: the loss of guessing, and what a loss usually does at such cosines."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+
+from gradlab.errors import GradlabError
+from gradlab.losses.base import Loss, PairLoss
+from gradlab.losses.combinator import Combinator
+from gradlab.monitor.history import History
+from gradlab.simulation import simulate
+
+# Moments of a run at which the loss is simulated, and batches of a simulation by Monte Carlo.
+MOMENTS, BATCHES = 12, 200
+# Larger batches are not laid out for their loss of guessing; cosines may add up to this much too much.
+MOST_SENTENCES, ROUNDING = 1024, 1e-9
+
+
+def loss_at(loss: Loss, positive: float, negative: float, sentences: int, extra: int = 0) -> float | None:
+    """The loss of a batch in which all pairs of views have one cosine and all other cosines are equal.
+
+    Where the two are equal too it is the loss of guessing: ``log(1 + K)`` for InfoNCE.
+
+    Args:
+        loss: any loss that needs nothing but embeddings.
+        positive, negative: the two cosines.
+        sentences, extra: how many anchors and extra negatives there are.
+
+    Returns:
+        the loss under ``mean``; None if it has no such value, or no embeddings have these cosines.
+    """
+    shared, own = abs(negative), positive - negative
+    rest = 1 - shared - own
+    if not 2 <= sentences <= MOST_SENTENCES or own < 0 or rest < -ROUNDING:
+        return None
+    # Rows √|n| u + √(p - n) e_i + √rest f_i, with -u for the other view where n is negative.
+    eye, none = np.eye(sentences), np.zeros((sentences, sentences))
+    towards, apart = math.sqrt(own) * eye, math.sqrt(max(rest, 0.0)) * eye
+    column = np.full((sentences, 1), math.sqrt(shared))
+    anchors = np.hstack([column, towards, apart, none])
+    positives = np.hstack([math.copysign(1, negative) * column, towards, none, apart])
+    others = None
+    if extra:
+        others = np.zeros((extra, anchors.shape[1] + extra))
+        others[:, 0] = math.copysign(math.sqrt(shared), negative)
+        others[:, -extra:] = math.sqrt(1 - shared) * np.eye(extra)
+        anchors, positives = (np.pad(rows, ((0, 0), (0, extra))) for rows in (anchors, positives))
+    try:
+        with np.errstate(all="ignore"):
+            value = float(loss(anchors, positives, others, normalize=True))
+    except GradlabError:
+        return None
+    return value if math.isfinite(value) else None
+
+
+def usual(loss: Loss, quantity: str, history: History, group: str) -> tuple[list[int], list[float]]:
+    """What a loss does on average if angles are independent and normal, with the means and spreads that a run recorded.
+
+    Args:
+        loss: a loss of pairs.
+        quantity: ``"gradient_dissipation"`` or ``"hardest_share"``.
+        history: the run.
+        group: of its diagnostics.
+
+    Returns:
+        steps, at most `MOMENTS` of them, and values by `gradlab.simulate`; nothing for a loss that it does not simulate.
+    """
+    if not isinstance(loss, PairLoss) or isinstance(loss, Combinator):
+        return [], []
+    spreads = [history.histograms(f"{kind}_cosine") for kind in ("positive", "negative")]
+    series = [history.series(group, name) for name in ("positive_cosine", "negative_cosine", "uniform_share")]
+    *means, uniform = (dict(zip(*one, strict=True)) for one in series)
+    known = sorted(set(uniform).intersection(*spreads, *means))
+    chosen = sorted({known[round(at)] for at in np.linspace(0, len(known) - 1, MOMENTS)}) if known else []
+    steps, values = [], []
+    for step in chosen:
+        sigma = [_spread(shares[step]) for shares in spreads]
+        mu = [_mean_angle(cosines[step], s) for cosines, s in zip(means, sigma, strict=True)]
+        try:
+            found = simulate(
+                loss, quantity, mu_pos=mu[:1], mu_neg=mu[1:], sigma_pos=sigma[0], sigma_neg=sigma[1],
+                negatives=round(1 / uniform[step]), batches=BATCHES, progress=False,
+            )  # fmt: skip
+        except GradlabError:
+            return [], []
+        steps.append(step)
+        values.append(float(found.value[0, 0]))
+    return steps, values
+
+
+def _spread(shares: Mapping[float, float]) -> float:
+    """Standard deviation of the angles of a histogram of cosines, radians."""
+    width = 0.05
+    angles = np.arccos(np.clip(np.array(list(shares)) + width / 2, -1, 1))
+    weights = np.array(list(shares.values()))
+    mean = float(weights @ angles) / float(weights.sum())
+    return math.sqrt(float(weights @ (angles - mean) ** 2) / float(weights.sum()))
+
+
+def _mean_angle(cosine: float, sigma: float) -> float:
+    """The mean of normal angles whose cosines have this mean: ``E cos θ = e^{-σ²/2} cos μ``."""
+    return math.acos(max(-1.0, min(1.0, cosine * math.exp(sigma**2 / 2))))

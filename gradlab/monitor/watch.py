@@ -1,0 +1,273 @@
+"""Records on a schedule, within a run that goes on whatever happens here."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import sys
+import time
+import warnings
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor, nn
+
+from gradlab.errors import GradlabError, first_line
+from gradlab.monitor.failures import Failure
+from gradlab.monitor.history import DIAGNOSTICS, HISTOGRAM, TRAIN
+from gradlab.monitor.metrics import Row, Tracker
+from gradlab.monitor.probe import Probe
+from gradlab.monitor.recorder import Recorder
+from gradlab.monitor.recording import CRASHED, ENDED, FINISHED, MANIFEST, RUNNING, STOPPED, write_watched
+from gradlab.monitor.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+# Steps between records, and how many records a short run gets at least.
+EVERY, FEWEST_RECORDS = 25, 20
+LOSS, COST = (TRAIN, "batch_loss"), "watch"
+
+
+class TrainingWarning(UserWarning):
+    """Training shows a known failure; the message says which, and what to do about it."""
+
+
+class Watch(Recorder):
+    """Records what a run's loss does, on a schedule, into a folder that `gradlab report` reads.
+
+    A record costs no pass through the encoder; it is computed from detached copies of the embeddings that the loss was
+    just computed from, and random generators are left as they were. `gradlab.watch` makes one. ``manifest.json`` lies
+    beside ``metrics.csv``.
+    """
+
+    def __init__(
+        self,
+        loss: Any = None,
+        *,
+        output: str | Path,
+        every: int | None = None,
+        total_steps: int | None = None,
+        encoders: Callable[[], Sequence[nn.Module]] = tuple,
+        settings: Mapping[str, Any] | None = None,
+        named: bool = True,
+        trackers: Iterable[Tracker] = (),
+    ) -> None:
+        """Prepare to watch; nothing is written before the first record.
+
+        Args:
+            loss: what is trained, see `gradlab.watch`; a dictionary of losses by dataset; or None.
+            output, every, total_steps: see `gradlab.watch`; an earlier recording in the folder is replaced.
+            encoders: gives the modules that the loss holds but that are not part of it.
+            settings: of the run, for the report.
+            named: whether the user named the loss, see `Probe`.
+            trackers: are told everything that is written, but for histograms.
+
+        Raises:
+            GradlabError: a bad schedule, or an unknown name of a loss.
+        """
+        if every is not None and (isinstance(every, bool) or not isinstance(every, int) or every < 1):
+            raise GradlabError(f"every must be a whole number of at least 1, or None, not {every!r}")
+        losses = loss if isinstance(loss, Mapping) else {"": loss}
+        self._probes = {name: Probe(one, encoders=encoders, named=named) for name, one in losses.items()}
+        used = {name: probe.in_use for name, probe in self._probes.items()}
+        super().__init__(output, total_steps=total_steps, losses=used)
+        self.settings = dict(settings or {})
+        self._every, self._trackers, self._began = every, list(trackers), time.perf_counter()
+        self._last: dict[str, int] = {}
+        self._status, self._ended = RUNNING, ""
+
+    @property
+    def findings(self) -> list[Failure]:
+        """The old name of `failures`."""
+        warnings.warn("findings is now called failures", DeprecationWarning, stacklevel=2)
+        return self.failures
+
+    @property
+    def _failed(self) -> bool:
+        return self._status == STOPPED
+
+    @property
+    def every(self) -> int:
+        """Steps between records."""
+        total = self.history.total_steps
+        return self._every or (EVERY if total is None else max(1, min(EVERY, total // FEWEST_RECORDS)))
+
+    def wants(self, step: int, dataset: str = "") -> bool:
+        """Whether a batch of this step is to be recorded: the first one of each scheduled step."""
+        return not self._failed and step % self.every == 0 and self._last.get(dataset) != step
+
+    def record(self, step: int, find: Callable[[], Snapshot], dataset: str = "") -> None:
+        """Measure a batch now and write it down; an error in doing so ends the watching, not the run.
+
+        Args:
+            step: how many updates were made before it.
+            find: gives its embeddings.
+            dataset: its dataset, where there are several losses.
+        """
+        self._last[dataset] = step
+        with self._safely(step):
+            snapshot = find()
+            if len(snapshot.anchors) < 2:
+                return
+            if not self.begun:
+                self._open(0)
+            if snapshot.loss is not None:
+                self.write(step, LOSS[0], {LOSS[1]: snapshot.loss})
+            if learned := self._probes[dataset].learned():
+                self.write(step, TRAIN, learned)
+            self.measure(step, self._probes[dataset], [snapshot], f"{DIAGNOSTICS} {dataset}".strip())
+            self.write(step, COST, {"seconds": self.seconds, "run_seconds": self._elapsed})
+        for failure in self.judge():
+            _caution(str(failure))
+
+    def log(self, step: int, group: str, values: Mapping[str, float]) -> None:
+        """Write down further numbers of the run, such as its learning rate.
+
+        Args:
+            step: how many updates were made.
+            group: ``train`` or ``evaluation``.
+            values: by name.
+        """
+        if values and not self._failed:
+            with self._safely(step):
+                # A trainer that evaluates before it trains has yet to say whether it resumes a run.
+                self.write(step, group, values)
+
+    def start(self, step: int = 0, total_steps: int | None = None) -> None:
+        """Begin a recording, or continue the one in the folder at ``step``.
+
+        Without this the first record begins one. What was measured at ``step`` or later is measured again and
+        dropped; so is what was logged after it.
+
+        Args:
+            step: how many updates were made; 0 is a new run, which replaces the recording of any other.
+            total_steps: planned length of the run; None keeps what was said before.
+        """
+        self._status, self._ended, self._last = RUNNING, "", {}
+        if total_steps is not None:
+            self.history.total_steps = total_steps
+        with self._safely(step):
+            self._open(step)
+            self.seconds = self.history.at(COST, "seconds", step) or 0.0
+            self._began = time.perf_counter() - (self.history.at(COST, "run_seconds", step) or 0.0)
+
+    def finish(self) -> str:
+        """End the recording: what it cost and found, in a few lines; also written to the manifest."""
+        if not self._failed and (self.begun or self.history.groups()):
+            if not self.begun:
+                self._open(0)
+            self._end(FINISHED)
+        return self.summary()
+
+    def summary(self) -> str:
+        """What was watched, what it cost, and what was found."""
+        records, share = len(self.history.series(COST, "seconds")[0]), self.seconds / max(self._elapsed, 1e-9)
+        lines = [
+            f"gradlab: {records} records in {self.seconds:.2g} s, {100 * share:.1f}% of the run; "
+            f"see them with: gradlab report {self.folder}"
+        ]
+        lines += [f"  {probe.note}" for probe in self._probes.values() if probe.note]
+        lines += [f"  {failure}" for failure in self.failures]
+        return "\n".join(lines)
+
+    @property
+    def _elapsed(self) -> float:
+        """Seconds that the run has taken."""
+        return time.perf_counter() - self._began
+
+    def to_frame(self) -> DataFrame:
+        """What was measured, one row a record, as a pandas DataFrame indexed by step."""
+        return self.history.to_frame()
+
+    def _open(self, step: int) -> None:
+        """Go on with the recording in the folder from ``step``; what it has shown already is not told again."""
+        self.begin((lambda row: _before(row, step)) if step else None, self._trackers)
+        self.judge()
+        self._end(RUNNING)
+        atexit.register(_at_exit, weakref.ref(self))
+
+    def _end(self, status: str, why: str = "") -> None:
+        """Write how the run stands to the manifest."""
+        self._status, self._ended = status, why
+        schedule = {"every": self.every, "total_steps": self.history.total_steps}
+        names = [failure.name for failure in self.failures]
+        results = {"failures": names, "seconds": self.seconds, "run_seconds": self._elapsed}
+        write_watched(self.folder, self._probes, self.settings, schedule, results, (status, why))
+
+    @contextlib.contextmanager
+    def _safely(self, step: int) -> Iterator[None]:
+        """An error within the block ends the watching; training goes on."""
+        try:
+            yield
+        except Exception as error:
+            why = f"{type(error).__name__}: {first_line(error)}"
+            self._status = STOPPED
+            with contextlib.suppress(Exception):  # the folder may be what failed
+                self._end(STOPPED, why)
+            _caution(f"gradlab stopped recording at step {step}; training continues. {why}")
+
+    def _exit(self) -> None:
+        """Note how a run ended that did not say so itself."""
+        if self._status != RUNNING or not (self.folder / MANIFEST).exists():
+            return
+        error = getattr(sys, "last_value", None)
+        with contextlib.suppress(Exception):
+            self._end(CRASHED, f"{type(error).__name__}: {first_line(error)}") if error else self._end(ENDED)
+
+
+def _at_exit(reference: weakref.ref[Watch]) -> None:
+    watch = reference()
+    if watch is not None:
+        watch._exit()
+
+
+class LoopWatch(Watch):
+    """Watches a loop of your own, of which it counts the steps."""
+
+    _step = 0
+
+    def start(self, step: int = 0, total_steps: int | None = None) -> None:
+        """Begin a recording, or continue one; see `Watch.start`."""
+        super().start(step, total_steps)
+        self._step = step
+
+    def observe(
+        self,
+        anchors: Tensor,
+        positives: Tensor,
+        extra_negatives: Tensor | None = None,
+        value: Tensor | float | None = None,
+    ) -> None:
+        """Take a look at a batch; call it once a step.
+
+        Args:
+            anchors: (N, D) embeddings, of any length.
+            positives: (N, D), row i the other view of sentence i.
+            extra_negatives: (M, D) or None.
+            value: the loss that was computed from them, to compare with.
+        """
+        self.look(lambda: Snapshot(anchors, positives, extra_negatives, value=value))
+
+    def look(self, find: Callable[[], Snapshot]) -> None:
+        """A step: record the batch that ``find`` gives if this step is to be recorded."""
+        step, self._step = self._step, self._step + 1
+        if self.wants(step):
+            self.record(step, find)
+
+
+def _before(row: Row, step: int) -> bool:
+    """Whether a row was recorded before a run went on from ``step``.
+
+    A watch measures the first batch after ``step`` updates; what a trainer logs at ``step`` is of the updates before.
+    """
+    at, group, name, _ = row
+    measured = group.startswith(DIAGNOSTICS) or group in (HISTOGRAM, COST) or (group, name) == LOSS
+    return at < step if measured else at <= step
+
+
+def _caution(message: str) -> None:
+    """Warn, without a line of code: none is to blame."""
+    warnings.warn_explicit(message, TrainingWarning, "gradlab.watch", 1)

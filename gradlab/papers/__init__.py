@@ -1,1 +1,0 @@
-"""What reproduces the papers, built only from the rooms above."""

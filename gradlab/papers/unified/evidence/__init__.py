@@ -1,6 +1,0 @@
-"""What each component does: the factorial, the repairs taken apart, controls for dissipation, prediction.
-
-The trainings are sweeps, `sweeps/evidence/*.toml`, which `gradlab sweep` runs on an encoder. The same specifications are trained
-in a second regime, a linear head on cached embeddings (`linear_head`), where a run takes seconds. What is claimed
-is fixed in `contrasts`; `analysis` judges it.
-"""

@@ -1,0 +1,5 @@
+"""Batches too large to hold all similarities: blocks of rows, processes, and gradient caching."""
+
+from gradlab.scale.blockwise import BlockwiseLoss, blockwise
+
+__all__ = ["BlockwiseLoss", "blockwise"]

@@ -1,0 +1,326 @@
+"""Running a loss on several local processes and on one, and comparing the gradients."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import functools
+import multiprocessing
+import pickle
+import re
+import tempfile
+import time
+from collections.abc import Mapping
+from multiprocessing.connection import wait
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gradlab.errors import GradlabError
+from gradlab.scale.audit.cases import COPIES, Case, Outcome, cases, material, relative
+from gradlab.scale.audit.faults import Fault, find_faults
+from gradlab.scale.audit.worker import work
+from gradlab.waiting import waiting
+
+# Errors of a process that another one has left; what that other one says is the cause.
+CONSEQUENCES = ("onnection closed", "onnection reset", "onnect", "imed out", "hangs")
+# Seconds that starting the processes may take.
+START = 180.0
+# Share of the error that is left when copies of the same sentences become four times as many, at most.
+VANISHING = 0.4
+
+
+@dataclasses.dataclass(frozen=True)
+class Audit:
+    """Whether each embedding receives the gradient that it would have on one process.
+
+    Attributes:
+        target: what was audited.
+        processes: P.
+        averaged: whether gradients were averaged over processes or summed.
+        tolerance: relative error that counted as none.
+        outcomes: by case: "even", "shuffled" and "uneven" shares.
+        failures: for each case that did not complete, what happened.
+        faults: what is wrong; empty if the loss is right.
+    """
+
+    target: str
+    processes: int
+    averaged: bool
+    tolerance: float
+    outcomes: Mapping[str, Outcome]
+    failures: Mapping[str, str]
+    faults: tuple[Fault, ...]
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.faults
+
+    def __str__(self) -> str:
+        how = "averaged" if self.averaged else "summed"
+        lines = [f"{self.target} on {self.processes} processes, gradients {how}, against one process:"]
+        for name in [*self.outcomes, *self.failures]:
+            lines.append(f"  {name + ' shares':16}{self._row(name)}")
+        if self.passed:
+            lines.append("Every embedding receives the gradient that it would have on one process.")
+        for number, fault in enumerate(self.faults, 1):
+            lines.append(f"Fault {number}, {str(fault).replace(chr(10), chr(10) + '  ')}")
+        return "\n".join(lines)
+
+    def _row(self, name: str) -> str:
+        if name in self.failures:
+            return self.failures[name]
+        one = self.outcomes[name]
+        mean = sum(one.values) / len(one.values)
+        verdict = "right" if one.error <= self.tolerance else "wrong"
+        return f"{verdict}: largest error {one.error:.1e} of the largest entry; mean value {mean:.6g}, one process {one.whole:.6g}"
+
+
+def audit(
+    loss: Any,
+    *,
+    processes: int = 2,
+    columns: int = 2,
+    settings: Mapping[str, str] | None = None,
+    averaged: bool = True,
+    uneven: bool = True,
+    timeout: float = 20.0,
+    seed: int = 0,
+) -> Audit:
+    """Compare the gradient of each embedding on P local processes with the gradient on one process.
+
+    The processes communicate through gloo and compute in float64. Each holds 5 sentences.
+
+    Args:
+        loss: a function of columns of embeddings (anchors, positives, hard negatives) that gathers what it
+            needs itself; a class, a factory, or a loss of sentence-transformers. Given as `gradlab.decompose`
+            takes it, ``"package.module:Name"`` or ``"file.py:Name"``, or as an object that can be pickled. The
+            model of a loss of sentence-transformers, and its guide, are replaced by tables of random
+            embeddings; its labels are random scores between 0 and 1.
+        processes: P, at least 2.
+        columns: columns of embeddings: anchors, positives, and hard negatives from 3 on.
+        settings: arguments of a class or function that is given by name, as texts.
+        averaged: gradients are averaged over processes, as DistributedDataParallel does; False sums them.
+        uneven: also try a smaller share on the last process, as in a last batch that is not dropped.
+        timeout: seconds after which a process that waits for another counts as hanging.
+        seed: seed of the embeddings.
+
+    Raises:
+        GradlabError: a loss that cannot be found, made or called, that does not run on one process, or that
+            draws random numbers; bad settings.
+
+    Example:
+        >>> import gradlab
+        >>> print(gradlab.audit("my_losses:loss", processes=2))  # doctest: +SKIP
+    """
+    for name, value in (("processes", processes), ("columns", columns)):
+        if not isinstance(value, int) or value < 2:
+            raise GradlabError(f"{name} must be a whole number of at least 2, not {value!r}")
+    build, target = _builder(loss, settings or {})
+    given = material(processes, columns, seed)
+    job = {
+        "build": build,
+        "processes": processes,
+        "cases": cases(processes)[: None if uneven else -1],
+        "timeout": timeout,
+        **given,
+    }
+    with waiting(f"auditing {target} on {processes} processes"):
+        results, errors = _run(job)
+    if "again" not in results[0]:
+        raise GradlabError(f"{target} does not run on one process: {errors[0]}")
+    return judge(target, job, results, errors[1:], averaged)
+
+
+def judge(
+    target: str,
+    job: Mapping[str, Any],
+    results: list[dict[str, Any]],
+    errors: list[str | None],
+    averaged: bool,
+) -> Audit:
+    """The audit of a loss from what its processes measured.
+
+    Args:
+        target: its name.
+        job: what the processes were given: cases, and `material`.
+        results: by case, of the process that was alone and of each of the others.
+        errors: of each of the others, if any.
+        averaged: whether gradients are averaged or summed.
+
+    Raises:
+        GradlabError: the loss draws random numbers.
+    """
+    alone, *shares = results
+    tolerance = _tolerance(target, alone, job["cases"])
+    outcomes: dict[str, Outcome] = {}
+    failures: dict[str, str] = {}
+    copies = []
+    for case in job["cases"]:
+        if all(case.name in found for found in results):
+            parts = [found[case.name] for found in shares]
+            if case.name in COPIES:
+                together = np.concatenate([part["gradient"] for part in parts], axis=1)
+                expected = alone[case.name]["gradient"] * (len(parts) if averaged else 1)
+                # Gradients that cancel out between copies show nothing.
+                copies.append(relative(together, expected) if abs(expected).max() > 1e-9 else np.nan)
+            else:
+                outcomes[case.name] = _outcome(case, job, parts, alone[case.name], averaged)
+        elif case.name not in COPIES:
+            failures[case.name] = "not run, as an earlier case failed" if failures else _cause(errors)
+    vanishes = len(copies) == len(COPIES) and copies[1] <= max(tolerance, VANISHING * copies[0])
+    found = _faults(outcomes, failures, tolerance, vanishes)
+    return Audit(target, len(shares), averaged, tolerance, outcomes, failures, tuple(found))
+
+
+def _tolerance(target: str, alone: dict[str, Any], every: list[Case]) -> float:
+    """Relative error that counts as none, from the dtype of the loss and the rounding error on one process."""
+    expected = alone["even"]["gradient"]
+    if not np.isfinite(expected).all():
+        raise GradlabError(f"{target} has gradients that are infinite or not numbers, on one process already")
+    tolerance = float(np.finfo(alone["even"]["dtype"]).eps ** 0.5)
+    if relative(alone["again"]["gradient"], expected) > tolerance:
+        raise GradlabError(
+            f"{target} draws random numbers: on the same rows it gave different gradients; "
+            "audit it without (no dropout, no sampled negatives)"
+        )
+    # A loss may compute in a lower precision than it returns: its gradients then fit into float32, or the order of
+    # the sentences changes their rounding.
+    if np.array_equal(expected, expected.astype(np.float32)):
+        tolerance = max(tolerance, float(np.finfo(np.float32).eps ** 0.5))
+    shuffled = np.empty_like(expected)
+    shuffled[:, every[1].sentences] = alone["shuffled"]["gradient"]
+    rounding = relative(shuffled, expected)
+    return max(tolerance, 100 * rounding) if rounding < 1e-3 else tolerance
+
+
+def _builder(loss: Any, settings: Mapping[str, str]) -> tuple[bytes, str]:
+    """A pickled function that makes the loss in another process, and the name of the loss."""
+    from gradlab.decomposition.adapters import name_of
+    from gradlab.decomposition.resolve import resolve_loss
+
+    if isinstance(loss, str):
+        resolve_loss(loss, settings)  # raises here what is wrong with the name or the settings
+        given = f"({', '.join(f'{name}={value}' for name, value in settings.items())})" if settings else ""
+        return pickle.dumps(functools.partial(resolve_loss, loss, dict(settings))), loss + given
+    if settings:
+        raise GradlabError("settings belong to a loss that is given by name; this one is made already")
+    name = name_of(loss)
+    try:
+        return pickle.dumps(functools.partial(copy.deepcopy, loss)), name
+    except Exception as error:
+        raise GradlabError(
+            f"{name} cannot be sent to other processes ({error}); give it by name, as 'package.module:Name'"
+        ) from error
+
+
+def _run(job: dict[str, Any]) -> tuple[list[dict[str, Any]], list[str | None]]:
+    """Results by case, and the error, of rank -1 with the whole batch and of each other rank."""
+    context = multiprocessing.get_context("spawn")
+    ranks = range(-1, job["processes"])
+    with tempfile.TemporaryDirectory(prefix="gradlab-audit-") as folder:
+        started = [
+            context.Process(target=work, args=(rank, {**job, "folder": folder}), daemon=True)
+            for rank in ranks
+        ]
+        for process in started:
+            process.start()
+        try:
+            _wait(started, START + job["timeout"] * len(job["cases"]), job["timeout"])
+        finally:
+            hung = [process.is_alive() for process in started]
+            for process in started:
+                process.kill()
+                process.join()
+        results = [
+            {
+                case: pickle.loads(file.read_bytes())
+                for case in [*(case.name for case in job["cases"]), "again"]
+                if (file := Path(folder) / f"{rank}.{case}").exists()
+            }
+            for rank in ranks
+        ]
+        errors = [
+            "hangs" if stuck else _error(Path(folder), rank) if process.exitcode else None
+            for rank, process, stuck in zip(ranks, started, hung, strict=True)
+        ]
+        return results, errors
+
+
+def _wait(started: list[Any], seconds: float, after_error: float) -> None:
+    """Wait until all processes have ended, or time is up; once one has failed the others get less time."""
+    running, deadline = list(started), time.monotonic() + seconds
+    while running and wait([process.sentinel for process in running], max(0, deadline - time.monotonic())):
+        if any(process.exitcode for process in running):
+            deadline = min(deadline, time.monotonic() + after_error)
+        running = [process for process in running if process.exitcode is None]
+
+
+def _error(folder: Path, rank: int) -> str:
+    """Why a process failed: what it says, or the last line that it printed before it crashed."""
+    if (file := folder / f"{rank}.error").exists():
+        return file.read_text()
+    lines = (folder / f"{rank}.log").read_text(errors="replace").strip().splitlines() or ["without a message"]
+    said = next((line for line in reversed(lines) if "what():" in line), lines[-1])
+    return f"crashes: {said.partition('what():')[2].strip() or said.strip()}"
+
+
+def _cause(errors: list[str | None]) -> str:
+    """The error that the others follow from."""
+    own = [text for text in errors if text and not any(word in text for word in CONSEQUENCES)]
+    if not own:
+        return "hangs: one process waits for another that does not come"
+    return re.sub(r"\[(enforce fail at )?/\S*\]\s*", "", own[0])  # without the place in gloo's source
+
+
+def _outcome(
+    case: Case, job: Mapping[str, Any], parts: list[dict[str, Any]], alone: dict[str, Any], averaged: bool
+) -> Outcome:
+    scale = len(parts) if averaged else 1
+    return Outcome(
+        case,
+        averaged,
+        values=tuple(part["value"] for part in parts),
+        whole=alone["value"],
+        rows=job["rows"][:, case.sentences],
+        along=job["along"][:, case.sentences],
+        contributions=np.concatenate([part["contributions"] for part in parts], axis=2),
+        found=np.concatenate([part["gradient"] for part in parts], axis=1) / scale,
+        expected=alone["gradient"],
+        separate=alone["separate"] / scale,
+        slopes=np.stack([part["slopes"] for part in parts]),
+        expected_slopes=alone["slopes"],
+        parameters={
+            name: (np.sum([part["parameters"][name] for part in parts], axis=0) / scale, expected)
+            for name, expected in alone["parameters"].items()
+        },
+    )
+
+
+def _faults(
+    outcomes: dict[str, Outcome], failures: dict[str, str], tolerance: float, vanishes: bool
+) -> list[Fault]:
+    """The faults of the first case that has any, and the first failure."""
+    depends = {"even", "shuffled"} <= outcomes.keys() and _depends_on_split(outcomes, tolerance)
+    faults: list[Fault] = []
+    for name, outcome in outcomes.items():
+        if not faults:
+            prefix = "" if name == "even" else f"{name} shares, "
+            found = find_faults(outcome, tolerance, depends, vanishes)
+            faults += [dataclasses.replace(fault, name=prefix + fault.name) for fault in found]
+    for name in list(failures)[:1]:
+        shares, kind = (
+            ("a smaller last share", "uneven shares") if name == "uneven" else (f"{name} shares", "fails")
+        )
+        faults.append(Fault(kind, f"with {shares} the loss {failures[name]}"))
+    return faults
+
+
+def _depends_on_split(outcomes: dict[str, Outcome], tolerance: float) -> bool:
+    """Whether it matters to the gradients which process has which sentence, although it does not on one process."""
+    even, shuffled = outcomes["even"], outcomes["shuffled"]
+    order = np.argsort(shuffled.case.sentences)
+    changed = relative(shuffled.found[:, order], even.found) > tolerance
+    return changed and relative(shuffled.expected[:, order], even.expected) <= tolerance

@@ -1,0 +1,143 @@
+"""The batches that an audit runs a loss on, and what it measures there."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+# Sentences on each process, and how many fewer the last process has in an uneven batch.
+ROWS, MISSING = 5, 2
+COPIES = {"copies": 2, "more copies": 8}
+# Dimensions beyond the number of vectors, so that a gradient determines the coefficient of every pair.
+SPARE = 24
+# Sizes of what all vectors have in common, what the columns of a sentence share, and what is a vector's own.
+# A guide's embeddings have more of their own, so that the guide masks some negatives.
+COMMON, SENTENCE, OWN, GUIDE_OWN = 0.75, 0.45, 0.5, 1.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """One way to spread a batch over processes.
+
+    Attributes:
+        name: "even", "shuffled", "copies", "more copies" or "uneven".
+        shares: the sentences of each process, in order.
+    """
+
+    name: str
+    shares: tuple[tuple[int, ...], ...]
+
+    @property
+    def sentences(self) -> list[int]:
+        """The whole batch, in the order of the processes."""
+        return [sentence for share in self.shares for sentence in share]
+
+    @property
+    def owners(self) -> np.ndarray:
+        """The process that holds each of `sentences`, (N,)."""
+        return np.repeat(np.arange(len(self.shares)), [len(share) for share in self.shares])
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """Gradients of one batch on P processes and on one.
+
+    Slopes are derivatives along ``along``, restricted to the rows that process q holds in column c.
+
+    Attributes:
+        case: how the batch was spread.
+        averaged: whether gradients are averaged over processes or summed.
+        values: the loss on each process.
+        whole: the loss of the whole batch on one process.
+        rows, along: the embeddings and a direction, (columns, N, D).
+        contributions: the gradient of each process's loss, (P, columns, N, D).
+        found: the gradient that rows receive, averaged or summed over processes, (columns, N, D).
+        expected: the gradient on one process.
+        separate: what ``found`` is if each process knows of its own sentences only.
+        slopes: of the loss on process p, by finite differences, (p, q, c).
+        expected_slopes: of the loss on one process, by finite differences, (q, c).
+        parameters: gradients of the loss's own parameters by name: found, and expected.
+    """
+
+    case: Case
+    averaged: bool
+    values: tuple[float, ...]
+    whole: float
+    rows: np.ndarray
+    along: np.ndarray
+    contributions: np.ndarray
+    found: np.ndarray
+    expected: np.ndarray
+    separate: np.ndarray
+    slopes: np.ndarray
+    expected_slopes: np.ndarray
+    parameters: dict[str, tuple[np.ndarray, np.ndarray]]
+
+    @property
+    def error(self) -> float:
+        """Largest difference of the gradients relative to the largest entry."""
+        return relative(self.found, self.expected)
+
+    def slopes_of(self, gradient: np.ndarray) -> np.ndarray:
+        """The slopes, (..., q, c), that a gradient (..., columns, N, D) stands for."""
+        of_rows = (gradient * self.along).sum(-1)
+        owners = self.case.owners
+        return np.stack([of_rows[..., owners == q].sum(-1) for q in range(len(self.case.shares))], axis=-2)
+
+
+def cases(processes: int) -> list[Case]:
+    """Equal shares, the same with the sentences in another order, copies, and a last share that is smaller.
+
+    The copies give every process the same sentences, a few times and more often.
+    """
+    count = processes * ROWS
+    order = np.random.default_rng(1).permutation(count).tolist()
+
+    def split(sentences: list[int]) -> tuple[tuple[int, ...], ...]:
+        return tuple(tuple(sentences[p * ROWS : (p + 1) * ROWS]) for p in range(processes))
+
+    return [
+        Case("even", split(list(range(count)))),
+        Case("shuffled", split(order)),
+        *(Case(name, (tuple(range(ROWS)) * times,) * processes) for name, times in COPIES.items()),
+        Case("uneven", split(list(range(count - MISSING)))),
+    ]
+
+
+def material(processes: int, columns: int, seed: int) -> dict[str, np.ndarray]:
+    """What a loss is run on.
+
+    Returns:
+        ``rows``, the embeddings, ``along``, the direction of the derivatives, and ``guide``, a guide's
+        embeddings, (columns, N, D) each; ``scores`` of the sentences, (N,), for losses with such labels.
+    """
+    return {
+        "rows": draw(processes, columns, seed),
+        "along": draw(processes, columns, seed + 1),
+        "guide": draw(processes, columns, seed + 2, GUIDE_OWN),
+        "scores": np.random.default_rng(seed + 3).random(processes * ROWS),
+    }
+
+
+def draw(processes: int, columns: int, seed: int, own: float = OWN) -> np.ndarray:
+    """Unit rows (columns, N, D) in a cone, in which the columns of a sentence are closest to each other.
+
+    The cone is so narrow that margin losses still push every negative.
+    """
+    count = processes * ROWS
+    dimensions = columns * count + SPARE
+    generator = np.random.default_rng(seed)
+
+    def unit(*shape: int) -> np.ndarray:
+        rows = generator.standard_normal((*shape, dimensions))
+        return rows / np.linalg.norm(rows, axis=-1, keepdims=True)
+
+    rows = COMMON * unit(1, 1) + SENTENCE * unit(1, count) + own * unit(columns, count)
+    return np.asarray(rows / np.linalg.norm(rows, axis=-1, keepdims=True))
+
+
+def relative(found: np.ndarray, expected: np.ndarray) -> float:
+    """Largest difference relative to the largest expected entry; infinite if that entry is 0 and something differs."""
+    scale, difference = float(abs(expected).max()), float(abs(found - expected).max())
+    return difference / scale if scale else float("inf") if difference else 0.0

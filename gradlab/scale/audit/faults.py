@@ -1,0 +1,323 @@
+"""From wrong gradients to what is wrong with the loss, the usual cause and the remedy."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from gradlab.scale.audit.cases import Outcome, relative
+
+# Coefficients below this share of the largest one count as zero; float64 gradients give them to 1e-12.
+NOTHING = 1e-8
+# Slopes by finite differences agree to this share of the largest one.
+NEAR = 1e-3
+# name -> (usual cause, remedy)
+ADVICE = {
+    "parameter": (
+        "the loss is scaled, or it is not the same function on every process",
+        "fix other faults first; then compare the parameter's gradient on each process with that on one",
+    ),
+    "not finite": (
+        "a division by zero, or the logarithm of zero, where a process sees fewer rows",
+        "look for what is divided by, or taken the logarithm of",
+    ),
+    "no gradient": (
+        "the rows are detached before the loss, or the loss is computed on some processes only",
+        "compute the loss on every process, from the rows themselves",
+    ),
+    "cut gradient": (
+        "rows of other processes are gathered without gradient (torch.distributed.all_gather), so that a row receives "
+        "nothing from the losses that other processes compute with it",
+        "gather with gradient (torch.distributed.nn.functional.all_gather), which adds up what all processes send back",
+    ),
+    "factor P": (
+        "the loss is multiplied by the number of processes P although the backward pass of the gather already adds up "
+        "what all processes send back; or gradients are summed that should be averaged",
+        "remove the factor",
+    ),
+    "factor 1/P": (
+        "each process computes the loss of the whole batch but only its own rows carry gradient, or it takes a sum, and "
+        "gradients are averaged over P processes",
+        "multiply the loss by P; or, if it is that of the whole batch, gather with gradient",
+    ),
+    "factor": (
+        "a sum in place of a mean, or a mean over something else than sentences",
+        "make the average of the processes' losses the loss of the whole batch",
+    ),
+    "weights of processes": (
+        "each process takes the mean over its own sentences, of which there are different numbers, or scales its loss in "
+        "its own way",
+        "multiply the loss by P n / N (n / N if gradients are summed) for n of N sentences, or drop the last incomplete "
+        "batch (drop_last=True)",
+    ),
+    "separate losses": (
+        "nothing is gathered: sentences of other processes are no negatives",
+        "gather the candidates of all processes with gradient (gather_across_devices=True, "
+        "torch.distributed.nn.functional.all_gather)",
+    ),
+    "own mean": (
+        "rows are centred, standardised or batch-normalised before they are gathered",
+        "take the mean over the rows of all processes (all_reduce with gradient, SyncBatchNorm), or gather first",
+    ),
+    "wrong positives": (
+        "labels count from 0 on every process although the candidates are those of all processes",
+        "add rank x rows to the labels, or put this process's own rows first",
+    ),
+    "missing negatives": (
+        "some of what anchors are compared with is not gathered, or is masked",
+        "gather all columns that serve as negatives, and mask the anchor's own sentence only",
+    ),
+    "repeated negatives": (
+        "the own rows are added to gathered rows that hold them already, rows are gathered twice, or only one of two "
+        "directions is gathered",
+        "take every candidate once, and gather for both directions",
+    ),
+    "wrong denominator": (
+        "the denominator has a row too many, such as the positive again or padding, lacks one, or has all rows twice",
+        "take every negative once and the positive once",
+    ),
+    "own rows": (
+        "a temperature, standard deviation or normalisation is computed from the own rows or similarities only; or the "
+        "own rows are counted twice, or only one of two directions is gathered",
+        "compute statistics from the rows of all processes (all_reduce with gradient), or gather first",
+    ),
+    "depends on the split": (
+        "a constant differs between processes, or own rows are treated differently from gathered ones",
+        "look for what is done with the own rows only, or with the rank",
+    ),
+    "wrong": ("unknown", "compare one process with two by hand, with two sentences each"),
+    "uneven shares": (
+        "rows are gathered into buffers of this process's own size",
+        "drop the last incomplete batch (drop_last=True, dataloader_drop_last=True), or gather the sizes first",
+    ),
+    "fails": (
+        "the processes do not make the same collective calls, in the same order, with the same shapes",
+        "make every process call every collective operation, whatever its rows are",
+    ),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Fault:
+    """Something wrong with a loss on several processes.
+
+    Attributes:
+        name: a short name, one of `ADVICE`, perhaps behind the case that it was found in.
+        text: what is wrong, with numbers.
+    """
+
+    name: str
+    text: str
+
+    @property
+    def cause(self) -> str:
+        """What usually causes it."""
+        return self._advice[0]
+
+    @property
+    def mend(self) -> str:
+        """What to do about it."""
+        return self._advice[1]
+
+    @property
+    def _advice(self) -> tuple[str, str]:
+        return ADVICE[self.name if self.name in ADVICE else self.name.partition(", ")[2]]
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.text}\n  usual cause: {self.cause}\n  remedy: {self.mend}"
+
+
+def find_faults(
+    outcome: Outcome, tolerance: float, depends_on_split: bool, vanishes_on_copies: bool
+) -> list[Fault]:
+    """What is wrong with the gradients of one case: the first explanation that fits, and the loss's parameters.
+
+    Args:
+        outcome: the gradients.
+        tolerance: relative error that counts as none.
+        depends_on_split: whether the gradients change with which process has which sentence.
+        vanishes_on_copies: whether they become right where every process has the same sentences.
+    """
+    found = [
+        Fault(
+            "parameter",
+            f"the gradient of the loss's parameter {name} is off by {error:.3g} of its largest entry",
+        )
+        for name, pair in outcome.parameters.items()
+        if (error := relative(*pair)) > tolerance
+    ]
+    if outcome.error <= tolerance:  # false of NaN
+        return found
+    off = f"gradients are off by {outcome.error:.3g} of the largest entry"
+    if not np.isfinite(outcome.found).all():
+        return [
+            Fault("not finite", "the gradients are infinite or not numbers, unlike on one process"),
+            *found,
+        ]
+    explanation = _cut(outcome) or _weights(outcome, tolerance)
+    if explanation is None and relative(outcome.found, outcome.separate) <= tolerance:
+        text = f"each process computes the loss of its own sentences, as if there were no others; {off}"
+        explanation = Fault("separate losses", text)
+    explanation = explanation or _own_mean(outcome) or _pairs(outcome, depends_on_split)
+    if explanation is None and not depends_on_split:
+        explanation = Fault("wrong", f"{off}, in a way that is not recognised")
+    elif explanation is None and vanishes_on_copies:
+        text = (
+            f"{off}, but not if all processes have the same sentences: each treats its own rows differently"
+        )
+        explanation = Fault("own rows", text)
+    elif explanation is None:
+        text = f"{off} and change with which process has which sentence, although processes see each other's rows"
+        explanation = Fault("depends on the split", text)
+    return [explanation, *found]
+
+
+def _near(found: np.ndarray, expected: np.ndarray) -> np.ndarray:
+    return np.asarray(abs(found - expected) <= NEAR * max(abs(found).max(), abs(expected).max()))
+
+
+def _cut(outcome: Outcome) -> Fault | None:
+    """The losses depend on rows that do not receive their gradient, or on nothing at all."""
+    idle = [str(p) for p, part in enumerate(outcome.contributions) if not part.any()]
+    if idle:
+        return Fault("no gradient", f"no gradient comes from the loss of process {', '.join(idle)}")
+    # A loss that stops gradients on one process as well is judged by the rest of its slopes.
+    trusted = _near(outcome.expected_slopes, outcome.slopes_of(outcome.expected))
+    by_gradient = outcome.slopes_of(outcome.contributions)
+    # If each process computes the loss of the whole batch, it may leave the gradients of other rows to their owners.
+    whole = _near(outcome.slopes, outcome.slopes[:1]).all()
+    for times in (1, len(outcome.slopes)) if whole else (1,):
+        if _near(outcome.slopes.sum(0), times * by_gradient.sum(0))[trusted].all():
+            return None
+    lost = (~_near(outcome.slopes, by_gradient) & trusted).any((0, 1))
+    text = f"the losses depend on the {_named(lost)} more than the gradient of these rows says"
+    return Fault("cut gradient", text) if lost.any() else None
+
+
+def _weights(outcome: Outcome, tolerance: float) -> Fault | None:
+    """Each process's loss is right up to a factor, perhaps the same for all."""
+    sizes = np.bincount(outcome.case.owners)
+    count = len(sizes)
+    share = count if outcome.averaged else 1
+    target = share * outcome.expected.ravel()
+    parts = outcome.contributions.reshape(count, -1).T
+    weights = np.linalg.lstsq(parts, target, rcond=None)[0]
+    if not weights.all() or relative(parts @ weights, target) > tolerance:
+        return None
+    if np.ptp(weights) <= 1e-6 * abs(weights).max():
+        factor = 1 / weights.mean()
+        known = {"factor P": count, "factor 1/P": 1 / count}
+        name = next((name for name, value in known.items() if abs(factor / value - 1) < 1e-6), "factor")
+        return Fault(name, f"every gradient is {factor:.6g} times what it should be")
+    text = f"the losses of processes 0, 1, ... should weigh {', '.join(f'{one:.4g}' for one in weights)}"
+    if np.allclose(weights, share * sizes / sizes.sum(), rtol=1e-5):
+        text += f", that is {'P ' if outcome.averaged else ''}n / N for n of N sentences, instead of 1 each"
+    return Fault("weights of processes", text)
+
+
+def _own_mean(outcome: Outcome) -> Fault | None:
+    """Gradients that add up to zero on each process, which they do not on one process."""
+
+    def sums(gradient: np.ndarray) -> np.ndarray:
+        owners = outcome.case.owners
+        shares = [gradient[:, owners == q].sum(1) for q in range(len(outcome.contributions))]
+        return np.asarray(abs(np.stack(shares)).max((0, 2)) / abs(gradient).max())
+
+    centred = np.array((sums(outcome.found) <= NOTHING) & (sums(outcome.expected) > NOTHING))
+    text = f"the gradients of the {_named(centred)} add up to zero on each process: each subtracts the mean of its own rows"
+    return Fault("own mean", text) if centred.any() else None
+
+
+def _pairs(outcome: Outcome, depends_on_split: bool) -> Fault | None:
+    """Pairs of rows that attract or repel each other in another way than on one process.
+
+    Reads off each anchor's gradient as a sum of the batch's vectors; says nothing of one that is no such sum.
+    """
+    columns, count, dimensions = outcome.rows.shape
+    vectors = outcome.rows.reshape(-1, dimensions)
+    gradients = np.stack([outcome.found[0], outcome.expected[0]])
+    coefficients = gradients @ np.linalg.pinv(vectors)
+    if relative(coefficients @ vectors, gradients) > 1e-6:
+        return None
+    found, expected = coefficients  # (N, columns N)
+    nothing = NOTHING * abs(expected).max()
+    owners = outcome.case.owners
+    own = np.tile(np.eye(count, dtype=bool), columns)
+    wanted, seen = (~own & (abs(one) > nothing) for one in (expected, found))
+    return (
+        _wrong_positives(found < -nothing, expected < -nothing, found.argmin(1), own, owners)
+        or _missing(wanted, seen, owners)
+        or _counts(found, expected, wanted, np.tile(owners, columns) != owners[:, None], depends_on_split)
+    )
+
+
+def _wrong_positives(
+    pulled: np.ndarray, expected: np.ndarray, nearest: np.ndarray, own: np.ndarray, owners: np.ndarray
+) -> Fault | None:
+    """Anchors that are pulled to another sentence instead of their own; on one process to their own only."""
+    rows, count = np.arange(len(own)), len(own)
+    right = expected[rows, count + rows] & ~(expected & ~own).any(1)
+    wrong = right & ~pulled[rows, count + rows] & (pulled & ~own).any(1)
+    if not wrong.any():
+        return None
+    first = int(np.flatnonzero(wrong)[0])
+    other = int(nearest[first] % count)
+    return Fault(
+        "wrong positives",
+        f"{wrong.sum()} of {right.sum()} anchors are pulled to another sentence: sentence {first} of the batch "
+        f"(process {owners[first]}) to sentence {other} (process {owners[other]})",
+    )
+
+
+def _missing(wanted: np.ndarray, seen: np.ndarray, owners: np.ndarray) -> Fault | None:
+    """Rows of a process that the anchors of some process do not see in some role."""
+    count = len(owners)
+    places, roles = np.tile(owners, wanted.shape[1] // count), np.arange(wanted.shape[1]) // count
+    lost = np.zeros_like(wanted)
+    for p, q, role in np.ndindex(owners.max() + 1, owners.max() + 1, roles.max() + 1):
+        block = (owners == p)[:, None] & (places == q) & (roles == role) & wanted
+        if block.sum() >= 3 and not (block & seen).any():
+            lost |= block
+    if not lost.any():
+        return None
+    across = places != owners[:, None]
+    where, name = (across, "other processes") if (lost & across).any() else (~across, "the same process")
+    columns = np.array([lost[:, roles == role].any() for role in range(roles.max() + 1)])
+    return Fault(
+        "missing negatives",
+        f"anchors do not see {(lost & where).sum()} of {(wanted & where).sum()} negatives of {name} (rows in the role of "
+        f"{_named(columns)})",
+    )
+
+
+def _counts(
+    found: np.ndarray, expected: np.ndarray, wanted: np.ndarray, across: np.ndarray, depends_on_split: bool
+) -> Fault | None:
+    """Negatives that all count too much or too little, those of the same process perhaps by another factor."""
+    factors = []
+    for where in (wanted & across, wanted & ~across):
+        if (where.sum(1) < 2).any():
+            return None  # too few to tell
+        ratio = np.divide(found, expected, out=np.zeros_like(found), where=where)
+        mean = ratio.sum(1) / where.sum(1)
+        if (abs(ratio - mean[:, None])[where] > 1e-5 * abs(mean).max()).any():
+            return None
+        factors.append(mean)
+    others, own = factors
+    times = own / others
+    if np.ptp(times) > 1e-5 * times.mean():
+        return None
+    if abs(times.mean() - 1) > 1e-5:
+        more = max(times.mean(), 1 / times.mean())
+        which = "the same process" if times.mean() > 1 else "other processes"
+        return Fault(
+            "repeated negatives", f"negatives of {which} count {more:.6g} times as much as the others"
+        )
+    text = f"each anchor's negatives keep their proportions, but together weigh {own.min():.4g} to {own.max():.4g} times"
+    return None if depends_on_split else Fault("wrong denominator", f"{text} what they should")
+
+
+def _named(columns: np.ndarray) -> str:
+    names = ["anchors", "positives", *(f"negatives {place}" for place in range(1, len(columns)))]
+    return " and ".join(names[place] for place in range(len(columns)) if columns[place])

@@ -1,0 +1,228 @@
+"""What each process of an audit does: evaluate the loss on its share of every case."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import dataclasses
+import datetime
+import os
+import pickle
+import sys
+import traceback
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from gradlab.errors import GradlabError
+from gradlab.scale.audit.cases import COPIES, Case
+
+# Attributes under which losses of sentence-transformers keep their model.
+MODEL = ("model", "sentence_embedder")
+# Classes of them whose labels are 1 for a pair that belongs together and 0 for one that does not, instead of scores.
+OF_TWO_LABELS = {"ContrastiveLoss", "OnlineContrastiveLoss"}
+
+
+class GivenModel(nn.Module):
+    """Stands in for a sentence-transformers model: token id i has embedding i of a table."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows: Tensor | None = None
+
+    def forward(self, features: dict[str, Tensor], **_: Any) -> dict[str, Tensor]:
+        """Add the embeddings of the token ids, (N, 1), as ``sentence_embedding``."""
+        assert self.rows is not None
+        features["sentence_embedding"] = self.rows[features["input_ids"][:, 0]]
+        return features
+
+    def __getitem__(self, index: int) -> nn.Module:
+        return self
+
+
+@dataclasses.dataclass(frozen=True)
+class Share:
+    """The sentences that one process holds.
+
+    Attributes:
+        columns: their embeddings, (columns, n, D).
+        along: the direction of derivatives.
+        guide: embeddings of a guide, for losses that have one.
+        scores: (n,) labels of pairs.
+        numbers: (n,) the sentences, which serve as labels of classes.
+        owners: (n,) the process that each sentence belongs to in the case.
+    """
+
+    columns: Tensor
+    along: Tensor
+    guide: Tensor
+    scores: Tensor
+    numbers: Tensor
+    owners: Tensor
+
+    @classmethod
+    def of(cls, job: dict[str, Any], case: Case, rank: int) -> Share:
+        """The share of a process, or the whole batch for rank -1."""
+        sentences = case.sentences if rank < 0 else list(case.shares[rank])
+        owners = torch.from_numpy(case.owners) if rank < 0 else torch.full((len(sentences),), rank)
+        rows, along, guide = (
+            torch.from_numpy(job[name][:, sentences].copy()) for name in ("rows", "along", "guide")
+        )
+        scores = torch.from_numpy(job["scores"][sentences])
+        return cls(rows, along, guide, scores, torch.tensor(sentences), owners)
+
+
+def measure(build: Callable[[], Any], job: dict[str, Any], rank: int) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The results of a process by case; ``build`` makes the loss.
+
+    Each has value, gradients, and what `gradlab.scale.audit.cases.Outcome` describes as contributions and
+    slopes. Rank -1 evaluates the whole batch, each share by itself in place of contributions, and the first
+    batch once more with other random numbers (``"again"``).
+
+    Raises:
+        GradlabError: the loss cannot be called, or is not a scalar that gradient flows from.
+    """
+    loss, count = build(), job["processes"]
+
+    def on(share: Share, **options: Any) -> dict[str, Any]:
+        try:
+            fresh = copy.deepcopy(loss)
+        except Exception:  # not every loss can be copied
+            fresh = build()
+        return evaluate(fresh, share, **options)
+
+    for case in job["cases"]:
+        share = Share.of(job, case, rank)
+        if case.name in COPIES:
+            with contextlib.suppress(Exception):  # a loss need not bear duplicates
+                yield case.name, on(share)
+            continue
+        found = on(share)
+        # The cube root of the rounding error balances it against the error of a central difference.
+        step = torch.finfo(getattr(torch, found["dtype"])).eps ** (1 / 3)
+        found["slopes"] = np.zeros((count, len(share.columns)))
+        for owner, column in np.ndindex(found["slopes"].shape):
+            change = torch.zeros_like(share.columns)
+            own = share.owners == owner
+            change[column, own] = step * share.along[column, own]
+            up, down = (on(share, change=sign * change, backward=False)["value"] for sign in (1, -1))
+            found["slopes"][owner, column] = (up - down) / (2 * step)
+        if rank < 0:
+            alone = [on(Share.of(job, case, one))["gradient"] for one in range(count)]
+            found["separate"] = np.concatenate(alone, axis=1)
+        else:
+            found["contributions"] = np.stack(
+                [on(share, weight=float(rank == p))["gradient"] for p in range(count)]
+            )
+        yield case.name, found
+    if rank < 0:
+        yield "again", on(Share.of(job, job["cases"][0], rank), seed=1)
+
+
+def evaluate(
+    loss: Any,
+    share: Share,
+    *,
+    change: Tensor | float = 0.0,
+    weight: float = 1.0,
+    seed: int = 0,
+    backward: bool = True,
+) -> dict[str, Any]:
+    """Value and gradients of ``weight`` times the loss on a share, its columns changed by ``change``, as numpy arrays.
+
+    Raises:
+        GradlabError: the loss cannot be called, or is not a scalar that gradient flows from.
+    """
+    torch.manual_seed(seed)
+    criterion = _criterion(loss, share)
+    leaves = [rows.clone().requires_grad_() for rows in share.columns + change]
+    value = criterion(leaves)
+    if not isinstance(value, Tensor) or value.ndim or not value.requires_grad:
+        shape = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
+        raise GradlabError(f"the loss must return a scalar that gradient flows from, not {shape}")
+    found = {"value": float(value.detach()), "dtype": str(value.dtype).removeprefix("torch.")}
+    if not backward:
+        return found
+    parameters = dict(loss.named_parameters()) if isinstance(loss, nn.Module) else {}
+    for parameter in parameters.values():
+        parameter.grad = None
+    (value * weight).backward()
+    return found | {
+        "gradient": torch.stack([_gradient(rows) for rows in leaves]).numpy(),
+        "parameters": {name: _gradient(one).numpy() for name, one in parameters.items() if one.requires_grad},
+    }
+
+
+def _gradient(leaf: Tensor) -> Tensor:
+    return torch.zeros_like(leaf) if leaf.grad is None else leaf.grad.clone()
+
+
+def _criterion(loss: Any, share: Share) -> Callable[[list[Tensor]], Tensor]:
+    """A loss of any kind as a function of columns of embeddings."""
+    if any(isinstance(getattr(loss, name, None), nn.Module) for name in MODEL):
+        return _on_sentences(loss, share)
+    if not callable(loss):
+        raise GradlabError(f"the loss must be callable on columns of embeddings, not {type(loss).__name__}")
+    return lambda columns: loss(*columns)
+
+
+def _on_sentences(loss: Any, share: Share) -> Callable[[list[Tensor]], Tensor]:
+    table, guide = GivenModel(), GivenModel()
+    guide.rows = share.guide.flatten(0, 1)
+    for part in loss.modules():
+        for names, given in ((MODEL, table), (("guide",), guide)):
+            for name in names:
+                if isinstance(getattr(part, name, None), nn.Module):
+                    setattr(part, name, given)
+    of_classes = hasattr(loss, "sentence_embedder")  # all sentences are in one column
+    two = {base.__name__ for part in loss.modules() for base in type(part).__mro__} & OF_TWO_LABELS
+    labels = share.numbers.repeat(len(share.guide)) if of_classes else share.scores
+    labels = (labels > 0.5).long() if two else labels
+
+    def criterion(columns: list[Tensor]) -> Tensor:
+        table.rows = torch.cat(columns)
+        ids = torch.arange(len(table.rows))[:, None].split(len(table.rows if of_classes else columns[0]))
+        features = [{"input_ids": one, "attention_mask": torch.ones_like(one)} for one in ids]
+        value = loss(features, labels)
+        return sum(value.values()) if isinstance(value, dict) else value  # type: ignore[return-value]  # a sum of tensors
+
+    return criterion
+
+
+def work(rank: int, job: dict[str, Any]) -> None:
+    """Run one process; write the result of each case, or the error, to a file in the job's folder."""
+    folder = Path(job["folder"])
+    log = os.open(folder / f"{rank}.log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    for stream in (1, 2):
+        os.dup2(log, stream)
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    try:
+        join(folder, rank, job["processes"], job["timeout"])
+        for name, found in measure(pickle.loads(job["build"]), job, rank):
+            (folder / f"{rank}.{name}").write_bytes(pickle.dumps(found))
+        if rank >= 0:
+            torch.distributed.barrier()  # nobody leaves while another still sends
+        torch.distributed.destroy_process_group()
+    except Exception as error:
+        text = str(error).strip().splitlines()[0] if str(error).strip() else ""
+        says = "says" if isinstance(error, GradlabError) else f"raises {type(error).__name__}"
+        traceback.print_exc()
+        (folder / f"{rank}.error").write_text(f"{says}: {text}")
+        sys.exit(1)
+
+
+def join(folder: Path, rank: int, count: int, timeout: float) -> None:
+    """Join the group of the processes; rank -1 is a group by itself."""
+    torch.distributed.init_process_group(
+        "gloo",
+        init_method=f"file://{folder}/{'alone' if rank < 0 else 'together'}",
+        rank=max(rank, 0),
+        world_size=1 if rank < 0 else count,
+        timeout=datetime.timedelta(seconds=timeout),
+    )

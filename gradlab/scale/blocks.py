@@ -1,0 +1,216 @@
+"""Some rows at a time against all columns: what a block holds, and where its gradients are added up."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gradlab.batch.batch import Batch, Comparison
+from gradlab.batch.candidates import Block, Rule
+from gradlab.batch.similarity import Negatives, log_sum_exp
+
+# Similarities of one block: 16 MiB in float32 stay in a processor's last cache, unless that makes fewer than 512 rows,
+# below which matrix products slow down. A GPU wants fewer and larger blocks.
+CPU_ENTRIES, GPU_ENTRIES, FEWEST_ROWS = 1 << 22, 1 << 26, 512
+# Columns of one product on a CPU: narrow products pack them into the cache, 10 to 20 percent faster than one wide product.
+CPU_TILE = 1024
+
+
+def default_block_size(columns: int, device: torch.device) -> int:
+    """Rows in a block that are compared with ``columns``."""
+    entries = CPU_ENTRIES if device.type == "cpu" else GPU_ENTRIES
+    return max(FEWEST_ROWS, entries // columns)
+
+
+def slices(start: int, stop: int, step: int) -> Iterator[slice]:
+    """Consecutive slices of ``step`` from ``start`` to ``stop``; the last one may be smaller."""
+    for first in range(start, stop, step):
+        yield slice(first, min(first + step, stop))
+
+
+def cosines(rows: Tensor, columns: Tensor, own: int | None = None, memory: Tensor | None = None) -> Tensor:
+    """All dot products, (n, k); -inf in column ``own + r`` of row r unless that is None.
+
+    Args:
+        rows: (n, D).
+        columns: (k, D).
+        own: see above; columns outside of ``0`` to ``k`` are skipped.
+        memory: (n, k), or at least n k entries, to write to; None for new memory.
+    """
+    n, k = len(rows), len(columns)
+    found = rows.new_empty(n, k) if memory is None else memory
+    if found.ndim == 1:
+        found = found[: n * k].view(n, k)
+    for some in slices(0, k, CPU_TILE if rows.device.type == "cpu" else max(k, 1)):
+        torch.mm(rows, columns[some].T, out=found[:, some])
+    if own is not None:
+        found.diagonal(own).fill_(-torch.inf)
+    return found
+
+
+class Gradients:
+    """Where the derivatives by whole rows are added up, for every tensor of rows that requires a gradient."""
+
+    def __init__(self) -> None:
+        """Nothing yet."""
+        self._found: dict[int, tuple[Tensor, Tensor]] = {}
+        self._detached: dict[int, Tensor] = {}
+
+    def by(self, rows: Tensor) -> Tensor | None:
+        """Where the derivative by these rows, (n, D), is added up; None if they require none."""
+        if id(rows) not in self._found:
+            if not rows.requires_grad:
+                return None
+            self._found[id(rows)] = rows, torch.zeros_like(rows, requires_grad=False)
+        return self._found[id(rows)][1]
+
+    def detached(self, rows: Tensor) -> Tensor:
+        """The same rows without their graph, whose derivatives count as those of the rows."""
+        if id(rows) not in self._detached:
+            self._detached[id(rows)] = rows.detach()
+            total = self.by(rows)
+            if total is not None:
+                self._found[id(self._detached[id(rows)])] = rows, total
+        return self._detached[id(rows)]
+
+    def found(self) -> list[tuple[Tensor, Tensor]]:
+        """The tensors of rows, and the derivatives by them."""
+        return list({id(rows): (rows, total) for rows, total in self._found.values()}.values())
+
+
+class Blocks(Comparison):
+    """Compares the rows of a block with all columns; the derivatives by the columns are added to `Gradients`.
+
+    Attributes:
+        ticket: to be differentiated by as well, as autograd only goes back to where it is asked to.
+    """
+
+    def __init__(self, gradients: Gradients) -> None:
+        """See there."""
+        super().__init__()
+        self._gradients, self.memory = gradients, _Memory()
+        self.ticket = torch.zeros((), requires_grad=True)
+
+    def sharing(self) -> Blocks:
+        """Products of a block are made where they are needed."""
+        return self
+
+    def negatives(self, batch: Batch, blocks: list[Block], rules: Sequence[Rule] = ()) -> Negatives:
+        """The negatives of each row, (n, K), whose log-sum-exps take less memory."""
+        return dataclasses.replace(super().negatives(batch, blocks, rules), log_sum=self._log_sum)
+
+    def cosines(self, rows: Tensor, columns: Tensor, own: int | None = None) -> Tensor:
+        """All dot products."""
+        total = self._gradients.by(columns)
+        found: Tensor = _Cosines.apply(rows, columns, own, total, self.ticket, self.memory)
+        return found
+
+    def _log_sum(self, cosine: Tensor, temperature: Any) -> Tensor:
+        if isinstance(temperature, Tensor) or not cosine.requires_grad:
+            return log_sum_exp(cosine, temperature)
+        found: Tensor = _LogSum.apply(cosine, temperature, self.memory)
+        return found
+
+    def take(self, blocks: list[Block], index: Tensor) -> Tensor:
+        """The vectors in the columns ``index`` of some blocks."""
+        found: Tensor | None = None
+        for block in blocks:
+            place = (index - block.columns.start).clamp(0, len(block.vectors) - 1)
+            total = self._gradients.by(block.vectors)
+            if total is None:
+                part = block.vectors[place]
+            else:
+                part = _Taken.apply(block.vectors, place, total, self.ticket)
+            found = (
+                part if found is None else torch.where((index >= block.columns.start)[:, None], part, found)
+            )
+        assert found is not None
+        return found
+
+
+class _Memory:
+    """Arrays of a block's size, which every block uses again: new ones would cost as much as a sweep through them."""
+
+    def __init__(self) -> None:
+        self._arrays: list[Tensor] = []
+        self._taken = 0
+
+    def rewind(self) -> None:
+        """A new block begins, and the one before is needed no more."""
+        self._taken = 0
+
+    def take(self, like: Tensor, rows: int, columns: int) -> Tensor:
+        """The next array, (rows, columns), of any content."""
+        if self._taken == len(self._arrays):
+            self._arrays.append(like.new_empty(rows, columns))
+        if self._arrays[self._taken].shape != (
+            rows,
+            columns,
+        ):  # no view of it, which autograd would not let a loss change
+            self._arrays[self._taken] = like.new_empty(rows, columns)
+        self._taken += 1
+        return self._arrays[self._taken - 1]
+
+
+class _Cosines(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        rows: Tensor,
+        columns: Tensor,
+        own: int | None,
+        total: Tensor | None,
+        ticket: Tensor,
+        memory: _Memory,
+    ) -> Tensor:
+        ctx.own, ctx.total = own, total
+        ctx.save_for_backward(rows, columns)
+        return cosines(rows, columns, own, memory.take(rows, len(rows), len(columns)))
+
+    @staticmethod
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Any, ...]:
+        rows, columns = ctx.saved_tensors
+        if ctx.own is not None and upstream.diagonal(ctx.own).any():
+            upstream = upstream.clone()
+            upstream.diagonal(ctx.own).zero_()
+        if ctx.total is not None:
+            ctx.total.addmm_(upstream.T, rows)
+        return (upstream @ columns if ctx.needs_input_grad[0] else None), *[None] * 5
+
+
+class _Taken(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, columns: Tensor, index: Tensor, total: Tensor, ticket: Tensor) -> Tensor:
+        ctx.index, ctx.total = index, total
+        return columns[index]
+
+    @staticmethod
+    def backward(ctx: Any, upstream: Tensor) -> tuple[None, ...]:
+        ctx.total.index_add_(0, ctx.index, upstream)
+        return None, None, None, None
+
+
+class _LogSum(torch.autograd.Function):
+    """``log Σ_k exp(cos θ_k / τ)``, (n,); the softmax that its derivative needs is made with it, in held memory."""
+
+    @staticmethod
+    def forward(ctx: Any, cosine: Tensor, temperature: float, memory: _Memory) -> Tensor:
+        logits = torch.div(cosine, temperature, out=memory.take(cosine, *cosine.shape))
+        largest = logits.amax(-1)
+        # In place on a CPU, whose kernel has read a row before it writes it.
+        softmax = torch.softmax(logits, -1, out=logits if logits.device.type == "cpu" else None)
+        if largest.isinf().any():  # a row without negatives, which has no softmax
+            softmax.masked_fill_(largest.isinf()[:, None], 0.0)
+        ctx.temperature, ctx.softmax = temperature, softmax
+        # The softmax of the largest logit is 1 over the sum of exponentials that it is the largest of.
+        found = largest - softmax.amax(-1).log()
+        return torch.where(largest.isinf(), largest, found)
+
+    @staticmethod
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, None, None]:
+        softmax, ctx.softmax = ctx.softmax, None
+        return softmax.mul_((upstream / ctx.temperature)[:, None]), None, None

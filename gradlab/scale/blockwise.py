@@ -1,0 +1,257 @@
+"""The blockwise loss as a module, and as a node of torch's graph."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from array_api_compat import is_torch_array
+from torch import Tensor
+
+from gradlab.arrays import Array
+from gradlab.batch.batch import Batch
+from gradlab.batch.check import check_batch
+from gradlab.errors import GradlabError
+from gradlab.losses.base import Loss, check_reduction, reduce
+from gradlab.losses.registry import check_closed_form, get_loss, takes_loss
+from gradlab.scale.evaluation import Evaluation
+from gradlab.scale.processes import Group, Processes
+from gradlab.scale.share import check_share, describe_share, gathered, in_torch, refuse_masks
+from gradlab.settings.module import LossModule
+
+
+@takes_loss
+def blockwise(
+    loss: str | Loss, block_size: int | None = None, *, group: Any = None, average: bool = False
+) -> BlockwiseLoss:
+    """A loss for large batches: the same value and gradients, without ever holding all N x K similarities.
+
+    Args:
+        loss: a loss, or its name for the published settings. What it learns (`gradlab.Loss.learned`) are parameters of the
+            module.
+        block_size: rows handled at a time; None chooses what is fast on the device, and evaluates batches of at most 512
+            sentences as they stand. Processes may have different ones.
+        group: a process group of torch.distributed, or ``"world"`` for all processes. Each process calls the loss with its
+            own rows, of which there may be different numbers, and gets the loss of the batch of all processes; extra
+            negatives of any process belong to all. The rows receive the gradient that they would have on one process. Each
+            process holds the rows of all, and a share of their similarities. Works over gloo; NCCL has not been run yet.
+        average: multiply the rows' gradients by the number of processes, for DistributedDataParallel, which divides by it.
+
+    Raises:
+        GradlabError: an unknown loss, or a block size below 1. When called: a loss of the batch that needs all similarities
+            at once; see `gradlab.BatchLoss`.
+
+    Example:
+        >>> import torch
+        >>> z = torch.nn.functional.normalize(torch.randn(2, 8, 4, requires_grad=True), dim=-1)
+        >>> criterion = blockwise("infonce")
+        >>> criterion(z[0], z[1]).backward()
+    """
+    return BlockwiseLoss(loss, block_size, group=group, average=average)
+
+
+class BlockwiseLoss(LossModule):
+    """A loss that is evaluated and differentiated some rows at a time.
+
+    The gradient is computed together with the value. It equals automatic differentiation of the loss with respect to the
+    anchors, the positives, the extra negatives and the learned settings, radial parts included. Of equally hard negatives
+    the first one counts; where rounding makes duplicates unequal, which one that is may depend on the block size.
+
+    bfloat16 and float16 rows are computed with in float32, also under autocast: the loss is float32, the gradients come
+    back in the dtype of the rows. First derivatives only.
+
+    Attributes:
+        loss: the loss.
+        block_size: rows in a block, or None for the default.
+        group: the processes that share the batch, or None.
+        average: whether gradients are multiplied by the number of processes.
+    """
+
+    def __init__(
+        self, loss: str | Loss, block_size: int | None = None, *, group: Any = None, average: bool = False
+    ) -> None:
+        """See `blockwise`."""
+        super().__init__(get_loss(loss))
+        check_closed_form(self.loss, "blockwise evaluation")
+        if block_size is not None and (
+            isinstance(block_size, bool) or not isinstance(block_size, int) or block_size < 1
+        ):
+            raise GradlabError(
+                f"block_size must be a whole number of at least 1, or None, not {block_size!r}"
+            )
+        self.block_size, self.group, self.average = block_size, group, average
+        if average and group is None:
+            raise GradlabError(
+                "average=True belongs to group=, the processes that gradients are averaged over"
+            )
+        if group is not None:
+            refuse_masks(self.loss)
+
+    def extra_repr(self) -> str:
+        """The loss and its block size."""
+        return f"{self.loss!r}, block_size={self.block_size}"
+
+    def forward(
+        self,
+        anchors: Array,
+        positives: Array,
+        extra_negatives: Array | None = None,
+        reduction: str = "mean",
+        *,
+        normalize: bool = False,
+        in_batch_negatives: bool = True,
+        **context: Any,
+    ) -> Array:
+        """The loss as a trainable scalar; arguments and errors as `gradlab.Loss.__call__`.
+
+        With ``reduction="none"`` similarities are computed again in the backward pass.
+
+        Raises:
+            GradlabError: bad rows or reduction, or a value that is infinite or not a number.
+        """
+        given = (anchors, positives, extra_negatives)
+        options: dict[str, Any] = {"normalize": normalize, "in_batch_negatives": in_batch_negatives}
+        if self.group is not None and (group := Group(self.group)).count > 1:
+            return self._together(group, given, reduction, options, context)
+        check_reduction(reduction)
+        share = in_torch(check_batch(anchors, positives, extra_negatives, **options, **context))
+        rows = (share.anchors, share.positives, share.extra_negatives)
+        sizes = [len(share.anchors)], [0 if share.extra_negatives is None else len(share.extra_negatives)]
+        whole = gathered(share, Processes(), *sizes, False)
+        value = self._value(share, whole, Processes(), sizes, reduction, self._wants_gradient(rows))
+        return value if is_torch_array(anchors) else value.detach().numpy()[()]
+
+    def _wants_gradient(self, rows: tuple[Tensor | None, ...]) -> bool:
+        ends = [*rows, *self.parameters()]
+        return torch.is_grad_enabled() and any(end is not None and end.requires_grad for end in ends)
+
+    def _together(
+        self,
+        group: Group,
+        given: tuple[Any, ...],
+        reduction: str,
+        options: dict[str, Any],
+        context: dict[str, Any],
+    ) -> Tensor:
+        """The loss of the batch of all processes; an error of one is raised by all."""
+        share, mine, error, needs = None, {}, None, False
+        try:
+            check_reduction(reduction)
+            options = {name: bool(value) for name, value in options.items()}
+            share = check_share(group, given, context, **options)
+            needs = self._wants_gradient((share.anchors, share.positives, share.extra_negatives))
+            mine = {
+                "loss": repr(self.loss),
+                "reduction": reduction,
+                **options,
+                "average": self.average,
+                **describe_share(share),
+                "own gradient": needs,
+                # The gradient of each row is made in the backward pass, which all processes must take part in.
+                "gradient": needs if reduction == "none" else None,
+            }
+        except Exception as problem:  # which all processes are to hear of
+            text = " ".join(str(problem).split())
+            error = text if isinstance(problem, GradlabError) else f"{type(problem).__name__}: {text}"
+        said = group.agree(mine, error)
+        assert share is not None
+        sizes = [one["own anchors"] for one in said], [one["own extra negatives"] for one in said]
+        if sum(sizes[0]) * options["in_batch_negatives"] < 2 and not sum(sizes[1]):
+            raise GradlabError("the batch of all processes leaves no negatives; give extra_negatives")
+        owned = any(one["whether extra negatives have owners"] for one in said)
+        whole = gathered(share, group, *sizes, owned)
+        some = any(one["own gradient"] for one in said)
+        value = self._value(
+            share, whole, group, sizes, reduction, some, kept=not all(one["own gradient"] for one in said)
+        )
+        return value + (group.count - 1) * (value - value.detach()) if self.average else value
+
+    def _value(
+        self,
+        share: Batch,
+        whole: Batch,
+        processes: Processes,
+        sizes: tuple[list[int], list[int]],
+        reduction: str,
+        differentiated: bool,
+        kept: bool = False,
+    ) -> Tensor:
+        self._numbers()  # raises where training has driven one out of its range
+        settings = self._tensors()
+        learned = {path: one.detach().clone().requires_grad_() for path, one in settings.items()}
+        evaluation = Evaluation(
+            self._with(learned), whole, self.block_size, tuple(learned.values()), processes, sizes
+        )
+        rows = (share.anchors, share.positives, share.extra_negatives)
+        if not differentiated:
+            values = evaluation.values()
+            if reduction == "none":
+                return reduce(values, "none", self.loss.name)
+            return evaluation.reduced(values, reduction)
+        each = list(settings.values())
+        if self.average:  # settings receive the whole gradient, however many processes there are
+            each = [one / processes.count + (one - one / processes.count).detach() for one in each]
+        if reduction == "none":
+            found: Tensor = _EachLoss.apply(evaluation, *rows, *each)
+        else:
+            found = _TotalLoss.apply(evaluation, reduction, kept, *rows, *each)
+        return found
+
+
+class _TotalLoss(torch.autograd.Function):
+    """The mean or sum of a loss; its gradient is computed with the value and scaled afterwards."""
+
+    @staticmethod
+    def forward(ctx: Any, evaluation: Evaluation, reduction: str, kept: bool, *ends: Tensor | None) -> Tensor:
+        share = 1 / evaluation.count if reduction == "mean" else 1.0
+        anchors = ends[0]
+        assert anchors is not None
+        ctx.scale = anchors.new_full((len(anchors),), share)
+        ctx.wanted = tuple(ctx.needs_input_grad[3:6])
+        values, gradients = evaluation.differentiate(ctx.scale, ctx.wanted)
+        ctx.evaluation, ctx.gradients = evaluation, None if kept else gradients
+        ctx.save_for_backward(*ends[:3], *(gradients if kept else ()))
+        return evaluation.reduced(values, reduction)
+
+    @staticmethod
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
+        _refuse_second_derivatives()
+        # Given away, so that torch keeps them as the rows' gradients; it would copy what somebody else holds.
+        gradients, ctx.gradients = ctx.gradients, None
+        if gradients is None:  # a second pass through a retained graph, or processes without a gradient
+            # Raises if the graph was not retained, or the rows were changed in place since.
+            kept = ctx.saved_tensors[3:]
+            gradients = [
+                None if part is None else part.clone() for part in kept
+            ] or ctx.evaluation.differentiate(ctx.scale, ctx.wanted)[1]
+        # Usually 1; only on a CPU is looking at it free.
+        if not (upstream.device.type == "cpu" and upstream == 1):
+            for part in gradients:
+                if part is not None:
+                    part *= upstream
+        return None, None, None, *gradients
+
+
+class _EachLoss(torch.autograd.Function):
+    """The loss of each anchor, (N,); its gradient is computed once it is known what becomes of each value."""
+
+    @staticmethod
+    def forward(ctx: Any, evaluation: Evaluation, *ends: Tensor | None) -> Tensor:
+        ctx.evaluation = evaluation
+        ctx.save_for_backward(*ends[:3])
+        return reduce(evaluation.values(), "none", evaluation.loss.name)
+
+    @staticmethod
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
+        _refuse_second_derivatives()
+        _ = ctx.saved_tensors  # raises if the rows were changed in place since
+        wanted = tuple(ctx.needs_input_grad[1:4])
+        return None, *ctx.evaluation.differentiate(upstream.contiguous(), wanted)[1]
+
+
+def _refuse_second_derivatives() -> None:
+    if torch.is_grad_enabled():
+        raise GradlabError(
+            "a blockwise loss has first derivatives only (create_graph=True was asked for); "
+            "use the loss itself for higher ones"
+        )

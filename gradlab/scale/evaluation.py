@@ -1,0 +1,324 @@
+"""A loss on a large batch: its value and the derivatives by the rows, block by block.
+
+A combinator comes apart into losses of pairs and of batches (`terms_of`). A loss of pairs sees some rows at a time, with all
+of their columns, and autograd goes through one block after another. Anything else runs once on all rows, in `laps`; so do the
+two directions of a softmax loss, which have their products in common.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from gradlab.batch.batch import Batch
+from gradlab.batch.candidates import USUAL
+from gradlab.errors import GradlabError
+from gradlab.losses.base import Loss, PairLoss
+from gradlab.losses.combinator import Combinator
+from gradlab.scale.blocks import Blocks, Gradients, default_block_size, slices
+from gradlab.scale.laps import Laps
+from gradlab.scale.processes import Processes
+
+# A batch of no more sentences, on one process, is evaluated as it stands.
+SMALL = 512
+
+
+class _Term(NamedTuple):
+    weight: float
+    loss: Loss
+    batch: Batch
+
+
+@dataclasses.dataclass(frozen=True)
+class Evaluation:
+    """A loss, and the rows that it is evaluated on.
+
+    Attributes:
+        loss: the loss; settings that are learned are tensors.
+        batch: of all processes, without a graph.
+        block_size: rows in a block, or None for the default.
+        learned: the settings that are tensors, as leaves.
+        processes: those that share the batch.
+        shares: how many anchors, and how many extra negatives, each of them has; None if one process has all.
+    """
+
+    loss: Loss
+    batch: Batch
+    block_size: int | None = None
+    learned: tuple[Tensor, ...] = ()
+    processes: Processes = Processes()  # noqa: RUF009  # it has no state
+    shares: Sequence[list[int]] | None = None
+
+    @property
+    def anchors(self) -> slice:
+        """This process's anchors, and positives, among those of the batch."""
+        return slice(0, self.count) if self.shares is None else self._share(self.shares[0])
+
+    @property
+    def extra(self) -> slice:
+        """This process's extra negatives."""
+        return slice(0, None) if self.shares is None else self._share(self.shares[1])
+
+    def _share(self, sizes: list[int]) -> slice:
+        rank = self.processes.rank
+        return slice(sum(sizes[:rank]), sum(sizes[: rank + 1]))
+
+    @property
+    def count(self) -> int:
+        """N, the anchors that a mean is over."""
+        return self.batch.count
+
+    def values(self) -> Tensor:
+        """``L_i`` of this process's anchors, (n,), or the scalar of a loss that has one value a batch.
+
+        Raises:
+            GradlabError: a value that is infinite or not a number.
+        """
+        with torch.no_grad(), self._precisely():
+            return self._evaluate(self.batch, None)[0]
+
+    def differentiate(
+        self, scale: Tensor, wanted: tuple[bool, bool, bool]
+    ) -> tuple[Tensor, list[Tensor | None]]:
+        """The values, and the derivatives of ``Σ_i scale_i L_i`` over all anchors, or of the scalar.
+
+        Args:
+            scale: of this process's anchors, (n,); a scalar is not scaled.
+            wanted: whether the derivatives by anchors, positives and extra negatives are wanted.
+
+        Returns:
+            The values; the derivatives by this process's rows, of each kind, or None; then those by the learned settings.
+
+        Raises:
+            GradlabError: a value or derivative that is infinite or not a number, on any process.
+        """
+        given = self.batch.anchors, self.batch.positives, self.batch.extra_negatives
+        leaves = [
+            # Processes do the same together, also where one wants no gradient.
+            None if rows is None else rows.detach().requires_grad_(want or self.processes.count > 1)
+            for rows, want in zip(given, wanted, strict=True)
+        ]
+        with torch.enable_grad(), self._precisely():
+            batch = dataclasses.replace(
+                self.batch, anchors=leaves[0], positives=leaves[1], extra_negatives=leaves[2]
+            )
+            values, gradients, settings = self._evaluate(batch, scale)
+        own: list[Tensor | None] = []
+        for want, gradient, some in zip(
+            wanted, gradients, (self.anchors, self.anchors, self.extra), strict=True
+        ):
+            # The whole tensor where it is one process's, which torch keeps without a copy.
+            part = gradient if gradient is None or self.processes.count == 1 else gradient[some]
+            own.append(part if want else None)
+        self._check_gradients([part for part in own if part is not None])
+        return values, [*own, *settings]
+
+    def reduced(self, values: Tensor, reduction: str) -> Tensor:
+        """The mean or sum over the anchors of all processes of values (n,), or a scalar as it is."""
+        if values.ndim == 0 or reduction == "none":
+            return values
+        total = self.processes.total(values.sum())
+        return total / self.count if reduction == "mean" else total
+
+    def _precisely(self) -> Any:
+        return torch.autocast(self.batch.anchors.device.type, enabled=False)
+
+    def _evaluate(
+        self, batch: Batch, scale: Tensor | None
+    ) -> tuple[Tensor, list[Tensor | None], list[Tensor]]:
+        """Values, derivatives by all rows of each kind, and derivatives by the learned settings."""
+        if self._small:
+            value = self.loss.value_of(batch)
+            self._check_values(value.detach())
+            if scale is None:
+                return value, [], []
+            upstream = scale if value.ndim else torch.ones_like(value)
+            return value.detach(), *self._through(batch, value, upstream, Gradients(), [])
+        laps, gradients = Laps(self.processes, self.block_size, both_directions=True), Gradients()
+        by_settings = [torch.zeros_like(one) for one in self.learned]
+        in_laps, in_blocks = _sorted(_terms(self.loss, batch, 1.0))
+        values: Any = 0.0
+        error = None
+        try:
+            for term in in_blocks:
+                values = values + term.weight * self._in_blocks(term, scale, gradients, by_settings)
+        except GradlabError as problem:  # which all processes are to hear of
+            error = str(problem)
+        self.processes.check(batch.anchors, error)
+        found: Any = 0.0
+        state = torch.get_rng_state() if self.processes.count > 1 else None
+        for term in in_laps:
+            seen = dataclasses.replace(term.batch, comparison=laps)
+            found = found + term.weight * term.loss.value_of(seen)
+        if state is not None and not torch.equal(state, torch.get_rng_state()):
+            raise GradlabError(f"{self.loss.name} draws random numbers, which processes cannot share")
+        if in_laps:
+            values = values + (found.detach()[self.anchors] if found.ndim else found.detach())
+        self._check_values(values)
+        if scale is None:
+            laps.close()
+            return values, [], []
+        if not in_laps:
+            found = None
+        elif not found.ndim and not in_blocks:
+            scale = torch.ones_like(found)
+        else:
+            scale = self.processes.gather(scale, self.shares[0] if self.shares else [])
+            scale = scale if found.ndim else scale.sum()
+        by_rows, others = self._through(batch, found, scale, gradients, laps.answers, laps)
+        laps.close()
+        settings = [
+            self.processes.total(own).add_(other) for own, other in zip(by_settings, others, strict=True)
+        ]
+        return values, by_rows, settings
+
+    @property
+    def _small(self) -> bool:
+        extra = self.batch.extra_negatives
+        size = self.count + (0 if extra is None else len(extra))
+        return self.processes.count == 1 and self.block_size is None and size <= SMALL
+
+    def _in_blocks(
+        self, term: _Term, scale: Tensor | None, gradients: Gradients, by_settings: list[Tensor]
+    ) -> Tensor:
+        """``L_i`` of this process's anchors, (n,), of a loss of pairs; with a scale, the derivatives are added up."""
+        blocks = Blocks(gradients)
+        whole = dataclasses.replace(
+            term.batch.mapped(lambda _, rows: gradients.detached(rows)), comparison=blocks
+        )
+        extra = whole.extra_negatives
+        columns = len(whole.candidates.pools) * whole.count + (0 if extra is None else len(extra))
+        size = self.block_size or default_block_size(columns, whole.anchors.device)
+        values = whole.anchors.new_empty(self.anchors.stop - self.anchors.start)
+        totals = [gradients.by(rows) for rows in (term.batch.anchors, term.batch.positives)]
+        for some in slices(self.anchors.start, self.anchors.stop, size):
+            blocks.memory.rewind()
+            rows = whole.rows(some.start, some.stop)
+            here = slice(some.start - self.anchors.start, some.stop - self.anchors.start)
+            ends = [
+                part.detach().requires_grad_(total is not None)
+                for part, total in zip((rows.anchors, rows.positives), totals, strict=True)
+            ]
+            rows = dataclasses.replace(rows, anchors=ends[0], positives=ends[1])
+            found = term.loss.value_of(rows)
+            values[here] = found.detach()
+            if scale is None or not found.requires_grad:
+                continue
+            wanted = [*(end for end in ends if end.requires_grad), *self.learned]
+            parts = torch.autograd.grad(
+                found, [*wanted, blocks.ticket], scale[here] * term.weight, allow_unused=True
+            )
+            into = [total[some] for total in totals if total is not None] + by_settings
+            for total, part in zip(into, parts, strict=False):
+                if part is not None:
+                    total += part
+            del found, parts
+        return values
+
+    @torch.no_grad()
+    def _through(
+        self,
+        batch: Batch,
+        value: Tensor | None,
+        upstream: Tensor,
+        gradients: Gradients,
+        answers: list[Tensor],
+        laps: Laps | None = None,
+    ) -> tuple[list[Tensor | None], list[Tensor]]:
+        """The derivatives by rows and learned settings of what ran on all rows, and of what was added up beside it."""
+        rows = [batch.anchors, batch.positives, batch.extra_negatives]
+        leaves = [part for part in rows if part is not None and part.requires_grad]
+        ends = [*answers, *leaves, *self.learned]
+        found: list[Tensor | None] = [None] * len(ends)
+        if value is not None and value.requires_grad and ends:
+            again = bool(answers or gradients.found())  # how the rows were made, below
+            found = list(torch.autograd.grad(value, ends, upstream, allow_unused=True, retain_graph=again))
+        if laps is not None:
+            laps.backward(found[: len(answers)], gradients)
+        directly = found[len(answers) : len(answers) + len(leaves)]
+        derived = [
+            (part, total) for part, total in gradients.found() if not any(part is leaf for leaf in leaves)
+        ]
+        through: list[Tensor | None] = [None] * len(leaves)
+        if derived and leaves:
+            parts, totals = zip(*derived, strict=True)
+            through = list(torch.autograd.grad(parts, leaves, totals, allow_unused=True))
+        known = {id(part): total for part, total in gradients.found()}
+        by_leaf = {}
+        for leaf, plain, after in zip(leaves, directly, through, strict=True):
+            total = known.get(id(leaf))
+            if after is not None:
+                total = after if total is None else total.add_(after)
+            if self.processes.count > 1:
+                total = self.processes.total(torch.zeros_like(leaf) if total is None else total.contiguous())
+            if plain is not None:
+                total = plain if total is None else total.add_(plain)
+            by_leaf[id(leaf)] = torch.zeros_like(leaf) if total is None else total
+        settings = [
+            torch.zeros_like(end) if part is None else part
+            for end, part in zip(self.learned, found[len(answers) + len(leaves) :], strict=True)
+        ]
+        return [None if part is None else by_leaf.get(id(part)) for part in rows], settings
+
+    def _check_values(self, values: Tensor) -> None:
+        error = None
+        if not math.isfinite(values.sum()):
+            if values.ndim == 0:
+                error = f"{self.loss.name} is {float(values)} on these rows; look whether some coincide"
+            else:
+                worst = int(values.isfinite().to(torch.uint8).argmin())
+                error = (
+                    f"{self.loss.name} is {float(values[worst])} at anchor {worst}; look whether it coincides with "
+                    "its positive or a negative"
+                )
+        self.processes.check(values, error)
+
+    def _check_gradients(self, found: list[Tensor]) -> None:
+        bad = any(not math.isfinite(part.sum()) for part in found)
+        error = f"the gradient of {self.loss.name} is not finite on these rows" if bad else None
+        self.processes.check(self.batch.anchors, error)
+
+
+def _terms(loss: Loss, batch: Batch, weight: float) -> Iterator[_Term]:
+    """The losses at the bottom of a loss, with the batches that they see."""
+    if not isinstance(loss, Combinator):
+        yield _Term(weight, loss, batch)
+        return
+    for factor, term, seen in loss.terms_of(batch):
+        yield from _terms(term, seen, weight * factor)
+
+
+def _sorted(terms: Iterator[_Term]) -> tuple[list[_Term], list[_Term]]:
+    """The terms that run on all rows at once, and those that see some rows at a time."""
+    every = list(terms)
+    softmaxes = [term for term in every if _is_softmax(term)]
+    in_laps = [
+        term
+        for term in every
+        if not isinstance(term.loss, PairLoss)
+        or any(
+            any(term is one for one in softmaxes)
+            and term.batch.anchors is other.batch.positives
+            and term.batch.positives is other.batch.anchors
+            for other in softmaxes
+        )
+    ]
+    return in_laps, [term for term in every if not any(term is other for other in in_laps)]
+
+
+def _is_softmax(term: _Term) -> bool:
+    """Whether a loss takes nothing from its negatives but their log-sum-exp, and these are the usual ones."""
+    loss, batch = term.loss, term.batch
+    return (
+        isinstance(loss, PairLoss)
+        and loss.takes_hardness
+        and not isinstance(getattr(loss, "temperature", None), Tensor)
+        and batch.candidates == USUAL
+        and batch.in_batch_negatives
+        and batch.count > 1
+    )

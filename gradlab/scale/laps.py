@@ -1,0 +1,468 @@
+"""A whole batch in laps: a loss runs once on all rows, and what it takes from their similarities is computed block by block.
+
+In the first lap the blocks go by and leave what was asked for, a number or two a row. With these the loss has its value,
+and autograd its derivatives by them. In the second lap the blocks are made again, and from the two follows what each
+similarity means for its row and its column. A log-sum-exp within one view makes each pair of sentences once; across views
+it serves both directions; over all pairs it needs no second lap.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gradlab.batch.batch import PLAIN, Batch, Comparison
+from gradlab.batch.candidates import Block, Rule
+from gradlab.batch.similarity import Negatives, OfEach, PairSimilarity
+from gradlab.errors import GradlabError
+from gradlab.scale.blocks import Blocks, Gradients, cosines, default_block_size, slices
+from gradlab.scale.processes import Processes
+
+# Takes the derivative by an answer on to the gradients of the rows.
+Backward = Callable[[Gradients, Tensor], None]
+
+
+class Laps(Comparison):
+    """Compares all rows with all columns, for losses that take no more than some numbers a row from their similarities.
+
+    Attributes:
+        answers: what the loss has been answered, as leaves of its graph.
+    """
+
+    def __init__(
+        self, processes: Processes, block_size: int | None = None, *, both_directions: bool = False
+    ) -> None:
+        """Start without answers.
+
+        Args:
+            processes: those that share the work; all of them have all rows.
+            block_size: rows in a block, or None for the default.
+            both_directions: whether the loss asks for the same of anchors and positives as of positives and anchors.
+        """
+        super().__init__()
+        self.processes, self._block_size, self._both = processes, block_size, both_directions
+        self.answers: list[Tensor] = []
+        self._backwards: list[Backward] = []
+        self._totals: dict[Any, Tensor] = {}
+        self._made: dict[Any, tuple[_Product, int]] = {}
+        self._softmaxes: dict[Any, _Softmax] = {}
+        self._held: list[Any] = []  # tensors that are known by their ids
+
+    def negatives(self, batch: Batch, blocks: list[Block], rules: Sequence[Rule] = ()) -> Columns:
+        """The negatives of all rows, not yet computed."""
+        assert not rules
+        return Columns(self, blocks)
+
+    def sharing(self) -> Laps:
+        """Products are shared as it is."""
+        return self
+
+    def by_rows(self, batch: Batch, function: Callable[[Batch], Tensor]) -> Tensor:
+        """What a function makes of some rows after others, without gradient."""
+        with torch.no_grad():
+            parts = [function(rows) for _, rows in self.blocks(batch)]
+            return self.gather(torch.cat(parts), len(batch.anchors))
+
+    def blocks(self, batch: Batch) -> Iterator[tuple[slice, Batch]]:
+        """This process's rows of a batch, a block at a time, each block with all of its similarities."""
+        for some in self.row_slices(batch.anchors, batch.count):
+            yield some, dataclasses.replace(batch.rows(some.start, some.stop), comparison=PLAIN)
+
+    def row_slices(self, rows: Tensor, columns: int) -> Iterator[slice]:
+        """This process's share of some rows, a block at a time; one empty block if it has none, as others wait for it."""
+        share, size = self._share(len(rows)), self._block_size or default_block_size(columns, rows.device)
+        return slices(share.start, share.stop, size) if len(rows[share]) else iter([share])
+
+    def _share(self, count: int) -> slice:
+        rank, processes = self.processes.rank, self.processes.count
+        return slice(count * rank // processes, count * (rank + 1) // processes)
+
+    def gather(self, own: Tensor, count: int) -> Tensor:
+        """What each process has of its share of ``count`` rows, together."""
+        processes = self.processes.count
+        sizes = [count * (rank + 1) // processes - count * rank // processes for rank in range(processes)]
+        return self.processes.gather(own, sizes)
+
+    def answer(self, value: Tensor, backward: Backward) -> Tensor:
+        """A value as a leaf of the loss's graph, unless no gradient is wanted."""
+        if not torch.is_grad_enabled():
+            return value
+        self.answers.append(value.detach().requires_grad_())
+        self._backwards.append(backward)
+        return self.answers[-1]
+
+    def backward(self, derivatives: Sequence[Tensor | None], gradients: Gradients) -> None:
+        """The second lap: from the derivatives by the `answers` to those by the rows.
+
+        Only this process's part of them; those of all processes add up.
+        """
+        for backward, derivative in zip(self._backwards, derivatives, strict=True):
+            if derivative is not None:
+                backward(gradients, derivative)
+        for softmax in self._softmaxes.values():
+            self._add_softmax(softmax, gradients)
+
+    def close(self) -> None:
+        """Let go of the batches that it was asked about, which hold it."""
+        self._backwards.clear()
+        self._held.clear()
+        self._made.clear()
+        self._softmaxes.clear()
+
+    # Log-sum-exps.
+
+    def log_sum_exp(self, blocks: list[Block], temperature: float) -> Tensor:
+        """``log Σ_k exp(cos θ_ik / τ)`` of each row, (n,), as an answer."""
+        products = [_Product.of(block) for block in blocks]
+        found = self.known_log_sum_exp(blocks, temperature)
+
+        def backward(_: Gradients, upstream: Tensor) -> None:
+            for product in products:
+                known, axis = self._made[product.key]
+                softmax = self._softmaxes.setdefault((known.key, temperature), _Softmax(known, temperature))
+                softmax.terms.append((axis, found, upstream / temperature))
+
+        return self.answer(found, backward)
+
+    def known_log_sum_exp(self, blocks: list[Block], temperature: float) -> Tensor:
+        """`log_sum_exp` without gradient."""
+        products = [_Product.of(block) for block in blocks]
+        key = tuple(product.key for product in products), temperature
+        if key not in self._totals:
+            self._learn(products, temperature, *self._sum_exponentials(products, temperature))
+        return self._totals[key]
+
+    def _learn(
+        self, products: list[_Product], temperature: float, rows: Tensor, columns: Tensor | None
+    ) -> None:
+        """Remember log-sum-exps, and from which product the second lap makes each softmax."""
+        self._held.append(products)
+        self._totals[tuple(product.key for product in products), temperature] = rows
+        for product in products:
+            self._made.setdefault(product.key, (product, 0))
+        if columns is not None:
+            other = products[0].transposed
+            self._totals[(other.key,), temperature] = columns
+            self._made.setdefault(other.key, (products[0], 1))
+
+    def log_sum_exp_of_all(self, blocks: list[Block], temperature: float) -> Tensor:
+        """``log Σ_ik exp(cos θ_ik / τ)``, a scalar, as an answer; its gradient is made with it."""
+        products = [_Product.of(block) for block in blocks]
+        wanted = torch.is_grad_enabled() and any(
+            one.rows.requires_grad or one.columns.requires_grad for one in products
+        )
+        if not wanted or not _fixed_reference(products[0].rows, temperature):
+            each = self.log_sum_exp if wanted else self.known_log_sum_exp
+            return torch.logsumexp(each(blocks, temperature), 0)
+        pushes = Gradients()
+        rows, _ = self._sum_exponentials(products, temperature, pushes)
+        self._learn(products, temperature, rows, None)
+        total = torch.logsumexp(rows, 0)
+
+        def backward(gradients: Gradients, upstream: Tensor) -> None:
+            factor = upstream * torch.exp(1 / temperature - total) / temperature
+            for tensor, push in pushes.found():
+                into = gradients.by(tensor)
+                if into is not None:
+                    into.addcmul_(push, factor)
+
+        return self.answer(total, backward)
+
+    def _sum_exponentials(
+        self, products: list[_Product], temperature: float, pushes: Gradients | None = None
+    ) -> tuple[Tensor, Tensor | None]:
+        """Log-sum-exps of the rows, (n,), and of the columns of the first product where they come along, (k,).
+
+        Args:
+            products: of the same rows.
+            temperature: τ.
+            pushes: where the derivatives of ``τ Σ_ik exp((cos θ_ik - 1)/τ)`` by the rows are added to.
+        """
+        rows = products[0].rows
+        n, shift = len(rows), 1 / temperature
+        if not _fixed_reference(rows, temperature):
+            parts = [
+                torch.logsumexp(torch.cat([one.cosines(some) for one in products], -1) / temperature, -1)
+                for some in self.row_slices(rows, sum(len(one.columns) for one in products))
+            ]
+            return self.gather(torch.cat(parts), n), None
+        sums, others = torch.zeros_like(rows[:, 0], requires_grad=False), None
+        if self._both and products[0].own and not products[0].within:
+            others = torch.zeros_like(products[0].columns[:, 0], requires_grad=False)
+        for product in products:
+            half = self._half(product)
+            for some, first, tile in self._tiles(product, half, shift):
+                exponentials = tile.sub_(shift).exp_()
+                sums[some] += exponentials.sum(1)
+                if half:
+                    sums[some.stop :] += exponentials[:, some.stop - first :].sum(0)
+                elif others is not None and product is products[0]:
+                    others += exponentials.sum(0)
+                if pushes is not None:
+                    product.push(exponentials, some, first, half, pushes, 2.0 if half else 1.0)
+        if self.processes.count > 1:
+            sums = self.gather(sums[self._share(n)], n)
+        if others is not None:
+            others = self.processes.total(others).log_().add_(shift)
+        return sums.log_().add_(shift), others
+
+    def _add_softmax(self, softmax: _Softmax, gradients: Gradients) -> None:
+        product, shift = softmax.product, 1 / softmax.temperature
+        if gradients.by(product.rows) is None and gradients.by(product.columns) is None:
+            return
+        if not _fixed_reference(product.rows, softmax.temperature):
+            for some, first, tile in self._tiles(product, False, shift):
+                parts = [
+                    torch.exp(tile - (total[some, None] if axis == 0 else total)).mul_(
+                        upstream[some, None] if axis == 0 else upstream
+                    )
+                    for axis, total, upstream in softmax.terms
+                ]
+                product.push(functools.reduce(Tensor.add_, parts), some, first, False, gradients)
+            return
+        half = self._half(product)
+        factors: list[Tensor | None] = [None, None]
+        for axis, total, upstream in softmax.terms:
+            new, before = upstream * torch.exp(shift - total), factors[axis]
+            factors[axis] = new if before is None else before + new
+        by_rows, by_columns = factors[0], factors[0] if half else factors[1]
+        for some, first, tile in self._tiles(product, half, shift):
+            exponentials = tile.sub_(shift).exp_()
+            factor = 0.0 if by_columns is None else by_columns[first:]
+            exponentials *= factor if by_rows is None else by_rows[some, None] + factor
+            product.push(exponentials, some, first, half, gradients)
+
+    def _half(self, product: _Product) -> bool:
+        """Whether each pair within a view is made once, for both of its sentences."""
+        return product.within and self.processes.count == 1
+
+    def _tiles(self, product: _Product, half: bool, scale: float) -> Iterator[tuple[slice, int, Tensor]]:
+        """Blocks of rows, the first of their columns, and their scaled cosines, which the next block overwrites."""
+        memory = None
+        for some in self.row_slices(product.rows, len(product.columns)):
+            first = some.start if half else 0
+            if memory is None:
+                memory = product.rows.new_empty((some.stop - some.start) * len(product.columns))
+            yield some, first, product.cosines(some, first, scale, memory)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Product:
+    """All dot products of some rows (n, D) with some columns (k, D).
+
+    Attributes:
+        own: whether column i holds the sentence of row i, whose pair is left out.
+    """
+
+    rows: Tensor
+    columns: Tensor
+    own: bool
+
+    @classmethod
+    def of(cls, block: Block) -> _Product:
+        return cls(block.rows, block.vectors, block.own is not None)
+
+    @property
+    def key(self) -> tuple[int, int, bool]:
+        return id(self.rows), id(self.columns), self.own
+
+    @property
+    def transposed(self) -> _Product:
+        return _Product(self.columns, self.rows, self.own)
+
+    @property
+    def within(self) -> bool:
+        """Whether the pairs are those of one view."""
+        return self.rows is self.columns
+
+    def cosines(
+        self, some: slice, first: int = 0, scale: float = 1.0, memory: Tensor | None = None
+    ) -> Tensor:
+        """Of some rows to the columns from the first one on, times a scale."""
+        rows = self.rows.detach()[some]
+        own = some.start - first if self.own else None
+        return cosines(rows if scale == 1 else rows * scale, self.columns.detach()[first:], own, memory)
+
+    def push(
+        self,
+        coefficients: Tensor,
+        some: slice,
+        first: int,
+        half: bool,
+        gradients: Gradients,
+        factor: float = 1.0,
+    ) -> None:
+        """Add what derivatives by the cosines of some rows mean for the rows and the columns.
+
+        Args:
+            coefficients: the derivatives by the cosines to the columns from ``first`` on.
+            some: the rows.
+            first: the first column.
+            half: whether the pairs among these rows stand in both orders already.
+            gradients: where to add to.
+            factor: on the coefficients.
+        """
+        rows, columns = self.rows.detach(), self.columns.detach()
+        by_rows, by_columns = gradients.by(self.rows), gradients.by(self.columns)
+        if by_rows is not None:
+            by_rows[some].addmm_(coefficients, columns[first:], alpha=factor)
+        start = some.stop if half else first
+        if by_columns is not None:
+            by_columns[start:].addmm_(coefficients[:, start - first :].T, rows[some], alpha=factor)
+
+
+@dataclasses.dataclass
+class _Softmax:
+    """Derivatives by log-sum-exps of one product at one temperature.
+
+    Attributes:
+        terms: 0 for sums of rows and 1 for sums of columns; the log-sum-exps; the derivatives by them, over τ.
+    """
+
+    product: _Product
+    temperature: float
+    terms: list[tuple[int, Tensor, Tensor]] = dataclasses.field(default_factory=list)
+
+
+def _fixed_reference(rows: Tensor, temperature: float) -> bool:
+    """Whether ``exp((cos θ - 1)/τ)`` of all cosines can be added up: none is too small for the dtype."""
+    return 2 / temperature < 80 * (1 if rows.dtype == torch.float32 else 8)
+
+
+class Columns(Negatives):
+    """The negatives of all rows of a batch, which no one holds: what is asked of them is computed block by block."""
+
+    def __init__(self, laps: Laps, blocks: list[Block]) -> None:
+        """Set past the frozen dataclass, whose fields are not there."""
+        self.__dict__.update(_laps=laps, _blocks=blocks, whole=None)
+
+    def __repr__(self) -> str:
+        return f"Columns({len(self._blocks[0].rows)} rows)"
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise GradlabError(
+            f"the loss needs all similarities of the batch at once ({name}), which blocks never hold; see gradlab.BatchLoss "
+            "for what they answer"
+        )
+
+    def log_sum_exp(self, temperature: float) -> Tensor:
+        """``log Σ_k exp(cos θ_k / τ)``, (n,)."""
+        return self._laps.log_sum_exp(self._blocks, temperature)
+
+    def log_sum_exp_of_all(self, temperature: float) -> Tensor:
+        """``log Σ_ik exp(cos θ_ik / τ)``."""
+        return self._laps.log_sum_exp_of_all(self._blocks, temperature)
+
+    def shares_of_all(self, temperature: float) -> Tensor:
+        """What falls to each anchor of a softmax over all pairs, (n,); without gradient."""
+        return torch.softmax(self._laps.known_log_sum_exp(self._blocks, temperature), 0)
+
+    def log_sum_exp_of(self, logit: OfEach) -> Tensor:
+        """``log Σ_k exp(φ_k)``, (n,)."""
+        return self._ask(lambda negatives: negatives.log_sum_exp_of(logit))
+
+    def sum_of(self, quantity: OfEach, slope: OfEach | None = None) -> Tensor:
+        """``Σ_k f_k``, (n,)."""
+        return self._ask(lambda negatives: negatives.sum_of(quantity))
+
+    def mean_of(self, quantity: OfEach, logit: OfEach) -> Tensor:
+        """``Σ_k softmax_k(φ) f_k``, (n,)."""
+        return self._ask(lambda negatives: negatives.mean_of(quantity, logit))
+
+    @functools.cached_property
+    def count(self) -> Tensor:  # type: ignore[override]  # a property there
+        """How many negatives each anchor has, (n,)."""
+        return self._ask(lambda negatives: negatives.count)
+
+    @functools.cached_property
+    def hardest_index(self) -> Tensor:
+        """Column of the largest cosine, (n,)."""
+        with torch.no_grad():
+            rows = self._blocks[0].rows
+            parts = [self._some(some).hardest_index for some in self._slices()]
+            return self._laps.gather(torch.cat(parts), len(rows))
+
+    @functools.cached_property
+    def hardest(self) -> PairSimilarity:
+        """Similarity to the hardest negative, measured by its chords."""
+        return self._laps.pair(*self._laps._pairs(self._blocks, self.hardest_index))
+
+    def weighted_by(self, batch: Any, weight: Callable[[Any], Tensor]) -> tuple[Tensor, Tensor]:
+        """``Σ_k sg(W_k)`` and ``Σ_k sg(W_k) cos θ_k``, (n,) each."""
+        laps, blocks = self._laps, self._blocks
+        rows = blocks[0].rows
+        totals, sums = [], []
+        with torch.no_grad():
+            for _, some in laps.blocks(batch):
+                weights = weight(some)
+                totals.append(weights.sum(-1))
+                sums.append(sum(weights[:, block.columns] @ block.vectors for block in blocks))
+            total, vectors = (laps.gather(torch.cat(parts), len(rows)) for parts in (totals, sums))
+        found = torch.linalg.vecdot(rows, vectors)
+        if any(block.vectors.requires_grad for block in blocks):
+
+            def backward(gradients: Gradients, upstream: Tensor) -> None:
+                for some, part in laps.blocks(batch):
+                    weights = weight(part).mul(upstream[some, None])
+                    for block in blocks:
+                        into = gradients.by(block.vectors)
+                        if into is not None:
+                            into.addmm_(weights[:, block.columns].T, rows.detach()[some])
+
+            found = found + laps.answer(torch.zeros_like(total), backward)
+        return total, found
+
+    def _slices(self) -> Iterator[slice]:
+        return self._laps.row_slices(self._blocks[0].rows, self._blocks[-1].columns.stop)
+
+    def _some(
+        self,
+        some: slice,
+        comparison: Comparison = PLAIN,
+        rows: Tensor | None = None,
+        vectors: list[Tensor] | None = None,
+    ) -> Negatives:
+        """The negatives of some rows with all of their similarities, of the same or of other tensors."""
+        rows = self._blocks[0].rows[some] if rows is None else rows
+        blocks = [
+            dataclasses.replace(
+                block, rows=rows, vectors=columns, own=None if block.own is None else some.start
+            )
+            for block, columns in zip(self._blocks, vectors or self._vectors, strict=True)
+        ]
+        return comparison.negatives(Batch(rows, rows), blocks)
+
+    @property
+    def _vectors(self) -> list[Tensor]:
+        return [block.vectors for block in self._blocks]
+
+    def _ask(self, question: Callable[[Negatives], Tensor]) -> Tensor:
+        """Any function of the negatives of a row, (n,)."""
+        laps, own = self._laps, self._blocks[0].rows
+        with torch.no_grad():
+            parts = [question(self._some(some)) for some in self._slices()]
+            found = laps.gather(torch.cat(parts), len(own))
+
+        def backward(gradients: Gradients, upstream: Tensor) -> None:
+            into = gradients.by(own)
+            vectors = [gradients.detached(columns) for columns in self._vectors]
+            blocks = Blocks(gradients)
+            for some in self._slices():
+                blocks.memory.rewind()
+                rows = own.detach()[some].requires_grad_()
+                with torch.enable_grad():
+                    value = question(self._some(some, blocks, rows, vectors))
+                if value.requires_grad:
+                    ends = [rows, blocks.ticket]
+                    by_rows, _ = torch.autograd.grad(value, ends, upstream[some], allow_unused=True)
+                    if into is not None and by_rows is not None:
+                        into[some] += by_rows
+
+        return laps.answer(found, backward)

@@ -1,0 +1,149 @@
+"""Processes that share a batch, and what they tell each other."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from gradlab.errors import GradlabError
+
+BACKENDS = ("gloo", "nccl")
+
+
+def several_processes() -> bool:
+    """Whether torch.distributed is initialised and there are other processes."""
+    return dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
+
+
+class AgreedError(GradlabError):
+    """An error that all processes raise together."""
+
+
+class Processes:
+    """A single process, which has nobody to tell.
+
+    Attributes:
+        rank: of this process.
+        count: P.
+    """
+
+    rank: int = 0
+    count: int = 1
+
+    def collect(self, value: Any) -> list[Any]:
+        """What every process has, in the order of the ranks."""
+        return [value]
+
+    def total(self, value: Tensor) -> Tensor:
+        """The sum of a tensor over the processes, in place."""
+        return value
+
+    def gather(self, own: Tensor, sizes: list[int]) -> Tensor:
+        """The rows of all processes, (Σ sizes, ...), in the order of the ranks; this one has (sizes[rank], ...)."""
+        return own
+
+    def agree(self, mine: dict[str, Any], error: str | None) -> list[dict[str, Any]]:
+        """What every process says of itself; an error of one is raised by all.
+
+        Args:
+            mine: settings, which must be the same everywhere unless their name begins with ``own`` or they are None.
+            error: why this process cannot go on, or None.
+
+        Raises:
+            GradlabError: a process cannot go on or is gone, or settings differ.
+        """
+        everyone = self.collect((mine, error))
+        for rank, (_, text) in enumerate(everyone):
+            if text is not None:
+                raise AgreedError(text if rank == self.rank else f"process {rank}: {text}")
+        said = [settings for settings, _ in everyone]
+        for name in said[0]:
+            given = [(one[name], rank) for rank, one in enumerate(said) if one[name] is not None]
+            for value, rank in given if not name.startswith("own ") else ():
+                first, where = given[0]
+                if value != first:
+                    raise AgreedError(
+                        f"processes differ in {name}: {first} on process {where}, {value} on process {rank}"
+                    )
+        return said
+
+    def check(self, like: Tensor, error: str | None) -> None:
+        """Raise an error of any process on all of them; ``like`` is on the device that they talk over."""
+        if self.count == 1:
+            if error is not None:
+                raise GradlabError(error)
+        elif float(self.total(like.new_full((1,), 0.0 if error is None else 1.0))):
+            self.agree({}, error)
+
+
+class Group(Processes):
+    """The processes of a group of torch.distributed."""
+
+    def __init__(self, group: Any) -> None:
+        """``group`` is a process group, or ``"world"`` for all processes.
+
+        Raises:
+            GradlabError: there are no processes, or they use a backend other than gloo and NCCL.
+        """
+        if not (dist.is_available() and dist.is_initialized()):
+            raise GradlabError(
+                "group= needs processes that have met: start them with torchrun or accelerate launch, and call "
+                "torch.distributed.init_process_group"
+            )
+        self.group: Any = dist.group.WORLD if group == "world" else group
+        try:
+            backend = str(dist.get_backend(self.group))
+            self.rank, self.count = dist.get_rank(self.group), dist.get_world_size(self.group)
+        except (TypeError, ValueError, RuntimeError, AttributeError) as error:
+            raise GradlabError(
+                f"group must be 'world' or a process group that this process is in, not {group!r}"
+            ) from error
+        if not any(name in backend for name in BACKENDS):
+            raise GradlabError(f"processes must talk over {' or '.join(BACKENDS)}, not over {backend!r}")
+        self.backend = "nccl" if "nccl" in backend else "gloo"
+
+    def check_device(self, rows: Tensor) -> None:
+        """Raise `GradlabError` unless the backend carries tensors of this device."""
+        if rows.is_cuda != (self.backend == "nccl"):
+            raise GradlabError(
+                "CUDA tensors travel over NCCL, those of a CPU over gloo; this group has "
+                f"{'NCCL' if self.backend == 'nccl' else 'gloo'} and the rows are on {rows.device}"
+            )
+
+    def collect(self, value: Any) -> list[Any]:
+        """What every process has, by pickling."""
+        everyone: list[Any] = [None] * self.count
+        with self._others():
+            dist.all_gather_object(everyone, value, group=self.group)
+        return everyone
+
+    def total(self, value: Tensor) -> Tensor:
+        """The sum over the processes, in place, by an all-reduce."""
+        with self._others():
+            dist.all_reduce(value, group=self.group)
+        return value
+
+    def gather(self, own: Tensor, sizes: list[int]) -> Tensor:
+        """The rows of all processes, by an all-gather of shares that are padded to the largest."""
+        largest = max(sizes)
+        padded = own.new_zeros(largest, *own.shape[1:])
+        padded[: len(own)] = own
+        parts = [own.new_empty(largest, *own.shape[1:]) for _ in sizes]
+        with self._others():
+            dist.all_gather(parts, padded, group=self.group)
+        return torch.cat([part[:size] for part, size in zip(parts, sizes, strict=True)])
+
+    @contextlib.contextmanager
+    def _others(self) -> Iterator[None]:
+        try:
+            yield
+        except RuntimeError as error:
+            first = str(error).strip().splitlines()[0]
+            raise GradlabError(
+                f"process {self.rank} of {self.count} lost touch with another, which has ended or hangs: {first}"
+            ) from error

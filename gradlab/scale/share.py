@@ -1,0 +1,136 @@
+"""The batch of all processes from the share that each of them brings."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import torch
+from array_api_compat import is_numpy_array
+from torch import Tensor
+
+from gradlab.batch.batch import Batch
+from gradlab.batch.check import check_batch
+from gradlab.errors import GradlabError
+from gradlab.losses.base import Loss
+from gradlab.losses.combinator import Combinator
+from gradlab.losses.mask import Mask
+from gradlab.scale.processes import Group, Processes
+
+
+def in_torch(batch: Batch) -> Batch:
+    """The same batch in tensors, which share the memory of numpy arrays."""
+
+    def tensor(rows: Any) -> Any:
+        return torch.from_numpy(rows) if is_numpy_array(rows) else rows
+
+    found = batch.mapped(lambda _, rows: tensor(rows))
+    guide = None if batch.guide is None else batch.guide.mapped(lambda _, rows: tensor(rows))
+    given = {name: getattr(batch, name) for name in ("owners", "mask", "sentences")}
+    known: dict[str, Any] = {
+        name: None if one is None else torch.as_tensor(one) for name, one in given.items()
+    }
+    return dataclasses.replace(found, guide=guide, **known)
+
+
+def refuse_masks(loss: Loss) -> None:
+    """Raise `GradlabError` if a loss has a mask that says nothing of pairs across processes."""
+    if not isinstance(loss, Combinator):
+        return
+    if isinstance(loss, Mask) and loss.by == "given":
+        raise GradlabError(
+            "mask(by=given) says nothing of pairs across processes; use mask(by=near_duplicates), mask(by=guide) or mask(by=pairs)"
+        )
+    for term in loss.terms:
+        refuse_masks(term)
+
+
+def check_share(group: Group, given: tuple[Any, ...], context: dict[str, Any], **options: Any) -> Batch:
+    """Check the anchors, positives and extra negatives of one process.
+
+    Raises:
+        GradlabError: see `gradlab.batch.check.check_batch`; no tensors, no rows, or a device that the group cannot serve.
+    """
+    anchors, positives, extra = given
+    for rows in given:
+        if rows is not None and not isinstance(rows, Tensor):
+            raise GradlabError(f"group= takes torch tensors, not {type(rows).__name__}")
+    if len(anchors) == 0:
+        raise GradlabError(
+            f"there are no rows on it; a batch needs at least one sentence on each of {group.count} processes"
+        )
+    group.check_device(anchors)
+    if context.get("mask") is not None:
+        raise GradlabError(
+            "mask= says nothing of pairs across processes; use mask(by=near_duplicates), mask(by=guide) or mask(by=pairs)"
+        )
+    if extra is None or not len(extra):
+        extra = None
+        owners, guide = context.get("owners"), context.get("guide")
+        context = {
+            **context,
+            "owners": None if owners is not None and not len(owners) else owners,
+            "guide": guide[:2]
+            if isinstance(guide, tuple | list) and len(guide) == 3 and not len(guide[2])
+            else guide,
+        }
+    return in_torch(check_batch(anchors, positives, extra, negatives_elsewhere=True, **options, **context))
+
+
+def describe_share(share: Batch) -> dict[str, Any]:
+    """What processes must have in common, and how many rows this one has."""
+    extra, guide = share.extra_negatives, share.guide
+    return {
+        "dtype": _name(share.anchors),
+        "dimensions": share.anchors.shape[1],
+        "own anchors": len(share.anchors),
+        "own extra negatives": 0 if extra is None else len(extra),
+        "whether extra negatives have owners": None if extra is None else share.owners is not None,
+        "guide": guide is not None,
+        "the guide's dtype": None if guide is None else _name(guide.anchors),
+        "the guide's dimensions": None if guide is None else guide.anchors.shape[1],
+        "numbers of sentences": share.sentences is not None,
+    }
+
+
+def _name(rows: Tensor) -> str:
+    return str(rows.dtype).removeprefix("torch.")
+
+
+def gathered(share: Batch, processes: Processes, anchors: list[int], extra: list[int], owned: bool) -> Batch:
+    """The batch of all processes, without a graph.
+
+    Args:
+        share: of this process.
+        processes: those that share the batch.
+        anchors, extra: how many anchors and extra negatives each of them has.
+        owned: whether extra negatives have owners.
+    """
+    if processes.count == 1:
+        return share.mapped(lambda _, rows: rows.detach())
+    n = len(share.anchors)
+
+    def rows_of(batch: Batch) -> Batch:
+        more = batch.extra_negatives
+        if more is None and any(extra):
+            more = batch.anchors[:0]
+        whole = dataclasses.replace(batch, extra_negatives=more)
+        return whole.mapped(
+            lambda name, rows: processes.gather(
+                rows.detach().contiguous(), extra if name == "extra_negatives" else anchors
+            )
+        )
+
+    owners = sentences = None
+    if owned:
+        own = share.anchors.new_empty(0, dtype=torch.int64) if share.owners is None else share.owners.long()
+        start = sum(anchors[: processes.rank])
+        owners = processes.gather(torch.where(own < 0, own, own + start), extra)
+    if share.sentences is not None:
+        numbers = share.sentences.long()
+        more = numbers[n:]
+        if len(more) != extra[processes.rank]:
+            more = numbers.new_full((extra[processes.rank],), -1)
+        sentences = torch.cat([processes.gather(numbers[:n], anchors), processes.gather(more, extra)])
+    guide = None if share.guide is None else rows_of(share.guide)
+    return dataclasses.replace(rows_of(share), owners=owners, sentences=sentences, guide=guide)

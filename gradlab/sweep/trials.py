@@ -1,0 +1,321 @@
+"""The runs of a sweep as trials of an Optuna study: each is claimed by one worker, and repeated if that worker dies.
+
+A trial says which attempt at its run it is, and only the first trial of the latest attempt counts. Workers may thus add
+trials without a lock: if two of them begin the same attempt at the same moment, both try to take the same trial.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from gradlab.errors import GradlabError, first_line, missing
+from gradlab.sweep.settings import FlatSettings, content_of
+from gradlab.sweep.spec import Point, Spec
+
+# A run whose workers died this often is given up: it may be what kills them.
+DEATHS = 3
+WAITING, RUNNING, FINISHED, FAILED, DIVERGED = "waiting", "running", "finished", "failed", "diverged"
+# The states of a run that is over unless it is retried.
+ENDED = (FINISHED, FAILED, DIVERGED)
+
+
+@dataclass(frozen=True)
+class Run:
+    """A point of a sweep with one of its seeds, and what the database says of it.
+
+    Attributes:
+        key: identifies the run; see `gradlab.sweep.settings.identify`.
+        point, seed: what is trained.
+        state: waiting, running, finished, failed, or diverged (no longer finite; a repetition would be, too).
+        value: the sweep's metric; None before the run is finished.
+        results: everything measured, by name.
+        worker: ``host:process`` of the worker that has the run, or had it last.
+        error: why the run failed or diverged.
+        attempts: how often it was begun.
+        trial: number of the trial that stands for the run; -1 before there is one.
+    """
+
+    key: str
+    point: Point
+    seed: int
+    state: str = WAITING
+    value: float | None = None
+    results: dict[str, Any] | None = None
+    worker: str = ""
+    error: str = ""
+    attempts: int = 0
+    trial: int = -1
+
+    @property
+    def settings(self) -> FlatSettings:
+        """All settings but the output folder, flat."""
+        return {**self.point.settings, "seed": self.seed}
+
+    def title(self) -> str:
+        """The point's title and the seed."""
+        return f"{self.point.title()}, seed {self.seed}"
+
+
+class NotBegun(GradlabError):
+    """The database does not contain the sweep."""
+
+
+class Trials:
+    """The state of a sweep in its database.
+
+    Args:
+        spec: the sweep; the study has its name.
+        url: the database, as a SQLAlchemy URL: SQLite (a file), PostgreSQL or MySQL.
+        heartbeat: seconds between two signs of life of a worker; silent for four times as long, it counts as dead.
+        create: create database and study if they do not exist.
+
+    Raises:
+        NotBegun: there is no such study, and ``create`` is false.
+        GradlabError: the database cannot be used, or Optuna is not installed.
+    """
+
+    def __init__(self, spec: Spec, url: str, heartbeat: int = 30, *, create: bool = True) -> None:
+        self.spec, self.heartbeat = spec, heartbeat
+        optuna = require_optuna()
+        optuna.logging.set_verbosity(optuna.logging.WARNING)
+        self._states, self._create_trial = optuna.trial.TrialState, optuna.trial.create_trial
+        self._storage = _open(url, heartbeat)
+        try:
+            if create:
+                self._study = optuna.create_study(
+                    storage=self._storage, study_name=spec.name, direction=spec.direction, load_if_exists=True
+                )
+            else:
+                self._study = optuna.load_study(storage=self._storage, study_name=spec.name)
+        except KeyError as error:
+            raise NotBegun(f"the sweep {spec.name!r} has not been begun in this database") from error
+        self._study_id = self._storage.get_study_id_from_name(spec.name)
+
+    def runs(self) -> list[Run]:
+        """All runs known so far, in the order of the sweep; a run that several points share is listed once."""
+        return self._runs(self._latest())
+
+    def retry(self) -> None:
+        """Let every failed run wait for another attempt, from the beginning."""
+        latest = self._latest()
+        for run in self._runs(latest):
+            if run.state == FAILED:
+                self._add(run, latest[run.key][0] + 1, deaths=0)
+
+    def claim(self) -> Run | None:
+        """Take the first waiting run: by stage, and all points of one seed before the next; None if none waits."""
+        import optuna
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+            optuna.storages.fail_stale_trials(self._study)
+        latest = self._latest()
+        runs = self._runs(latest)
+        seeds = list(dict.fromkeys([*self.spec.seeds, *(run.seed for run in runs)]))
+        waiting = [run for run in runs if run.state == WAITING]
+        for run in sorted(waiting, key=lambda run: (run.point.stage, seeds.index(run.seed))):
+            attempt, trial = latest.get(run.key, (0, None))
+            if trial is None or trial.state != self._states.WAITING:
+                self._add(run, attempt + 1, _deaths(trial) if trial else 0)
+                attempt, trial = self._latest()[run.key]
+            run = replace(run, trial=trial.number)
+            # The sign of life comes first: a worker that dies between the two leaves a trial that waits, not one
+            # that runs for ever.
+            self._storage.record_heartbeat(self._id(run))
+            worker, data = f"{socket.gethostname()}:{os.getpid()}", content_of(run.settings["train_file"])
+            if self._set(run, self._states.RUNNING) and self._set(run, worker=worker, data=data):
+                return replace(run, state=RUNNING, attempts=attempt, worker=worker)
+        return None
+
+    def finish(self, run: Run, value: float, results: dict[str, Any]) -> bool:
+        """Record the results of a run; False if the run is no longer this worker's."""
+        about = {"results": {self.spec.metric: value, **results}, "evaluated": run.point.evaluate}
+        return self._set(run, self._states.COMPLETE, [value], **about)
+
+    def fail(self, run: Run, error: str, diverged: bool = False) -> bool:
+        """Record why a run failed; False if the run is no longer this worker's."""
+        return self._set(run, self._states.FAIL, error=error, diverged=diverged)
+
+    def release(self, run: Run) -> bool:
+        """Give a run back, to be continued by any worker; False if the run is no longer this worker's."""
+        return self._set(run, self._states.FAIL, released=True)
+
+    @contextmanager
+    def alive(self, run: Run) -> Iterator[Callable[[], bool]]:
+        """Give signs of life during the block; yields a function that tells whether the run is still this worker's."""
+        stop, lost = threading.Event(), threading.Event()
+
+        def beat() -> None:
+            while not stop.wait(self.heartbeat):
+                try:
+                    self._storage.record_heartbeat(self._id(run))
+                    if self._storage.get_trial(self._id(run)).state != self._states.RUNNING:
+                        lost.set()
+                except Exception as error:  # a database that is away for a while must not end the run
+                    warnings.warn(f"no sign of life could be given: {error}", RuntimeWarning, stacklevel=1)
+
+        thread = threading.Thread(target=beat, daemon=True, name="heartbeat")
+        thread.start()
+        try:
+            yield lambda: not lost.is_set()
+        finally:
+            stop.set()
+            thread.join()
+
+    def _add(self, run: Run, attempt: int, deaths: int) -> None:
+        about = {"key": run.key, "settings": run.settings, "attempt": attempt, "deaths": deaths}
+        self._study.add_trial(self._create_trial(state=self._states.WAITING, user_attrs=about))
+
+    def _latest(self) -> dict[str, tuple[int, Any]]:
+        """The latest attempt at each run, and the trial that stands for it."""
+        latest: dict[str, tuple[int, Any]] = {}
+        for trial in self._study.get_trials(deepcopy=False):  # in the order of their numbers
+            key = trial.user_attrs["key"]
+            before = latest[key][0] if key in latest else 0
+            attempt = trial.user_attrs.get("attempt", before + 1)
+            if attempt > before:
+                latest[key] = attempt, trial
+        return latest
+
+    def _runs(self, latest: dict[str, tuple[int, Any]]) -> list[Run]:
+        scores: dict[str, float | None] = {}
+        for key, (_, trial) in latest.items():
+            if self.spec.stages and (state := self._state(trial)) in ENDED:
+                scores[key] = self._score(trial) if state == FINISHED else None
+        runs: dict[str, Run] = {}
+        for point in self.spec.points(scores):
+            for seed, key in point.runs.items():
+                whole = point
+                if key in runs:  # evaluated on what any of its points asks for
+                    first = runs[key].point
+                    whole = replace(first, evaluate=tuple(dict.fromkeys((*first.evaluate, *point.evaluate))))
+                run = Run(key, whole, seed)
+                runs[key] = self._known(run, *latest[key]) if key in latest else run
+        return list(runs.values())
+
+    def _known(self, run: Run, attempt: int, trial: Any) -> Run:
+        """The run with what its trial says of it."""
+        about, state = trial.user_attrs, self._state(trial)
+        now, then = content_of(run.settings["train_file"]), about.get("data")
+        if state in (FINISHED, RUNNING) and now and then not in (now, "", None):
+            raise GradlabError(
+                f"runs of this sweep were trained on another file than {run.settings['train_file']!r} "
+                f"({run.title()}, for one); give another --output, or with --storage another name in the sweep's file"
+            )
+        if state == FINISHED and not _has_scores(about, run.point):
+            state = WAITING
+        return replace(
+            run,
+            state=state,
+            value=self._score(trial) if state == FINISHED else None,
+            results=about.get("results"),
+            worker=about.get("worker", ""),
+            error=about.get("error", f"its worker died, {DEATHS} times" if state == FAILED else ""),
+            attempts=attempt - (trial.state == self._states.WAITING),
+            trial=trial.number,
+        )
+
+    def _state(self, trial: Any) -> str:
+        states = self._states
+        simple = {states.COMPLETE: FINISHED, states.RUNNING: RUNNING, states.WAITING: WAITING}
+        if trial.state in simple:
+            return simple[trial.state]
+        if trial.user_attrs.get("diverged"):
+            return DIVERGED
+        return FAILED if "error" in trial.user_attrs or _deaths(trial) >= DEATHS else WAITING
+
+    def _score(self, trial: Any) -> float:
+        """The sweep's metric of a finished run; the sweep may name another one than when it ran."""
+        results: dict[str, float] = trial.user_attrs["results"]
+        if self.spec.metric not in results:
+            raise GradlabError(
+                f"finished runs of the sweep {self.spec.name!r} did not measure {self.spec.metric!r} (they measured "
+                f"{', '.join(results)}); give the sweep another name, or keep its metric"
+            )
+        return results[self.spec.metric]
+
+    def _id(self, run: Run) -> int:
+        found: int = self._storage.get_trial_id_from_study_id_trial_number(self._study_id, run.trial)
+        return found
+
+    def _set(self, run: Run, state: Any = None, values: Any = None, **attributes: Any) -> bool:
+        """Change a run's trial, its state last; False if another worker has ended or taken it."""
+        from optuna.exceptions import UpdateFinishedTrialError
+
+        try:
+            for name, content in attributes.items():
+                self._storage.set_trial_user_attr(self._id(run), name, content)
+            return state is None or bool(self._storage.set_trial_state_values(self._id(run), state, values))
+        except UpdateFinishedTrialError:
+            return False
+
+
+def require_optuna() -> Any:
+    """The module, or a GradlabError that says how to install it."""
+    try:
+        import optuna
+    except ImportError as error:
+        raise missing("Optuna", "sweep") from error
+    return optuna
+
+
+def _deaths(trial: Any) -> int:
+    """Workers that have died over a run since it was last retried."""
+    about = trial.user_attrs
+    died = trial.state.name == "FAIL" and "error" not in about and "released" not in about
+    return int(about.get("deaths", 0)) + died
+
+
+def _has_scores(about: dict[str, Any], point: Point) -> bool:
+    """Whether a finished run was evaluated on everything that is asked for now, which may be more than then."""
+    from gradlab.evaluate.suite import task_names
+
+    done = about.get("evaluated")
+    return not point.evaluate or bool(done and set(task_names(point.evaluate)) <= set(task_names(done)))
+
+
+def _open(url: str, heartbeat: int) -> Any:
+    """Optuna's storage; its tables are created if there are none."""
+    import optuna
+    from sqlalchemy import event
+    from sqlalchemy.engine import make_url
+    from sqlalchemy.exc import ArgumentError, IntegrityError, SQLAlchemyError
+
+    try:
+        parsed = make_url(url)
+    except ArgumentError as error:
+        raise GradlabError(
+            "that is no database URL; right are sqlite:///study.db or postgresql+psycopg://user:password@host/name"
+        ) from error
+    sqlite = parsed.get_backend_name() == "sqlite"
+    if sqlite and parsed.database in (None, "", ":memory:"):
+        raise GradlabError("a sweep's SQLite database must be a file, such as sqlite:///study.db")
+    options = {"connect_args": {"timeout": 120}} if sqlite else {"pool_pre_ping": True}
+    for tries_left in (4, 3, 2, 1, 0):
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+                storage = optuna.storages.RDBStorage(
+                    url, engine_kwargs=options, heartbeat_interval=heartbeat, grace_period=4 * heartbeat
+                )
+            break
+        except (SQLAlchemyError, ImportError, OSError, optuna.exceptions.OptunaError) as error:
+            # Another worker may be creating the same tables.
+            if not tries_left or not ("already exists" in str(error) or isinstance(error, IntegrityError)):
+                raise GradlabError(f"the sweep's database cannot be used: {first_line(error)}") from error
+            time.sleep(0.5)
+    if sqlite:
+        # A transaction begins with the write lock, as Optuna's SELECT ... FOR UPDATE does on a server; otherwise two
+        # workers may read that a trial waits, and both take it. This is SQLAlchemy's documented way to do so.
+        event.listen(storage.engine, "connect", lambda one, _: setattr(one, "isolation_level", None))
+        event.listen(storage.engine, "begin", lambda one: one.exec_driver_sql("BEGIN IMMEDIATE"))
+        storage.engine.dispose()  # connections from before
+    return storage

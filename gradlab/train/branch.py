@@ -1,0 +1,131 @@
+"""A branch of an objective: from token ids to the rows that the loss compares."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from gradlab.scale.gradient_cache import GradientCache
+from gradlab.train.augment import EmbeddingAugmentation
+from gradlab.train.batches import Embedded, Packed, augment, encode, look_up, pack
+from gradlab.train.cpu import fast_dropout
+
+Sequences = Sequence[NDArray[Any]]
+
+
+@dataclass
+class Execution:
+    """How sequences are laid out and encoded, which changes speed and memory but not what is
+    computed.
+
+    Attributes:
+        device: where it is computed.
+        padding: id of the padding token.
+        groups: groups by length that a batch is encoded in.
+        chunk_size: sequences that are encoded at a time; None for all at once.
+        autocast: whether matrix products are computed in bfloat16.
+        fast_dropout: whether dropout is that of `gradlab.train.cpu`.
+        in_place: whether gradients of looked-up embeddings are added where the table's gradient
+            lies.
+    """
+
+    device: torch.device
+    padding: int
+    groups: int = 2
+    chunk_size: int | None = None
+    autocast: bool = False
+    fast_dropout: bool = False
+    in_place: bool = False
+
+    def pack(self, sequences: Sequences) -> Packed:
+        """Sequences laid out on the device without needless padding."""
+        multiple = 8 if self.device.type == "cuda" else 1  # tensor cores work in eights
+        return pack(sequences, self.padding, self.groups, multiple, self.chunk_size).to(self.device)
+
+    @contextlib.contextmanager
+    def __call__(self) -> Iterator[None]:
+        """The context in which modules are applied."""
+        autocast = torch.autocast(self.device.type, torch.bfloat16, enabled=self.autocast)
+        with autocast, fast_dropout(self.fast_dropout):
+            yield
+
+
+@dataclass(frozen=True)
+class Branch:
+    """Encoder, head and projection in a row. Holds the modules without registering them.
+
+    Attributes:
+        encoder, head, projection: the modules.
+        execution: how they are computed.
+        shares_lookup: whether the encoder takes looked-up embeddings in place of ids.
+        view: changes looked-up embeddings of the rows that are asked for; None for no such
+            augmentation.
+        keep_encoded: whether to return also what the encoder gives.
+    """
+
+    encoder: Any
+    head: nn.Module
+    projection: nn.Module
+    execution: Execution
+    shares_lookup: bool
+    view: EmbeddingAugmentation | None = None
+    keep_encoded: bool = False
+
+    def look_up(self, packed: Packed, changed: Tensor | None) -> Embedded | None:
+        """Token embeddings, those of the ``changed`` rows augmented; None where the encoder takes
+        ids alone.
+
+        Args:
+            packed: token ids.
+            changed: (sequences,) booleans, in the order of the groups; None for no row.
+        """
+        if not self.shares_lookup:
+            return None
+        embedded = look_up(self.encoder, packed, in_place=self.execution.in_place)
+        if changed is None or self.view is None:
+            return embedded
+        return augment(embedded, packed, changed, self.view)
+
+    def __call__(
+        self, packed: Packed, changed: Tensor | None = None, embedded: Embedded | None = None
+    ) -> tuple[Tensor, ...]:
+        """Rows (sequences, D) behind the heads, in float32 at least; with ``keep_encoded`` also
+        those before them, without gradient.
+
+        Args:
+            packed, changed: see :meth:`look_up`.
+            embedded: the token embeddings, where they are known.
+        """
+        with self.execution():
+            if embedded is None:
+                embedded = self.look_up(packed, changed)
+            encoded = encode(self.encoder, packed, embedded)
+            rows = self.projection(self.head(encoded))
+        rows = rows.to(torch.promote_types(rows.dtype, torch.float32))[packed.order]
+        return (rows, encoded.detach()[packed.order]) if self.keep_encoded else (rows,)
+
+    def in_chunks(
+        self, packed: Packed, changed: Tensor | None = None, cache: GradientCache | None = None
+    ) -> tuple[Tensor, ...]:
+        """The same, group by group, each a chunk.
+
+        Args:
+            packed, changed: see :meth:`look_up`.
+            cache: encodes the chunks without their activations; None keeps them.
+        """
+        sizes = [len(group.input_ids) for group in packed.groups]
+        parts = [None] * len(sizes) if changed is None else changed.split(sizes)
+        chunks = [
+            (Packed((group,), torch.arange(size, device=packed.order.device)), part)
+            for group, size, part in zip(packed.groups, sizes, parts, strict=True)
+        ]
+        if cache is not None:
+            return cache.encode(lambda chunk: self(*chunk), chunks, packed.order)
+        encoded = [self(*chunk) for chunk in chunks]
+        return tuple(torch.cat(part)[packed.order] for part in zip(*encoded, strict=True))

@@ -1,0 +1,165 @@
+"""Published settings of `TrainConfig`, one TOML file a recipe, each value with where it was
+published.
+
+>>> from gradlab.train.recipes import recipe
+>>> recipe("mocose", "bert-base")["momentum_end"]
+Choice(value=0.95, source='MoCoSE (Cao et al. 2022), section 4.1')
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from gradlab.errors import GradlabError, nearest
+from gradlab.settings import parse_call
+
+BACKBONES = ("bert-base", "bert-large", "roberta-base", "roberta-large")
+OURS = "ours"
+_LARGE = 1024  # hidden size of the large models
+
+
+class Choice(NamedTuple):
+    """A setting's value and where it was published; a source that begins with "ours" says that it was not."""
+
+    value: Any
+    source: str
+
+
+Choices = dict[str, Choice]
+
+
+@functools.cache
+def recipe_names() -> tuple[str, ...]:
+    """Names of all recipes: those of the TOML files in this folder."""
+    return tuple(sorted(file.stem for file in Path(__file__).parent.glob("*.toml")))
+
+
+def recipe(name: str, backbone: str, *, loss: str | None = None, batch_size: int | None = None) -> Choices:
+    """The settings of a recipe by name, each with its source.
+
+    Args:
+        name: one of :func:`recipe_names`.
+        backbone: one of :data:`BACKBONES`.
+        loss: the loss, if it is not the recipe's own; the unified paper has settings for each of
+            its losses.
+        batch_size: if it is not the recipe's own; ESimCSE's queue is a multiple of it.
+
+    Raises:
+        GradlabError: an unknown recipe, backbone or loss.
+    """
+    check_recipe(name)
+    if backbone not in BACKBONES:
+        raise GradlabError(
+            f"backbone must be one of {', '.join(BACKBONES)}, not {backbone!r}.{nearest(backbone, BACKBONES)}"
+        )
+    content = _read(name)
+    choices: Choices = {}
+    if "extends" in content:
+        inherited = recipe(content["extends"], backbone)
+        choices = {key: Choice(one.value, content["source_of_extended"]) for key, one in inherited.items()}
+    own = {**content["settings"], **content.get(backbone, {})}
+    batch = batch_size or own["batch_size"]["value"]
+    for key, one in own.items():
+        value = one["value"] if "value" in one else int(one["per_batch"] * batch)
+        choices[key] = Choice(value, one["source"])
+    if loss not in (None, choices["loss"].value):
+        choices["loss"] = Choice(loss, "given")
+        choices["loss_settings"] = Choice({}, "the loss's published settings")
+    if content.get("loss_presets"):
+        choices |= _of_preset(choices["loss"].value, backbone)
+    return choices
+
+
+def check_recipe(name: str) -> None:
+    """Raise GradlabError unless there is a recipe of this name."""
+    names = recipe_names()
+    if name not in names:
+        raise GradlabError(
+            f"unknown recipe {name!r}; there are {', '.join(names)}.{nearest(str(name), names)}"
+        )
+
+
+def complete(content: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a configuration; what it does not give comes from its recipe.
+
+    Args:
+        content: as `TrainConfig.from_dict` takes it, with a "recipe". The settings of the loss are
+            completed one by one.
+
+    Raises:
+        GradlabError: see :func:`recipe` and :func:`backbone_of`.
+    """
+    check_recipe(content["recipe"])
+    backbone = content.get("backbone") or backbone_of(content["model"])
+    choices = recipe(
+        content["recipe"], backbone, loss=content.get("loss"), batch_size=content.get("batch_size")
+    )
+    settings = {name: choice.value for name, choice in choices.items()}
+    of_loss = dict(content.get("loss_settings") or {})
+    named = parse_call(content.get("loss") or "infonce")[1]
+    if "preset" not in {**of_loss, **named}:
+        theirs = {key: value for key, value in settings["loss_settings"].items() if key not in named}
+        of_loss = theirs | of_loss
+    return settings | dict(content) | {"backbone": backbone, "loss_settings": of_loss}
+
+
+def backbone_of(model: str) -> str:
+    """The entry of :data:`BACKBONES` that a model resembles: RoBERTa by its type, large by its
+    width.
+
+    Raises:
+        GradlabError: if the model's configuration cannot be read.
+    """
+    file = Path(model) / "config.json"
+    try:
+        if file.is_file():
+            config = json.loads(file.read_text(encoding="utf-8"))
+        else:
+            from transformers import AutoConfig
+
+            config = AutoConfig.from_pretrained(model).to_dict()
+    except (OSError, ValueError) as error:
+        raise GradlabError(
+            f"cannot read the configuration of {model!r} to choose the recipe's settings; name its --backbone"
+        ) from error
+    family = "roberta" if "roberta" in str(config.get("model_type")) else "bert"
+    return f"{family}-{'large' if config.get('hidden_size', 0) >= _LARGE else 'base'}"
+
+
+def recipe_table(name: str, choices: Choices) -> str:
+    """A recipe as a table of settings, values and sources, in the order of ``choices``."""
+    rows = [(one, _text(choice.value), choice.source) for one, choice in choices.items()]
+    widths = [max(len(row[place]) for row in rows) for place in range(2)]
+    lines = [f"{one:<{widths[0]}}  {value:<{widths[1]}}  {source}" for one, value, source in rows]
+    return "\n".join([f"Recipe {name}", *lines])
+
+
+def _read(name: str) -> dict[str, Any]:
+    return tomllib.loads((Path(__file__).parent / f"{name}.toml").read_text(encoding="utf-8"))
+
+
+def _of_preset(loss: str, backbone: str) -> Choices:
+    """Batch size, learning rate and hyper-parameters that the loss's preset for this family has, if it has one."""
+    from gradlab.losses.registry import loss_class
+
+    preset = loss_class(loss).presets.get(backbone.split("-")[0])
+    if preset is None or preset.batch_size is None or preset.learning_rate is None:
+        return {}
+    large = backbone.endswith("large")
+    source = f"{OURS}: {preset.source}, of the base model" if large else preset.source
+    return {
+        "batch_size": Choice(preset.batch_size, source),
+        "learning_rate": Choice(preset.learning_rate, source),
+        "loss_settings": Choice(dict(preset.hyperparameters), source),
+    }
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{key}={one}" for key, one in value.items()) or "-"
+    return str(value)

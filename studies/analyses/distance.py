@@ -1,0 +1,100 @@
+"""How far back the negatives of a queue reach: MoCoSE's maximum traceable distance (Cao et al. 2022, section 5.7).
+
+A negative of the queue was made some steps ago, by a branch that is itself an average of weights of earlier steps. Both
+are counted in steps. The paper counts the newest weights in the average as one step away, and so does everything here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from gradlab import GradlabError
+
+
+def traceable_distance(momentum: float, queue_size: float, batch_size: float) -> float:
+    """``1/(1 - η) + queue_size/batch_size`` (Eq. 4): steps to the oldest negative, after many steps.
+
+    Args:
+        momentum: weight ``η`` of the old average, in [0, 1); 0 where there is no momentum branch.
+        queue_size, batch_size: rows.
+
+    Raises:
+        GradlabError: for values out of range.
+    """
+    _check_momentum(momentum)
+    if not (queue_size >= 0 and batch_size > 0):
+        raise GradlabError(
+            f"a queue of {queue_size} and a batch of {batch_size}: sizes must not be negative, nor the batch 0"
+        )
+    return 1 / (1 - momentum) + queue_size / batch_size
+
+
+def branch_distance(momentum: float, k: ArrayLike) -> NDArray[np.float64]:
+    """``S_k = Σ_{i=0}^{k} (1 - η) η^i (i + 1) = (1 - η^{k+1})/(1 - η) - (k + 1) η^{k+1}`` (Eqs. 5 and 6).
+
+    The first k + 1 terms of a mean over the average's weights. They do not sum to 1: what is left, ``η^{k+1}``, lies on the
+    weights that the branch began with; :func:`branch_distances` counts it too. Its limit is ``1/(1 - η)``.
+
+    Args:
+        momentum: ``η``, in [0, 1).
+        k: non-negative whole numbers.
+
+    Raises:
+        GradlabError: for values out of range.
+    """
+    _check_momentum(momentum)
+    terms = np.asarray(k, dtype=np.float64) + 1
+    if not bool(np.all(terms >= 1)):
+        raise GradlabError("k must not be negative")
+    rest = np.power(momentum, terms)
+    return np.asarray((1 - rest) / (1 - momentum) - terms * rest)
+
+
+def branch_distances(decays: Sequence[float] | NDArray[np.float64]) -> NDArray[np.float64]:
+    """Mean distance in steps from the trained weights to those in the average, after 0, 1, ... updates, for any schedule.
+
+    ``A_0 = 1`` (a copy), ``A_n = 1 + η_n A_{n-1}``. For a constant ``η`` that is ``S_{n-1} + (n + 1) η^n``.
+
+    Args:
+        decays: (n,) ``η`` of each update.
+
+    Returns:
+        (n + 1,)
+    """
+    found = np.ones(len(decays) + 1)
+    for update, momentum in enumerate(decays, start=1):
+        found[update] = 1 + momentum * found[update - 1]
+    return found
+
+
+def measured_distances(
+    ages: ArrayLike, step: int, decays: Sequence[float] | NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Distance in steps of each negative that a step saw: its real age, and that of the weights that made it.
+
+    Args:
+        ages: (M,) steps since each was made, as a `gradlab.train.queue.Queue` has them; negative for random vectors.
+        step: the step that saw them, from 0.
+        decays: (at least ``step``,) ``η`` of each update; zeros where there is no momentum branch.
+
+    Returns:
+        (M,); NaN for random vectors, which no weights made.
+
+    Raises:
+        GradlabError: for a negative that is older than the run.
+    """
+    ages = np.asarray(ages, dtype=np.float64)
+    random = ~(ages >= 0)
+    made = step - np.where(random, 0, ages)
+    if bool(np.any(made < 0)):
+        raise GradlabError(f"a negative is {int(np.nanmax(ages))} steps old in step {step}")
+    distances = branch_distances(decays)[made.astype(np.int64)]
+    return np.where(random, np.nan, ages + distances)
+
+
+def _check_momentum(momentum: float) -> None:
+    if not 0 <= momentum < 1:
+        raise GradlabError(f"momentum must be at least 0 and below 1, not {momentum!r}")

@@ -1,0 +1,271 @@
+"""Figures of the analyses: every function draws a table on an axis and returns ``(fig, ax)``."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from gradlab.plotting import COLORS, TEXT_WIDTH, Table, empty_figure, figure_of, new_figure, select
+from gradlab.plotting import plot_style as style
+from studies.analyses.distance import branch_distance
+from studies.analyses.length import LONGEST, NEAR, LengthBias
+
+# Of a legend: height of a line, and letters that surely fit.
+LEGEND_LINE, LETTERS_PER_INCH = 0.16, 16
+MARKERS = ("o", "^", "s", "D", "v", "P", "X")
+LABELS = {
+    "stsb_dev": "STS-B dev, Spearman",
+    "diagnostics/alignment": "alignment",
+    "diagnostics/uniformity": "uniformity",
+    "distance": "maximum traceable distance (steps)",
+    "batch_size": "batch size",
+    "queue_size": "queue size",
+}
+
+
+def _axes(ax: Axes | None) -> Axes:
+    return ax if ax is not None else new_figure()[1]
+
+
+def draw_finite_steps(
+    momenta: Sequence[float] = (0.5, 0.75, 0.85, 0.95), last: int = 60, ax: Axes | None = None
+) -> tuple[Figure, Axes]:
+    """``S_k`` against k, and its limits ``1/(1 - η)``, dashed."""
+    with style():
+        ax = _axes(ax)
+        k = np.arange(last + 1)
+        for momentum, color in zip(momenta, COLORS, strict=False):
+            ax.plot(k, branch_distance(momentum, k), color=color, label=f"η = {momentum:g}")
+            ax.axhline(1 / (1 - momentum), color=color, linewidth=0.8, linestyle="--")
+        ax.set_xlabel("steps $k$")
+        ax.set_ylabel("distance of the average, $S_k$ (steps)")
+        ax.legend()
+    return figure_of(ax), ax
+
+
+def draw_distances(table: Table, ax: Axes | None = None) -> tuple[Figure, Axes]:
+    """Measured maximum traceable distance over a run, with the age of the oldest negative, and the formula, dashed."""
+    with style():
+        ax = _axes(ax)
+        ax.plot(table["step"], table["measured"], color=COLORS[0], label="measured")
+        ax.plot(table["step"], table["oldest"], color=COLORS[2], label="of this: age of the oldest negative")
+        ax.plot(
+            table["step"], table["formula"], color="black", linewidth=0.9, linestyle="--", label="formula"
+        )
+        ax.set_xlabel("step")
+        ax.set_ylabel("maximum traceable distance (steps)")
+        ax.set_ylim(bottom=0)
+        ax.legend()
+    return figure_of(ax), ax
+
+
+def draw_summary(table: Table, x: str, metric: str, ax: Axes | None = None) -> tuple[Figure, Axes]:
+    """What runs measured against a setting: means, with bars of one standard deviation over seeds.
+
+    Args:
+        table: of :func:`studies.analyses.runs.summarise_runs`.
+        x: its column on the axis; distances and sizes on a logarithmic one.
+        metric: its column.
+    """
+    with style():
+        ax = _axes(ax)
+        for number, series in enumerate(dict.fromkeys(table["series"])):
+            rows = select(table, series=series)
+            error = np.nan_to_num(rows[f"{metric}_sd"])
+            ax.errorbar(
+                rows[x],
+                rows[metric],
+                error,
+                color=COLORS[number % len(COLORS)],
+                marker=MARKERS[number % len(MARKERS)],
+                markersize=4,
+                linewidth=1.2,
+                elinewidth=0.9,
+                capsize=2,
+                label=series or None,
+            )
+        if x == "distance" or x.endswith("size"):
+            ax.set_xscale("log", base=2)
+            ax.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        ax.set_xlabel(LABELS.get(x, x))
+        ax.set_ylabel(LABELS.get(metric, metric))
+        if any(table["series"]):
+            ax.legend()
+    return figure_of(ax), ax
+
+
+def draw_summaries(table: Table, x: str, metrics: Sequence[str]) -> tuple[Figure, list[Axes]]:
+    """A panel of :func:`draw_summary` for each metric, with one legend below them all: names of series are long."""
+    figure, axes = row_of(len(metrics))
+    for metric, ax in zip(metrics, axes, strict=True):
+        draw_summary(table, x, metric, ax)
+        if (inside := ax.get_legend()) is not None:
+            inside.remove()
+    names = [_wrapped(name, figure.get_figwidth()) for name in dict.fromkeys(table["series"]) if name]
+    if names:
+        handles, _ = axes[0].get_legend_handles_labels()
+        with style():
+            figure.legend(handles, names, loc="outside lower left")
+        lines = sum(name.count("\n") + 1 for name in names)
+        figure.set_figheight(figure.get_figheight() + LEGEND_LINE * lines)
+    return figure, axes
+
+
+def _wrapped(name: str, width: float) -> str:
+    """In lines that fit into a legend of so many inches."""
+    return textwrap.fill(name, int((width - 0.6) * LETTERS_PER_INCH), break_on_hyphens=False)
+
+
+def draw_by_size(table: Table, ax: Axes | None = None) -> tuple[Figure, Axes]:
+    """Dissipation, hardest share and the queue's share of the weight against the size of the queue."""
+    lines = {
+        "gradient_dissipation": "mean gradient dissipation",
+        "queue_share": "share of the weight on the queue",
+        "hardest_share": "share of the hardest negative",
+    }
+    with style():
+        ax = _axes(ax)
+        for (name, label), color, marker in zip(lines.items(), COLORS, MARKERS, strict=False):
+            ax.plot(table["size"], table[name], color=color, marker=marker, markersize=4, label=label)
+        ax.set_xscale("symlog", base=2, linthresh=1)
+        ax.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        ax.set_ylim(0, 1.03)
+        ax.set_xlabel("negatives from the queue, newest first")
+        ax.legend()
+    return figure_of(ax), ax
+
+
+def draw_by_age(table: Table, ax: Axes | None = None) -> tuple[Figure, Axes]:
+    """Weight of the negatives of each age over their share in number, and of how many anchors the hardest is among them."""
+    made = {name: column[table["age"] >= 0] for name, column in table.items()}
+    with style():
+        ax = _axes(ax)
+        number = made["negatives"] / table["negatives"].sum()
+        ax.axhline(1, color="0.6", linewidth=0.8)
+        ax.plot(made["age"], made["weight_ratio"], color=COLORS[0], marker="o", markersize=4, label="weight")
+        ax.plot(
+            made["age"],
+            made["hardest"] / number,
+            color=COLORS[1],
+            marker="^",
+            markersize=4,
+            label="hardest negative",
+        )
+        random = table["age"] < 0
+        if random.any():
+            ax.axhline(
+                float(table["weight_ratio"][random][0]),
+                color=COLORS[0],
+                linewidth=0.9,
+                linestyle=":",
+                label="weight of random vectors",
+            )
+        ax.set_ylim(bottom=0)
+        ax.set_xlabel("age of the negatives (steps; 0: the batch itself)")
+        ax.set_ylabel("share over share in number")
+        ax.legend()
+    return figure_of(ax), ax
+
+
+def draw_excess(found: Mapping[str, LengthBias], ax: Axes | None = None) -> tuple[Figure, Axes]:
+    """How far encoders overrate similarity, against the difference in length; flat without length bias."""
+    with style():
+        ax = _axes(ax)
+        ax.axhline(0, color="0.6", linewidth=0.8)
+        for (name, bias), color, marker in zip(found.items(), COLORS, MARKERS, strict=False):
+            curve = bias.curve
+            ax.plot(
+                curve["difference"], curve["excess"], color=color, marker=marker, markersize=3.5, label=name
+            )
+        ax.axvline(NEAR + 0.5, color="0.6", linewidth=0.8, linestyle=":")
+        ticks = np.arange(0, LONGEST + 1, 5)
+        ax.set_xticks(ticks, [f"{tick}" if tick < LONGEST else f"≥ {LONGEST}" for tick in ticks])
+        ax.set_xlabel("difference in length (words)")
+        ax.set_ylabel("rank by cosine less rank by gold\n(share of the pairs)")
+        ax.legend()
+    return figure_of(ax), ax
+
+
+def draw_correlations(found: Mapping[str, LengthBias], ax: Axes | None = None) -> tuple[Figure, Axes]:
+    """Spearman's correlation of pairs of similar length (full) and of others (hollow), for each set."""
+    with style():
+        ax = _axes(ax)
+        width = 0.7 / len(found)
+        for number, ((name, bias), color) in enumerate(zip(found.items(), COLORS, strict=False)):
+            table = bias.correlations
+            place = np.arange(len(table["set"])) + (number - (len(found) - 1) / 2) * width
+            ax.vlines(place, table["near"], table["far"], color=color, linewidth=1)
+            ax.plot(place, table["near"], "o", color=color, markersize=4.5, label=name)
+            ax.plot(place, table["far"], "o", color=color, markersize=4.5, markerfacecolor="white")
+        ax.set_xticks(np.arange(len(table["set"])), table["set"])
+        ax.set_ylabel("Spearman's correlation")
+        handles, labels = ax.get_legend_handles_labels()
+        key: dict[str, Any] = {"marker": "o", "color": "0.4", "linestyle": "none", "markersize": 4.5}
+        handles += [Line2D([], [], **key), Line2D([], [], markerfacecolor="white", **key)]
+        ax.legend(
+            handles,
+            [*labels, f"lengths differ by at most {NEAR}", "by more"],
+            loc="lower center",
+            bbox_to_anchor=(0.5, 1.0),
+            ncols=2,
+        )
+    return figure_of(ax), ax
+
+
+def draw_length_bias(found: Mapping[str, LengthBias]) -> tuple[Figure, list[Axes]]:
+    """Both panels."""
+    with style():
+        figure = empty_figure((TEXT_WIDTH, 3.2))
+        left, right = figure.subplots(1, 2)
+    draw_correlations(found, left)
+    draw_excess(found, right)
+    return figure, [left, right]
+
+
+def draw_spectra(
+    found: Mapping[str, Table], ax: Axes | None = None, last: int | None = None
+) -> tuple[Figure, Axes]:
+    """Singular values over the largest, against their rank."""
+    with style():
+        ax = _axes(ax)
+        for (name, table), color in zip(found.items(), COLORS, strict=False):
+            ax.plot(table["rank"][:last], table["relative"][:last], color=color, label=name)
+        ax.set_yscale("log")
+        ax.set_xlabel("rank")
+        ax.set_ylabel("singular value over the largest")
+        ax.legend()
+    return figure_of(ax), ax
+
+
+def draw_paths(found: Mapping[str, Table], ax: Axes | None = None) -> tuple[Figure, Axes]:
+    """Alignment against uniformity while runs go, from the hollow point to the full one; low on both axes is good."""
+    with style():
+        ax = _axes(ax)
+        for (name, table), color in zip(found.items(), COLORS, strict=False):
+            x, y = table["uniformity"], table["alignment"]
+            ax.plot(x, y, color=color, linewidth=1.2, marker=".", markersize=3, label=name)
+            ax.plot(x[:1], y[:1], "o", color=color, markersize=5, markerfacecolor="white")
+            ax.plot(x[-1:], y[-1:], "o", color=color, markersize=5)
+        ax.set_xlabel("uniformity")
+        ax.set_ylabel("alignment")
+        ax.legend()
+    return figure_of(ax), ax
+
+
+def row_of(panels: int) -> tuple[Figure, list[Axes]]:
+    """A figure with as many axes side by side."""
+    with style():
+        figure = empty_figure((min(TEXT_WIDTH, 3.5 * panels), 3.0 if panels > 1 else 3.4))
+        return figure, list(np.atleast_1d(figure.subplots(1, panels)))
+
+
+def columns_as_text(table: Table) -> str:
+    """A table for people: aligned columns, four decimals."""
+    return pd.DataFrame(table).to_string(index=False, float_format="{:.4f}".format, na_rep="")

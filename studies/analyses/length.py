@@ -1,0 +1,167 @@
+"""Length bias: whether sentences of similar length are taken to be more similar (ESimCSE, Wu et al. 2022, Table 1)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gradlab import GradlabError
+from gradlab.evaluate import (
+    STS_TASKS,
+    MissingFile,
+    ScoredPairs,
+    as_encode,
+    cosines,
+    downstream,
+    load_sts,
+    spearman,
+)
+from gradlab.plotting import Table, rounded
+
+NEAR = 3  # the paper's border between similar lengths and others
+LONGEST = 20  # differences from here on are counted together
+
+
+@dataclass(frozen=True)
+class LengthBias:
+    """What length does to an encoder's similarities.
+
+    Attributes:
+        correlations: a row a set, and "all" (the pairs of all sets together): ``set``, ``near`` and ``far`` (Spearman's
+            correlation of the pairs whose lengths differ by at most :data:`NEAR`, and of the others), ``near_pairs``,
+            ``far_pairs``.
+        curve: a row a length difference (the last: from :data:`LONGEST` on), over all pairs: ``difference``, ``pairs``,
+            ``cosine`` (mean), ``gold`` (mean score, scaled to [0, 1] in each set), and ``excess``: mean of the pair's rank by
+            cosine less its rank by gold, over the number of pairs. It is positive where the encoder takes pairs
+            for more similar than people do, beside other pairs of the set.
+    """
+
+    correlations: Table
+    curve: Table
+
+    @property
+    def slope(self) -> float:
+        """Change of ``excess`` a unit of length difference, by least squares over all pairs; below 0 is length bias.
+
+        Differences beyond :data:`LONGEST` count as that one, as in the curve. NaN where all pairs differ by the same.
+        """
+        x, y, weight = (self.curve[name].astype(float) for name in ("difference", "excess", "pairs"))
+        if len(x) < 2:
+            return float("nan")
+        centred = x - np.average(x, weights=weight)
+        return float((weight * centred * y).sum() / (weight * centred**2).sum())
+
+
+def words(sentence: str) -> int:
+    """Length in words, as white space parts them."""
+    return len(sentence.split())
+
+
+def length_bias(
+    encode: Any,
+    sets: str | Path | Mapping[str, Sequence[ScoredPairs]],
+    *,
+    length: Callable[[str], int] = words,
+    split: str = "test",
+) -> LengthBias:
+    """Measure it on scored pairs of sentences.
+
+    Args:
+        encode: a callable from a list of sentences to an (n, D) array, or an object with such a method ``encode``.
+        sets: SentEval's ``data/downstream`` folder, of which the STS sets are taken that are there; or pairs by name.
+        length: of a sentence; the paper does not say what it counts, here it is words.
+        split: "test" or "dev" (STS-B and SICK-R alone), where ``sets`` is a folder.
+
+    Raises:
+        GradlabError: if there is no such set, a file is malformed, or an embedding is bad.
+    """
+    loaded = load_sets(sets, split) if isinstance(sets, str | Path) else dict(sets)
+    sentences = list(
+        dict.fromkeys(
+            sentence for subsets in loaded.values() for pairs in subsets for sentence in pairs.sentences
+        )
+    )
+    rows_of = dict(zip(sentences, as_encode(encode)(sentences), strict=True))
+    parts = {name: _measure(rows_of, subsets, length) for name, subsets in loaded.items()}
+    together = {
+        key: np.concatenate([part[key] for part in parts.values()]) for key in next(iter(parts.values()))
+    }
+    rows = [_correlations(name, part) for name, part in {**parts, "all": together}.items()]
+    table = {name: np.array([row[name] for row in rows]) for name in rows[0]}
+    return LengthBias(rounded(table), _curve(together))
+
+
+def load_sets(folder: str | Path, split: str = "test") -> dict[str, list[ScoredPairs]]:
+    """The STS sets of a SentEval folder that are there.
+
+    Raises:
+        GradlabError: if none is.
+    """
+    place, loaded = downstream(folder), {}
+    names = STS_TASKS if split == "test" else ("STS-B", "SICK-R")
+    for name in names:
+        try:
+            loaded[name] = load_sts(place, name, split)
+        except MissingFile:
+            continue
+    if not loaded:
+        raise GradlabError(f"{str(folder)!r} has none of {', '.join(names)} (split {split})")
+    return loaded
+
+
+def _measure(
+    rows_of: Mapping[str, NDArray[np.floating]],
+    subsets: Sequence[ScoredPairs],
+    length: Callable[[str], int],
+) -> dict[str, NDArray[np.float64]]:
+    from scipy.stats import rankdata
+
+    found = [
+        cosines(*(np.stack([rows_of[one] for one in side]) for side in (pairs.first, pairs.second)))
+        for pairs in subsets
+    ]
+    cosine, gold = np.concatenate(found), np.concatenate([pairs.gold for pairs in subsets])
+    both = [(a, b) for pairs in subsets for a, b in zip(pairs.first, pairs.second, strict=True)]
+    difference = np.array([abs(length(a) - length(b)) for a, b in both], dtype=np.float64)
+    span = np.ptp(gold)
+    return {
+        "cosine": cosine,
+        "gold": gold,
+        "scaled": (gold - gold.min()) / (span if span else 1.0),
+        "difference": difference,
+        "excess": (rankdata(cosine) - rankdata(gold)) / len(gold),
+    }
+
+
+def _correlations(name: str, part: Mapping[str, NDArray[np.float64]]) -> dict[str, Any]:
+    near = part["difference"] <= NEAR
+    gold = part["scaled"] if name == "all" else part["gold"]  # the sets have different scales
+    row: dict[str, Any] = {"set": name}
+    for side, here in (("near", near), ("far", ~near)):
+        enough = int(here.sum()) > 1
+        row[side] = spearman(part["cosine"][here], gold[here]) if enough else float("nan")
+        row[f"{side}_pairs"] = int(here.sum())
+    return row
+
+
+def _curve(part: Mapping[str, NDArray[np.float64]]) -> Table:
+    difference = np.minimum(part["difference"], LONGEST)
+    found = []
+    for value in np.unique(difference):
+        here = difference == value
+        means = {name: float(part[name][here].mean()) for name in ("cosine", "scaled", "excess")}
+        found.append(
+            {
+                "difference": int(value),
+                "pairs": int(here.sum()),
+                "cosine": means["cosine"],
+                "gold": means["scaled"],
+                "excess": means["excess"],
+            }
+        )
+    return rounded({name: np.array([one[name] for one in found]) for name in found[0]})

@@ -1,0 +1,240 @@
+"""What the folders of runs and sweeps tell: distances, paths, scores, and the queue of a checkpoint."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gradlab import GradlabError
+from gradlab.errors import nearest
+from gradlab.monitor import History, read_metrics
+from gradlab.plotting import Table, rounded
+from gradlab.sweep import flatten, settings_text
+from gradlab.train import RESUMABLE_CHANGES, RunFolder, TrainConfig, decay
+from studies.analyses.distance import measured_distances, traceable_distance
+from studies.analyses.negatives import by_age, by_size
+
+# In what runs of one series may differ: places, and what is told by other settings.
+_NO_SERIES = RESUMABLE_CHANGES - {"train_file"} | {"seed", "backbone"}
+
+
+@dataclass(frozen=True)
+class FinishedRun:
+    """A run's configuration and what it measured."""
+
+    name: str
+    config: TrainConfig
+    results: dict[str, Any]
+    history: History
+
+    @property
+    def steps(self) -> int:
+        """Optimiser steps."""
+        return int(self.results["steps"])
+
+    def metric(self, name: str) -> float:
+        """What the run selected by, such as ``stsb_dev`` (the best score), or the last value of ``group/name`` of the metrics file; NaN if not recorded."""
+        if name == self.results.get("selection", "stsb_dev"):
+            scores = self.results.get(name) or {}
+            best = self.results.get("best_step")
+            return float(scores[str(best)]) if best is not None else math.nan
+        values = self.history.series(*name.split("/", 1))[1] if "/" in name else []
+        return values[-1] if values else math.nan
+
+    @property
+    def decays(self) -> list[float]:
+        """``η`` of each update; zeros without a momentum branch."""
+        config = self.config
+        if config.momentum is None:
+            return [0.0] * self.steps
+        start, end, schedule = config.momentum, config.momentum_end, config.momentum_schedule
+        return [decay(start, end, schedule, step, self.steps) for step in range(self.steps)]
+
+    @property
+    def distance(self) -> float:
+        """`traceable_distance` at the momentum of the last step; infinite where that is 1."""
+        return self.distance_at(self.steps - 1)
+
+    def distance_at(self, step: int) -> float:
+        """`traceable_distance` at the momentum of a step, from 0; infinite where that is 1."""
+        momentum, config = self.decays[step], self.config
+        if momentum == 1:
+            return math.inf
+        # A step queues all of its batches.
+        return traceable_distance(momentum, config.queue_size, config.batch_size * config.accumulation)
+
+
+def find_runs(folders: Iterable[str | Path]) -> list[FinishedRun]:
+    """The finished runs among folders of runs, and in those of sweeps.
+
+    Raises:
+        GradlabError: if there is none, or a folder is neither.
+    """
+    found: list[FinishedRun] = []
+    for folder in map(Path, folders):
+        places = [folder] if (folder / "manifest.json").is_file() else sorted((folder / "runs").glob("*"))
+        places = [place for place in places if (place / "manifest.json").is_file()]
+        if not places:
+            raise GradlabError(f"{str(folder)!r} is the folder of no run and of no sweep")
+        found += [run for place in places if (run := _read(place)) is not None]
+    if not found:
+        raise GradlabError("none of the runs there is finished")
+    return found
+
+
+def _read(place: Path) -> FinishedRun | None:
+    folder = RunFolder(place)
+    manifest = folder.read_manifest()
+    if manifest["status"] != "finished":
+        return None
+    # What ran, not what the recipe would give today.
+    config = TrainConfig.of_run(manifest["config"])
+    history = History.of(read_metrics(folder.metrics_file))
+    return FinishedRun(place.name, config, manifest["results"], history)
+
+
+def distances_of(run: FinishedRun) -> Table:
+    """Maximum traceable distance over a run, measured at the steps that recorded the queue's ages, and by the formula.
+
+    Raises:
+        GradlabError: for a run without a queue.
+    """
+    steps, ages = run.history.series("train", "queue_age_max")
+    if not steps:
+        raise GradlabError(f"the run {run.name!r} recorded no ages; it has no queue")
+    decays = run.decays
+    # What was recorded after step t was seen by the step before.
+    measured = [
+        float(measured_distances([-1 if math.isnan(age) else age], step - 1, decays)[0])
+        for step, age in zip(steps, ages, strict=True)
+    ]
+    formula = [run.distance_at(step - 1) for step in steps]
+    return rounded({"step": steps, "oldest": ages, "measured": measured, "formula": formula})
+
+
+def path_of(run: FinishedRun) -> Table:
+    """Alignment and uniformity over the steps of a run, on its held-out share or the batches trained on.
+
+    Raises:
+        GradlabError: for a run without diagnostics.
+    """
+    steps, alignment = run.history.series("diagnostics", "alignment")
+    if not steps:
+        raise GradlabError(f"the run {run.name!r} recorded no diagnostics")
+    return rounded(
+        {
+            "step": steps,
+            "alignment": alignment,
+            "uniformity": run.history.series("diagnostics", "uniformity")[1],
+        }
+    )
+
+
+def summarise_runs(runs: Sequence[FinishedRun], x: str, metrics: Sequence[str]) -> Table:
+    """Mean and standard deviation over seeds of what runs measured, against a setting.
+
+    Args:
+        runs: the runs.
+        x: a setting, or "distance" for the maximum traceable distance.
+        metrics: see :meth:`FinishedRun.metric`.
+
+    Returns:
+        A row a configuration, by ``series`` and x: ``series`` (as text the other settings that
+        tell them from the other runs, those that follow from the ones before left out), the column ``x``, ``n``, and for each metric its mean and ``NAME_sd`` (NaN for one seed).
+
+    Raises:
+        GradlabError: for an unknown setting, or one that is no number.
+    """
+    flat = [flatten(run.config.to_dict()) for run in runs]
+    known = dict.fromkeys(name for settings in flat for name in settings)
+    if x != "distance" and x not in known:
+        raise GradlabError(f"{x!r} is neither a setting of these runs nor 'distance'.{nearest(x, known)}")
+    others = [name for name in known if name not in (*_NO_SERIES, x)]
+    others.sort(key=lambda name: not name.startswith("loss"))  # the rest of a recipe comes with its loss
+    groups: dict[tuple[str, float], list[FinishedRun]] = {}
+    for run, settings in zip(runs, flat, strict=True):
+        value = run.distance if x == "distance" else settings.get(x)
+        if not isinstance(value, int | float):
+            raise GradlabError(f"{x} is {value!r} in the run {run.name!r}, no number to draw against")
+        series = settings_text(_telling(settings, flat, others))
+        groups.setdefault((series, float(value)), []).append(run)
+    rows = [_summary(groups[key], key, x, metrics) for key in sorted(groups)]
+    return rounded({name: np.array([row[name] for row in rows]) for name in rows[0]})
+
+
+def _telling(
+    settings: Mapping[str, Any], flat: Sequence[Mapping[str, Any]], names: Iterable[str]
+) -> dict[str, Any]:
+    """The settings in which runs differ that agree in the ones before: of a recipe alone not what comes with it."""
+    chosen = {}
+    for name in names:
+        alike = [one for one in flat if one.get(name) == settings.get(name)]
+        if len(alike) < len(flat):
+            chosen[name], flat = settings.get(name), alike
+    return chosen
+
+
+def _summary(
+    runs: Sequence[FinishedRun], key: tuple[str, float], x: str, metrics: Sequence[str]
+) -> dict[str, Any]:
+    row: dict[str, Any] = {"series": key[0], x: key[1], "n": len(runs)}
+    for metric in metrics:
+        values = [run.metric(metric) for run in runs]
+        row[metric] = statistics.fmean(values)
+        row[f"{metric}_sd"] = statistics.stdev(values) if len(values) > 1 else math.nan
+    return row
+
+
+def queue_of(folder: str | Path, device: str = "cpu") -> Mapping[str, Table]:
+    """`by_size` and `by_age` of the queue in a run's newest checkpoint, on its held-out sentences.
+
+    Where nothing is held out, on sentences of the training file. Dropout is as in training.
+
+    Raises:
+        GradlabError: for a run without a queue or a checkpoint.
+    """
+    import torch
+
+    from gradlab.seeds import seed_everything, undisturbed
+    from gradlab.train import Trainer, newest_checkpoint, resumable_config, say
+
+    config = dataclasses.replace(resumable_config(folder), device=device)
+    if not config.queue_size:
+        raise GradlabError(f"the run in {str(folder)!r} has no queue")
+    place = RunFolder(Path(folder)).checkpoints
+    checkpoint = newest_checkpoint(place, say)
+    if checkpoint is None:
+        raise GradlabError(f"the run in {str(folder)!r} has no checkpoint, which holds its queue")
+    trainer = Trainer(config, resume=True)
+    checkpoint.load(trainer.objective, trainer.optimiser)
+    rows = trainer.corpus.held_out
+    rows = (rows if len(rows) else trainer.corpus.order[checkpoint.step])[: config.analysis_batch]
+    objective = trainer.objective
+    with undisturbed(), torch.no_grad():
+        seed_everything(config.seed)
+        output = objective.evaluate(objective.prepare(*trainer.corpus.take(rows), sentences=rows))
+    if output.extra_negatives is None or output.negative_ages is None:
+        raise GradlabError(f"the queue of the run in {str(folder)!r} is empty")
+    anchors, positives, negatives = (
+        rows.double().cpu().numpy() for rows in (output.anchors, output.positives, output.extra_negatives)
+    )
+    in_batch, loss = config.in_batch_negatives, objective.loss
+    ages = output.negative_ages.cpu().numpy()
+    sizes = sizes_up_to(len(negatives))
+    return {
+        "size": by_size(loss, anchors, positives, negatives, sizes, in_batch_negatives=in_batch),
+        "age": by_age(loss, anchors, positives, negatives, ages, in_batch_negatives=in_batch),
+    }
+
+
+def sizes_up_to(largest: int) -> list[int]:
+    """1, 2, 4, ... and ``largest``."""
+    powers = [2**power for power in range(largest.bit_length()) if 2**power < largest]
+    return [*powers, largest]

@@ -1,0 +1,154 @@
+"""``python -m studies.conjectures``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from gradlab.cli import OutputFolder, device_option, main
+from gradlab.settings import declarations
+from studies.conjectures.settings import PRESETS, PYTHON_ONLY, StudySettings
+
+EPILOG = """\b
+Examples:
+  python -m studies.conjectures --model bert-base-uncased --train-file wiki1m_for_simcse.txt \\
+      --sts SentEval/data/downstream --output study --dry-run
+  python -m studies.conjectures --preset student --model prajjwal1/bert-mini --train-file wiki1m_for_simcse.txt \\
+      --sts SentEval/data/downstream --output study
+  python -m studies.conjectures ... --only conjecture1,repairs --seeds 3 --steps 50
+  python -m studies.conjectures ... --preset full --device cuda
+
+\b
+Parts:
+  conjecture1  angles with and without dissipation; performance against m (Figs. 5, 6)
+  conjecture2  share of the hardest negative; performance against τ (Figs. 6, 7)
+  conjecture3  minimum ratios, ratios in training; performance against r (Figs. 6, 8)
+  assumptions  means, spreads and shape of the angles (Fig. 9)
+  repairs      non-contrastive losses before and after repair, contrastive losses (Fig. 1, Table 3)
+
+Runs that parts share are made once. The same command again goes on where it was stopped; with
+other --only or more --seeds it makes what is missing. report/ in the output folder has
+verdicts.md (a page in plain words), report.md, pictures, CSV files and manifest.json.
+"""
+
+
+def _presets(name: str) -> str:
+    """A setting's value in each preset, for the help: ``[light: 64; full: 128]``, or ``[32]`` where all agree."""
+
+    def text(value: Any) -> str:
+        if value is None:
+            return "one epoch"
+        if isinstance(value, tuple):
+            return ",".join(f"{part:g}" for part in value)
+        return f"{value:g}" if isinstance(value, float) else str(value)
+
+    values = {preset: text(getattr(StudySettings.preset(preset), name)) for preset in PRESETS}
+    if len(set(values.values())) == 1:
+        return f"  [{next(iter(values.values()))}]"
+    return f"  [{'; '.join(f'{preset}: {value}' for preset, value in values.items())}]"
+
+
+def size_options(function: Any) -> Any:
+    """One option for each setting of `StudySettings` that the shell can change."""
+    for declared in reversed(list(declarations(StudySettings).values())):
+        if declared.name not in ("name", *PYTHON_ONLY):
+            function = click.option(
+                f"--{declared.name.replace('_', '-')}",
+                type=declared.kind if declared.kind in (int, float) else str,
+                metavar={int: "N", float: "X", tuple: "X,X..."}.get(declared.kind, "TEXT"),
+                help=declared.text + _presets(declared.name),
+            )(function)
+    return function
+
+
+_LIGHT = StudySettings.preset("light")
+
+
+@click.command(epilog=EPILOG)
+@click.option(
+    "--model",
+    required=True,
+    metavar="PATH_OR_NAME",
+    help="Encoder to start from: a local folder or a hub name.",
+)
+@click.option(
+    "--train-file",
+    required=True,
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Sentences: text, JSON lines, CSV, TSV or Parquet; .gz, .xz and .bz2 too.",
+)
+@click.option(
+    "--sts",
+    required=True,
+    type=click.Path(path_type=Path),
+    metavar="SENTEVAL_DIR",
+    help="SentEval's data/downstream folder.",
+)
+@click.option("--output", default="study", show_default=True, type=OutputFolder(), metavar="DIR", help="The study's folder.")  # fmt: skip
+@click.option(
+    "--preset",
+    type=click.Choice(list(PRESETS)),
+    default="light",
+    show_default=True,
+    help=f"student: the conjectures in 15 minutes on two cores; light: {_LIGHT.steps} steps a run, two hours; "
+    "full: the paper's protocol.",
+)
+@click.option(
+    "--only",
+    multiple=True,
+    metavar="PART[,PART]...",
+    help="These parts alone.  [default: all; student: the conjectures]",
+)
+@size_options
+@device_option
+@click.option(
+    "--jobs",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Runs side by side.  [a CPU: one a core, with one thread each; else 1]",
+)
+@click.option("--dry-run", is_flag=True, help="Print the budget, measured on this device, and stop.")
+@click.option(
+    "--report-only", is_flag=True, help="Write the report on the runs that are finished; train nothing."
+)
+def command(
+    model: str, train_file: Path, sts: Path, output: Path, preset: str, only: tuple[str, ...], device: str,
+    jobs: int | None, dry_run: bool, report_only: bool, **changes: Any,
+) -> None:  # fmt: skip
+    """Check the three conjectures of the unified-gradient paper on encoders trained for it.
+
+    Prints the budget, trains what is needed, and writes a report with verdicts, figures and tables.
+    """
+    from studies.conjectures.settings import check_parts
+
+    known = declarations(StudySettings)
+    given = {
+        name: known[name].read(value) if isinstance(value, str) else value for name, value in changes.items()
+    }
+    settings = StudySettings.preset(preset, **given)
+    parts = check_parts(only) if only else None
+
+    from gradlab.sweep import require_optuna
+    from studies.conjectures.study import Study
+    from studies.statistics import require_statsmodels
+
+    study = Study.open(model, train_file, sts, output, settings, parts=parts, jobs=jobs, device=device)
+    if not dry_run:  # before minutes of trial
+        require_statsmodels()
+    if not (report_only or dry_run):
+        require_optuna()
+    if not report_only:
+        click.echo(study.budget().text())
+        if dry_run:
+            return
+        study.run()
+    place = study.report()
+    click.echo((place / "verdicts.md").read_text(encoding="utf-8"))
+    click.echo(f"This page is {place / 'verdicts.md'}; the report is {place / 'report.md'}")
+
+
+if __name__ == "__main__":
+    main(command)

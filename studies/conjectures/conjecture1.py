@@ -1,0 +1,127 @@
+"""Conjecture 1: with gradient dissipation the gap between positives and negatives stays smaller (Figs. 5, 6)."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from studies.conjectures.conditions import ALWAYS_OPEN, BASELINE, NO_DISSIPATION, baseline
+from studies.conjectures.results import Results, StudyRun, comparison, interval_columns, summary
+from studies.conjectures.section import Section
+from studies.conjectures.settings import MARGIN, StudySettings
+from studies.conjectures.verdicts import CONJECTURE, PERFORMANCE, Claim
+from studies.conjectures.views import AFTER, negative_angles, positive_angles
+from studies.statistics import over_seeds, over_sentences
+
+BINS = np.linspace(0, math.pi, 91)
+
+
+def section(results: Results, settings: StudySettings) -> Section | None:
+    """Angles with and without dissipation, and performance against the margin."""
+    conditions = (BASELINE, NO_DISSIPATION)
+    found = {
+        (condition, seed): _angles(run)
+        for condition in conditions
+        for seed, run in sorted(results.of(condition).items())
+        if (run.folder / AFTER).exists()
+    }
+    if not all(any(name == condition for name, _ in found) for condition in conditions):
+        return None
+    seeds = [seed for name, seed in found if name == BASELINE and (NO_DISSIPATION, seed) in found]
+    gaps = [_gap(found[NO_DISSIPATION, seed]) - _gap(found[BASELINE, seed]) for seed in seeds]
+    # At m = 1 the gate hardly ever closes: those trainings are the ones without dissipation, and would count twice.
+    largest = max((m for m in settings.margins if m < 1), default=MARGIN)
+    claims = [
+        Claim(1, CONJECTURE, "the gap is larger without dissipation",
+              "mean anchor-negative minus mean anchor-positive angle on held-out sentences, without minus with "
+              "dissipation (radians)", [float(gap.mean()) for gap in gaps]),
+        Claim(1, PERFORMANCE, "dissipation raises STS-B dev", "Spearman, baseline minus no dissipation",
+              results.differences(BASELINE, NO_DISSIPATION)),
+        *[Claim(1, PERFORMANCE, f"m = {MARGIN:g} beats m = {largest:g}", f"Spearman, m = {MARGIN:g} minus m = {largest:g}",
+              results.differences(BASELINE, baseline(margin=largest).name))] * (largest > MARGIN),
+    ]  # fmt: skip
+    margins = [(m, baseline(margin=m).name) for m in sorted({MARGIN, *settings.margins})]
+    tables = {
+        "conjecture1-angles": _angles_table(found),
+        "conjecture1-gap": pd.DataFrame(
+            [
+                {"difference": f"{NO_DISSIPATION} - {BASELINE}", **interval_columns(interval)}
+                for interval in (over_seeds([float(gap.mean()) for gap in gaps]), over_sentences(gaps))
+            ]
+        ),
+        "conjecture1-distribution": _distribution(found),
+        "conjecture1-performance": summary(
+            results, [*margins, (math.inf, baseline(margin=ALWAYS_OPEN).name)]
+        ),
+        "conjecture1-comparisons": pd.DataFrame(
+            comparison(results, BASELINE, NO_DISSIPATION)
+            + [
+                row
+                for margin, name in margins
+                if margin != MARGIN
+                for row in comparison(results, BASELINE, name)
+            ]
+        ),
+    }
+    return Section("conjecture1", tables, tuple(claims))
+
+
+def _angles(run: StudyRun) -> dict[str, Any]:
+    """Angles of the trained encoder: (batches, N) and (batches, N, N-1)."""
+    batches = list(run.views(AFTER).batches())
+    return {
+        "positive": np.stack([positive_angles(*batch) for batch in batches]),
+        "negative": np.stack([negative_angles(*batch) for batch in batches]),
+    }
+
+
+def _gap(angles: dict[str, Any]) -> Any:
+    """One number a held-out sentence: mean angle to its negatives minus that to its positive."""
+    return (angles["negative"].mean(axis=-1) - angles["positive"]).ravel()
+
+
+def _angles_table(found: dict[tuple[str, int], dict[str, Any]]) -> pd.DataFrame:
+    rows = []
+    for (condition, seed), angles in found.items():
+        gap = over_sentences([_gap(angles)])
+        rows.append(
+            {
+                "condition": condition,
+                "seed": seed,
+                "theta_pos_mean": angles["positive"].mean(),
+                "theta_pos_std": angles["positive"].std(ddof=1),
+                "theta_neg_mean": angles["negative"].mean(),
+                "theta_neg_std": angles["negative"].std(ddof=1),
+                "gap": gap.mean,
+                "gap_low_over_sentences": gap.low,
+                "gap_high_over_sentences": gap.high,
+                "sentences": gap.count,
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def _distribution(found: dict[tuple[str, int], dict[str, Any]]) -> pd.DataFrame:
+    """Densities over all seeds together, 1/radian; bins that are empty everywhere are left out."""
+    parts = []
+    for condition in (BASELINE, NO_DISSIPATION):
+        for pair in ("positive", "negative"):
+            values = np.concatenate([a[pair].ravel() for (name, _), a in found.items() if name == condition])
+            density, _ = np.histogram(values, BINS, density=True)
+            parts.append(
+                pd.DataFrame(
+                    {
+                        "condition": condition,
+                        "pair": pair,
+                        "low": BINS[:-1],
+                        "high": BINS[1:],
+                        "density": density,
+                    }
+                )
+            )
+    table = pd.concat(parts, ignore_index=True)
+    used = table.groupby("low")["density"].transform("max") > 0
+    return table[used].reset_index(drop=True)

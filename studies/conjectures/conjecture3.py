@@ -1,0 +1,212 @@
+"""Conjecture 3: a larger ratio meets the condition of Lemma 1 and brings the positive closer (Figs. 6, 8)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from gradlab import PairSimilarity, components, get_loss
+from gradlab.batch import Triple
+from gradlab.gradient import KINDS, LEMMA_STEP, RatioInterval, gets_closer, ratio_bounds, tangent_bounds
+from studies.conjectures.conditions import BASELINE, baseline
+from studies.conjectures.conjecture2 import ENCODERS
+from studies.conjectures.results import Results, comparison, summary
+from studies.conjectures.section import Section
+from studies.conjectures.settings import LEMMA_STEPS, RATIO, StudySettings
+from studies.conjectures.verdicts import CONJECTURE, OBSERVATION, PERFORMANCE, Claim
+from studies.conjectures.views import AFTER, HeldOutViews
+from studies.statistics import Array
+
+DYNAMIC = ("arccon", "met")
+BINS = np.linspace(-1, 3, 81)
+PROBES = (1.0, 1.5, 2.0)
+
+
+def batch_triples(anchors: Array, positives: Array) -> Triple:
+    """Every triple (anchor i, its positive, sentence j ≠ i of the other view) of a batch, fields (N, N-1).
+
+    Args:
+        anchors, positives: (N, D) unit rows; no anchor may coincide with its positive.
+    """
+    count = len(anchors)
+    pair = PairSimilarity.from_vectors(anchors, positives)
+    cosine, sine = pair.cosine[:, None], pair.sine[:, None]
+    radial = anchors @ positives.T
+    toward = (positives @ positives.T - cosine * radial) / sine
+    # A squared length that rounding made negative is zero.
+    aside = np.sqrt(np.maximum(1 - radial**2 - toward**2, 0))
+    others = ~np.eye(count, dtype=bool)
+    fields = (np.broadcast_to(field, (count, count)) for field in (cosine, sine, radial, toward, aside))
+    return Triple(*(field[others].reshape(count, count - 1) for field in fields))
+
+
+def published_filter(triple: Triple, step: float) -> Array:
+    """The triples that the published figure shows: all three cosines positive, and the lemma feasible."""
+    feasible: Array = tangent_bounds(triple, step).feasible
+    return feasible & (triple.positive_cosine > 0) & (triple.radial > 0) & (triple.toward > 0)
+
+
+def section(results: Results, settings: StudySettings) -> Section | None:
+    """Minimum ratios, steps with dynamic ratios, positive cosines under several ratios, performance."""
+    bounds, distribution = _bounds(results)
+    if bounds.empty:
+        return None
+    closer = _closer(results)
+    tables = {
+        "conjecture3-minimum-ratio": bounds,
+        "conjecture3-minimum-ratio-distribution": distribution,
+        "conjecture3-closer": closer,
+        "conjecture3-performance": summary(
+            results, [(r, baseline(ratio=r).name) for r in sorted({RATIO, *settings.ratios})]
+        ),
+        "conjecture3-comparisons": pd.DataFrame(
+            [
+                row
+                for ratio in settings.ratios
+                if ratio != RATIO
+                for row in comparison(results, baseline(ratio=ratio).name, BASELINE)
+            ]
+        ),
+    }
+    return Section("conjecture3", tables, tuple(_claims(results, settings, closer)))
+
+
+def _claims(results: Results, settings: StudySettings, closer: pd.DataFrame) -> list[Claim]:
+    claims = []
+    for loss in DYNAMIC:
+        rows = closer[(closer.condition == loss) & (closer.step == LEMMA_STEP)].sort_values("seed")
+        for role, column, text in (
+            (CONJECTURE, "closer", "ends closer to its positive"),
+            (OBSERVATION, "lemma", "meets the condition of Lemma 1"),
+        ):
+            claims.append(
+                Claim(3, role, f"with the ratio of {loss} a step {text} more often than with ratio 1",
+                      f"share of held-out triples at λ = {LEMMA_STEP:g} (exact, projected step), its own ratio minus 1"
+                      if role == CONJECTURE else f"share of held-out triples at λ = {LEMMA_STEP:g}, its own ratio minus 1",
+                      (rows[f"{column}_own"] - rows[f"{column}_one"]).to_list())
+            )  # fmt: skip
+    return claims + _ratio_claims(results, settings)
+
+
+def _ratio_claims(results: Results, settings: StudySettings) -> list[Claim]:
+    """What training with a larger ratio does, above the baseline's ratio and below it."""
+    largest, smallest = max(settings.ratios), min(settings.ratios)
+    claims = []
+    for first, second, role in ((largest, RATIO, CONJECTURE), (RATIO, smallest, OBSERVATION)):
+        if first <= second and role != CONJECTURE:
+            continue  # a claim that decides stays, inconclusive, where nothing was measured for it
+        cosines = (
+            [_final(results, ratio, "positive_cosine") for ratio in (first, second)]
+            if first > second
+            else [{}, {}]
+        )
+        claims += [
+            Claim(3, role, f"training with r = {first:g} ends with closer positives than with r = {second:g}",
+                  "mean anchor-positive cosine on held-out sentences at the last step, difference",
+                  _paired(*cosines)),
+            Claim(3, PERFORMANCE, f"r = {first:g} beats r = {second:g}", f"Spearman, r = {first:g} minus r = {second:g}",
+                  results.differences(baseline(ratio=first).name, baseline(ratio=second).name)),
+        ]  # fmt: skip
+    return claims
+
+
+def _final(results: Results, ratio: float, name: str) -> dict[int, float]:
+    return results.per_seed(baseline(ratio=ratio).name, lambda run: float(run.training[name].iloc[-1]))
+
+
+def _paired(first: dict[int, float], second: dict[int, float]) -> list[float]:
+    return [first[seed] - second[seed] for seed in sorted(first.keys() & second.keys())]
+
+
+def _bounds(results: Results) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Minimum ratios on the untuned and the tuned encoder: a row a seed, and their distribution over all seeds."""
+    rows: list[dict[str, Any]] = []
+    counts: dict[tuple[Any, ...], tuple[Array, int]] = {}
+    for seed, run in sorted(results.of(BASELINE).items()):
+        for encoder, name in ENCODERS.items():
+            views = run.views(name)
+            if views is None:
+                continue
+            triple = all_triples(views)
+            for step in LEMMA_STEPS:
+                published = published_filter(triple, step)
+                for rule in KINDS:
+                    interval = ratio_bounds(triple, step, rule)
+                    for triples, kept in (("all", np.ones_like(published)), ("published", published)):
+                        key = {"encoder": encoder, "step": step, "rule": rule, "triples": triples}
+                        rows.append({**key, "seed": seed, **_bound_statistics(rule, interval, kept)})
+                        histogram = np.histogram(interval.low[kept & interval.feasible], BINS)[0]
+                        before, total = counts.get(tuple(key.values()), (np.zeros(len(BINS) - 1), 0))
+                        counts[tuple(key.values())] = (before + histogram, total + int(kept.sum()))
+    parts = [
+        pd.DataFrame(
+            {
+                **dict(zip(("encoder", "step", "rule", "triples"), key, strict=True)),
+                "low": BINS[:-1],
+                "high": BINS[1:],
+                "share": histogram / max(total, 1),
+                "count": total,
+            }
+        )
+        for key, (histogram, total) in counts.items()
+    ]
+    table = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
+    return pd.DataFrame(rows), table[table.share > 0].reset_index(drop=True) if len(table) else table
+
+
+def all_triples(views: HeldOutViews) -> Triple:
+    """The triples of all batches, fields (batches, N, N-1)."""
+    found = [batch_triples(*batch) for batch in views.batches()]
+    names = ("positive_cosine", "positive_sine", "radial", "toward", "aside")
+    return Triple(*(np.stack([getattr(triple, name) for triple in found]) for name in names))
+
+
+def _bound_statistics(rule: str, interval: RatioInterval, kept: Array) -> dict[str, float]:
+    """Of the kept triples: how many, which share can be satisfied, is satisfied by some ratios, and quantiles of the bound."""
+    low = interval.low[kept & interval.feasible]
+    quantiles = np.quantile(low, (0.05, 0.5, 0.95)) if len(low) else [np.nan] * 3
+    total = int(kept.sum())
+    # The published rule has no upper bound.
+    satisfied = {r: interval.low < r if rule == "tangent" else interval.contains(r) for r in PROBES}
+    return {
+        "count": total,
+        "feasible": len(low) / total if total else np.nan,
+        **{f"satisfied_{r:g}": float(ok[kept].mean()) if total else np.nan for r, ok in satisfied.items()},
+        **dict(zip(("q05", "median", "q95"), map(float, quantiles), strict=True)),
+    }
+
+
+_CLOSER = (
+    "condition", "seed", "step", "ratio_mean", "ratio_median", "closer_own", "closer_one", "lemma_own", "lemma_one",
+)  # fmt: skip
+
+
+def _closer(results: Results) -> pd.DataFrame:
+    """Shares of triples that a step brings closer, with a loss's own ratio and with 1, on its own trained encoder."""
+    rows = []
+    for loss in DYNAMIC:
+        for seed, run in sorted(results.of(loss).items()):
+            views = run.views(AFTER)
+            if views is None:
+                continue
+            triple = all_triples(views)
+            ratio = np.stack([components(get_loss(loss), *batch).scalar_ratio for batch in views.batches()])
+            own = np.broadcast_to(ratio[..., None], triple.radial.shape)
+            for step in LEMMA_STEPS:
+                low = tangent_bounds(triple, step).low
+                rows.append(
+                    {
+                        "condition": loss,
+                        "seed": seed,
+                        "step": step,
+                        "ratio_mean": float(ratio.mean()),
+                        "ratio_median": float(np.median(ratio)),
+                        "closer_own": float(gets_closer(own, triple, step).mean()),
+                        "closer_one": float(gets_closer(1.0, triple, step).mean()),
+                        "lemma_own": float((own > low).mean()),
+                        "lemma_one": float((low < 1).mean()),
+                    }
+                )
+    return pd.DataFrame(rows, columns=list(_CLOSER))

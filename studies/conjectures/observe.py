@@ -1,0 +1,50 @@
+"""What is measured during a run of a study beside what every run measures, and the embeddings that are kept of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from gradlab.evaluate import stsb_dev_cosines
+from gradlab.files import write_arrays
+from gradlab.sweep import Run, encode_of
+from gradlab.train import Callback, TrainerState
+from studies.conjectures.conditions import EMBEDDINGS_OF
+from studies.conjectures.views import AFTER, BEFORE, DEV_COSINES, HeldOutViews, study_statistics
+
+
+def callbacks(run: Run, output: Path) -> list[Observer]:
+    """Those of a run of the study in this folder."""
+    settings = json.loads((output / "study.json").read_text(encoding="utf-8"))["settings"]
+    return [Observer(settings["analysis_batches"] if run.point.label in EMBEDDINGS_OF else 0)]
+
+
+class Observer(Callback):
+    """Adds the study's own numbers to what a run measures, and keeps what the analyses read of its encoders.
+
+    Args:
+        batches: of held-out sentences whose embeddings are kept, before and after training; 0 for none.
+    """
+
+    statistics = staticmethod(study_statistics)
+
+    def __init__(self, batches: int) -> None:
+        self._batches = batches
+
+    def on_start(self, trainer: TrainerState) -> None:
+        """Keep embeddings of the encoder before training."""
+        if trainer.step == 0:
+            self._keep(trainer, BEFORE)
+
+    def on_end(self, trainer: TrainerState) -> None:
+        """Keep embeddings of the trained encoder, and cosines and gold scores of STS-B dev by the best one."""
+        self._keep(trainer, AFTER)
+        if trainer.best_step is not None and trainer.config.sts is not None:
+            encode = encode_of(trainer.folder.best, trainer.config)
+            cosines, gold = stsb_dev_cosines(encode, trainer.config.sts)
+            write_arrays(trainer.folder.path / DEV_COSINES, {"cosines": cosines, "gold": gold})
+
+    def _keep(self, trainer: TrainerState, name: str) -> None:
+        if self._batches:
+            views = (output.snapshot().views() for output in trainer.held_out(self._batches))
+            HeldOutViews.of(views).save(trainer.folder.path / name)

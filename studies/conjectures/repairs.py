@@ -1,0 +1,89 @@
+"""The repaired non-contrastive losses beside the originals and the contrastive four (Fig. 1, Table 3)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from gradlab.evaluate import STS_TASKS, TRANSFER_TASKS
+from studies.conjectures.conditions import BASELINE, CONTRASTIVE, REPAIRS, TWICE
+from studies.conjectures.results import METRICS, Results, comparison, interval_columns
+from studies.conjectures.section import Section
+from studies.conjectures.settings import StudySettings
+from studies.statistics import over_seeds
+
+# Li et al. 2024, Table 3, BERT-base: condition -> (STS average, transfer average), and the gains by repair.
+PUBLISHED = {
+    "untuned": (56.70, 85.34),
+    "infonce": (76.25, 85.81),
+    "arccon": (77.25, 86.08),
+    "mpt": (77.25, 87.56),
+    "met": (78.38, 87.94),
+    "modified_mhe": (78.40, 85.07),
+    "modified_mhs": (78.27, 85.42),
+    "modified_barlow_twins": (78.34, 85.28),
+    "modified_vicreg": (78.24, 85.40),
+}
+PUBLISHED_GAINS = {"mhe": 15.78, "mhs": 5.54, "barlow_twins": 12.74, "vicreg": 12.71}
+TYPES = {
+    **dict.fromkeys(CONTRASTIVE, "contrastive"),
+    **dict.fromkeys(REPAIRS, "original"),
+    **dict.fromkeys(REPAIRS.values(), "repaired"),
+    **dict.fromkeys([f"{name}{TWICE}" for name in REPAIRS.values()], "repaired, 2r"),
+}
+
+
+def section(results: Results, settings: StudySettings) -> Section | None:
+    """Scores of every loss over seeds, gains by repair, and the effect of the doubled ratio."""
+    rows = [_row(results, condition, kind) for condition, kind in TYPES.items()]
+    rows = [row for row in rows if row]
+    if not rows:
+        return None
+    gains, variants = [], []
+    for metric in METRICS:
+        for before, after in REPAIRS.items():
+            gains += comparison(results, after, before, metric)
+            variants += comparison(results, after + TWICE, after, metric)
+        variants += comparison(results, BASELINE + TWICE, BASELINE, metric)
+    tables = {
+        "repairs": pd.DataFrame([*_untuned(results), *rows]),
+        "repairs-gains": pd.DataFrame(gains),
+        "repairs-effective-ratio": pd.DataFrame(variants),
+    }
+    return Section("repairs", tables)
+
+
+def _row(results: Results, condition: str, kind: str) -> dict[str, Any]:
+    row: dict[str, Any] = {"type": kind, "condition": condition}
+    for metric in METRICS:
+        found = over_seeds(list(results.scores(condition, metric).values()))
+        if metric == "stsb_dev" and not found.count:
+            return {}
+        columns = interval_columns(found)
+        row |= {f"{metric}_{name}": columns[name] for name in ("count", "mean", "low", "high")}
+    return row | {"published_sts_average": PUBLISHED.get(condition, (None, None))[0],
+                  "published_transfer_average": PUBLISHED.get(condition, (None, None))[1]}  # fmt: skip
+
+
+def _untuned(results: Results) -> list[dict[str, Any]]:
+    rows = []
+    for pooler, scores in results.untuned.items():
+        sts = [scores["sts"][task] for task in STS_TASKS if task in scores.get("sts", {})]
+        transfer = [scores["transfer"][t] for t in TRANSFER_TASKS if t in scores.get("transfer", {})]
+        published = PUBLISHED["untuned"] if pooler == "first_last" else (None, None)
+        rows.append(
+            {
+                "type": "untuned",
+                "condition": f"untuned, {pooler}",
+                "stsb_dev_count": 1,
+                "stsb_dev_mean": scores["stsb_dev"],
+                "sts_average_count": len(sts) and 1,
+                "sts_average_mean": sum(sts) / len(sts) if sts else None,
+                "transfer_average_count": len(transfer) and 1,
+                "transfer_average_mean": sum(transfer) / len(transfer) if transfer else None,
+                "published_sts_average": published[0],
+                "published_transfer_average": published[1],
+            }
+        )
+    return rows

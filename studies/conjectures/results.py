@@ -1,0 +1,210 @@
+"""What the finished runs of a study left, as tables."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+import math
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from gradlab.evaluate import STS_TASKS, TRANSFER_TASKS
+from gradlab.monitor import DIAGNOSTICS, EVALUATION, read_metrics
+from gradlab.sweep import DIVERGED, FINISHED, Run, run_folder, unflatten
+from studies.conjectures.untuned import UNTUNED, read_untuned
+from studies.conjectures.views import DEV_COSINES
+from studies.statistics import (
+    OVER_SEEDS,
+    Interval,
+    over_seeds,
+    spearman_difference_over_sentences,
+)
+
+# Groups of a run's metrics file.
+MEASURED = (DIAGNOSTICS, EVALUATION)
+METRICS = {
+    "stsb_dev": "STS-B dev",
+    "stsb_dev_last": "STS-B dev, last step",
+    "sts_average": "STS average",
+    "transfer_average": "transfer average",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class StudyRun:
+    """A finished run.
+
+    Attributes:
+        folder: where it is.
+        run: what the sweep knows of it.
+    """
+
+    folder: Path
+    run: Run
+
+    @property
+    def condition(self) -> str:
+        """The name of its condition."""
+        return self.run.point.label
+
+    @property
+    def seed(self) -> int:
+        """Its seed."""
+        return self.run.seed
+
+    @property
+    def scores(self) -> dict[str, float]:
+        """STS-B dev of the best and the last encoder, each STS set and transfer task, and averages; NaN where absent."""
+        names = {name: name for name in ("stsb_dev", "stsb_dev_last")}
+        for average, group, tasks in (
+            ("sts_average", "sts", STS_TASKS),
+            ("transfer_average", "transfer", TRANSFER_TASKS),
+        ):
+            names |= {task: task for task in tasks} | {average: group}
+        return {name: (self.run.results or {}).get(place, math.nan) for name, place in names.items()}
+
+    @functools.cached_property
+    def training(self) -> pd.DataFrame:
+        """What was measured during training: a row a step, a column a quantity."""
+        rows = read_metrics(self.folder / "metrics.csv")
+        kept = [(step, name, value) for step, group, name, value in rows if group in MEASURED]
+        frame = pd.DataFrame(kept, columns=["step", "name", "value"])
+        return frame.pivot(index="step", columns="name", values="value")
+
+    def views(self, name: str) -> Any:
+        """Embeddings of held-out sentences, `studies.conjectures.views.HeldOutViews`; None if they were not kept."""
+        from studies.conjectures.views import HeldOutViews
+
+        path = self.folder / name
+        return HeldOutViews.load(path) if path.exists() else None
+
+    def dev(self) -> tuple[NDArray[Any], NDArray[Any]] | None:
+        """Cosines and gold scores of the pairs of STS-B dev, by the best encoder."""
+        if not (self.folder / DEV_COSINES).exists():
+            return None
+        with np.load(self.folder / DEV_COSINES) as content:
+            return content["cosines"], content["gold"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Results:
+    """All finished runs of a study; ``untuned`` holds the scores of the encoder before training, by pooler."""
+
+    runs: tuple[StudyRun, ...]
+    untuned: dict[str, Any]
+
+    @classmethod
+    def read(cls, runs: Iterable[Run], output: Path) -> Results:
+        """What has come of these runs of the study in a folder, finished or diverged."""
+        ended = [run for run in runs if run.state in (FINISHED, DIVERGED)]
+        found = tuple(StudyRun(run_folder(output, run), run) for run in ended)
+        return cls(found, read_untuned(output / UNTUNED))
+
+    def of(self, condition: str) -> dict[int, StudyRun]:
+        """The finished runs of a condition that did not diverge, by seed."""
+        return {
+            one.seed: one for one in self.runs if one.condition == condition and one.run.state == FINISHED
+        }
+
+    def scores(self, condition: str, metric: str = "stsb_dev") -> dict[int, float]:
+        """A score of a condition, by seed; seeds without it are left out."""
+        found = {seed: run.scores[metric] for seed, run in self.of(condition).items()}
+        return {seed: score for seed, score in found.items() if not math.isnan(score)}
+
+    def differences(self, first: str, second: str, metric: str = "stsb_dev") -> list[float]:
+        """``first - second`` for the seeds that both have."""
+        one, other = self.scores(first, metric), self.scores(second, metric)
+        return [one[seed] - other[seed] for seed in sorted(one.keys() & other.keys())]
+
+    def per_seed(self, condition: str, value: Callable[[StudyRun], float]) -> dict[int, float]:
+        """A number of each run of a condition, by seed."""
+        return {seed: value(run) for seed, run in sorted(self.of(condition).items())}
+
+    def dev_difference_over_sentences(self, first: str, second: str) -> Interval | None:
+        """The difference on STS-B dev with its bootstrap interval over sentence pairs, the seeds as they are."""
+        one, other = self.of(first), self.of(second)
+        pairs = [(one[seed].dev(), other[seed].dev()) for seed in sorted(one.keys() & other.keys())]
+        known = [(a, b) for a, b in pairs if a is not None and b is not None]
+        if not known:
+            return None
+        gold = known[0][0][1]
+        return spearman_difference_over_sentences([a[0] for a, _ in known], [b[0] for _, b in known], gold)
+
+    def runs_table(self) -> pd.DataFrame:
+        """One row a run: settings, scores, cost."""
+        return pd.DataFrame([_row(run) for run in self.runs])
+
+    def training_table(self) -> pd.DataFrame:
+        """What was measured during every run: a row a step of a run."""
+        parts = []
+        for run in self.runs:
+            if run.run.state == DIVERGED:
+                continue
+            frame = run.training.reset_index()
+            frame.insert(0, "condition", run.condition)
+            frame.insert(1, "seed", run.seed)
+            parts.append(frame)
+        return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
+
+
+def summary(results: Results, values: Sequence[tuple[float, str]], metric: str = "stsb_dev") -> pd.DataFrame:
+    """Performance against one setting: a row a value, with its interval over seeds.
+
+    Args:
+        results: of the runs.
+        values: pairs of the setting's value and the name of the condition that has it.
+        metric: a key of :data:`METRICS`.
+    """
+    rows = []
+    for value, condition in values:
+        found = over_seeds(list(results.scores(condition, metric).values()))
+        if found.count:
+            rows.append({"value": value, "condition": condition, "metric": metric, **interval_columns(found)})
+    return pd.DataFrame(rows)
+
+
+def comparison(results: Results, first: str, second: str, metric: str = "stsb_dev") -> list[dict[str, Any]]:
+    """``first - second``: a row with the interval over seeds, and for STS-B dev one with that over sentences."""
+    head = {"first": first, "second": second, "metric": metric}
+    found = over_seeds(results.differences(first, second, metric))
+    if not found.count:
+        return []
+    rows = [{**head, **interval_columns(found), "p": found.p}]
+    if metric == "stsb_dev":
+        other = results.dev_difference_over_sentences(first, second)
+        rows += [{**head, **interval_columns(other)}] if other else []
+    return rows
+
+
+def interval_columns(interval: Interval) -> dict[str, Any]:
+    """An interval as columns of a table."""
+    unit = "seeds" if interval.kind == OVER_SEEDS else "sentences"
+    return {
+        "interval": interval.kind,
+        "count": interval.count,
+        "unit": unit,
+        "mean": interval.mean,
+        "low": interval.low,
+        "high": interval.high,
+    }
+
+
+def _row(one: StudyRun) -> dict[str, Any]:
+    settings, results = unflatten(one.run.point.settings), one.run.results or {}
+    return {
+        "condition": one.condition,
+        "seed": one.seed,
+        "loss": settings["loss"],
+        "settings": json.dumps(settings.get("loss_settings", {})),
+        "diverged": one.run.error,
+        "steps": results.get("steps"),
+        "best_step": results.get("best_step"),
+        **one.scores,
+        "seconds": results.get("seconds"),
+    }

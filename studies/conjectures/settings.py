@@ -1,0 +1,136 @@
+"""How large a study is: its presets, and the checks of what a user changes in them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from typing import Any, Self
+
+from gradlab import GradlabError
+from gradlab.errors import nearest
+from gradlab.settings import Settings, setting
+from gradlab.train import POOLERS, PRECISIONS
+
+PARTS = ("conjecture1", "conjecture2", "conjecture3", "assumptions", "repairs")
+# The paper's baseline (Li et al. 2024, Section 3.2).
+MARGIN, TEMPERATURE, RATIO = 0.3, 0.05, 1.0
+# Where the hardest share is measured, and the step sizes at which the lemma is: analysis alone, no training.
+SHARE_TEMPERATURES = (0.01, 0.02, 0.03, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0, 3.0)
+LEMMA_STEPS = (0.03, 0.1, 0.3, 1.0)
+# What adds runs to a study, or scores to its runs, and changes none.
+EXTENDABLE = (
+    "name", "seeds", "sweep_seeds", "variant_seeds", "sts_seeds", "transfer_seeds", "margins", "temperatures", "ratios",
+)  # fmt: skip
+# What has no option on the command line.
+PYTHON_ONLY = ("held_out", "sts_seeds", "watch_every", "watch_batches", "analysis_batches", "analysis_batch")
+
+
+@dataclasses.dataclass(frozen=True)
+class StudySettings(Settings):
+    """The size and the protocol of a study; ``python -m studies.conjectures --help`` lists most of it.
+
+    Raises:
+        GradlabError: for values out of range.
+    """
+
+    name: str = setting("light", "Preset that it began as.")
+    steps: int | None = setting(100, "Steps of a run.", at_least=1)
+    batch_size: int = setting(64, "Sentences of a batch.", at_least=2)
+    max_length: int = setting(32, "Tokens of a sentence.", at_least=3)
+    learning_rate: float = setting(1e-4, "Of AdamW, decayed linearly to 0.", rule="positive")
+    pooler: str = setting("cls", "As for gradlab train.", choices=POOLERS)
+    precision: str = setting("auto", "As for gradlab train, and in embedding.", choices=PRECISIONS)
+    held_out: float = setting(0.1, "Share of the sentences kept for analysis.", at_least=0, below=1)
+    seeds: int = setting(5, "Runs of each headline condition.", at_least=1)
+    sweep_seeds: int = setting(3, "Runs of each further m, τ and r.", at_least=0)
+    variant_seeds: int = setting(3, "Runs with the effective ratio 2r.", at_least=0)
+    sts_seeds: int = setting(3, "Runs of each loss scored on the seven STS sets.", at_least=0)
+    transfer_seeds: int = setting(
+        0, "Runs of each loss scored on the transfer tasks, which is slow.", at_least=0
+    )
+    margins: tuple[float, ...] = setting((0.3, 1.0), "Values of m.", rule="positive")
+    temperatures: tuple[float, ...] = setting((0.05, 0.3, 3.0), "Values of τ.", rule="positive")
+    ratios: tuple[float, ...] = setting((0.25, 1.0, 2.0), "Values of r.", rule="positive")
+    eval_every: int = setting(100, "Steps between evaluations on STS-B dev.", at_least=1)
+    watch_every: int = setting(10, "Steps between measurements on held-out sentences.", at_least=1)
+    watch_batches: int = setting(1, "Batches that these take.", at_least=1)
+    analysis_batches: int = setting(
+        4, "Batches of embeddings that are kept before and after training.", at_least=1
+    )
+    analysis_batch: int = setting(128, "Sentences of each of these batches.", at_least=2)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("margins", "temperatures", "ratios"):
+            if not getattr(self, name):
+                raise GradlabError(f"{name} must be one number or more, such as 0.3,1")
+
+    @classmethod
+    def preset(cls, name: str, **changes: Any) -> Self:
+        """One of :data:`PRESETS`, with some settings changed; None changes nothing.
+
+        Raises:
+            GradlabError: an unknown preset, or values out of range.
+        """
+        if name not in PRESETS:
+            raise GradlabError(
+                f"unknown preset {name!r}; there are {', '.join(PRESETS)}.{nearest(name, PRESETS)}"
+            )
+        given = {key: value for key, value in changes.items() if value is not None}
+        return cls(**{"name": name, **PRESETS[name], **given})
+
+    def to_dict(self) -> dict[str, Any]:
+        """For a manifest."""
+        return dataclasses.asdict(self)
+
+
+PRESETS: dict[str, dict[str, Any]] = {
+    # The three conjectures in a quarter of an hour on two cores.
+    "student": {
+        "steps": 60,
+        "max_length": 24,
+        "seeds": 3,
+        "variant_seeds": 0,
+        "sts_seeds": 0,
+        "margins": (MARGIN,),
+        "temperatures": (TEMPERATURE,),
+        "ratios": (RATIO, 2.0),
+        "eval_every": 60,
+        "watch_every": 60,
+        "analysis_batches": 2,
+    },
+    # What two cores can do in an afternoon with an encoder of four layers.
+    "light": {},
+    # Li et al. 2024, Section 3.2 and Appendix A.
+    "full": {
+        "steps": None,
+        "batch_size": 128,
+        "learning_rate": 1e-5,
+        "pooler": "cls_mlp",
+        "sts_seeds": 5,
+        "transfer_seeds": 3,
+        "margins": (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0),
+        "temperatures": (0.01, 0.03, 0.05, 0.1, 0.3, 0.5, 1.0, 3.0),
+        "ratios": (0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0),
+        "eval_every": 125,
+        "watch_every": 125,
+        "watch_batches": 8,
+        "analysis_batches": 40,
+    },
+}
+
+# What a preset makes unless parts are named; all of them by default.
+PARTS_OF = {"student": PARTS[:3]}
+
+
+def check_parts(names: Iterable[str] | None) -> tuple[str, ...]:
+    """Parts in their order; none means all.
+
+    Raises:
+        GradlabError: an unknown part.
+    """
+    wanted = [word for name in names or () for word in name.replace(",", " ").split()]
+    for name in wanted:
+        if name not in PARTS:
+            raise GradlabError(f"unknown part {name!r}; there are {', '.join(PARTS)}.{nearest(name, PARTS)}")
+    return tuple(part for part in PARTS if not wanted or part in wanted)

@@ -1,0 +1,179 @@
+"""The whole study: a sweep over conditions and seeds, and the report on what it found."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gradlab import GradlabError
+from gradlab.files import write_json
+from gradlab.sweep import ENDED, FAILED, Budget, Run, Spec, configure, estimate_cost, known_runs, run_sweep
+from gradlab.train import say
+from studies.conjectures.conditions import sweep_of
+from studies.conjectures.settings import EXTENDABLE, PARTS_OF, StudySettings, check_parts
+from studies.conjectures.untuned import UNTUNED, score_untuned
+
+STUDY = "study.json"
+
+
+def run_study(
+    model: str,
+    train_file: str | os.PathLike[str],
+    sts: str | os.PathLike[str],
+    output: str | os.PathLike[str],
+    settings: StudySettings | None = None,
+    *,
+    parts: Iterable[str] | None = None,
+    jobs: int | None = None,
+    device: str = "auto",
+    say: Callable[[str], None] = print,
+) -> Path:
+    """Train what the parts of a study need, and write its report. Called again, it goes on where it stopped.
+
+    Args:
+        model: encoder to start from: a local folder or a hub name.
+        train_file: sentences, as for `gradlab.train`.
+        sts: SentEval's ``data/downstream`` folder.
+        output: the study's folder; ``report`` in it is what to read and to keep.
+        settings: its size; None is the preset "light".
+        parts: of :data:`studies.conjectures.PARTS`; None is all that the preset makes.
+        jobs: runs side by side; None is one a core on a CPU (each with one thread) and one on other devices.
+        device: as for `gradlab.train`.
+        say: told the budget before anything starts.
+
+    Returns:
+        the folder of the report.
+
+    Raises:
+        GradlabError: bad input, or a folder with a study of other settings.
+        KeyboardInterrupt: when interrupted; the runs under way have written checkpoints.
+    """
+    study = Study.open(model, train_file, sts, output, settings, parts=parts, jobs=jobs, device=device)
+    say(study.budget().text())
+    study.run()
+    return study.report()
+
+
+@dataclass(frozen=True)
+class Study:
+    """A study and its folder; see :func:`run_study`.
+
+    Attributes:
+        folder: everything it writes: the folder of its sweep.
+        settings: its size.
+        parts: what is wanted of it.
+        spec: its runs, as a sweep.
+        jobs: runs side by side.
+        description: model, data, device, versions: for the manifest of the report.
+    """
+
+    folder: Path
+    settings: StudySettings
+    parts: tuple[str, ...]
+    spec: Spec
+    jobs: int
+    description: dict[str, Any]
+
+    @classmethod
+    def open(
+        cls,
+        model: str,
+        train_file: str | os.PathLike[str],
+        sts: str | os.PathLike[str],
+        output: str | os.PathLike[str],
+        settings: StudySettings | None = None,
+        *,
+        parts: Iterable[str] | None = None,
+        jobs: int | None = None,
+        device: str = "auto",
+    ) -> Study:
+        """Check everything that can be wrong before the first step, and plan the runs.
+
+        Raises:
+            GradlabError: bad input, or a folder with a study of other data, another model or other settings.
+        """
+        from gradlab.encoder import Encoder
+        from gradlab.evaluate import load_stsb_dev
+        from gradlab.sweep import check_evaluation
+        from gradlab.train import check_file, find_device
+        from studies.conjectures.manifest import about_study
+
+        settings = settings or StudySettings.preset("light")
+        wanted = check_parts(parts or PARTS_OF.get(settings.name))
+        check_file(Path(train_file))
+        load_stsb_dev(sts)
+        found = find_device(device)
+        if jobs is not None and jobs < 1:
+            raise GradlabError(f"jobs must be at least 1, not {jobs}")
+        jobs = jobs or ((os.cpu_count() or 1) if found.type == "cpu" else 1)
+        base = {"model": model, "train_file": str(train_file), "sts": str(sts), "device": device}
+        spec = sweep_of(settings, wanted, base, Encoder.load(model).dimension)
+        spec.check()
+        check_evaluation(spec)
+        folder = Path(output)
+        if folder.exists() and not folder.is_dir():
+            raise GradlabError(f"{str(folder)!r} is a file; --output is a folder")
+        description = about_study(model, train_file, settings, found, jobs)
+        _check_same(folder, description)
+        return cls(folder, settings, wanted, spec, jobs, description)
+
+    def runs(self) -> list[Run]:
+        """Its runs and their states."""
+        return known_runs(self.spec, self.folder)
+
+    def budget(self) -> Budget:
+        """What is still to do; a short trial estimates the time."""
+        return estimate_cost(self.runs(), self.jobs)
+
+    def run(self) -> None:
+        """Make the runs that are left, and score the encoder as it was before.
+
+        Raises:
+            GradlabError: for runs that failed, the others being made.
+            KeyboardInterrupt: when interrupted; the runs under way have written checkpoints.
+        """
+        write_json(self.folder / STUDY, self.description)
+        left = sum(run.state not in ENDED or run.state == FAILED for run in self.runs())
+        runs = run_sweep(self.spec, self.folder, say, workers=min(self.jobs, left), retry_failed=True)
+        failed = [run for run in runs if run.state == FAILED]
+        if failed:
+            name = f"{failed[0].point.title()}, seed {failed[0].seed}"
+            more = f" (and {len(failed) - 1} more runs failed)" if len(failed) > 1 else ""
+            raise GradlabError(f"run {name}: {failed[0].error}{more}")
+        if "repairs" in self.parts:
+            tasks = dict.fromkeys(task for point in self.spec.points({}) for task in point.evaluate)
+            score_untuned(self.folder / UNTUNED, configure(self.spec.base), ("stsb_dev", *tasks))
+
+    def report(self) -> Path:
+        """Write the report on what is finished, and return its folder."""
+        from studies.conjectures.report import write_report
+
+        return write_report(self.folder, self.parts, self.runs(), self.settings, self.description)
+
+
+def _check_same(folder: Path, description: dict[str, Any]) -> None:
+    """Raise GradlabError if the folder's study is not the one that is asked for, or one more of its runs."""
+    path = folder / STUDY
+    if not path.exists():
+        return
+    if any(folder.glob("runs/*/result.json")):
+        raise GradlabError(
+            f"{str(folder)!r} holds a study of an earlier version, whose runs are not read any more: its report stays as it is; "
+            "choose another --output for further runs"
+        )
+    before = json.loads(path.read_text(encoding="utf-8"))
+    for name in ("model", "data"):
+        if before[name] != description[name]:
+            raise GradlabError(
+                f"{str(folder)!r} holds a study with another {name}: {before[name]}; choose another --output"
+            )
+    then, now = before["settings"], description["settings"]
+    changed = [f"{name}: {then[name]!r}, not {now[name]!r}" for name in then if name not in EXTENDABLE and then[name] != now[name]]  # fmt: skip
+    if changed:
+        raise GradlabError(
+            f"{str(folder)!r} holds a study with other settings ({'; '.join(changed)}); choose another --output"
+        )

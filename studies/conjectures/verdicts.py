@@ -1,0 +1,126 @@
+"""What a study claims, and its verdicts: declared here, and judged by `studies.statistics`.
+
+A claim is that a number, measured once a seed, is larger than a threshold that was fixed beforehand. Student's t test of its mean
+over seeds, with Holm's correction over all claims of its role, makes it
+
+- ``supported`` if it is above the threshold,
+- ``contradicted`` if it is below,
+- ``no effect of that size`` if two one-sided tests put it within the claim's margin of the threshold,
+- ``inconclusive`` otherwise, and whenever fewer than two seeds were run.
+
+A conjecture is supported if all claims that it consists of are, contradicted if one of them is, and inconclusive otherwise.
+Claims about the performance on STS-B dev are judged by the same rule but do not decide a conjecture, which says nothing of
+performance.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterable, Sequence
+
+import pandas as pd
+
+from studies.statistics import CONTRADICTED, INCONCLUSIVE, SUPPORTED, Interval, judge, over_seeds
+
+CONJECTURE, PERFORMANCE, OBSERVATION = "conjecture", "performance", "observation"
+# A difference in Spearman's correlation that would matter; the same as the evidence's for single conditions.
+PERFORMANCE_MARGIN = 0.03
+STATEMENTS = {
+    1: "gradient dissipation keeps the gap between anchor-negative and anchor-positive distance smaller",
+    2: "the weight lets the hardest negative dominate the gradient",
+    3: "a larger ratio meets the condition of Lemma 1 more often and brings anchor and positive closer",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Claim:
+    """A number that is claimed to exceed a threshold.
+
+    Attributes:
+        conjecture: 1, 2 or 3.
+        role: :data:`CONJECTURE` (decides it), :data:`PERFORMANCE` or :data:`OBSERVATION` (do not).
+        text: what is claimed.
+        statistic: what is measured once a seed, with its unit.
+        values: one a seed.
+        threshold: what it is claimed to exceed.
+    """
+
+    conjecture: int
+    role: str
+    text: str
+    statistic: str
+    values: Sequence[float]
+    threshold: float = 0.0
+
+    @property
+    def margin(self) -> float | None:
+        """Of a test of equivalence; None where nobody has said what would matter."""
+        return PERFORMANCE_MARGIN if self.role == PERFORMANCE else None
+
+    @property
+    def interval(self) -> Interval:
+        """Of the mean over seeds."""
+        return over_seeds(self.values)
+
+
+def judge_claims(claims: Sequence[Claim]) -> list[tuple[str, float]]:
+    """Verdict on each claim and its p after Holm's correction over the claims of its role."""
+    found: list[tuple[str, float]] = [(INCONCLUSIVE, math.nan)] * len(claims)
+    for role in (CONJECTURE, PERFORMANCE, OBSERVATION):
+        places = [place for place, claim in enumerate(claims) if claim.role == role]
+        own = [claims[place] for place in places]
+        judged = judge(
+            [claim.interval for claim in own],
+            thresholds=[claim.threshold for claim in own],
+            margins=[claim.margin for claim in own],
+        )
+        for place, one in zip(places, judged, strict=True):
+            found[place] = one.verdict, one.p
+    return found
+
+
+def verdict(claims: Sequence[Claim]) -> str:
+    """The verdict on a conjecture from its claims; those of other roles do not count."""
+    judged = zip(claims, judge_claims(claims), strict=True)
+    return _decide(result for claim, (result, _) in judged if claim.role == CONJECTURE)
+
+
+def _decide(found: Iterable[str]) -> str:
+    verdicts = set(found)
+    if CONTRADICTED in verdicts:
+        return CONTRADICTED
+    return SUPPORTED if verdicts == {SUPPORTED} else INCONCLUSIVE
+
+
+def claims_table(claims: Sequence[Claim]) -> pd.DataFrame:
+    """One row a claim, with statistic, interval, corrected p and verdict."""
+    rows = []
+    for claim, (result, adjusted) in zip(claims, judge_claims(claims), strict=True):
+        found = claim.interval
+        rows.append(
+            {
+                "conjecture": claim.conjecture,
+                "role": claim.role,
+                "claim": claim.text,
+                "statistic": claim.statistic,
+                "threshold": claim.threshold,
+                "margin": claim.margin,
+                "seeds": found.count,
+                "mean": found.mean,
+                "low": found.low,
+                "high": found.high,
+                "p_holm": adjusted,
+                "verdict": result,
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def verdicts_table(claims: pd.DataFrame) -> pd.DataFrame:
+    """One row a conjecture that there are claims of, from :func:`claims_table`."""
+    rows = []
+    for number, part in claims.groupby("conjecture", sort=True):
+        result = _decide(part.verdict[part.role == CONJECTURE])
+        rows.append({"conjecture": number, "statement": STATEMENTS[int(number)], "verdict": result})
+    return pd.DataFrame(rows)

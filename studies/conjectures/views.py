@@ -1,0 +1,106 @@
+"""Embeddings of held-out sentences, their angles, and what a study measures of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from gradlab import Components, PairSimilarity
+from gradlab.arrays import to_numpy
+from gradlab.batch import Batch
+from gradlab.files import read_arrays, write_arrays
+from studies.statistics import Array
+
+BEFORE, AFTER = "held-out-before.npz", "held-out-after.npz"
+# Cosines and gold scores of STS-B dev, by the best encoder.
+DEV_COSINES = "stsb-dev.npz"
+SIDES = ("anchors", "positives")
+
+
+@dataclass(frozen=True)
+class HeldOutViews:
+    """Unit embeddings of held-out sentences under two dropout masks, float64, each (batches, N, D)."""
+
+    anchors: Array
+    positives: Array
+
+    @classmethod
+    def of(cls, batches: Iterable[Batch]) -> HeldOutViews:
+        """Those of batches of one size."""
+        found = list(batches)
+        return cls(*(np.stack([to_numpy(getattr(one, name)) for one in found]) for name in SIDES))
+
+    def batches(self) -> Iterator[tuple[Array, Array]]:
+        """Pairs (N, D) of one batch after the other."""
+        return zip(self.anchors, self.positives, strict=True)
+
+    def save(self, path: Path) -> None:
+        """Write them, in single precision, atomically."""
+        write_arrays(path, {name: getattr(self, name).astype("f4") for name in SIDES})
+
+    @classmethod
+    def load(cls, path: Path) -> HeldOutViews:
+        """Read what :meth:`save` wrote."""
+        content = read_arrays(path)
+        return cls(*(unit(content[name].astype(float)) for name in SIDES))
+
+
+def unit(rows: Array) -> Array:
+    """Rows (..., D) divided by their norms."""
+    scaled: Array = rows / np.linalg.norm(rows, axis=-1, keepdims=True)
+    return scaled
+
+
+def positive_angles(anchors: Array, positives: Array) -> Array:
+    """Anchor-positive angles (N,) in radians, by chords."""
+    angles: Array = PairSimilarity.from_vectors(anchors, positives).angle
+    return angles
+
+
+def negative_angles(anchors: Array, positives: Array) -> Array:
+    """Anchor-negative angles (N, N-1) in radians, to the other sentences of the other view."""
+    count = len(anchors)
+    cosine = (anchors @ positives.T)[~np.eye(count, dtype=bool)].reshape(count, count - 1)
+    angles: Array = np.arccos(np.clip(cosine, -1, 1))
+    return angles
+
+
+def angle_statistics(anchors: Array, positives: Array) -> dict[str, float]:
+    """Mean and spread of both angles in radians, and how far from normal they are.
+
+    Returns:
+        for ``theta_pos`` and ``theta_neg``: ``_mean``, ``_std``, ``_skewness`` and ``_kurtosis`` (excess); for
+        the negatives also ``theta_neg_std_within``, the mean over anchors of the spread of one anchor's negatives.
+    """
+    near, far = positive_angles(anchors, positives), negative_angles(anchors, positives)
+    found = {"theta_neg_std_within": float(far.std(axis=1, ddof=1).mean())}
+    for name, values in (("theta_pos", near), ("theta_neg", far.ravel())):
+        found |= {
+            f"{name}_mean": float(values.mean()),
+            f"{name}_std": float(values.std(ddof=1)),
+            f"{name}_skewness": float(stats.skew(values)),
+            f"{name}_kurtosis": float(stats.kurtosis(values)),
+        }
+    return found
+
+
+def study_statistics(anchors: Any, positives: Any, gradient: Components | None) -> dict[str, float]:
+    """What is measured beside what every run measures: the ratio of all anchors, and the angles.
+
+    Args:
+        anchors, positives: (N, D) unit rows.
+        gradient: the loss's components on them.
+    """
+    ratio = np.empty(0) if gradient is None else gradient.scalar_ratio.cpu().numpy()
+    ratio = ratio[np.isfinite(ratio)]
+    return {
+        "ratio_all": float(ratio.mean()) if len(ratio) else math.nan,
+        "ratio_all_median": float(np.median(ratio)) if len(ratio) else math.nan,
+        **angle_statistics(anchors.cpu().numpy(), positives.cpu().numpy()),
+    }

@@ -1,0 +1,207 @@
+"""``python -m studies.evidence``."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import click
+
+from gradlab import GradlabError
+from gradlab.cli import main
+from gradlab.train import read_sentences
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+def command() -> None:
+    """What each component does. Trainings of the encoder are sweeps: gradlab sweep studies/sweeps/evidence/PART.toml.
+
+    \b
+    python -m studies.evidence linear --model MODEL --train-file SENTENCES --sts SENTEVAL --output linear
+    python -m studies.evidence collect SWEEP_FOLDER...  # rows of finished runs
+    python -m studies.evidence first-steps --set model=MODEL --set train_file=SENTENCES
+    python -m studies.evidence step-size --model MODEL --train-file SENTENCES
+    python -m studies.evidence report                   # tables, figures and verdicts
+    """
+
+
+@command.command()
+@click.option("--model", required=True, help="Encoder: a folder or a hub name.")
+@click.option("--train-file", required=True, type=click.Path(path_type=Path), help="Sentences, one a line.")
+@click.option("--sts", required=True, help="SentEval's data/downstream.")
+@click.option("--output", required=True, type=click.Path(path_type=Path), help="Folder of tables and cached embeddings.")  # fmt: skip
+@click.option("--sweeps", default="studies/sweeps/evidence", type=click.Path(path_type=Path), help="Folder of the specifications.")  # fmt: skip
+@click.option("--only", default="", help="Parts, separated by commas; all by default.")
+@click.option("--sentences", default=16384, show_default=True, help="Sentences to train on.")
+@click.option("--steps", default=600, show_default=True, help="Steps a run.")
+@click.option("--seeds", type=int, help="At most so many seeds a part, for now.  [default: 3 to 20, by part]")
+def linear(
+    model: str,
+    train_file: Path,
+    sts: str,
+    output: Path,
+    sweeps: Path,
+    only: str,
+    sentences: int,
+    steps: int,
+    seeds: int | None,
+) -> None:
+    """Train the specifications as linear heads on cached embeddings; finished runs are not made again."""
+    from studies.evidence.linear import PARTS, run_part
+    from studies.evidence.linear_head import HELD_OUT, cache
+    from studies.evidence.manifest import write_manifest
+
+    parts = [one.strip() for one in only.split(",")] if only else list(PARTS)
+    for one in parts:
+        if one not in PARTS:
+            raise GradlabError(f"unknown part {one!r}; there are {', '.join(PARTS)}")
+    needed = sentences + HELD_OUT
+    with train_file.open(encoding="utf-8") as file:
+        lines = [line.strip() for line in itertools.islice(file, needed)]
+    if len(lines) < needed:
+        raise GradlabError(f"{str(train_file)!r} has {len(lines)} sentences; {needed} are needed")
+    data = cache(output / "embeddings.npz", model, lines, sts)
+    write_manifest(output / "manifest.json", model, train_file, {"sentences": sentences, "steps": steps})
+    for part in parts:
+        click.echo(f"Wrote {run_part(part, data, sweeps, output, steps, seeds)}")
+
+
+@command.command()
+@click.argument("spec", metavar="SPEC.toml|linear", type=click.Path(path_type=Path))
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--set", "assignments", metavar="NAME=VALUE", multiple=True, help="As the sweep was given.")
+@click.option("--commit", default="", help="What it was trained from, where its runs do not say.")
+@click.option(
+    "--output", default="figures/study/evidence", show_default=True, type=click.Path(path_type=Path)
+)
+def collect(spec: Path, folder: Path, assignments: tuple[str, ...], commit: str, output: Path) -> None:
+    """Copy the rows of finished runs from FOLDER, of a sweep or of the linear heads, to where they are committed."""
+    from studies.evidence.collect import collect_linear, collect_sweep
+
+    if str(spec) == "linear":
+        written = collect_linear(folder, output)
+    else:
+        written = collect_sweep(spec, folder, output, _changes(assignments), commit)
+    for path in written:
+        click.echo(f"Wrote {path}")
+
+
+@command.command("step-size")
+@click.option("--model", required=True, help="Encoder: a folder or a hub name.")
+@click.option("--train-file", required=True, type=click.Path(path_type=Path), help="Sentences, one a line.")
+@click.option("--losses", default="infonce,arccon,met", show_default=True, help="Names, separated by commas.")
+@click.option("--seeds", default=1, show_default=True, help="Trainings of each loss.")
+@click.option(
+    "--output", default="figures/study/evidence", show_default=True, type=click.Path(path_type=Path)
+)
+def step_size(model: str, train_file: Path, losses: str, seeds: int, output: Path) -> None:
+    """Measure the angle by which a training step turns an anchor, and the lambda of Lemma 1 that follows."""
+    from gradlab.files import write_csv
+    from studies.evidence.manifest import write_manifest
+    from studies.evidence.step_size import measure_steps
+
+    lines = [line.strip() for line in train_file.read_text(encoding="utf-8").splitlines() if line.strip()]
+    names = [name.strip() for name in losses.split(",")]
+    rows = list(measure_steps(model, lines, names, seeds=range(1, seeds + 1)))
+    columns = {name: [row.get(name, "") for row in rows] for name in rows[0]}
+    write_manifest(
+        output / "encoder-steps-manifest.json", model, train_file, {"losses": names, "seeds": seeds}
+    )
+    click.echo(f"Wrote {write_csv(output / 'encoder-steps.csv', columns)}")
+
+
+@command.command("first-steps")
+@click.option("--set", "assignments", metavar="NAME=VALUE", multiple=True, help="As the sweeps are given.")
+@click.option("--sweeps", default="studies/sweeps/evidence", type=click.Path(path_type=Path), help="Folder of the specifications.")  # fmt: skip
+@click.option("--seeds", default=1, show_default=True, help="Trainings of each loss.")
+@click.option(
+    "--output", default="figures/study/evidence", show_default=True, type=click.Path(path_type=Path)
+)
+def first_steps(assignments: tuple[str, ...], sweeps: Path, seeds: int, output: Path) -> None:
+    """Measure the features of the prediction in steps 0 to 10 of trainings of the encoder; finished rows are kept."""
+    from studies.evidence.first_steps import measure_first_steps
+
+    click.echo(f"Wrote {measure_first_steps(sweeps, output, _changes(assignments), seeds)}")
+
+
+@command.command()
+@click.option("--model", required=True, help="Encoder: a folder or a hub name.")
+@click.option("--train-file", required=True, type=click.Path(path_type=Path), help="Sentences, one a line.")
+@click.option("--sts", required=True, help="SentEval's data/downstream.")
+@click.option(
+    "--sentences", default=16384, show_default=True, help="Sentences that the whitening is fitted on."
+)
+@click.option(
+    "--output", default="figures/study/evidence", show_default=True, type=click.Path(path_type=Path)
+)
+def untrained(model: str, train_file: Path, sts: str, sentences: int, output: Path) -> None:
+    """Score the encoder as it is, and whitened."""
+    from gradlab.files import write_csv
+    from studies.evidence.untrained import score_untrained
+
+    rows = list(
+        score_untrained(model, list(itertools.islice(read_sentences(train_file, None), sentences)), sts)
+    )
+    columns = {name: [_six(row[name]) for row in rows] for name in rows[0]}
+    click.echo(f"Wrote {write_csv(output / 'untrained.csv', columns)}")
+
+
+@command.command()
+@click.option(
+    "--folder", default="figures/study/evidence", show_default=True, type=click.Path(path_type=Path)
+)
+def report(folder: Path) -> None:
+    """Analyse the collected rows: tables, pictures and report.md in the same folder."""
+    from studies.evidence.report import write_report
+
+    click.echo(f"Wrote {write_report(folder)}")
+
+
+@command.command()
+@click.argument("regime", type=click.Choice(["linear", "encoder"]), default="linear")
+@click.option(
+    "--folder", default="figures/study/evidence", show_default=True, type=click.Path(path_type=Path)
+)
+def predict(regime: str, folder: Path) -> None:
+    """Add to REGIME-predictions.csv losses that are not trained yet, from the factorial and their first steps."""
+    from gradlab.files import write_csv
+    from studies.evidence.analysis import predict as predicted
+    from studies.evidence.analysis import read_frames
+
+    rows = read_frames(folder)
+    for needed in ("factorial", "features"):
+        if f"{regime}-{needed}" not in rows:
+            raise GradlabError(
+                f"{str(folder)!r} has no {regime}-{needed}.csv, from which scores are predicted"
+            )
+    table = predicted(
+        rows[f"{regime}-factorial"], rows[f"{regime}-features"], rows.get(f"{regime}-predictions")
+    )
+    path = folder / f"{regime}-predictions.csv"
+    click.echo(f"Wrote {write_csv(path, {name: table[name].tolist() for name in table})}")
+
+
+@command.command("open-shares")
+@click.argument("sweep", type=click.Path(path_type=Path))
+@click.option("--output", default="open-shares.csv", show_default=True, type=click.Path(path_type=Path))
+def open_shares(sweep: Path, output: Path) -> None:
+    """Write the open share of each step of the gated runs in the sweep's folder SWEEP, for dissipation-controls.toml."""
+    from studies.evidence.collect import collect_open_shares
+
+    click.echo(f"Wrote {collect_open_shares(sweep, output)}")
+
+
+def _six(value: Any) -> Any:
+    return float(f"{value:.6g}") if isinstance(value, float) else value
+
+
+def _changes(assignments: tuple[str, ...]) -> dict[str, Any]:
+    from gradlab.settings import read_assignments
+    from gradlab.sweep import parse_value
+
+    return {name: parse_value(name, text) for name, text in read_assignments(assignments).items()}
+
+
+if __name__ == "__main__":
+    main(command)

@@ -1,0 +1,320 @@
+"""Tables of the evidence, computed from rows of finished runs; what is missing is left out.
+
+A contrast is taken within each seed and its interval is Student's t over seeds: the runs of one seed are no independent replicates.
+All contrasts of `contrasts.JUDGED`, of both regimes, are one family of Holm's correction.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from studies.evidence.contrasts import EXPLORED, FEATURES, JUDGED, RIVALS, Contrast
+from studies.statistics import Interval, judge, over_seeds
+
+Frames = dict[str, pd.DataFrame]
+REGIMES = ("encoder", "linear")
+# VICReg's exchanges are withdrawn: its ratio is in the thousands, and in two of its arms nearly all first gradients lie below the
+# optimiser's eps, so that they compare sizes of steps.
+ORIGINALS = {
+    "mhe": ("gate", "weight", "ratio"), "barlow_twins": ("gate", "weight", "ratio"), "mhs": ("gate", "ratio"),
+}  # fmt: skip
+
+
+def read_frames(folder: Path) -> Frames:
+    """The rows of finished runs by the name of their file, with conditions of one comparison in one table."""
+    frames = {path.stem: pd.read_csv(path) for path in sorted(folder.glob("*.csv"))}
+    frames = {name: frame for name, frame in frames.items() if len(frame) and "seed" in frame}
+    for name, others in (("dissipation", "dissipation-controls"), ("collapse", "recipes")):
+        if {f"encoder-{name}", f"encoder-{others}"} <= frames.keys():
+            frames[f"encoder-{name}"] = pd.concat(
+                [frames[f"encoder-{name}"], frames[f"encoder-{others}"]], ignore_index=True
+            )
+    return frames
+
+
+def analyse(rows: Frames, committed: Frames | None = None) -> Frames:
+    """All tables that the rows allow, by name.
+
+    Args:
+        rows: ``linear-PART`` and ``encoder-PART``, of `read_frames`.
+        committed: ``REGIME-predictions``, from before the losses in them were trained.
+    """
+    found: Frames = {"contrasts": judged(rows), "explored": explored(rows)}
+    for regime in REGIMES:
+        parts = {
+            name.removeprefix(f"{regime}-"): table for name, table in rows.items() if name.startswith(regime)
+        }
+        tables: Frames = {}
+        for part in ("factorial", "longer"):
+            if part in parts:
+                tables[f"{part}-cells"] = cell_scores(parts[part])
+        if "exchanges" in parts:
+            tables |= exchanges(parts["exchanges"])
+        if "theta_neg" in parts.get("dissipation", ()):
+            tables["dissipation-angles"] = angles(parts["dissipation"])
+        if {"features", "factorial"} <= parts.keys():
+            before = (committed or {}).get(f"{regime}-predictions")
+            beforehand = predict(parts["factorial"], parts["features"], before)
+            for part in ("prediction", "atlas"):
+                if part in parts:
+                    compared = prediction(beforehand, parts[part], parts["factorial"], parts["features"])
+                    tables |= {f"{part}-{name}": one for name, one in compared.items()}
+        if "open" in parts:
+            tables["open-shares"] = open_shares(parts["open"])
+        elif "dissipation_mean" in parts.get("factorial", ()):
+            tables["open-shares"] = open_shares(
+                parts["factorial"].rename(columns={"dissipation_mean": "mean"})
+            )
+        found |= {f"{regime}-{name}": table for name, table in tables.items()}
+    return {name: table for name, table in found.items() if len(table)}
+
+
+def by_seed(table: pd.DataFrame, contrast: Contrast, score: str = "sts") -> list[float]:
+    """The contrast in points, once for each seed that has all of its conditions."""
+    weights = contrast.weights
+    own = table[table.label.isin(weights)]
+    wide = own.pivot(index="seed", columns="label", values=score).reindex(columns=list(weights)).dropna()
+    return (100 * wide.to_numpy() @ np.array(list(weights.values()))).tolist()
+
+
+def judged(rows: Frames) -> pd.DataFrame:
+    """Every contrast of `JUDGED` with its interval and its verdict, as one family."""
+    found = list(_contrasts(rows, JUDGED))
+    verdicts = judge(
+        [interval for *_, interval in found],
+        margins=[contrast.margin for *_, contrast, _ in found],
+        expected=[contrast.expected for *_, contrast, _ in found],
+    )
+    lines = [
+        {**_row(*one), "p": one[-1].p, "holm": result.p, "margin": one[2].margin,
+         "equivalence": result.equivalence, "verdict": result.verdict}
+        for one, result in zip(found, verdicts, strict=True)
+    ]  # fmt: skip
+    return pd.DataFrame(lines)
+
+
+def explored(rows: Frames) -> pd.DataFrame:
+    """The contrasts of `EXPLORED`, with intervals alone."""
+    return pd.DataFrame([_row(*one) for one in _contrasts(rows, EXPLORED)])
+
+
+def _contrasts(
+    rows: Frames, declared: Mapping[str, tuple[Contrast, ...]]
+) -> Iterator[tuple[str, str, Contrast, Interval]]:
+    for regime, (part, contrasts) in itertools.product(REGIMES, declared.items()):
+        table = rows.get(f"{regime}-{part}")
+        if table is None:
+            continue
+        for contrast in contrasts:
+            interval = over_seeds(by_seed(table, contrast, "stsb_dev" if part == "collapse" else "sts"))
+            if interval.count > 1:
+                yield regime, part, contrast, interval
+
+
+def _row(regime: str, part: str, contrast: Contrast, interval: Interval) -> dict[str, Any]:
+    return {"regime": regime, "part": part, "name": contrast.name, **_numbers(interval)}
+
+
+def _numbers(interval: Interval) -> dict[str, Any]:
+    return {
+        "estimate": interval.mean,
+        "low": interval.low,
+        "high": interval.high,
+        "seeds": interval.count,
+    }
+
+
+def with_cells(table: pd.DataFrame) -> pd.DataFrame:
+    """The factorial's rows with gate, weight and ratio."""
+    pattern = r"^(?P<gate>\S+) / (?P<weight>.+), loss_settings\.ratio=(?P<ratio>[\d.]+)$"
+    parts = table.label.str.extract(pattern)
+    return table.assign(gate=parts.gate, weight=parts.weight, ratio=parts.ratio.astype(float))
+
+
+def cell_scores(table: pd.DataFrame) -> pd.DataFrame:
+    """Mean and standard deviation of each cell over its seeds, in points."""
+    table = with_cells(table.assign(score=100 * table.sts))
+    return table.groupby(["gate", "weight", "ratio"], as_index=False).agg(
+        score=("score", "mean"), deviation=("score", "std"), seeds=("seed", "count")
+    )
+
+
+def weight_share(table: pd.DataFrame) -> float:
+    """Of the variance of the factorial's runs the share that lies between the means of its three weights."""
+    score = with_cells(table).assign(score=table.sts)
+    between = score.groupby("weight").score.transform("mean")
+    return float(between.var(ddof=0) / score.score.var(ddof=0))
+
+
+def exchanges(table: pd.DataFrame) -> Frames:
+    """Shapley values of the parts of each repair, and each native original beside its own parts recombined."""
+    splits, natives = [], []
+    for base, parts in ORIGINALS.items():
+        labels = {frozenset(one): f"{base}: {'+'.join(one) or 'none'}" for one in _subsets(parts)}
+        if not set(labels.values()) <= set(table.label):
+            continue
+        whole = {frozenset(parts): 1.0, frozenset[str](): -1.0}
+        for part, weights in {"all": whole, **shapley_weights(parts)}.items():
+            named = {labels[coalition]: factor for coalition, factor in weights.items()}
+            splits.append({"loss": base, "part": part, **_numbers(_combined(table, named))})
+        pair = f"{base}: none", f"{base}: native"
+        if set(pair) <= set(table.label):
+            means = 100 * table.groupby("label").sts.mean()
+            difference = _combined(table, {pair[0]: 1.0, pair[1]: -1.0})
+            natives.append({"loss": base, "native": means[pair[1]], "recombined": means[pair[0]],
+                            **_numbers(difference)})  # fmt: skip
+    return {"exchanges-shapley": pd.DataFrame(splits), "exchanges-native": pd.DataFrame(natives)}
+
+
+def _combined(table: pd.DataFrame, weights: dict[str, float]) -> Interval:
+    wide = table[table.label.isin(weights)].pivot(index="seed", columns="label", values="sts").dropna()
+    return over_seeds(100 * wide[list(weights)].to_numpy() @ np.array(list(weights.values())))
+
+
+def shapley_weights(parts: Sequence[str]) -> dict[str, dict[frozenset[str], float]]:
+    """Part -> coalition -> the factor on its value in that part's Shapley value.
+
+    ``φ_p = Σ_S |S|! (n-|S|-1)!/n! (v(S ∪ p) - v(S))`` over coalitions without p.
+    """
+    count = len(parts)
+    found: dict[str, dict[frozenset[str], float]] = {}
+    for part in parts:
+        weights: dict[frozenset[str], float] = {}
+        for chosen in _subsets([one for one in parts if one != part]):
+            size = len(chosen)
+            factor = math.factorial(size) * math.factorial(count - size - 1) / math.factorial(count)
+            weights[frozenset(chosen) | {part}] = factor
+            weights[frozenset(chosen)] = -factor
+        found[part] = weights
+    return found
+
+
+def angles(table: pd.DataFrame) -> pd.DataFrame:
+    """Conjecture 1: held-out angles (degrees) of each arm, and how they differ from those under the gate."""
+    degrees = pd.DataFrame({"label": table.label, "seed": table.seed})
+    degrees["positives"], degrees["negatives"] = np.degrees(table.theta_pos), np.degrees(table.theta_neg)
+    degrees["gap"] = degrees.negatives - degrees.positives
+    rows = []
+    for measure, arm in itertools.product(("gap", "positives", "negatives"), ("off", "random", "scaled")):
+        wide = degrees.pivot(index="seed", columns="label", values=measure)
+        if {arm, "on"} <= set(wide):
+            difference = over_seeds((wide[arm] - wide["on"]).to_numpy())
+            rows.append({"angle": measure, "arm": arm, "mean": wide[arm].mean(), "gate": wide["on"].mean(),
+                         **_numbers(difference)})  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def predict(
+    trained: pd.DataFrame, features: pd.DataFrame, committed: pd.DataFrame | None = None
+) -> pd.DataFrame:
+    """Least squares on the factorial's cells: loss -> score from the declared features, from their rivals, and the mean.
+
+    What was ``committed`` stays as it is.
+    """
+    scores = 100 * trained.groupby("label").sts.mean()
+    means = features.groupby("label")[[*FEATURES, *RIVALS]].mean()
+    new = means.loc[~means.index.isin(scores.index)]
+    table = pd.DataFrame(
+        {"loss": list(new.index), "mean": scores.loc[means.index.intersection(scores.index)].mean()}
+    )
+    for name, columns in (("components", FEATURES), ("alignment and uniformity", RIVALS)):
+        table[name] = _fitted(means, scores, columns, list(new.index))
+    if committed is None:
+        return table
+    return pd.concat([committed, table[~table.loss.isin(committed.loss)]], ignore_index=True)
+
+
+def _fitted(means: pd.DataFrame, scores: pd.Series, columns: Sequence[str], new: Sequence[str]) -> np.ndarray:
+    known = means.loc[means.index.isin(scores.index)]
+    beta = np.linalg.lstsq(_design(known[list(columns)]), scores.loc[known.index].to_numpy(), rcond=None)[0]
+    return _design(means.loc[list(new), list(columns)]) @ beta
+
+
+def prediction(
+    predicted: pd.DataFrame, results: pd.DataFrame, trained: pd.DataFrame, features: pd.DataFrame
+) -> Frames:
+    """Scores of losses that the factorial did not train, predicted from their first steps, beside what came.
+
+    Two rivals were added after the fact: the mean of the factorial's softmax cells, and the components fitted on these alone.
+    ``outside`` says which losses have a feature beyond all cells of the factorial.
+    """
+    truth = 100 * results.groupby("label").sts.mean()
+    table = predicted[predicted.loss.isin(truth.index)].reset_index(drop=True)
+    table["score"] = truth.loc[table.loss].to_numpy()
+    means = features.groupby("label")[[*FEATURES, *RIVALS]].mean()
+    scores = 100 * trained.groupby("label").sts.mean()
+    softmax = scores[scores.index.str.contains("softmax")]
+    table["mean of the softmax cells"] = softmax.mean()
+    table["components, softmax cells"] = _fitted(means, softmax, FEATURES, list(table.loss))
+    fitted, new = (
+        means.loc[means.index.isin(scores.index), list(FEATURES)],
+        means.loc[table.loss, list(FEATURES)],
+    )
+    table["outside"] = ((new < fitted.min()) | (new > fitted.max())).any(axis=1).to_numpy()
+    rows = []
+    for name in (
+        "mean",
+        "components",
+        "alignment and uniformity",
+        "mean of the softmax cells",
+        "components, softmax cells",
+    ):
+        values = table[name].to_numpy()
+        p = math.nan if np.ptp(values) < 1e-9 else permutation_test(lambda v: _error(v, table.score), values)
+        rows.append({"model": name, "error": _error(values, table.score), "p": p})
+    return {"losses": table, "models": pd.DataFrame(rows)}
+
+
+def permutation_test(
+    statistic: Callable[[np.ndarray], float], predicted: Sequence[float] | np.ndarray
+) -> float:
+    """Exact p: the share of orders of the predictions with a statistic at least as small as the one in their own order."""
+    values = np.asarray(predicted, dtype=float)
+    own = statistic(values)
+    orders = np.array([statistic(np.array(order)) for order in itertools.permutations(values)])
+    return float(np.mean(orders <= own + 1e-12 * max(1.0, abs(own))))  # equal orders differ by rounding
+
+
+def rates_and_ratios(table: pd.DataFrame, rates: dict[str, float]) -> pd.DataFrame:
+    """Mean score at τ = .05 by learning rate and ratio: the factorial's cells differ in both.
+
+    Args:
+        table: the factorial's rows.
+        rates: label -> learning rate.
+    """
+    table = with_cells(table.assign(score=100 * table.sts, rate=table.label.map(rates)))
+    own = table[table.weight == "softmax .05"]
+    return own.groupby(["rate", "ratio"], as_index=False).agg(
+        score=("score", "mean"), runs=("score", "count")
+    )
+
+
+def open_shares(table: pd.DataFrame) -> pd.DataFrame:
+    """Mean dissipation of each cell of gate and weight over ratios and seeds.
+
+    On the linear head relative to that of the first step; on the encoder, where it is recorded in the unit gauge, as it is. For a
+    hard gate that is the share of open anchors. Where it stays near 1, the cell is the one without a gate.
+    """
+    table = with_cells(table)
+    if "first" in table:
+        table = table.assign(mean=table["mean"] / table["first"])
+    return table.groupby(["gate", "weight"], as_index=False, sort=False)[["mean"]].mean()
+
+
+def _subsets(parts: Sequence[str]) -> list[tuple[str, ...]]:
+    return [one for size in range(len(parts) + 1) for one in itertools.combinations(parts, size)]
+
+
+def _design(table: pd.DataFrame) -> np.ndarray:
+    return np.column_stack([np.ones(len(table)), table.to_numpy(float)])
+
+
+def _error(values: np.ndarray, truth: pd.Series) -> float:
+    return float(np.sqrt(np.mean((values - truth.to_numpy()) ** 2)))

@@ -1,0 +1,59 @@
+"""What a loss's three components are in the first steps, on one scale for all losses."""
+
+from __future__ import annotations
+
+import numpy as np
+from torch import Tensor
+
+from gradlab import Loss, components
+from gradlab.batch import unit_rows
+from gradlab.gradient import alignment, uniformity
+
+
+class Features:
+    """Means over the first steps of what :func:`measure` gives."""
+
+    def __init__(self) -> None:
+        self._steps: list[dict[str, float]] = []
+
+    def add(self, loss: Loss, anchors: Tensor, positives: Tensor) -> None:
+        """One step's embeddings (N, D) as the loss sees them, not normalised."""
+        self._steps.append(measure(loss, unit_rows(anchors.double()), unit_rows(positives.double())))
+
+    def summary(self) -> dict[str, float]:
+        """``push`` relative to the first step's, its second half; means of the others; and the square of ``pull``."""
+        if not self._steps:
+            return {}
+        push = [one["push"] for one in self._steps]
+        later = push[len(push) // 2 :]
+        found = {
+            name: float(np.mean([one[name] for one in self._steps]))
+            for name in self._steps[0]
+            if name != "push"
+        }
+        return {"push": float(np.mean(later) / push[0])} | found | {"pull_squared": found["pull"] ** 2}
+
+
+def measure(loss: Loss, anchors: Tensor, positives: Tensor) -> dict[str, float]:
+    """Of one batch of unit rows (N, D), means over anchors.
+
+    Returns:
+        ``push``: ``GD_i Σ_j |W_ij|``; ``hardest_share``: ``max_j |W_ij| / Σ_j |W_ij|``; ``pull``: the pull's share,
+        ``ρ/(1 + ρ)`` with ``ρ`` the size of ``Σ_j W_ij R_i`` (of a diagonal ratio along the positive) by ``Σ_j |W_ij|``; and
+        alignment and uniformity.
+    """
+    parts = components(loss, anchors, positives)
+    size = parts.weight.abs().sum(-1)
+    pull = parts.positive_weight
+    if pull.ndim > 1:
+        pull = (pull * positives * positives).sum(-1)
+    pushed = size > 0
+    rho = pull[pushed].abs() / size[pushed]
+    share = parts.weight.abs().amax(-1)[pushed] / size[pushed]
+    return {
+        "push": float((parts.gradient_dissipation * size).mean()),
+        "hardest_share": float(share.mean()),
+        "pull": float((rho / (1 + rho)).mean()),
+        "alignment": alignment(anchors, positives),
+        "uniformity": uniformity(anchors),
+    }

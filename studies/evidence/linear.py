@@ -1,0 +1,191 @@
+"""The parts of the evidence in the second regime: the sweeps' own specifications, each run a linear head."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import statistics
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gradlab import GradlabError, get_loss
+from gradlab.files import write_csv
+from gradlab.sweep import Point, read_spec, unflatten
+from gradlab.train import say
+from studies.evidence.linear_head import DEV, SETS, CachedEmbeddings, HeadRun, train_head
+
+# Steps on this head are cheap and its best rate is far from the encoder's.
+RATES = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2)
+TUNING_SEEDS = (101, 102, 103)
+SEEDS = {"factorial": 20, "open": 1, "exchanges": 8, "prediction": 8, "atlas": 8, "dissipation": 20}
+PARTS = ("tuning", "factorial", "open", "exchanges", "dissipation", "features", "prediction", "atlas")
+
+
+@dataclass
+class RowFile:
+    """Rows of finished runs in a CSV file, rewritten whole as each run ends."""
+
+    path: Path
+    rows: list[dict[str, str]]
+
+    @classmethod
+    def open(cls, path: Path) -> RowFile:
+        """What is there already."""
+        return cls(path, read_rows(path) if path.exists() else [])
+
+    def has(self, **key: Any) -> bool:
+        """Whether there is a row with these values."""
+        return any(all(row[name] == str(value) for name, value in key.items()) for row in self.rows)
+
+    def add(self, row: dict[str, Any]) -> None:
+        """Append a row and write the file."""
+        self.rows.append({name: str(value) for name, value in row.items()})
+        names = list(dict.fromkeys(name for one in self.rows for name in one))
+        write_csv(self.path, {name: [one.get(name, "") for one in self.rows] for name in names})
+
+
+def read_rows(path: Path) -> list[dict[str, str]]:
+    """Rows of a CSV file.
+
+    Raises:
+        GradlabError: if it cannot be read.
+    """
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            return list(csv.DictReader(file))
+    except OSError as error:
+        raise GradlabError(f"cannot read {str(path)!r}: {error.strerror}") from error
+
+
+def run_part(
+    part: str, data: CachedEmbeddings, sweeps: Path, output: Path, steps: int = 600, seeds: int | None = None
+) -> Path:
+    """Train what is missing of a part and return its table.
+
+    Args:
+        part: of :data:`PARTS`; "factorial" and all after it need "tuning".
+        data: the cached embeddings.
+        sweeps: folder of the specifications.
+        output: folder of the tables.
+        steps: of each run.
+        seeds: at most so many, for now; more go on from there.
+
+    Raises:
+        GradlabError: if the tuning is not there, or a specification cannot be read.
+    """
+    table = RowFile.open(output / f"{part}.csv")
+    runs = list(_runs(part, sweeps, output, seeds))
+    missing = [run for run in runs if not table.has(label=run[0], learning_rate=run[2], seed=run[3])]
+    say(f"{part}: {len(runs)} runs, {len(missing)} to do")
+    for count, (label, point, rate, seed) in enumerate(missing, start=1):
+        if part == "open":
+            run = HeadRun(_loss(point), rate, seed, steps, tasks=(), records_shares=True)
+            shares = train_head(data, run).open_shares
+            found = {"first": shares[0], "mean": statistics.fmean(shares), "last": shares[-1]}
+            table.add(_row(label, rate, seed, steps) | found)
+        elif part == "dissipation":
+            _paired(data, table, label, point, rate, seed, steps, output)
+        else:
+            tasks = (DEV,) if part == "tuning" else (*SETS, DEV)
+            run = HeadRun(_loss(point), rate, seed, steps, tasks=tasks)
+            result = train_head(data, run, only_features=part == "features")
+            table.add(_row(label, rate, seed, steps) | result.measured)
+        if count % 50 == 0:
+            say(f"{part}: {count} of {len(missing)}")
+    return table.path
+
+
+def _runs(
+    part: str, sweeps: Path, output: Path, seeds: int | None
+) -> Iterator[tuple[str, Point, float, int]]:
+    """Label, point, learning rate and seed of each run, all points of a seed before the next seed."""
+    if part == "tuning":
+        # Its own rates: a point for each cell.
+        cells = {point.label.rpartition(", ")[0]: point for point in _points(sweeps, "tuning")}
+        for seed, (label, point), rate in itertools.product(TUNING_SEEDS[:seeds], cells.items(), RATES):
+            yield label, point, rate, seed
+        return
+    rates = tuned_rates(output / "tuning.csv")
+    common = common_rate(output / "tuning.csv")
+    of_part = {"features": "prediction", "open": "factorial"}.get(part, part)
+    points = _points(sweeps, of_part)
+    if part == "features":  # the factorial's own are beside those of what is to be predicted
+        points = [*_points(sweeps, "factorial"), *points, *_points(sweeps, "atlas")]
+    if part == "dissipation":
+        points += _points(sweeps, "dissipation-controls")
+    for seed in range(1, min(SEEDS["prediction" if part == "features" else part], seeds or 10**9) + 1):
+        for point in points:
+            cell = point.label.partition(",")[0]
+            rate = rates["hard / softmax .05"] if part == "dissipation" else rates.get(cell, common)
+            yield point.label, point, rate, seed
+
+
+def tuned_rates(path: Path) -> dict[str, float]:
+    """Cell of gate and weight -> its learning rate: the best mean STS-B dev over the tuning's seeds."""
+    return {
+        label: max(by_rate, key=lambda rate: statistics.fmean(by_rate[rate]))
+        for label, by_rate in _tuning(path).items()
+    }
+
+
+def common_rate(path: Path) -> float:
+    """The learning rate whose mean over all cells is best, for losses that have no cell."""
+    found: dict[float, list[float]] = {}
+    for by_rate in _tuning(path).values():
+        for rate, values in by_rate.items():
+            found.setdefault(rate, []).extend(values)
+    return max(found, key=lambda rate: statistics.fmean(found[rate]))
+
+
+def _tuning(path: Path) -> dict[str, dict[float, list[float]]]:
+    if not path.exists():
+        raise GradlabError(f"there is no {str(path)!r}; run the part 'tuning' first")
+    found: dict[str, dict[float, list[float]]] = {}
+    for row in read_rows(path):
+        found.setdefault(row["label"], {}).setdefault(float(row["learning_rate"]), []).append(float(row[DEV]))
+    return found
+
+
+def _points(sweeps: Path, name: str) -> list[Point]:
+    return read_spec(sweeps / f"{name}.toml").points({})
+
+
+def _loss(point: Point) -> Any:
+    settings = unflatten(point.settings)
+    return get_loss(settings["loss"], **settings.get("loss_settings", {}))
+
+
+def _row(label: str, rate: float, seed: int, steps: int) -> dict[str, Any]:
+    return {"label": label, "learning_rate": rate, "seed": seed, "steps": steps}
+
+
+def _paired(
+    data: CachedEmbeddings,
+    table: RowFile,
+    label: str,
+    point: Point,
+    rate: float,
+    seed: int,
+    steps: int,
+    output: Path,
+) -> None:
+    """A run of the controls, whose open shares are those of "on" with the same seed."""
+    shares = RowFile.open(output / "open-shares.csv")
+    wanted: tuple[float, ...] = ()
+    if "open_shares" in point.settings:
+        wanted = tuple(float(row["share"]) for row in shares.rows if row["seed"] == str(seed))
+    use = point.settings.get("open_shares_use", "random")
+    run = HeadRun(
+        _loss(point), rate, seed, steps, shares=wanted, shares_use=use, records_shares=label == "on"
+    )
+    result = train_head(data, run)
+    if label == "on":
+        shares.rows += [
+            {"seed": str(seed), "step": str(step), "share": str(share)}
+            for step, share in enumerate(result.open_shares, start=1)
+        ]
+        columns = {name: [row[name] for row in shares.rows] for name in ("seed", "step", "share")}
+        write_csv(shares.path, columns)
+    table.add(_row(label, rate, seed, steps) | result.measured)

@@ -1,0 +1,236 @@
+"""The second regime: a linear head on embeddings that were cached under two dropout masks.
+
+The encoder does not learn; a square matrix behind it does, from the identity on. A run takes seconds, so that seeds cost
+nothing. It is another regime, not a stand-in: the head can turn and scale directions, no more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from gradlab import GradlabError, Loss
+from gradlab.evaluate import ScoredPairs, cosines, downstream, load_sts, spearman
+from gradlab.files import atomic_path, read_arrays
+from gradlab.gradient import alignment, uniformity
+from gradlab.seeds import seed_everything
+from gradlab.train import OpenShare
+from studies.evidence.features import Features
+
+SETS = ("STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R")
+DEV = "STS-B dev"
+HELD_OUT = 1024  # sentences on which angles are measured, in batches of HELD_OUT_BATCH; not trained on
+HELD_OUT_BATCH = 128
+_FIRST = 10  # steps whose features a prediction may use
+
+
+@dataclass(frozen=True)
+class CachedEmbeddings:
+    """What an encoder gives once.
+
+    Attributes:
+        views: (2, N, D), sentences under two dropout masks.
+        pairs: task -> (first, second, gold): rows (P, D) without dropout, and human scores (P,).
+    """
+
+    views: NDArray[np.float32]
+    pairs: dict[str, tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float64]]]
+
+    @property
+    def dimension(self) -> int:
+        """D."""
+        return int(self.views.shape[-1])
+
+    def scores(self, head: Tensor, tasks: Sequence[str] = (*SETS, DEV)) -> dict[str, float]:
+        """Spearman's correlation by task, and ``sts``, the average of the seven test sets, of rows times a head (D, D)."""
+        matrix = head.detach().numpy()
+        found = {}
+        for name in tasks:
+            first, second, gold = self.pairs[name]
+            found[name] = spearman(cosines(first @ matrix, second @ matrix), gold)
+        if set(SETS) <= found.keys():
+            found["sts"] = float(np.mean([found[name] for name in SETS]))
+        return found
+
+
+@dataclass(frozen=True)
+class HeadRun:
+    """How one head is trained.
+
+    Attributes:
+        loss: the loss.
+        learning_rate: Adam's peak, which decays linearly to 0.
+        seed: of the order of sentences.
+        steps, batch_size: of the training.
+        shares: open shares of each step of another run, and what is made of them; see `gradlab.train.open_share`.
+        shares_use: "random" or "scale".
+        tasks: what is scored.
+        records_shares: whether the open share of each step is measured.
+    """
+
+    loss: Loss
+    learning_rate: float
+    seed: int
+    steps: int = 600
+    batch_size: int = 64
+    shares: tuple[float, ...] = ()
+    shares_use: str = "random"
+    tasks: tuple[str, ...] = (*SETS, DEV)
+    records_shares: bool = False
+
+
+@dataclass(frozen=True)
+class HeadResult:
+    """What came of it.
+
+    Attributes:
+        measured: scores by name (-1 to 1), angles on held-out sentences (radians), features of the first steps.
+        open_shares: mean dissipation of each step, which for a hard gate is the share of open anchors; empty unless asked for.
+    """
+
+    measured: dict[str, float]
+    open_shares: tuple[float, ...]
+
+
+def train_head(data: CachedEmbeddings, run: HeadRun, *, only_features: bool = False) -> HeadResult:
+    """Train a head from the identity on.
+
+    Args:
+        data: cached embeddings; the last `HELD_OUT` sentences are not trained on.
+        run: what to train.
+        only_features: stop after the steps that features are measured in, and score nothing.
+
+    Raises:
+        GradlabError: too few sentences for a batch.
+    """
+    usable = data.views.shape[1] - HELD_OUT
+    if usable < run.batch_size:
+        raise GradlabError(f"{usable} sentences beside the held-out ones are fewer than a batch")
+    views = torch.from_numpy(data.views)
+    head = nn.Parameter(torch.eye(data.dimension))
+    optimiser = torch.optim.Adam([head], lr=run.learning_rate)
+    gate = OpenShare(run.shares, run.shares_use, run.seed) if run.shares else None
+    rows = _order(run.seed, usable, run.steps * run.batch_size).reshape(run.steps, run.batch_size)
+    features, opened = Features(), []
+    for step in range(min(_FIRST, run.steps) if only_features else run.steps):
+        anchors, positives = (views[place][rows[step]] @ head for place in (0, 1))
+        if step < _FIRST:
+            features.add(run.loss, anchors.detach(), positives.detach())
+        if run.records_shares:
+            opened.append(_open_share(run.loss, anchors.detach(), positives.detach()))
+        loss = run.loss(anchors, positives, reduction="mean" if gate is None else "none", normalize=True)
+        if gate is not None:
+            loss = (loss * gate.factors(run.batch_size)).mean()
+            gate.step += 1
+        optimiser.zero_grad(set_to_none=True)
+        loss.backward()
+        for group in optimiser.param_groups:
+            group["lr"] = run.learning_rate * (1 - step / run.steps)
+        optimiser.step()
+    measured = features.summary()
+    if not only_features:
+        trained = head.detach()
+        measured |= data.scores(trained, run.tasks) | _angles(views[:, usable:], trained)
+    return HeadResult(measured, tuple(opened))
+
+
+def cache(
+    file: Path, model: str, sentences: list[str], sts: str, max_length: int = 32, batch_size: int = 64
+) -> CachedEmbeddings:
+    """Embeddings from ``file``, or made and written there.
+
+    Args:
+        file: .npz.
+        model: encoder; its [CLS] is taken.
+        sentences: to train on, encoded twice under dropout.
+        sts: SentEval's ``data/downstream``.
+        max_length: tokens that they are cut to.
+        batch_size: sentences a forward pass.
+    """
+    tasks = _tasks(sts)
+    if file.exists():
+        stored = read_arrays(file)
+    else:
+        stored = _encode(model, sentences, tasks, max_length, batch_size)
+        with atomic_path(file) as temporary:
+            np.savez(temporary, allow_pickle=False, **stored)
+    half = {name: (stored[f"{name}/first"], stored[f"{name}/second"]) for name in tasks}
+    gold = {name: np.concatenate([np.array(one.gold) for one in pairs]) for name, pairs in tasks.items()}
+    return CachedEmbeddings(stored["views"], {name: (*half[name], gold[name]) for name in tasks})
+
+
+def _encode(
+    model: str, sentences: list[str], tasks: dict[str, list[ScoredPairs]], max_length: int, batch_size: int
+) -> dict[str, Any]:
+    from gradlab.encoder import Encoder
+    from gradlab.train import say
+
+    encoder = Encoder.load(model, "cls", max_length=max_length)
+    seed_everything(0)
+    views = np.empty((2, len(sentences), encoder.dimension), dtype=np.float32)
+    order = sorted(range(len(sentences)), key=lambda place: len(sentences[place]))
+    encoder.train()
+    say(f"Encoding {len(sentences)} sentences twice")
+    with torch.inference_mode():
+        for view in views:
+            for start in range(0, len(order), batch_size):
+                rows = order[start : start + batch_size]
+                batch = encoder.tokenizer(
+                    [sentences[place] for place in rows], padding=True, truncation=True, max_length=max_length,
+                    padding_side="right", return_tensors="pt",
+                )  # fmt: skip
+                view[rows] = encoder(batch["input_ids"], batch["attention_mask"]).numpy()
+    whole = Encoder.load(model, "cls")
+    stored: dict[str, Any] = {"views": views}
+    for name, pairs in tasks.items():
+        say(f"Encoding {name}")
+        for place in ("first", "second"):
+            texts = [sentence for one in pairs for sentence in getattr(one, place)]
+            stored[f"{name}/{place}"] = whole.encode(texts)
+    return stored
+
+
+def _tasks(sts: str) -> dict[str, list[ScoredPairs]]:
+    folder = downstream(Path(sts))
+    return {name: load_sts(folder, name) for name in SETS} | {DEV: load_sts(folder, "STS-B", "dev")}
+
+
+def _order(seed: int, count: int, needed: int) -> Tensor:
+    """Sentences in the order of training: every one once before any comes twice."""
+    generator = torch.Generator().manual_seed(seed)
+    passes = [torch.randperm(count, generator=generator) for _ in range(-(-needed // count))]
+    return torch.cat(passes)[:needed]
+
+
+def _open_share(loss: Loss, anchors: Tensor, positives: Tensor) -> float:
+    from gradlab import components
+
+    return float(components(loss, anchors, positives, normalize=True).gradient_dissipation.mean())
+
+
+def _angles(views: Tensor, head: Tensor) -> dict[str, float]:
+    """Mean angles (radians), alignment and uniformity of held-out sentences."""
+    found: list[dict[str, float]] = []
+    for start in range(0, views.shape[1], HELD_OUT_BATCH):
+        first, second = (
+            nn.functional.normalize((view[start : start + HELD_OUT_BATCH] @ head).double(), dim=1)
+            for view in views
+        )
+        angles = torch.acos((first @ second.T).clamp(-1, 1))
+        own = torch.eye(len(first), dtype=torch.bool)
+        found.append(
+            {
+                "theta_pos": float(angles[own].mean()),
+                "theta_neg": float(angles[~own].mean()),
+                "final_alignment": alignment(first, second),
+                "final_uniformity": uniformity(first),
+            }
+        )
+    return {name: float(np.mean([one[name] for one in found])) for name in found[0]}

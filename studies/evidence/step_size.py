@@ -1,0 +1,149 @@
+"""λ of Lemma 1, taken from the angle by which a training step turns an anchor.
+
+The lemma moves an anchor `h` by `λ` times its gradient and projects it back. A training step moves parameters instead, and all
+sentences with them. What is measured is the anchor before and after the step under the same dropout masks: it turned by an
+angle `φ`, and the λ that turns it as far along the gradient is `tan φ / |t|`, with `t` the gradient's tangential part in the unit gauge
+(weights that sum to 1). How much of the way went along the gradient is the cosine between both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gradlab import GradlabError, Loss, components, get_loss
+from gradlab.batch import Triple, unit_rows
+from gradlab.encoder import Encoder
+from gradlab.gradient import gets_closer, tangent_bounds
+from gradlab.seeds import seed_everything
+from gradlab.train import say
+from studies.conjectures.conjecture3 import batch_triples
+
+LOSSES = ("infonce", "arccon", "met")
+MEASURED = (
+    1,
+    2,
+    5,
+    10,
+    20,
+    40,
+    60,
+    80,
+    100,
+    120,
+    140,
+)  # steps, counted from 1; the last of 150 has a learning rate of 0
+
+
+def measure_steps(
+    model: str, sentences: Sequence[str], names: Sequence[str] = LOSSES, *, seeds: Sequence[int] = (1,), steps: int = 150,
+    batch_size: int = 64, max_length: int = 24, learning_rate: float = 1e-4, measured: Sequence[int] = MEASURED,
+) -> Iterator[dict[str, Any]]:  # fmt: skip
+    """Train with each loss and give a row for each measured step: quantiles over the batch's anchors.
+
+    Args:
+        model: the encoder; its [CLS] under two dropout masks.
+        sentences: to train on; the order is the seed's.
+        names: losses, by name.
+        seeds: of order and dropout.
+        steps: of each training, with AdamW and a linear decay of the learning rate, without clipping.
+        batch_size: sentences a step.
+        max_length: tokens they are cut to.
+        learning_rate: its peak.
+        measured: steps after which anchors are encoded again.
+
+    Raises:
+        GradlabError: too few sentences.
+    """
+    needed = steps * batch_size
+    if len(sentences) < needed:
+        raise GradlabError(f"{len(sentences)} sentences; {steps} steps of {batch_size} need {needed}")
+    for seed in seeds:
+        for name in names:
+            say(f"Step size: {name}, seed {seed}")
+            loss = get_loss(name)
+            encoder = Encoder.load(model, "cls", max_length=max_length)
+            encoder.train()
+            optimiser = torch.optim.AdamW(encoder.parameters(), lr=learning_rate, weight_decay=0.0)
+            seed_everything(seed)
+            order = torch.randperm(len(sentences))[:needed].reshape(steps, batch_size).tolist()
+            for step, rows in enumerate(order, start=1):
+                batch = encoder.tokenizer(
+                    [sentences[row] for row in rows], padding=True, truncation=True, max_length=max_length,
+                    return_tensors="pt",
+                )  # fmt: skip
+                state = torch.get_rng_state()
+                anchors, positives = _views(encoder, batch)
+                optimiser.zero_grad(set_to_none=True)
+                loss(anchors, positives, normalize=True).backward()
+                for group in optimiser.param_groups:
+                    group["lr"] = learning_rate * (1 - (step - 1) / steps)
+                optimiser.step()
+                if step in measured:
+                    torch.set_rng_state(state)
+                    with torch.no_grad():
+                        after, positives_after = _views(encoder, batch)
+                    yield {"loss": name, "seed": seed, "step": step} | turned(
+                        loss, *(unit_rows(one.detach().double()) for one in (anchors, positives, after, positives_after))
+                    )  # fmt: skip
+
+
+def turned(
+    loss: Loss, anchors: Tensor, positives: Tensor, after: Tensor, positives_after: Tensor
+) -> dict[str, float]:
+    """How one step turned a batch of unit rows (N, D), before and after.
+
+    Returns:
+        Over anchors whose weights are not all 0: quartiles of the angle (degrees) and of λ; the median cosine between the
+        way an anchor went and its negative gradient; the share of anchors that ended closer to their positives, when only
+        the anchor is moved and when both are; and, at the median λ, the shares of triples that a step with the loss's own ratio
+        and with ratio 1 would bring closer, exactly and by the lemma.
+    """
+    parts = components(loss, anchors, positives)
+    size = parts.weight.abs().sum(-1)
+    used = size > 0
+    if not bool(used.any()):
+        return {}
+    # In the unit gauge: Σ_j W_ij (h_j' − R_i h_i') / Σ_j W_ij, whose negative tangential part is the way of a step.
+    pull = parts.positive_weight[:, None] if parts.positive_weight.ndim == 1 else parts.positive_weight
+    way = (pull * positives - parts.weight @ positives)[used] / size[used, None]
+    start, end = anchors[used], after[used]
+    tangent = way - (way * start).sum(-1, keepdim=True) * start
+    cosine = (start * end).sum(-1)
+    moved = end - cosine[:, None] * start
+    length = moved.norm(dim=-1)
+    # From sine and cosine: the angle is small, and arccos would lose half of its digits.
+    angle = torch.atan2(length, cosine)
+    steps = torch.tan(angle) / tangent.norm(dim=-1)
+    along = (moved * tangent).sum(-1) / (length * tangent.norm(dim=-1))
+    own = positives[used]
+    before = (start * own).sum(-1)
+    found: dict[str, float] = {}
+    for name, values in (("degrees", torch.rad2deg(angle)), ("lambda", steps)):
+        quartiles = np.quantile(values.numpy(), (0.25, 0.5, 0.75))
+        found |= dict(zip((f"{name}_q25", name, f"{name}_q75"), map(float, quartiles), strict=True))
+    found["along_gradient"] = float(along.median())
+    found["closer_anchor"] = float(((end * own).sum(-1) > before).double().mean())
+    found["closer_both"] = float(((end * positives_after[used]).sum(-1) > before).double().mean())
+    return found | _shares(parts, anchors, positives, found["lambda"])
+
+
+def _shares(parts: Any, anchors: Tensor, positives: Tensor, step: float) -> dict[str, float]:
+    triple: Triple = batch_triples(anchors.numpy(), positives.numpy())
+    own = np.broadcast_to(parts.scalar_ratio.numpy()[:, None], triple.radial.shape)
+    low = tangent_bounds(triple, step).low
+    return {
+        "closer_own": float(gets_closer(own, triple, step).mean()),
+        "closer_one": float(gets_closer(1.0, triple, step).mean()),
+        "lemma_own": float((own > low).mean()),
+        "lemma_one": float((low < 1).mean()),
+    }
+
+
+def _views(encoder: Encoder, batch: Any) -> tuple[Tensor, Tensor]:
+    first, second = (encoder(batch["input_ids"], batch["attention_mask"]) for _ in range(2))
+    return first, second

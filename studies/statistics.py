@@ -1,0 +1,228 @@
+"""Intervals and verdicts, from one number a seed.
+
+An interval over seeds says what another training would give; one over sentences, what other sentences would give with the same
+trainings. Two runs of one seed share data and order, so that they are no independent replicates: a contrast is first taken within
+each seed, and Student's t is over seeds.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from gradlab.errors import missing
+
+LEVEL = 0.95
+SUPPORTED, CONTRADICTED = "supported", "contradicted"
+NO_EFFECT, INCONCLUSIVE = "no effect of that size", "inconclusive"
+OVER_SEEDS, OVER_SENTENCES = "over seeds", "over sentences"
+Array = NDArray[Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Interval:
+    """A mean with its 95% interval.
+
+    Attributes:
+        mean: the estimate.
+        low, high: ends of the interval; NaN where it does not exist.
+        count: of the values that it is over: seeds, or sentences.
+        kind: :data:`OVER_SEEDS` or :data:`OVER_SENTENCES`.
+        p: two-sided p-value of "the mean is 0", for intervals over seeds.
+    """
+
+    mean: float
+    low: float
+    high: float
+    count: int
+    kind: str = OVER_SEEDS
+    p: float = math.nan
+
+    @property
+    def error(self) -> float:
+        """Standard error of a mean over seeds, read off its interval, so that a table on file is judged as its values are."""
+        if self.count < 2:
+            return math.nan
+        return (self.high - self.low) / 2 / float(stats.t.ppf((1 + LEVEL) / 2, self.count - 1))
+
+
+def over_seeds(values: Sequence[float] | Array) -> Interval:
+    """Student's t interval of the mean of one value a seed; of differences, this is the paired t test.
+
+    With one value there is no interval, and without any no mean; values that are NaN do not count.
+    """
+    known = np.asarray(values, dtype=float)
+    known = known[~np.isnan(known)]
+    if len(known) < 2:
+        return Interval(float(known[0]) if len(known) else math.nan, math.nan, math.nan, len(known))
+    mean = float(known.mean())
+    if np.ptp(known) == 0:
+        return Interval(mean, mean, mean, len(known), p=float(mean == 0))
+    test = stats.ttest_1samp(known, 0)
+    low, high = test.confidence_interval(LEVEL)
+    return Interval(mean, float(low), float(high), len(known), p=float(test.pvalue))
+
+
+def over_sentences(values: Sequence[Array], resamples: int = 2000, seed: int = 0) -> Interval:
+    """Percentile bootstrap of the mean over seeds of the mean over sentences.
+
+    Trainings are taken as they are and sentences are drawn anew, for each seed its own.
+
+    Args:
+        values: for each seed, one value a sentence.
+        resamples: bootstrap samples.
+        seed: of the bootstrap.
+    """
+    generator = np.random.default_rng(seed)
+    drawn = np.mean([_resampled_means(np.asarray(v), resamples, generator) for v in values], axis=0)
+    low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    mean = float(np.mean([np.mean(v) for v in values]))
+    return Interval(mean, float(low), float(high), sum(len(v) for v in values), OVER_SENTENCES)
+
+
+def spearman_difference_over_sentences(
+    first: Sequence[Array], second: Sequence[Array], gold: Array, resamples: int = 1000, seed: int = 0
+) -> Interval:
+    """Percentile bootstrap over sentence pairs of the mean over seeds of a difference of two Spearman correlations.
+
+    Args:
+        first, second: for each seed, the cosines (n,) of the same pairs by two encoders.
+        gold: their gold scores (n,).
+        resamples: bootstrap samples; each draws pairs, the same for all encoders.
+        seed: of the bootstrap.
+    """
+    generator = np.random.default_rng(seed)
+    draws = generator.integers(0, len(gold), (resamples, len(gold)))
+    whole = np.arange(len(gold))[None]
+
+    def difference(index: Array) -> Array:
+        answers = _ranks(gold[index])
+        each = [
+            _correlation(_ranks(one[index]), answers) - _correlation(_ranks(other[index]), answers)
+            for one, other in zip(first, second, strict=True)
+        ]
+        mean: Array = np.mean(each, axis=0)
+        return mean
+
+    low, high = np.quantile(difference(draws), [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return Interval(float(difference(whole)[0]), float(low), float(high), len(gold), OVER_SENTENCES)
+
+
+@dataclasses.dataclass(frozen=True)
+class Judged:
+    """The verdict on one of several claims that are judged together.
+
+    Attributes:
+        verdict: :data:`SUPPORTED`, :data:`CONTRADICTED`, :data:`NO_EFFECT` or :data:`INCONCLUSIVE`.
+        p: two-sided, of no difference from the threshold, after Holm's correction.
+        equivalence: that the difference is not within the margin, after Holm's correction; NaN without a margin.
+    """
+
+    verdict: str
+    p: float
+    equivalence: float
+
+
+def judge(
+    intervals: Sequence[Interval],
+    *,
+    thresholds: Sequence[float] | None = None,
+    margins: Sequence[float | None] | None = None,
+    expected: Sequence[int] | None = None,
+) -> list[Judged]:
+    """Verdicts on one family of claims; Holm's correction is over all of them, tests of equivalence being a family of their own.
+
+    Equivalence comes first: an effect shown to be within its margin is *no effect of that size*, whatever its sign. Otherwise it is
+    *supported* or *contradicted* if it differs from its threshold, else *inconclusive*; so is whatever has fewer than two seeds.
+
+    Args:
+        intervals: over seeds.
+        thresholds: what each mean is compared with; 0 by default.
+        margins: of the tests of equivalence; None where nobody has said what would matter.
+        expected: the sign that is claimed, 1 by default.
+    """
+    count = len(intervals)
+    signed = [
+        (one.mean - threshold) * sign
+        for one, threshold, sign in zip(
+            intervals, thresholds or [0.0] * count, expected or [1] * count, strict=True
+        )
+    ]
+    p = _holm([_two_sided(value, one) for value, one in zip(signed, intervals, strict=True)])
+    equal = _holm(
+        [
+            within(value, one.error, one.count - 1, margin)
+            for value, one, margin in zip(signed, intervals, margins or [None] * count, strict=True)
+        ]
+    )
+    return [Judged(_verdict(*one), one[1], one[2]) for one in zip(signed, p, equal, strict=True)]
+
+
+def within(estimate: float, error: float, freedom: float, margin: float | None) -> float:
+    """The larger p of the two one-sided t tests that an estimate lies within ±``margin``; NaN without one or without an error."""
+    if margin is None or math.isnan(error):
+        return math.nan
+    if error == 0:
+        return float(abs(estimate) >= margin)
+    return float(stats.t.sf((margin - abs(estimate)) / error, freedom))
+
+
+def require_statsmodels() -> None:
+    """Say how statsmodels is installed before anything long is begun.
+
+    Raises:
+        GradlabError: if it is not.
+    """
+    if importlib.util.find_spec("statsmodels") is None:
+        raise missing("statsmodels", "evidence")
+
+
+def _two_sided(difference: float, interval: Interval) -> float:
+    if math.isnan(interval.error):
+        return math.nan
+    if interval.error == 0:
+        return float(difference == 0)
+    return 2 * float(stats.t.sf(abs(difference) / interval.error, interval.count - 1))
+
+
+def _holm(p: Sequence[float]) -> list[float]:
+    from statsmodels.stats.multitest import multipletests
+
+    adjusted = np.array(p, dtype=float)
+    known = ~np.isnan(adjusted)
+    if known.any():
+        adjusted[known] = multipletests(adjusted[known], method="holm")[1]
+    return adjusted.tolist()
+
+
+def _verdict(signed: float, p: float, equivalence: float) -> str:
+    if equivalence < 1 - LEVEL:
+        return NO_EFFECT
+    if p < 1 - LEVEL:
+        return SUPPORTED if signed > 0 else CONTRADICTED
+    return INCONCLUSIVE
+
+
+def _resampled_means(values: Array, resamples: int, generator: np.random.Generator) -> Array:
+    # Row by row: all index arrays at once would fill the memory for many sentences.
+    return np.array(
+        [values[generator.integers(0, len(values), len(values))].mean() for _ in range(resamples)]
+    )
+
+
+def _ranks(values: Array) -> Array:
+    ranks: Array = stats.rankdata(values, axis=1)
+    return ranks - ranks.mean(axis=1, keepdims=True)
+
+
+def _correlation(first: Array, second: Array) -> Array:
+    norms = np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1)
+    correlation: Array = (first * second).sum(axis=1) / norms
+    return correlation

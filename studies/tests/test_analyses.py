@@ -1,0 +1,300 @@
+"""The analyses of queues, lengths and edits, each against a loop over its definition."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import rankdata, spearmanr
+
+from gradlab import GradlabError, get_loss
+from gradlab.encoder import Encoder
+from gradlab.evaluate import ScoredPairs
+from gradlab.train import Queue, decay
+from studies.analyses import (
+    branch_distance,
+    branch_distances,
+    by_age,
+    by_size,
+    edited_similarities,
+    length_bias,
+    measured_distances,
+    spectrum,
+    traceable_distance,
+)
+from studies.analyses.edits import embed_ids
+from studies.analyses.length import LONGEST, load_sets
+from tests.senteval_folder import make_senteval
+from tests.tiny_models import make_bert, make_sentences
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory):
+    return Encoder.load(make_bert(tmp_path_factory.mktemp("bert")))
+
+
+def rows(count, seed, dimension=12):
+    return np.random.default_rng(seed).standard_normal((count, dimension))
+
+
+@pytest.mark.parametrize(("eta", "k"), [("0.5", 0), ("0.75", 3), ("0.85", 20), ("0.995", 50), ("0", 4)])
+def test_finite_step_form_against_its_sum_in_exact_fractions(eta, k):
+    momentum = Fraction(eta)
+    exact = sum((1 - momentum) * momentum**i * (i + 1) for i in range(k + 1))
+    # The difference of two terms near (1 - η)^-1 and k + 1 in size.
+    tolerance = 4 * np.finfo(float).eps * float(1 / (1 - momentum) + k + 1)
+    assert abs(float(branch_distance(float(momentum), k)) - float(exact)) <= tolerance
+
+
+def test_finite_step_form_goes_to_its_limit():
+    found = branch_distance(0.85, np.array([5, 50, 500]))
+    assert np.all(np.diff(found) > 0)
+    assert found[-1] == pytest.approx(1 / 0.15, rel=1e-14)
+    assert traceable_distance(0.85, 512, 64) == pytest.approx(14.67, abs=0.005)  # the paper's best
+    assert traceable_distance(0, 160, 64) == 3.5
+
+
+def average(decays):
+    """Weights of the online weights of each step, newest first, in the average."""
+    weights = [1.0]
+    for momentum in decays:
+        weights = [1 - momentum, *(momentum * weight for weight in weights)]
+    return weights
+
+
+def test_distance_of_the_average_against_its_weights():
+    decays = [decay(0.75, 0.95, "cosine", step, 40) for step in range(40)]
+    found = branch_distances(decays)
+    for updates in (0, 1, 7, 40):
+        weights = average(decays[:updates])
+        assert math.fsum(weights) == pytest.approx(1)
+        expected = math.fsum(weight * (place + 1) for place, weight in enumerate(weights))
+        assert found[updates] == pytest.approx(expected, rel=1e-13)
+    constant = branch_distances([0.85] * 9)
+    assert constant[9] == pytest.approx(float(branch_distance(0.85, 8)) + 10 * 0.85**9, rel=1e-14)
+
+
+def test_measured_distance_of_a_real_queue():
+    """A queue of 20 rows fed with 6 a step, one of which is a weighted sum of the steps: its mean distance is known."""
+    queue, decays = Queue(20, 3, initial=5), [decay(0.5, 0.9, "linear", step, 30) for step in range(30)]
+    made: list[int] = []  # the step of each row, newest first, as a plain list
+    for step in range(30):
+        negatives, ages = queue.negatives()
+        distances = measured_distances(ages.numpy(), step, decays)
+        expected = [
+            step - one + math.fsum(w * (place + 1) for place, w in enumerate(average(decays[:one])))
+            for one in made
+        ]
+        # Random vectors stand behind the others for as long as there is room.
+        random = min(5, 20 - len(made))
+        assert len(negatives) == len(made) + random
+        np.testing.assert_allclose(distances[: len(made)], expected, rtol=1e-13)
+        assert np.isnan(distances[len(made) :]).all()
+        queue.enqueue(torch.randn(6, 3))
+        made = ([step] * 6 + made)[:20]
+    assert np.isnan(distances).sum() == 0
+
+
+def test_measured_distance_goes_to_the_formula():
+    queue = Queue(512, 2)
+    for _ in range(200):
+        queue.enqueue(torch.randn(64, 2))
+    distances = measured_distances(queue.negatives()[1].numpy(), 200, [0.85] * 200)
+    # What is left of the weights of the beginning, after 192 updates, is 0.85^192 = 3e-14.
+    assert distances.max() == pytest.approx(traceable_distance(0.85, 512, 64), rel=1e-12)
+    assert distances.min() == pytest.approx(1 + 1 / 0.15, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: traceable_distance(1.0, 512, 64), "below 1"),
+        (lambda: traceable_distance(0.5, 512, 0), "sizes must not be negative"),
+        (lambda: branch_distance(0.5, -1), "k must not be negative"),
+        (lambda: measured_distances([3], 2, [0.5] * 9), "3 steps old in step 2"),
+    ],
+)
+def test_distances_out_of_range(call, message):
+    with pytest.raises(GradlabError, match=message):
+        call()
+
+
+def softmax_parts(anchor, positive, negatives, temperature=0.05):
+    """InfoNCE's dissipation and weights of one anchor, by their definition."""
+    unit = [vector / math.sqrt(math.fsum(vector**2)) for vector in (anchor, positive, *negatives)]
+    powers = [math.exp(float(unit[0] @ other) / temperature) for other in unit[1:]]
+    return 1 - powers[0] / math.fsum(powers), [power / math.fsum(powers[1:]) for power in powers[1:]]
+
+
+@pytest.mark.parametrize("in_batch", [True, False])
+def test_size_and_age_against_a_loop(in_batch):
+    anchors, positives, negatives = rows(6, 0), rows(6, 0) + 2 * rows(6, 1), rows(9, 2)
+    ages = np.array([1, 1, 1, 2, 2, 4, 4, -1, -1])
+
+    def loop(chosen, others):
+        parts = []
+        for i in range(6):
+            batch = [positives[j] for j in range(6) if j != i] if others else []
+            parts.append(softmax_parts(anchors[i], positives[i], [*batch, *negatives[chosen]]))
+        return parts
+
+    table = by_size("infonce", anchors, positives, negatives, [2, 9], in_batch_negatives=in_batch)
+    for place, size in enumerate((2, 9)):
+        parts = loop(np.arange(size), in_batch)
+        active = [weights for dissipation, weights in parts if dissipation >= 0.01]
+        assert table["gradient_dissipation"][place] == pytest.approx(
+            np.mean([p[0] for p in parts]), rel=1e-11
+        )
+        assert table["hardest_share"][place] == pytest.approx(np.mean([max(w) for w in active]), rel=1e-11)
+        assert table["queue_share"][place] == pytest.approx(
+            np.mean([math.fsum(w[-size:]) for w in active]), rel=1e-11
+        )
+    table = by_age("infonce", anchors, positives, negatives, ages, in_batch_negatives=in_batch)
+    assert table["age"].tolist() == [-1, *([0] if in_batch else []), 1, 2, 4]
+    parts = loop(np.arange(9), in_batch)
+    batch = 5 if in_batch else 0
+    for place, age in enumerate(table["age"]):
+        here = [batch + k for k in range(9) if ages[k] == age] or list(range(5))
+        active = [weights for dissipation, weights in parts if dissipation >= 0.01]
+        weight = np.mean([math.fsum(w[k] for k in here) for w in active])
+        assert table["negatives"][place] == len(here)
+        assert table["weight"][place] == pytest.approx(weight, rel=1e-11)
+        assert table["weight_ratio"][place] == pytest.approx(weight * (batch + 9) / len(here), rel=1e-11)
+        hardest = np.mean([int(np.argmax(weights)) in here for _, weights in parts])
+        assert table["hardest"][place] == pytest.approx(hardest)
+        alone = loop(np.flatnonzero(ages == age), age == 0)
+        assert table["alone"][place] == pytest.approx(np.mean([p[0] for p in alone]), rel=1e-11)
+    assert math.fsum(table["weight"]) == pytest.approx(1)
+    assert table["negatives"].sum() == batch + 9
+
+
+def test_size_and_age_out_of_range():
+    with pytest.raises(GradlabError, match="9 negatives, not 10"):
+        by_size("infonce", rows(3, 0), rows(3, 1), rows(9, 2), [10])
+    with pytest.raises(GradlabError, match=r"ages, not \(9,\)"):
+        by_age("infonce", rows(3, 0), rows(3, 1), rows(9, 2), [1, 2])
+
+
+def test_any_loss_has_its_analysis():
+    for name in ("arccon", "mpt", "baseline"):
+        table = by_size(get_loss(name), rows(5, 0), rows(5, 1), rows(7, 2), [0, 7])
+        assert table["queue_share"][0] == 0 or np.isnan(table["queue_share"][0])
+
+
+def lengthy_pairs(count, seed):
+    generator = np.random.default_rng(seed)
+    first, second = make_sentences(count, seed, 12), make_sentences(count, seed + 1, 40)
+    return ScoredPairs("set", first, second, generator.uniform(0, 5, count).tolist())
+
+
+def angle(sentence):
+    """Its length in words, and a trifle that keeps pairs from being equally similar."""
+    return (len(sentence.split()) + sum(map(ord, sentence)) % 997 / 1e5) / 40
+
+
+def by_length(sentences):
+    """An encoder that knows little but the length."""
+    angles = np.array([angle(sentence) for sentence in sentences])
+    return np.stack([np.cos(angles), np.sin(angles)], axis=1)
+
+
+def test_length_bias_against_a_loop():
+    sets = {"a": [lengthy_pairs(120, 1)], "b": [lengthy_pairs(80, 5), lengthy_pairs(40, 9)]}
+    found = length_bias(by_length, sets)
+    for place, name in enumerate(sets):
+        near, far = [], []
+        for pairs in sets[name]:
+            for one, two, gold in zip(pairs.first, pairs.second, pairs.gold, strict=True):
+                gap = abs(len(one.split()) - len(two.split()))
+                (near if gap <= 3 else far).append((math.cos(angle(one) - angle(two)), gold))
+        for side, members in (("near", near), ("far", far)):
+            expected = spearmanr(*zip(*members, strict=True)).statistic
+            assert found.correlations[side][place] == pytest.approx(expected, abs=1e-12)
+            assert found.correlations[f"{side}_pairs"][place] == len(members)
+    assert found.correlations["set"].tolist() == ["a", "b", "all"]
+    assert found.curve["pairs"].sum() == 240
+    assert found.curve["difference"].max() == LONGEST
+    np.testing.assert_allclose(
+        found.curve["cosine"][:-1], np.cos(found.curve["difference"][:-1] / 40), atol=3e-4
+    )
+    assert found.slope < -0.01  # nothing but bias
+    chance = length_bias(lambda s: np.random.default_rng(len(s)).standard_normal((len(s), 4)), sets)
+    assert abs(chance.slope) < -found.slope / 3
+
+
+def test_excess_is_rank_by_cosine_less_rank_by_gold():
+    pairs = lengthy_pairs(60, 3)
+    found = length_bias(by_length, {"a": [pairs]})
+    gaps = [abs(len(a.split()) - len(b.split())) for a, b in zip(pairs.first, pairs.second, strict=True)]
+    cosines = [math.cos(angle(a) - angle(b)) for a, b in zip(pairs.first, pairs.second, strict=True)]
+    excess = (rankdata(cosines) - rankdata(pairs.gold)) / 60
+    for value, mean in zip(found.curve["difference"], found.curve["excess"], strict=True):
+        expected = np.mean([e for e, gap in zip(excess, gaps, strict=True) if min(gap, LONGEST) == value])
+        assert mean == pytest.approx(expected, abs=1e-11)
+    # Ranks cancel over the pairs of a set.
+    assert (found.curve["excess"] * found.curve["pairs"]).sum() == pytest.approx(0, abs=1e-10)
+
+
+def test_length_bias_of_a_folder(tmp_path, encoder):
+    folder = make_senteval(tmp_path)
+    found = length_bias(encoder, folder)
+    assert set(found.correlations["set"]) == {*load_sets(folder), "all"}
+    other = length_bias(encoder, folder, length=lambda s: len(encoder.tokenizer(s)["input_ids"]))
+    assert other.curve["pairs"].sum() == found.curve["pairs"].sum()
+    with pytest.raises(GradlabError, match="no folder"):
+        length_bias(encoder, tmp_path / "absent")
+
+
+def test_embedding_ids_is_embedding_sentences(encoder):
+    sentences = make_sentences(40, 3)
+    ids = [np.array(encoder.tokenizer(sentence)["input_ids"]) for sentence in sentences]
+    np.testing.assert_allclose(embed_ids(encoder, ids, 7), encoder.encode(sentences), atol=2e-6)
+
+
+def test_edits_against_a_loop(encoder):
+    sentences = make_sentences(12, 3)
+    found = edited_similarities(
+        encoder, sentences, ["subword_repetition", "random_deletion(rate=0.5)"], draws=3
+    )
+    from gradlab.train import get_augmentation
+
+    for place, edit in enumerate(found["edit"]):
+        augmentation, generator = get_augmentation(edit), np.random.default_rng(0)
+        similar, lengths = [], []
+        for _ in range(3):
+            for sentence in sentences:
+                ids = np.array(encoder.tokenizer(sentence)["input_ids"])
+                view = augmentation.ids(ids, generator)
+                with torch.no_grad():
+                    one, two = (
+                        encoder(torch.tensor(each)[None], torch.ones(1, len(each)))[0].double()
+                        for each in (ids, view)
+                    )
+                similar.append(float(torch.nn.functional.cosine_similarity(one, two, dim=0)))
+                lengths.append(len(view) - len(ids))
+        assert found["similarity"][place] == pytest.approx(np.mean(similar), abs=1e-6)
+        assert found["deviation"][place] == pytest.approx(np.std(similar, ddof=1), abs=1e-6)
+        assert found["length"][place] == pytest.approx(np.mean(lengths))
+    with pytest.raises(GradlabError, match="changes embeddings"):
+        edited_similarities(encoder, sentences, ["token_cutoff"])
+    with pytest.raises(GradlabError, match="no sentence"):
+        edited_similarities(encoder, [])
+
+
+def test_spectrum_against_eigenvalues():
+    given = rows(30, 0) + 2
+    unit = given / np.linalg.norm(given, axis=1, keepdims=True)
+    for centre in (False, True):
+        moved = unit - unit.mean(0) if centre else unit
+        eigenvalues = np.linalg.eigvalsh(moved.T @ moved)[::-1]
+        found = spectrum(given, centre=centre)
+        np.testing.assert_allclose(found["value"], np.sqrt(eigenvalues), rtol=1e-10)
+        np.testing.assert_allclose(
+            found["cumulative"], np.cumsum(eigenvalues) / eigenvalues.sum(), rtol=1e-10
+        )
+        assert found["relative"][0] == 1
+        assert found["rank"].tolist() == list(range(1, 13))
+    assert (spectrum(given)["value"] ** 2).sum() == pytest.approx(30)  # unit rows

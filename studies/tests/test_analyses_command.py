@@ -1,0 +1,258 @@
+"""`python -m studies.analyses` on tiny runs, and the figures: what is drawn and written is what the functions give."""
+
+from __future__ import annotations
+
+import math
+import statistics
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from gradlab import GradlabError
+from gradlab.encoder import Encoder
+from gradlab.monitor import History
+from gradlab.plotting import read_table
+from gradlab.train import TrainConfig, decay, train
+from studies.analyses import branch_distance, length_bias, measured_distances, spectrum
+from studies.analyses import figures as draw
+from studies.analyses.__main__ import command
+from studies.analyses.runs import (
+    FinishedRun,
+    distances_of,
+    find_runs,
+    path_of,
+    queue_of,
+    summarise_runs,
+)
+from tests.senteval_folder import make_senteval
+from tests.tiny_models import make_bert
+from tests.train_helpers import small_config, write_stsb
+
+QUEUE = {
+    "queue_size": 20,
+    "queue_initial": 4,
+    "momentum": 0.5,
+    "momentum_end": 0.9,
+    "momentum_schedule": "linear",
+    "held_out": 0.2,
+    "max_steps": 9,
+    "in_batch_negatives": False,
+}
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs")
+    start = make_bert(folder / "bert")
+    sts = str(write_stsb(folder))
+    train(small_config(start, folder, "queue", **QUEUE))
+    for seed in (1, 2):
+        for momentum in (0.5, 0.8):
+            changes = {"queue_size": 16, "momentum": momentum, "seed": seed, "sts": sts, "max_steps": 2}
+            train(small_config(start, folder, f"sweep/runs/{momentum}-{seed}", **changes))
+    make_senteval(folder / "data")
+    return folder
+
+
+@pytest.fixture
+def here(place, monkeypatch):
+    monkeypatch.chdir(place)
+    return place
+
+
+def run(*arguments):
+    result = CliRunner().invoke(command, list(map(str, arguments)), catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_distances_of_a_run_against_its_queue(here):
+    """The ages that a queue of 20 with 8 rows a step must have, by hand."""
+    (found,) = find_runs(["queue"])
+    table = distances_of(found)
+    # Step t saw rows of at most t steps ago, of at most ceil(20 / 8) = 3 batches; the first saw random ones alone.
+    ages = [math.nan, 1, 2, 3, 3, 3, 3, 3, 3]
+    np.testing.assert_array_equal(table["oldest"], ages)
+    decays = [decay(0.5, 0.9, "linear", step, 9) for step in range(9)]
+    expected = [measured_distances([age if age == age else -1], t, decays)[0] for t, age in enumerate(ages)]
+    np.testing.assert_allclose(table["measured"], expected, rtol=1e-11)
+    assert table["formula"][-1] == pytest.approx(1 / (1 - 0.9) + 20 / 8)
+    assert "measured" in run("distance", "queue", "--output", "out")
+    written = read_table("out/distance-queue.csv")
+    np.testing.assert_allclose(written["measured"], table["measured"])
+    assert run("distance", "--momentum", 0.85, "--queue-size", 512, "--batch-size", 64) == "14.6667\n"
+
+
+def test_summary_against_the_manifests(here):
+    runs = find_runs(["sweep"])
+    assert len(runs) == 4
+    table = summarise_runs(runs, "distance", ["stsb_dev", "diagnostics/alignment"])
+    assert table["distance"].tolist() == [1 / (1 - 0.5) + 2, pytest.approx(1 / (1 - 0.8) + 2)]
+    assert table["n"].tolist() == [2, 2]
+    scores = [one.metric("stsb_dev") for one in runs if one.config.momentum == 0.8]
+    assert table["stsb_dev"][1] == pytest.approx(statistics.mean(scores))
+    assert table["stsb_dev_sd"][1] == pytest.approx(statistics.stdev(scores))
+    assert all(max(map(float, one.results["stsb_dev"].values())) >= one.metric("stsb_dev") for one in runs)
+    # The other way round the momentum makes two series.
+    table = summarise_runs(runs, "queue_size", ["stsb_dev"])
+    assert table["series"].tolist() == ["momentum=0.5", "momentum=0.8"]
+    output = run("setting", "sweep", "--x", "momentum", "--metric", "stsb_dev", "--output", "out")
+    assert output.splitlines()[0].split() == ["series", "momentum", "n", "stsb_dev", "stsb_dev_sd"]
+    with pytest.raises(GradlabError, match=r"'momentun' is neither.*Did you mean 'momentum'"):
+        summarise_runs(runs, "momentun", ["stsb_dev"])
+    with pytest.raises(GradlabError, match="no number to draw against"):
+        summarise_runs(runs, "loss", ["stsb_dev"])
+
+
+def finished_run(score: float, steps: int = 1, **settings) -> FinishedRun:
+    config = TrainConfig(model="m", train_file="f", output="o", **settings)
+    results = {"steps": steps, "stsb_dev": {"1": score}, "best_step": 1}
+    return FinishedRun("run", config, results, History(steps))
+
+
+def test_distance_of_an_average_that_ends_at_its_beginning_and_of_accumulated_batches():
+    schedule = {"momentum": 0.75, "momentum_schedule": "cosine", "momentum_end": 1.0, "queue_size": 512}
+    assert finished_run(0.5, steps=2, **schedule).distance == math.inf
+    constant = {"momentum": 0.75, "queue_size": 512, "batch_size": 64}
+    assert finished_run(0.5, **constant).distance == 4 + 8
+    assert finished_run(0.5, **constant, accumulation=4).distance == 4 + 2  # four batches a step are queued
+    table = summarise_runs([finished_run(0.5, steps=2, **schedule)], "distance", ["stsb_dev"])
+    assert table["distance"].tolist() == [math.inf]
+
+
+def test_another_manifest_is_told_from_that_of_a_run(tmp_path):
+    (tmp_path / "manifest.json").write_text('{"settings": {}}')
+    with pytest.raises(GradlabError, match="is not the manifest of a training run"):
+        find_runs([tmp_path])
+
+
+def test_series_are_named_by_what_tells_them_apart():
+    long = {"loss": "arccon", "pooler": "first_last", "augment": "subword_repetition(rate=0.32)"}
+    runs = [
+        finished_run(0.1, sts="here"),
+        finished_run(0.3, sts="there", seed=7, device="cuda"),  # the same elsewhere
+        finished_run(0.4, batch_size=32),
+        # The pooler comes with the loss, and so the loss tells all.
+        *(finished_run(0.5, **long, queue_size=size) for size in (0, 64)),
+        finished_run(0.6, **long, queue_size=64, momentum=0.5, momentum_use="queue", schedule="constant"),
+    ]
+    table = summarise_runs(runs, "batch_size", ["stsb_dev"])
+    rows = zip(*(table[name].tolist() for name in ("series", "batch_size", "n", "stsb_dev")), strict=True)
+    assert list(rows) == [
+        ("loss=arccon, momentum=0.5", 64, 1, 0.6),
+        ("loss=arccon, momentum=null, queue_size=0", 64, 1, 0.5),
+        ("loss=arccon, momentum=null, queue_size=64", 64, 1, 0.5),
+        ("loss=infonce", 32, 1, 0.4),
+        ("loss=infonce", 64, 2, pytest.approx(0.2)),
+    ]
+    table["series"] = np.array(
+        [f"{name}, model=/a/long/path/to/{name.split()[0]}" for name in table["series"]]
+    )
+    for metrics in (["stsb_dev"], ["stsb_dev", "stsb_dev"]):
+        figure, axes = draw.draw_summaries(table, "batch_size", metrics)
+        figure.canvas.draw()
+        (legend,) = figure.legends
+        assert [text.get_text().replace("\n", " ") for text in legend.get_texts()] == list(
+            dict.fromkeys(table["series"])
+        )
+        box, below = legend.get_window_extent(), min(ax.get_tightbbox().y0 for ax in axes)
+        assert 0 <= box.x0 < box.x1 <= figure.bbox.x1
+        assert 0 <= box.y0 < box.y1 <= below
+        assert all(ax.get_window_extent().height > 2 * figure.dpi for ax in axes)
+
+
+def test_queue_of_a_run(here):
+    found = queue_of("queue")
+    assert found["size"]["size"].tolist() == [1, 2, 4, 8, 16, 20]
+    assert found["age"]["age"].tolist() == [1, 2, 3]
+    assert found["age"]["negatives"].tolist() == [8, 8, 4]
+    assert found["age"]["weight"].sum() == pytest.approx(1)
+    assert np.all(np.diff(found["size"]["gradient_dissipation"]) >= 0)  # more negatives, more to learn
+    again = queue_of("queue")
+    assert all(np.array_equal(again["age"][name], found["age"][name]) for name in again["age"])
+    assert "By age" in run("queue", "queue", "--output", "out")
+    np.testing.assert_allclose(read_table("out/queue-age.csv")["weight"], found["age"]["weight"])
+    train(small_config(here / "bert", here, "plain", max_steps=1))
+    with pytest.raises(GradlabError, match="has no queue"):
+        queue_of("plain")
+
+
+def test_paths(here):
+    (found,) = find_runs(["queue"])
+    table = path_of(found)
+    assert table["step"].tolist() == found.history.series("diagnostics", "alignment")[0]
+    assert "alignment" in run("path", "queue", "--output", "out")
+    assert set(read_table("out/path.csv")) == {"run", "step", "alignment", "uniformity"}
+
+
+def test_length_bias_edits_and_spectrum(here):
+    encoder = Encoder.load("bert")
+    output = run(
+        "length-bias", "--model", "start=bert", "--model", "queue/encoder", "--data", "data", "--device", "cpu",
+        "--output", "out",
+    )  # fmt: skip
+    assert "start\n" in output
+    found = length_bias(encoder, "data")
+    written = read_table("out/length-bias-correlations.csv")
+    mine = written["model"] == "start"
+    np.testing.assert_allclose(written["near"][mine], found.correlations["near"], atol=1e-9)
+    assert (here / "out" / "length-bias.png").stat().st_size > 10_000
+    output = run("edits", "--model", "bert", "--sentences", "sentences.txt", "--count", 20, "--device", "cpu",
+                 "--edit", "word_repetition", "--edit", "random_deletion(rate=0.5)", "--output", "out")  # fmt: skip
+    assert "20 sentences, 4 versions of each" in output
+    assert read_table("out/edits.csv")["edit"].tolist() == ["word_repetition", "random_deletion(rate=0.5)"]
+    assert "effective rank" in run(
+        "spectrum", "--model", "bert", "--data", "data", "--device", "cpu", "--output", "out"
+    )
+
+
+def test_bad_input(here):
+    for arguments, message in [
+        (["distance"], "give runs, or --momentum"),
+        (["distance", "data"], "the folder of no run and of no sweep"),
+        (["path", "absent"], "the folder of no run"),
+    ]:
+        with pytest.raises(GradlabError, match=message):
+            run(*arguments)
+
+
+def lines(ax):
+    return {line.get_label(): (line.get_xdata(), line.get_ydata()) for line in ax.get_lines()}
+
+
+def test_figures_draw_the_numbers(here):
+    _, ax = draw.draw_finite_steps((0.5, 0.85), last=10)
+    x, y = lines(ax)["η = 0.85"]
+    np.testing.assert_array_equal(y, branch_distance(0.85, x))
+    (found,) = find_runs(["queue"])
+    table = distances_of(found)
+    figure, ax = draw.draw_distances(table)
+    np.testing.assert_array_equal(lines(ax)["measured"][1], table["measured"])
+    assert figure is ax.figure
+    sizes = queue_of("queue")
+    _, ax = draw.draw_by_size(sizes["size"])
+    np.testing.assert_array_equal(
+        lines(ax)["mean gradient dissipation"][1], sizes["size"]["gradient_dissipation"]
+    )
+    _, ax = draw.draw_by_age(sizes["age"])
+    np.testing.assert_array_equal(lines(ax)["weight"][1], sizes["age"]["weight_ratio"])
+    bias = length_bias(Encoder.load("bert"), "data")
+    _, ax = draw.draw_excess({"a": bias})
+    np.testing.assert_array_equal(lines(ax)["a"][1], bias.curve["excess"])
+    _, ax = draw.draw_correlations({"a": bias})
+    np.testing.assert_array_equal(lines(ax)["a"][1], bias.correlations["near"])
+    values = spectrum(np.random.default_rng(0).standard_normal((9, 5)))
+    _, ax = draw.draw_spectra({"a": values}, last=3)
+    np.testing.assert_array_equal(lines(ax)["a"][1], values["relative"][:3])
+    path = path_of(found)
+    _, ax = draw.draw_paths({"a": path})
+    np.testing.assert_array_equal(lines(ax)["a"][0], path["uniformity"])
+    summary = summarise_runs(find_runs(["sweep"]), "momentum", ["stsb_dev"])
+    _, ax = draw.draw_summary(summary, "momentum", "stsb_dev")
+    np.testing.assert_array_equal(ax.containers[0].lines[0].get_ydata(), summary["stsb_dev"])
+
+
+def test_tables_as_text():
+    text = draw.columns_as_text({"name": np.array(["a"]), "n": np.array([3]), "x": np.array([math.nan])})
+    assert text.splitlines() == ["name  n  x", "   a  3   "]

@@ -1,0 +1,370 @@
+"""What a study computes from embeddings and scores, each against something independent, and its rule for verdicts."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from gradlab import GradlabError, components, get_loss
+from gradlab.batch import Triple
+from gradlab.gradient import tangent_bounds
+from gradlab.simulation import sample_views
+from gradlab.sweep import parse_spec
+from studies.conjectures import conjecture3
+from studies.conjectures.__main__ import command as study_command
+from studies.conjectures.assumptions import normality
+from studies.conjectures.conditions import (
+    ALWAYS_OPEN,
+    CONTRASTIVE,
+    NO_DISSIPATION,
+    REPAIRS,
+    Condition,
+    baseline,
+    original,
+    plan,
+    sweep_of,
+    twice,
+)
+from studies.conjectures.conjecture2 import hardest_shares
+from studies.conjectures.conjecture3 import batch_triples, published_filter
+from studies.conjectures.manifest import command
+from studies.conjectures.settings import PARTS, PRESETS, StudySettings, check_parts
+from studies.conjectures.verdicts import (
+    CONJECTURE,
+    OBSERVATION,
+    PERFORMANCE,
+    Claim,
+    claims_table,
+    judge_claims,
+    verdict,
+    verdicts_table,
+)
+from studies.conjectures.views import negative_angles, positive_angles
+from studies.statistics import (
+    CONTRADICTED,
+    INCONCLUSIVE,
+    NO_EFFECT,
+    OVER_SENTENCES,
+    SUPPORTED,
+    Interval,
+    over_seeds,
+    over_sentences,
+    spearman_difference_over_sentences,
+    within,
+)
+
+
+@pytest.fixture(scope="module")
+def views() -> tuple[np.ndarray, np.ndarray]:
+    anchors, positives = (rows[0] for rows in sample_views(0.5, 1.2, 12, 24, seed=3))
+    return anchors, positives
+
+
+class TestIntervals:
+    def test_over_seeds_is_students_interval(self) -> None:
+        values = [0.61, 0.64, 0.60, 0.66, 0.63]
+        found = over_seeds(values)
+        half = stats.t.ppf(0.975, 4) * np.std(values, ddof=1) / math.sqrt(5)
+        assert found.mean == pytest.approx(np.mean(values))
+        assert (found.low, found.high) == pytest.approx((np.mean(values) - half, np.mean(values) + half))
+        assert found.p == pytest.approx(stats.ttest_1samp(values, 0).pvalue)
+
+    def test_of_differences_is_the_paired_test(self) -> None:
+        first, second = np.array([0.7, 0.5, 0.8]), np.array([0.6, 0.45, 0.68])
+        assert over_seeds(first - second).p == pytest.approx(stats.ttest_rel(first, second).pvalue)
+
+    def test_without_spread_or_values(self) -> None:
+        assert over_seeds([0.2, 0.2]) == Interval(0.2, 0.2, 0.2, 2, p=0.0)
+        alone = over_seeds([0.2, math.nan])
+        assert (alone.mean, alone.count) == (0.2, 1)
+        assert math.isnan(alone.low)
+        assert math.isnan(over_seeds([]).mean)
+
+    def test_over_sentences_has_the_width_of_the_central_limit(self) -> None:
+        generator = np.random.default_rng(1)
+        parts = [generator.normal(1, 2, 900), generator.normal(3, 2, 900)]
+        found = over_sentences(parts)
+        error = math.sqrt(sum(part.var() / 900 for part in parts)) / 2
+        assert found.mean == pytest.approx(np.mean([part.mean() for part in parts]))
+        assert found.kind == OVER_SENTENCES
+        # The standard error of the bootstrap's 2.5% quantile is about 0.06 standard deviations for 2000 samples.
+        assert found.high - found.low == pytest.approx(2 * 1.96 * error, rel=0.1)
+
+    def test_spearman_difference(self) -> None:
+        generator = np.random.default_rng(2)
+        gold = generator.integers(0, 6, 200).astype(float)
+        good = [gold + generator.normal(0, 1, 200) for _ in range(2)]
+        bad = [gold + generator.normal(0, 4, 200) for _ in range(2)]
+        found = spearman_difference_over_sentences(good, bad, gold, resamples=300)
+        each = [
+            stats.spearmanr(a, gold).statistic - stats.spearmanr(b, gold).statistic
+            for a, b in zip(good, bad, strict=True)
+        ]
+        assert found.mean == pytest.approx(np.mean(each), abs=1e-12)
+        assert 0 < found.low < found.mean < found.high
+        same = spearman_difference_over_sentences(good, good, gold, resamples=50)
+        assert (same.mean, same.low, same.high) == (0, 0, 0)
+
+
+class TestConjecture3:
+    def test_nothing_measured_is_inconclusive(self) -> None:
+        nothing = SimpleNamespace(
+            per_seed=lambda *_: {}, differences=lambda *_: [], of=lambda _: {}, scores=lambda *_: {}
+        )
+        for settings in (StudySettings.preset("light"), StudySettings.preset("light", ratios=(0.25, 0.5))):
+            claims = conjecture3._claims(nothing, settings, conjecture3._closer(nothing))
+            deciding = [claim for claim in claims if claim.role == CONJECTURE]
+            assert len(deciding) == 3
+            assert {result for result, _ in judge_claims(deciding)} == {INCONCLUSIVE}
+            supported = Claim(3, CONJECTURE, "", "", [1.0, 1.1])
+            assert verdict([*claims, supported]) == INCONCLUSIVE
+
+
+class TestVerdicts:
+    CASES = {
+        SUPPORTED: [0.10, 0.12, 0.11, 0.09, 0.13],
+        CONTRADICTED: [-0.10, -0.12, -0.11, -0.09, -0.13],
+        INCONCLUSIVE: [0.10, -0.12, 0.02, -0.05, 0.08],
+    }
+
+    @pytest.mark.parametrize("expected", CASES)
+    def test_each_can_be_reached(self, expected: str) -> None:
+        claim = Claim(1, CONJECTURE, "larger", "a number", self.CASES[expected])
+        assert judge_claims([claim])[0][0] == expected
+        assert verdict([claim]) == expected
+
+    def test_the_threshold_counts(self) -> None:
+        values = self.CASES[SUPPORTED]
+        assert verdict([Claim(2, CONJECTURE, "", "", values, threshold=0.2)]) == CONTRADICTED
+        assert verdict([Claim(2, CONJECTURE, "", "", values, threshold=0.11)]) == INCONCLUSIVE
+
+    def test_p_is_that_of_a_t_test_with_holms_correction_within_a_role(self) -> None:
+        values = [[0.1, 0.3, 0.1, 0.2], [0.1, -0.1, 0.3, 0.2], [0.4, 0.5, 0.6, 0.7]]
+        claims = [Claim(1, OBSERVATION, "", "", one, threshold=0.05) for one in values]
+        own = [stats.ttest_1samp(one, 0.05).pvalue for one in values]
+        smallest, middle, largest = sorted(own)
+        expected = {smallest: 3 * smallest, middle: 2 * middle, largest: max(2 * middle, largest)}
+        found = judge_claims([*claims, Claim(1, PERFORMANCE, "", "", values[0])])
+        assert [p for _, p in found[:3]] == pytest.approx([expected[p] for p in own], rel=1e-9)
+        assert found[3][1] == pytest.approx(stats.ttest_1samp(values[0], 0).pvalue, rel=1e-9)
+
+    def test_performance_within_its_margin_is_no_effect_of_that_size(self) -> None:
+        values = [0.004, 0.006, 0.005, 0.007, 0.003]
+        assert judge_claims([Claim(1, PERFORMANCE, "", "", values)])[0][0] == NO_EFFECT
+        assert judge_claims([Claim(1, OBSERVATION, "", "", values)])[0][0] == SUPPORTED
+        # The larger of the two one-sided tests decides.
+        one_sided = stats.ttest_1samp(values, 0.03, alternative="less").pvalue
+        error = np.std(values, ddof=1) / math.sqrt(5)
+        assert within(float(np.mean(values)), error, 4, 0.03) == pytest.approx(one_sided, rel=1e-9)
+
+    def test_an_effect_of_exactly_nothing_is_not_one(self) -> None:
+        assert verdict([Claim(1, CONJECTURE, "", "", [0.0, 0.0, 0.0])]) == INCONCLUSIVE
+        assert judge_claims([Claim(1, PERFORMANCE, "", "", [0.0, 0.0, 0.0])])[0][0] == NO_EFFECT
+
+    def test_one_seed_decides_nothing(self) -> None:
+        for values in ([5.0], []):
+            assert verdict([Claim(1, CONJECTURE, "", "", values)]) == INCONCLUSIVE
+
+    def test_a_conjecture_needs_all_its_claims(self) -> None:
+        claims = {name: Claim(3, CONJECTURE, name, "", values) for name, values in self.CASES.items()}
+        assert verdict([claims[SUPPORTED], claims[INCONCLUSIVE]]) == INCONCLUSIVE
+        assert verdict([claims[SUPPORTED], claims[INCONCLUSIVE], claims[CONTRADICTED]]) == CONTRADICTED
+        performance = dataclasses.replace(claims[CONTRADICTED], role=PERFORMANCE)
+        assert verdict([claims[SUPPORTED], performance]) == SUPPORTED
+        assert verdict([performance]) == INCONCLUSIVE
+
+    def test_tables(self) -> None:
+        claims = claims_table([Claim(1, CONJECTURE, "larger", "a number", self.CASES[SUPPORTED])])
+        (row,) = claims.to_dict("records")
+        assert (row["verdict"], row["seeds"], row["mean"]) == (SUPPORTED, 5, pytest.approx(0.11))
+        assert verdicts_table(claims).verdict.to_list() == [SUPPORTED]
+
+
+class TestMeasures:
+    def test_angles(self, views) -> None:
+        anchors, positives = views
+        near, far = positive_angles(*views), negative_angles(*views)
+        for i in range(len(anchors)):
+            assert near[i] == pytest.approx(math.acos(anchors[i] @ positives[i]), abs=1e-12)
+            others = [math.acos(anchors[i] @ positives[j]) for j in range(len(anchors)) if j != i]
+            assert far[i] == pytest.approx(others, abs=1e-12)
+
+    @pytest.mark.parametrize("temperature", [0.02, 0.3])
+    def test_hardest_shares_by_definition(self, views, temperature: float) -> None:
+        anchors, positives = views
+        weight_share, projection, gate = hardest_shares(anchors, positives, temperature)
+        for i, anchor in enumerate(anchors):
+            others = [j for j in range(len(anchors)) if j != i]
+            cosine = np.array([anchor @ positives[j] for j in others])
+            w = np.exp(cosine / temperature) / np.exp(cosine / temperature).sum()
+            v = np.array([positives[j] - (anchor @ positives[j]) * anchor for j in others])
+            total, h = w @ v, int(cosine.argmax())
+            aligned = (v[h] @ total) / (np.linalg.norm(v[h]) * np.linalg.norm(total))
+            published = np.linalg.norm(w[h] * v[h]) * aligned / np.linalg.norm(total)
+            assert weight_share[i] == pytest.approx(w[h], rel=1e-10)
+            assert projection[i] == pytest.approx(published, rel=1e-10)
+            assert gate[i] == (anchor @ positives[i] - cosine.max() < 0.3)
+
+    def test_triples_of_a_batch(self, views) -> None:
+        anchors, positives = views
+        found = batch_triples(anchors, positives)
+        for i in range(len(anchors)):
+            others = [j for j in range(len(anchors)) if j != i]
+            for place, j in enumerate(others):
+                expected = Triple.from_vectors(anchors[i], positives[i], positives[j])
+                for name in ("positive_cosine", "positive_sine", "radial", "toward", "aside"):
+                    mine = getattr(found, name)[i, place]
+                    assert mine == pytest.approx(float(getattr(expected, name)), abs=1e-12), name
+
+    def test_published_filter(self, views) -> None:
+        triple = batch_triples(*views)
+        kept = published_filter(triple, 0.3)
+        expected = (
+            tangent_bounds(triple, 0.3).feasible
+            & (np.cos(triple.theta_pos) > 0)
+            & (np.cos(triple.theta_neg) > 0)
+            & (np.cos(triple.alpha) > 0)
+        )
+        assert kept.any()
+        assert not kept.all()
+        assert (kept == expected).all()
+
+    def test_normality(self) -> None:
+        generator = np.random.default_rng(0)
+        normal, skewed = generator.normal(1, 0.1, 20_000), generator.exponential(1, 20_000)
+        assert normality(normal)["distance_from_normal"] < 0.02
+        found = normality(skewed)
+        assert found["skewness"] == pytest.approx(2, abs=0.3)
+        assert found["distance_from_normal"] > 0.1
+
+
+class TestPlan:
+    settings = StudySettings(seeds=2, sweep_seeds=1, variant_seeds=1)
+
+    def test_runs_that_parts_share_are_made_once(self) -> None:
+        runs = plan(self.settings, PARTS, 32)
+        keys = [(run.condition.key, run.seed) for run in runs]
+        assert len(set(keys)) == len(keys)
+        assert len({(run.condition.name, run.seed) for run in runs}) == len(runs)
+        shared = next(run for run in runs if run.condition == baseline() and run.seed == 0)
+        assert set(shared.parts) == {"conjecture1", "conjecture2", "conjecture3", "assumptions"}
+        arccon = next(run for run in runs if run.condition.name == "arccon")
+        assert arccon.parts == ("conjecture3", "repairs")
+        assert arccon.sts  # repairs
+
+    def test_as_a_sweep_every_run_is_there_once_and_scored_on_what_it_should_be(self) -> None:
+        settings = StudySettings(seeds=3, sweep_seeds=1, variant_seeds=1, sts_seeds=2, transfer_seeds=1)
+        base = {"model": "m", "train_file": "f", "sts": "d"}
+        spec = sweep_of(settings, PARTS, base, 32)
+        spec.check()
+        assert parse_spec(json.loads(json.dumps(spec.to_dict()))) == spec
+        wanted = {}
+        for run in plan(settings, PARTS, 32):
+            tasks = [name for name, asked in (("sts", run.sts), ("transfer", run.transfer)) if asked]
+            wanted[run.condition.name, run.seed] = (run.condition.loss, tuple(tasks))
+        points = spec.points({})
+        found = [(point.label, seed, point) for point in points for seed in point.seeds]
+        assert {
+            (name, seed): (point.settings["loss"], point.evaluate) for name, seed, point in found
+        } == wanted
+        assert len({key for point in points for key in point.runs.values()}) == len(found) == len(wanted)
+
+    def test_seed_by_seed_headline_first_variants_last(self) -> None:
+        runs = plan(self.settings, PARTS, 32)
+        variants = [run.condition.name.endswith("(2r)") for run in runs]
+        assert variants == sorted(variants)
+        main = [(run.seed, run.priority) for run in runs[: variants.index(True)]]
+        assert main == sorted(main)
+        assert {seed for seed, _ in main} == {0, 1}
+
+    def test_a_part_alone(self) -> None:
+        runs = plan(self.settings, ["conjecture1"], 32)
+        names = [run.condition.name for run in runs]
+        assert names == ["baseline", NO_DISSIPATION, "m=1", "baseline", NO_DISSIPATION]
+        assert not any(run.sts or run.transfer for run in runs)
+
+    def test_a_run_has_what_other_parts_will_read(self) -> None:
+        together = {(r.condition.name, r.seed): r for r in plan(self.settings, PARTS, 32)}
+        for part in PARTS:
+            for run in plan(self.settings, [part], 32):
+                assert run == together[run.condition.name, run.seed]
+
+    def test_every_condition_is_a_loss(self) -> None:
+        runs = plan(self.settings, PARTS, 32)
+        for run in runs:
+            get_loss(run.condition.loss, **dict(run.condition.settings))
+        names = {run.condition.name for run in runs}
+        assert names >= {*CONTRASTIVE, *REPAIRS, *REPAIRS.values()}
+
+    def test_no_dissipation_never_closes(self, views) -> None:
+        anchors = views[0]
+        loss = get_loss("baseline", **dict(baseline(margin=ALWAYS_OPEN).settings))
+        opposite = np.concatenate([anchors[:1], -anchors[:1]])
+        for a, p in ((anchors, anchors), (opposite, opposite)):
+            assert (components(loss, a, p).gradient_dissipation == 1).all()
+
+    def test_vicreg_has_the_published_coefficient(self) -> None:
+        settings = dict(original("vicreg", 64, 312).settings)
+        assert 2 * settings["nu1"] * 64**2 / (312 * 63**2) == pytest.approx(30)
+
+    def test_twice(self) -> None:
+        condition = twice(Condition("modified_mhs", "modified_mhs"))
+        assert get_loss(condition.loss, **dict(condition.settings)).effective_ratio == "2r"
+        assert condition.key != Condition("modified_mhs", "modified_mhs").key
+
+
+class TestSettings:
+    def test_presets(self) -> None:
+        full = StudySettings.preset("full")
+        assert (full.steps, full.batch_size, full.seeds) == (None, 128, 5)
+        assert 0.3 in full.margins
+        assert 0.05 in full.temperatures
+        assert StudySettings.preset("light", steps=7).steps == 7
+        assert set(PRESETS) == {"light", "full", "student"}
+
+    @pytest.mark.parametrize(
+        "changes",
+        [{"steps": 0}, {"seeds": 0}, {"margins": (0.0,)}, {"ratios": (math.nan,)}, {"sweep_seeds": -1}],
+    )
+    def test_bad_values(self, changes) -> None:
+        with pytest.raises(GradlabError):
+            StudySettings.preset("light", **changes)
+
+    def test_unknown_names(self) -> None:
+        with pytest.raises(GradlabError, match=r"unknown preset 'ligth'.*Did you mean 'light'"):
+            StudySettings.preset("ligth")
+        with pytest.raises(GradlabError, match=r"unknown part 'conjecture4'.*Did you mean"):
+            check_parts(["repairs,conjecture4"])
+        assert check_parts(["repairs, conjecture1"]) == ("conjecture1", "repairs")
+        assert check_parts(None) == PARTS
+
+    def test_the_command_names_what_differs(self, tmp_path) -> None:
+        settings = StudySettings.preset("light", steps=50, ratios=(1.0, 2.0))
+        text = command(str(tmp_path), tmp_path / "sentences.txt", settings)
+        assert "--preset light" in text
+        assert "--steps 50 --ratios 1,2" in text
+        assert str(tmp_path) not in text
+
+    def test_the_command_has_no_option_that_does_not_exist(self, tmp_path) -> None:
+        changes = {"steps": 7, "seeds": 1, "sweep_seeds": 1, "variant_seeds": 1, "sts_seeds": 1, "transfer_seeds": 2,
+                   "margins": (0.4,), "temperatures": (0.4,), "ratios": (3.0,), "batch_size": 8, "max_length": 9,
+                   "learning_rate": 1e-3, "pooler": "mean", "precision": "float32", "held_out": 0.2, "eval_every": 3,
+                   "watch_every": 3, "watch_batches": 2, "analysis_batches": 2, "analysis_batch": 9}  # fmt: skip
+        settings = StudySettings.preset("light", **changes)
+        assert set(changes) == set(settings.to_dict()) - {"name"}
+        options, _, rest = (
+            command("bert", tmp_path / "sentences.txt", settings).partition("  #")[0].partition(" # ")
+        )
+        known = {option for parameter in study_command.params for option in parameter.opts}
+        given = [word for word in options.split() if word.startswith("--")]
+        assert set(given) <= known
+        assert (
+            rest == "with StudySettings(held_out=0.2, sts_seeds=1, watch_every=3, watch_batches=2, "
+            "analysis_batches=2, analysis_batch=9)"
+        )

@@ -1,0 +1,437 @@
+"""python -m studies.conjectures on a tiny encoder: what it runs, what it writes, and that an interruption changes nothing."""
+
+from __future__ import annotations
+
+import functools
+import json
+import shutil
+import signal
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from gradlab import GradlabError
+from gradlab.cli import main
+from gradlab.errors import Diverged
+from gradlab.evaluate import evaluate
+from gradlab.sweep import Budget, estimate_cost, read_spec, run_sweep
+from studies.conjectures import StudySettings, observe, run_study
+from studies.conjectures.__main__ import command
+from studies.conjectures.figures import FIGURES, read_tables
+from studies.conjectures.settings import PRESETS
+from studies.conjectures.study import Study
+from tests.senteval_folder import make_senteval
+from tests.tiny_models import make_bert
+from tests.train_helpers import write_sentences
+
+SMALL = {
+    "steps": 4,
+    "batch_size": 8,
+    "max_length": 12,
+    "precision": "float32",
+    "held_out": 0.2,
+    "eval_every": 2,
+    "watch_every": 2,
+    "analysis_batches": 2,
+    "analysis_batch": 16,
+    "learning_rate": 1e-3,
+    "sweep_seeds": 0,
+    "variant_seeds": 0,
+    "transfer_seeds": 0,
+}
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("inputs")
+    return {
+        "model": make_bert(folder / "bert"),
+        "train_file": write_sentences(folder),
+        "sts": make_senteval(folder / "senteval", labelled=20),
+    }
+
+
+def settings(**changes) -> StudySettings:
+    return StudySettings.preset("light", **{**SMALL, **changes})
+
+
+def study(inputs, output: Path, parts, jobs: int = 1, **changes) -> Path:
+    return run_study(
+        str(inputs["model"]), inputs["train_file"], inputs["sts"], output, settings(**changes), parts=parts,
+        jobs=jobs, device="cpu", say=lambda text: None,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def whole(inputs, tmp_path_factory) -> Path:
+    """A study of all parts; one value beside the baseline's of m, τ and r."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GRADLAB_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "cache"))
+        return study(
+            inputs, tmp_path_factory.mktemp("whole") / "study", None, seeds=2, sweep_seeds=1, variant_seeds=1,
+            margins=(0.3, 1.0), temperatures=(0.05, 0.3), ratios=(0.5, 2.0),
+        )  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def _without_trial_and_pictures(whole: Path, monkeypatch) -> None:
+    """The whole study takes trial steps and draws; the others need neither, which take longer than their trainings."""
+    monkeypatch.setattr("studies.conjectures.study.estimate_cost", _without_trial)
+    monkeypatch.setattr("studies.conjectures.figures.FIGURES", {})
+
+
+def _without_trial(runs, workers: int) -> Budget:
+    done = sum(run.state == "finished" for run in runs)
+    return Budget(
+        len(runs),
+        done,
+        SMALL["steps"] * (len(runs) - done),
+        tested=0,
+        seconds=1.0,
+        workers=workers,
+        device="cpu",
+    )
+
+
+def tables_of(report: Path) -> dict[str, str]:
+    """CSV files as text, without the time that the runs took."""
+    found = {path.name: path.read_text() for path in report.glob("*.csv")}
+    found["runs.csv"] = pd.read_csv(report / "runs.csv").drop(columns="seconds").to_csv()
+    return found
+
+
+class TestWhole:
+    def test_everything_is_there(self, whole: Path) -> None:
+        assert {path.stem for path in whole.glob("*.png")} == set(FIGURES)
+        text = (whole / "report.md").read_text()
+        for path in [*whole.glob("*.csv"), *whole.glob("*.png")]:
+            assert path.name in text, path.name
+        manifest = json.loads((whole / "manifest.json").read_text())
+        # 14 headline conditions with 2 seeds, 4 sweep runs, 5 runs with 2r.
+        assert (manifest["runs"], manifest["finished"]) == (37, 37)
+        assert len(read_tables(whole)["runs"]) == 37
+
+    def test_plain_verdicts_say_what_the_claims_say(self, whole: Path) -> None:
+        text = (whole / "verdicts.md").read_text()
+        tables = read_tables(whole)
+        answers = {"supported": "**Yes**", "contradicted": "**No**", "inconclusive": "**Not decided.**"}
+        for row in tables["verdicts"].itertuples():
+            section = text.partition(f"## {row.conjecture}. ")[2].partition("\n## ")[0]
+            assert answers[row.verdict] in section
+            claims = tables["claims"]
+            own = claims[(claims.conjecture == row.conjecture) & (claims.role == "conjecture")]
+            for claim in own.itertuples():
+                assert f"*{claim.claim}*: {claim.verdict}" in section
+        assert "32 sentences, the paper's a million" in text  # 4 steps of 8
+
+    def test_no_path_of_this_machine(self, whole: Path, inputs) -> None:
+        for path in whole.glob("*"):
+            if path.suffix != ".png":
+                assert str(inputs["model"].parent) not in path.read_text(), path.name
+                assert str(whole.parent) not in path.read_text(), path.name
+
+    def test_no_weights_are_left(self, whole: Path) -> None:
+        assert not list(whole.parent.rglob("*.safetensors"))
+
+    def test_runs_of_a_seed_begin_alike(self, whole: Path) -> None:
+        table = read_tables(whole)["training"]
+        start = table[(table.step == 0) & (table.seed == 1)]
+        assert len(start) >= 14
+        assert start.theta_pos_mean.nunique() == 1
+        later = table[(table.step == 4) & (table.seed == 1)]
+        assert later.theta_pos_mean.nunique() > 10
+
+    def test_claims_follow_from_the_tables(self, whole: Path) -> None:
+        tables = read_tables(whole)
+        angles = tables["conjecture1-angles"].pivot(index="seed", columns="condition", values="gap")
+        gap = (angles["no dissipation"] - angles["baseline"]).mean()
+        claims = tables["claims"]
+        assert claims[claims.conjecture == 1]["mean"].iloc[0] == pytest.approx(gap, abs=1e-5)
+        scores = tables["runs"].pivot(index="seed", columns="condition", values="stsb_dev")
+        gain = (scores["modified_mhe"] - scores["mhe"]).mean()
+        gains = tables["repairs-gains"]
+        row = gains[
+            (gains["first"] == "modified_mhe")
+            & (gains.metric == "stsb_dev")
+            & (gains.interval == "over seeds")
+        ]
+        assert row["mean"].iloc[0] == pytest.approx(gain, abs=1e-5)
+
+    def test_best_step_is_the_best(self, whole: Path) -> None:
+        training, runs = read_tables(whole)["training"], read_tables(whole)["runs"]
+        best = training.groupby(["condition", "seed"]).stsb_dev.max()
+        for run in runs.itertuples():
+            assert run.stsb_dev == pytest.approx(best[run.condition, run.seed], abs=1e-6)
+            assert run.stsb_dev >= run.stsb_dev_last
+
+    def test_called_again_it_trains_nothing(self, whole: Path, inputs, monkeypatch) -> None:
+        before = tables_of(whole)
+        monkeypatch.setattr("gradlab.train.train", None)
+        again = study(
+            inputs, whole.parent, None, seeds=2, sweep_seeds=1, variant_seeds=1,
+            margins=(0.3, 1.0), temperatures=(0.05, 0.3), ratios=(0.5, 2.0),
+        )  # fmt: skip
+        assert tables_of(again) == before
+
+
+def test_interrupted_and_resumed_gives_the_same_tables(inputs, tmp_path, monkeypatch) -> None:
+    expected = tables_of(study(inputs, tmp_path / "straight", ["conjecture1"], seeds=2))
+    usual, calls = observe.Observer.on_step, []
+
+    def interrupted(self, trainer, output):
+        usual(self, trainer, output)
+        calls.append(trainer.step)
+        if len(calls) == 7:  # the third step of the second run
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(observe.Observer, "on_step", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        study(inputs, tmp_path / "broken", ["conjecture1"], seeds=2)
+    runs = tmp_path / "broken" / "runs"
+    assert len(list(runs.iterdir())) == 2
+    assert [path.name for path in runs.glob("*margin=3.0*/checkpoints/step-*")] == ["step-00000003"]
+    monkeypatch.setattr(observe.Observer, "on_step", usual)
+    assert tables_of(study(inputs, tmp_path / "broken", ["conjecture1"], seeds=2)) == expected
+    assert calls == [1, 2, 3, 4, 1, 2, 3]
+
+
+def test_side_by_side_gives_the_same_tables(inputs, tmp_path, monkeypatch) -> None:
+    import torch
+
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # as each of several processes has
+    try:
+        one = tables_of(study(inputs, tmp_path / "one", ["assumptions"], seeds=2))
+    finally:
+        torch.set_num_threads(threads)
+    assert tables_of(study(inputs, tmp_path / "two", ["assumptions"], jobs=2, seeds=2)) == one
+
+
+def test_a_failed_run_ends_no_other_and_is_made_by_the_next_call(inputs, tmp_path, monkeypatch) -> None:
+    usual = observe.Observer.on_step
+
+    def fail(self, trainer, output):
+        if trainer.config.loss_settings["margin"] == 0.3:
+            raise GradlabError("the disk is full")
+        usual(self, trainer, output)
+
+    monkeypatch.setattr(observe.Observer, "on_step", fail)
+    with pytest.raises(GradlabError, match=r"^run baseline, seed 0: the disk is full$"):
+        study(inputs, tmp_path / "study", ["conjecture1"], seeds=1)
+    assert list((tmp_path / "study" / "runs").glob("*margin=3.0*/held-out-after.npz"))
+    monkeypatch.setattr(observe.Observer, "on_step", usual)
+    report = study(inputs, tmp_path / "study", ["conjecture1"], seeds=1)
+    assert len(read_tables(report)["runs"]) == 2
+
+
+def test_a_study_is_a_sweep(inputs, tmp_path, monkeypatch) -> None:
+    """Its specification is a file that `gradlab sweep` takes, and finds nothing left of."""
+    folder = tmp_path / "study"
+    expected = tables_of(study(inputs, folder, ["assumptions"], seeds=2))
+    spec = read_spec(folder / "sweep.json")
+    opened = Study.open(
+        str(inputs["model"]), inputs["train_file"], inputs["sts"], folder, settings(seeds=2), parts=["assumptions"], device="cpu"
+    )  # fmt: skip
+    assert spec == opened.spec
+    monkeypatch.setattr("gradlab.train.train", None)
+    runs = run_sweep(spec, folder, print)
+    assert [run.state for run in runs] == ["finished"] * 2
+    table = pd.read_csv(folder / "runs.csv")
+    assert list(table.label) == ["baseline"] * 2
+    assert (folder / table.folder[0] / "metrics.csv").exists()
+    assert tables_of(opened.report()) == expected
+
+
+def test_a_study_of_an_earlier_version_is_told_apart(inputs, tmp_path) -> None:
+    folder = tmp_path / "study"
+    (folder / "runs/baseline-seed0").mkdir(parents=True)
+    for name in ("study.json", "runs/baseline-seed0/result.json"):
+        (folder / name).write_text("{}")
+    with pytest.raises(GradlabError, match=r"a study of an earlier version.*its report stays as it is"):
+        study(inputs, folder, ["assumptions"], seeds=1)
+
+
+def test_a_diverged_run_is_a_result(inputs, tmp_path, monkeypatch) -> None:
+    def diverge(self, trainer, output):
+        if trainer.config.loss_settings["margin"] == 3.0:
+            raise Diverged("the loss is nan at step 1")
+
+    monkeypatch.setattr(observe.Observer, "on_step", diverge)
+    report = study(inputs, tmp_path / "study", ["conjecture1"], seeds=1)
+    runs = read_tables(report)["runs"].set_index("condition")
+    assert runs.diverged["no dissipation"] == "the loss is nan at step 1"
+    assert "conjecture1-angles" not in read_tables(report)
+
+
+def test_transfer_scores_and_then_clears_up(inputs, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr("studies.conjectures.conditions.CONTRASTIVE", ("infonce",))
+    monkeypatch.setattr("studies.conjectures.conditions.REPAIRS", {})
+    monkeypatch.setattr("gradlab.evaluate.evaluate", functools.partial(evaluate, folds=3))
+    report = study(inputs, tmp_path / "study", ["repairs"], seeds=2, transfer_seeds=1)
+    runs = read_tables(report)["runs"].set_index("seed")
+    assert 0 < runs.transfer_average[0] <= 1
+    assert pd.isna(runs.transfer_average[1])
+    table = read_tables(report)["repairs"].set_index("condition")
+    assert table.transfer_average_count["infonce"] == 1
+    assert 0 < table.transfer_average_mean["untuned, first_last"] <= 1
+    assert not list(tmp_path.rglob("*.safetensors"))
+
+
+def test_scores_that_are_asked_for_later_are_made(inputs, tmp_path, monkeypatch) -> None:
+    """Weights are not kept, so the runs that lack them are made again, and are the same."""
+    monkeypatch.setattr("studies.conjectures.conditions.CONTRASTIVE", ("infonce",))
+    monkeypatch.setattr("studies.conjectures.conditions.REPAIRS", {})
+    folder, parts = tmp_path / "study", ["repairs"]
+    before = read_tables(study(inputs, folder, parts, seeds=2, sts_seeds=1))["runs"]
+    more = settings(seeds=2, sts_seeds=2)
+    opened = Study.open(str(inputs["model"]), inputs["train_file"], inputs["sts"], folder, more, parts=parts)
+    assert (opened.budget().runs, opened.budget().done) == (2, 1)
+    after = read_tables(study(inputs, folder, parts, seeds=2, sts_seeds=2))["runs"]
+    assert after.sts_average.notna().sum() == before.sts_average.notna().sum() + 1
+    key = ["condition", "seed"]
+    assert list(after.set_index(key).stsb_dev.sort_index()) == list(
+        before.set_index(key).stsb_dev.sort_index()
+    )
+
+
+class TestBadInput:
+    def test_what_the_scores_need_is_there_before_the_first_step(self, inputs, tmp_path) -> None:
+        sts = tmp_path / "senteval"
+        shutil.copytree(inputs["sts"], sts)
+        shutil.rmtree(sts / "MR")
+        study = {"output": tmp_path / "study", "parts": ["repairs"]}
+        arguments = str(inputs["model"]), inputs["train_file"], sts
+        Study.open(*arguments, settings=settings(transfer_seeds=0), **study)
+        with pytest.raises(GradlabError, match="MR cannot be evaluated"):
+            Study.open(*arguments, settings=settings(transfer_seeds=1), **study)
+        shutil.rmtree(sts / "SICK")
+        with pytest.raises(GradlabError, match="SICK-R cannot be evaluated"):
+            Study.open(*arguments, settings=settings(transfer_seeds=0), **study)
+        Study.open(*arguments, settings=settings(), **{**study, "parts": ["assumptions"]})
+
+    def test_other_settings_or_data_in_the_folder(self, inputs, tmp_path) -> None:
+        study(inputs, tmp_path / "study", ["assumptions"], seeds=1)
+        with pytest.raises(GradlabError, match=r"other settings \(learning_rate.*choose another --output"):
+            study(inputs, tmp_path / "study", ["assumptions"], seeds=1, learning_rate=1e-4)
+        with pytest.raises(GradlabError, match=r"other settings \(watch_every: 2, not 1"):
+            study(inputs, tmp_path / "study", ["assumptions"], seeds=1, watch_every=1)
+        other = tmp_path / "sentences.txt"
+        other.write_text("a\n" * 100)
+        with pytest.raises(GradlabError, match="a study with another data"):
+            study({**inputs, "train_file": other}, tmp_path / "study", ["assumptions"])
+
+    def test_an_error_names_the_run(self, inputs, tmp_path) -> None:
+        few = tmp_path / "few.txt"
+        few.write_text("one\ntwo\nthree\nfour\n")
+        with pytest.raises(GradlabError, match="run baseline, seed 0: 2 training sentences do not fill"):
+            Study.open(
+                str(inputs["model"]),
+                few,
+                inputs["sts"],
+                tmp_path / "s",
+                settings(held_out=0.5),
+                parts=["assumptions"],
+                jobs=1,
+            ).run()
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            (["--only", "conjecture9"], "unknown part 'conjecture9'"),
+            (["--margins", "0.3,big"], "margins takes numbers"),
+            (["--train-file", "nowhere.txt"], "does not exist"),
+            (["--sts", "nowhere"], "nowhere"),
+            (["--model", "tests"], "tests"),
+            (["--pooler", "maximum"], "pooler must be one of"),
+            (["--device", "abacus"], "unknown device"),
+        ],
+    )
+    def test_at_the_shell(self, inputs, tmp_path, monkeypatch, capsys, arguments, message) -> None:
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / "tests").mkdir()  # a folder that holds no model
+        code, _, err = shell(monkeypatch, capsys, inputs, tmp_path / "study", *arguments)
+        assert code == 2
+        assert message in err
+        assert len(err.strip().splitlines()) == 1
+        assert not (tmp_path / "study").exists()
+
+
+def shell(monkeypatch, capsys, inputs, output, *arguments):
+    given = [f"--{name.replace('_', '-')}={value}" for name, value in inputs.items()]
+    monkeypatch.setattr("sys.argv", ["conjectures", *given, f"--output={output}", *map(str, arguments)])
+    with pytest.raises(SystemExit) as caught:
+        main(command)
+    out, err = capsys.readouterr()
+    return caught.value.code or 0, out, err
+
+
+def test_dry_run_prints_the_budget_and_writes_nothing(inputs, tmp_path, monkeypatch, capsys) -> None:
+    arguments = [
+        "--dry-run", "--steps=4", "--batch-size=8", "--max-length=12", "--seeds=3", "--only=conjecture1",
+        "--sweep-seeds=2", "--margins=0.3,0.6", "--jobs=1",
+    ]  # fmt: skip
+    code, out, _ = shell(monkeypatch, capsys, inputs, tmp_path / "study", *arguments)
+    assert code == 0
+    # Baseline and no dissipation with 3 seeds, one more margin with 2.
+    assert "8 runs" in out
+    assert "8 to do: 32 optimiser steps, about" in out
+    assert not (tmp_path / "study").exists()
+
+
+def test_the_students_preset_makes_the_three_conjectures_alone(inputs, tmp_path, monkeypatch, capsys) -> None:
+    small = [
+        "--steps=2",
+        "--batch-size=8",
+        "--max-length=12",
+        "--precision=float32",
+        "--eval-every=2",
+        "--jobs=1",
+    ]
+    monkeypatch.setattr(
+        "studies.conjectures.settings.PRESETS",
+        {**PRESETS, "student": PRESETS["student"] | {"analysis_batch": 16, "held_out": 0.2}},
+    )
+    code, out, _ = shell(
+        monkeypatch,
+        capsys,
+        inputs,
+        tmp_path / "study",
+        "--preset=student",
+        "--seeds=2",
+        "--sweep-seeds=2",
+        *small,
+    )
+    assert code == 0
+    assert "# Three conjectures, in plain words" in out
+    table = read_tables(tmp_path / "study" / "report")["runs"]
+    assert sorted(table.condition.unique()) == ["arccon", "baseline", "met", "no dissipation", "r=2"]
+    assert len(table) == 10
+
+
+def test_budget_counts_what_is_done(inputs, tmp_path, monkeypatch) -> None:
+    study(inputs, tmp_path / "study", ["assumptions"], seeds=1)
+    monkeypatch.setattr("studies.conjectures.study.estimate_cost", estimate_cost)
+    opened = Study.open(
+        str(inputs["model"]), inputs["train_file"], inputs["sts"], tmp_path / "study", settings(seeds=3),
+        parts=["assumptions"], jobs=2, device="cpu",
+    )  # fmt: skip
+    found = opened.budget()
+    assert (found.runs, found.done, found.steps, found.workers) == (3, 1, 8, 2)
+    assert 0 < found.seconds < 600
+    assert "3 runs, 1 of them done already" in found.text()
+
+
+def test_report_only_says_what_is_missing(inputs, tmp_path, monkeypatch, capsys) -> None:
+    study(inputs, tmp_path / "study", ["assumptions"], seeds=1)
+    small = [f"--{name.replace('_', '-')}={SMALL[name]}" for name in
+             ("steps", "batch_size", "max_length", "precision", "learning_rate", "eval_every")]  # fmt: skip
+    code, _, err = shell(monkeypatch, capsys, inputs, tmp_path / "study", "--report-only", *small)
+    assert code == 2  # the preset measures at other steps
+    assert "other settings" in err
+    code, out, _ = shell(
+        monkeypatch, capsys, inputs, tmp_path / "none", "--report-only", "--only=assumptions"
+    )
+    assert code == 0
+    assert "5 of 5 planned runs are not in it" in out

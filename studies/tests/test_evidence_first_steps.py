@@ -1,0 +1,83 @@
+"""Features of the first steps of encoder trainings, and what is taken from a run's records."""
+
+import math
+
+import pytest
+import torch
+
+import gradlab
+from gradlab.batch import unit_rows
+from gradlab.encoder import Encoder
+from gradlab.gradient import distributions
+from gradlab.monitor import histogram_rows
+from studies.evidence.collect import _LAST, _recorded
+from studies.evidence.features import measure
+from studies.evidence.first_steps import SPECS, measure_first_steps
+from studies.evidence.linear import read_rows
+from tests.tiny_models import make_bert, make_sentences
+
+SPEC = """name = "evidence-{name}"
+[base]
+pooler = "cls"
+dropout = 0.0
+max_steps = 4
+batch_size = 16
+max_length = 16
+learning_rate = 1e-3
+precision = "float32"
+device = "cpu"
+[[points]]
+label = "{name}"
+loss = "{loss}"
+"""
+
+
+def test_features_are_those_of_the_first_batches(tmp_path):
+    model, sentences = str(make_bert(tmp_path / "bert")), make_sentences(16)
+    (tmp_path / "train.txt").write_text("\n".join(sentences) + "\n", encoding="utf-8")
+    for name, loss in zip(SPECS, ("infonce", "cosface", "dcl"), strict=True):
+        (tmp_path / f"{name}.toml").write_text(SPEC.format(name=name, loss=loss), encoding="utf-8")
+    given = {"model": model, "train_file": str(tmp_path / "train.txt")}
+    path = measure_first_steps(tmp_path, tmp_path, given, seeds=2, steps=1)
+    rows = read_rows(path)
+    assert [(row["label"], row["seed"]) for row in rows] == [(n, s) for s in ("1", "2") for n in SPECS]
+    # Without dropout the first batch is all sentences, twice the same.
+    views = unit_rows(torch.from_numpy(Encoder.load(model, "cls", max_length=16).encode(sentences)).double())
+    for row, loss in zip(rows[:3], ("infonce", "cosface", "dcl"), strict=True):
+        expected = measure(gradlab.get_loss(loss), views, views)
+        assert float(row["push"]) == 1.0
+        for name in ("hardest_share", "pull", "uniformity"):
+            assert float(row[name]) == pytest.approx(expected[name], rel=1e-4)
+    before = path.read_text()
+    kept = "\n".join(before.splitlines()[:3]) + "\n"
+    path.write_text(kept)  # interrupted after two rows
+    assert measure_first_steps(tmp_path, tmp_path, given, seeds=2, steps=1).read_text() == before
+    assert not list(tmp_path.glob("checkpoint*"))
+
+
+def test_mean_angles_from_the_records_of_a_run(tmp_path):
+    generator = torch.Generator().manual_seed(0)
+    lines, angles = ["step,group,name,value"], []
+    for step in range(1, _LAST + 11):
+        anchors = unit_rows(torch.randn(32, 12, generator=generator, dtype=torch.float64))
+        positives = unit_rows(anchors + 0.2 * torch.randn(32, 12, generator=generator).double())
+        lines.append(f"{step},diagnostics,gradient_dissipation,{step}")
+        lines += [
+            f"{step},histogram,{name},{value}"
+            for name, value in histogram_rows(distributions(anchors, positives)).items()
+        ]
+        own = torch.eye(32, dtype=torch.bool)
+        between = torch.acos((anchors @ positives.T).clamp(-1, 1))
+        angles.append((float(between[own].mean()), float(between[~own].mean())))
+    file = tmp_path / "metrics.csv"
+    file.write_text("\n".join(lines) + "\n")
+    found = _recorded(file)
+    assert found["dissipation_mean"] == pytest.approx((1 + _LAST + 10) / 2)
+    last = torch.tensor(angles[-_LAST:]).mean(0).tolist()
+    # Bins of .05 shift an angle by at most width^2/24 times the second derivative of arccos, about 1e-3 at a cosine of .8.
+    assert found["theta_pos"] == pytest.approx(last[0], abs=4e-3)
+    assert found["theta_neg"] == pytest.approx(last[1], abs=1e-3)
+    file.write_text("\n".join(line for line in lines if not line.startswith("7,")) + "\n")
+    assert set(_recorded(file)) == {"dissipation_mean"}  # not every step
+    assert _recorded(tmp_path / "none.csv") == {}
+    assert math.isfinite(found["theta_pos"])

@@ -1,0 +1,283 @@
+"""From rows to verdicts, pictures and the report, on rows with effects that are known."""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from gradlab import GradlabError
+from gradlab.sweep import read_spec
+from studies.evidence.analysis import (
+    analyse,
+    permutation_test,
+    predict,
+    rates_and_ratios,
+    shapley_weights,
+    weight_share,
+)
+from studies.evidence.collect import collect_linear, collect_open_shares
+from studies.evidence.contrasts import FEATURES, RIVALS
+from studies.evidence.report import write_report
+from studies.evidence.untrained import whitening
+
+ROOT = Path(__file__).resolve().parents[2]
+SWEEPS = ROOT / "studies" / "sweeps" / "evidence"
+
+
+def points(name):
+    return read_spec(SWEEPS / f"{name}.toml").with_base({"backbone": "bert-base"}).points({})
+
+
+def rows(labels, seeds, mean, noise=0.3, **more):
+    rng = np.random.default_rng(0)
+    return pd.DataFrame(
+        [
+            {"label": label, "seed": seed, "sts": (mean(label) + rng.normal(0, noise)) / 100}
+            | {name: function(label) for name, function in more.items()}
+            for seed in range(1, seeds + 1)
+            for label in labels
+        ]
+    )
+
+
+@pytest.fixture(scope="module")
+def factorial():
+    """The ratio adds 4 a unit, the hard gate 5 where the weight is uniform; nothing else does anything."""
+
+    def mean(label):
+        found = 50 + 4 * float(label.rpartition("=")[2])
+        return found + 5 * label.startswith("hard / uniform")
+
+    return rows([point.label for point in points("factorial")], 4, mean)
+
+
+def effects_of(found, part, regime="encoder"):
+    table = found["contrasts"]
+    return table[(table.regime == regime) & (table.part == part)].set_index("name")
+
+
+def test_contrasts_of_a_known_factorial(factorial):
+    effects = effects_of(analyse({"linear-factorial": factorial}), "factorial", "linear")
+    assert effects.loc["ratio 1.75 − 1", "estimate"] == pytest.approx(3, abs=0.3)
+    assert effects.loc["ratio 1.75 − 1", "verdict"] == "supported"
+    assert effects.loc["hard gate − none", "estimate"] == pytest.approx(5 / 3, abs=0.3)
+    assert effects.loc["softmax .05 − uniform", "verdict"] == "contradicted"  # by the hard gate's five
+    assert effects.loc["softmax .05 − softmax .3", "verdict"] == "no effect of that size"
+    assert len(effects) == 8
+
+
+def test_an_interval_is_the_t_test_of_one_contrast_a_seed(factorial):
+    effects = effects_of(analyse({"encoder-factorial": factorial}), "factorial")
+    by_gate = factorial.assign(gate=factorial.label.str.split(" / ").str[0], points=100 * factorial.sts)
+    wide = by_gate.groupby(["seed", "gate"]).points.mean().unstack()
+    expected = stats.ttest_rel(wide["soft"], wide["none"])
+    interval = expected.confidence_interval()
+    row = effects.loc["soft gate − none"]
+    assert (row.estimate, row.low, row.high) == pytest.approx(
+        ((wide["soft"] - wide["none"]).mean(), interval.low, interval.high)
+    )
+    assert row.p == pytest.approx(expected.pvalue)
+
+
+def test_all_contrasts_are_one_family(factorial):
+    alone = effects_of(analyse({"encoder-factorial": factorial}), "factorial").holm
+    both = effects_of(
+        analyse({"encoder-factorial": factorial, "linear-factorial": factorial}), "factorial"
+    ).holm
+    assert (both >= alone - 1e-12).all()
+    assert (both > alone).any()
+
+
+def test_share_of_the_weight_is_that_between_its_means():
+    labels = [point.label for point in points("factorial")]
+    table = rows(labels, 4, lambda label: 60 - 25 * ("uniform" in label), noise=1.0)
+    score = table.sts
+    means = score.groupby(table.label.str.extract(r"/ (.+),")[0]).transform("mean")
+    expected = ((means - score.mean()) ** 2).sum() / ((score - score.mean()) ** 2).sum()
+    assert weight_share(table) == pytest.approx(expected)
+
+
+def test_longer_runs_are_judged_by_their_own_contrasts(factorial):
+    """The ratio gains 5 above 1 at τ = .05 alone, the hard gate loses 4 everywhere."""
+
+    def mean(label):
+        gain = 5 * label.endswith("softmax .05, loss_settings.ratio=1.75")
+        return 60 + gain - 4 * label.startswith("hard")
+
+    table = rows([point.label for point in points("longer")], 4, mean)
+    found = analyse({"encoder-longer": table, "encoder-factorial": factorial})
+    effects = effects_of(found, "longer")
+    estimates = {"hard gate − none": -4, "softmax .05 − softmax .3": 5 / 3, "ratio 1 − .5": 0,
+                 "ratio 1.75 − 1 at softmax .05": 5, "ratio 1.75 − 1 at softmax .3": 0}  # fmt: skip
+    assert effects.estimate.to_dict() == pytest.approx(estimates, abs=0.4)
+    assert effects.verdict["hard gate − none"] == "contradicted"
+    assert len(found["encoder-longer-cells"]) == 12
+
+
+def test_incomplete_seeds_do_not_count(factorial):
+    """A contrast is of the seeds that have all of its cells."""
+    whole = effects_of(analyse({"linear-factorial": factorial[factorial.seed < 4]}), "factorial", "linear")
+    part = effects_of(analyse({"linear-factorial": factorial.iloc[:-27]}), "factorial", "linear")
+    pd.testing.assert_frame_equal(whole, part)
+    assert "contrasts" not in analyse({"linear-factorial": factorial[factorial.seed == 1]})
+
+
+@pytest.mark.parametrize("parts", [("gate", "ratio"), ("gate", "weight", "ratio")])
+def test_shapley_values_are_means_over_all_orders(parts):
+    rng = np.random.default_rng(6)
+    value = {
+        frozenset(chosen): rng.normal()
+        for size in range(len(parts) + 1)
+        for chosen in itertools.combinations(parts, size)
+    }
+    for part, weights in shapley_weights(parts).items():
+        gains = []
+        for order in itertools.permutations(parts):
+            before = frozenset(order[: order.index(part)])
+            gains.append(value[before | {part}] - value[before])
+        mine = sum(factor * value[coalition] for coalition, factor in weights.items())
+        assert mine == pytest.approx(np.mean(gains))
+
+
+def test_shares_of_a_repair():
+    """Gate 1, weight 2, ratio 3 and 4 more for gate and ratio together, which the two share."""
+
+    def mean(label):
+        _, _, parts = label.partition(": ")
+        value = 40.0 + ("gate" in parts) + 2 * ("weight" in parts) + 3 * ("ratio" in parts)
+        return value + 4 * ("gate" in parts and "ratio" in parts) - 6 * (parts == "native")
+
+    table = rows([point.label for point in points("exchanges")], 4, mean, noise=0.05)
+    found = analyse({"linear-exchanges": table})
+    split = found["linear-exchanges-shapley"].set_index(["loss", "part"]).estimate
+    for loss in ("mhe", "barlow_twins"):
+        assert split[loss].to_dict() == pytest.approx(
+            {"all": 10, "gate": 3, "weight": 2, "ratio": 5}, abs=0.2
+        )
+    assert split["mhs"].to_dict() == pytest.approx({"all": 8, "gate": 3, "ratio": 5}, abs=0.2)
+    native = found["linear-exchanges-native"].set_index("loss")
+    assert native.estimate.to_dict() == pytest.approx(dict.fromkeys(native.index, 6), abs=0.2)
+    assert list(native.index) == ["mhe", "barlow_twins", "mhs"]  # VICReg's are withdrawn
+
+
+def test_rate_and_ratio_are_told_apart_in_a_table(factorial):
+    rates = {label: 1e-4 if label.startswith("none") else 3e-4 for label in factorial.label.unique()}
+    table = rates_and_ratios(factorial, rates).set_index(["rate", "ratio"])
+    assert table.runs.to_list() == [4, 4, 4, 8, 8, 8]
+    assert table.score[3e-4, 1.75] == pytest.approx(57, abs=0.4)
+
+
+def test_a_score_that_the_features_make_is_predicted(factorial):
+    rng = np.random.default_rng(1)
+    labels = [*factorial.label.unique(), "arccon", "met", "mat", "mhe"]
+    features = pd.DataFrame(
+        {"label": labels, **{name: rng.normal(size=len(labels)) for name in (*FEATURES, *RIVALS)}}
+    )
+    scores = 40 + features[list(FEATURES)].to_numpy() @ [1.0, 2.0, 3.0, 4.0]
+    truth = pd.DataFrame({"label": labels, "sts": scores / 100, "seed": 1})
+    found = predict(truth.iloc[:27], features)
+    expected = dict(zip(labels[27:], scores[27:], strict=True))
+    assert dict(zip(found.loss, found.components, strict=True)) == pytest.approx(expected, rel=1e-10)
+    np.testing.assert_allclose(found["mean"], scores[:27].mean(), rtol=1e-12)
+    tables = analyse(
+        {
+            "linear-factorial": pd.concat([truth.iloc[:27], truth.iloc[:27].assign(seed=2)]),
+            "linear-features": features,
+            "linear-prediction": truth.iloc[27:],
+        }
+    )
+    models = tables["linear-prediction-models"].set_index("model")
+    assert models.error["components"] == pytest.approx(0, abs=1e-9)
+    assert models.p["components"] == pytest.approx(1 / 24)
+    softmax = [label for label in labels[:27] if "softmax" in label]
+    constant = scores[[labels.index(label) for label in softmax]].mean()
+    error = np.sqrt(np.mean((scores[27:] - constant) ** 2))
+    assert models.error["mean of the softmax cells"] == pytest.approx(error)
+    assert models.error["components, softmax cells"] == pytest.approx(0, abs=1e-9)
+    fitted = features.iloc[:27]
+    for one in tables["linear-prediction-losses"].itertuples():
+        own = features[features.label == one.loss].iloc[0]
+        beyond = [not fitted[name].min() <= own[name] <= fitted[name].max() for name in FEATURES]
+        assert one.outside == any(beyond)
+    # What was committed is not predicted again; what is new is added.
+    committed = found.iloc[:2].assign(components=1.0)
+    later = predict(truth.iloc[:27], features, committed)
+    assert later.components.tolist() == pytest.approx([1.0, 1.0, *found.components[2:]])
+
+
+def test_the_permutation_test_counts_every_order():
+    truth = np.array([1.0, 2.0, 3.0, 4.0])
+
+    def error(predicted):
+        return float(((predicted - truth) ** 2).sum())
+
+    assert permutation_test(error, truth) == pytest.approx(1 / 24)
+    assert permutation_test(error, truth[::-1]) == 1
+    assert permutation_test(error, [2.5] * 4) == 1
+
+
+def test_cells_have_their_open_share_and_arms_their_angles(factorial):
+    opened = factorial[factorial.seed == 1].assign(first=2.0, mean=1.0, last=0.25)
+    table = analyse({"linear-factorial": factorial, "linear-open": opened})["linear-open-shares"]
+    assert len(table) == 9
+    assert set(table["mean"]) == {0.5}
+    arms = rows(["on", "off", "random", "scaled"], 3, lambda _: 60, noise=0)
+    arms["theta_pos"] = np.radians(30 + 5 * (arms.label == "on") + arms.seed)
+    arms["theta_neg"] = np.radians(90.0)
+    angles = analyse({"encoder-dissipation": arms})["encoder-dissipation-angles"].set_index(["angle", "arm"])
+    assert angles.estimate["gap", "off"] == pytest.approx(5)
+    assert angles.estimate["negatives", "random"] == pytest.approx(0)
+
+
+def test_whitened_rows_are_uncorrelated_and_of_unit_variance():
+    rng = np.random.default_rng(0)
+    data = rng.normal(size=(500, 6)) @ rng.normal(size=(6, 6)) + 3
+    mean, matrix = whitening(data)
+    np.testing.assert_allclose(np.cov((data - mean) @ matrix, rowvar=False), np.eye(6), atol=1e-10)
+
+
+def test_the_report_has_what_there_is(factorial, tmp_path):
+    factorial.to_csv(tmp_path / "linear-factorial.csv", index=False)
+    page = write_report(tmp_path).read_text(encoding="utf-8")
+    assert "![linear-contrasts](linear-contrasts.png)" in page
+    assert "## The recipes" not in page
+    (tmp_path / "linear-exchanges.csv").write_text("label,seed\n")  # of a part of which no run has finished
+    again = write_report(tmp_path).read_text(encoding="utf-8")  # its own tables are no rows
+    assert again == page
+    for name in ("linear-factorial.png", "linear-contrasts.png"):
+        assert (tmp_path / name).stat().st_size > 5000
+
+
+def test_the_committed_report_follows_from_the_committed_rows(tmp_path):
+    """Every number of the page is recomputed."""
+    folder = ROOT / "figures" / "study" / "evidence"
+    for path in [*folder.glob("*.csv"), *folder.glob("*.json")]:
+        shutil.copy(path, tmp_path)
+    page = write_report(tmp_path).read_text(encoding="utf-8")
+    assert page == (folder / "report.md").read_text(encoding="utf-8")
+
+
+def test_collecting_keeps_numbers_and_leaves_out_nothing_finished(tmp_path):
+    (tmp_path / "factorial.csv").write_text(
+        "label,seed,steps,sts\nnone / uniform,1,600,0.123456789\n", encoding="utf-8"
+    )
+    (path,) = collect_linear(tmp_path, tmp_path / "out")
+    assert path.read_text() == "label,seed,sts\nnone / uniform,1,0.123457\n"
+    with pytest.raises(GradlabError, match="no gated run"):
+        collect_open_shares(tmp_path, tmp_path / "open.csv")
+
+
+@pytest.mark.parametrize("name", sorted(file.stem for file in SWEEPS.glob("*.toml")))
+def test_every_specification_is_valid(name):
+    spec = read_spec(SWEEPS / f"{name}.toml").with_base({"backbone": "bert-base"})
+    spec.check()
+    keys = [key for point in spec.points({}) for key in point.runs.values()]
+    assert len(keys) == len(set(keys))
+    assert spec.base["clip"] == 0
+    assert spec.base["precision"] == ("float32" if name in ("recipes", "collapse") else "bfloat16")

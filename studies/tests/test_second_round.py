@@ -1,0 +1,140 @@
+"""The second round: what is declared can be run, is run resumably, and is judged as it says."""
+
+from __future__ import annotations
+
+import math
+import tomllib
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from gradlab import GradlabError
+from studies.second_round import rounds
+from tests.senteval_folder import make_senteval
+from tests.tiny_models import make_bert, make_sentences
+
+PARTS = rounds.declaration()["parts"]
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_every_part_is_a_valid_sweep_in_one_precision(part):
+    spec = rounds.sweep_of(part, {"backbone": "bert-base"})
+    spec.check()
+    points = spec.points({})
+    assert {point.settings["precision"] for point in points} == {"float32"}
+    labels = [point.title() for point in points]
+    assert len(set(labels)) == len(labels)
+    for contrast in rounds.contrasts_of(part):
+        assert set(contrast.weights) <= set(labels)
+        assert sum(contrast.weights.values()) == pytest.approx(0)
+
+
+def test_the_heads_are_two_beginnings_of_three_recipes_with_five_seeds():
+    points = rounds.sweep_of("heads", {"backbone": "bert-base"}).points({})
+    found = {(point.settings["recipe"], point.settings["head_initial"]) for point in points}
+    assert found == {
+        (recipe, head) for recipe in ("simcse", "esimcse", "mocose") for head in ("random", "identity")
+    }
+    assert all(len(point.seeds) == 5 for point in points)
+
+
+def test_seeds_are_fresh():
+    assert (
+        min(seed for about in PARTS.values() for seed in about["seeds"]) > 10
+    )  # the first round took 1 to 5
+
+
+def test_the_design_fills_its_ranges_evenly_and_is_always_the_same():
+    design = PARTS["surface"]["sobol"]
+    points = rounds.sobol_points(design)
+    assert points == rounds.sobol_points(design)
+    assert len(points) == design["runs"]
+    for name, key in (("learning_rate", "learning_rate"), ("loss_settings.ratio", "ratio")):
+        low, high = map(math.log, design[key])
+        places = (np.log([point[name] for point in points]) - low) / (high - low)
+        assert stats.kstest(places, "uniform").statistic < 0.05  # points at random: about .12
+    others = rounds.sobol_points(PARTS["fresh"]["sobol"])
+    assert not {point["label"].partition(": ")[2] for point in others} & {
+        point["label"].partition(": ")[2] for point in points
+    }
+
+
+@pytest.fixture
+def small(tmp_path, monkeypatch):
+    """A declaration of two tiny conditions, and what it is run on."""
+    text = rounds.DECLARATION.read_text(encoding="utf-8")
+    base = tomllib.loads(text)["base"] | {"max_steps": 2, "batch_size": 4, "max_length": 12, "save_every": 1}
+    lines = [
+        f"{name} = {str(value).lower() if isinstance(value, bool) else repr(value)}"
+        for name, value in base.items()
+    ]
+    declared = "\n".join(
+        [
+            "[protocol]", "untrained = 0.25", "[base]", *lines, "[parts.heads]", 'status = "confirmatory"', 'question = "?"',
+            "seeds = [11, 12]", 'grid = { head_initial = ["random", "identity"] }', 'points = [{ label = "SimCSE", recipe = "simcse" }]',
+            "[[parts.heads.contrasts]]", 'name = "identity - random"', 'plus = ["SimCSE, head_initial=identity"]',
+            'minus = ["SimCSE, head_initial=random"]', "margin = 3.0",
+        ]
+    )  # fmt: skip
+    place = tmp_path / "declaration.toml"
+    place.write_text(declared, encoding="utf-8")
+    monkeypatch.setattr(rounds, "DECLARATION", place)
+    (tmp_path / "sentences.txt").write_text("\n".join(make_sentences(40)), encoding="utf-8")
+    return {
+        "model": str(make_bert(tmp_path / "bert")),
+        "train_file": str(tmp_path / "sentences.txt"),
+        "sts": str(make_senteval(tmp_path / "senteval")),
+        "backbone": "bert-base",
+    }
+
+
+def test_a_part_is_run_once_and_judged(small, tmp_path, capsys):
+    output = tmp_path / "second"
+    assert rounds.run_part("heads", output, small) == 4
+    capsys.readouterr()
+    assert rounds.run_part("heads", output, small) == 4
+    assert "Training" not in capsys.readouterr().err  # nothing is trained again
+    rows = rounds.rows_of("heads", output)
+    assert sorted(zip(rows.label, rows.seed, strict=True)) == sorted(
+        (f"SimCSE, head_initial={head}", seed) for head in ("random", "identity") for seed in (11, 12)
+    )
+    (one,) = rounds.judged({"heads": rows}).itertuples()
+    wide = 100 * rows.pivot(index="seed", columns="label", values="sts")
+    differences = wide["SimCSE, head_initial=identity"] - wide["SimCSE, head_initial=random"]
+    assert one.estimate == pytest.approx(differences.mean())
+    assert one.seeds == 2
+    # A declaration that changes after the first run is refused.
+    rounds.DECLARATION.write_text(rounds.DECLARATION.read_text() + "\n# later\n", encoding="utf-8")
+    with pytest.raises(GradlabError, match="declaration has changed"):
+        rounds.run_part("heads", output, small)
+
+
+def test_contrasts_of_all_parts_are_one_family():
+    rng = np.random.default_rng(0)
+    rows = {}
+    for part in ("heads", "rates"):
+        points = rounds.sweep_of(part, {"backbone": "bert-base"}).points({})
+        rows[part] = pd.DataFrame(
+            [
+                {
+                    "label": point.title(),
+                    "seed": seed,
+                    "sts": 0.6 + 0.1 * ("identity" in point.title()) + rng.normal(0, 0.003),
+                }
+                for point in points
+                for seed in point.seeds
+            ]
+        )
+    found = rounds.judged(rows).set_index("name")
+    assert len(found) == 7
+    assert found.verdict["identity − random, SimCSE"] == "supported"
+    assert found.estimate["identity − random, SimCSE"] == pytest.approx(10, abs=1)
+    alone = rounds.judged({"heads": rows["heads"]}).set_index("name")
+    assert (found.holm[alone.index] >= alone.holm).all()
+
+
+def test_an_unknown_part_is_named():
+    with pytest.raises(GradlabError, match=r"unknown part 'head'.*Did you mean 'heads'"):
+        rounds.sweep_of("head")

@@ -1,0 +1,82 @@
+"""Intervals and verdicts over seeds, against scipy's own tests and simulated studies whose effects are known."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from studies.statistics import (
+    CONTRADICTED,
+    INCONCLUSIVE,
+    NO_EFFECT,
+    SUPPORTED,
+    Interval,
+    judge,
+    over_seeds,
+    within,
+)
+
+
+def interval(mean, error, seeds=5):
+    half = error * stats.t.ppf(0.975, seeds - 1)
+    return Interval(mean, mean - half, mean + half, seeds)
+
+
+def test_the_error_is_that_of_the_values():
+    values = np.random.default_rng(0).normal(size=7)
+    found = over_seeds(values)
+    assert found.error == pytest.approx(stats.sem(values), rel=1e-12)
+    (judged,) = judge([found], thresholds=[0.3])
+    assert judged.p == pytest.approx(stats.ttest_1samp(values, 0.3).pvalue, rel=1e-9)
+
+
+def test_intervals_cover_although_runs_of_a_seed_are_alike():
+    """Seed x condition is there, so that a model of a random intercept alone would promise too much."""
+    rng = np.random.default_rng(1)
+    covered = 0
+    for _ in range(400):
+        slope = rng.normal(0.8, 1.0, size=4)  # of each seed
+        runs = slope[:, None] + rng.normal(0, 0.3, size=(4, 9))
+        found = over_seeds(runs.mean(1))
+        covered += found.low <= 0.8 <= found.high
+    assert abs(covered - 380) < 5 * math.sqrt(400 * 0.05 * 0.95)
+
+
+def test_verdicts_of_one_family():
+    means, errors = [4, -4, 0.1, 1.2, 3], [0.2, 0.3, 0.1, 0.5, 9.0]
+    family = [interval(mean, error) for mean, error in zip(means, errors, strict=True)]
+    found = judge(family, margins=[None, None, 1.5, 1.5, None])
+    assert [one.verdict for one in found] == [SUPPORTED, CONTRADICTED, NO_EFFECT, INCONCLUSIVE, INCONCLUSIVE]
+    plain = [2 * stats.t.sf(abs(mean) / error, 4) for mean, error in zip(means, errors, strict=True)]
+    # Holm: the smallest times five, the next times four, and no smaller than those before.
+    order = np.argsort(plain)
+    expected, before = [0.0] * 5, 0.0
+    for rank, place in enumerate(order):
+        before = max(before, min(1.0, plain[place] * (5 - rank)))
+        expected[place] = before
+    assert [one.p for one in found] == pytest.approx(expected)
+    equal = [within(0.1, 0.1, 4, 1.5), within(1.2, 0.5, 4, 1.5)]
+    assert found[2].equivalence == pytest.approx(2 * equal[0])
+    assert found[3].equivalence == pytest.approx(equal[1])
+
+
+def test_the_expected_sign_decides_and_one_seed_says_nothing():
+    (found,) = judge([interval(-4, 0.2)], expected=[-1])
+    assert found.verdict == SUPPORTED
+    (alone,) = judge([over_seeds([3.0])])
+    assert alone.verdict == INCONCLUSIVE
+    assert math.isnan(alone.p)
+    (equal,) = judge([over_seeds([2.0, 2.0, 2.0])], margins=[1.5])
+    assert equal.verdict == SUPPORTED
+
+
+def test_equivalence_at_exactly_the_margin_is_found_in_one_of_twenty():
+    rng = np.random.default_rng(2)
+    found = 0
+    for _ in range(400):
+        one = over_seeds(rng.normal(0.8, 1.0, size=6))
+        found += within(one.mean, one.error, 5, 0.8) < 0.05
+    assert abs(found - 20) < 5 * math.sqrt(400 * 0.05 * 0.95)

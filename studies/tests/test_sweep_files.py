@@ -1,0 +1,143 @@
+"""The sweeps that ship: every run of each, at full size and light, is one that `gradlab train` takes."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gradlab.sweep import configure, read_spec
+from studies.analyses import traceable_distance
+
+FOLDER = Path(__file__).resolve().parents[1] / "sweeps"
+FILES = sorted(FOLDER.glob("*.toml"))
+TABLES = {
+    "mocose-table-3": 6,
+    "mocose-table-4": 12,
+    "mocose-table-5": 7,
+    "mocose-table-6a": 5,
+    "mocose-table-6b": 4,
+    "mocose-table-7": 20,
+    "mocose-table-8": 5,
+    "mocose-table-9": 5,
+    "esimcse-tables-6-7": 4,
+    "esimcse-table-8": 3,
+    "esimcse-table-9": 8,
+    "esimcse-table-10": 7,
+    "esimcse-table-11": 5,
+    "unified-two-stage": 3 * 16,
+    "unified-two-stage-mhs": 16,
+}
+
+
+def spec_of(name, light=False):
+    # Offline nothing can be asked of a model that is not here.
+    return read_spec(FOLDER / f"{name}.toml", light).with_base({"backbone": "bert-base"})
+
+
+def configurations(name):
+    return {p.title(): configure({**p.settings, "seed": 1}) for p in spec_of(name).points({})}
+
+
+@pytest.mark.parametrize("light", [False, True])
+@pytest.mark.parametrize("name", [file.stem for file in FILES])
+def test_every_run_is_a_valid_one(name, light):
+    spec = spec_of(name, light)
+    spec.check()
+    points = spec.points({})
+    assert len(points) > 1
+    keys = [key for point in points for key in point.runs.values()]
+    assert len(keys) == len(set(keys))
+    if light:
+        assert spec.base["max_steps"] <= (800 if name == "mocose-long" else 200)
+        assert all(len(point.seeds) >= (1 if spec.stages else 3) for point in points)
+
+
+@pytest.mark.parametrize(("name", "count"), TABLES.items())
+def test_as_many_points_as_the_table_has(name, count):
+    assert len(spec_of(name).points({})) == count
+
+
+def test_the_second_stage_has_the_papers_grid():
+    spec = spec_of("unified-two-stage")
+    first = spec.points({})
+    scores = {
+        key: p.settings["batch_size"] + p.settings["learning_rate"] for p in first for key in p.runs.values()
+    }
+    second = [point for point in spec.points(scores) if point.stage == 2]
+    assert len(second) == 3 * 4 * 3 * 5
+    assert {(p.settings["batch_size"], p.settings["learning_rate"]) for p in second} == {(512, 5e-5)}
+    of_loss = configure({**second[-1].settings, "seed": 1}).loss_settings
+    assert of_loss == {"margin": 0.37, "temperature": 0.05, "static_ratio": 2.0}
+
+
+def test_what_the_papers_say_is_what_runs():
+    """Against numbers read off the papers' tables."""
+    sizes = [(c.queue_size, c.queue_initial) for c in configurations("mocose-table-7").values()]
+    assert sorted(sizes) == sorted(
+        (q, q * part // 4) for q in (128, 256, 512, 1024, 4096) for part in (0, 1, 2, 4)
+    )
+    for config in configurations("mocose-table-8").values():
+        assert (config.queue_size, config.queue_initial, config.batch_size) == (1024, 128, 256)
+        assert not config.in_batch_negatives
+    layers = {(c.projection_layers, c.predictor_layers) for c in configurations("mocose-table-4").values()}
+    assert layers == {(a, b) for a in range(4) for b in (1, 2, 3)}
+    assert [c.momentum for c in configurations("mocose-table-3").values()] == [
+        0.5,
+        0.8,
+        0.85,
+        0.9,
+        0.95,
+        0.99,
+    ]
+    assert all(c.momentum_schedule == "constant" for c in configurations("mocose-table-3").values())
+    assert all(
+        c.fgsm == 5e-9 if name == "FGSM" else c.fgsm == 0
+        for name, c in configurations("mocose-table-5").items()
+    )
+    assert [c.queue_size / c.batch_size for c in configurations("esimcse-table-11").values()] == [
+        1,
+        1.5,
+        2,
+        2.5,
+        3,
+    ]
+    parts = {
+        name: (c.augment is not None, c.queue_size)
+        for name, c in configurations("esimcse-tables-6-7").items()
+    }
+    assert parts == {
+        "SimCSE": (False, 0),
+        "word repetition": (True, 0),
+        "momentum contrast": (False, 160),
+        "ESimCSE": (True, 160),
+    }
+    both = configurations("esimcse-tables-6-7")
+    for name in ("momentum", "momentum_use", "momentum_dropout", "momentum_modules", "in_batch_negatives"):
+        assert getattr(both["momentum contrast"], name) == getattr(both["ESimCSE"], name)
+
+
+@pytest.mark.parametrize("light", [False, True])
+def test_the_distances_of_figure_3_are_the_same_at_every_batch_size(light):
+    distances: dict[int, list[float]] = {}
+    for point in spec_of("mocose-distance-batch", light).points({}):
+        config = configure({**point.settings, "seed": 1})
+        assert config.momentum is not None
+        assert config.momentum_schedule == "constant"
+        distance = traceable_distance(config.momentum, config.queue_size, config.batch_size)
+        distances.setdefault(config.batch_size, []).append(round(distance, 2))
+    assert len(distances) >= 3
+    assert len({tuple(each) for each in distances.values()}) == 1
+    assert 14.67 in distances[64]  # the paper's best
+
+
+@pytest.mark.parametrize(("step", "share"), [(1e-9, 0.51), (5e-9, 0.99), (1e-8, 1.0)])
+def test_the_share_that_a_step_of_fgsm_changes_is_what_table_9_says(step, share):
+    values = (0.045 * np.random.default_rng(0).standard_normal(200_000)).astype(np.float32)
+    found = np.mean(values + np.float32(step) != values)
+    assert found == pytest.approx(share, abs=0.01)
+    words = f"{step:.0e}".replace("e-0", "e-")
+    named = "all" if share == 1 else f"{100 * share:.0f} %"
+    assert re.search(rf"{words} (changes )?{named}", spec_of("mocose-table-9").about)

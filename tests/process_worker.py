@@ -1,0 +1,81 @@
+"""What each process computes in the tests of several processes; apart, so that it starts quickly."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import time
+import traceback
+from pathlib import Path
+
+import torch
+
+import gradlab
+
+
+def share_of(rows: torch.Tensor | None, sizes: list[int], rank: int) -> torch.Tensor | None:
+    return None if rows is None else rows.split(sizes)[rank].clone().requires_grad_()
+
+
+def compute(rank: int, count: int, folder: str) -> None:
+    """Value and gradients of this process's share for each case in ``folder/cases.pt``, or the error, into ``folder/rank.pt``.
+
+    What is no error of gradlab ends the process, and is in ``folder/rank.txt``.
+    """
+    try:
+        _compute(rank, count, folder)
+    except BaseException:
+        Path(folder, f"{rank}.txt").write_text(traceback.format_exc())
+        raise
+
+
+def _compute(rank: int, count: int, folder: str) -> None:
+    torch.set_num_threads(1)
+    torch.distributed.init_process_group(
+        "gloo",
+        init_method=f"file://{folder}/meet",
+        rank=rank,
+        world_size=count,
+        timeout=datetime.timedelta(seconds=60),
+    )
+    cases = torch.load(f"{folder}/cases.pt")
+    found = []
+    for case in cases:
+        rows = [share_of(part, sizes, rank) for part, sizes in zip(case["rows"], case["sizes"], strict=True)]
+        if rank in case.get("without gradient", ()):
+            rows = [None if part is None else part.detach() for part in rows]
+        own = {**case, **case.get(f"on {rank}", {})}
+        try:
+            if own.get("ends"):
+                torch.save(found, f"{folder}/{rank}.pt")
+                os._exit(9)
+            began = time.monotonic()
+            criterion = gradlab.blockwise(
+                own["loss"], own.get("block"), group="world", average=own.get("average", False)
+            )
+            rows = [None if part is None else part.to(own.get("dtype", part.dtype)) for part in rows]
+            if "width" in own:
+                rows = [
+                    torch.nn.functional.normalize(part[:, : own["width"]], dim=-1) for part in rows[:2]
+                ] + [None]
+            leaves = [
+                None if part is None else part.detach().requires_grad_(part.requires_grad) for part in rows
+            ]
+            in_batch, context = own.get("in_batch", True), own.get("context", {})
+            value = criterion(*leaves, own["reduction"], in_batch_negatives=in_batch, **context)
+            upstream = (
+                own["upstream"].split(case["sizes"][0])[rank]
+                if own["reduction"] == "none"
+                else torch.tensor(1.7, dtype=torch.float64)
+            )
+            times = own.get("times", 1) if value.requires_grad else 0
+            for number in range(times):
+                value.backward(upstream.to(value.dtype), retain_graph=number < times - 1)
+            gradients = [None if part is None else part.grad for part in leaves]
+            found.append({"value": value.detach(), "gradients": gradients})
+        except gradlab.GradlabError as error:
+            found.append({"error": str(error), "seconds": time.monotonic() - began})
+    torch.save(found, f"{folder}/{rank}.pt")
+    if not any(case.get("on 1", {}).get("ends") for case in cases):
+        torch.distributed.barrier()  # none leaves while another still sends
+        torch.distributed.destroy_process_group()

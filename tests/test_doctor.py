@@ -1,0 +1,352 @@
+"""The doctor on training scripts with one fault planted each, and on sound ones: tiny models, real trainers."""
+
+from __future__ import annotations
+
+import math
+import random
+import re
+from pathlib import Path
+
+import pytest
+import torch
+import torch.distributed.nn.functional
+from torch import nn
+
+import gradlab
+from gradlab.diagnosis import checks, machine
+from gradlab.diagnosis.result import faults
+from gradlab.diagnosis.symptoms import symptoms
+from tests.sentence_training import columns_of, losses, make_trainer, weights
+from tests.test_watch import hugging_face_trainer
+from tests.tiny_models import make_bert, make_sentences
+
+ADAM = {"optim": "adamw_torch", "learning_rate": 2e-5}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return make_bert(tmp_path_factory.mktemp("bert"))
+
+
+@pytest.fixture(scope="module")
+def without_dropout(tmp_path_factory):
+    return make_bert(tmp_path_factory.mktemp("still"), dropout=0.0)
+
+
+def ranking(**settings):
+    return lambda model: losses.MultipleNegativesRankingLoss(model, **settings)
+
+
+def gradlab_loss(name, **settings):
+    from gradlab.integrations.sentence_transformers import loss
+
+    return lambda model: loss(model, name, **settings)
+
+
+def cached(kind=losses.CachedMultipleNegativesRankingLoss):
+    return lambda model: kind(model, mini_batch_size=5)
+
+
+def twice(count=64):
+    """Unsupervised pairs: each sentence with itself."""
+    texts = make_sentences(count)
+    return {"anchor": texts, "positive": list(texts)}
+
+
+class LowRank(nn.Module):
+    """A linear layer with a low-rank adapter, as peft's, whose second factor starts at 0."""
+
+    def __init__(self, layer, rank=2):
+        super().__init__()
+        self.base = layer
+        self.lora_A = nn.Parameter(torch.randn(rank, layer.in_features) / rank)
+        self.lora_B = nn.Parameter(torch.zeros(layer.out_features, rank))
+
+    def forward(self, rows):
+        return self.base(rows) + rows @ self.lora_A.T @ self.lora_B.T
+
+
+def add_adapters(trainer):
+    model = trainer.model
+    for parameter in model.parameters():
+        parameter.requires_grad_(False)
+    for layer in model[0].auto_model.encoder.layer:
+        layer.attention.self.query = LowRank(layer.attention.self.query)
+        layer.attention.self.value = LowRank(layer.attention.self.value)
+
+
+class OwnLoss(nn.Module):
+    """A ranking loss as people write it: on cosines, by cross-entropy."""
+
+    def __init__(self, model, temperature=0.05):
+        super().__init__()
+        self.model, self.temperature = model, temperature
+
+    def embed(self, features):
+        return [self.model(dict(one))["sentence_embedding"] for one in features]
+
+    def forward(self, features, labels=None):
+        anchors, positives = (nn.functional.normalize(rows, dim=1) for rows in self.embed(features))
+        logits = anchors @ positives.T / self.temperature
+        return nn.functional.cross_entropy(logits, torch.arange(len(logits)))
+
+
+class Detached(OwnLoss):
+    def embed(self, features):
+        return [rows.detach().requires_grad_() for rows in super().embed(features)]
+
+
+class OnACopy(OwnLoss):
+    """Holds another model than the one that is trained."""
+
+    def __init__(self, model):
+        import copy
+
+        super().__init__(model)
+        self.encoder = copy.deepcopy(model)
+
+    def embed(self, features):
+        return [self.encoder(dict(one))["sentence_embedding"] for one in features]
+
+
+class InHalf(OwnLoss):
+    """Adds up in float16 what float32 can hold: a loss of 0 where the positive is far ahead."""
+
+    def __init__(self, model):
+        super().__init__(model, temperature=0.004)
+
+    def forward(self, features, labels=None):
+        anchors, positives = (nn.functional.normalize(rows, dim=1) for rows in self.embed(features))
+        logits = (anchors @ positives.T / self.temperature).half()
+        chosen = logits.softmax(1).diagonal()
+        return -chosen.log().mean()
+
+
+class Gathered(OwnLoss):
+    """Own anchors against the positives of all processes, gathered with gradient."""
+
+    def forward(self, features, labels=None):
+        if not torch.distributed.is_initialized():
+            return super().forward(features, labels)
+        anchors, positives = self.embed(features)
+        every = torch.cat(torch.distributed.nn.functional.all_gather(positives))
+        labels = torch.arange(len(anchors)) + torch.distributed.get_rank() * len(anchors)
+        return nn.functional.cross_entropy(anchors @ every.T / 0.1, labels)
+
+
+class TimesProcesses(Gathered):
+    """Scaled as where each process computes the whole loss, which it does not."""
+
+    def forward(self, features, labels=None):
+        count = torch.distributed.get_world_size() if torch.distributed.is_initialized() else 1
+        return count * super().forward(features, labels)
+
+
+class NotReplayed(losses.CachedMultipleNegativesRankingLoss):
+    """A gradient cache that draws new dropout in its second pass."""
+
+    def embed_minibatch_iter(self, *args, **kwargs):
+        if kwargs.get("with_grad"):
+            kwargs["random_states"] = None
+        return super().embed_minibatch_iter(*args, **kwargs)
+
+
+class PieceLost(losses.CachedMultipleNegativesRankingLoss):
+    """A gradient cache whose last piece gets no gradient."""
+
+    def calculate_loss(self, reps, *args, **kwargs):
+        value = super().calculate_loss(reps, *args, **kwargs)
+        if kwargs.get("with_backward"):
+            reps[-1][-1].grad.zero_()
+        return value
+
+
+def shuffled(table, column="positive"):
+    texts = list(table[column])
+    random.Random(1).shuffle(texts)
+    return {**table, column: texts}
+
+
+def freeze(trainer):
+    for parameter in trainer.model.parameters():
+        parameter.requires_grad_(False)
+
+
+def adapters_frozen(trainer):
+    add_adapters(trainer)
+    freeze(trainer)
+    trainer.model[0].auto_model.encoder.layer[0].output.dense.weight.requires_grad_(True)
+
+
+def optimizer_first(trainer):
+    trainer.create_optimizer()
+    add_adapters(trainer)
+
+
+def held_in_eval(trainer):
+    trainer.model[0].train = lambda mode=True: trainer.model[0]
+    trainer.model[0].eval()
+    for module in trainer.model.modules():
+        module.training = False
+
+
+def nan_weight(trainer):
+    with torch.no_grad():
+        trainer.model[0].auto_model.embeddings.LayerNorm.weight[0] = math.nan
+
+
+def collapsed(trainer):
+    with torch.no_grad():
+        for layer in trainer.model[0].auto_model.encoder.layer:
+            layer.output.LayerNorm.weight.zero_()
+            layer.output.LayerNorm.bias.fill_(1.0)
+
+
+def short(limit):
+    def change(trainer):
+        trainer.model.max_seq_length = limit
+
+    return change
+
+
+PAIRS, TRIPLETS = columns_of(64), columns_of(64, 3)
+REPEATED = {name: texts[:8] * 8 for name, texts in columns_of(64).items()}
+# name -> (the check that must say bad, loss, data, changes of the trainer, arguments)
+FAULTS = {
+    "all weights frozen": ("trained weights", ranking(), PAIRS, freeze, {}),
+    "adapters not trained": ("trained weights", ranking(), PAIRS, adapters_frozen, {}),
+    "adapters after the optimizer": ("optimizer", ranking(), PAIRS, optimizer_first, {}),
+    "adapters out of reach": ("gradient", Detached, PAIRS, add_adapters, {}),
+    "embeddings detached": ("gradient", Detached, PAIRS, None, {}),
+    "loss on a copy of the model": ("gradient", OnACopy, PAIRS, None, {}),
+    "learning rate 0": ("learning rate", ranking(), PAIRS, None, {**ADAM, "learning_rate": 0.0}),
+    "learning rate 0.05": ("learning rate", ranking(), PAIRS, None, {**ADAM, "learning_rate": 0.05}),
+    "weights in float16": ("precision of the weights", ranking(), PAIRS, lambda t: t.model.half(), ADAM),
+    "weights in bfloat16": ("precision of the weights", ranking(), PAIRS, lambda t: t.model.bfloat16(), ADAM),
+    "loss adds up in float16": ("loss", InHalf, columns_of(64, seed=3), None, {}),
+    "encoder held in eval mode": ("two views", ranking(), twice(), held_in_eval, {}),
+    "max_seq_length 4": ("length", ranking(), PAIRS, short(4), {}),
+    "everything cut off": ("pairs", ranking(), PAIRS, short(2), {}),
+    "encoder collapsed": ("two views", ranking(), PAIRS, collapsed, {}),
+    "weights damaged": ("loss", ranking(), PAIRS, nan_weight, {}),
+    "batch of one": ("loss", ranking(), PAIRS, None, {"per_device_train_batch_size": 1}),
+    "positives shuffled": ("pairs", ranking(), shuffled(PAIRS), None, {}),
+    "negatives are the positives": (
+        "hard negatives", ranking(), {**TRIPLETS, "negative_1": TRIPLETS["positive"]}, None, {},
+    ),
+    "positives and negatives exchanged": (
+        "hard negatives", ranking(),
+        {"anchor": TRIPLETS["anchor"], "positive": TRIPLETS["negative_1"], "negative": TRIPLETS["positive"]}, None, {},
+    ),
+    "duplicates in batches": ("duplicates", ranking(), REPEATED, None, {}),
+    "scale 1": ("temperature", ranking(scale=1.0), PAIRS, None, {}),
+    "scale for temperature": ("temperature", ranking(scale=0.05), PAIRS, None, {}),
+    "scale 2000": ("temperature", ranking(scale=2000.0), PAIRS, None, {}),
+    "temperature 1 in a combinator": ("temperature", gradlab_loss("symmetric", loss="infonce(temperature=1)"), PAIRS, None, {}),
+    "dropout not replayed": ("gradient cache", cached(NotReplayed), PAIRS, None, {}),
+    "a piece without gradient": ("gradient cache", cached(PieceLost), PAIRS, None, {}),
+    "gathered, times processes": ("several processes", TimesProcesses, PAIRS, None, {"dataloader_drop_last": True}),
+}  # fmt: skip
+SOUND = {
+    "pairs": (ranking(), PAIRS, None, {}),
+    "pairs, AdamW": (ranking(), PAIRS, None, ADAM),
+    "hard negatives": (ranking(), TRIPLETS, None, {}),
+    "gradient cache with dropout": (cached(), PAIRS, None, {}),
+    "cache of gradlab, hard negatives": (gradlab_loss("infonce", chunk_size=5), TRIPLETS, None, {}),
+    "unsupervised SimCSE": (ranking(), twice(), None, {}),
+    "one column": (gradlab_loss("infonce"), {"text": make_sentences(64)}, None, {}),
+    "ArcCon": (gradlab_loss("arccon"), PAIRS, None, {}),
+    "both directions": (gradlab_loss("symmetric", loss="infonce"), PAIRS, None, {}),
+    "labelled pairs": (
+        losses.CoSENTLoss, {**PAIRS, "label": [random.Random(i).random() for i in range(64)]}, None, {},
+    ),
+    "triplets": (losses.TripletLoss, TRIPLETS, None, {}),
+    "adapters": (ranking(), PAIRS, add_adapters, {**ADAM, "learning_rate": 5e-4}),
+    "duplicates kept apart": (ranking(), REPEATED, None, {"batch_sampler": "no_duplicates", "per_device_train_batch_size": 8}),
+    "Matryoshka": (lambda m: losses.MatryoshkaLoss(m, ranking()(m), [32, 16]), PAIRS, None, {}),
+    "a loss of one's own": (OwnLoss, PAIRS, None, {}),
+    "bfloat16 by autocast": (ranking(), PAIRS, None, {"bf16": True}),
+    "gathered soundly": (Gathered, PAIRS, None, {"dataloader_drop_last": True}),
+    "low temperature of retrieval": (ranking(scale=100.0), PAIRS, None, {}),
+}  # fmt: skip
+
+
+def examine(folder, output, loss, table, change, arguments, **options):
+    trainer = make_trainer(folder, output, loss, table, **arguments)
+    if change is not None:
+        change(trainer)
+    return gradlab.doctor(trainer, progress=False, **options)
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_planted_fault_is_found(name, folder, tmp_path):
+    check, *set_up = FAULTS[name]
+    found = examine(folder, tmp_path, *set_up)
+    assert check in {one.check for one in found.problems}, f"{name}\n{found}"
+    assert all(one.mend for one in found.problems)
+
+
+@pytest.mark.parametrize("name", SOUND)
+def test_sound_script_is_not_accused(name, folder, tmp_path):
+    found = examine(folder, tmp_path, *SOUND[name])
+    assert found.healthy, f"{name}\n{found}"
+
+
+def test_no_dropout_makes_equal_views_of_a_text_and_its_copy_alone(without_dropout, tmp_path):
+    equal = examine(without_dropout, tmp_path, ranking(), twice(), None, {})
+    assert [one.check for one in equal.problems] == ["two views"]
+    assert examine(without_dropout, tmp_path, ranking(), PAIRS, None, {}).healthy
+
+
+def test_training_after_the_doctor_is_the_same_training(folder, tmp_path):
+    ends = []
+    for asked in (False, True):
+        trainer = make_trainer(folder, tmp_path / str(asked), cached(), TRIPLETS, max_steps=3)
+        if asked:
+            watch = gradlab.watch(trainer, every=1)
+            modes = [module.training for module in trainer.model.modules()]
+            state = torch.get_rng_state()
+            gradlab.doctor(trainer, progress=False)
+            assert torch.equal(state, torch.get_rng_state())
+            assert [module.training for module in trainer.model.modules()] == modes
+            assert all(parameter.grad is None for parameter in trainer.model.parameters())
+            assert not watch.begun  # its batches are not those of training
+        trainer.train()
+        ends.append(weights(trainer.model))
+    assert all(torch.equal(ends[0][name], ends[1][name]) for name in ends[0])
+
+
+def test_a_model(folder, tmp_path):
+    assert gradlab.doctor(folder).healthy
+    assert [one.check for one in gradlab.doctor(tmp_path / "nothing").problems] == ["model"]
+
+
+def test_what_cannot_be_examined(folder, tmp_path):
+    with pytest.raises(gradlab.GradlabError, match="doctor takes a SentenceTransformerTrainer"):
+        gradlab.doctor(object())
+    with pytest.raises(gradlab.GradlabError, match="batches must be"):
+        gradlab.doctor(batches=1)
+    trainer = make_trainer(folder, tmp_path, ranking(), PAIRS)
+    trainer.train_dataset = None
+    with pytest.raises(gradlab.GradlabError, match="no train_dataset"):
+        gradlab.doctor(trainer)
+
+
+def test_a_hugging_face_trainer_with_named_views(tmp_path):
+    trainer = hugging_face_trainer(tmp_path)
+    found = gradlab.doctor(trainer, views=("z1", "z2"), progress=False)
+    assert {one.check for one in found.problems} <= {"learning rate"}, str(found)  # a toy's
+    for parameter in trainer.model.parameters():
+        parameter.requires_grad_(False)
+    found = gradlab.doctor(trainer, views=("z1", "z2"), progress=False)
+    assert "trained weights" in {one.check for one in found.problems}
+    with pytest.raises(gradlab.GradlabError, match="does not tell which embeddings"):
+        gradlab.doctor(trainer)
+
+
+def test_every_fault_of_the_checks_is_in_the_data_and_leads_to_a_symptom():
+    source = "".join(Path(one.__file__).read_text(encoding="utf-8") for one in (checks, machine))
+    named = {word for word in re.findall(r'"([a-z0-9]+(?:-[a-z0-9]+)+)"', source)}
+    built = {"temperature-high", "temperature-low", "loss-zero", "loss-zero-half"}  # of parts
+    assert named | built | {"frozen", "collapsed", "versions", "duplicates"} == faults().keys()
+    assert {one["symptom"] for one in faults().values() if "symptom" in one} <= symptoms().keys()

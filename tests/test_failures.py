@@ -1,0 +1,156 @@
+"""Known failures: each fires in a run made to fail that way, none in a healthy one."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import gradlab
+from gradlab.monitor.failures import Judge, failures_of
+from gradlab.monitor.history import History
+from gradlab.monitor.watch import TrainingWarning
+from tests.sentence_training import columns_of, make_trainer
+from tests.tiny_models import make_bert
+
+adapter = pytest.importorskip("gradlab.integrations.sentence_transformers")
+
+ADAM = {"optim": "adamw_torch", "learning_rate": 1e-3, "max_steps": 40}
+# loss, dropout, columns: what goes wrong
+FAILURES = {
+    "nothing to learn": ("infonce(temperature=0.001)", 0.0, 1),
+    "temperature too high": ("infonce(temperature=2.0)", 0.1, 2),
+    "collapse": ("baseline(static_ratio=10.0)", 0.1, 2),
+    "ratio too low": ("baseline(static_ratio=0.1)", 0.1, 2),
+}
+
+
+def run(folder, output, loss, columns):
+    trainer = make_trainer(
+        folder, output, lambda model: adapter.loss(model, loss), columns_of(320, columns), **ADAM
+    )
+    watcher = gradlab.watch(trainer)
+    trainer.train()
+    return watcher
+
+
+@pytest.mark.parametrize("failure", FAILURES)
+def test_a_failing_run_is_told(failure, tmp_path):
+    loss, dropout, columns = FAILURES[failure]
+    folder = make_bert(tmp_path / "bert", dropout=dropout)
+    with pytest.warns(TrainingWarning) as caught:
+        watcher = run(folder, tmp_path / "run", loss, columns)
+    also = ["identical views"] if dropout == 0 else []
+    assert [one.name for one in watcher.failures] == [failure, *also]
+    messages = [str(warning.message) for warning in caught if warning.category is TrainingWarning]
+    for one, message in zip(watcher.failures, messages, strict=True):
+        assert f"{one.headline} {one.advice}" in message
+        assert one.advice in watcher.summary()
+
+
+@pytest.mark.parametrize(("loss", "columns"), [("infonce", 1), ("arccon", 2), ("met", 3), ("baseline", 2)])
+def test_a_healthy_run_is_silent(loss, columns, tmp_path):
+    folder = make_bert(tmp_path / "bert")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", TrainingWarning)
+        watcher = run(folder, tmp_path / "run", loss, columns)
+    assert len(watcher.to_frame().dropna(subset=["active"])) == 20
+    assert watcher.failures == []
+
+
+def history_of(total=1000, every=25, **series):
+    history = History(total)
+    for name, values in series.items():
+        for number, value in enumerate(values):
+            history.add(every * number, "diagnostics", {name: value})
+    return history
+
+
+def test_early_means_early():
+    falling = [0.5, 0.1, 0.01, 1e-3, 1e-4, *[1e-6] * 30]
+    assert failures_of(history_of(gradient_dissipation=falling)) == []
+    gone = [1e-6] * 30
+    (found,) = failures_of(history_of(gradient_dissipation=gone))
+    assert found.step == 50
+    assert failures_of(history_of(total=None, gradient_dissipation=gone)) == [found]
+    assert failures_of(history_of(total=None, gradient_dissipation=[0.5] * 10 + gone)) == []
+
+
+def test_one_bad_record_is_no_failure():
+    bad, good = {"lemma_share": 0.2, "gradient_dissipation": 0.5}, {"lemma_share": 0.9}
+    for shares, expected in (([bad, good, bad, good] * 3, []), ([good, bad, bad, bad], [75])):
+        history = History(1000)
+        for number, values in enumerate(shares):
+            history.add(25 * number, "diagnostics", {**values, "gradient_dissipation": 0.5})
+        assert [failure.step for failure in failures_of(history)] == expected
+
+
+def test_a_model_that_comes_as_one_point_gets_time_to_spread():
+    spreading = [0.995, 0.99, 0.985, 0.97, 0.9, 0.5]
+    assert failures_of(history_of(negative_cosine=spreading)) == []
+    (found,) = failures_of(history_of(negative_cosine=[0.995] * 12))
+    assert (found.name, found.step) == ("collapse", 225)
+    (found,) = failures_of(history_of(negative_cosine=[0.9, 0.98, 0.985, 0.985, 0.99]))
+    assert (found.name, found.step) == ("collapse", 100)
+
+
+def test_two_negatives_say_nothing_of_the_temperature():
+    flat = {"hardest_share": [0.5] * 9, "uniform_share": [0.5] * 9, "negative_cosine": [0.1] * 9}
+    assert failures_of(history_of(**flat)) == []
+    few = {"hardest_share": [0.8] * 9, "uniform_share": [1 / 3] * 9, "negative_cosine": [0.1] * 9}
+    assert failures_of(history_of(**few)) == []
+    many = {"hardest_share": [0.01] * 9, "uniform_share": [1 / 127] * 9, "negative_cosine": [0.1] * 9}
+    assert [failure.name for failure in failures_of(history_of(**many))] == ["temperature too high"]
+
+
+def test_a_positive_that_coincides_with_its_anchor_is_no_failure_of_the_ratio():
+    low = {"lemma_share": [0.0] * 6, "gradient_dissipation": [0.5] * 6}
+    assert failures_of(history_of(**low, positive_cosine=[0.995] * 6)) == []
+    assert [f.name for f in failures_of(history_of(**low, positive_cosine=[0.9] * 6))] == ["ratio too low"]
+
+
+def test_every_check_speaks_in_whole_sentences():
+    everything = history_of(
+        gradient_dissipation=[1e-6] * 4 + [0.5] * 8, hardest_share=[0.01] * 12, uniform_share=[0.01] * 12,
+        negative_cosine=[0.1] * 2 + [0.99] * 10, lemma_share=[0.1] * 12, ratio_median=[0.2] * 12,
+        effective_rank=[1.5] * 12,
+    )  # fmt: skip
+    for failure in failures_of(everything):
+        assert failure.headline.endswith(".")
+        assert failure.advice.endswith(".")
+        assert "nan" not in failure.headline.lower()
+
+
+def test_a_record_is_judged_alone_however_long_the_run():
+    """A record takes as many calls after a thousand others as after ten, and tells what a look at the whole past does."""
+    judge, counts = Judge(None), []
+    values = {"gradient_dissipation": 0.5, "lemma_share": 0.9, "hardest_share": 0.5, "uniform_share": 0.1}
+    values |= {"positive_cosine": 0.8, "negative_cosine": 0.1, "ratio_median": 1.0, "effective_rank": 9.0}
+    for step in range(1000):
+        calls = []
+        sys.setprofile(lambda frame, event, _, calls=calls: calls.append(event))
+        judge.see(step, "diagnostics", values)
+        sys.setprofile(None)
+        counts.append(len(calls))
+    assert counts[10] == counts[999] < 200
+
+
+@given(
+    st.lists(st.tuples(*[st.sampled_from([0.0, 1e-6, 0.2, 0.95, 0.999, 1.0])] * 4), max_size=30),
+    st.integers(0, 30),
+)
+def test_what_is_told_while_training_is_what_a_recording_shows(records, resumed):
+    """Also where the run was resumed somewhere."""
+    names = ("gradient_dissipation", "lemma_share", "positive_cosine", "negative_cosine")
+    history, judge = History(300), Judge(300)
+    for number, values in enumerate(records):
+        record = dict(zip(names, values, strict=True)) | {"hardest_share": values[0], "uniform_share": 0.1}
+        history.add(10 * number, "diagnostics", record)
+        if number == resumed:
+            judge = judge.anew(history)
+        else:
+            judge.see(10 * number, "diagnostics", record)
+    assert judge.failures == failures_of(history)

@@ -1,0 +1,220 @@
+"""The check of a GPU, tried out on a CPU with tiny sizes, and with calls of CUDA replaced."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import types
+from pathlib import Path
+
+import pytest
+import torch
+from click.testing import CliRunner
+
+import gradlab
+from gradlab import gpu_check
+from gradlab.cli.gpu_check import command
+from gradlab.gpu_check import right, running, speed, waits
+from gradlab.gpu_check.machine import Case, Machine
+
+pytest.importorskip("transformers")
+GPU = Machine(torch.device("cuda", 0), Path())
+
+
+@pytest.fixture
+def short(monkeypatch):
+    """A few cases of each part, and few steps of training."""
+    monkeypatch.setattr(right, "COMBINED", ("symmetric(infonce)",))
+    monkeypatch.setattr(right, "BLOCKWISE", ("infonce",))
+    monkeypatch.setattr(speed, "WARM", 1)
+    names = ("plain torch", "gradlab.blockwise", "Inf-CL")
+    monkeypatch.setattr(speed, "LOSSES", {name: speed.LOSSES[name] for name in names})
+    names = ("gradlab TF32", "gradlab bfloat16, chunks of 64", "sentence-transformers bfloat16")
+    monkeypatch.setattr(speed, "TRAINERS", {name: speed.TRAINERS[name] for name in names})
+
+
+def test_without_a_gpu_it_says_so(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    done = CliRunner().invoke(command, [])
+    assert done.exit_code == 0
+    assert done.output.startswith("No GPU: ")
+    assert done.output.count("\n") == 1
+
+
+@pytest.mark.parametrize("part", [name for name in gpu_check.PARTS if name != "tests"])
+def test_each_part_by_itself(short, tmp_path, part):
+    if part == "training":
+        pytest.importorskip("datasets")
+    done = CliRunner().invoke(command, ["--device", "cpu", "--output", str(tmp_path), "--part", part])
+    assert done.exit_code == 0, done.output
+    results = json.loads((tmp_path / "results.json").read_text())
+    assert results["cases"]
+    notes = {found["note"] for found in results["cases"].values() if "note" in found}
+    assert notes <= {"not measured: inf_cl is not installed"}
+    page = (tmp_path / "page.md").read_text()
+    assert "# gradlab on CPU" in page
+    assert all(name.partition("/")[2] in page for name in results["cases"])
+
+
+def test_the_plan_fits_into_ten_minutes_and_follows_the_rates():
+    lines = CliRunner().invoke(command, ["--plan"]).output.splitlines()
+    assert [line.split(" | ")[0].strip("| ") for line in lines[2:-1]] == list(gpu_check.PARTS)
+    assert 5 <= int(lines[-1].split("|")[3]) < 10
+    slow = {"cases": {f"rate/{name}": {"TFLOPS": 1.0} for name in running.RATES}}
+    minutes = [float(gpu_check.plan(["loss"], given).splitlines()[2].split("|")[3]) for given in (None, slow)]
+    assert minutes[1] > 5 * minutes[0]
+
+
+def test_estimates_count_operations():
+    """2 x 6 N² D operations at 35% of 100 TFLOPS, and the fixed time."""
+    every = {case.name: case for case in speed.loss_cases(GPU)}
+    found = every["N=131072 D=768 bfloat16 plain torch"].seconds({"bfloat16": 100e12})
+    assert found == pytest.approx(0.5 + 12 * 131072**2 * 768 / 35e12)
+
+
+def test_it_goes_on_where_it_stopped(monkeypatch, tmp_path):
+    ran = []
+
+    def case(name, stop):
+        def run(machine):
+            ran.append(name)
+            if stop and len(ran) == 2:
+                raise KeyboardInterrupt
+            return {"error": 0.0, "tolerance": 0.0}
+
+        return Case("rate", name, run)
+
+    monkeypatch.setattr(running, "PARTS", {"rate": lambda machine: iter([case("a", False), case("b", True)])})
+    with pytest.raises(KeyboardInterrupt):
+        gpu_check.gpu_check(tmp_path, device="cpu")
+    gpu_check.gpu_check(tmp_path, device="cpu")
+    gpu_check.gpu_check(tmp_path, device="cpu")
+    assert ran == ["a", "b", "b"]
+
+
+def test_what_is_wrong_is_said(monkeypatch, tmp_path):
+    def failing(error):
+        def run(machine):
+            raise error
+
+        return run
+
+    every = [
+        Case("rate", "wrong", lambda machine: {"error": 1e-3, "tolerance": 1e-11}),
+        Case("rate", "not a number", lambda machine: {"error": float("nan"), "tolerance": 1e-11}),
+        Case("rate", "broken", failing(ValueError("two\nlines"))),
+        Case("rate", "full", failing(torch.cuda.OutOfMemoryError())),
+        Case("rate", "absent", failing(ModuleNotFoundError("x", name="inf_cl"))),
+    ]
+    monkeypatch.setattr(running, "PARTS", {"rate": lambda machine: iter(every)})
+    done = CliRunner().invoke(command, ["--device", "cpu", "--output", str(tmp_path)])
+    assert done.exit_code == 1
+    assert "5 cases, 3 failed" in done.output
+    assert "rate/wrong: error 0.001, tolerance 1e-11" in done.output
+    assert "rate/not a number: error nan" in done.output
+    assert "rate/broken: ValueError: two\n" in done.output
+    page = (tmp_path / "page.md").read_text()
+    assert "out of memory" in page
+    assert "inf_cl is not installed" in page
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"parts": ["speed"]}, "unknown part 'speed'; there are: rate"),
+        ({"device": "cuda:99"}, "cuda"),
+    ],
+)
+def test_bad_input_is_one_line(tmp_path, options, words):
+    with pytest.raises(gradlab.GradlabError, match=words) as caught:
+        gpu_check.gpu_check(tmp_path, **{"device": "cpu", **options})
+    assert "\n" not in str(caught.value)
+
+
+def test_results_of_another_device_are_not_mixed(tmp_path):
+    (tmp_path / "results.json").write_text(json.dumps({"device": {"device": "NVIDIA A100"}, "cases": {}}))
+    with pytest.raises(gradlab.GradlabError, match="results of another device; choose another --output"):
+        gpu_check.gpu_check(tmp_path, device="cpu")
+
+
+class Off(Machine):
+    """A device that computes with rows which differ in the ninth digit from those on the CPU."""
+
+    def rows(self, *args, **options):
+        class Rows(torch.Tensor):
+            def cpu(self):
+                plain = self.as_subclass(torch.Tensor)
+                return torch.nn.functional.normalize(plain + 1e-9 * torch.arange(plain.shape[-1]), dim=-1)
+
+        Rows.__module__ = "torch"
+        return [one.as_subclass(Rows) for one in super().rows(*args, **options)]
+
+
+@pytest.mark.parametrize("check", [right._gradients, right._decompose])
+def test_a_device_that_is_off_is_found(check):
+    place = torch.device("cpu"), Path()
+    sound, off = (check("infonce", machine(*place)) for machine in (Machine, Off))
+    assert sound["error"] <= sound["tolerance"]
+    assert off["error"] > off["tolerance"]
+
+
+def test_differences_are_seen():
+    expected = torch.tensor([1.0, -4.0, torch.inf, torch.nan])
+    assert right.relative(expected, expected) == 0
+    assert right.relative(expected + torch.tensor([0.0, 0.5, 0, 0]), expected) == 0.125
+    for place, value in ((0, torch.nan), (2, 1.0), (3, 1.0)):
+        found = expected.clone()
+        found[place] = value
+        assert not right.relative(found, expected) <= 1e-3
+
+
+def test_waits_are_counted_by_their_line():
+    """Of a loss that reads its value and selects rows by a mask, each once; of plain arithmetic none."""
+    rows = torch.ones(4, 3)
+    with waits.Waits() as found:
+        rows[torch.tensor([0, 2])].sum()
+        assert not found.found
+        rows[rows[:, 0] > 0].sum()
+    assert found.found == {"aten.index elsewhere": 1}
+    with waits.Waits() as found:
+        right.relative(rows, 2 * rows)
+    assert {key.split(":")[0] for key in found.found} >= {"aten._local_scalar_dense gpu_check/right.py"}
+
+
+def test_memory_and_description_of_a_gpu(monkeypatch):
+    """What is asked of CUDA, with its answers made up: 1 MiB held, 3 MiB at the peak."""
+    answers = {"memory_allocated": 2**20, "max_memory_allocated": 3 * 2**20, "device_count": 2}
+    for name, value in answers.items():
+        monkeypatch.setattr(torch.cuda, name, lambda *_, value=value: value)
+    waits, calls = [], []
+    monkeypatch.setattr(torch.cuda, "synchronize", waits.append)
+    monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda *_: None)
+    properties = types.SimpleNamespace(name="Some GPU", total_memory=80 * 2**30, major=9, minor=0)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda *_: properties)
+    found = GPU.measure(lambda: calls.append(1), seconds=0)
+    assert found["MiB"] == 2
+    assert len(waits) == len(calls) == found["runs"] + 1
+    about = running.describe(GPU)
+    assert (about["device"], about["memory GiB"], about["compute capability"]) == ("Some GPU", 80.0, "9.0")
+
+
+def test_it_runs_where_little_is_installed(tmp_path):
+    """Packages of the extras, and those of the core that it can do without, are made to fail when they are imported."""
+    code = (
+        "import sys\n"
+        "absent = 'pandas matplotlib psutil accelerate datasets pyarrow platformdirs optuna'.split()\n"
+        "sys.modules.update(dict.fromkeys(absent))\n"
+        "from gradlab.gpu_check import right, running\n"
+        "right.COMBINED, right.BLOCKWISE = (), ('infonce',)\n"
+        "results = running.gpu_check(sys.argv[1], ['decompose', 'blockwise', 'resume'], device='cpu')\n"
+        "notes = [found['note'] for found in results['cases'].values() if 'note' in found]\n"
+        "sys.exit('; '.join(notes) or 0)\n"
+    )
+    root = Path(gradlab.__file__).parents[1]
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)],
+        capture_output=True, text=True, env=os.environ | {"PYTHONPATH": str(root)}, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]

@@ -1,0 +1,141 @@
+"""False hard negatives are found by their words, sound ones are not accused: on planted lists of made sentences."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+pytest.importorskip("transformers")
+pytest.importorskip("rensa")
+pytest.importorskip("usearch")
+
+import gradlab
+from gradlab.inspection.hard_negatives import FALSE, NEARER, looks_like_a_positive, say_the_same
+
+COUNT = 120
+WHO = ["miller", "painter", "teacher", "sailor", "farmer", "doctor", "baker", "tailor", "singer", "soldier"]
+HOW = ["old", "young", "tall", "quiet", "famous", "clever", "lonely", "cheerful", "tired", "angry"]
+WHERE = ["Ghent", "Lyon", "Porto", "Turin", "Gdansk", "Bergen", "Aarhus", "Cork", "Graz", "Basel"]
+WHAT = ["bread", "paper", "copper", "linen", "honey", "timber", "salt", "glass", "leather", "wool"]
+WHEN = ["spring", "summer", "autumn", "winter", "March", "April", "May", "June", "July", "August"]
+
+
+def sentence(generator):
+    one, other = generator.sample(WHERE, 2)
+    who, how, what, when = (generator.choice(words) for words in (WHO, HOW, WHAT, WHEN))
+    number = generator.randint(10, 99)
+    return (
+        f"The {how} {who} from {one} was selling {number} bags of {what} to a friend in {other} every {when}."
+    )
+
+
+def exchanged(words, text, generator):
+    """The text with another word of the list."""
+    found = next(word for word in words if f" {word}" in text)
+    return text.replace(found, generator.choice([word for word in words if word != found]), 1)
+
+
+def less(text, share, generator):
+    words = text.split()
+    left_out = generator.sample(range(len(words)), round(share * len(words)))
+    return " ".join(word for place, word in enumerate(words) if place not in left_out)
+
+
+def roles(text):
+    one, other = sorted((place for place in WHERE if place in text), key=text.index)
+    return text.replace(one, "#").replace(other, one).replace("#", other)
+
+
+FALSE_ONES = {
+    "less a fifth": lambda text, g: less(text, 0.2, g),
+    "less a tenth": lambda text, g: less(text, 0.1, g),
+    "shuffled": lambda text, g: " ".join(g.sample(text.split(), len(text.split()))),
+    "capitals and commas": lambda text, g: text.upper().replace(" ", ", ", 3),
+    "longer": lambda text, g: "As everybody knows, " + text[0].lower() + text[1:],
+    "clauses moved": lambda text, g: " ".join([*text.split()[-2:], *text.split()[:-2]]),
+}
+SOUND_ONES = {
+    "another sentence": lambda text, g: sentence(g),
+    "another name": lambda text, g: exchanged(WHERE, text, g),
+    "another noun": lambda text, g: exchanged(WHAT, text, g),
+    "another adjective": lambda text, g: exchanged(HOW, text, g),
+    "another number": lambda text, g: text.replace(" bags", "0 bags"),
+    "denied": lambda text, g: text.replace("was selling", "was not selling"),
+    "denied in short": lambda text, g: text.replace("was selling", "wasn't selling"),
+    "roles exchanged": lambda text, g: roles(text),
+    "much longer": lambda text, g: text + " " + sentence(g),
+    "much shorter": lambda text, g: " ".join(text.split()[:6]),
+}
+
+
+def judged(make, seed, of_positive=False):
+    """Verdicts of hard negatives that are made of the anchors, or of the positives; embeddings know nothing."""
+    generator = random.Random(seed)
+    anchors, positives = ([sentence(generator) for _ in range(COUNT)] for _ in range(2))
+    hard = [make(text, generator) for text in (positives if of_positive else anchors)]
+    rows = np.random.default_rng(seed).normal(size=(3, COUNT, 16))
+    embeddings = dict(zip(("anchors", "positives", "hard_negatives"), rows, strict=True))
+    table = gradlab.inspect(
+        sentences=anchors, positives=positives, hard_negatives=hard, embeddings=embeddings
+    ).table("hard-negatives")
+    assert sorted(table["row"]) == list(range(COUNT))
+    return table["verdict"]
+
+
+@pytest.mark.parametrize("of_positive", [False, True])
+@pytest.mark.parametrize("kind", FALSE_ONES)
+def test_false_ones_are_found(kind, of_positive):
+    assert (judged(FALSE_ONES[kind], 1, of_positive) == FALSE).mean() >= 0.95
+
+
+@pytest.mark.parametrize("kind", SOUND_ONES)
+def test_sound_ones_are_not_accused(kind):
+    verdict = judged(SOUND_ONES[kind], 2)
+    assert (verdict == FALSE).mean() <= 0.02
+    assert (verdict == NEARER).any()  # what random embeddings say of half of them is no accusation
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("Rome beat Ghent in the final", "Ghent beat Rome in the final", False),
+        ("He quickly ran home again", "He ran quickly home again", True),
+        ("New York", "New York City", False),
+        ("the same", "The same!", True),
+        ("Er kommt heute aus Berlin zurück", "Er kommt heute nicht aus Berlin zurück", False),
+        ("one two three four", "one two three four five six", True),
+        ("one two three four", "one two three four five six seven", False),
+    ],
+)
+def test_what_says_the_same(one, other, same):
+    assert say_the_same(one, other) is say_the_same(other, one) is same
+
+
+def test_of_anchor_and_positive_the_one_with_more_common_words_decides():
+    """All words of the positive are in this hard negative; the anchor's date is not."""
+    anchor = "On 3 May the old bridge over the river was closed for repairs."
+    positive = "The old bridge over the river was closed."
+    assert say_the_same(positive, "On 4 May the old bridge over the river was closed.")
+    assert not looks_like_a_positive(
+        "On 4 May the old bridge over the river was closed for repairs.", anchor, positive
+    )
+    assert looks_like_a_positive("Then the old bridge over the river was closed.", anchor, positive)
+
+
+def test_false_ones_that_no_batch_met_are_listed():
+    generator = random.Random(3)
+    anchors, positives, hard = ([sentence(generator) for _ in range(COUNT)] for _ in range(3))
+    hard[7], hard[90] = positives[7].upper(), less(anchors[90], 0.2, generator)
+    rows = np.random.default_rng(0).normal(size=(3, COUNT, 16))
+    embeddings = dict(zip(("anchors", "positives", "hard_negatives"), rows, strict=True))
+    found = gradlab.inspect(
+        sentences=anchors, positives=positives, hard_negatives=hard, embeddings=embeddings, batch_size=8, batches=1
+    )  # fmt: skip
+    table = found.table("hard-negatives")
+    assert len(table) <= 10
+    assert sorted(table["row"][table["verdict"] == FALSE]) == [7, 90]
+    assert found.numbers["hard_negatives_false"] == 2
+    assert sum(found.numbers["hard_negatives"].values()) == 8
+    assert {"7,7,1", "90,90,1"} <= set(found.masked())

@@ -1,0 +1,139 @@
+"""Mined hard negatives against a search by loops, and what they do to the gradient."""
+
+from __future__ import annotations
+
+import csv
+
+import numpy as np
+import pytest
+
+pytest.importorskip("sentence_transformers")
+pytest.importorskip("rensa")
+pytest.importorskip("usearch")
+
+import gradlab
+from gradlab.errors import GradlabError
+from gradlab.integrations.mining import mine
+from tests.sentence_training import columns_of
+from tests.tiny_models import make_bert, make_sentences
+
+COUNT = 30
+
+
+def unit(rows):
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+class WordSums:
+    """An encoder: the sum of a random vector for each word, so that texts with common words are similar."""
+
+    def encode(self, texts):
+        return np.stack([sum(map(self.of_word, text.casefold().split())) for text in texts])
+
+    def of_word(self, word):
+        return np.random.default_rng(list(word.encode())).normal(size=16)
+
+
+@pytest.fixture(scope="module")
+def world():
+    """An encoder, anchors, positives, and the cosines of anchors to positives and a corpus; two texts of which are false."""
+    encoder = WordSums()
+    anchors, positives = columns_of(COUNT).values()
+    corpus = [*make_sentences(20, seed=7), anchors[3].upper(), positives[4] + "!"]
+    texts = [*positives, *corpus]
+    rows, others = (unit(encoder.encode(part)) for part in (anchors, texts))
+    return encoder, anchors, positives, corpus, texts, rows @ others.T
+
+
+def by_loops(cosine, texts, share, count):
+    """For each anchor the nearest texts that are at most so similar; None where there are too few."""
+    found = []
+    for row in range(COUNT):
+        limit = np.inf if share is None else cosine[row, row] - (1 - share) * abs(cosine[row, row])
+        order = [
+            place
+            for place in np.argsort(-cosine[row])
+            if texts[place] != texts[row] and cosine[row, place] <= limit
+        ]
+        found.append([texts[place] for place in order[:count]] if len(order) >= count else None)
+    return found
+
+
+@pytest.mark.parametrize(("share", "count"), [(0.95, 1), (0.9, 2), (None, 1)])
+def test_mined_negatives_are_those_of_a_search_by_loops(world, share, count):
+    encoder, anchors, positives, corpus, texts, cosine = world
+    mined = mine(encoder, anchors, positives, corpus=corpus, share=share, negatives=count)
+    expected = [
+        (anchors[row], positives[row], *found)
+        for row, found in enumerate(by_loops(cosine, texts, share, count))
+        if found is not None
+    ]
+    choice = next(one for one in mined.choices if one.share == share)
+    assert sorted(choice.rows) == sorted(expected)
+    assert [one.share for one in mined.choices] == [0.9, 0.95, 1.0, None]
+    same = {anchors[3].upper(), positives[4] + "!"}
+    false = [row for row in expected if (row[0] in (anchors[3], anchors[4])) and same & set(row[2:])]
+    assert choice.false >= len(false)
+    assert len(mined.rows) == len(choice.rows) - choice.false
+    if share is None:
+        assert choice.false >= 1
+
+
+def test_the_share_of_the_push_is_the_gradients(world):
+    encoder, anchors, positives, corpus, _, _ = world
+    mined = mine(encoder, anchors, positives, corpus=corpus, share=None, batch_size=64)
+    choice = mined.choices[-1]
+    a, p, n = (unit(encoder.encode(column)) for column in zip(*choice.rows, strict=True))
+    parts = gradlab.components("infonce", a, p, n)
+    push = parts.gradient_dissipation[:, None] * parts.weight
+    assert choice.push == pytest.approx(push[:, len(a) :].sum() / push.sum(), rel=1e-4)
+
+
+def test_the_command_writes_rows_that_inspect_reads(world, tmp_path):
+    bert = make_bert(tmp_path / "bert")
+    from click.testing import CliRunner
+
+    from gradlab.cli.commands import cli
+
+    _, anchors, positives, corpus, _, _ = world
+    with (tmp_path / "pairs.csv").open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([["q", "a"], *zip(anchors, positives, strict=True)])
+    (tmp_path / "more.txt").write_text("\n".join(corpus), encoding="utf-8")
+    given = [
+        "mine",
+        "--model",
+        bert,
+        "--train-file",
+        tmp_path / "pairs.csv",
+        "--column",
+        "q",
+        "--positives",
+        "a",
+        "--share",
+        "1",
+    ]
+    given += ["--corpus", tmp_path / "more.txt", "--output", tmp_path / "mined.csv", "--negatives", "2"]
+    result = CliRunner().invoke(cli, list(map(str, given)))
+    assert result.exit_code == 0, result.output + str(result.exception)
+    assert "100% of the positive" in next(line for line in result.output.splitlines() if "written" in line)
+    with (tmp_path / "mined.csv").open(encoding="utf-8", newline="") as file:
+        header, *rows = csv.reader(file)
+    assert header == ["q", "a", "negative_1", "negative_2"]
+    assert all(len(set(row[1:])) == 3 for row in rows)
+    again = CliRunner().invoke(cli, list(map(str, given)))
+    assert "exists; pass --overwrite" in str(again.exception)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"share": 0.0}, "share must lie above 0"),
+        ({"negatives": 0}, "negatives must be at least 1"),
+        ({"positives": ["one"]}, "30 anchors and 1 positives"),
+    ],
+)
+def test_bad_settings_are_one_line(world, given, message):
+    encoder, anchors, positives, *_ = world
+    with pytest.raises(GradlabError, match=message) as error:
+        mine(encoder, **{"anchors": anchors, "positives": positives, **given})
+    assert "\n" not in str(error.value)

@@ -1,0 +1,246 @@
+"""Losses of one's own, named in every way and given to everything that takes a loss."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from click.testing import CliRunner
+from torch import nn
+from torch.nn import functional
+
+import gradlab
+from gradlab.cli.commands import cli
+from gradlab.gradient.verification import paired_batch
+from gradlab.losses.registry import OWN_LOSSES, read_loss
+from tests.tiny_models import make_bert
+from tests.train_helpers import small_config
+
+FILE = """
+    import torch
+    from torch import nn
+    from torch.nn import functional
+
+
+    def nce(anchors, positives, temperature=0.05):
+        return functional.cross_entropy(anchors @ positives.T / temperature, torch.arange(len(anchors)))
+
+
+    class Both(nn.Module):
+        def __init__(self, temperature=0.05):
+            super().__init__()
+            self.scale = nn.Parameter(torch.tensor(1 / temperature))
+
+        def forward(self, anchors, positives):
+            logits, labels = self.scale * anchors @ positives.T, torch.arange(len(anchors))
+            return (functional.cross_entropy(logits, labels) + functional.cross_entropy(logits.T, labels)) / 2
+
+
+    class Memory(nn.Module):
+        past = None
+
+        def forward(self, anchors, positives):
+            others = positives if self.past is None else torch.cat([positives, self.past])
+            self.past = positives.detach().clone()
+            return functional.cross_entropy(anchors @ others.T / 0.05, torch.arange(len(anchors)))
+
+
+    class Covariance(nn.Module):
+        def forward(self, anchors, positives):
+            centred = anchors - anchors.mean(0)
+            spread = (centred.T @ centred) ** 2
+            return ((anchors - positives) ** 2).sum() + spread.sum() - spread.diagonal().sum()
+
+
+    ready = Both(0.1)
+
+
+    def one(anchors): return anchors.sum()
+    def four(a, b, c, d): return a.sum()
+    def each(anchors, positives): return (anchors * positives).sum(1)
+    def dead(anchors, positives): return (anchors * positives).sum().detach()
+    def random(anchors, positives): return nce(anchors, positives) * torch.rand(())
+"""
+README = Path(__file__).resolve().parents[1] / "README.md"
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("own") / "own_losses.py"
+    path.write_text(textwrap.dedent(FILE), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def views():
+    return paired_batch(np.random.default_rng(0), 24, 40)
+
+
+class Module(nn.Module):
+    def forward(self, anchors, positives):
+        return functional.cross_entropy(anchors @ positives.T / 0.05, torch.arange(len(anchors)))
+
+
+def function(anchors, positives):
+    return Module()(anchors, positives)
+
+
+def test_every_name_of_infonce_has_its_components(file, views):
+    """Twice the same by formulas and from gradients; a mean is 1/N of the sum that formulas are of."""
+    given = [f"{file}:nce", f"{file}:nce(temperature=0.05)", Module(), function, gradlab.get_loss(function)]
+    exact = gradlab.components("infonce", *views, side="both")
+    for loss in given:
+        for found, expected in zip(gradlab.components(loss, *views, side="both"), exact, strict=True):
+            np.testing.assert_allclose(24 * found.gradient(), expected.gradient(), atol=1e-12)
+            np.testing.assert_allclose(found.hardest_share, expected.hardest_share, atol=1e-9)
+        gradient = gradlab.autograd_gradient(loss, *views)
+        np.testing.assert_allclose(24 * gradient, gradlab.autograd_gradient("infonce", *views), atol=1e-12)
+
+
+def test_settings_reach_what_is_made(file, views):
+    made = [f"{file}:Both(temperature=0.1)", f"{file}:ready", gradlab.get_loss(f"{file}:Both", temperature=0.1),
+            read_loss(f"{file}:Both", {"temperature": "0.1"})]  # fmt: skip
+    values = [float(gradlab.get_loss(loss)(*views)) for loss in made]
+    expected = float(gradlab.get_loss("symmetric(infonce(temperature=0.1))")(*views))
+    assert values == pytest.approx([expected] * 4, rel=1e-6)  # the parameter is float32
+    assert values[0] != pytest.approx(float(gradlab.get_loss(f"{file}:Both")(*views)))
+
+
+def test_verify_compares_decomposition_with_autograd(file):
+    checks = gradlab.verify(f"{file}:Both", batch_size=12, dim=20)
+    declared = [check for check in checks if check.declared]
+    assert {check.side for check in declared} == {"anchors", "positives"}
+    assert all(check.passed and check.error < 1e-9 for check in declared)
+
+
+@pytest.mark.parametrize("quantity", ["gradient_dissipation", "hardest_share", "ratio"])
+def test_sampled_simulation_agrees_with_the_exact_one(quantity):
+    setting = {"mu_pos": [0.3, 0.8], "mu_neg": [0.5, 0.9, 1.3], "negatives": 15}
+    found = gradlab.simulate(function, quantity, batches=300, **setting, progress=False)
+    by_formulas = {"engine": "monte_carlo", "batches": 4000} if quantity != "gradient_dissipation" else {}
+    expected = gradlab.simulate("infonce", quantity, **setting, **by_formulas, progress=False)
+    wanted = expected.value / (expected.value.max() if quantity == "gradient_dissipation" else 1)
+    error = np.hypot(found.standard_error, 0 if expected.standard_error is None else expected.standard_error)
+    seen = np.isfinite(found.value) & (expected.value > 0)
+    seen &= np.isfinite(error)  # of a single batch that passes there is none
+    assert seen.sum() >= 4
+    unit = np.nanmax(found.standard_error)  # of the cell that the others are relative to
+    assert np.all(np.abs(found.value - wanted)[seen] <= 4 * np.hypot(error, unit)[seen] + 1e-9)
+    assert unit < 0.1
+
+
+def test_what_a_loss_given_as_code_cannot_have_is_one_line(file):
+    for call in (
+        lambda: gradlab.explore(f"{file}:nce"),
+        lambda: gradlab.blockwise(function),
+        lambda: gradlab.recombine(gate=gradlab.get_loss(function), weight="infonce", ratio="infonce"),
+        lambda: gradlab.get_loss("symmetric", loss=gradlab.get_loss(function)),
+    ):
+        with pytest.raises(gradlab.GradlabError, match=r"is given as code, and .* needs formulas"):
+            call()
+    with pytest.raises(gradlab.GradlabError, match="has no exact form"):
+        gradlab.simulate(function, engine="exact")
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("one", "wants one argument; a loss takes anchors and positives"),
+        ("four", "wants 4 arguments; a loss takes anchors, positives"),
+        ("each", r"returns shape \(24,\), not a scalar"),
+        ("dead", "is not differentiable"),
+        ("random", "it is random or keeps a state"),
+        ("Memory", "it is random or keeps a state"),
+        ("Covariance", "is not a function of dot products"),
+        ("Bot", "has no 'Bot'; it has: nce, Both, .* Did you mean 'Both'"),
+        ("Both(heat=1)", "unexpected keyword argument 'heat'"),
+    ],
+)
+def test_bad_losses_are_one_line(name, words, file, views):
+    with pytest.raises(gradlab.GradlabError, match=words) as caught:
+        gradlab.components(f"{file}:{name}", *views)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_that_does_not_import(tmp_path):
+    for text, words in (("import nothing_at_all\n", "line 1: ModuleNotFoundError"), ("\n\n1 / 0\n", "line 3: ZeroDivisionError"),
+                        ("def f(:\n", "SyntaxError")):  # fmt: skip
+        (tmp_path / "broken.py").write_text(text)
+        with pytest.raises(gradlab.GradlabError, match=words):
+            gradlab.get_loss(f"{tmp_path / 'broken.py'}:f")
+    with pytest.raises(gradlab.GradlabError, match="there is no file"):
+        gradlab.get_loss(f"{tmp_path / 'absent.py'}:f")
+
+
+def test_files_register_losses_by_option_and_by_environment(tmp_path):
+    """In processes of their own, as what is registered stays."""
+    text = README.read_text(encoding="utf-8")
+    source = text[text.index('"""InfoNCE with quadratic logits."""') :].partition("```")[0]
+    (tmp_path / "quadratic.py").write_text(source, encoding="utf-8")
+    call = [sys.executable, "-m", "gradlab"]
+    by_option = [*call, "verify", "--losses", "quadratic.py", "--loss", "quadratic"]
+    done = subprocess.run(by_option, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "quadratic" in done.stdout
+    environment = {**os.environ, OWN_LOSSES: str(tmp_path / "quadratic.py")}
+    done = subprocess.run([*call, "losses"], cwd=tmp_path, capture_output=True, text=True, env=environment)
+    assert "quadratic" in done.stdout
+    missing = {**os.environ, OWN_LOSSES: str(tmp_path / "absent.py")}
+    done = subprocess.run([*call, "losses"], cwd=tmp_path, capture_output=True, text=True, env=missing)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "there is no file" in done.stderr
+
+
+def test_an_entry_point_registers_losses(monkeypatch):
+    from gradlab.losses import registry
+
+    loaded = []
+
+    class Point:
+        def load(self):
+            loaded.append(True)
+
+    monkeypatch.setattr(
+        registry.metadata, "entry_points", lambda group: [Point()] if group == "gradlab.losses" else []
+    )
+    monkeypatch.setattr(registry._registry, "_installed", False)
+    with pytest.raises(gradlab.GradlabError, match="unknown loss"):
+        gradlab.get_loss("of_no_package")
+    assert loaded == [True]
+
+
+def test_the_commands_take_it(file, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run = CliRunner().invoke
+    for command in (
+        ["simulate", "--loss", f"{file}:nce", "--grid", "3", "--batches", "4", "--negatives", "7"],
+        ["verify", "--loss", f"{file}:nce", "--batch-size", "8", "--dim", "12"],
+        ["decompose", f"{file}:nce(temperature=0.1)", "--batch-size", "8", "--dim", "12"],
+    ):
+        done = run(cli, command, standalone_mode=False)
+        assert done.exception is None, done.output
+    assert list(tmp_path.rglob("*.png"))
+    assert "is not registered" in str(
+        run(cli, ["losses", "--loss", f"{file}:nce"], standalone_mode=False).exception
+    )
+
+
+def test_a_module_is_trained_with_the_encoder(file, tmp_path):
+    from gradlab.train.loop import Trainer
+
+    folder = make_bert(tmp_path / "bert")
+    config = small_config(
+        folder, tmp_path, loss=f"{file}:Both", loss_settings={"temperature": 0.1}, max_steps=3
+    )
+    trainer = Trainer(config)
+    (scale,) = trainer.objective.loss_parameters()
+    assert float(scale.detach()) == 10
+    trainer.run()
+    assert 0 < abs(float(scale.detach()) - 10) < 1
+    assert "diagnostics,gradient_dissipation" in (Path(config.output) / "metrics.csv").read_text()

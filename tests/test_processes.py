@@ -1,0 +1,405 @@
+"""Losses whose batch is spread over processes: as in one process, values and gradients, and errors on all."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from blockwise_helpers import assert_equal_to_autograd, gradients, reductions, unit, views
+from process_worker import compute
+
+import gradlab
+from gradlab.losses.base import BatchLoss
+from gradlab.losses.combinator import Combinator
+from gradlab.scale.processes import Group
+from gradlab.scale.share import check_share
+from tests.processes import forking
+
+TOLERANCE = 1e-12  # times max(1, largest entry)
+
+
+def rounding(spec: str) -> float:
+    """What a cosine that is rounded otherwise changes: eps/τ of a weight, which has the factor 1/τ; it shows at τ = .001."""
+    return 4 * torch.finfo(torch.float64).eps / coldest(gradlab.get_loss(spec)) ** 2
+
+
+def coldest(loss) -> float:
+    terms = loss.terms if isinstance(loss, Combinator) else ()
+    return min([getattr(loss, "temperature", 1.0), *(coldest(term) for term in terms)])
+
+
+COMBINATORS = ("symmetric", "pool", "mask", "hardness")
+# Every registered loss, at their published settings, and what combinators and options make of some.
+SPECS = [name for name in gradlab.loss_names() if name != "per_prefix"] + [
+    "infonce(temperature=0.001)",
+    "symmetric(infonce)",
+    "symmetric(arccon, reverse=met)",
+    "symmetric(dhel)",
+    "per_prefix(symmetric(infonce), dims=5+12)",
+    "pool(infonce, negatives=other+same+positive_other+positive_same, positive=twice)",
+    "pool(mpt, negatives=other+same+positive_other+positive_same)",
+    "pool(siglip, denominators=separate)",
+    "mask(infonce, above=0.2)",
+    "symmetric(mask(hardness(pool(dcl)), above=0.4))",
+    "baseline(effective_ratio=2r)",
+    "modified_mhe(gate=one_view, effective_ratio=2r)",
+    "recombined(gate=0.5, weight=uniform, ratio=0.3)",
+    "recombined(gate=infonce, weight=met, ratio=arccon)",
+    "recombined(gate=met, weight=arccon, ratio=mpt, effective_ratio=2r)",
+    "recombined(gate=circle, weight=tvmf, ratio=arctanh)",
+    "recombined(gate=cosent, weight=mhe, ratio=dhel)",
+    "recombined(gate=infonce, weight=mhe, ratio=1.0, gauge=unit)",
+    "symmetric(recombined(gate=met, weight=mpt, ratio=mhe))",
+    "symmetric(recombined(gate=infonce, weight=infonce, ratio=1.0, gauge=unit))",
+]
+
+
+# All at once: four processes, uneven shares, nearly equal sentences and the smallest temperature.
+HARD = (
+    "infonce(temperature=0.001)",
+    "symmetric(infonce(temperature=0.001))",
+    "pool(infonce(temperature=0.001), negatives=other+same+positive_same)",
+    "arccon(temperature=0.001)",
+    "mhe(temperature=0.001)",
+    "mpt",
+    "mhs",
+)
+
+
+def nearly_collapsed(size: int, extra: int) -> list[torch.Tensor | None]:
+    generator = torch.Generator().manual_seed(7)
+    base = torch.randn(12, generator=generator, dtype=torch.float64)
+    rows = [
+        unit(base + 1e-3 * torch.randn(n, 12, generator=generator, dtype=torch.float64))
+        for n in (size, size, extra)
+    ]
+    return [part if len(part) else None for part in rows]
+
+
+def sizes_of(count: int, total: int, even: bool) -> list[int]:
+    """Shares of ``total`` rows: equal ones, or one of 1 row and the rest uneven."""
+    if even:
+        return [total // count] * count
+    if total < count:
+        return [total] + [0] * (count - 1)
+    sizes = [1, *[(total - 1) // (count - 1) + place for place in range(count - 1)]]
+    sizes[-1] += total - sum(sizes)
+    return sizes
+
+
+def make_cases(count: int) -> list[dict]:
+    """Of each loss a batch of uneven shares, and nearly equal sentences in even shares; over four processes one of them."""
+    cases = []
+    for place, spec in enumerate(SPECS):
+        loss = gradlab.get_loss(spec)
+        kinds = reductions(loss) if not isinstance(loss, Combinator) else ("mean", "sum")
+        extra = 0 if isinstance(loss, BatchLoss) and place % 2 else 9
+        alone = not isinstance(loss, Combinator | BatchLoss) and bool(place % 2)
+        batches = [(False, views(25, extra)), (True, nearly_collapsed(24, 0))]
+        for even, rows in batches if count == 2 else [batches[spec != "infonce" and place % 2]]:
+            reduction = kinds[place % len(kinds)]
+            more = 0 if even else extra
+            cases.append(
+                {
+                    "loss": spec,
+                    "rows": rows,
+                    "sizes": [sizes_of(count, len(rows[0]), even)] * 2
+                    + [[0] * (count - 1) + [more] if place % 3 else sizes_of(count, more, even)],
+                    "reduction": reduction,
+                    "in_batch": even or not alone,
+                    "block": 5 if even else None,
+                    "on 1": {"block": 2},  # each process may have its own
+                    "average": reduction != "none" and even,
+                    "without gradient": () if reduction == "none" or even else (0,),
+                }
+            )
+    for spec in HARD if count == 4 else ():
+        rows = nearly_collapsed(23, 5)
+        sizes = [sizes_of(count, 23, False)] * 2 + [sizes_of(count, 5, False)]
+        cases.append({"loss": spec, "rows": rows, "sizes": sizes, "reduction": "mean"})
+    for case in cases:
+        case["rows"] = [None if part is None else part.detach() for part in case["rows"]]
+        case["upstream"] = torch.linspace(-1, 2, len(case["rows"][0]), dtype=torch.float64)
+    return cases
+
+
+def run(count: int, cases: list[dict], folder) -> list[list[dict]]:
+    context = forking()
+    torch.save(cases, folder / "cases.pt")
+    started = [context.Process(target=compute, args=(rank, count, str(folder))) for rank in range(count)]
+    for process in started:
+        process.start()
+    for process in started:
+        process.join(250)
+        assert process.exitcode is not None
+    ended = [place.read_text() for place in sorted(folder.glob("*.txt"))]
+    assert not ended, "\n".join(ended)
+    return [
+        torch.load(folder / f"{rank}.pt") if (folder / f"{rank}.pt").exists() else [] for rank in range(count)
+    ]
+
+
+def drawn(*shape: int) -> torch.Tensor:
+    return unit(torch.randn(*shape, generator=torch.Generator().manual_seed(5), dtype=torch.float64))
+
+
+def uneven(folder) -> list[tuple[dict, dict]]:
+    """Cases of two processes that do not bring the same, and what one process is given instead."""
+    pairs = folder / "pairs"
+    pairs.write_text("0 4\n7,3\n")
+    owners, guide, extra = torch.tensor([0, 1, 5, -1]), [drawn(10, 6), drawn(10, 6)], drawn(4, 6)
+    whole = torch.where(owners < 0, owners, owners + 4)
+    one, four = ([[n, 10 - n]] * 2 + [[0, 4]] for n in (1, 4))
+    hard = {"loss": "hardness(infonce, on=hard)", "extra": 4, "sizes": four}
+    guided = {"loss": "mask(infonce, by=guide)", "sizes": one}
+    guides = [[part[:1] for part in guide], [part[1:] for part in guide]]
+    return [
+        ({**hard, "on 1": {"context": {"owners": owners}}}, {"owners": whole}),
+        (
+            {**hard, "on 0": {"context": {"owners": owners[:0]}}, "on 1": {"context": {"owners": owners}}},
+            {"owners": whole},
+        ),
+        ({**guided, **{f"on {k}": {"context": {"guide": guides[k]}} for k in (0, 1)}}, {"guide": guide}),
+        (
+            {
+                **guided,
+                "extra": 4,
+                "in_batch": False,
+                "on 0": {"context": {"guide": guides[0]}},
+                "on 1": {"context": {"guide": [*guides[1], extra]}},
+            },
+            {"guide": [*guide, extra]},
+        ),
+        (
+            {
+                "loss": f"mask(infonce, by=pairs, pairs={pairs})",
+                "sizes": four,
+                "on 0": {"context": {"sentences": torch.arange(4)}},
+                "on 1": {"context": {"sentences": torch.arange(4, 10, dtype=torch.int32)}},
+            },
+            {"sentences": torch.arange(10)},
+        ),
+        (
+            {
+                "loss": "pool(infonce, negatives=positive_same)",
+                "extra": 4,
+                "in_batch": False,
+                "sizes": four,
+                "on 1": {"context": {"owners": [2, 2, 2, 2]}},
+            },
+            {"owners": [6, 6, 6, 6]},
+        ),
+        ({"loss": "infonce", "sizes": four, "times": 3, "without gradient": (0,)}, {}),
+        ({"loss": "infonce", "sizes": four, "dtype": torch.bfloat16}, {}),
+    ]
+
+
+def uneven_case(change: dict) -> dict:
+    rows = [None if part is None else part.detach() for part in views(10, change.get("extra", 0))]
+    if "extra" not in change:
+        change = {**change, "sizes": [*change["sizes"][:2], [0, 0]]}
+    return {"rows": rows, "reduction": "mean", **change}
+
+
+TWO_EXTRA = {
+    "rows": [part.detach() for part in views(8, 4)],
+    "sizes": [[4, 4], [4, 4], [2, 2]],
+}
+ERRORS = {
+    "differ in whether extra negatives have owners: True on process 0, False on process 1": {
+        **TWO_EXTRA,
+        "on 0": {"context": {"owners": torch.tensor([0, 1])}},
+    },
+    "differ in the guide's dimensions: 6 on process 0, 5 on process 1": {
+        f"on {rank}": {"context": {"guide": [drawn(4, 6 - rank)] * 2}} for rank in (0, 1)
+    },
+    "differ in the guide's dtype: float64 on process 0, float32 on process 1": {
+        "on 0": {"context": {"guide": [drawn(4, 6)] * 2}},
+        "on 1": {"context": {"guide": [drawn(4, 6).float()] * 2}},
+    },
+    "process 1: reduction must be 'mean', 'sum' or 'none', not 'median'": {"on 1": {"reduction": "median"}},
+    "process 1: TypeError: check_batch() got an unexpected keyword": {"on 1": {"context": {"foo": 1}}},
+    "differ in loss": {"on 1": {"loss": "infonce(temperature=0.2)"}},
+    "differ in dtype: float64 on process 0, float32 on process 1": {"on 1": {"dtype": torch.float32}},
+    "differ in reduction": {"on 1": {"reduction": "sum"}},
+    "differ in dimensions: 12 on process 0, 7 on process 1": {"on 1": {"width": 7}},
+    "differ in average": {"on 1": {"average": True}},
+    "process 1: there are no rows on it": {"sizes": [[8, 0], [8, 0], [0, 0]]},
+    "process 0: anchors contain NaN": {"bad": 0},
+}
+
+
+@pytest.fixture(scope="module")
+def together(tmp_path_factory):
+    """Every case over two processes, and over four, each started once."""
+    found = {}
+    for count in (2, 4):
+        cases = make_cases(count)
+        ending = {"on 1": {"ends": True}}
+        errors = [error_case(change) for change in [*ERRORS.values(), ending]] if count == 2 else []
+        folder = tmp_path_factory.mktemp("ring")
+        unlike = uneven(folder) if count == 2 else []
+        every = [*cases, *(uneven_case(change) for change, _ in unlike), *errors]
+        found[count] = cases, run(count, every, folder), unlike
+    return found
+
+
+def error_case(change: dict) -> dict:
+    rows = [part if part is None else part.detach() for part in views(8)]
+    if "bad" in change:
+        rows[0][change["bad"], 0] = torch.nan
+    case = {"loss": "infonce", "rows": rows, "sizes": [[4, 4], [4, 4], [0, 0]], "reduction": "mean"}
+    return {**case, **change}
+
+
+@pytest.mark.parametrize("count", [2, 4])
+def test_values_and_gradients_are_those_of_one_process(together, count):
+    cases, found, _ = together[count]
+    for number, case in enumerate(cases):
+        rows = [None if part is None else part.clone().requires_grad_() for part in case["rows"]]
+        value = gradlab.get_loss(case["loss"])(
+            *rows, case["reduction"], in_batch_negatives=case.get("in_batch", True)
+        )
+        value.backward(case["upstream"] if value.ndim else torch.tensor(1.7, dtype=torch.float64))
+        words = f"{case['loss']} {case['reduction']} {case['sizes']} on {count}"
+        parts = [one[number] for one in found]
+        assert all("error" not in part for part in parts), (words, parts)
+        if value.ndim:
+            values = torch.cat([part["value"] for part in parts])
+            torch.testing.assert_close(values, value.detach(), rtol=TOLERANCE, atol=TOLERANCE, msg=words)
+        for part in parts if not value.ndim else []:
+            torch.testing.assert_close(
+                part["value"], value.detach(), rtol=TOLERANCE, atol=TOLERANCE, msg=words
+            )
+        factor = count if case.get("average") else 1
+        for which, leaf in enumerate(rows):
+            if leaf is None:
+                continue
+            expected = torch.zeros_like(leaf) if leaf.grad is None else leaf.grad
+            scale = max(1.0, float(expected.abs().max()))
+            shares = expected.split(case["sizes"][which])
+            for rank, share in enumerate(shares):
+                one = parts[rank]["gradients"][which]
+                if rank in case.get("without gradient", ()):
+                    assert one is None
+                elif len(share):
+                    torch.testing.assert_close(
+                        one,
+                        factor * share,
+                        rtol=0,
+                        atol=factor * max(TOLERANCE * scale, rounding(case["loss"])),
+                        msg=f"{words} {which} {rank}",
+                    )
+
+
+def test_what_processes_need_not_bring_alike(together):
+    cases, found, unlike = together[2]
+    for number, (change, context) in enumerate(unlike, len(cases)):
+        case, parts = uneven_case(change), [one[number] for one in found]
+        assert all("error" not in part for part in parts), (change, parts)
+        dtype, times = case.get("dtype", torch.float64), case.get("times", 1)
+        rows = [None if part is None else part.to(dtype).requires_grad_() for part in case["rows"]]
+        loss = (gradlab.get_loss if dtype == torch.float64 else gradlab.blockwise)(case["loss"])
+        value = loss(*rows, in_batch_negatives=case.get("in_batch", True), **context)
+        value.backward(torch.tensor(1.7 * times, dtype=value.dtype))
+        # Half-precision rows are computed with in float32, and have gradients of their own dtype.
+        near = TOLERANCE if dtype == torch.float64 else 1e-5
+        size = max(TOLERANCE, float(torch.finfo(dtype).eps))
+        for rank, part in enumerate(parts):
+            torch.testing.assert_close(part["value"], value.detach(), rtol=near, atol=near)
+            for leaf, sizes, gradient in zip(rows, case["sizes"], part["gradients"], strict=True):
+                if rank in case.get("without gradient", ()) or not sizes[rank]:
+                    assert gradient is None or not len(gradient)
+                else:
+                    share = leaf.grad.split(sizes)[rank]
+                    scale = max(1.0, float(leaf.grad.abs().max()))
+                    torch.testing.assert_close(gradient, share, rtol=0, atol=size * scale, msg=str(change))
+
+
+@pytest.mark.parametrize("words", ERRORS)
+def test_every_process_raises_what_is_wrong_with_one(together, words):
+    _, found, _ = together[2]
+    place = len(ERRORS) - list(ERRORS).index(words)
+    own = words.partition(": ")[2] if words.startswith("process") else words
+    texts = [
+        found[0][-place - 1]["error"],
+        found[1][-place]["error"],
+    ]  # the second ended before the last case
+    assert all(own in text and "\n" not in text for text in texts)
+    assert any(words in text for text in texts)
+
+
+def test_a_process_that_ends_ends_the_others(together):
+    last = together[2][1][0][-1]
+    assert "process 0 of 2 lost touch with another, which has ended or hangs" in last["error"]
+    assert last["seconds"] < 60
+
+
+def test_a_mask_that_says_nothing_of_other_processes_is_refused():
+    with pytest.raises(gradlab.GradlabError, match="says nothing of pairs across processes"):
+        gradlab.blockwise("symmetric(mask(infonce, by=given))", group="world")
+
+
+def test_calls_without_processes_are_refused():
+    with pytest.raises(gradlab.GradlabError, match="average=True belongs to group="):
+        gradlab.blockwise("infonce", average=True)
+    with pytest.raises(gradlab.GradlabError, match="start them with torchrun"):
+        gradlab.blockwise("infonce", group="world")(*views(8)[:2])
+
+
+def test_backends_and_devices_that_cannot_carry_the_rows_are_refused(monkeypatch):
+    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.distributed, "get_rank", lambda group: 0)
+    monkeypatch.setattr(torch.distributed, "get_world_size", lambda group: 2)
+    # The group must be one whose processes talk over what can send and receive in a ring.
+    monkeypatch.setattr(torch.distributed, "get_backend", lambda group: "mpi")
+    with pytest.raises(gradlab.GradlabError, match="over gloo or nccl, not over 'mpi'"):
+        Group(object())
+    for backend, cuda, words in (
+        ("nccl", False, "has NCCL and the rows are on cpu"),
+        ("gloo", True, "has gloo and the rows are on cuda"),
+    ):
+        monkeypatch.setattr(torch.distributed, "get_backend", lambda group, backend=backend: backend)
+        rows = torch.eye(3)
+        if cuda:  # as a tensor there would answer; none is at hand
+            rows = rows.as_subclass(OnGpu)
+        with pytest.raises(gradlab.GradlabError, match=words):
+            check_share(Group(object()), (rows, rows, None), {}, normalize=False, in_batch_negatives=True)
+
+
+class OnGpu(torch.Tensor):
+    is_cuda = True
+    device = "cuda:0"
+
+
+def masks(rows: list[torch.Tensor], folder) -> list[tuple[str, dict, dict]]:
+    """Losses that need more than embeddings, what they are given, and how it is shared."""
+    generator = torch.Generator().manual_seed(3)
+    guide = [unit(torch.randn(len(part), 6, generator=generator, dtype=torch.float64)) for part in rows]
+    pairs = folder / "pairs.txt"
+    pairs.write_text("3 4\n7,30\n12 2\n")
+    owners = torch.arange(9) % 13
+    numbers = torch.arange(3, 28)
+    return [
+        ("symmetric(mask(pool(infonce), by=guide))", {"guide": guide}),
+        (f"mask(infonce, by=pairs, pairs={pairs})", {"sentences": numbers}),
+        ("hardness(infonce, on=hard)", {"owners": owners}),
+        ("pool(hardness(infonce, on=in_batch), negatives=other+positive_same)", {"owners": owners}),
+    ]
+
+
+@pytest.mark.parametrize("block_size", [4, 1000])
+def test_what_combinators_ask_for_is_there_in_blocks(block_size, tmp_path):
+    rows = views(25, 9)
+    for spec, context in masks(rows, tmp_path):
+        loss, upstream = gradlab.get_loss(spec), torch.tensor(1.7, dtype=torch.float64)
+        value, expected = gradients(loss, rows, "sum", upstream, **context)
+        found, parts = gradients(gradlab.blockwise(loss, block_size), rows, "sum", upstream, **context)
+        torch.testing.assert_close(found, value, rtol=TOLERANCE, atol=TOLERANCE)
+        for part, whole in zip(parts, expected, strict=True):
+            scale = max(1.0, float(whole.abs().max()))
+            torch.testing.assert_close(part, whole, rtol=0, atol=TOLERANCE * scale, msg=spec)
+
+
+@pytest.mark.parametrize("spec", [spec for spec in SPECS if spec.partition("(")[0] in COMBINATORS])
+def test_combinators_in_one_process(spec):
+    assert_equal_to_autograd(gradlab.get_loss(spec), views(24), 7, TOLERANCE, 1.0)

@@ -1,0 +1,851 @@
+"""A randomised search: losses, combinators, settings, dtypes and degenerate rows against definitions of its own.
+
+Everything a loss is made of is written here a second time, in loops over sentences and in float64, from the formulas
+of the papers: nothing but `Case.check` calls gradlab. In the test suite it runs for a fixed number of cases, and for longer by
+
+    python tests/test_search.py --minutes 60 --seed 1
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import math
+import sys
+import time
+import warnings
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+
+import gradlab
+
+EPS = {"float64": 2.3e-16, "float32": 1.2e-7}
+
+
+# --- similarities of pairs, whose derivatives are taken by their cosine ------------------------------
+
+
+class Pair:
+    """A pair of rows: cosine, chords and angle, all functions of one increment of the cosine."""
+
+    def __init__(self, first: torch.Tensor, second: torch.Tensor) -> None:
+        self.change = torch.zeros(first.shape[:-1], dtype=torch.float64, requires_grad=True)
+        apart, together = (first - second).norm(dim=-1), (first + second).norm(dim=-1)
+        sine = apart * together / 2
+        safe = lambda x: torch.where(x > 0, x, torch.ones_like(x))  # noqa: E731
+        moved = lambda x, slope: torch.where(x > 0, x + slope * self.change / safe(x), x)  # noqa: E731
+        self.cos = (first * second).sum(-1) + self.change
+        self.chord = moved(apart, -1)
+        self.gap = apart**2 / 2 - self.change
+        self.sum = together**2 / 2 + self.change
+        self.sine = moved(sine, -self.cos.detach())
+        self.angle = 2 * torch.atan2(apart, together) - torch.where(
+            sine > 0, self.change / safe(sine), torch.zeros_like(sine)
+        )
+        self.apart, self.opposite = apart, together
+
+
+# --- losses of pairs: of the positive and the list of negatives, one value -----------------------------
+
+
+def softmax_value(own: torch.Tensor, logits: torch.Tensor) -> torch.Tensor:
+    """``log(1 + Σ_k e^{l_k - own})``."""
+    return torch.logsumexp(torch.cat([own.reshape(1) * 0, logits - own]), 0)
+
+
+def softplus(x: torch.Tensor) -> torch.Tensor:
+    """``log(1 + e^x)``; torch's own is linear from 20 on."""
+    return torch.logaddexp(x, torch.zeros_like(x))
+
+
+def infonce(p: Pair, n: Pair, s: dict, harder: torch.Tensor) -> torch.Tensor:
+    return softmax_value(p.cos / s["temperature"], n.cos / s["temperature"] + harder)
+
+
+def arccon(p: Pair, n: Pair, s: dict, harder: torch.Tensor) -> torch.Tensor:
+    own = p.cos * math.cos(s["margin"]) - p.sine * math.sin(s["margin"])
+    return softmax_value(own / s["temperature"], n.cos / s["temperature"] + harder)
+
+
+def cosface(p: Pair, n: Pair, s: dict, harder: torch.Tensor) -> torch.Tensor:
+    return softmax_value((p.cos - s["margin"]) / s["temperature"], n.cos / s["temperature"] + harder)
+
+
+def dcl(p: Pair, n: Pair, s: dict, harder: torch.Tensor) -> torch.Tensor:
+    return torch.logsumexp(n.cos / s["temperature"] + harder, 0) - p.cos / s["temperature"]
+
+
+def hcl(p: Pair, n: Pair, s: dict, harder: torch.Tensor) -> torch.Tensor:
+    t, beta, count = s["temperature"], s["beta"], len(n.cos)
+    log_mean = torch.logsumexp(beta * n.cos / t, 0) - math.log(count)
+    return softmax_value(p.cos / t, torch.logsumexp((1 + beta) * n.cos / t, 0).reshape(1) - log_mean)
+
+
+def debiased(p: Pair, n: Pair, s: dict, harder: torch.Tensor) -> torch.Tensor:
+    t, prior, count = s["temperature"], s["prior"], len(n.cos)
+    reference = max(float(n.cos.detach().max()), float(p.cos.detach())) / t
+    mass = torch.exp(n.cos / t - reference).sum() - count * prior * torch.exp(p.cos / t - reference)
+    left = mass / (1 - prior)
+    least = count * torch.exp(torch.tensor(-1 / t - reference, dtype=torch.float64))
+    if float(left.detach()) <= float(least):
+        # K e^{-1/τ} against e^{p/τ}: 1 + p = sum.
+        return softplus(math.log(count) - p.sum / t)
+    return softplus(torch.log(left) + reference - p.cos / t)
+
+
+def nearly_nothing_left(p: Pair, n: Pair, s: dict) -> bool:
+    """Whether what debiasing leaves of the mass is a small difference, or near the clamp."""
+    mass = float(torch.logsumexp(n.cos.detach() / s["temperature"], 0))
+    taken = math.log(len(n.cos) * s["prior"] + 1e-300) + float(p.cos.detach()) / s["temperature"]
+    least = math.log(len(n.cos)) - 1 / s["temperature"]
+    if taken >= mass:
+        return taken - mass < 0.01
+    left = mass + math.log(-math.expm1(taken - mass)) - math.log(1 - s["prior"])
+    return mass - taken < 0.05 or abs(left - least) < 0.01
+
+
+def siglip(p: Pair, n: Pair, s: dict, harder: torch.Tensor) -> torch.Tensor:
+    t, b = s["temperature"], s["bias"]
+    return softplus(-(p.cos / t + b)) + softplus(n.cos / t + b).sum()
+
+
+def circle(p: Pair, n: Pair, s: dict, harder: torch.Tensor) -> torch.Tensor:
+    g, m = s["scale"], s["margin"]
+    own = g * torch.relu(m + p.gap).detach() * (m - p.gap)
+    return softmax_value(own, g * torch.relu(n.cos + m).detach() * (n.cos - m))
+
+
+def multi_similarity(p: Pair, n: Pair, s: dict, harder: torch.Tensor) -> torch.Tensor:
+    a, b, at = s["alpha"], s["beta"], s["threshold"]
+    push = torch.logsumexp(torch.cat([p.cos.reshape(1) * 0, b * (n.cos - at)]), 0) / b
+    return softplus(-a * (p.cos - at)) / a + push
+
+
+def tvmf(p: Pair, n: Pair, s: dict, harder: torch.Tensor) -> torch.Tensor:
+    link = lambda c: ((1 + c) / (1 + s["concentration"] * (1 - c)) - 1) / s["temperature"]  # noqa: E731
+    return softmax_value(link(p.cos), link(n.cos))
+
+
+def arctanh(p: Pair, n: Pair, s: dict, harder: torch.Tensor) -> torch.Tensor:
+    return softmax_value(torch.log(p.sum) - torch.log(p.gap), torch.log(n.sum) - torch.log(n.gap))
+
+
+def triplet(distance: Callable[[Pair], torch.Tensor]) -> Callable:
+    def value(p: Pair, n: Pair, s: dict, harder: torch.Tensor) -> torch.Tensor:
+        return torch.relu(distance(p) - distance(n)[int(n.cos.argmax())] + s["margin"])
+
+    return value
+
+
+def baseline(p: Pair, n: Pair, s: dict, harder: torch.Tensor) -> torch.Tensor:
+    is_open = float(p.gap - n.gap.min() + s["margin"] > 0)
+    weight = torch.softmax(n.cos.detach() / s["temperature"], 0)
+    return is_open * ((weight * n.cos).sum() - s["static_ratio"] * p.cos)
+
+
+def recombined(p: Pair, n: Pair, s: dict, harder: torch.Tensor) -> torch.Tensor:
+    """MET's gate or InfoNCE's, InfoNCE's weight or MAT's, ArcCon's ratio or a number."""
+    hardest = int(n.cos.argmax())
+    if s["gate"] == "met(margin=0.5)":
+        gate = (n.chord[hardest] - p.chord < 0.5).double()
+    else:
+        gate = torch.sigmoid(torch.logsumexp(n.cos / 0.2, 0) - p.cos / 0.2)
+    if s["weight"] == "infonce(temperature=0.1)":
+        weight = torch.softmax(n.cos / 0.1, 0) / 0.1
+    else:
+        weight = torch.zeros_like(n.cos)
+        if n.sine[hardest] > 0:
+            weight[hardest] = 1 / n.sine[hardest].detach()
+    ratio = 1.3
+    if s["ratio"] == "arccon(margin=0.3)":
+        ratio = math.cos(0.3) + math.sin(0.3) * p.cos / p.sine if p.sine > 0 else 0.0
+    weight = weight.detach()
+    ratio = ratio.detach() if isinstance(ratio, torch.Tensor) else ratio
+    return gate.detach() * ((weight * n.cos).sum() - weight.sum() * ratio * p.cos)
+
+
+@dataclasses.dataclass(frozen=True)
+class Definition:
+    """A loss of pairs.
+
+    Attributes:
+        value: of one anchor.
+        settings: draws its settings.
+        pulls_alone: whether an anchor without negatives keeps its pull.
+        gated: distance of the positive less that of the hardest negative plus the margin, where the loss has a hard gate.
+        one_hot: whether the hardest negative has all the weight, so that ties matter.
+        doubtful: whether the value, or its derivative, is none that numbers of a few digits could give.
+        steep: how much logits change with the cosine; of softmax losses 1/τ is enough.
+    """
+
+    value: Callable
+    settings: Callable[[np.random.Generator], dict]
+    pulls_alone: bool = False
+    gated: Callable[[Pair, Pair, dict], float] | None = None
+    one_hot: bool = False
+    doubtful: Callable[[Pair, Pair, dict], bool] | None = None
+    steep: Callable[[dict], float] = lambda s: 1 / s.get("temperature", 1.0)
+
+
+def log_uniform(rng: np.random.Generator, low: float, high: float) -> float:
+    return float(f"{math.exp(rng.uniform(math.log(low), math.log(high))):.3g}")
+
+
+def between(rng: np.random.Generator, low: float, high: float) -> float:
+    return float(f"{rng.uniform(low, high):.3g}")
+
+
+def with_temperature(
+    low: float = 0.01, **others: tuple[float, float]
+) -> Callable[[np.random.Generator], dict]:
+    return lambda rng: {
+        "temperature": log_uniform(rng, low, 1.0),
+        **{name: between(rng, *limits) for name, limits in others.items()},
+    }
+
+
+def margins(low: float, high: float) -> Callable[[np.random.Generator], dict]:
+    return lambda rng: {"margin": between(rng, low, high)}
+
+
+def gate_of(distance: Callable[[Pair], torch.Tensor]) -> Callable[[Pair, Pair, dict], float]:
+    return lambda p, n, s: float((distance(p) - distance(n).min()).detach() + s["margin"])
+
+
+DISTANCES = {"mpt": lambda x: x.gap, "met": lambda x: x.chord, "mat": lambda x: x.angle}
+PAIRS = {
+    "infonce": Definition(infonce, with_temperature()),
+    "arccon": Definition(arccon, with_temperature(margin=(0, 1))),
+    "cosface": Definition(cosface, with_temperature(margin=(-0.2, 0.5))),
+    "dcl": Definition(dcl, with_temperature()),
+    "hcl": Definition(
+        hcl, with_temperature(0.05, beta=(0.1, 3)), steep=lambda s: (1 + s["beta"]) / s["temperature"]
+    ),
+    "debiased": Definition(debiased, with_temperature(0.1, prior=(0.0, 0.3)), doubtful=nearly_nothing_left),
+    "siglip": Definition(siglip, with_temperature(bias=(-10, 2)), pulls_alone=True),
+    "circle": Definition(
+        circle,
+        lambda rng: {"scale": log_uniform(rng, 1, 256), "margin": between(rng, 0.05, 0.6)},
+        steep=lambda s: 3 * s["scale"],
+    ),
+    "multi_similarity": Definition(
+        multi_similarity,
+        lambda rng: {
+            "alpha": log_uniform(rng, 0.5, 5),
+            "beta": log_uniform(rng, 2, 60),
+            "threshold": between(rng, -0.2, 1),
+        },
+        pulls_alone=True,
+        steep=lambda s: s["beta"],
+    ),
+    "tvmf": Definition(
+        tvmf,
+        with_temperature(0.02, concentration=(0, 20)),
+        steep=lambda s: (1 + 2 * s["concentration"]) / s["temperature"],
+    ),
+    "arctanh": Definition(
+        arctanh,
+        lambda rng: {},
+        doubtful=lambda p, n, s: min(float(x.detach().min()) for x in (p.gap, p.sum, n.gap, n.sum)) <= 1e-12,
+    ),
+    **{
+        name: Definition(triplet(distance), margins(-0.1, 0.8), gated=gate_of(distance), one_hot=True)
+        for name, distance in DISTANCES.items()
+    },
+    "baseline": Definition(
+        baseline,
+        lambda rng: {
+            "margin": between(rng, 0, 0.6),
+            "temperature": log_uniform(rng, 0.01, 1),
+            "static_ratio": between(rng, 0.5, 2),
+            "effective_ratio": str(rng.choice(["r", "2r"])),
+        },
+        gated=gate_of(DISTANCES["mpt"]),
+    ),
+    "recombined": Definition(
+        recombined,
+        lambda rng: {
+            "gate": str(rng.choice(["met(margin=0.5)", "infonce(temperature=0.2)"])),
+            "weight": str(rng.choice(["infonce(temperature=0.1)", "mat(margin=0.1)"])),
+            "ratio": str(rng.choice(["arccon(margin=0.3)", "1.3"])),
+        },
+        gated=lambda p, n, s: (
+            float((p.chord - n.chord.min()).detach() + 0.5) if s["gate"].startswith("met") else 1.0
+        ),
+        one_hot=True,
+        steep=lambda s: 10.0,
+    ),
+}
+
+
+# --- losses of the batch: of whole views, by autograd of what is printed --------------------------------
+
+
+def squared(first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
+    return ((first - second) ** 2).sum()
+
+
+def mhe(a: list, b: list, s: dict) -> torch.Tensor:
+    n, energies = len(a), []
+    for k in range(n):
+        energies += [-squared(a[k], a[other]) / (2 * s["temperature"]) for other in range(k)]
+    energy = torch.logsumexp(torch.stack(energies), 0) - math.log(n * (n - 1) / 2)
+    return sum(squared(x, y) for x, y in zip(a, b, strict=True)) / n + s["nu"] * energy
+
+
+def mhs(a: list, b: list, s: dict) -> torch.Tensor:
+    total = sum(squared(x, y) for x, y in zip(a, b, strict=True)) / len(a)
+    for i, x in enumerate(a):
+        distances = torch.stack([squared(x, y.detach()) for j, y in enumerate(a) if j != i])
+        nearest = distances.min()
+        if float(nearest.detach()) > 0:
+            total = total - s["nu"] * nearest.sqrt()
+    return total
+
+
+def cosent(a: list, b: list, s: dict) -> torch.Tensor:
+    n, t = len(a), s["temperature"]
+    similar = [a[i] @ b[i] for i in range(n)]
+    others = torch.stack([a[k] @ b[m] for k in range(n) for m in range(n) if k != m])
+    gaps = torch.cat([(others - p) / t for p in similar])
+    return torch.logsumexp(torch.cat([gaps, gaps[:1] * 0]), 0)
+
+
+def vicreg(a: list, b: list, s: dict) -> torch.Tensor:
+    n, d = len(a), len(a[0])
+    total = sum(squared(x, y) for x, y in zip(a, b, strict=True)) / n
+    for view in (a, b):
+        rows = torch.stack(view)
+        # Equal rows have no spread, which a mean of rounded numbers would miss.
+        rows = rows - rows[0].detach()
+        rows = rows - rows.mean(0)
+        covariance = rows.T @ rows / (n - 1)
+        for c in range(d):
+            if float(covariance[c, c].detach()) > 0:
+                total = total + s["nu2"] / d * torch.relu(s["gamma"] - covariance[c, c].sqrt())
+            else:
+                total = total + s["nu2"] / d * s["gamma"]
+            total = total + s["nu1"] / d * sum(covariance[c, e] ** 2 for e in range(d) if e != c)
+    return total
+
+
+def barlow_twins(a: list, b: list, s: dict) -> torch.Tensor:
+    c = sum(torch.outer(x, y) for x, y in zip(a, b, strict=True)) / len(a)
+    d = len(c)
+    return sum((1 - c[i, j]) ** 2 if i == j else s["nu"] * c[i, j] ** 2 for i in range(d) for j in range(d))
+
+
+def dhel(a: list, b: list, s: dict, rows: int) -> torch.Tensor:
+    """One value an anchor; a queued sentence has none."""
+    t, found = s["temperature"], []
+    for i in range(rows):
+        views = [a, b] if s["terms"] == "both" else [a]
+        energies = [
+            torch.logsumexp(torch.stack([v[i] @ v[j] / t for j in range(len(v)) if j != i]), 0) for v in views
+        ]
+        found.append(sum(energies) - s["positives"] * (a[i] @ b[i]) / t)
+    return torch.stack(found)
+
+
+WHOLE = {
+    "mhe": (mhe, lambda rng: {"nu": log_uniform(rng, 0.1, 10), "temperature": log_uniform(rng, 0.05, 2)}),
+    "mhs": (mhs, lambda rng: {"nu": log_uniform(rng, 0.1, 10)}),
+    "cosent": (cosent, with_temperature(0.02)),
+    "vicreg": (
+        vicreg,
+        lambda rng: {
+            "nu1": log_uniform(rng, 0.01, 10),
+            "nu2": log_uniform(rng, 0.1, 3),
+            "gamma": between(rng, 0.05, 1.5),
+        },
+    ),
+    "barlow_twins": (barlow_twins, lambda rng: {"nu": log_uniform(rng, 0.005, 30)}),
+    "dhel": (
+        dhel,
+        lambda rng: {
+            "temperature": log_uniform(rng, 0.05, 1),
+            "terms": str(rng.choice(["anchors", "both"])),
+            "positives": between(rng, 0.5, 2),
+        },
+    ),
+}
+
+
+# --- what combinators make of them -----------------------------------------------------------------
+
+
+@dataclasses.dataclass
+class Result:
+    """A value, (N,) or scalar, the gradient of its sum by the rows of both views, and the largest coefficient in it.
+
+    Attributes:
+        steep: how much rounding of a cosine matters to a logit.
+        unsure: whether rounding decides about the gradient: which of two negatives is the hardest, whether a gate is open.
+        unsure_value: whether it decides about the value, too.
+    """
+
+    value: np.ndarray
+    by_anchors: np.ndarray
+    by_positives: np.ndarray
+    scale: float
+    steep: float = 1.0
+    unsure: bool = False
+    unsure_value: bool = False
+
+
+@dataclasses.dataclass
+class Batch:
+    """Rows in float64 and what is known of them."""
+
+    anchors: torch.Tensor
+    positives: torch.Tensor
+    extra: torch.Tensor
+    pools: tuple[str, ...] = ("other",)
+    twice: bool = False
+    extra_for_positives: bool = True
+    above: tuple[float, ...] = ()
+    alpha: float = 0.0
+    doubt: float = 0.0  # how near to a threshold is too near to tell
+
+    def exchanged(self) -> Batch:
+        return dataclasses.replace(self, anchors=self.positives, positives=self.anchors, extra=self.extra[:0])
+
+    def prefix(self, d: int) -> Batch:
+        cut = lambda rows: rows[:, :d] / rows[:, :d].norm(dim=1, keepdim=True)  # noqa: E731
+        return dataclasses.replace(
+            self, anchors=cut(self.anchors), positives=cut(self.positives), extra=cut(self.extra)
+        )
+
+    @property
+    def blur(self) -> float:
+        """What rounding rows to unit length does to the smallest angle: relative, in units of the rounding."""
+        rows = torch.cat([self.anchors, self.positives, self.extra])
+        both = torch.cat([(rows[:, None] - sign * rows).norm(dim=-1) for sign in (1, -1)])
+        return 1 + 1 / float(both[both > 0].min())
+
+    def candidates(self, i: int) -> list[tuple[str, int, str, int]]:
+        """The negatives of anchor i: which row is compared with which, by view and number."""
+        n, found = len(self.anchors), []
+        others = [j for j in range(n) if j != i]
+        if "other" in self.pools:
+            found += [("a", i, "b", j) for j in others]
+        if "same" in self.pools:
+            found += [("a", i, "a", j) for j in others]
+        if "positive_other" in self.pools:
+            found += [("b", i, "a", j) for j in (range(n) if self.twice else others)]
+        if "positive_same" in self.pools:
+            found += [("b", i, "b", j) for j in others]
+        if {"other", "same"} & set(self.pools):
+            found += [("a", i, "e", k) for k in range(len(self.extra))]
+        if "positive_same" in self.pools and self.extra_for_positives:
+            found += [("b", i, "e", k) for k in range(len(self.extra))]
+        return found
+
+
+def tangent(gradient: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+    return gradient - (gradient * rows).sum(1, keepdim=True) * rows
+
+
+def of_pairs(definition: Definition, settings: dict, batch: Batch) -> Result:
+    rows = {"a": batch.anchors, "b": batch.positives, "e": batch.extra}
+    gradients = {name: torch.zeros_like(part) for name, part in rows.items()}
+    fixed = settings.get("effective_ratio") == "2r"
+    values, scale, unsure, unsure_value = [], 1.0, False, False
+    for i in range(len(batch.anchors)):
+        candidates = batch.candidates(i)
+        kept = []
+        for u, x, v, y in candidates:
+            cosine = float(rows[u][x] @ rows[v][y])
+            is_self = batch.twice and u == "b" and v == "a" and x == y
+            unsure_value |= any(abs(cosine - at) < batch.doubt for at in batch.above) and not is_self
+            if is_self or not any(cosine > at for at in batch.above):
+                kept.append((u, x, v, y))
+        if not kept and not definition.pulls_alone:
+            values.append(0.0)
+            continue
+        positive = Pair(batch.anchors[i], batch.positives[i])
+        first = torch.stack([rows[u][x] for u, x, _, _ in kept]) if kept else batch.anchors[:0]
+        second = torch.stack([rows[v][y] for _, _, v, y in kept]) if kept else batch.anchors[:0]
+        negatives = Pair(first, second)
+        harder = batch.alpha * (first * second).sum(-1)
+        if definition.gated is not None and kept:
+            at_gate = abs(definition.gated(positive, negatives, settings)) < math.sqrt(batch.doubt)
+            unsure |= at_gate
+            unsure_value |= at_gate and definition.value in (baseline, recombined)
+        if definition.doubtful is not None and kept:
+            unsure_value |= definition.doubtful(positive, negatives, settings)
+        if definition.one_hot and len(kept) > 1:
+            two = torch.topk(negatives.cos.detach(), 2).values
+            tied = float(two[0] - two[1]) < batch.doubt
+            unsure |= tied
+            unsure_value |= tied and definition.value is recombined
+        value = definition.value(positive, negatives, settings, harder)
+        by_positive, by_negatives = torch.autograd.grad(
+            value, (positive.change, negatives.change), allow_unused=True
+        )
+        pull = torch.zeros(()) if by_positive is None else by_positive
+        push = torch.zeros(len(kept)) if by_negatives is None else by_negatives
+        pull = torch.where(torch.isfinite(pull), pull, torch.zeros_like(pull))
+        push = torch.where(torch.isfinite(push), push, torch.zeros_like(push))
+        scale = max(scale, float(abs(pull)), float(push.abs().max()) if len(push) else 0.0)
+        gradients["a"][i] += pull * batch.positives[i]
+        gradients["b"][i] += pull * batch.anchors[i]
+        for coefficient, (u, x, v, y) in zip(push, kept, strict=True):
+            gradients[u][x] += coefficient * rows[v][y]
+            if not fixed:
+                gradients[v][y] += coefficient * rows[u][x]
+        values.append(float(value.detach()))
+    return Result(
+        np.array(values),
+        tangent(gradients["a"], rows["a"]).numpy(),
+        tangent(gradients["b"], rows["b"]).numpy(),
+        scale,
+        definition.steep(settings) + batch.alpha,
+        unsure or unsure_value,
+        unsure_value,
+    )
+
+
+def of_whole(name: str, settings: dict, batch: Batch) -> Result:
+    n, m = len(batch.anchors), len(batch.extra)
+    leaves = [batch.anchors.clone().requires_grad_(), batch.positives.clone().requires_grad_()]
+    zero = torch.zeros_like(batch.anchors).numpy()
+    if n + m == 1:
+        return Result(np.array(0.0), zero, zero, 1.0)
+    views = [[*leaf, *batch.extra] for leaf in leaves]
+    value = dhel(*views, settings, n) if name == "dhel" else WHOLE[name][0](*views, settings)
+    gradients = torch.autograd.grad(value.sum(), leaves, allow_unused=True)
+    gradients = [
+        torch.zeros_like(leaf) if g is None else g for leaf, g in zip(leaves, gradients, strict=True)
+    ]
+    both = torch.cat([batch.anchors, batch.extra])
+    distances = (both[:, None] - both).norm(dim=-1)
+    scale, unsure = 1 / settings.get("temperature", 1.0) + settings.get("nu", 1.0), False
+    if name == "mhs":
+        nearest = torch.topk(distances + 10 * torch.eye(n + m), min(2, n + m), largest=False).values
+        scale = settings["nu"] / max(float(nearest[:, 0].min()), math.sqrt(batch.doubt))
+        unsure = bool((nearest[:, 1:] ** 2 - nearest[:, :1] ** 2 < 2 * batch.doubt).any())
+        unsure |= float(nearest.min()) < math.sqrt(batch.doubt)
+    if name == "vicreg":
+        spreads = torch.cat([torch.cat([leaf.detach(), batch.extra]).std(0) for leaf in leaves])
+        scale = settings["nu1"] + settings["nu2"] / max(float(spreads.min()), math.sqrt(batch.doubt))
+        unsure = (
+            bool(((spreads - settings["gamma"]).abs() < batch.doubt).any())
+            or float(spreads.min()) < batch.doubt
+        )
+    return Result(
+        value.detach().numpy(),
+        tangent(gradients[0], batch.anchors).numpy(),
+        tangent(gradients[1], batch.positives).numpy(),
+        max(1.0, scale, float(max(g.abs().max() for g in gradients))),
+        1 / settings.get("temperature", 1.0),
+        unsure,
+    )
+
+
+def averaged(first: Result, second: Result, n: int) -> Result:
+    """The mean of both directions; the second one's views are exchanged. A scalar stands in every row, where there are rows."""
+    counts = [
+        n if one.value.ndim == 0 and other.value.ndim else 1
+        for one, other in ((first, second), (second, first))
+    ]
+    return Result(
+        (first.value + second.value) / 2,
+        (counts[0] * first.by_anchors + counts[1] * second.by_positives) / 2,
+        (counts[0] * first.by_positives + counts[1] * second.by_anchors) / 2,
+        counts[0] * first.scale + counts[1] * second.scale,
+        max(first.steep, second.steep),
+        first.unsure or second.unsure,
+        first.unsure_value or second.unsure_value,
+    )
+
+
+def added(parts: list[tuple[float, Result]]) -> Result:
+    """A weighted sum."""
+    return Result(
+        sum(w * one.value for w, one in parts),
+        sum(w * one.by_anchors for w, one in parts),
+        sum(w * one.by_positives for w, one in parts),
+        sum(w * one.scale for w, one in parts),
+        max(one.steep for _, one in parts),
+        any(one.unsure for _, one in parts),
+        any(one.unsure_value for _, one in parts),
+    )
+
+
+# --- random losses, each a text and a function of a batch ------------------------------------------------
+
+Loss = tuple[str, Callable[[Batch], Result]]
+POOLS = ("other", "same", "positive_other", "positive_same")
+
+
+def call(name: str, settings: dict) -> str:
+    return f"{name}({', '.join(f'{key}={value}' for key, value in settings.items())})" if settings else name
+
+
+def random_pairs(rng: np.random.Generator, names: tuple[str, ...] = tuple(PAIRS)) -> tuple[Loss, dict]:
+    name = str(rng.choice(names))
+    settings = PAIRS[name].settings(rng)
+    return (call(name, settings), lambda batch: of_pairs(PAIRS[name], settings, batch)), settings
+
+
+def random_whole(rng: np.random.Generator) -> Loss:
+    name = str(rng.choice(list(WHOLE)))
+    settings = WHOLE[name][1](rng)
+    return call(name, settings), lambda batch: of_whole(name, settings, batch)
+
+
+def masked(rng: np.random.Generator, loss: Loss) -> Loss:
+    above = between(rng, -0.5, 0.99)
+    return f"mask({loss[0]}, above={above})", lambda b: loss[1](
+        dataclasses.replace(b, above=(*b.above, above))
+    )
+
+
+def pooled(rng: np.random.Generator, loss: Loss) -> Loss:
+    pools = tuple(str(name) for name in rng.permutation(POOLS)[: rng.integers(1, 5)])
+    twice = "positive_other" in pools and rng.random() < 0.4
+    anchors_only, separate = rng.random() < 0.3, rng.random() < 0.4
+    text = f"pool({loss[0]}, negatives={'+'.join(pools)}" + ", positive=twice" * twice
+    text += ", extra_negatives=anchors" * anchors_only + ", denominators=separate" * separate + ")"
+
+    def value(batch: Batch) -> Result:
+        batch = dataclasses.replace(batch, twice=twice, extra_for_positives=not anchors_only)
+        if not separate:
+            return loss[1](dataclasses.replace(batch, pools=pools))
+        return added([(1 / len(pools), loss[1](dataclasses.replace(batch, pools=(one,)))) for one in pools])
+
+    return text, value
+
+
+def both_ways(first: Loss, second: Loss | None = None) -> Loss:
+    text = f"symmetric({first[0]})" if second is None else f"symmetric({first[0]}, reverse={second[0]})"
+    other = second or first
+    return text, lambda b: averaged(first[1](b), other[1](b.exchanged()), len(b.anchors))
+
+
+def by_prefix(rng: np.random.Generator, loss: Loss, dim: int) -> Loss:
+    dims = sorted({int(d) for d in rng.integers(2, dim + 1, rng.integers(1, 4))})
+    weights = [between(rng, 0.2, 2) for _ in dims]
+    text = f"per_prefix({loss[0]}, dims={'+'.join(map(str, dims))}, weights={'+'.join(map(str, weights))})"
+
+    def value(batch: Batch) -> Result:
+        parts = []
+        for d, weight in zip(dims, weights, strict=True):
+            cut, one = batch.prefix(d), None
+            one = loss[1](cut)
+            for name, rows in (("by_anchors", batch.anchors), ("by_positives", batch.positives)):
+                gradient = np.zeros_like(rows.numpy())
+                gradient[:, :d] = getattr(one, name) / rows[:, :d].norm(dim=1, keepdim=True).numpy()
+                one = dataclasses.replace(one, **{name: gradient})
+            shortest = float(
+                torch.cat([batch.anchors, batch.positives, batch.extra])[:, :d].norm(dim=1).min()
+            )
+            steep = one.steep * cut.blur / shortest
+            parts.append((weight, dataclasses.replace(one, scale=one.scale / shortest, steep=steep)))
+        return added(parts)
+
+    return text, value
+
+
+def random_loss(rng: np.random.Generator, dim: int) -> Loss:
+    """A loss of pairs, or of the batch, in combinators."""
+    if rng.random() < 0.25:
+        loss = random_whole(rng)
+        form = rng.choice(["plain", "symmetric", "mixed"])
+        if form == "symmetric":
+            loss = both_ways(loss)
+        if form == "mixed":
+            other = random_pairs(rng)[0] if rng.random() < 0.7 else random_whole(rng)
+            loss = both_ways(loss, other) if rng.random() < 0.5 else both_ways(other, loss)
+    else:
+        form = rng.choice(["plain", "mask", "pool", "pool of mask", "hardness"])
+        names = ("infonce", "arccon", "cosface", "dcl") if form == "hardness" else tuple(PAIRS)
+        loss, settings = random_pairs(rng, names)
+        if settings.get("effective_ratio") == "2r":
+            form = "plain"
+        if form == "hardness":
+            alpha, inner = between(rng, 0.1, 9), loss
+            loss = (
+                f"hardness({loss[0]}, alpha={alpha})",
+                lambda b: inner[1](dataclasses.replace(b, alpha=alpha)),
+            )
+        if "mask" in form or (form == "hardness" and rng.random() < 0.4):
+            loss = masked(rng, loss)
+        if "pool" in form or (form == "hardness" and rng.random() < 0.4):
+            loss = pooled(rng, loss)
+        if rng.random() < 0.4:
+            loss = both_ways(loss, random_pairs(rng)[0] if rng.random() < 0.3 else None)
+    return by_prefix(rng, loss, dim) if rng.random() < 0.15 else loss
+
+
+# --- random batches --------------------------------------------------------------------------------
+
+
+def random_rows(rng: np.random.Generator, n: int, m: int, dim: int) -> list[np.ndarray]:
+    """Two views and extra negatives; some rows nearly coincide with others, or are their opposites, or all are nearly one."""
+    rows = rng.normal(size=(2 * n + m, dim))
+    rows[n : 2 * n] = rows[:n] + 10 ** rng.uniform(-2, 1) * rows[n : 2 * n]
+    kind = rng.choice(["usual", "copies", "collapsed", "pairs"])
+    if kind == "copies":
+        for _ in range(rng.integers(1, 2 * n + m + 1)):
+            target, source = rng.integers(2 * n + m, size=2)
+            noise = 0.0 if rng.random() < 0.3 else 10 ** rng.uniform(-7, -1)
+            rows[target] = rng.choice([1, -1]) * rows[source] + noise * rng.normal(size=dim)
+    if kind == "collapsed":
+        noise = 0.0 if rng.random() < 0.2 else 10 ** rng.uniform(-7, -1)
+        rows = rows[0] + noise * rows
+    if kind == "pairs":
+        noise = 0.0 if rng.random() < 0.2 else 10 ** rng.uniform(-7, -1)
+        rows[n : 2 * n] = rng.choice([1, -1]) * rows[:n] + noise * rng.normal(size=(n, dim))
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    return [rows[:n], rows[n : 2 * n], rows[2 * n :]]
+
+
+@dataclasses.dataclass
+class Case:
+    """One loss on one batch in one dtype."""
+
+    loss: Loss
+    rows: list
+    dtype: str
+
+    @classmethod
+    def draw(cls, rng: np.random.Generator) -> Case:
+        n = int(rng.integers(1, 41) if rng.random() < 0.25 else rng.integers(1, 8))
+        m = int(rng.choice([0, 1, 3]))
+        n, dim = (max(n, 2) if m == 0 else n), int(rng.integers(2, 17))
+        dtype = str(rng.choice(["float64", "float64", "float32", "float16", "bfloat16"]))
+        library = "torch" if dtype == "bfloat16" else rng.choice(["numpy", "torch"])
+        rows = random_rows(rng, n, m, dim)
+        loss = random_loss(rng, dim)
+        made = [torch.from_numpy(part).to(getattr(torch, dtype)) for part in rows]
+        if library == "numpy":
+            made = [part.numpy() for part in made]
+        return cls(loss, made, dtype)
+
+    def check(self, blockwise: bool) -> list[str]:
+        """What is wrong, in words; empty if nothing is."""
+        rows = [torch.as_tensor(part).double() for part in self.rows]
+        loss = gradlab.get_loss(self.loss[0])
+        half, options = self.dtype in ("float16", "bfloat16"), {}
+        if half:  # no unit vectors to more than three digits
+            rows, options = [part / part.norm(dim=1, keepdim=True) for part in rows], {"normalize": True}
+        eps = EPS["float32" if half else self.dtype]
+        expected = self.loss[1](Batch(*rows, doubt=100 * eps))
+        if half:
+            expected.steep *= Batch(*rows).blur
+        given = [self.rows[0], self.rows[1], self.rows[2] if len(rows[2]) else None]
+        found = {one: loss(*given, reduction=one, **options) for one in ("mean", "sum")}
+        n, wrong = len(rows[0]), []
+        wanted = {"mean": expected.value.mean(), "sum": expected.value.sum()}
+        if expected.value.ndim:
+            found["none"], wanted["none"] = loss(*given, reduction="none", **options), expected.value
+        parts = gradlab.components(loss, *given, side="both", **options)
+        gradients = gradlab.autograd_gradient(loss, *given, side="both", **options)
+        # ArcTanh measures gaps from 1e-5 on (float64) by their difference.
+        digits = eps ** (2 / 3) if "arctanh" in self.loss[0] else eps
+        loosely = math.sqrt(eps) if expected.unsure else 0.0
+        size = 1 + float(np.abs(expected.value).max(initial=0))
+        value_tolerance = 100 * (digits * expected.steep * size + loosely) * math.sqrt(n)
+        tolerance = 100 * digits * expected.steep * expected.scale * math.sqrt(n)
+        for name, value in found.items():
+            value = np.asarray(value, dtype=np.float64)
+            scale = n if name == "sum" else 1
+            if (
+                not np.isfinite(value).all()
+                and np.isfinite(wanted[name]).all()
+                and "arctanh" not in self.loss[0]
+            ):
+                wrong.append(f"{name} is not finite")
+            elif not expected.unsure_value and not np.allclose(
+                value, wanted[name], rtol=0, atol=scale * value_tolerance
+            ):
+                wrong.append(f"{name} is {value} and not {wanted[name]}")
+        exact = {"by_anchors": expected.by_anchors, "by_positives": expected.by_positives}
+        pairs = [(name, part.gradient(exact=True)) for name, part in zip(exact, parts, strict=True)]
+        pairs += list(zip(exact, gradients, strict=True))
+        if blockwise:
+            pairs += self.in_blocks(loss, rows, exact)
+        for at, (name, gradient) in enumerate(pairs):
+            gradient = np.asarray(gradient, dtype=np.float64)
+            what = f"gradient {name} ({('components', 'autograd', 'blockwise')[at // 2]})"
+            if not np.isfinite(gradient).all():
+                wrong.append(f"{what} is not finite")
+            elif not expected.unsure and not np.allclose(gradient, exact[name], rtol=0, atol=tolerance):
+                worst = np.abs(gradient - exact[name]).max()
+                wrong.append(f"{what} is off by {worst:.3g}, where {tolerance:.3g} is allowed")
+        for part in parts:
+            for name in ("gradient_dissipation", "weight", "pull"):
+                if not np.isfinite(np.asarray(getattr(part, name))).all() and "arctanh" not in self.loss[0]:
+                    wrong.append(f"{name} of the {part.side} is not finite")
+        return wrong
+
+    def in_blocks(self, loss: gradlab.Loss, rows: list, names: dict) -> list[tuple[str, np.ndarray]]:
+        """Tangent gradients of the blockwise loss, in float64."""
+        leaves = [part.clone().requires_grad_() for part in rows]
+        try:
+            total = gradlab.blockwise(loss, block_size=3)(
+                *leaves[:2], leaves[2] if len(rows[2]) else None, reduction="sum"
+            )
+        except gradlab.GradlabError as error:
+            if "look whether" in str(error) or "need" in str(error) or "not finite" in str(error):
+                return []
+            raise
+        total.backward()
+        return [
+            (name, tangent(leaf.grad, leaf.detach()).numpy())
+            for name, leaf in zip(names, leaves, strict=False)
+        ]
+
+
+def search(seed: int, cases: int | None = None, seconds: float = math.inf) -> tuple[int, list[str]]:
+    """Cases tried, and what was wrong with which."""
+    started, tried, wrong = time.monotonic(), 0, []
+    while (cases is None or tried < cases) and time.monotonic() - started < seconds:
+        case = Case.draw(np.random.default_rng([seed, tried]))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)
+            try:
+                found = case.check(blockwise=case.dtype == "float64" and tried % 3 == 0)
+            except Exception as error:  # whatever it is, it is wrong
+                found = [f"{type(error).__name__}: {error}"]
+        shape = [tuple(part.shape) for part in case.rows]
+        wrong += [
+            f"case {tried} of seed {seed}: {case.loss[0]} in {case.dtype} {shape}: {one}" for one in found
+        ]
+        tried += 1
+    return tried, wrong
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_nothing_is_wrong(seed: int) -> None:
+    tried, wrong = search(seed, cases=35)
+    assert tried == 35
+    assert not wrong, "\n".join(wrong)
+
+
+def main() -> int:
+    """Search for some minutes and print what was found."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--minutes", type=float, default=1.0)
+    parser.add_argument("--seed", type=int, default=1000, help="the first one; each seed is 500 cases")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    end, seed, tried, mismatches = time.monotonic() + 60 * options.minutes, options.seed, 0, 0
+    while time.monotonic() < end:
+        count, wrong = search(seed, cases=500, seconds=end - time.monotonic())
+        tried, mismatches, seed = (
+            tried + count,
+            mismatches + len({one.split(":")[0] for one in wrong}),
+            seed + 1,
+        )
+        print(*wrong, f"{tried} cases, {mismatches} wrong", sep="\n", flush=True)
+    return int(mismatches > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,64 @@
+"""The page of symptoms and `gradlab explain` say the same, and find what people write."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from gradlab import GradlabError
+from gradlab.cli.explain import command
+from gradlab.diagnosis.symptoms import find_symptom, page, symptoms
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "symptoms.md"
+
+
+def test_the_page_is_made_from_the_data():
+    assert PAGE.read_text(encoding="utf-8") == page()
+
+
+def test_every_symptom_is_whole():
+    urls = [thread["url"] for one in symptoms().values() for thread in one.threads]
+    assert len(set(urls)) >= 25
+    assert all(url.startswith("https://github.com/") and url.rpartition("/")[2].isdigit() for url in urls)
+    for one in symptoms().values():
+        assert all((one.cause, one.show, one.mend, one.threads))
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        ("the loss falls, the score does not", "score-does-not-rise"),
+        ("all cosines are above .9", "cosines-above-0-9"),
+        ("loss 0", "loss-zero"),
+        ("two GPUs are worse than one", "several-gpus-worse"),
+        ("loss 1.8: is that normal?", "loss-value"),
+        ("grad_norm is nan", "loss-nan"),
+        ("my lora has no effect", "weights-do-not-move"),
+        ("worse than the base model", "score-falls"),
+        ("fp16 loss is 0", "loss-zero-fp16"),
+    ],
+)
+def test_what_people_write_finds_its_symptom(words, name):
+    assert find_symptom(words).name == name
+
+
+def test_the_command():
+    run = CliRunner().invoke
+    told = json.loads(run(command, ["temperature", "--json"]).output)
+    assert told["name"] == "temperature"
+    assert told["threads"][0]["url"]
+    assert len(json.loads(run(command, ["--json"]).output)) == len(symptoms())
+    assert "Usual causes:" in run(command, ["loss", "0"]).output
+    with pytest.raises(GradlabError, match="no symptom is like 'xyzzy'"):
+        find_symptom("xyzzy")
+
+
+def test_explaining_loads_neither_torch_nor_numpy():
+    code = "import sys; from gradlab.diagnosis import symptoms; symptoms.symptoms(); print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"

@@ -1,0 +1,328 @@
+"""The verdict on a run: never green over what is wrong, headline and cards from one judgement, advice that can be followed."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import json
+import math
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+
+import gradlab
+from gradlab.monitor.advice import HARDEST, LEARNING, PULL, LossInUse, change, levers, settings_of
+from gradlab.monitor.metrics import Metrics
+from gradlab.monitor.recording import read_recording
+from gradlab.monitor.verdicts import BAD, GOOD, OPEN, WATCH, judge_run
+from gradlab.monitor.watch import TrainingWarning
+from gradlab.report import write_report
+
+SOUND = {
+    "gradient_dissipation": 0.4, "active": 0.8, "hardest_share": 0.4, "uniform_share": 1 / 63, "lemma_share": 0.95,
+    "ratio_median": 1.0, "positive_cosine": 0.8, "negative_cosine": 0.1, "alignment": 0.4, "uniformity": -2.0,
+    "effective_rank": 20.0,
+}  # fmt: skip
+
+
+def write_run(folder, values=None, status="finished", records=20, loss="infonce", **manifest):
+    """A recorded run whose diagnostics are sound but for ``values``, which may be functions of the record's number."""
+    folder.mkdir(parents=True, exist_ok=True)
+    metrics = Metrics(folder / "metrics.csv")
+    metrics.rewrite([])
+    for number in range(records):
+        step, moving = 10 * number, 1 - 0.01 * number
+        rows = {name: value * moving for name, value in SOUND.items()} | {"uniform_share": 1 / 63}
+        rows |= {
+            name: value(number) if callable(value) else value
+            for name, value in (values or {}).items()
+            if "/" not in name
+        }
+        metrics.record(step, "diagnostics", {name: v for name, v in rows.items() if v is not None})
+        loss_now = (values or {}).get("train/batch_loss", lambda n: 3 - 0.1 * n)
+        metrics.record(step, "train", {"batch_loss": loss_now(number)})
+        metrics.record(step, "watch", {"run_seconds": float(number), "seconds": 0.01 * number})
+    content = {
+        "kind": "watched run",
+        "config": {"loss": loss},
+        "watch": {"total_steps": 10 * records, **manifest.pop("watch", {})},
+        "status": status,
+    }
+    if status is not None:
+        (folder / "manifest.json").write_text(json.dumps(content | manifest), encoding="utf-8")
+    return read_recording(folder)
+
+
+def graded(judgement, grade):
+    return [one.subject for one in judgement.verdicts if one.grade == grade]
+
+
+def test_a_sound_run_is_green(tmp_path):
+    judgement = judge_run(write_run(tmp_path))
+    assert judgement.grade == GOOD
+    assert judgement.headline == "Nothing is wrong. Learning, hard negatives, pull and push, spread and loss look sound."  # fmt: skip
+    assert not graded(judgement, BAD)
+    assert not graded(judgement, WATCH)
+
+
+@pytest.mark.parametrize(
+    ("values", "run", "grade", "subject"),
+    [
+        ({"train/batch_loss": lambda n: math.nan if n >= 10 else 1.0}, {}, BAD, "Numbers"),
+        ({"train/batch_loss": lambda n: math.inf if n == 19 else 1.0}, {}, BAD, "Numbers"),
+        ({"not_finite": lambda n: 1.0 if n >= 10 else None}, {}, BAD, "Numbers"),
+        ({}, {"status": "crashed", "why": "RuntimeError: out of memory"}, BAD, "Run"),
+        ({}, {"status": "stopped", "why": "KeyError: 'z3'"}, WATCH, "Run"),
+        ({}, {"status": "ended", "watch": {"total_steps": 1000}}, WATCH, "Run"),
+        ({}, {"status": "running"}, OPEN, "Run"),
+        ({}, {"status": None}, OPEN, "Run"),
+        ({}, {"records": 2}, OPEN, "Run"),
+        ({"gradient_dissipation": lambda n: 0.5 if n < 8 else 1e-119, "active": lambda n: float(n < 8)},
+         {"loss": "infonce(temperature=0.001)"}, BAD, "Learning"),
+        ({"gradient_dissipation": 1e-119, "active": 0.0}, {}, BAD, "Learning"),
+        ({"gradient_dissipation": lambda n: 0.5 if n < 8 else 1e-5, "active": lambda n: float(n < 8)}, {}, WATCH, "Learning"),
+        ({"positive_cosine": 0.92, "negative_cosine": 0.9}, {}, WATCH, "Spread"),
+        ({"positive_cosine": 1.0}, {}, BAD, "Batch"),
+        ({"hardest_share": 0.02}, {}, BAD, "Hard negatives"),
+        ({"lemma_share": 0.2}, {}, BAD, "Pull and push"),
+        ({"lemma_share": lambda n: 0.2 if n >= 18 else 0.9}, {}, WATCH, "Pull and push"),
+        ({"train/batch_loss": lambda n: 0.0}, {}, BAD, "Loss"),
+        ({"train/batch_loss": lambda n: 1 + 0.2 * n}, {}, WATCH, "Loss"),
+    ],
+)  # fmt: skip
+def test_the_headline_is_never_green_over_what_is_wrong(tmp_path, values, run, grade, subject):
+    found = write_run(tmp_path, values, **run)
+    judgement = judge_run(found)
+    assert judgement.grade == grade
+    assert subject in graded(judgement, grade)
+    page = write_report(tmp_path).read_text(encoding="utf-8")
+    assert f'class="verdict {grade}"' in page
+    assert 'class="verdict good"' not in page
+    assert "Nothing is wrong. " not in page
+    if grade in (BAD, WATCH):
+        (card,) = [one for one in judgement.verdicts if one.subject == subject]
+        assert card.change
+        assert subject.lower() in judgement.headline
+
+
+def test_the_headline_is_the_worst_of_the_cards():
+    """For any mixture of failing series the page's headline has the grade of its worst card."""
+    random = np.random.default_rng(0)
+    wrong = {
+        "lemma_share": 0.2,
+        "hardest_share": 0.02,
+        "positive_cosine": 1.0,
+        "gradient_dissipation": 1e-119,
+    }
+    for _ in range(30):
+        chosen = {name: value for name, value in wrong.items() if random.random() < 0.4}
+        status = str(random.choice(["finished", "running", "crashed", "stopped"]))
+        with tempfile.TemporaryDirectory() as place:
+            judgement = judge_run(write_run(Path(place), chosen, status=status))
+        order = [BAD, WATCH, OPEN, GOOD]
+        assert judgement.grade == min((one.grade for one in judgement.verdicts), key=order.index)
+        assert (judgement.grade == GOOD) == (not chosen and status == "finished")
+
+
+def test_a_run_that_fell_silent_is_no_longer_called_running(tmp_path):
+    write_run(tmp_path, status="running", watch={"total_steps": 1000})
+    assert judge_run(read_recording(tmp_path)).grade == OPEN
+    old = time.time() - 7200
+    os.utime(tmp_path / "metrics.csv", (old, old))
+    judgement = judge_run(read_recording(tmp_path))
+    assert judgement.grade == WATCH
+    assert "Nothing has been recorded for 2 hours" in judgement.verdicts[0].seen
+
+
+def plain_loss(first, second, temperature=0.05):
+    cosines = F.normalize(first, dim=1) @ F.normalize(second, dim=1).T
+    return F.cross_entropy(cosines / temperature, torch.arange(len(first)))
+
+
+def test_a_loop_whose_loss_becomes_nan(tmp_path):
+    torch.manual_seed(0)
+    encoder = torch.nn.Linear(16, 32)
+    watch = gradlab.watch(loss="infonce", output=tmp_path, total_steps=40, every=2)
+
+    def train():
+        for step in range(40):
+            batch = torch.randn(32, 16)
+            first, second = encoder(batch), encoder(batch + 0.1 * torch.randn_like(batch))
+            value = plain_loss(first, second) * (math.nan if step >= 10 else 1)
+            if step >= 20:  # so are then the weights, and the embeddings
+                first, second = first * math.nan, second * math.nan
+            watch.observe(first, second, value=value)
+
+    with pytest.warns(TrainingWarning, match="The loss has become NaN"):
+        train()
+    watch.finish()
+    judgement = judge_run(read_recording(tmp_path))
+    assert judgement.grade == BAD
+    assert "numbers" in judgement.headline
+    assert [failure.step for failure in watch.failures] == [10]
+    assert watch.history.series("diagnostics", "not_finite")[1] == [1.0] * 10
+
+
+SCRIPT = """
+import sys, torch, gradlab
+watch = gradlab.watch(loss="infonce", output=sys.argv[1], every=1, total_steps=100)
+for step in range(20):
+    rows = torch.randn(8, 4)
+    watch.observe(rows, rows + .1 * torch.randn(8, 4))
+{end}
+"""
+
+
+@pytest.mark.parametrize(
+    ("end", "grade", "words"),
+    [
+        ("raise RuntimeError('out of memory')", BAD, "with an error: RuntimeError: out of memory"),
+        ("import os; os._exit(1)", OPEN, "The run is at step 19 of 100"),
+        ("", WATCH, "The process ended at step 19 of 100"),
+        ("watch.finish()", GOOD, "The run has finished"),
+    ],
+)
+def test_how_a_process_ended_is_known(tmp_path, end, grade, words):
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT.format(end=end), encoding="utf-8")
+    subprocess.run([sys.executable, str(script), str(tmp_path / "run")], check=False, capture_output=True)
+    (standing,) = [
+        one for one in judge_run(read_recording(tmp_path / "run")).verdicts if one.subject == "Run"
+    ]
+    assert standing.grade == grade
+    assert words in standing.seen
+
+
+# Advice
+
+
+def names_in(text):
+    """Settings named in an advice: what stands after raise and lower."""
+    return re.findall(r"(?:raise|lower) ([a-z_0-9]+)", text)
+
+
+@pytest.mark.parametrize("name", gradlab.loss_names())
+@pytest.mark.parametrize("statistic", [LEARNING, HARDEST, PULL])
+@pytest.mark.parametrize("raises", [True, False])
+def test_advice_names_settings_of_the_loss_and_they_do_what_it_says(name, statistic, raises):
+    """On another batch than the one that the advice was found on, the statistic moves the promised way, or not at all."""
+    loss = gradlab.get_loss(name)
+    fields = {field.name for field in dataclasses.fields(loss)}
+    assert set(names_in(change(LossInUse(loss), statistic, raises))) <= fields
+    random = np.random.default_rng(1)
+    rows = random.standard_normal((40, 30))  # an anchor learns more where its task is easy by other settings
+    noise = 0.3 if statistic == LEARNING else random.uniform(0.2, 1.5, (40, 1))
+    other = rows + noise * random.standard_normal((40, 30))
+
+    def measured(loss):
+        found = getattr(gradlab.components(loss, rows, other, normalize=True), statistic)
+        found = np.asarray(found)[np.isfinite(found)]
+        return float(np.median(found) if statistic == PULL else np.mean(found)) if found.size else math.nan
+
+    for setting, value, up in levers(loss, statistic, raises):
+        moved = dataclasses.replace(loss, **{setting: value * (1.5 if up == (value > 0) else 1 / 1.5) or 0.1})
+        gain = measured(moved) - measured(loss)
+        assert math.isnan(gain) or (gain if raises else -gain) >= -1e-9 * abs(measured(loss))
+
+
+def test_a_lever_of_the_losses_that_people_use():
+    used = LossInUse(gradlab.get_loss("infonce", temperature=0.001))
+    assert change(used, LEARNING, raises=True) == "raise temperature from 0.001 to 0.05"
+    assert change(used, PULL, raises=True) == ""  # its ratio is 1 whatever is set
+    scaled = dataclasses.replace(used, settings={"scale": 1000.0})
+    assert change(scaled, LEARNING, raises=True) == "lower scale from 1e+03 to 20"
+    both = LossInUse(gradlab.get_loss("symmetric(infonce(temperature=2))"))
+    assert change(both, HARDEST, raises=True) == "lower temperature from 2 to 0.05"
+    assert change(LossInUse(gradlab.get_loss("met")), HARDEST, raises=True) == ""
+    assert names_in(change(LossInUse(gradlab.get_loss("arccon")), PULL, raises=True)) == ["margin"]
+
+    class Triplet(torch.nn.Module):
+        triplet_margin = 0.01
+
+    unknown = LossInUse(None, settings_of(Triplet()))
+    assert change(unknown, LEARNING, raises=True) == "raise triplet_margin from 0.01"
+    assert change(LossInUse(), LEARNING, raises=True) == ""
+
+
+@pytest.mark.parametrize("loss", ["infonce", "met", "dcl", "arctanh", "unknown(loss)"])
+@pytest.mark.parametrize(
+    "values", [{"lemma_share": 0.2}, {"hardest_share": 0.02}, {"gradient_dissipation": 1e-119, "active": 0.0},
+               {"negative_cosine": 0.999}],
+)  # fmt: skip
+def test_no_card_names_a_setting_that_the_loss_lacks(tmp_path, loss, values):
+    """Words for settings of losses anywhere in an advice belong to the loss in use."""
+    known = {f.name for name in gradlab.loss_names() for f in dataclasses.fields(gradlab.get_loss(name))}
+    own = (
+        set() if loss.startswith("unknown") else {f.name for f in dataclasses.fields(gradlab.get_loss(loss))}
+    )
+    words = {"ratio", "margin", "scale"} | known - {"positives", "gate", "weight", "terms"}
+    for one in judge_run(write_run(tmp_path, values, loss=loss)).verdicts:
+        assert set(re.findall(r"[a-z_0-9]+", one.change.lower())) & words <= own
+
+
+def test_old_names_still_work(tmp_path):
+    criterion = gradlab.watch(plain_loss, loss="infonce", output=tmp_path, every=1)
+    rows = torch.randn(2, 8, 4, requires_grad=True)
+    criterion(rows[0], rows[1])
+    with pytest.warns(DeprecationWarning, match="watch"):
+        watcher = criterion.watcher
+    assert watcher is criterion.watch
+    with pytest.warns(DeprecationWarning, match=r"gradlab\.monitor\.watch$"):
+        assert importlib.import_module("gradlab.monitor.watcher").TrainingWarning is TrainingWarning
+    with pytest.warns(DeprecationWarning, match="failures"):
+        assert watcher.findings == watcher.failures
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert "1 records" in criterion.finish()
+
+
+def test_each_dataset_has_its_own_verdicts(tmp_path):
+    found = write_run(tmp_path)
+    for number in range(20):
+        found.history.add(10 * number, "diagnostics first", SOUND | {"lemma_share": 0.1})
+        found.history.add(10 * number, "diagnostics second", SOUND)
+    judgement = judge_run(found)
+    assert graded(judgement, BAD) == ["Pull and push, first"]
+    assert "Pull and push, second" in graded(judgement, GOOD)
+    assert [str(failure)[:16] for failure in found.failures] == ["Step 20 (first):"]
+
+
+def test_a_function_with_the_name_of_a_loss_is_not_taken_for_it(tmp_path):
+    def infonce(first, second):
+        return plain_loss(first, second, temperature=0.001)
+
+    watch = gradlab.watch(loss=infonce, output=tmp_path, every=1)
+    for _ in range(4):
+        rows = torch.randn(16, 8)
+        watch.observe(rows, rows + 0.1 * torch.randn(16, 8))
+    watch.finish()
+    assert read_recording(tmp_path).losses[""].loss is None
+
+
+def test_advice_never_costs_a_run(tmp_path):
+    """A loss of the user's own that cannot be computed on other batches than its own."""
+    loss = gradlab.get_loss("infonce")
+
+    class Own(type(loss)):
+        def components(self, positive, negatives):
+            if negatives.cosine.shape[0] != 16:
+                raise RuntimeError("16 rows, no more, no less")
+            return super().components(positive, negatives)
+
+    watch = gradlab.watch(loss=Own(temperature=0.001), output=tmp_path, every=1)
+    rows = torch.randn(16, 8)
+    for _ in range(2):
+        watch.observe(rows, rows + 0.1 * torch.randn(16, 8))
+    with pytest.warns(TrainingWarning, match="Almost no sentence learns"):
+        watch.observe(rows, rows + 0.1 * torch.randn(16, 8))
+    assert "0.001" not in watch.failures[0].advice
