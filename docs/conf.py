@@ -87,7 +87,7 @@ templates_path = [str(ROOT / "docs" / "_templates")]  # autosummary looks from t
 html_sidebars = {page: [] for page in ("docs/index", "docs/start", "docs/questions")}
 html_theme_options = {
     "navigation_with_keys": False,
-    "header_links_before_dropdown": 7,
+    "header_links_before_dropdown": 6,
     "show_toc_level": 2,
     "footer_start": ["copyright"],
     "footer_end": [],

@@ -299,11 +299,11 @@ def test_a_queue_is_more_sentences_whose_views_coincide(name: str) -> None:
 
 
 def test_a_new_loss_is_one_file() -> None:
-    """The example of the README as it stands there: registered, it is simulated and verified like the others."""
+    """The example of "Write a loss" as it stands there: registered, it is simulated and verified like the others."""
     from gradlab.losses import registry
 
-    readme = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
-    (source,) = re.findall(r"`quadratic.py`, anywhere:\n.*?```python\n(.*?)```", readme, re.DOTALL)
+    page = (Path(__file__).parents[1] / "docs" / "write-a-loss.md").read_text(encoding="utf-8")
+    (source,) = re.findall(r"`quadratic.py`, anywhere:\n.*?```python\n(.*?)```", page, re.DOTALL)
     module = sys.modules["quadratic"] = types.ModuleType("quadratic")
     try:
         exec(compile(source, "quadratic.py", "exec"), vars(module))

@@ -67,7 +67,7 @@ FILE = """
     def dead(anchors, positives): return (anchors * positives).sum().detach()
     def random(anchors, positives): return nce(anchors, positives) * torch.rand(())
 """
-README = Path(__file__).resolve().parents[1] / "README.md"
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "write-a-loss.md"
 
 
 @pytest.fixture(scope="module")
@@ -180,7 +180,7 @@ def test_a_file_that_does_not_import(tmp_path):
 
 def test_files_register_losses_by_option_and_by_environment(tmp_path):
     """In processes of their own, as what is registered stays."""
-    text = README.read_text(encoding="utf-8")
+    text = PAGE.read_text(encoding="utf-8")
     source = text[text.index('"""InfoNCE with quadratic logits."""') :].partition("```")[0]
     (tmp_path / "quadratic.py").write_text(source, encoding="utf-8")
     call = [sys.executable, "-m", "gradlab"]
