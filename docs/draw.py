@@ -1,7 +1,7 @@
 """The pictures of the front page and of the essays, computed by gradlab.
 
-    python docs/draw.py            # all, into docs/pictures
-    python docs/draw.py hubs       # one
+python docs/draw.py            # all, into docs/pictures
+python docs/draw.py hubs       # one
 """
 
 from __future__ import annotations
@@ -69,8 +69,20 @@ def draw_sphere(ax: Axes, path: list[tuple[np.ndarray, gradlab.Components]], ste
     share = parts.weight[0] / parts.weight[0].sum()
     alive = float(parts.gradient_dissipation[0])
     for point, part in zip(negatives, share, strict=True):
-        ax.plot(*zip(anchor[:2], point[:2], strict=True), color=NEGATIVE, lw=9 * part * alive, alpha=0.55, solid_capstyle="round")
-    ax.plot(*zip(anchor[:2], positive[:2], strict=True), color=POSITIVE, lw=4.5 * alive, alpha=0.75, solid_capstyle="round")
+        ax.plot(
+            *zip(anchor[:2], point[:2], strict=True),
+            color=NEGATIVE,
+            lw=9 * part * alive,
+            alpha=0.55,
+            solid_capstyle="round",
+        )
+    ax.plot(
+        *zip(anchor[:2], positive[:2], strict=True),
+        color=POSITIVE,
+        lw=4.5 * alive,
+        alpha=0.75,
+        solid_capstyle="round",
+    )
     way = np.array([place for place, _ in path[: step + 1]])
     ax.plot(way[:, 0], way[:, 1], color="#000000", lw=1.2, ls=":")
     ax.scatter(*negatives[:, :2].T, s=42, color=NEGATIVE, ec="white", lw=0.8, zorder=3)
@@ -90,7 +102,9 @@ def sphere_frame(paths: dict[str, list[tuple[np.ndarray, gradlab.Components]]], 
         alive = [float(parts.gradient_dissipation[0]) for _, parts in path]
         curve.fill_between(range(step + 1), alive[: step + 1], color=COLORS[0], alpha=0.15, lw=0)
         curve.plot(range(step + 1), alive[: step + 1], color=COLORS[0])
-        curve.set(xlim=(0, STEPS - 1), ylim=(0, 1.05), yticks=(0, 1), xticks=(), xlabel="steps of gradient descent")
+        curve.set(
+            xlim=(0, STEPS - 1), ylim=(0, 1.05), yticks=(0, 1), xticks=(), xlabel="steps of gradient descent"
+        )
     bottom[0].set_ylabel("dissipation")
     return figure
 
@@ -98,8 +112,12 @@ def sphere_frame(paths: dict[str, list[tuple[np.ndarray, gradlab.Components]]], 
 def sphere() -> None:
     """The animation of the front page, and its last frame as a still."""
     paths = {
-        "Temperature 0.05: the nearest negative\nacts almost alone, then the anchor stops": descent("infonce(temperature=0.05)"),
-        "Temperature 0.5: all negatives push\nalike, and the anchor never stops": descent("infonce(temperature=0.5)"),
+        "Temperature 0.05: the nearest negative\nacts almost alone, then the anchor stops": descent(
+            "infonce(temperature=0.05)"
+        ),
+        "Temperature 0.5: all negatives push\nalike, and the anchor never stops": descent(
+            "infonce(temperature=0.5)"
+        ),
     }
     frames = []
     for step in range(STEPS):
@@ -111,7 +129,9 @@ def sphere() -> None:
     )
     small = [frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in frames]
     times = [900] + [90] * (STEPS - 2) + [2500]
-    small[0].save(FOLDER / "sphere.gif", save_all=True, append_images=small[1:], duration=times, loop=3, optimize=True)
+    small[0].save(
+        FOLDER / "sphere.gif", save_all=True, append_images=small[1:], duration=times, loop=3, optimize=True
+    )
     save(sphere_frame(paths, STEPS // 4), FOLDER / "sphere.png")
 
 
@@ -129,15 +149,24 @@ def one_anchor() -> None:
         for angle in angles:
             turn = np.linspace(0, 2 * np.pi, 11, endpoint=False)
             tilt = angle + spread
-            negatives = np.stack([np.cos(tilt), np.sin(tilt) * np.cos(turn), np.sin(tilt) * np.sin(turn)], axis=1)
-            parts = gradlab.components(loss, anchor[None], positive[None], negatives, in_batch_negatives=False)
+            negatives = np.stack(
+                [np.cos(tilt), np.sin(tilt) * np.cos(turn), np.sin(tilt) * np.sin(turn)], axis=1
+            )
+            parts = gradlab.components(
+                loss, anchor[None], positive[None], negatives, in_batch_negatives=False
+            )
             rows.append((parts.gradient_dissipation[0], parts.hardest_share[0], parts.ratio[0]))
         shown = np.array(rows, dtype=float)
         shown[:, 0] /= shown[0, 0]
         style_of = {"DCL": "--", "SigLIP": "-."}.get(name, "-")
         for ax, values in zip(axes, shown.T, strict=True):
             ax.plot(np.degrees(angles), values, style_of, label=name)
-    for ax, title, top in zip(axes, ("Dissipation: when?", "Hardest share: which?", "Ratio: how hard?"), (1.05, 1.05, 3), strict=True):
+    for ax, title, top in zip(
+        axes,
+        ("Dissipation: when?", "Hardest share: which?", "Ratio: how hard?"),
+        (1.05, 1.05, 3),
+        strict=True,
+    ):
         ax.set(title=title, ylim=(0, top), xlabel="mean angle of the negatives (°)")
         ax.axvline(30, color="#999999", lw=0.8, ls=":")
     axes[0].legend()
@@ -152,18 +181,29 @@ def temperature() -> None:
     for value, color in zip((0.02, 0.05, 0.1, 0.2), COLORS, strict=False):
         result = gradlab.simulate(f"infonce(temperature={value})", mu_pos=[np.pi / 6], mu_neg=angles)
         left.plot(np.degrees(angles), result.value[0], color=color, label=f"τ = {value}")
-    left.set(title="When: the anchor stops", xlabel="mean angle of 127 negatives (°)", ylabel="dissipation", ylim=(0, 1.05))
+    left.set(
+        title="When: the anchor stops",
+        xlabel="mean angle of 127 negatives (°)",
+        ylabel="dissipation",
+        ylim=(0, 1.05),
+    )
     left.legend()
     values = np.geomspace(0.01, 1, 40)
     views = sample_views(np.pi / 6, np.pi / 3, batch_size=128, dim=128, sigma_neg=0.1, seed=0)
     shares = []
     for value in values:
-        weight = gradlab.components(f"infonce(temperature={value})", views.anchors[0], views.positives[0]).weight
+        weight = gradlab.components(
+            f"infonce(temperature={value})", views.anchors[0], views.positives[0]
+        ).weight
         share = weight / weight.sum(axis=1, keepdims=True)
         entropy = -(share * np.log(np.where(share > 0, share, 1))).sum(axis=1)
         shares.append(np.exp(entropy).mean())
     right.loglog(values, shares, color=COLORS[1])
-    right.set(title="Which: negatives that share the push", xlabel="temperature τ", ylabel="effective negatives, of 127")
+    right.set(
+        title="Which: negatives that share the push",
+        xlabel="temperature τ",
+        ylabel="effective negatives, of 127",
+    )
     right.set_yticks((1, 10, 127), ("1", "10", "127"))
     save(figure, FOLDER / "temperature.png")
 
@@ -183,9 +223,17 @@ def hubs() -> None:
     order = np.argsort(-received)
     figure = empty_figure((7.2, 2.9))
     for ax, push, title in zip(
-        figure.subplots(1, 2, sharey=True), (sent, received), ("As an anchor", "As a negative of the others"), strict=True
+        figure.subplots(1, 2, sharey=True),
+        (sent, received),
+        ("As an anchor", "As a negative of the others"),
+        strict=True,
     ):
-        ax.bar(range(size), push[order] / push.mean(), width=1, color=[NEGATIVE if i < 4 else "#9fb4c7" for i in order])
+        ax.bar(
+            range(size),
+            push[order] / push.mean(),
+            width=1,
+            color=[NEGATIVE if i < 4 else "#9fb4c7" for i in order],
+        )
         ax.axhline(1, color="black", lw=0.8, ls=":")
         ax.set(title=f"{title} (Gini {gini(push):.2f})", xlabel="64 sentences, the same order", xticks=())
     figure.axes[0].set_ylabel("push on the sentence,\nas a multiple of the mean")
@@ -196,7 +244,11 @@ def batch() -> None:
     """Rows and columns of a batch: what one anchor is compared with, and what a block is."""
     figure = empty_figure((7.2, 3.0))
     ax = figure.subplots()
-    blocks = [("positives h'", 8, "#dbe8f3"), ("anchors h (own view)", 8, "#eaf1e4"), ("extra negatives", 4, "#f7e8dc")]
+    blocks = [
+        ("positives h'", 8, "#dbe8f3"),
+        ("anchors h (own view)", 8, "#eaf1e4"),
+        ("extra negatives", 4, "#f7e8dc"),
+    ]
     left = 0.0
     for name, width, color in blocks:
         ax.add_patch(Rectangle((left, 0), width, 8, fc=color, ec="white", lw=2))
@@ -208,7 +260,14 @@ def batch() -> None:
     ax.add_patch(Rectangle((-0.08, 4), 21.16, 2, fill=False, ec=ANCHOR, lw=2))
     ax.text(21.4, 5, "batch.rows(2, 4):\ntwo anchors, all columns", va="center")
     ax.text(-0.4, 4, "anchors h", rotation=90, ha="right", va="center")
-    ax.text(21.4, 7.4, "green: an anchor's positive\nhatched: itself, never a negative", va="center", fontsize=8, color="#444444")
+    ax.text(
+        21.4,
+        7.4,
+        "green: an anchor's positive\nhatched: itself, never a negative",
+        va="center",
+        fontsize=8,
+        color="#444444",
+    )
     ax.set(xlim=(-1.4, 28.5), ylim=(-0.3, 9.4), aspect="equal")
     ax.axis("off")
     save(figure, FOLDER / "batch.png")
