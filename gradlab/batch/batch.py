@@ -417,8 +417,9 @@ class Comparison:
         return Negatives(
             _joined(cosines, axis=-1),
             lambda index: self.pair(*self._pairs(blocks, index)),
-            gaps=lambda: _joined(
-                [gaps_of(b.rows, b.vectors, one) for b, one in zip(blocks, cosines, strict=True)], axis=-1
+            gaps=lambda sign: _joined(
+                [gaps_of(b.rows, b.vectors, one, sign) for b, one in zip(blocks, cosines, strict=True)],
+                axis=-1,
             ),
             whole=self._whole(batch, blocks),
         )

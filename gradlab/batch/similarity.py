@@ -67,7 +67,12 @@ class PairSimilarity:
     @property
     def one_minus_cosine(self) -> Float[Array, "*n"]:
         """``1 - cos θ``, relatively accurate near 0."""
-        return self.chord * self.chord / 2
+        return self.gap(-1)
+
+    def gap(self, sign: int) -> Float[Array, "*n"]:
+        """``1 + s cos θ`` of a sign s, relatively accurate where it is near 0."""
+        chord = self.chord if sign < 0 else self.antichord
+        return chord * chord / 2
 
     @property
     def angle(self) -> Float[Array, "*n"]:
@@ -123,19 +128,23 @@ class Negatives:
         cosine: a column that is not a negative of this anchor (its own positive) is -inf,
             which every softmax, log-sum-exp and maximum ignores.
         measure: maps an index of one column a row to its `PairSimilarity`.
-        gaps: gives `one_minus_cosine` where more is known than the cosines.
+        gaps: gives ``1 + s cos θ`` of a sign s where more is known than the cosines.
         log_sum: gives `log_sum_exp` from the cosines and a temperature.
+        add: gives `sum_of` from these negatives and the quantity.
         whole: of some rows of a batch, gives the negatives of all rows, for sums over all pairs; None if these are all.
     """
 
     cosine: Float[Array, "*n k"]
     measure: Callable[[Int[Array, "*n"]], PairSimilarity]
-    gaps: Callable[[], Float[Array, "*n k"]] | None = dataclasses.field(
+    gaps: Callable[[int], Float[Array, "*n k"]] | None = dataclasses.field(
         default=None, kw_only=True, repr=False
     )
     whole: Callable[[], Negatives] | None = dataclasses.field(default=None, kw_only=True, repr=False)
     log_sum: Callable[[Array, Any], Array] = dataclasses.field(
         default_factory=lambda: log_sum_exp, kw_only=True, repr=False
+    )
+    add: Callable[[Negatives, OfEach], Array] = dataclasses.field(
+        default_factory=lambda: sum_of_each, kw_only=True, repr=False
     )
 
     @classmethod
@@ -145,7 +154,7 @@ class Negatives:
         return cls(
             cosine,
             lambda index: PairSimilarity.from_angles(take(angle, index)),
-            gaps=lambda: PairSimilarity.from_angles(angle).one_minus_cosine,
+            gaps=lambda sign: PairSimilarity.from_angles(angle).gap(sign),
         )
 
     @classmethod
@@ -174,21 +183,35 @@ class Negatives:
         return cls(
             cosine,
             lambda index: PairSimilarity.from_vectors(anchors, negatives[index]),
-            gaps=lambda: gaps_of(anchors, negatives, cosine),
+            gaps=lambda sign: gaps_of(anchors, negatives, cosine, sign),
         )
+
+    @functools.cached_property
+    def masked(self) -> Bool[Array, "*n k"]:
+        """Which columns are no negatives."""
+        return self.cosine == -array_namespace(self.cosine).inf
 
     @property
     def finite_cosine(self) -> Float[Array, "*n k"]:
         """The cosines with 0 instead of -inf in masked columns, for sums in which those have weight 0."""
-        xp = array_namespace(self.cosine)
-        return xp.where(xp.isinf(self.cosine), xp.zeros_like(self.cosine), self.cosine)
+        return array_namespace(self.cosine).where(self.masked, 0.0, self.cosine)
 
     @functools.cached_property
     def one_minus_cosine(self) -> Float[Array, "*n k"]:
         """``1 - cos θ``, relatively accurate near 0 where vectors or angles are known; 1 in masked columns."""
-        gaps = 1 - self.cosine if self.gaps is None else self.gaps()
-        xp = array_namespace(self.cosine)
-        return xp.where(xp.isinf(self.cosine), xp.ones_like(gaps), gaps)
+        return self._gap(-1)
+
+    @functools.cached_property
+    def one_plus_cosine(self) -> Float[Array, "*n k"]:
+        """``1 + cos θ``, relatively accurate near π where vectors or angles are known; 1 in masked columns."""
+        return self._gap(1)
+
+    def _known_gap(self, sign: int) -> Float[Array, "*n k"]:
+        return self.one_minus_cosine if sign < 0 else self.one_plus_cosine
+
+    def _gap(self, sign: int) -> Float[Array, "*n k"]:
+        gap = 1 + sign * self.cosine if self.gaps is None else self.gaps(sign)
+        return array_namespace(self.cosine).where(self.masked, 1.0, gap)
 
     @functools.cached_property
     def hardest_index(self) -> Int[Array, "*n"]:
@@ -205,7 +228,7 @@ class Negatives:
     def count(self) -> Float[Array, "*n"]:
         """How many negatives each anchor has, in the dtype of the cosines."""
         xp = array_namespace(self.cosine)
-        return xp.sum(xp.astype(~xp.isinf(self.cosine), self.cosine.dtype), axis=-1)
+        return xp.sum(xp.astype(~self.masked, self.cosine.dtype), axis=-1)
 
     def log_sum_exp(self, temperature: float) -> Float[Array, "*n"]:
         """``log Σ_k exp(cos θ_k / τ)``."""
@@ -221,18 +244,22 @@ class Negatives:
 
     def logits(self, logit: OfEach) -> Float[Array, "*n k"]:
         """``φ_k``, -inf in masked columns."""
-        xp = array_namespace(self.cosine)
-        return xp.where(xp.isinf(self.cosine), self.cosine, logit(self))
+        return array_namespace(self.cosine).where(self.masked, self.cosine, logit(self))
 
     def sum_of(self, quantity: OfEach, slope: OfEach | None = None) -> Float[Array, "*n"]:
-        """``Σ_k f_k`` over the columns that are not masked.
+        """``Σ_k f_k`` over the columns that are not masked; ``slope`` is no longer needed and not used."""
+        return self.add(self, quantity)
 
-        Args:
-            quantity: f.
-            slope: its derivative by the cosine; needed where that cannot be had from the cosine alone, and faster elsewhere.
-        """
-        xp, found = array_namespace(self.cosine), quantity(self)
-        return xp.sum(xp.where(xp.isinf(self.cosine), xp.zeros_like(found), found), axis=-1)
+    def some(self, rows: slice, cosine: Float[Array, "*n k"] | None = None) -> Negatives:
+        """The negatives of some rows; with cosines of their own, which quantities are differentiated by."""
+        cosine = self.cosine[rows] if cosine is None else cosine
+
+        def gaps(sign: int) -> Float[Array, "*n k"]:
+            return self._known_gap(sign)[rows] + sign * (cosine - detach(cosine))
+
+        found = Negatives(cosine, self.measure, gaps=None if self.gaps is None else gaps, whole=self.whole)
+        found.__dict__["masked"] = self.masked[rows]  # asked for once
+        return found
 
     def mean_of(self, quantity: OfEach, logit: OfEach) -> Float[Array, "*n"]:
         """``Σ_k softmax_k(φ) f_k``."""
@@ -258,12 +285,12 @@ class Negatives:
         Those get negatives at a right angle, so that everything stays finite; what comes of it is to be dropped.
         """
         xp, cosine = array_namespace(self.cosine), self.cosine
-        alone = xp.all(xp.isinf(cosine), axis=-1)
+        alone = xp.all(self.masked, axis=-1)
         if not bool(xp.any(alone)):
             return self, None
         filled = xp.where(alone[..., None], xp.zeros_like(cosine), cosine)
-        # Where a row has no negative, `one_minus_cosine` is 1 already, as in all masked columns.
-        return Negatives(filled, self.measure, gaps=lambda: self.one_minus_cosine), alone
+        # Where a row has no negative, the gaps are 1 already, as in all masked columns.
+        return Negatives(filled, self.measure, gaps=self._known_gap), alone
 
     def softmax(self, temperature: float) -> Float[Array, "*n k"]:
         """Softmax of ``cos θ_k / τ``."""
@@ -312,7 +339,7 @@ class Negatives:
         return Negatives(
             self.cosine + increment,
             lambda index: self.measure(index).shifted(take(increment, index)),
-            gaps=lambda: self.one_minus_cosine - increment,
+            gaps=lambda sign: self._known_gap(sign) + sign * increment,
         )
 
 
@@ -321,23 +348,30 @@ def log_sum_exp(cosine: Float[Array, "*n k"], temperature: float) -> Float[Array
     return logsumexp(cosine / temperature)
 
 
+def sum_of_each(negatives: Negatives, quantity: OfEach) -> Float[Array, "*n"]:
+    """``Σ_k f_k`` over the columns that are not masked."""
+    masked = negatives.masked  # before the quantity, which may write over the cosines
+    xp = array_namespace(masked)
+    return xp.sum(xp.where(masked, 0.0, quantity(negatives)), axis=-1)
+
+
 # What is made of each of some negatives by itself, (..., K).
 OfEach = Callable[[Negatives], Array]
 
 
 def gaps_of(
-    first: Float[Array, "n d"], second: Float[Array, "k d"], cosine: Float[Array, "n k"]
+    first: Float[Array, "n d"], second: Float[Array, "k d"], cosine: Float[Array, "n k"], sign: int = -1
 ) -> Float[Array, "n k"]:
-    """``1 - cos θ`` of unit rows: of near ones from their difference, ``|h - h'|²/2``.
+    """``1 + s cos θ`` of unit rows and a sign s: ``|h + s h'|²/2`` where it is small.
 
     Its derivative is that of the cosine. Differences are only taken where 1 less the cosine has lost a third of its
     digits or more, of some pairs at a time.
     """
     xp = array_namespace(first)
-    gap = 1 - cosine
+    gap = 1 + sign * cosine
     known = detach(gap)
-    near = known < float(xp.finfo(cosine.dtype).eps) ** (1 / 3)
-    left, right = detach(first), detach(second)
+    near = abs(known) < float(xp.finfo(cosine.dtype).eps) ** (1 / 3)
+    left, right = detach(first), -sign * detach(second)
     if left.shape[0] * right.shape[0] * left.shape[1] <= _NEAR_ENTRIES:
         apart = left[:, None, :] - right
         return gap + xp.where(near, xp.sum(apart * apart, axis=-1) / 2 - known, xp.zeros_like(known))

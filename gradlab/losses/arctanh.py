@@ -66,9 +66,8 @@ class Arctanh(LinkLoss):
 
     def negative_logits(self, negatives: Negatives) -> Float[Array, "*n k"]:
         """``log((2 - d)/d)`` with ``d = 1 - s`` as it was measured, (..., K); -inf in masked columns."""
-        xp, gap = array_namespace(negatives.cosine), negatives.one_minus_cosine
-        logits = _log(2 - gap) - _log(gap)
-        return xp.where(xp.isinf(negatives.cosine), negatives.cosine, logits)
+        logits = _log(negatives.one_plus_cosine) - _log(negatives.one_minus_cosine)
+        return array_namespace(logits).where(negatives.masked, negatives.cosine, logits)
 
     def summary(self, negatives: Negatives) -> LogitSummary:
         """Log-sum-exp of the logits, and the total weight."""
@@ -77,7 +76,7 @@ class Arctanh(LinkLoss):
 
     def log_sum_of(self, negatives: Negatives) -> Float[Array, "*n"]:
         """``log Σ_k (2 - d_k)/d_k``; infinite where a negative is the anchor itself."""
-        odds = negatives.sum_of(self._odds, self._odds_slope)
+        odds = negatives.sum_of(self._odds)
         return array_namespace(odds).where(self._touching(negatives), np.inf, _log(odds))
 
     def weight(self, negatives: Negatives) -> Float[Array, "*n k"]:
@@ -103,7 +102,7 @@ class Arctanh(LinkLoss):
 
     def _share(self, negatives: Negatives) -> Float[Array, "*n"]:
         """``1/Σ_k (2 - d_k)/d_k``; 0 where a negative is the anchor itself."""
-        odds = negatives.sum_of(self._odds, self._odds_slope)
+        odds = negatives.sum_of(self._odds)
         return array_namespace(odds).where(self._touching(negatives), 0.0, reciprocal(odds))
 
     def _touching(self, negatives: Negatives) -> Bool[Array, "*n"]:
@@ -118,16 +117,12 @@ class Arctanh(LinkLoss):
         """``e^φ = (2 - d)/d``, 0 where masked or touching."""
         gap = negatives.one_minus_cosine
         xp = array_namespace(gap)
-        return xp.where(xp.isinf(negatives.cosine) | (gap <= 0), 0.0, (2 - gap) * reciprocal(gap))
-
-    def _odds_slope(self, negatives: Negatives) -> Float[Array, "*n k"]:
-        """``2/d²``, the derivative by the cosine."""
-        return 2 * self._inverse_squares(negatives)
+        return xp.where(negatives.masked | (gap <= 0), 0.0, negatives.one_plus_cosine * reciprocal(gap))
 
     def _inverse_squares(self, negatives: Negatives) -> Float[Array, "*n k"]:
         """``1/d²``, 0 where masked or touching."""
         xp = array_namespace(negatives.cosine)
-        inverse = xp.where(xp.isinf(negatives.cosine), 0.0, reciprocal(negatives.one_minus_cosine))
+        inverse = xp.where(negatives.masked, 0.0, reciprocal(negatives.one_minus_cosine))
         return inverse * inverse
 
 

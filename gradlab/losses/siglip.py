@@ -70,7 +70,7 @@ class SigLIP(PairLoss):
 
     def value(self, positive: PairSimilarity, negatives: Negatives) -> Float[Array, "*n"]:
         """``-log σ(p/τ + b) - Σ_k log σ(-S_ik/τ - b)``."""
-        return -log_sigmoid(self._logits(positive.cosine)) - negatives.sum_of(self._log_rest, self._slope)
+        return -log_sigmoid(self._logits(positive.cosine)) - negatives.sum_of(self._log_rest)
 
     def dissipation(self, positive: PairSimilarity, summary: Float[Array, "*#n"]) -> Float[Array, "*n"]:
         """``Σ_k σ(S_ik/τ + b)``."""
@@ -106,7 +106,3 @@ class SigLIP(PairLoss):
     def _log_rest(self, negatives: Negatives) -> Float[Array, "*n k"]:
         """``log σ(-S_ik/τ - b)``."""
         return log_sigmoid(-self._logits(negatives.finite_cosine))
-
-    def _slope(self, negatives: Negatives) -> Float[Array, "*n k"]:
-        """Its derivative by the cosine, ``-σ(S_ik/τ + b)/τ``."""
-        return sigmoid(self._logits(negatives.cosine)) / -self.temperature

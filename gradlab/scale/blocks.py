@@ -11,13 +11,15 @@ from torch import Tensor
 
 from gradlab.batch.batch import Batch, Comparison
 from gradlab.batch.candidates import Block, Rule
-from gradlab.batch.similarity import Negatives, log_sum_exp
+from gradlab.batch.similarity import Negatives, OfEach, log_sum_exp, sum_of_each
 
 # Similarities of one block: 16 MiB in float32 stay in a processor's last cache, unless that makes fewer than 512 rows,
 # below which matrix products slow down. A GPU wants fewer and larger blocks.
 CPU_ENTRIES, GPU_ENTRIES, FEWEST_ROWS = 1 << 22, 1 << 26, 512
 # Columns of one product on a CPU: narrow products pack them into the cache, 10 to 20 percent faster than one wide product.
 CPU_TILE = 1024
+# Similarities whose contributions to a sum are made at a time.
+SUM_ENTRIES = 1 << 17
 
 
 def default_block_size(columns: int, device: torch.device) -> int:
@@ -89,10 +91,10 @@ class Blocks(Comparison):
         ticket: to be differentiated by as well, as autograd only goes back to where it is asked to.
     """
 
-    def __init__(self, gradients: Gradients) -> None:
-        """See there."""
+    def __init__(self, gradients: Gradients, learned: Sequence[Tensor] = ()) -> None:
+        """Take the place where gradients are added up, and the settings that a loss learns, as leaves."""
         super().__init__()
-        self._gradients, self.memory = gradients, _Memory()
+        self._gradients, self._learned, self.memory = gradients, learned, _Memory()
         self.ticket = torch.zeros((), requires_grad=True)
 
     def sharing(self) -> Blocks:
@@ -100,8 +102,9 @@ class Blocks(Comparison):
         return self
 
     def negatives(self, batch: Batch, blocks: list[Block], rules: Sequence[Rule] = ()) -> Negatives:
-        """The negatives of each row, (n, K), whose log-sum-exps take less memory."""
-        return dataclasses.replace(super().negatives(batch, blocks, rules), log_sum=self._log_sum)
+        """The negatives of each row, (n, K), whose sums take less memory."""
+        found = super().negatives(batch, blocks, rules)
+        return dataclasses.replace(found, log_sum=self._log_sum, add=self._sum)
 
     def cosines(self, rows: Tensor, columns: Tensor, own: int | None = None) -> Tensor:
         """All dot products."""
@@ -113,6 +116,13 @@ class Blocks(Comparison):
         if isinstance(temperature, Tensor) or not cosine.requires_grad:
             return log_sum_exp(cosine, temperature)
         found: Tensor = _LogSum.apply(cosine, temperature, self.memory)
+        return found
+
+    def _sum(self, negatives: Negatives, quantity: OfEach) -> Tensor:
+        if not negatives.cosine.requires_grad:
+            return sum_of_each(negatives, quantity)
+        plain = dataclasses.replace(negatives, cosine=negatives.cosine.detach())
+        found: Tensor = _Sum.apply(negatives.cosine, plain, quantity, self.memory, *self._learned)
         return found
 
     def take(self, blocks: list[Block], index: Tensor) -> Tensor:
@@ -214,3 +224,34 @@ class _LogSum(torch.autograd.Function):
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, None, None]:
         softmax, ctx.softmax = ctx.softmax, None
         return softmax.mul_((upstream / ctx.temperature)[:, None]), None, None
+
+
+class _Sum(torch.autograd.Function):
+    """``Σ_k f_k``, (n,), of a few rows at a time, whose terms stay in a processor's cache."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, cosine: Tensor, negatives: Negatives, quantity: OfEach, memory: _Memory, *learned: Tensor
+    ) -> Tensor:
+        ctx.negatives, ctx.quantity, ctx.memory, ctx.learned = negatives, quantity, memory, learned
+        every = (negatives.some(rows, negatives.cosine[rows].clone()) for rows in _few_rows(cosine))
+        return torch.cat([sum_of_each(few, quantity) for few in every])
+
+    @staticmethod
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
+        cosine, settings = ctx.negatives.cosine, [torch.zeros_like(one) for one in ctx.learned]
+        by_cosine = ctx.memory.take(cosine, *cosine.shape)
+        for rows in _few_rows(cosine):
+            few = cosine[rows].detach().requires_grad_()
+            with torch.enable_grad():  # a copy, as a quantity may write over it
+                found = sum_of_each(ctx.negatives.some(rows, few.clone()), ctx.quantity)
+            parts = torch.autograd.grad(found, [few, *ctx.learned], upstream[rows], allow_unused=True)
+            by_cosine[rows] = 0.0 if parts[0] is None else parts[0]
+            for total, part in zip(settings, parts[1:], strict=True):
+                if part is not None:
+                    total += part
+        return by_cosine, None, None, None, *settings
+
+
+def _few_rows(cosine: Tensor) -> Iterator[slice]:
+    return slices(0, len(cosine), max(1, SUM_ENTRIES // cosine.shape[1]))

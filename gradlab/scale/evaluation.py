@@ -187,7 +187,7 @@ class Evaluation:
         self, term: _Term, scale: Tensor | None, gradients: Gradients, by_settings: list[Tensor]
     ) -> Tensor:
         """``L_i`` of this process's anchors, (n,), of a loss of pairs; with a scale, the derivatives are added up."""
-        blocks = Blocks(gradients)
+        blocks = Blocks(gradients, self.learned)
         whole = dataclasses.replace(
             term.batch.mapped(lambda _, rows: gradients.detached(rows)), comparison=blocks
         )

@@ -56,7 +56,7 @@ class Draws:
             )
 
         return Negatives(
-            cosine, measure, gaps=lambda: PairSimilarity.from_angles(mu + sigma * self.z).one_minus_cosine
+            cosine, measure, gaps=lambda sign: PairSimilarity.from_angles(mu + sigma * self.z).gap(sign)
         )
 
 

@@ -288,6 +288,27 @@ def test_arctanh_of_nearly_collapsed_batches(monkeypatch) -> None:
     assert error <= 1e-14 * largest
 
 
+def test_arctanh_of_nearly_opposite_negatives() -> None:
+    """The value against 40 digits where the only negative is opposite but for 4e-6."""
+    anchors = np.array([[1.0, 0.0], [0.6, 0.8]])
+    positives = -anchors[::-1] + 4e-6 * np.array([[0.8, -0.6], [0.0, 1.0]])
+    with mp.workdps(40):
+
+        def odds(first, second):
+            apart, together = (
+                mp.fsum((a + s * b) ** 2 for a, b in zip(first, second, strict=True)) for s in (-1, 1)
+            )
+            return together / apart
+
+        rows = [[mp.matrix(row.tolist()) for row in view] for view in (anchors, positives)]
+        first, second = [[row / mp.norm(row) for row in view] for view in rows]
+        expected = [
+            float(mp.log(1 + odds(first[i], second[1 - i]) / odds(first[i], second[i]))) for i in range(2)
+        ]
+    found = gradlab.get_loss("arctanh")(anchors, positives, normalize=True, reduction="none")
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+
+
 def test_arctanh_where_vectors_coincide_or_are_opposite() -> None:
     """Infinite where the loss is; no number is lost to it, and what has no direction does not act."""
     loss, e = gradlab.get_loss("arctanh"), np.eye(3)
