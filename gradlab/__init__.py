@@ -13,6 +13,7 @@ from gradlab._version import __version__
 from gradlab.drawing import drawn_by
 
 if TYPE_CHECKING:
+    from gradlab.atlas import plot_curves
     from gradlab.batch.similarity import Negatives, PairSimilarity
     from gradlab.decomposition import Decomposition, decompose
     from gradlab.diagnosis import Diagnosis, doctor
@@ -57,6 +58,7 @@ _HOMES = {
     "inspect": "gradlab.inspection",
     "learnable": "gradlab.gradient.learnable",
     "loss_names": "gradlab.losses.registry",
+    "plot_curves": "gradlab.atlas",
     "recombine": "gradlab.losses.recombination",
     "register": "gradlab.losses.registry",
     "simulate": "gradlab.simulation",
@@ -72,8 +74,11 @@ __all__ = ["__version__", *sorted({*_HOMES, *_CALLED} - {"inspect"})]
 
 drawn_by(
     {
-        "decomposition": "gradlab.plotting.decomposition:draw_decomposition",
-        "simulation": "gradlab.plotting.heatmap:heatmap",
+        "atlas": "gradlab.atlas.picture:draw_atlas",
+        "components": "gradlab.plotting.components:draw_components",
+        "errors": "gradlab.plotting.errors:draw_errors",
+        "inspection": "gradlab.inspection.picture:draw_inspection",
+        "simulation": "gradlab.plotting.heatmap:draw_simulation",
     }
 )
 

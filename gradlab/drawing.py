@@ -1,15 +1,22 @@
-"""Drawing a result by the name of its kind: what computes imports nothing that draws.
+"""Looking at a result as a picture, a table or a notebook's output; what computes imports nothing that draws.
 
-`gradlab/__init__.py` says which function draws which kind; it is loaded when the first picture is asked for.
+`gradlab/__init__.py` says which function draws which kind of result; it is loaded when the first picture is asked for.
 """
 
 from __future__ import annotations
 
+import html
 import importlib
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from pandas import DataFrame
 
 _ARTISTS: dict[str, str] = {}
+_ROWS = 12  # that a notebook shows of a table; of a longer one it shows a summary
 
 
 def drawn_by(artists: Mapping[str, str]) -> None:
@@ -17,7 +24,61 @@ def drawn_by(artists: Mapping[str, str]) -> None:
     _ARTISTS.update(artists)
 
 
-def draw(kind: str, result: Any, **options: Any) -> Any:
-    """Draw a result of a kind: what the function for it returns, a matplotlib figure and its axes."""
-    module, _, name = _ARTISTS[kind].partition(":")
-    return getattr(importlib.import_module(module), name)(result, **options)
+class Shown:
+    """A result that has a picture, a table and a compact form in a notebook.
+
+    Attributes:
+        kind: what `drawn_by` knows it as.
+    """
+
+    kind: ClassVar[str]
+
+    def columns(self) -> Mapping[str, Any]:
+        """The columns of its table by name, equally long."""
+        raise NotImplementedError
+
+    def to_frame(self) -> DataFrame:
+        """Its table, as a pandas DataFrame."""
+        import pandas as pd
+
+        return pd.DataFrame(self.columns())
+
+    def plot(
+        self, ax: Axes | None = None, *, style: str | None = None, width: str | None = None
+    ) -> tuple[Figure, Any]:
+        """Draw it with matplotlib.
+
+        Args:
+            ax: axis to draw on; None makes a figure.
+            style: ``"paper"`` for print, see `gradlab.plotting.plot_style`; None for the screen.
+            width: of a figure for print: ``"column"`` or ``"page"``; None for what fits its panels.
+
+        Returns:
+            The figure and its axis, or a list of axes where the figure has several panels.
+
+        Raises:
+            GradlabError: there is nothing to draw, or an unknown style or width.
+        """
+        module, _, name = _ARTISTS[self.kind].partition(":")
+        artist = getattr(importlib.import_module(module), name)
+        look = importlib.import_module("gradlab.plotting.style").style
+        with look(style, width):
+            drawn: tuple[Figure, Any] = artist(self, ax)
+        return drawn
+
+    def headline(self) -> str:
+        """What stands above the table in a notebook."""
+        return repr(self).splitlines()[0]
+
+    def brief(self) -> DataFrame:
+        """The table that a notebook shows: the whole, or of more than a dozen rows the range of each number."""
+        frame = self.to_frame()
+        if len(frame) <= _ROWS:
+            return frame
+        numbers = frame.select_dtypes("number").drop(columns="anchor", errors="ignore")
+        return numbers.agg(["mean", "min", "median", "max"]).T.dropna()
+
+    def _repr_html_(self) -> str:
+        text = html.escape(self.headline()).replace("\n", "<br>")
+        table = self.brief().to_html(float_format="{:.3g}".format, border=0, max_rows=2 * _ROWS)
+        return f"<p>{text}</p>{table}"

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 import gradlab
 from gradlab.atlas import COLUMNS, atlas, measure
-from gradlab.atlas.entries import DIMENSIONS, NEGATIVE, POSITIVE, SENTENCES, SPREADS, frame
+from gradlab.atlas.entries import DIMENSIONS, NEGATIVE, POSITIVE, SENTENCES, SPREADS
 from gradlab.atlas.loss_pages import distance, write_pages
 from gradlab.atlas.page import exchange, page, text_table
 from gradlab.cli.commands import cli
@@ -142,7 +142,7 @@ def test_command(tmp_path) -> None:
     assert result.exit_code == 0
     entries = atlas(names, progress=False)
     assert text_table(entries) in result.output
-    assert table.read_text(encoding="utf-8") == frame(entries).to_csv(index=False)
+    assert table.read_text(encoding="utf-8") == entries.to_frame().to_csv(index=False)
     assert picture.read_text(encoding="utf-8").startswith("<?xml")
     for arguments, message in (
         (["--from", "infonce"], "--from and --to belong together"),

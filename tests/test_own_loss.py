@@ -141,6 +141,7 @@ def test_what_a_loss_given_as_code_cannot_have_is_one_line(file):
         lambda: gradlab.blockwise(function),
         lambda: gradlab.recombine(gate=gradlab.get_loss(function), weight="infonce", ratio="infonce"),
         lambda: gradlab.get_loss("symmetric", loss=gradlab.get_loss(function)),
+        lambda: gradlab.get_loss(f"symmetric({file}:nce)"),
     ):
         with pytest.raises(gradlab.GradlabError, match=r"is given as code, and .* needs formulas"):
             call()
@@ -163,9 +164,18 @@ def test_what_a_loss_given_as_code_cannot_have_is_one_line(file):
     ],
 )
 def test_bad_losses_are_one_line(name, words, file, views):
-    with pytest.raises(gradlab.GradlabError, match=words) as caught:
-        gradlab.components(f"{file}:{name}", *views)
-    assert "\n" not in str(caught.value)
+    for ask in (
+        lambda loss: gradlab.components(loss, *views),
+        lambda loss: gradlab.simulate(loss, grid=2, batches=2),
+    ):
+        with pytest.raises(gradlab.GradlabError, match=words.replace("24", r"\d+")) as caught:
+            ask(f"{file}:{name}")
+        assert "\n" not in str(caught.value)
+
+
+def test_names_of_known_models_are_kept():
+    with pytest.raises(gradlab.GradlabError, match="model:clip: names that begin with 'model:' are kept"):
+        gradlab.get_loss("model:clip")
 
 
 def test_a_file_that_does_not_import(tmp_path):

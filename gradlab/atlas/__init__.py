@@ -1,5 +1,17 @@
 """All losses side by side, by what distinguishes their gradients."""
 
-from gradlab.atlas.entries import COLUMNS, Entry, atlas, measure
+from __future__ import annotations
 
-__all__ = ["COLUMNS", "Entry", "atlas", "measure"]
+from typing import Any
+
+from gradlab.atlas.entries import COLUMNS, Atlas, Entry, atlas, measure
+
+__all__ = ["COLUMNS", "Atlas", "Entry", "atlas", "measure", "plot_curves"]
+
+
+def __getattr__(name: str) -> Any:
+    if name != "plot_curves":  # which loads matplotlib
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from gradlab.atlas.picture import plot_curves
+
+    return plot_curves

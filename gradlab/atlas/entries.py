@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from tqdm.auto import tqdm
 
 from gradlab.arrays import divide
+from gradlab.drawing import Shown
 from gradlab.gradient.diagnostics import two_sided_statistics
 from gradlab.gradient.paradigm import components
 from gradlab.losses.base import Loss, PairLoss
@@ -26,8 +27,10 @@ from gradlab.simulation import simulate
 from gradlab.simulation.sphere import other_view_cosine, sample_views
 
 if TYPE_CHECKING:
-    import pandas as pd
+    from pandas import DataFrame
 
+# Degrees, values and their standard error, if there is one.
+Curve = tuple[np.ndarray, np.ndarray, np.ndarray | None]
 POSITIVE = math.radians(30)  # angle of the positives
 NEGATIVE = math.radians(60)  # mean angle between anchors
 SPREADS = (0.05, 0.10)  # of both, radians: those of the papers' simulations
@@ -91,7 +94,26 @@ class Entry:
         return call_text(self.loss)
 
 
-def atlas(losses: Iterable[str | Loss] | None = None, *, progress: bool | None = None) -> list[Entry]:
+class Atlas(list[Entry], Shown):
+    """Losses side by side, a row each. `plot` draws their numbers by family, on a given axis the curves of their gates."""
+
+    kind = "atlas"
+
+    def columns(self) -> dict[str, list[Any]]:
+        """Name, family and numbers."""
+        found: dict[str, list[Any]] = {"loss": [one.name for one in self]}
+        return found | {name: [getattr(one, name) for one in self] for name in ("family", *COLUMNS)}
+
+    def headline(self) -> str:
+        """How many there are."""
+        return f"Atlas of {len(self)} losses"
+
+    def brief(self) -> DataFrame:
+        """All of them."""
+        return self.to_frame()
+
+
+def atlas(losses: Iterable[str | Loss] | None = None, *, progress: bool | None = None) -> Atlas:
     """Measure losses at the stated setting.
 
     Args:
@@ -104,13 +126,13 @@ def atlas(losses: Iterable[str | Loss] | None = None, *, progress: bool | None =
     names = [name for name in loss_names() if name != "recombined"] if losses is None else losses
     found = [get_loss(name) for name in names]
     bar = tqdm(found, delay=2, unit="loss", disable=None if progress is None else not progress)
-    return [measure(loss) for loss in bar]
+    return Atlas(measure(loss) for loss in bar)
 
 
 def measure(loss: str | Loss) -> Entry:
     """One loss at the stated setting; errors as `atlas`."""
     loss = get_loss(loss)
-    angles, gate = _gate(loss)
+    angles, gate, _ = curve(loss)
     half_open, slope = _half_open(angles, gate)
     batches = [_both(loss, POSITIVE, NEGATIVE, seed) for seed in range(BATCHES)]
     stops = _what_stops(loss)
@@ -121,15 +143,26 @@ def measure(loss: str | Loss) -> Entry:
     )
 
 
-def _gate(loss: Loss) -> tuple[np.ndarray, np.ndarray]:
-    """Degrees, and the mean dissipation there over that at the first."""
-    if isinstance(loss, PairLoss) or loss.exact_gate() is not None or not loss.closed_form:
-        points, batches = (301, None) if loss.exact_gate() is not None else (76, 500)
+def curve(loss: Loss, quantity: str = "gradient_dissipation") -> Curve:
+    """A quantity of `gradlab.simulate` while the negatives move away: the curve that `plot_curves` draws.
+
+    Positives stand at `POSITIVE`, with the spreads `SPREADS`, among `SENTENCES` - 1 negatives. Of a loss of the whole batch, whose negatives
+    have no angles of their own, it is a mean (the ratio a median) over the anchors of a sampled batch, up to 89 degrees between anchors.
+
+    Returns:
+        Mean angles to the negatives in degrees, the quantity, dissipation over that at the first angle, and its standard error, or
+        None where there is none; (P,) each.
+    """
+    gated = quantity == "gradient_dissipation" and loss.exact_gate() is not None
+    error = None
+    if gated or isinstance(loss, PairLoss) or not loss.closed_form:
+        points, batches = (301, None) if gated else (76, 500)
         if not loss.closed_form:  # each batch is a call of the loss
             points, batches = 31, 40
         mu = np.linspace(POSITIVE, np.pi, points)
         result = simulate(
             loss,
+            quantity,
             mu_pos=[POSITIVE],
             mu_neg=mu,
             sigma_pos=SPREADS[0],
@@ -139,14 +172,23 @@ def _gate(loss: Loss) -> tuple[np.ndarray, np.ndarray]:
             progress=False,
         )
         values = result.value[0]
+        error = None if result.standard_error is None else result.standard_error[0]
     else:  # whole batches, by the angles to the other view; there are no mean angles beyond a right one
         between = np.linspace(math.radians(10), math.radians(89), 41)
-        sides = [_both(loss, POSITIVE, angle, 0) for angle in between]
-        values = np.array([float(np.mean(anchors.canonical_dissipation)) for anchors, _ in sides])
+        sides = [_both(loss, POSITIVE, angle, 0)[0] for angle in between]
+        of: dict[str, Callable[[Components], float]] = {
+            "gradient_dissipation": lambda one: float(np.mean(one.canonical_dissipation)),
+            "hardest_share": lambda one: float(np.nanmean(one.hardest_share)),
+            "ratio": lambda one: float(np.median(one.scalar_ratio)),
+        }
+        values = np.array([of[quantity](one) for one in sides])
         mu = np.array(
             [math.acos(other_view_cosine(POSITIVE, a, DIMENSIONS, *_spreads(a))[0]) for a in between]
         )
-    return np.degrees(mu), divide(values, values[0])
+    if quantity == "gradient_dissipation":
+        error = None if error is None else divide(error, values[0])
+        values = divide(values, values[0])
+    return np.degrees(mu), values, error
 
 
 def _half_open(angles: np.ndarray, gate: np.ndarray) -> tuple[float, float]:
@@ -216,15 +258,3 @@ def _family(loss: Loss, stops: str) -> str:
     if isinstance(gate, ConstantGate):
         return "no gate"
     return "gates of their own" if stops in ("push", "pull") else "soft gate"
-
-
-def frame(entries: Iterable[Entry]) -> pd.DataFrame:
-    """One row a loss: its name, family and numbers."""
-    import pandas as pd
-
-    return pd.DataFrame(
-        [
-            {"loss": entry.name, "family": entry.family, **{name: getattr(entry, name) for name in COLUMNS}}
-            for entry in entries
-        ]
-    )

@@ -16,6 +16,7 @@ from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.files import write_text
 from gradlab.losses.base import Loss, PairLoss
 from gradlab.losses.combinator import Combinator
+from gradlab.losses.notation import PARTS, formula_latex
 from gradlab.losses.registry import combinator_names, loss_class, loss_names
 
 BASE = "infonce"  # what combinators are shown on
@@ -28,7 +29,6 @@ EDGES = (
     ("a negative coincides with the anchor", 30, 0),
     ("the hardest negative is at a right angle too", 30, 90),
 )
-PARTS = (("gradient_dissipation", "GD_i"), ("weight", "W_{ij}"), ("ratio", "R_i"))
 MOVES = {
     "all": "The positives are pulled, and pushed as negatives of the other anchors.",
     "pull": "The positives are pulled; nothing pushes them.",
@@ -78,7 +78,7 @@ def loss_page(entry: Entry, atlas: Sequence[Entry]) -> str:
     ]
     if cls.paper:
         lines += [f"{cls.paper}.", ""]
-    lines += [*_docstring(cls), "", "## Value", "", "```text", f"L = {cls.formula}", "```", ""]
+    lines += [*_docstring(cls), "", "## Value", "", "```math", formula_latex(cls.formula), "```", ""]
     lines += [
         "## Components",
         "",

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from gradlab.atlas.entries import SENTENCES, Entry
-from gradlab.plotting.style import COLORS, TEXT_WIDTH, empty_figure, style
+from gradlab.atlas.entries import POSITIVE, SENTENCES, Curve, Entry, curve
+from gradlab.errors import GradlabError, nearest
+from gradlab.losses.registry import get_loss
+from gradlab.plotting.heatmap import draw_curve
+from gradlab.plotting.style import COLORS, LABELS, TEXT_WIDTH, empty_figure, figure_of, new_figure
+from gradlab.plotting.style import style as look
+from gradlab.settings import call_text
 
 MARKS = {"hard gate": "s", "soft gate": "o", "gates of their own": "^", "no gate": "D"}
 NEVER = 190.0  # where losses stand whose gate does not close
@@ -28,42 +35,92 @@ PANELS: tuple[tuple[str, str, tuple[float, float], bool, dict[float, str]], ...]
 )
 
 
-def draw(entries: Sequence[Entry]) -> Figure:
-    """Losses in rows by family and half-open angle, their numbers in panels; what is beyond a panel is an arrow at its edge."""
+def plot_curves(
+    losses: Iterable[Any],
+    *,
+    of: str = "dissipation",
+    ax: Axes | None = None,
+    style: str | None = None,
+    width: str | None = None,
+) -> tuple[Figure, Axes]:
+    """Lay losses over each other: a component while the negatives move away from the anchor.
+
+    The setting is that of the atlas: a positive at 30 degrees and 127 negatives. What is sampled has a band of one standard error.
+
+    Args:
+        losses: what `gradlab.get_loss` takes: names, texts, torch modules, functions of two views.
+        of: ``"dissipation"``, over that where the negatives are as near as the positive, ``"hardest_share"`` or ``"ratio"``.
+        ax: axis to draw on; None makes a figure.
+        style, width: see `gradlab.plotting.plot_style`.
+
+    Raises:
+        GradlabError: an unknown loss, component, style or width.
+
+    Example:
+        >>> import gradlab
+        >>> figure, ax = gradlab.plot_curves(["infonce", "arccon"], of="dissipation")
+        >>> [line.get_label() for line in ax.lines]
+        ['infonce', 'arccon']
+    """
+    quantity = {"dissipation": "gradient_dissipation"}.get(of, of)
+    if quantity not in LABELS:
+        known = ["dissipation", *(name for name in LABELS if name != "gradient_dissipation")]
+        raise GradlabError(f"no curve of {of!r}; there are {', '.join(known)}.{nearest(of, known)}")
+    curves = {call_text(loss): curve(loss, quantity) for loss in map(get_loss, losses)}
+    label = "dissipation, relative to nearest negatives" if of == "dissipation" else LABELS[quantity]
+    with look(style, width):
+        return _curves(curves, label, ax)
+
+
+def _curves(curves: Mapping[str, Curve], label: str, ax: Axes | None) -> tuple[Figure, Axes]:
+    figure, ax = new_figure() if ax is None else (figure_of(ax), ax)
+    for name, (angles, values, error) in curves.items():
+        draw_curve(ax, angles, values, error, name)
+    ax.set(xlabel="mean angle to the negatives", ylabel=label, xlim=(math.degrees(POSITIVE), 180))
+    ax.set_xticks(range(30, 181, 30), [f"{angle}°" for angle in range(30, 181, 30)])
+    ax.legend()
+    return figure, ax
+
+
+def draw_atlas(entries: Sequence[Entry], ax: Axes | None = None) -> tuple[Figure, Any]:
+    """Losses in rows by family and half-open angle, their numbers in panels; on a given axis the curves of their gates.
+
+    What is beyond a panel is an arrow at its edge.
+    """
+    if ax is not None:
+        return _curves({one.name: (one.angles, one.gate, None) for one in entries}, "dissipation", ax)
     order = sorted(
         entries,
         key=lambda e: (list(MARKS).index(e.family), math.inf if math.isnan(e.half_open) else e.half_open),
     )
-    with style():
-        figure = empty_figure((TEXT_WIDTH, 0.6 + 0.19 * len(order)))
-        axes = np.atleast_1d(figure.subplots(1, len(PANELS), sharey=True))
-        colors = dict(zip(MARKS, COLORS, strict=False))
-        for axis, (name, title, limits, logarithmic, ticks) in zip(axes, PANELS, strict=True):
-            if logarithmic:
-                axis.set_xscale("log")
-            axis.set_xlim(limits)
-            axis.minorticks_off()
-            axis.set_xticks(list(ticks), list(ticks.values()))
-            axis.set_xlabel(title, fontsize=8)
-            axis.grid(axis="y", color="0.92", lw=0.6)
-            axis.tick_params(axis="y", length=0)
-            if name == "ratio_both":
-                axis.axvline(1, color="0.7", lw=0.6, zorder=0)
-            for row, entry in enumerate(order):
-                value = getattr(entry, name)
-                if name == "half_open" and math.isnan(value):
-                    value = NEVER
-                beyond = math.isfinite(value) and value > limits[1]
-                axis.plot(
-                    [limits[1] if beyond else value], [row], ls="", ms=4.5, clip_on=False, zorder=3,
-                    marker=">" if beyond else MARKS[entry.family], color=colors[entry.family],
-                )  # fmt: skip
-        axes[0].set_yticks(range(len(order)), [entry.name for entry in order], fontsize=7)
-        axes[0].set_ylim(len(order) - 0.4, -0.6)
-        present = [family for family in MARKS if any(entry.family == family for entry in order)]
-        handles = [
-            axes[0].plot([], [], ls="", ms=5, marker=MARKS[family], color=colors[family])[0]
-            for family in present
-        ]
-        figure.legend(handles, present, loc="outside upper center", ncols=len(present), fontsize=8)
-    return figure
+    figure = empty_figure((TEXT_WIDTH, 0.6 + 0.19 * len(order)))
+    axes = np.atleast_1d(figure.subplots(1, len(PANELS), sharey=True))
+    colors = dict(zip(MARKS, COLORS, strict=False))
+    for axis, (name, title, limits, logarithmic, ticks) in zip(axes, PANELS, strict=True):
+        if logarithmic:
+            axis.set_xscale("log")
+        axis.set_xlim(limits)
+        axis.minorticks_off()
+        axis.set_xticks(list(ticks), list(ticks.values()))
+        axis.set_xlabel(title, fontsize=8)
+        axis.grid(axis="y", color="0.92", lw=0.6)
+        axis.tick_params(axis="y", length=0)
+        if name == "ratio_both":
+            axis.axvline(1, color="0.7", lw=0.6, zorder=0)
+        for row, entry in enumerate(order):
+            value = getattr(entry, name)
+            if name == "half_open" and math.isnan(value):
+                value = NEVER
+            beyond = math.isfinite(value) and value > limits[1]
+            axis.plot(
+                [limits[1] if beyond else value], [row], ls="", ms=4.5, clip_on=False, zorder=3,
+                marker=">" if beyond else MARKS[entry.family], color=colors[entry.family],
+            )  # fmt: skip
+    axes[0].set_yticks(range(len(order)), [entry.name for entry in order], fontsize=7)
+    axes[0].set_ylim(len(order) - 0.4, -0.6)
+    present = [family for family in MARKS if any(entry.family == family for entry in order)]
+    handles = [
+        axes[0].plot([], [], ls="", ms=5, marker=MARKS[family], color=colors[family])[0] for family in present
+    ]
+    figure.legend(handles, present, loc="outside upper center", ncols=len(present), fontsize=8)
+    return figure, list(axes)

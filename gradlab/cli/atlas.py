@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from gradlab.cli.options import OutputFolder
 from gradlab.errors import GradlabError
+
+if TYPE_CHECKING:
+    from gradlab.atlas.entries import Atlas
 
 EPILOG = """\b
 Examples:
@@ -77,10 +81,9 @@ def command(
     entries = atlas(losses or None)
     click.echo(text_table(entries))
     if table is not None:
-        from gradlab.atlas.entries import frame
         from gradlab.files import write_text
 
-        write_text(table, frame(entries).to_csv(index=False))
+        write_text(table, entries.to_frame().to_csv(index=False))
         click.echo(f"Wrote {table}")
     if picture is not None:
         _draw(entries, picture)
@@ -93,8 +96,7 @@ def command(
         _draw(entries, Path("figures/atlas.png"))
 
 
-def _draw(entries: list, path: Path) -> None:
-    from gradlab.atlas.picture import draw
+def _draw(entries: Atlas, path: Path) -> None:
     from gradlab.plotting.style import save
 
-    click.echo(f"Wrote {save(draw(entries), path)}")
+    click.echo(f"Wrote {save(entries.plot()[0], path)}")

@@ -53,7 +53,6 @@ class OwnLoss(Loss):
     original: Any
     given_as: str
 
-    title: ClassVar[str] = "A loss of one's own"
     paper: ClassVar[str] = "none"
     formula: ClassVar[str] = "given as code"
     latex: ClassVar[Mapping[str, str]] = {}
@@ -71,6 +70,11 @@ class OwnLoss(Loss):
 
     @property
     def name(self) -> str:  # type: ignore[override]  # of registered losses a name of the class
+        """What to call it."""
+        return self.given_as
+
+    @property
+    def title(self) -> str:  # type: ignore[override]  # likewise
         """What to call it."""
         return self.given_as
 

@@ -30,6 +30,10 @@ def resolve_loss(text: str, settings: Mapping[str, Any]) -> Any:
     if not is_own(text):
         return _registered(text, settings)
     target, own = parse_call(text)
+    if target.startswith("model:"):
+        raise GradlabError(
+            f"{target}: names that begin with 'model:' are kept for losses of known models, of which there are none yet"
+        )
     found = import_object(target)
     if inspect.isclass(found) and issubclass(found, Loss):
         texts = {name: str(value) for name, value in {**own, **settings}.items()}

@@ -3,40 +3,37 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
 
 from gradlab.decomposition.report import report_text, sentence
 from gradlab.decomposition.split import CanonicalSplit
-from gradlab.drawing import draw
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-    from pandas import DataFrame
+from gradlab.drawing import Shown
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class Decomposition(CanonicalSplit):
+class Decomposition(CanonicalSplit, Shown):
     """A `CanonicalSplit` of a loss on one batch, to look at as a table, a picture or text.
 
     Gradient dissipation, weight and ratio of ``T_i ∂L/∂h_i = GD_i Σ_j W_ij T_i (n_j - R_ij h_i')``, the coefficients they come from, and
-    what these leave unexplained; see `CanonicalSplit` for what each attribute is.
+    what these leave unexplained; see `CanonicalSplit` for what each attribute is. `to_frame` has one row an anchor; `plot` draws
+    dissipation, ratio and weights, on a given axis the dissipation alone.
     """
 
-    def to_frame(self) -> DataFrame:
-        """One row an anchor, as a pandas DataFrame: components, similarities, error and residual."""
-        import pandas as pd
+    kind = "components"
 
-        return pd.DataFrame(self.columns())
-
-    def plot(self) -> tuple[Figure, list[Axes]]:
-        """Draw GD, ratio and weights; a matplotlib figure and its axes."""
-        drawn: tuple[Figure, list[Axes]] = draw("decomposition", self)
-        return drawn
+    @property
+    def caption(self) -> str:
+        """What stands above its picture."""
+        side = "" if self.side == "anchors" else ", its positives"
+        name = self.loss if len(self.loss) <= 60 else self.loss[:59] + "…"
+        return f"{name}{side}   (outside the paradigm: {self.relative_residual:.1g} of the gradient)"
 
     def summary(self) -> str:
         """One sentence: which registered loss this is, or in what it differs from the nearest one."""
         return sentence(self)
+
+    def headline(self) -> str:
+        """The sentence, and how it was found."""
+        return f"{self.summary()}\n{self!r}"
 
     def report(self) -> str:
         """The components in a few lines of text."""

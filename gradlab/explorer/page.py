@@ -23,6 +23,7 @@ from gradlab.explorer.frames import heatmaps
 from gradlab.explorer.scene import bounds, compile_scene, example_of_bounds, needs_batch
 from gradlab.files import write_text
 from gradlab.losses.base import Loss
+from gradlab.losses.notation import formula_html
 from gradlab.losses.registry import get_loss, loss_names
 from gradlab.settings import call_text
 
@@ -134,7 +135,7 @@ def _json(value: Any) -> str:
 def _loss(loss: Loss, script: Script) -> str:
     about = {
         "title": _title(loss),
-        "formula": loss.formula,
+        "formula": formula_html(loss.formula),
         "batch": needs_batch(loss),
         "shown": [],
         "numbers": [_number(loss, path, value, script.numbers) for path, value in script.numbers.items()],

@@ -164,7 +164,7 @@ class Panel {
   fit() {
     const panel = state.panels[this.index], loss = LOSSES[panel.loss];
     this.choice.value = panel.loss;
-    this.formula.textContent = `L = ${loss.formula}`;
+    this.formula.innerHTML = loss.formula;
     const points = POINTS();
     this.dots = points.map((which) => {
       const r = { anchor: 9, positive: 8, negative: 7, partner: 5 }[which[0]];

@@ -10,16 +10,21 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gradlab.arrays import Float
 from gradlab.batch.batch import unit_rows
+from gradlab.drawing import Shown
 from gradlab.gradient.paradigm import autograd_gradient, check_side, components, raw_gradient
 from gradlab.losses.base import Loss
 from gradlab.losses.components import Components
 from gradlab.losses.registry import get_loss, loss_names, takes_loss
 from gradlab.seeds import random_generator
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 TwoViews = tuple[Float[np.ndarray, "{count} {dim}"], Float[np.ndarray, "{count} {dim}"]]  # of two views
 CONVENTIONS = ("tangent", "raw", "similarity")
@@ -54,6 +59,42 @@ class Check:
     def passed(self) -> bool:
         """Exact to what the loss declares, or not declared to be."""
         return self.error <= self.loss.exact_to or not self.declared
+
+
+class Checks(list[Check], Shown):
+    """What `verify` found. `plot` draws the largest error of each loss in each convention, filled where it declares to be exact."""
+
+    kind = "errors"
+
+    def columns(self) -> dict[str, list[Any]]:
+        """One row a check."""
+        names = ("convention", "form", "batch", "side", "error", "relative", "declared", "passed")
+        found: dict[str, list[Any]] = {"loss": [one.loss.name for one in self]}
+        return found | {name: [getattr(one, name) for one in self] for name in names}
+
+    def headline(self) -> str:
+        """How many passed."""
+        return f"{sum(one.passed for one in self)} of {len(self)} checks passed; largest errors:"
+
+    def errors(self) -> list[tuple[str, str, float, bool, bool]]:
+        """Loss, convention, largest error, whether it declares to be exact there, and whether all passed."""
+        groups: dict[tuple[str, str], list[Check]] = {}
+        for one in self:
+            name = one.loss.name + ("" if one.form == "components" else " + extra terms")
+            groups.setdefault((name, one.convention), []).append(one)
+        return [
+            (*key, max(c.error for c in some), some[0].declared, all(c.passed for c in some))
+            for key, some in groups.items()
+        ]
+
+    def brief(self) -> DataFrame:
+        """The largest error of each loss in each convention."""
+        import pandas as pd
+
+        found: dict[str, dict[str, float]] = {}
+        for name, convention, error, _, _ in self.errors():
+            found.setdefault(convention, {})[name] = error
+        return pd.DataFrame(found)
 
 
 def random_batch(rng: np.random.Generator, count: int, dim: int) -> TwoViews:
@@ -107,7 +148,7 @@ def verify(
     dim: int = 64,
     seed: int = 0,
     side: str = "both",
-) -> list[Check]:
+) -> Checks:
     """Compare closed-form components with autograd in float64.
 
     Args:
@@ -125,7 +166,7 @@ def verify(
     """
     check_side(side)
     losses = [get_loss(name) for name in loss_names()] if loss is None else [get_loss(loss)]
-    return [check for one in losses for check in _checks(one, batch_size, dim, seed, side)]
+    return Checks(check for one in losses for check in _checks(one, batch_size, dim, seed, side))
 
 
 def _checks(loss: Loss, batch_size: int, dim: int, seed: int, side: str) -> Iterator[Check]:

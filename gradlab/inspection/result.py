@@ -7,11 +7,12 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gradlab.drawing import Shown
 from gradlab.errors import GradlabError
 from gradlab.files import versions, write_csv, write_json, write_text
 from gradlab.inspection.advice import Advice, Place, advise
@@ -20,13 +21,30 @@ from gradlab.inspection.measured import TABLES, Measured
 from gradlab.inspection.numbers import summarize
 from gradlab.inspection.page import render
 
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
 
 @dataclass(frozen=True, eq=False)
-class Inspection(Measured):
+class Inspection(Measured, Shown):
     """Which pairs of sentences carry the gradient; see `gradlab.find_false_negatives`.
 
-    What was measured, the tables and their names are those of `Measured`.
+    What was measured, the tables and their names are those of `Measured`. `plot` draws how unevenly sentences are pushed.
     """
+
+    kind = "inspection"
+
+    def to_frame(self) -> DataFrame:
+        """The table of the candidates, likely false negatives; others are those of `table`."""
+        return self.table("candidates")
+
+    def headline(self) -> str:
+        """The advice in words."""
+        return "\n".join(f"{one.title} {one.text}" for one in self.advice)
+
+    def brief(self) -> DataFrame:
+        """The first candidates."""
+        return self.to_frame().head(10)
 
     @functools.cached_property
     def numbers(self) -> dict[str, Any]:

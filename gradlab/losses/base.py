@@ -24,6 +24,7 @@ from gradlab.batch.check import check_batch
 from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.errors import GradlabError
 from gradlab.losses.components import Components, canonical, from_pools, seen_by_positives
+from gradlab.losses.notation import PARTS, formula_latex
 from gradlab.settings import Settings
 
 if TYPE_CHECKING:
@@ -91,6 +92,12 @@ class Loss(Settings, abc.ABC):
     is_combinator: ClassVar[bool] = False
     example: ClassVar[str] = ""
     settings_source: ClassVar[str] = ""
+
+    def _repr_markdown_(self) -> str:
+        """In a notebook: its settings, its value and its components as mathematics."""
+        parts = [f"{symbol} = {self.latex[name]}" for name, symbol in PARTS if name in self.latex]
+        value = [formula_latex(self.formula)] if self.closed_form else []
+        return "\n\n".join([f"`{self!r}`", *(f"$${one}$$" for one in [*value, *parts])])
 
     @property
     def learned(self) -> tuple[str, ...]:

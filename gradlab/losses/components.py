@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from array_api_compat import array_namespace
 
-from gradlab.arrays import Array, Float, divide, finite, span
+from gradlab.arrays import Array, Float, divide, finite, span, to_numpy
 from gradlab.batch.batch import Batch
 from gradlab.batch.candidates import Block
+from gradlab.drawing import Shown
 from gradlab.errors import GradlabError
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
-class Components:
+class Components(Shown):
     """``∂L/∂h_i = GD_i Σ_j W_ij (n_j - R_i h_i')`` (Li et al. 2024, Eq. 4), per anchor.
 
     A gradient does not determine its split, ``(GD/2, 2W, R)`` being the same gradient; each loss
@@ -24,7 +29,8 @@ class Components:
 
     The positives have components too: theirs are those that they have as the anchors of the exchanged views. There the
     split is the canonical one, as declared ones are of the anchors: ``GD'_j`` is the sum of what pushes ``h_j'``, the
-    weights are the shares in it, ``R'_j = a_j/GD'_j`` (infinite where nothing pushes).
+    weights are the shares in it, ``R'_j = a_j/GD'_j`` (infinite where nothing pushes). `to_frame` has one row an anchor; `plot` draws
+    dissipation, ratio and weights, on a given axis the dissipation alone.
 
     Attributes:
         gradient_dissipation: ``GD``.
@@ -55,6 +61,9 @@ class Components:
     statistics: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     counterpart: Components | None = dataclasses.field(default=None, repr=False)
     given_pull: Float[Array, "*n"] | Float[Array, "n d"] | None = dataclasses.field(default=None, repr=False)
+
+    kind = "components"
+    caption = ""
 
     @property
     def pull(self) -> Float[Array, "*n"] | Float[Array, "n d"]:
@@ -123,6 +132,25 @@ class Components:
         ]
         lines += [f"  extra term            {name}" for name in self.extra_terms]
         return "\n".join(lines)
+
+    def to_frame(self) -> DataFrame:
+        """One row an anchor, as a pandas DataFrame: components and, where there are embeddings, angles in radians and cosines."""
+        import pandas as pd
+
+        found = {
+            "gradient_dissipation": self.gradient_dissipation,
+            "total_weight": self.total_weight,
+            "hardest_share": self.hardest_share,
+            "ratio": self.ratio if self.views is None else self.scalar_ratio,
+        }
+        if self.views is not None:
+            cosines = to_numpy(self.views.anchors @ self.vectors.T)
+            for name in {"other", "same"} & self.columns.keys():  # a sentence is no negative of its own
+                np.fill_diagonal(cosines[:, self.columns[name]], -np.inf)
+            positive = self.views.positive
+            found |= {"positive_angle": positive.angle, "positive_cosine": positive.cosine}
+            found["hardest_negative_cosine"] = cosines.max(axis=1)
+        return pd.DataFrame({name: to_numpy(column).ravel() for name, column in found.items()})
 
     def rescaled(self, unit: float) -> Components:
         """The same gradient with the dissipation in other units, ``(GD/u, u W, R)``."""

@@ -31,6 +31,7 @@ TITLE_WIDTH = 48  # characters that fit above a single heatmap
 
 if TYPE_CHECKING:
     from gradlab.losses.base import Loss
+    from gradlab.simulation.result import SimulationResult
 
 
 class Simulated(Protocol):
@@ -71,6 +72,26 @@ def heatmap(
         if colorbar:
             add_colorbar(figure, mesh, ax, result.quantity)
     return figure, ax
+
+
+def draw_simulation(result: SimulationResult, ax: Axes | None = None) -> tuple[Figure, Axes]:
+    """A heatmap; of a single mean angle to the positive a curve with its standard error."""
+    if result.mu_pos.size > 1:
+        return heatmap(result, ax)
+    figure, ax = new_figure() if ax is None else (figure_of(ax), ax)
+    draw_curve(ax, np.degrees(result.mu_neg), result.value[0], result.standard_error, loss_label(result.loss))
+    ax.set(xlabel="mean angle to the negatives, degrees", ylabel=LABELS[result.quantity])
+    ax.set_title(f"positive at {math.degrees(result.mu_pos[0]):.3g}°")
+    ax.legend()
+    return figure, ax
+
+
+def draw_curve(ax: Axes, x: np.ndarray, y: np.ndarray, error: np.ndarray | None, label: str) -> None:
+    """A line, and a band of one standard error where there is one."""
+    (line,) = ax.plot(x, y, label=label)
+    if error is not None:
+        error = np.ravel(error)
+        ax.fill_between(x, y - error, y + error, color=line.get_color(), alpha=0.2, linewidth=0)
 
 
 def draw_grid(

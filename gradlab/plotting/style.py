@@ -18,6 +18,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.patheffects import withStroke
 
+from gradlab.errors import GradlabError, nearest
 from gradlab.files import atomic_path
 
 # One perceptually uniform map; one fixed range a quantity, so that figures can be laid side by side.
@@ -62,15 +63,57 @@ SETTINGS: Any = {
 }
 
 
+# Inches of a column and of a page's text in the template of ACL, the narrowest of those in use.
+WIDTHS = {"column": 3.03, "page": 6.3}
+# Black, and Tol's high-contrast colours in the order of their lightness, each with a dash of its own: both survive a grey print.
+_INK, _DASHES = ("#000000", "#004488", "#BB5566", "#DDAA33"), ("-", "--", "-.", ":")
+_MORE_DASHES = ((0, (7, 2)), (0, (4, 1, 1, 1, 1, 1)), (0, (1, 1)), (0, (9, 2, 2, 2)))
+# What files are written with. It stays after a figure was drawn, as matplotlib asks for it when the figure is saved.
+_FILES: Any = {"pdf.fonttype": 42, "ps.fonttype": 42, "savefig.dpi": 400}
+PAPER: Any = SETTINGS | _FILES | {
+    "font.family": ["STIXGeneral", "DejaVu Sans"],  # a Times that comes with matplotlib
+    "mathtext.fontset": "stix",
+    "font.size": 8,
+    "axes.titlesize": 8.5,
+    "axes.labelsize": 8,
+    "xtick.labelsize": 7,
+    "ytick.labelsize": 7,
+    "legend.fontsize": 7,
+    "axes.linewidth": 0.6,
+    "lines.linewidth": 1.1,
+    "axes.prop_cycle": cycler(color=_INK * 2, linestyle=(*_DASHES, *_MORE_DASHES)),
+}  # fmt: skip
+_printed: list[str | None] = []  # the width of the figures that are being drawn for print
+
+
 @contextlib.contextmanager
-def style() -> Iterator[None]:
-    """The look of gradlab's figures, for the duration of the block."""
+def style(name: str | None = None, width: str | None = None) -> Iterator[None]:
+    """The look of gradlab's figures, for the duration of the block.
+
+    Args:
+        name: ``"screen"``; ``"paper"`` for print, whose figures have the width of a column or a page, fonts of 7 to 8.5 points that are
+            embedded in PDF files, and lines that a grey print tells apart; None for that of the block around it.
+        width: ``"column"`` or ``"page"``, for print; None for a column, or a page where there are several panels.
+
+    Raises:
+        GradlabError: an unknown style or width.
+    """
+    for given, known in ((name or "screen", ("screen", "paper")), (width or "page", tuple(WIDTHS))):
+        if given not in known:
+            raise GradlabError(
+                f"unknown {given!r}; it is {' or '.join(map(repr, known))}.{nearest(given, known)}"
+            )
+    paper = name == "paper" or (name is None and bool(_printed))
+    settings = PAPER if paper else SETTINGS
     # Not matplotlib.rc_context, which would also undo what a notebook's backend sets when the first figure loads it.
-    before = {name: matplotlib.rcParams[name] for name in SETTINGS}
-    matplotlib.rcParams.update(SETTINGS)
+    before = {key: matplotlib.rcParams[key] for key in settings if not (paper and key in _FILES)}
+    matplotlib.rcParams.update(settings)
+    outside = list(_printed)
+    _printed[:] = (outside if name is None else [width]) if paper else []
     try:
         yield
     finally:
+        _printed[:] = outside
         matplotlib.rcParams.update(before)
 
 
@@ -79,11 +122,19 @@ def use() -> None:
     matplotlib.rcParams.update(SETTINGS)
 
 
+def first_color() -> str:
+    """The colour of what stands alone in a panel."""
+    return str(matplotlib.rcParams["axes.prop_cycle"].by_key()["color"][0])
+
+
 def empty_figure(size: tuple[float, float]) -> Figure:
-    """A figure of ``size`` inches; through pyplot only in a notebook, or where pyplot is already in use.
+    """A figure of ``size`` inches, for print of the width of that; through pyplot only in a notebook, or where pyplot is already in use.
 
     Outside pyplot a figure needs no display, opens no window and is freed like any other object.
     """
+    if _printed:
+        wide = WIDTHS[_printed[0] or ("page" if size[0] > 5.5 else "column")]
+        size = wide, size[1] * wide / size[0]
     pyplot = sys.modules.get("matplotlib.pyplot")
     if pyplot is None and "ipykernel" in sys.modules:
         import matplotlib.pyplot as pyplot  # a notebook shows only figures that pyplot knows

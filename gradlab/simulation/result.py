@@ -7,26 +7,23 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from gradlab.arrays import Float, span
-from gradlab.drawing import draw
+from gradlab.drawing import Shown
 from gradlab.errors import GradlabError
 from gradlab.files import read_arrays, versions, write_arrays
 from gradlab.losses.base import Loss
 from gradlab.losses.registry import get_loss
 
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class SimulationResult:
+class SimulationResult(Shown):
     """A quantity of a loss over a grid of mean angles.
+
+    `plot` draws a heatmap over both mean angles, or a curve where there is a single angle to the positive.
 
     Attributes:
         loss: the loss, with its hyper-parameters.
@@ -50,6 +47,8 @@ class SimulationResult:
     pass_probability: Float[np.ndarray, "p q"] | None
     settings: Mapping[str, Any]
 
+    kind = "simulation"
+
     def __repr__(self) -> str:
         """A short summary; the numbers are in `value` and `to_frame`."""
         (rows, columns), settings = self.value.shape, ", ".join(f"{k}={v}" for k, v in self.settings.items())
@@ -61,7 +60,7 @@ class SimulationResult:
         )
 
     def columns(self) -> dict[str, Float[np.ndarray, "cells"]]:
-        """The tidy table as columns: one row a cell, angles in radians."""
+        """The tidy table: one row a cell, angles in radians; the standard error is NaN for the exact engine."""
         shape = self.value.shape
         table = {
             "mu_pos": np.broadcast_to(self.mu_pos[:, None], shape),
@@ -72,12 +71,6 @@ class SimulationResult:
         if self.pass_probability is not None:
             table["pass_probability"] = self.pass_probability
         return {name: column.ravel() for name, column in table.items()}
-
-    def to_frame(self) -> pd.DataFrame:
-        """Tidy: ``mu_pos``, ``mu_neg`` (radians), ``value``, ``standard_error`` (NaN for the exact engine)."""
-        import pandas as pd
-
-        return pd.DataFrame(self.columns())
 
     def manifest(self) -> dict[str, Any]:
         """Everything needed to compute this again, as JSON-able values."""
@@ -131,8 +124,3 @@ class SimulationResult:
             raise GradlabError(
                 f"{str(path)!r} is not a saved simulation ({error}); use SimulationResult.save"
             ) from error
-
-    def plot(self, ax: Axes | None = None) -> tuple[Figure, Axes]:
-        """Heatmap of the value over both mean angles, in fractions of π."""
-        drawn: tuple[Figure, Axes] = draw("simulation", self, ax=ax)
-        return drawn

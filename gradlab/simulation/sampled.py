@@ -6,6 +6,7 @@ the gradient is the coefficient of that vector times a sine, so that nothing has
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import time
 from typing import Any
@@ -15,6 +16,7 @@ import torch
 from torch import Tensor
 
 from gradlab.arrays import Float, divide
+from gradlab.batch.batch import Batch
 from gradlab.errors import GradlabError
 from gradlab.losses.base import Loss
 from gradlab.simulation.monte_carlo import PASS, Estimate, progress_off
@@ -35,7 +37,11 @@ def affordable(
         grid: points an axis, or None.
         batches: sampled batches a cell, or None.
         cells: of a grid whose angles are given, or None.
+
+    Raises:
+        GradlabError: a loss that is no function of dot products, or answers differently on the same batch.
     """
+    _check(loss, setting)
     z = torch.randn(2, setting.negatives, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     _coefficients(loss, 0.5, 1.0, setting, z, z[:, 0])
     began = time.perf_counter()
@@ -109,9 +115,32 @@ def sampled(
     return Estimate(mean, error, count / batches)
 
 
+def _check(loss: Loss, setting: Setting) -> None:
+    """Ask a few sentences for their components, which says in a line what a loss may not be."""
+    few = dataclasses.replace(setting, negatives=min(setting.negatives, 7))
+    z = torch.randn(2, few.negatives, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    loss.components_of(Batch(*_views(0.5, 1.0, few, z, z[0])))
+
+
 def _at_an_end(setting: Setting, name: str) -> bool:
     angles = getattr(setting, f"mu_{name}")
     return getattr(setting, f"sigma_{name}") == 0 and bool((np.abs(np.sin(angles)) < 1e-6).any())
+
+
+def _views(mu_pos: float, mu_neg: float, setting: Setting, z: Tensor, first: Tensor) -> tuple[Tensor, Tensor]:
+    """Anchors and positives, the first anchor being that whose angles were drawn; arguments as of `_coefficients`."""
+    count = setting.negatives
+    negative = mu_neg + setting.sigma_neg * z[0]
+    own = mu_pos + setting.sigma_pos * z[1]
+    angles = torch.cat([mu_pos + setting.sigma_pos * first[:1], negative])
+    positives = torch.zeros(1 + count, 2 + 2 * count, dtype=torch.float64)
+    positives[:, 0] = angles.cos()
+    positives[torch.arange(1 + count), torch.arange(1, 2 + count)] = angles.sin()
+    anchors = own.cos()[:, None] * positives[1:]
+    anchors[torch.arange(count), torch.arange(2 + count, 2 + 2 * count)] = own.sin()
+    anchor = torch.zeros(1, 2 + 2 * count, dtype=torch.float64)
+    anchor[0, 0] = 1.0
+    return torch.cat([anchor, anchors]), positives
 
 
 def _coefficients(
@@ -127,22 +156,16 @@ def _coefficients(
         first: (1,) of the angle of the first anchor to its positive.
     """
     count = setting.negatives
-    negative = mu_neg + setting.sigma_neg * z[0]
-    own = mu_pos + setting.sigma_pos * z[1]
-    positive = mu_pos + setting.sigma_pos * first[:1]
-    angles = torch.cat([positive, negative])
-    positives = torch.zeros(1 + count, 2 + 2 * count, dtype=torch.float64)
-    positives[:, 0] = angles.cos()
-    positives[torch.arange(1 + count), torch.arange(1, 2 + count)] = angles.sin()
-    others = own.cos()[:, None] * positives[1:]
-    others[torch.arange(count), torch.arange(2 + count, 2 + 2 * count)] = own.sin()
-    anchor = torch.zeros(1, 2 + 2 * count, dtype=torch.float64)
-    anchor[0, 0] = 1.0
+    anchors, positives = _views(mu_pos, mu_neg, setting, z, first)
     with torch.enable_grad():
-        anchor.requires_grad_()
-        value = loss(torch.cat([anchor, others]), positives, reduction="sum")
+        anchor = anchors[:1].requires_grad_()
+        value = loss(torch.cat([anchor, anchors[1:]]), positives, reduction="sum")
         (gradient,) = torch.autograd.grad(value, anchor)
+    # Each vector has a dimension of its own, in which its sine stands.
+    sines = positives[torch.arange(1 + count), torch.arange(1, 2 + count)]
+    own = anchors[1:, 2 + count :].diagonal()
     pull, across, within = gradient[0, 1], gradient[0, 2 : 2 + count], gradient[0, 2 + count :]
-    same = within / own.sin()
-    other = across / negative.sin() - same * own.cos()
-    return (other + same).numpy(), float(-pull / positive.sin())
+    same = within / own
+    cosines = mu_pos + setting.sigma_pos * z[1]
+    other = across / sines[1:] - same * cosines.cos()
+    return (other + same).numpy(), float(-pull / sines[0])

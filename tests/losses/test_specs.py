@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import html
+import re
+
 import pytest
+from matplotlib.mathtext import MathTextParser
 
 import gradlab
-from gradlab.losses.registry import loss_class
+from gradlab.losses.notation import formula_html, formula_latex
+from gradlab.losses.registry import combinator_names, loss_class
 from gradlab.settings import call_text, parse_call
 
 
@@ -59,3 +64,18 @@ def test_bad_texts(text: str, message: str) -> None:
     with pytest.raises(gradlab.GradlabError, match=message) as caught:
         gradlab.get_loss(text)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", [*gradlab.loss_names(), *combinator_names()])
+def test_value_formulas_are_set_as_mathematics(name: str) -> None:
+    """TeX that another reader of it takes, and HTML that loses no sign of what was written."""
+    cls = loss_class(name)
+    latex = formula_latex(cls.formula)
+    for line in re.sub(r"\\(begin|end)\{gathered\}", "", latex).split(r"\\ "):
+        MathTextParser("path").parse(f"${line.strip()}$")
+    assert not re.search("[^\x00-\x7f]", latex)
+    shown = html.unescape(re.sub(r"</?(var|sub)>", "", formula_html(cls.formula)))
+    written = re.sub(r"_\{([^}]*)\}|_", r"\1", cls.formula).replace("-", "−")
+    assert shown.removeprefix("L = ") == written
+    if not cls.is_combinator and name != "recombined":
+        assert "$$L" in gradlab.get_loss(name)._repr_markdown_() or "gathered" in latex

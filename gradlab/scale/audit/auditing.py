@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from gradlab.drawing import Shown
 from gradlab.errors import GradlabError
 from gradlab.scale.audit.cases import COPIES, Case, Outcome, cases, material, relative
 from gradlab.scale.audit.faults import Fault, find_faults
@@ -32,8 +33,8 @@ VANISHING = 0.4
 
 
 @dataclasses.dataclass(frozen=True)
-class Audit:
-    """Whether each embedding receives the gradient that it would have on one process.
+class Audit(Shown):
+    """Whether each embedding receives the gradient that it would have on one process. `plot` draws the errors by case.
 
     Attributes:
         target: what was audited.
@@ -53,6 +54,8 @@ class Audit:
     failures: Mapping[str, str]
     faults: tuple[Fault, ...]
 
+    kind = "errors"
+
     @property
     def passed(self) -> bool:
         """Whether nothing is wrong."""
@@ -68,6 +71,28 @@ class Audit:
         for number, fault in enumerate(self.faults, 1):
             lines.append(f"Fault {number}, {str(fault).replace(chr(10), chr(10) + '  ')}")
         return "\n".join(lines)
+
+    def columns(self) -> dict[str, list[Any]]:
+        """One row a case that completed."""
+        done = self.outcomes.items()
+        return {
+            "shares": [name for name, _ in done],
+            "error": [one.error for _, one in done],
+            "right": [one.error <= self.tolerance for _, one in done],
+            "mean value": [sum(one.values) / len(one.values) for _, one in done],
+            "one process": [one.whole for _, one in done],
+        }
+
+    def errors(self) -> list[tuple[str, str, float, bool, bool]]:
+        """As `gradlab.gradient.verification.Checks.errors`; every case is to be right."""
+        return [
+            (f"{name} shares", "gradient", one.error, True, one.error <= self.tolerance)
+            for name, one in self.outcomes.items()
+        ]
+
+    def headline(self) -> str:
+        """The outcome in words."""
+        return str(self)
 
     def _row(self, name: str) -> str:
         if name in self.failures:

@@ -1,53 +1,62 @@
-"""Picture of a decomposition: where gates open, what the ratio does, who carries the weight."""
+"""Picture of the components of a batch: where gates open, what the ratio does, who carries the weight."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from gradlab.arrays import to_numpy
-from gradlab.decomposition.split import CanonicalSplit
-from gradlab.plotting.style import COLORMAP, COLORS, empty_figure, pi_axis, style
+from gradlab.decomposition.result import Decomposition
+from gradlab.errors import GradlabError
+from gradlab.losses.components import Components
+from gradlab.plotting.style import COLORMAP, empty_figure, figure_of, first_color, pi_axis
 
 _IDLE = "0.65"
 
 
-def draw_decomposition(found: CanonicalSplit) -> tuple[Figure, list[Axes]]:
+def draw_components(found: Components | Decomposition, ax: Axes | None = None) -> tuple[Figure, Any]:
     """GD against the gap to the hardest negative, R against the positive's angle, and the weights.
 
-    The weights of the other view and of the same view get a panel each, where there are any.
+    The weights of the other view and of the same view get a panel each, where there are any. On a given ``ax`` only GD is drawn.
+
+    Raises:
+        GradlabError: components that came from angles.
     """
-    columns = found.columns()
-    n = len(columns["anchor"])
-    other = np.concatenate([to_numpy(found.other_view), to_numpy(found.extra)], axis=1)
-    weights = {"other view": other, "same view": to_numpy(found.same_view)}
-    shown = {name: matrix for name, matrix in weights.items() if np.any(matrix)}
+    columns = found.to_frame()
+    if "positive_angle" not in columns:
+        raise GradlabError("these components came from angles; draw those of embeddings, or gradlab.simulate")
+    if ax is not None:
+        _dissipation(ax, columns)
+        return figure_of(ax), ax
+    parts = {"other view": [found.other_view, found.extra], "same view": [found.same_view]}
+    weights = {name: [to_numpy(one) for one in blocks if one is not None] for name, blocks in parts.items()}
+    joined = {name: np.concatenate(blocks, axis=1) for name, blocks in weights.items() if blocks}
+    shown = {name: matrix for name, matrix in joined.items() if np.any(matrix)}
     rows, count = (2, 2) if len(shown) == 2 else (1, 3)
-    with style():
-        figure = empty_figure((3.6 * count, 3.3 * rows))
-        axes = list(figure.subplots(rows, count).ravel())
-        _dissipation(axes[0], columns)
-        _ratio(axes[1], columns)
-        for ax, (name, matrix) in zip(axes[2:], shown.items(), strict=False):
-            _weights(figure, ax, matrix, name, n, found.side.removesuffix("s"))
-        if not shown:
-            _say(axes[2], "no negative has weight")
-            axes[2].set_title("weights")
-        figure.suptitle(
-            f"{_shorten(found.loss)}{'' if found.side == 'anchors' else ', its positives'}   (outside the paradigm: {found.relative_residual:.1g} of the gradient)"
-        )
+    figure = empty_figure((3.6 * count, 3.3 * rows))
+    axes = list(figure.subplots(rows, count).ravel())
+    _dissipation(axes[0], columns)
+    _ratio(axes[1], columns)
+    for panel, (name, matrix) in zip(axes[2:], shown.items(), strict=False):
+        _weights(figure, panel, matrix, name, len(columns), found.side.removesuffix("s"))
+    if not shown:
+        _say(axes[2], "no negative has weight")
+        axes[2].set_title("weights")
+    if found.caption:
+        figure.suptitle(found.caption)
     return figure, axes
 
 
-def _dissipation(ax: Axes, columns: dict[str, Any]) -> None:
+def _dissipation(ax: Axes, columns: pd.DataFrame) -> None:
     gap = columns["positive_cosine"] - columns["hardest_negative_cosine"]
     dissipation = columns["gradient_dissipation"]
-    idle = np.isnan(columns["hardest_share"])
+    idle = np.isnan(columns["hardest_share"]) | (dissipation == 0)
     if not idle.all():
-        ax.scatter(gap[~idle], dissipation[~idle], s=14, color=COLORS[0], label="pushed by negatives")
+        ax.scatter(gap[~idle], dissipation[~idle], s=14, color=first_color(), label="pushed by negatives")
     if idle.any():
         ax.scatter(gap[idle], dissipation[idle], s=14, color=_IDLE, marker="x", label="not pushed")
         ax.legend(fontsize=8)
@@ -59,7 +68,7 @@ def _dissipation(ax: Axes, columns: dict[str, Any]) -> None:
     )
 
 
-def _ratio(ax: Axes, columns: dict[str, Any]) -> None:
+def _ratio(ax: Axes, columns: pd.DataFrame) -> None:
     angle, ratio = columns["positive_angle"], columns["ratio"]
     finite = np.isfinite(ratio)
     ax.set(title="ratio", xlabel="angle to the positive", ylabel="$R_i$")
@@ -67,7 +76,7 @@ def _ratio(ax: Axes, columns: dict[str, Any]) -> None:
         _say(ax, "undefined: no negative acts")
         return
     ax.axhline(1, color=_IDLE, linewidth=1, zorder=0)
-    ax.scatter(angle[finite], ratio[finite], s=14, color=COLORS[0])
+    ax.scatter(angle[finite], ratio[finite], s=14, color=first_color())
     ax.set_xlim(left=0)
     if ax.get_xlim()[1] > np.pi / 8:
         pi_axis(ax.xaxis)
@@ -89,7 +98,7 @@ def _weights(figure: Figure, ax: Axes, matrix: np.ndarray, name: str, sentences:
     limit = float(np.abs(matrix).max())
     image = ax.imshow(
         matrix,
-        cmap="RdBu_r" if signed else COLORMAP,
+        cmap=COLORMAP,
         vmin=-limit if signed else 0,
         vmax=limit,
         interpolation="nearest",
@@ -104,7 +113,3 @@ def _say(ax: Axes, text: str) -> None:
     """An axis without data says why."""
     ax.text(0.5, 0.5, text, ha="center", va="center", transform=ax.transAxes)
     ax.set(xticks=[], yticks=[])
-
-
-def _shorten(text: str, length: int = 60) -> str:
-    return text if len(text) <= length else text[: length - 1] + "…"

@@ -1,0 +1,92 @@
+"""A loss's value formula, which is written as plain text, as mathematics: TeX for pages and notebooks, HTML for the explorer."""
+
+from __future__ import annotations
+
+import html
+import re
+
+# What a loss's ``latex`` is of, and its symbol.
+PARTS = (("gradient_dissipation", "GD_i"), ("weight", "W_{ij}"), ("ratio", "R_i"))
+# A subscript, a word or number, a combining tilde with its letter, or one sign.
+_TOKEN = re.compile(
+    r"_(?:\{([^}]*)\}|([A-Za-z]{2,}'|[A-Za-z]+(?:[≠<][A-Za-z]+)?))|([A-Za-z])\u0303|([A-Za-z]+)|(.)"
+)
+_FUNCTIONS = {"log": r"\log ", "exp": r"\exp ", "cos": r"\cos ", "max": r"\max", "min": r"\min"}
+_OPERATORS = ("sg", "softmax", "mean", "cov", "var", "artanh")
+_GREEK = {
+    "α": "alpha", "β": "beta", "γ": "gamma", "θ": "theta", "κ": "kappa", "λ": "lambda", "ν": "nu", "σ": "sigma", "τ": "tau",
+    "φ": "phi", "Σ": "sum",
+}  # fmt: skip
+_SIGNS = {
+    "²": "^2",
+    "·": r"\cdot ",
+    "≠": r"\ne ",
+    "₁": "_1",
+    "₂": "_2",
+    "⁺": "^+",
+    "ᵀ": r"^{\top}",
+    "{": r"\{",
+    "}": r"\}",
+}
+# A comma before what only explains the formula, such as a symbol's definition.
+_EXPLAINS = re.compile(r",\s+(?=\S+ = |\S+\(\S+\) = |each )")
+
+
+def formula_latex(formula: str) -> str:
+    """``L = …`` in TeX, with definitions of symbols on lines of their own.
+
+    Example:
+        >>> formula_latex("-log σ(cos θ_ii'/τ)")
+        "L = -\\\\log \\\\sigma (\\\\cos \\\\theta _{ii'}/\\\\tau )"
+    """
+    value, *rest = _EXPLAINS.split(formula)
+    lines = [f"L = {_latex(value)}" if not value.startswith("L ") else _latex(value), *map(_latex, rest)]
+    return lines[0] if not rest else r"\begin{gathered} " + r", \\ ".join(lines) + r" \end{gathered}"
+
+
+def _latex(text: str) -> str:
+    def token(match: re.Match[str]) -> str:
+        braced, sub, tilde, word, sign = match.groups()
+        if braced or sub:
+            return "_{" + (braced or sub).replace("≠", r"\ne ") + "}"
+        if tilde:
+            return rf"\tilde{{{tilde}}}"
+        if word in _FUNCTIONS:
+            return _FUNCTIONS[word]
+        if word in _OPERATORS:
+            return rf"\operatorname{{{word}}}"
+        if word:
+            plain = len(word) == 1 and word != "a"
+            return word if plain else r"\mathrm{GD}" if word == "GD" else f"\0{word}\0"
+        return rf"\{_GREEK[sign]} " if sign in _GREEK else _SIGNS.get(sign, sign)
+
+    found = _TOKEN.sub(token, text.replace("1{", "𝟙{")).replace("𝟙", r"\mathbb{1}")
+    tidy = re.sub(r" +(?=[ _)}/])", "", found.replace("\0 \0", " ").replace("]+", "]_+"))
+    return re.sub("\0([^\0]*)\0", r"\\text{ \1 }", tidy)
+
+
+def formula_html(formula: str) -> str:
+    """``L = …`` in HTML.
+
+    Example:
+        >>> formula_html("cos θ_ii'/τ")
+        'L = cos <var>θ</var><sub>ii&#x27;</sub>/<var>τ</var>'
+    """
+
+    def token(match: re.Match[str]) -> str:
+        braced, sub, tilde, word, sign = match.groups()
+        if braced or sub:
+            return f"<sub>{html.escape(braced or sub)}</sub>"
+        if tilde:
+            return f"<var>{tilde}\u0303</var>"
+        letter = (
+            word
+            if word and len(word) == 1 and word != "a"
+            else sign
+            if sign in _GREEK and sign not in "Σσ"
+            else ""
+        )
+        return f"<var>{letter}</var>" if letter else html.escape(word or sign.replace("-", "−"))
+
+    text = formula if formula.startswith("L ") else f"L = {formula}"
+    return _TOKEN.sub(token, text).replace("<var>L</var> =", "L =", 1)

@@ -1,0 +1,145 @@
+"""What results look like: pictures on screen and paper, tables, and a notebook's output."""
+
+from __future__ import annotations
+
+import io
+import re
+import zlib
+
+import matplotlib
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.figure import Figure
+
+import gradlab
+from gradlab.arrays import to_numpy
+from gradlab.atlas import atlas
+from gradlab.gradient.verification import paired_batch
+from gradlab.plotting import plot_style
+from gradlab.plotting.style import PAPER, SETTINGS, WIDTHS
+from gradlab.scale.audit.auditing import Audit
+from tests.audit_losses import split_dependent
+
+
+def linear(anchors, positives):
+    return ((anchors @ positives.T).exp().sum() - (anchors * positives).sum()) / len(anchors)
+
+
+@pytest.fixture(scope="module")
+def results():
+    views = paired_batch(np.random.default_rng(0), 16, 24)
+    return {
+        "components": gradlab.components("vicreg", *views),
+        "closed": gradlab.components("mpt(margin=0.1)", *views),
+        "decomposition": gradlab.decompose(linear, *views),
+        "heatmap": gradlab.simulate("met", grid=(3, 4)),
+        "curve": gradlab.simulate(linear, mu_pos=[0.5], mu_neg=[0.5, 1.0, 2.0], negatives=5, batches=8),
+        "verify": gradlab.verify("barlow_twins", batch_size=6, dim=8),
+        "atlas": atlas(["infonce", "mpt"]),
+        "audit": gradlab.audit(split_dependent, processes=2, uneven=False),
+        "inspect": gradlab.find_false_negatives(
+            embeddings={"anchors": views[0], "positives": views[1]}, batches=1, batch_size=16
+        ),
+    }
+
+
+NAMES = ("components", "closed", "decomposition", "heatmap", "curve", "verify", "atlas", "audit", "inspect")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_result_has_a_picture_a_table_and_a_notebook_form(name, results):
+    found = results[name]
+    figure, axes = found.plot()
+    assert isinstance(figure, Figure)
+    assert set(np.ravel(axes)) <= set(figure.axes)
+    given = Figure().add_subplot()
+    on, ax = found.plot(given)
+    assert (on, ax) == (given.figure, given)
+    assert given.lines or given.collections
+    assert isinstance(found.to_frame(), pd.DataFrame)
+    html = found._repr_html_()
+    assert html.startswith("<p>")
+    assert "<table" in html
+    assert len(html) < 8000
+
+
+def test_tables_hold_what_they_are_of(results):
+    parts, frame = results["components"], results["components"].to_frame()
+    np.testing.assert_array_equal(frame["ratio"], to_numpy(parts.scalar_ratio))
+    anchors, positives = parts.views.anchors, parts.views.positives
+    rows = np.arange(16)
+    own = np.where(rows[:, None] == rows, -np.inf, anchors @ anchors.T).max(axis=1)
+    np.testing.assert_allclose(
+        frame["hardest_negative_cosine"], own, rtol=1e-12
+    )  # VICReg's are of its own view
+    np.testing.assert_allclose(frame["positive_cosine"], (anchors * positives).sum(1), rtol=1e-12)
+    checks = results["verify"]
+    assert list(checks.to_frame()["error"]) == [one.error for one in checks]
+    worst = max(c.error for c in checks if (c.form, c.convention) == ("components", "similarity"))
+    assert checks.brief().loc["barlow_twins", "similarity"] == worst
+    assert isinstance(results["audit"], Audit)
+    assert list(results["audit"].to_frame()["shares"]) == ["even", "shuffled"]
+
+
+def test_curves_are_those_of_the_simulator():
+    _, ax = gradlab.plot_curves([linear, "infonce(temperature=0.1)", "mhe"], of="dissipation")
+    own, infonce, mhe = ax.lines
+    assert [line.get_label() for line in ax.lines] == ["linear", "infonce(temperature=0.1)", "mhe"]
+    mu = np.radians(infonce.get_xdata())
+    exact = gradlab.simulate("infonce(temperature=0.1)", mu_pos=[mu[0]], mu_neg=mu).value[0]
+    np.testing.assert_allclose(infonce.get_ydata(), exact / exact[0], rtol=1e-12)
+    # The sum over negatives of exp(cos θ), with a spread of 0.1: no gate, a slope instead.
+    at = np.radians(own.get_xdata())
+    draws = np.random.default_rng(0).normal(size=4000)
+    expected = np.exp(np.cos(at[:, None] + 0.1 * draws)).mean(axis=1)
+    np.testing.assert_allclose(own.get_ydata(), expected / expected[0], rtol=0.05)
+    assert len(ax.collections) == 1  # the band of what is sampled
+    np.testing.assert_allclose(mhe.get_ydata(), 1, rtol=1e-12)
+    with pytest.raises(gradlab.GradlabError, match=r"no curve of 'ratios'; .* Did you mean 'ratio'"):
+        gradlab.plot_curves(["infonce"], of="ratios")
+
+
+def test_shares_and_ratios_of_a_batch_loss_have_curves():
+    _, ax = gradlab.plot_curves(["dcl", "dhel"], of="hardest_share")
+    assert all(np.all((line.get_ydata() > 0) & (line.get_ydata() <= 1)) for line in ax.lines)
+
+
+@pytest.mark.parametrize(("width", "inches"), WIDTHS.items())
+def test_paper_has_the_width_of_print_and_fonts_that_publishers_take(width, inches, results):
+    before = matplotlib.rcParams["font.family"]
+    figure, _ = results["heatmap"].plot(style="paper", width=width)
+    assert figure.get_size_inches()[0] == inches
+    assert matplotlib.rcParams["font.family"] == before
+    file = io.BytesIO()
+    figure.savefig(file, format="pdf")
+    objects = re.findall(rb"stream\r?\n(.*?)endstream", file.getvalue(), re.DOTALL)
+    text = file.getvalue() + b"".join(zlib.decompress(one) for one in objects if one.startswith(b"x\x9c"))
+    assert b"STIXGeneral" in text
+    assert b"/Type3" not in text
+
+
+def test_several_panels_fill_a_page_unless_told_otherwise(results):
+    assert results["decomposition"].plot(style="paper")[0].get_size_inches()[0] == WIDTHS["page"]
+    assert results["heatmap"].plot(style="paper")[0].get_size_inches()[0] == WIDTHS["column"]
+    with pytest.raises(gradlab.GradlabError, match="unknown 'papier'; it is 'screen' or 'paper'"):
+        results["heatmap"].plot(style="papier")
+
+
+def test_lines_survive_a_grey_print():
+    """Four steps of lightness, at least 20 of 100 apart, and no dash twice."""
+    look = PAPER["axes.prop_cycle"].by_key()
+    rgb = np.array([matplotlib.colors.to_rgb(color) for color in look["color"][:4]])
+    linear_rgb = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+    light = np.cbrt(np.maximum(linear_rgb @ [0.2126, 0.7152, 0.0722], (16 / 116) ** 3)) * 116 - 16
+    assert np.diff(light).min() > 20
+    assert len({str(dash) for dash in look["linestyle"]}) == len(look["linestyle"])
+
+
+def test_the_look_of_the_outer_block_holds():
+    with plot_style("paper"):
+        with plot_style():
+            assert matplotlib.rcParams["font.size"] == PAPER["font.size"]
+        with plot_style("screen"):
+            assert matplotlib.rcParams["font.size"] == SETTINGS["font.size"]
+        assert matplotlib.rcParams["font.size"] == PAPER["font.size"]
