@@ -33,15 +33,12 @@ class Shown:
 
     kind: ClassVar[str]
 
-    def columns(self) -> Mapping[str, Any]:
-        """The columns of its table by name, equally long."""
-        raise NotImplementedError
-
     def to_frame(self) -> DataFrame:
-        """Its table, as a pandas DataFrame."""
+        """Its table, as a pandas DataFrame, from a method ``columns`` where the class has no other."""
         import pandas as pd
 
-        return pd.DataFrame(self.columns())
+        made_of: Any = self
+        return pd.DataFrame(made_of.columns())
 
     def plot(
         self, ax: Axes | None = None, *, style: str | None = None, width: str | None = None

@@ -29,7 +29,8 @@ def draw_errors(found: Compared, ax: Axes | None = None) -> tuple[Figure, Axes]:
     errors = found.errors()
     if not errors:
         raise GradlabError("there are no errors to draw: no comparison completed")
-    rows, groups = (list(dict.fromkeys(one[place] for one in errors)) for place in (0, 1))
+    rows = list(dict.fromkeys(name for name, *_ in errors))
+    groups = list(dict.fromkeys(group for _, group, *_ in errors))
     figure, ax = new_figure((5.2, 1.1 + 0.2 * len(rows))) if ax is None else (figure_of(ax), ax)
     ax.set_xscale("log")
     for place, group in enumerate(groups):
