@@ -30,6 +30,11 @@ PAIRS = [
     "symmetric(mask(pool({}, negatives=other+same+positive_same), by=guide, margin=0.1))",
     "per_prefix({}, dims=3+7, weights=0.5+2)",
     "per_prefix(symmetric({}), dims=4+6)",
+    "sum({}, gor, siglip, weights=1+0.1+2)",
+    "sum(symmetric(pool({0}, negatives=other+same)), sum({0}, mhe), symmetric(gor), weights=0.5+1+3)",
+    "mask(sum({}, dcl), above=0.4)",
+    "symmetric(sum({}, gor))",
+    "sum(per_prefix({}, dims=3+7), gor, weights=2+1)",
 ]
 SOFT = [
     "hardness({}, alpha=3)",
@@ -331,6 +336,7 @@ def test_what_is_not_simulated_says_why() -> None:
         ("mask(symmetric(infonce))", "rows of other sentences"),
         ("hardness(infonce, on=hard)", "own hard ones"),
         ("per_prefix(infonce)", "each prefix has angles of its own"),
+        ("sum(infonce, met)", "simulate them one by one"),
         ("mhe", "it compares whole views"),
     ):
         with pytest.raises(gradlab.GradlabError, match=reason):
@@ -432,7 +438,44 @@ def test_prefixes_have_components_each() -> None:
     assert gradlab.get_loss("per_prefix(met, dims=7+2, weights=3+0.5)")(a, b) == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("text", [*SPECS[:3], SPECS[60], "symmetric(hardness(infonce), reverse=arccon)"])
+def test_a_sum_is_its_terms_in_value_and_in_each_split() -> None:
+    (a, b, extra), _ = batch("paired")
+    texts, weights = ["infonce", "gor(threshold=0.01)", "symmetric(met)"], [1, 0.3, 2]
+    both = gradlab.get_loss("sum", losses=texts, weights=weights)
+    assert both == gradlab.get_loss(f"sum({', '.join(texts)}, weights=1+0.3+2)")
+    terms = [gradlab.get_loss(text) for text in texts]
+    for reduction in ("mean", "none"):
+        values = [
+            w * t(a, b, extra, reduction if t.name != "gor" else "mean")
+            for w, t in zip(weights, terms, strict=True)
+        ]
+        np.testing.assert_allclose(both(a, b, extra, reduction), sum(values), rtol=1e-14)
+    for side in ("anchors", "positives"):
+        found = gradlab.components(both, a, b, side=side)
+        total = 0.0
+        for (factor, part), weight, term in zip(found.terms, [1, 0.3 * 8, 2], terms, strict=True):
+            assert factor == pytest.approx(weight)  # the value of the batch stands in each of eight rows
+            alone = gradlab.components(term, a, b, side=side)
+            np.testing.assert_array_equal(part.weight, alone.weight)
+            total = total + factor * part.canonical_dissipation
+        np.testing.assert_allclose(found.gradient_dissipation, total, rtol=1e-12)
+
+
+def test_a_sum_learns_what_its_terms_learn() -> None:
+    loss = gradlab.get_loss("sum(infonce, siglip, symmetric(siglip(bias=-2)), weights=1+2+3)")
+    module = gradlab.learnable(loss)
+    assert len(module.values) == 4
+    a, b = (torch.from_numpy(rows) for rows in batch("paired")[0][:2])
+    value = module(a, b)
+    assert float(value.detach()) == pytest.approx(float(loss(a, b)), rel=1e-6)
+    value.backward()
+    assert all(float(one.grad) for one in module.parameters())
+    assert module.current == loss
+
+
+@pytest.mark.parametrize(
+    "text", [*SPECS[:3], SPECS[60], "symmetric(hardness(infonce), reverse=arccon)", "sum(met, gor)"]
+)
 def test_a_text_makes_an_equal_loss(text: str) -> None:
     loss = gradlab.get_loss(text)
     assert gradlab.get_loss(call_text(loss)) == loss
@@ -444,7 +487,7 @@ def test_texts_and_names() -> None:
     assert call_text(loss) == "symmetric(infonce(temperature=0.1))"
     assert loss == gradlab.get_loss("symmetric", loss=gradlab.get_loss("infonce", temperature=0.1))
     assert gradlab.get_loss("symmetric(loss=infonce)") == gradlab.get_loss("symmetric")
-    assert combinator_names() == ["hardness", "mask", "per_prefix", "pool", "symmetric"]
+    assert combinator_names() == ["hardness", "mask", "per_prefix", "pool", "sum", "symmetric"]
     assert not set(combinator_names()) & set(gradlab.loss_names())
     for name in combinator_names():
         if name != "per_prefix":
@@ -482,6 +525,10 @@ A, B = batch("random")[0][:2]
         ("hardness(infonce, alpha=0)", {}, "alpha must be greater than 0"),
         ("mpt(infonce)", {}, "'infonce' is no setting of mpt"),
         ("symmetric(infonce, loss=arccon)", {}, "not of the form"),
+        ("symmetric(infonce, arccon)", {}, "'infonce, arccon' is no setting of symmetric"),
+        ("sum(infonce, gor, weights=1)", {}, "weights must be 2 numbers greater than 0, one for each loss, not '1'"),
+        ("sum(infonce, gor, weights=1+-1)", {}, "weights must be 2 numbers greater than 0"),
+        ("sum(infonce, gro)", {}, "unknown loss 'gro'"),
         ("symmetric(infonce", {}, "not of the form"),
     ],
 )  # fmt: skip

@@ -27,7 +27,7 @@ def coldest(loss) -> float:
     return min([getattr(loss, "temperature", 1.0), *(coldest(term) for term in terms)])
 
 
-COMBINATORS = ("symmetric", "pool", "mask", "hardness")
+COMBINATORS = ("symmetric", "pool", "mask", "hardness", "sum")
 # Every registered loss, at their published settings, and what combinators and options make of some.
 SPECS = [name for name in gradlab.loss_names() if name != "per_prefix"] + [
     "infonce(temperature=0.001)",
@@ -39,6 +39,7 @@ SPECS = [name for name in gradlab.loss_names() if name != "per_prefix"] + [
     "pool(mpt, negatives=other+same+positive_other+positive_same)",
     "pool(siglip, denominators=separate)",
     "mask(infonce, above=0.2)",
+    "sum(infonce, gor(threshold=0.01, mean_weight=1), symmetric(arccon), weights=1+0.5+2)",
     "symmetric(mask(hardness(pool(dcl)), above=0.4))",
     "baseline(effective_ratio=2r)",
     "modified_mhe(gate=one_view, effective_ratio=2r)",

@@ -247,7 +247,7 @@ def _neighbours(entry: Entry, atlas: Sequence[Entry]) -> list[str]:
     """The three nearest losses, or of a combinator the loss that it changes."""
     loss = entry.loss
     if loss.is_combinator:
-        base = measure(loss.loss)  # type: ignore[attr-defined]  # a combinator has one
+        base = measure(loss.terms[0])  # type: ignore[attr-defined]  # a combinator has them
         lines = ["## What it changes", "", f"From `{base.name}` to `{entry.name}`:", ""]
         rows = [(heading, cell(base, name), cell(entry, name)) for name, (heading, _) in COLUMNS.items()]
         changed = [

@@ -5,8 +5,8 @@ A combinator is a loss itself, so that it composes, trains, verifies and has com
 
 - of `OtherCandidates` where it changes what the negatives of an anchor are: `seen` returns the views as the loss is to see
   them, with other `gradlab.batch.candidates.Candidates`. Value, components of both sides and statistics follow.
-- of `Combinator` where it adds values of the loss: ``value_of`` and ``sides_of``, the latter usually by
-  `gradlab.losses.components.weighted_sum` of the sides of its terms.
+- of `Modifier` (of one loss), or `Combinator` (of several) where it adds values of losses: `terms_of` says which, on which
+  batches. Value and components of both sides follow.
 
 All that a pair loss knows of its negatives it takes from the finished summary of a row, and of the other direction
 from that of a column.
@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
 from gradlab.arrays import Array, Float
@@ -23,23 +24,21 @@ from gradlab.batch.batch import Batch
 from gradlab.errors import GradlabError
 from gradlab.losses.base import Loss, PairLoss
 from gradlab.losses.changed_row import ChangedRow
-from gradlab.losses.components import Components
+from gradlab.losses.components import Components, weighted_sum
 from gradlab.losses.registry import check_closed_form, get_loss
 from gradlab.settings import call_text, setting
 
 
 @dataclasses.dataclass(frozen=True)
 class Combinator(Loss):
-    """A loss made of another one, its first setting.
+    """A loss made of others, its `terms`.
 
     Class attributes:
         of_pairs: whether the losses that it changes must be functions of pair similarities.
     """
 
-    loss: Any = setting("infonce", "loss that is changed, such as infonce(temperature=0.1)", rule="text")
-
     is_combinator: ClassVar[bool] = True
-    first_setting: ClassVar[str] = "loss"
+    first_setting: ClassVar[str]
     of_pairs: ClassVar[bool] = False
     paper: ClassVar[str] = ""
     latex: ClassVar = {  # the canonical split
@@ -49,7 +48,6 @@ class Combinator(Loss):
     }
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "loss", get_loss(self.loss))
         super().__post_init__()
         for base in self.bases:
             check_closed_form(base, self.name)
@@ -64,9 +62,9 @@ class Combinator(Loss):
         return call_text(self)
 
     @property
+    @abc.abstractmethod
     def terms(self) -> tuple[Loss, ...]:
         """The losses that it is directly made of."""
-        return (self.loss,)
 
     @abc.abstractmethod
     def terms_of(self, batch: Batch) -> list[tuple[float, Loss, Batch]]:
@@ -113,19 +111,60 @@ class Combinator(Loss):
         """What it makes of the loss as a function of one anchor's similarities; None where these do not tell enough."""
         return None
 
+    def sides_of(self, views: Batch) -> tuple[Components, Components]:
+        """The components of the anchors and those of the positives."""
+        return self._added(views, self.terms_of(views))
+
+    def _added(
+        self, views: Batch, terms: Sequence[tuple[float, Loss, Batch]], exchanged: Sequence[int] = ()
+    ) -> tuple[Components, Components]:
+        """The weighted sum of the sides of terms, of which those that are ``exchanged`` see the positives as anchors."""
+        factors = [weight for weight, _, _ in terms]
+        if len({id(loss) for _, loss, _ in terms}) > 1:
+            scalars = [loss.is_scalar(seen) for _, loss, seen in terms]
+            if any(scalars) != all(scalars):  # the batch's value stands in each of the rows that are summed
+                factors = [
+                    factor * (views.count if scalar else 1)
+                    for factor, scalar in zip(factors, scalars, strict=True)
+                ]
+        sides = [
+            loss.sides_of(seen)[:: -1 if at in exchanged else 1] for at, (_, loss, seen) in enumerate(terms)
+        ]
+        anchors, positives = (
+            weighted_sum(list(zip(factors, parts, strict=True)), seen, side)
+            for parts, seen, side in zip(
+                zip(*sides, strict=True), (views, views.exchanged()), ("anchors", "positives"), strict=True
+            )
+        )
+        return dataclasses.replace(anchors, counterpart=positives), positives
+
+
+@dataclasses.dataclass(frozen=True)
+class Modifier(Combinator):
+    """A loss made of another one, its first setting."""
+
+    loss: Any = setting("infonce", "loss that is changed, such as infonce(temperature=0.1)", rule="text")
+
+    first_setting: ClassVar[str] = "loss"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "loss", get_loss(self.loss))
+        super().__post_init__()
+
+    @property
+    def terms(self) -> tuple[Loss, ...]:
+        """The losses that it is directly made of."""
+        return (self.loss,)
+
     def _row_of_loss(self) -> Any:
-        """The loss as such a function, or None."""
+        """The loss as a function of one anchor's similarities, or None."""
         if isinstance(self.loss, Combinator):
             return self.loss.row_loss()
         return self.loss if isinstance(self.loss, PairLoss) else None
 
-    @abc.abstractmethod
-    def sides_of(self, views: Batch) -> tuple[Components, Components]:
-        """The components of the anchors and those of the positives."""
-
 
 @dataclasses.dataclass(frozen=True)
-class OtherCandidates(Combinator):
+class OtherCandidates(Modifier):
     """A loss whose anchors have other negatives."""
 
     of_pairs = True
@@ -147,3 +186,20 @@ class OtherCandidates(Combinator):
         """The components of the anchors and those of the positives."""
         anchors, positives = self.loss.sides_of(self.seen(views))
         return anchors, positives
+
+
+def read_numbers(given: Any, name: str) -> list[float]:
+    """Numbers from a text such as ``1+0.1``, a number or a list.
+
+    Raises:
+        GradlabError: what is no number.
+    """
+    parts: Iterable[Any] = given
+    if isinstance(given, str):
+        parts = [part for part in given.split("+") if part.strip()]
+    elif isinstance(given, (int, float)):
+        parts = [given]
+    try:
+        return [float(part) for part in parts]
+    except (TypeError, ValueError):
+        raise GradlabError(f"{name} must be numbers, joined by +, not {given!r}") from None

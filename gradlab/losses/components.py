@@ -49,6 +49,7 @@ class Components(Shown):
         counterpart: of the anchors' side the positives' where both were asked for, else None.
         given_pull: ``a`` where GD times `positive_weight` would lose it (a sentence that is pulled and not
             pushed has the GD 0), else None; `pull` is what to read.
+        terms: of a weighted sum the factors and the components of what is added, each with its own split; else empty.
     """
 
     gradient_dissipation: Float[Array, "*n"]
@@ -61,6 +62,7 @@ class Components(Shown):
     statistics: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     counterpart: Components | None = dataclasses.field(default=None, repr=False)
     given_pull: Float[Array, "*n"] | Float[Array, "n d"] | None = dataclasses.field(default=None, repr=False)
+    terms: tuple[tuple[float, Components], ...] = dataclasses.field(default=(), repr=False)
 
     kind = "components"
     caption = ""
@@ -375,7 +377,20 @@ def weighted_sum(parts: Sequence[tuple[float, Components]], views: Batch, side: 
             pull, attraction = (one if one.ndim == 2 else one[:, None] for one in (pull, attraction))
         pull = _sum(pull, attraction)
     statistics = {name: value for _, part in parts for name, value in part.statistics.items()}
-    return canonical(coefficients, pull, views, side=side, extra_terms=terms, statistics=statistics)
+    found = canonical(coefficients, pull, views, side=side, extra_terms=terms, statistics=statistics)
+    plain = all(type(part) is Components for _, part in parts)
+    made = {field.name: getattr(found, field.name) for field in dataclasses.fields(Components)}
+    return (Components if plain else TermwiseComponents)(**made | {"terms": tuple(parts)})
+
+
+class TermwiseComponents(Components):
+    """Components of a sum in which not all terms have their gradient in the whole rows' coefficients."""
+
+    def gradient(self, *, tangent: bool = True, exact: bool = False) -> Float[Array, "n d"]:
+        """The sum of the terms' gradients; arguments as of `Components.gradient`."""
+        parts = [factor * part.gradient(tangent=tangent, exact=exact) for factor, part in self.terms]
+        found: Array = sum(parts[1:], parts[0])
+        return found
 
 
 def _sum(first: Float[Array, "*#n"] | None, second: Float[Array, "*#n"] | None) -> Any:

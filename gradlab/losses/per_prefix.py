@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from array_api_compat import array_namespace
@@ -12,7 +12,7 @@ from gradlab.arrays import Array, Float
 from gradlab.batch.batch import Batch, unit_rows
 from gradlab.errors import GradlabError
 from gradlab.losses.base import Loss
-from gradlab.losses.combinator import Combinator
+from gradlab.losses.combinator import Combinator, Modifier, read_numbers
 from gradlab.losses.components import Components
 from gradlab.losses.registry import register
 from gradlab.settings import setting
@@ -20,7 +20,7 @@ from gradlab.settings import setting
 
 @register("per_prefix")
 @dataclasses.dataclass(frozen=True)
-class PerPrefix(Combinator):
+class PerPrefix(Modifier):
     """``Σ_d w_d L`` of the first d coordinates, normalised again (Kusupati et al. 2022).
 
     Components are one set a prefix, `PrefixComponents`.
@@ -36,12 +36,12 @@ class PerPrefix(Combinator):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        dims = _numbers(self.dims, "dims")
+        dims = read_numbers(self.dims, "dims")
         if not dims or any(d != int(d) or d < 1 for d in dims) or len(set(dims)) < len(dims):
             raise GradlabError(
                 f"dims must be different whole numbers, joined by +, such as 64+128, not {self.dims!r}"
             )
-        weights = _numbers(self.weights, "weights") or [1.0] * len(dims)
+        weights = read_numbers(self.weights, "weights") or [1.0] * len(dims)
         if len(weights) != len(dims) or any(w <= 0 for w in weights):
             raise GradlabError(
                 f"weights must be {len(dims)} numbers greater than 0, one for each prefix, not {self.weights!r}"
@@ -55,8 +55,8 @@ class PerPrefix(Combinator):
     @property
     def prefixes(self) -> Mapping[int, float]:
         """Weights by length, shortest first."""
-        dims = [int(d) for d in _numbers(self.dims, "dims")]
-        weights = _numbers(self.weights, "weights") or [1.0] * len(dims)
+        dims = [int(d) for d in read_numbers(self.dims, "dims")]
+        weights = read_numbers(self.weights, "weights") or [1.0] * len(dims)
         return dict(sorted(zip(dims, weights, strict=True)))
 
     @property
@@ -131,15 +131,3 @@ def prefix(views: Batch, d: int) -> Batch:
         return unit_rows(rows[:, :d])
 
     return views.mapped(cut)
-
-
-def _numbers(given: Any, name: str) -> list[float]:
-    parts: Iterable[Any] = given
-    if isinstance(given, str):
-        parts = [part for part in given.split("+") if part.strip()]
-    elif isinstance(given, (int, float)):
-        parts = [given]
-    try:
-        return [float(part) for part in parts]
-    except (TypeError, ValueError):
-        raise GradlabError(f"{name} must be numbers, joined by +, not {given!r}") from None

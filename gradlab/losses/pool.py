@@ -9,7 +9,7 @@ from gradlab.batch.candidates import POOLS
 from gradlab.errors import GradlabError, nearest
 from gradlab.losses.base import Loss, PairLoss
 from gradlab.losses.combinator import Combinator, OtherCandidates
-from gradlab.losses.components import Components, weighted_sum
+from gradlab.losses.components import Components
 from gradlab.losses.registry import register
 from gradlab.settings import setting
 
@@ -106,10 +106,8 @@ class Pool(OtherCandidates):
 
     def sides_of(self, views: Batch) -> tuple[Components, Components]:
         """The components of the anchors and those of the positives."""
-        if self.denominators == "joint":
-            return super().sides_of(views)
-        pairs = [self.loss.sides_of(seen) for seen in self._apart(views)]
-        share = 1 / len(pairs)
-        anchors = weighted_sum([(share, one) for one, _ in pairs], views, "anchors")
-        positives = weighted_sum([(share, one) for _, one in pairs], views.exchanged(), "positives")
-        return dataclasses.replace(anchors, counterpart=positives), positives
+        return (
+            super().sides_of(views)
+            if self.denominators == "joint"
+            else self._added(views, self.terms_of(views))
+        )

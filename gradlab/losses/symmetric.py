@@ -9,8 +9,8 @@ from gradlab.arrays import Array, Float
 from gradlab.batch.batch import Batch
 from gradlab.errors import GradlabError
 from gradlab.losses.base import Loss
-from gradlab.losses.combinator import Combinator
-from gradlab.losses.components import Components, canonical, weighted_sum
+from gradlab.losses.combinator import Modifier
+from gradlab.losses.components import Components, canonical
 from gradlab.losses.per_prefix import PerPrefix
 from gradlab.losses.registry import get_loss, register
 from gradlab.settings import setting
@@ -18,7 +18,7 @@ from gradlab.settings import setting
 
 @register("symmetric")
 @dataclasses.dataclass(frozen=True)
-class Symmetric(Combinator):
+class Symmetric(Modifier):
     """The mean of a loss on the batch and on the batch with its views exchanged; CLIP's is ``symmetric(infonce)``.
 
     With the row's own ``n^r, a^r`` and those of the exchanged views ``n^c, a^c``: ``n_ij = (n^r_ij + n^c_ji)/2`` and
@@ -65,24 +65,10 @@ class Symmetric(Combinator):
 
     def sides_of(self, views: Batch) -> tuple[Components, Components]:
         """Each side has its part in both directions."""
-        if self._shares_coefficients(views):
-            anchors, push = self._of_pairs(views)
-            positives = canonical({"other": push.T}, anchors.pull, views.exchanged(), side="positives")
-        else:
-            (first, second), seen = self.terms, views.sharing_products()
-            exchanged = _exchanged(seen)
-            here, there = first.sides_of(seen), second.sides_of(exchanged)
-            shares = [0.5, 0.5]
-            if first is not second:
-                scalars = [first.is_scalar(seen), second.is_scalar(exchanged)]
-                if any(scalars) != all(
-                    scalars
-                ):  # the batch's value stands in each of the rows that are summed
-                    shares[scalars.index(True)] *= views.count
-            anchors = weighted_sum(list(zip(shares, (here[0], there[1]), strict=True)), views, "anchors")
-            positives = weighted_sum(
-                list(zip(shares, (here[1], there[0]), strict=True)), views.exchanged(), "positives"
-            )
+        if not self._shares_coefficients(views):
+            return self._added(views, self.terms_of(views), exchanged=(1,))
+        anchors, push = self._of_pairs(views)
+        positives = canonical({"other": push.T}, anchors.pull, views.exchanged(), side="positives")
         return dataclasses.replace(anchors, counterpart=positives), positives
 
     def _shares_coefficients(self, views: Batch) -> bool:

@@ -92,7 +92,13 @@ def with_settings(loss: Any, values: Mapping[Path, Any]) -> Any:
         else:
             object.__setattr__(changed, field, value)
     for field, own in inner.items():
-        object.__setattr__(changed, field, with_settings(getattr(loss, field), own))
+        part = getattr(loss, field)
+        if isinstance(part, tuple):
+            several = [{path[1:]: own[path] for path in own if path[0] == str(at)} for at in range(len(part))]
+            part = tuple(with_settings(one, given) for one, given in zip(part, several, strict=True))
+        else:
+            part = with_settings(part, own)
+        object.__setattr__(changed, field, part)
     return changed
 
 
@@ -116,10 +122,14 @@ def _walk(loss: Any, prefix: Path) -> Iterator[LearnedSetting]:
         raise GradlabError(
             f"{loss.name} learns {loss.learned[0]}, but its value is a surrogate; set learned = ()"
         )
-    fields = {name: getattr(loss, name) for name in known}
-    for name, value in fields.items():
+    fields: dict[Path, Any] = {}
+    for name in known:
+        value = getattr(loss, name)
+        several = isinstance(value, tuple) and value and all(isinstance(one, Settings) for one in value)
+        fields |= {(name, str(at)): one for at, one in enumerate(value)} if several else {(name,): value}
+    for path, value in fields.items():
         if isinstance(value, Settings):
-            yield from _walk(value, (*prefix, name))
+            yield from _walk(value, (*prefix, *path))
         elif isinstance(source := getattr(value, "source", None), Settings):  # a part of a recombined loss
             refuse_learned(source, f"{loss.name}, whose gradient is put together from components,")
     for term in loss.terms if loss.is_combinator else ():

@@ -45,8 +45,8 @@ def read_json(text: str) -> Any:
 def parse_call(text: str) -> tuple[str, dict[str, str]]:
     """Split ``"mpt(margin=0.3)"`` into ``("mpt", {"margin": "0.3"})``; a bare name has no settings.
 
-    Values may themselves be such texts; quotes around a value are dropped. A first value without a name, as in
-    ``"symmetric(infonce)"``, has the name ``""``.
+    Values may themselves be such texts; quotes around a value are dropped. First values without a name, as in
+    ``"symmetric(infonce)"``, have together the name ``""``.
 
     Raises:
         GradlabError: a text of another form.
@@ -55,8 +55,8 @@ def parse_call(text: str) -> tuple[str, dict[str, str]]:
     if name and not opened:
         return name, {}
     try:
-        items = _split(rest.removesuffix(")"))
-        first = bool(items and _CALL.match(items[0]))
+        items = split_texts(rest.removesuffix(")"))
+        first = next((at for at, item in enumerate(items) if not _CALL.match(item)), len(items))
         settings = read_assignments(items[first:])
     except GradlabError:
         raise _malformed(text) from None
@@ -64,7 +64,7 @@ def parse_call(text: str) -> tuple[str, dict[str, str]]:
     if not name or not rest.endswith(")") or len(settings) + first < len(items) or not whole:
         raise _malformed(text)
     if first:
-        settings = {"": items[0].strip(), **settings}
+        settings = {"": ", ".join(item.strip() for item in items[:first]), **settings}
     return name.strip(), {key: value.strip("'\"") for key, value in settings.items()}
 
 
@@ -143,7 +143,8 @@ class Registry(Generic[T]):
         found = self.classes[name]
         if "" in texts:
             first = getattr(found, "first_setting", "")
-            if not first or first in texts:
+            several = len(split_texts(texts[""])) > 1 and not getattr(found, "takes_several", False)
+            if not first or first in texts or several:
                 raise GradlabError(
                     f"{text!r} is not of the form name(setting=value, ...): {texts['']!r} is no setting of {name}"
                 )
@@ -169,8 +170,12 @@ class Registry(Generic[T]):
         return [module.name for module in pkgutil.iter_modules(package.__path__)]
 
 
-def _split(text: str) -> list[str]:
-    """At the commas outside of parentheses."""
+def split_texts(text: str) -> list[str]:
+    """The texts in ``"infonce, mpt(margin=0.3)"``: it is split at the commas outside of parentheses.
+
+    Raises:
+        GradlabError: parentheses that do not match.
+    """
     items, depth = [""], 0
     for character in text:
         depth += (character == "(") - (character == ")")
@@ -190,6 +195,8 @@ def _malformed(text: str) -> GradlabError:
 
 
 def _plain(value: Any) -> str:
+    if isinstance(value, tuple) and all(map(dataclasses.is_dataclass, value)) and value:
+        return ", ".join(map(_plain, value))
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return call_text(value)
     return str(value) if isinstance(value, str) else repr(value)

@@ -165,6 +165,19 @@ def test_cosent_by_loops(kind: str) -> None:
     assert float(gradlab.get_loss("cosent")(anchors, positives)) == pytest.approx(math.log(total), rel=1e-13)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("threshold", [0.0, 0.05, 2.0])
+def test_gor_by_loops(kind: str, threshold: float) -> None:
+    anchors, positives = batch(kind)
+    own = dots(anchors, anchors)
+    pairs = [own[i][j] for i in range(7) for j in others(i, 7)]
+    square, mean = (math.fsum(s**power for s in pairs) / 42 for power in (2, 1))
+    for weight in (0.0, 0.7):
+        found = gradlab.get_loss("gor", threshold=threshold, mean_weight=weight)(anchors, positives)
+        expected = max(0.0, square - threshold) + weight * mean**2
+        assert float(found) == pytest.approx(expected, rel=1e-12, abs=1e-14)
+
+
 # --- what a mask leaves nothing ------------------------------------------------------------------------------------
 
 
@@ -224,6 +237,20 @@ def test_cosent_of_sentence_transformers(kind: str) -> None:
 
     ours = gradlab.get_loss("cosent", temperature=1 / 20)
     assert_both(lambda a, b: ours(a, b, normalize=True), all_pairs, kind)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_gor_of_sentence_transformers(kind: str) -> None:
+    losses = pytest.importorskip("tests.sentence_training").losses
+    if not hasattr(losses, "GlobalOrthogonalRegularizationLoss"):
+        pytest.skip("this version has no GOR")
+    theirs = losses.GlobalOrthogonalRegularizationLoss(torch.nn.Identity())
+    ours = gradlab.get_loss("symmetric(gor)", loss=f"gor(threshold={1 / 9}, mean_weight=1)")
+    assert_both(
+        lambda a, b: ours(a, b, normalize=True),
+        lambda a, b: sum(theirs.compute_loss_from_embeddings([a, b]).values()),
+        kind,
+    )
 
 
 def metric_learning(make):

@@ -1,0 +1,101 @@
+"""Global orthogonal regularisation, which spreads embeddings out."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from array_api_compat import array_namespace
+
+from gradlab.arrays import Array, Float, as_float
+from gradlab.batch.batch import Batch
+from gradlab.batch.similarity import Negatives
+from gradlab.losses.base import BatchLoss
+from gradlab.losses.registry import register
+from gradlab.settings import setting
+
+
+@register("gor")
+@dataclasses.dataclass(frozen=True)
+class GOR(BatchLoss):
+    """The mean squared cosine of all pairs within the anchors' view (Zhang et al. 2017), above a threshold, and the squared mean cosine.
+
+    It pulls nothing to a positive: a sentence is pushed from those that it is near to, and drawn to those with a cosine below 0
+    (weights have the sign of the cosine). It is a regulariser, to be added to a loss: ``sum(infonce, gor, weights=1+0.1)``;
+    ``symmetric(gor)`` is the mean over both views.
+
+    EmbeddingGemma takes it as it stands. The paper, and sentence-transformers' GlobalOrthogonalRegularizationLoss, take the
+    threshold 1/D, which uniform directions have in D dimensions, and the squared mean with the weight 1:
+    ``gor(threshold=0.0013, mean_weight=1)`` for D = 768.
+    """
+
+    threshold: float = setting(
+        0.0, "mean squared cosine up to which nothing is pushed; 1/D in the paper", rule="non-negative"
+    )
+    mean_weight: float = setting(
+        0.0, "factor of the squared mean cosine; 1 in the paper", rule="non-negative"
+    )
+
+    title = "GOR"
+    paper = "Zhang et al. (2017)"
+    bibtex = """
+@inproceedings{zhang2017learning,
+    title = {Learning Spread-Out Local Feature Descriptors},
+    author = {Zhang, Xu and Yu, Felix X. and Kumar, Sanjiv and Chang, Shih-Fu},
+    booktitle = {Proceedings of the IEEE International Conference on Computer Vision},
+    year = {2017},
+}
+"""
+    formula = (
+        "max(0, 1/(N(N-1)) Σ_i Σ_k≠i cos² θ_ik - threshold) + mean_weight (1/(N(N-1)) Σ_i Σ_k≠i cos θ_ik)²"
+    )
+    latex = {
+        "gradient_dissipation": "1",
+        "weight": r"\frac{4}{N(N-1)}\left(\mathbb{1}\{\overline{\cos^2\theta} > t\}\cos\theta_{ij} + w\,\overline{\cos\theta}\right)",
+        "ratio": "0",
+    }
+    negative_view = "same"
+    moves_positives = "nothing"
+    table_order = 29
+
+    def value(self, views: Batch) -> Float[Array, ""]:
+        """``max(0, mean s² - threshold) + mean_weight (mean s)²``, a scalar."""
+        square, mean = self._means(views)
+        excess = square - self.threshold
+        return array_namespace(excess).where(excess > 0, excess, 0 * excess) + self.mean_weight * mean * mean
+
+    def dissipation(self, views: Batch) -> Float[Array, "n"]:
+        """1."""
+        return array_namespace(views.anchors).ones_like(views.anchors[:, 0])
+
+    def negative_weight(self, views: Batch) -> Float[Array, "n k"]:
+        """``4/(N(N-1)) (1{mean s² > threshold} s_ij + mean_weight mean s)``: each pair stands twice."""
+        square, mean = self._means(views.every)
+        cosine = views.same_view.cosine
+        xp = array_namespace(cosine)
+        each = (
+            as_float(square > self.threshold, cosine) * views.same_view.finite_cosine
+            + self.mean_weight * mean
+        )
+        return xp.where(xp.isinf(cosine), xp.zeros_like(cosine), each * (4 / self._pairs(views)))
+
+    def positive_weight(self, views: Batch, total: Float[Array, "n"]) -> Float[Array, "n *d"]:
+        """0."""
+        return 0 * total
+
+    def _means(self, views: Batch) -> tuple[Float[Array, ""], Float[Array, ""]]:
+        """``mean s²`` and ``mean s`` over all pairs of two sentences."""
+        xp, pairs = array_namespace(views.anchors), self._pairs(views)
+        square = (
+            xp.sum(views.same_view.sum_of(_square, lambda negatives: 2 * negatives.finite_cosine)) / pairs
+        )
+        # |Σ_i h_i|² counts each sentence with itself, too.
+        total = xp.sum(views.anchors, axis=0)
+        own = xp.sum(views.anchors * views.anchors)
+        return square, (xp.sum(total * total) - own) / pairs
+
+    def _pairs(self, views: Batch) -> int:
+        return views.count * (views.count - 1)
+
+
+def _square(negatives: Negatives) -> Float[Array, "*n k"]:
+    return negatives.finite_cosine * negatives.finite_cosine

@@ -1,0 +1,71 @@
+"""Several losses at once."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, ClassVar
+
+from gradlab.batch.batch import Batch
+from gradlab.errors import GradlabError
+from gradlab.losses.base import Loss
+from gradlab.losses.combinator import Combinator, read_numbers
+from gradlab.losses.registry import get_loss, register
+from gradlab.settings import setting
+from gradlab.settings.registry import split_texts
+
+
+@register("sum")
+@dataclasses.dataclass(frozen=True)
+class Sum(Combinator):
+    """``Σ_m λ_m L_m``: the weighted sum of any losses and combinators, on the same batch.
+
+    Coefficients of pairs add up, so the components of the sum follow from those of its terms; ``components(...).terms`` holds
+    each term's factor and its own components. A loss of the whole batch stands beside losses of rows as everywhere: each row has
+    its value, the mean over rows is the printed sum, and components follow the sum over rows.
+
+    With a term that has prefixes the gradient is the sum of the terms' gradients, and the split that of the longest prefix.
+    """
+
+    losses: Any = setting("infonce, gor", "losses that are added; in Python a list of them", rule="text")
+    weights: Any = setting("", "factor of each loss, joined by +; empty for 1 each", rule="text")
+
+    first_setting: ClassVar[str] = "losses"
+    takes_several: ClassVar[bool] = True
+    example = "sum(infonce, gor, weights=1+0.1)"
+    title = "sum"
+    formula = "Σ_m λ_m L_m(h, h')"
+
+    def __post_init__(self) -> None:
+        given = split_texts(self.losses) if isinstance(self.losses, str) else self.losses
+        if not isinstance(given, (list, tuple)) or not given:
+            raise GradlabError(
+                f"losses must be a list of losses, or a text such as 'infonce, gor', not {self.losses!r}"
+            )
+        object.__setattr__(self, "losses", tuple(get_loss(one) for one in given))
+        weights = read_numbers(self.weights, "weights") or [1.0] * len(self.losses)
+        if len(weights) != len(self.losses) or any(weight <= 0 for weight in weights):
+            raise GradlabError(
+                f"weights must be {len(self.losses)} numbers greater than 0, one for each loss, not {self.weights!r}"
+            )
+        plain = all(weight == 1 for weight in weights)
+        object.__setattr__(self, "weights", "" if plain else "+".join(map(repr, weights)))
+        super().__post_init__()
+
+    @property
+    def terms(self) -> tuple[Loss, ...]:
+        """The losses that are added."""
+        found: tuple[Loss, ...] = self.losses
+        return found
+
+    @property
+    def not_simulated(self) -> str:
+        """Each term has a dissipation of its own."""
+        return "its terms have dissipations of their own; simulate them one by one"
+
+    def terms_of(self, batch: Batch) -> list[tuple[float, Loss, Batch]]:
+        """Each loss on the batch."""
+        weights, batch = (
+            read_numbers(self.weights, "weights") or [1.0] * len(self.losses),
+            batch.sharing_products(),
+        )
+        return [(weight, loss, batch) for weight, loss in zip(weights, self.losses, strict=True)]
