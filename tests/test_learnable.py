@@ -32,12 +32,15 @@ NESTED = {  # a loss -> how many numbers it trains
     "siglip(bias=-3)": 2,
     "symmetric(siglip(temperature=0.3, bias=-1))": 2,
     "symmetric(siglip(bias=-2), reverse=siglip(bias=3))": 4,
-    "symmetric(infonce, reverse=siglip(bias=-1))": 2,
-    "symmetric(siglip(bias=-1), reverse=infonce)": 2,
+    "symmetric(infonce(temperature=0.3), reverse=siglip(bias=-1))": 3,
+    "symmetric(siglip(bias=-1), reverse=met)": 2,
+    "mask(arccon(temperature=0.3), above=0.7)": 1,
+    "sum(dcl(temperature=0.3), symmetric(hcl), tvmf(temperature=0.3), weights=1+2+3)": 3,
+    "sum(dhel(terms=both), cosent(temperature=0.4))": 2,
     "symmetric(siglip(learnable=false), reverse=siglip(bias=-1))": 2,
     "pool(siglip(bias=-1), negatives=other+same, denominators=separate)": 2,
     "mask(symmetric(siglip(bias=-1), reverse=siglip(bias=0.5)), above=0.7)": 4,
-    "per_prefix(symmetric(infonce, reverse=pool(siglip(bias=-1))), dims=3+6)": 2,
+    "per_prefix(symmetric(met, reverse=pool(siglip(bias=-1))), dims=3+6)": 2,
 }
 
 
@@ -160,8 +163,38 @@ def test_a_temperature_out_of_range_is_one_line(number: float) -> None:
 
 
 def test_what_learns_nothing_is_told() -> None:
-    with pytest.raises(gradlab.GradlabError, match="infonce learns no hyper-parameter"):
-        gradlab.learnable("infonce")
+    with pytest.raises(gradlab.GradlabError, match="met learns no hyper-parameter"):
+        gradlab.learnable("met")
+    assert not list(gradlab.get_loss("infonce").module().parameters())
+    assert len(list(gradlab.get_loss("infonce(learnable=true)").module().parameters())) == 1
+
+
+def test_a_clamped_temperature_waits_at_the_clamp() -> None:
+    """As open_clip's, whose scale does not pass 100; it is free to come back."""
+    criterion = gradlab.learnable("infonce(temperature=0.02, clamp=0.01)")
+    (trained,) = criterion.parameters()
+    with torch.no_grad():
+        trained.fill_(-9.0)
+    criterion(*views()).backward()
+    assert float(trained.grad) != 0
+    assert criterion.statistics()["temperature"] == pytest.approx(0.01, rel=1e-6)
+    with torch.no_grad():
+        trained += 0.5
+    assert criterion.statistics()["temperature"] == pytest.approx(0.01 * math.exp(0.5), rel=1e-6)
+    with pytest.raises(gradlab.GradlabError, match=r"clamp=0\.1 is the smallest temperature of infonce, which starts from 0\.05"):
+        gradlab.get_loss("infonce(clamp=0.1)")
+
+
+@pytest.mark.parametrize(
+    "spec", ["dhel(learnable=true, terms=both)", "cosent(learnable=true)", "symmetric(sum(infonce(learnable=true), hcl(learnable=true)))"]
+)
+def test_blocks_learn_them_too(spec: str) -> None:
+    found = []
+    for criterion in (gradlab.get_loss(spec).module(), gradlab.blockwise(spec, 4)):
+        rows = [part.requires_grad_() for part in views()]
+        found.append(torch.autograd.grad(criterion(*rows), [*criterion.parameters(), *rows]))
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-14)
     with pytest.raises(gradlab.GradlabError, match="learns no hyper-parameter"):
         gradlab.learnable("siglip(preset=fixed)")
 

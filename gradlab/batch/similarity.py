@@ -17,7 +17,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from array_api_compat import array_namespace
+from array_api_compat import array_namespace, is_torch_array
 
 from gradlab.arrays import Array, Bool, Float, Int, detach, logsumexp, softmax, softmax_of_all, take
 
@@ -307,7 +307,7 @@ class Negatives:
         """``log Σ_ik exp(cos θ_ik / τ)`` over all pairs of the batch."""
         if self.whole is not None:
             return self._every.log_sum_exp_of_all(temperature)
-        return logsumexp(array_namespace(self.cosine).reshape(self.cosine / temperature, (-1,)))
+        return logsumexp(array_namespace(self.cosine).reshape(_logits(self.cosine, temperature), (-1,)))
 
     def softmax_of_all(self, temperature: float) -> Float[Array, "*n k"]:
         """Softmax of ``cos θ_ik / τ`` over all pairs of the batch together."""
@@ -345,7 +345,15 @@ class Negatives:
 
 def log_sum_exp(cosine: Float[Array, "*n k"], temperature: float) -> Float[Array, "*n"]:
     """``log Σ_k exp(cos θ_k / τ)``."""
-    return logsumexp(cosine / temperature)
+    return logsumexp(_logits(cosine, temperature))
+
+
+def _logits(cosine: Float[Array, "*n k"], temperature: Any) -> Float[Array, "*n k"]:
+    """``cos θ_k / τ``; a τ that is learned is kept from the -inf of masked columns, whose derivative would be NaN."""
+    if not is_torch_array(temperature):
+        return cosine / temperature
+    masked = cosine.isinf()
+    return (cosine.masked_fill(masked, 0.0) / temperature).masked_fill(masked, -math.inf)
 
 
 def sum_of_each(negatives: Negatives, quantity: OfEach) -> Float[Array, "*n"]:

@@ -10,12 +10,13 @@ from gradlab.arrays import Array, Float, log_sigmoid, logsumexp, sigmoid
 from gradlab.batch.batch import Batch
 from gradlab.losses.base import BatchLoss
 from gradlab.losses.registry import register
+from gradlab.losses.temperature import SoftmaxTemperature
 from gradlab.settings import setting
 
 
 @register("cosent")
 @dataclasses.dataclass(frozen=True)
-class CoSENT(BatchLoss):
+class CoSENT(SoftmaxTemperature, BatchLoss):
     """CoSENT (Su 2022) on all N² pairs of a batch, those of the diagonal being the similar ones.
 
     Every negative pair competes with every positive pair, in one softmax over each: the dissipation is one number for

@@ -12,12 +12,13 @@ from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.losses.base import PairLoss
 from gradlab.losses.gates import ConstantGate
 from gradlab.losses.registry import register
+from gradlab.losses.temperature import SoftmaxTemperature
 from gradlab.settings import setting
 
 
 @register("dcl")
 @dataclasses.dataclass(frozen=True)
-class DCL(PairLoss):
+class DCL(SoftmaxTemperature, PairLoss):
     """Decoupled contrastive loss (Yeh et al. 2022, Eq. 6): InfoNCE without the positive in its denominator.
 
     So nothing dissipates: an anchor is pulled and pushed with the same force however well it is placed. The value is not

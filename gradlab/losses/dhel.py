@@ -12,12 +12,13 @@ from gradlab.losses.base import BatchLoss, Preset
 from gradlab.losses.components import Components
 from gradlab.losses.gates import ConstantGate
 from gradlab.losses.registry import register
+from gradlab.losses.temperature import SoftmaxTemperature
 from gradlab.settings import setting
 
 
 @register("dhel")
 @dataclasses.dataclass(frozen=True)
-class DHEL(BatchLoss):
+class DHEL(SoftmaxTemperature, BatchLoss):
     """Decoupled hyperspherical energy loss (Koromilas et al. 2024): `dcl` with the negatives of the own view only.
 
     Nothing dissipates. Each pair of anchors occurs in both their terms, so ``h_i`` is also pushed by the terms of the others:

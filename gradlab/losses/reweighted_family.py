@@ -13,6 +13,7 @@ from gradlab.arrays import Array, Bool, Float, log_sigmoid, sigmoid
 from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.losses.base import PairLoss
 from gradlab.losses.components import Components
+from gradlab.losses.temperature import SoftmaxTemperature
 from gradlab.settings import setting
 
 
@@ -29,7 +30,7 @@ class Mass(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class ReweightedLoss(PairLoss):
+class ReweightedLoss(SoftmaxTemperature, PairLoss):
     """``L_i = -log σ(p/τ - log N_g)``, ``N_g = max((M - K τ⁺ e^{p/τ})/(1 - τ⁺), K e^{-1/τ})``.
 
     τ⁺ is the probability that a negative is a positive in truth, whose mass is taken off. What remains is clamped at the

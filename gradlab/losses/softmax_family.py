@@ -14,7 +14,7 @@ from gradlab.batch.similarity import AngleSimilarity, Negatives, PairSimilarity
 from gradlab.losses.base import PairLoss
 from gradlab.losses.components import Components
 from gradlab.losses.gates import CosineLogit, SoftGate
-from gradlab.settings import setting
+from gradlab.losses.temperature import SoftmaxTemperature
 
 
 class LogitSummary(NamedTuple):
@@ -123,11 +123,10 @@ class LogitOfAngle:
 
 
 @dataclasses.dataclass(frozen=True)
-class SoftmaxLoss(LinkLoss):
+class SoftmaxLoss(SoftmaxTemperature, LinkLoss):
     """``L_i = -log σ(A_i - LSE_i)`` with a positive logit ``A_i`` and negatives under the link ``φ = s/τ``."""
 
     takes_hardness: ClassVar[bool] = True
-    temperature: float = setting(0.05, "softmax temperature τ", rule="positive")
 
     @abc.abstractmethod
     def positive_logit(self, positive: PairSimilarity) -> Float[Array, "*n"]:

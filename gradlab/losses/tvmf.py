@@ -7,12 +7,13 @@ import dataclasses
 from gradlab.arrays import Array, Float
 from gradlab.losses.registry import register
 from gradlab.losses.softmax_family import LinkLoss
+from gradlab.losses.temperature import SoftmaxTemperature
 from gradlab.settings import setting
 
 
 @register("tvmf")
 @dataclasses.dataclass(frozen=True)
-class TVMF(LinkLoss):
+class TVMF(SoftmaxTemperature, LinkLoss):
     """InfoNCE with the t-vMF similarity (Kobayashi 2021), a von Mises-Fisher density with a Student tail.
 
     ``φ(s) = ((1 + s)/(1 + κ(1 - s)) - 1)/τ`` is steep near s = 1 and flat elsewhere: κ = 0 is InfoNCE (von Mises-Fisher),

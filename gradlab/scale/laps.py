@@ -384,11 +384,26 @@ class Columns(Negatives):
 
     def log_sum_exp(self, temperature: float) -> Tensor:
         """``log Σ_k exp(cos θ_k / τ)``, (n,)."""
+        if isinstance(temperature, Tensor):
+            rows = self.log_sum_exp(float(temperature.detach()))
+            return rows + self._slope(temperature.detach()) * (temperature - temperature.detach())
         return self._laps.log_sum_exp(self._blocks, temperature)
 
     def log_sum_exp_of_all(self, temperature: float) -> Tensor:
         """``log Σ_ik exp(cos θ_ik / τ)``."""
+        if isinstance(temperature, Tensor):
+            rows = self.log_sum_exp_of_all(float(temperature.detach()))
+            slope = (self.shares_of_all(float(temperature.detach())) * self._slope(temperature.detach())).sum()
+            return rows + slope * (temperature - temperature.detach())
         return self._laps.log_sum_exp_of_all(self._blocks, temperature)
+
+    def _slope(self, temperature: Tensor) -> Tensor:
+        """The derivative of `log_sum_exp` by a temperature that is learned, (n,)."""
+        with torch.no_grad():
+            mean = self.mean_of(
+                lambda negatives: negatives.finite_cosine, lambda negatives: negatives.cosine / temperature
+            )
+            return -mean / temperature**2
 
     def shares_of_all(self, temperature: float) -> Tensor:
         """What falls to each anchor of a softmax over all pairs, (n,); without gradient."""

@@ -51,6 +51,12 @@ class LearnedSetting:
         return self.start * moved.exp() if self.positive else self.start + moved
 
     @property
+    def least(self) -> float | None:
+        """The smallest trained number, if the loss has a ``clamp``."""
+        clamp = getattr(self.owner, "clamp", 0.0)
+        return math.log(clamp) if clamp and self.path[-1] == "temperature" else None
+
+    @property
     def how_to_fix(self) -> str:
         """How to keep the setting constant, such as ``siglip(learnable=false)``; empty if the loss has no switch."""
         switch = "learnable" in declarations(type(self.owner))

@@ -94,6 +94,10 @@ class LossModule(torch.nn.Module):
 
     def _numbers(self) -> Mapping[Path, float]:
         with torch.no_grad():
+            for setting in self._settings:
+                trained = self.values[setting.parameter[0]]
+                if setting.least is not None and trained < setting.least:
+                    trained.fill_(setting.least)
             found = {path: float(value) for path, value in self._tensors().items()}
         for setting in self._settings:
             _check(setting, found[setting.path])

@@ -1,0 +1,33 @@
+"""The temperature of a softmax, which training may learn."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from gradlab.errors import GradlabError
+from gradlab.losses.base import Loss
+from gradlab.settings import setting
+
+
+@dataclasses.dataclass(frozen=True)
+class SoftmaxTemperature(Loss):
+    """A loss with a temperature that `gradlab.learnable` trains, and other trainers where ``learnable`` says so."""
+
+    temperature: float = setting(0.05, "softmax temperature τ", rule="positive")
+    _: dataclasses.KW_ONLY
+    learnable: bool = setting(False, "whether training also learns the temperature")
+    clamp: float = setting(
+        0.0, "smallest temperature that training reaches; open_clip's is 0.01", rule="non-negative"
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.clamp > self.temperature:
+            raise GradlabError(
+                f"clamp={self.clamp:g} is the smallest temperature of {self.name}, which starts from {self.temperature:g}"
+            )
+
+    @property
+    def learned(self) -> tuple[str, ...]:
+        """The temperature, if it is learnable."""
+        return ("temperature",) if self.learnable else ()
