@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import errno
 import json
 import os
@@ -47,7 +48,7 @@ def test_main_job(run, tmp_path: Path) -> None:
     result = gradlab.simulate("arccon", grid=12)
     np.testing.assert_array_equal([float(row["value"]) for row in rows], result.value.ravel())
     manifest = json.loads(Path(f"{base}.json").read_text())
-    assert manifest["hyperparameters"] == {"temperature": 0.05, "margin": result.loss.margin}
+    assert manifest["hyperparameters"] == dataclasses.asdict(result.loss)
     assert manifest["engine"] == "exact"
     assert "numpy" in manifest["versions"]
 

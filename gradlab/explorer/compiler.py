@@ -99,6 +99,8 @@ def replace_numbers(value: Any, replace: Callable[[str, float], float], path: st
         clone = copy.copy(value)
         for field in dataclasses.fields(value):
             item = getattr(value, field.name)
+            if field.name == "clamp":  # of training alone
+                continue
             if isinstance(field.default, float) and type(item) is int:
                 item = float(item)
             object.__setattr__(clone, field.name, replace_numbers(item, replace, _join(path, field.name)))

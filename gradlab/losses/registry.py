@@ -111,7 +111,7 @@ def get_loss(name: str | Loss, *, preset: str | None = None, **hyperparameters: 
 
     Example:
         >>> get_loss("arccon", temperature=0.1)
-        ArcCon(temperature=0.1, margin=0.17453292519943295)
+        ArcCon(temperature=0.1, learnable=False, clamp=0.0, margin=0.17453292519943295)
     """
     if isinstance(name, str) and is_own(name):
         return _adapt(name, hyperparameters)
