@@ -181,12 +181,20 @@ def test_a_clamped_temperature_waits_at_the_clamp() -> None:
     with torch.no_grad():
         trained += 0.5
     assert criterion.statistics()["temperature"] == pytest.approx(0.01 * math.exp(0.5), rel=1e-6)
-    with pytest.raises(gradlab.GradlabError, match=r"clamp=0\.1 is the smallest temperature of infonce, which starts from 0\.05"):
+    with pytest.raises(
+        gradlab.GradlabError,
+        match=r"clamp=0\.1 is the smallest temperature of infonce, which starts from 0\.05",
+    ):
         gradlab.get_loss("infonce(clamp=0.1)")
 
 
 @pytest.mark.parametrize(
-    "spec", ["dhel(learnable=true, terms=both)", "cosent(learnable=true)", "symmetric(sum(infonce(learnable=true), hcl(learnable=true)))"]
+    "spec",
+    [
+        "dhel(learnable=true, terms=both)",
+        "cosent(learnable=true)",
+        "symmetric(sum(infonce(learnable=true), hcl(learnable=true)))",
+    ],
 )
 def test_blocks_learn_them_too(spec: str) -> None:
     found = []

@@ -62,7 +62,9 @@ def _learning(loss: Any) -> Any:
         return tuple(map(_learning, loss))
     if not isinstance(loss, Loss) or not loss.closed_form:
         return loss
-    changes = {field.name: _learning(getattr(loss, field.name)) for field in dataclasses.fields(loss) if field.init}
+    changes = {
+        field.name: _learning(getattr(loss, field.name)) for field in dataclasses.fields(loss) if field.init
+    }
     changes = {name: value for name, value in changes.items() if value is not getattr(loss, name)}
     if isinstance(loss, SoftmaxTemperature) and not loss.learned:
         changes["learnable"] = True

@@ -393,7 +393,9 @@ class Columns(Negatives):
         """``log Σ_ik exp(cos θ_ik / τ)``."""
         if isinstance(temperature, Tensor):
             rows = self.log_sum_exp_of_all(float(temperature.detach()))
-            slope = (self.shares_of_all(float(temperature.detach())) * self._slope(temperature.detach())).sum()
+            slope = (
+                self.shares_of_all(float(temperature.detach())) * self._slope(temperature.detach())
+            ).sum()
             return rows + slope * (temperature - temperature.detach())
         return self._laps.log_sum_exp_of_all(self._blocks, temperature)
 
