@@ -462,7 +462,7 @@ def test_a_sum_is_its_terms_in_value_and_in_each_split() -> None:
 
 
 def test_a_sum_learns_what_its_terms_learn() -> None:
-    loss = gradlab.get_loss("sum(infonce, siglip, symmetric(siglip(bias=-2)), weights=1+2+3)")
+    loss = gradlab.get_loss("sum(met, siglip, symmetric(siglip(bias=-2)), weights=1+2+3)")
     module = gradlab.learnable(loss)
     assert len(module.values) == 4
     a, b = (torch.from_numpy(rows) for rows in batch("paired")[0][:2])

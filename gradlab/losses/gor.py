@@ -29,10 +29,10 @@ class GOR(BatchLoss):
     """
 
     threshold: float = setting(
-        0.0, "mean squared cosine up to which nothing is pushed; 1/D in the paper", rule="non-negative"
+        0.0, "mean squared cosine t up to which nothing is pushed; 1/D in the paper", rule="non-negative"
     )
     mean_weight: float = setting(
-        0.0, "factor of the squared mean cosine; 1 in the paper", rule="non-negative"
+        0.0, "factor w of the squared mean cosine; 1 in the paper", rule="non-negative"
     )
 
     title = "GOR"
