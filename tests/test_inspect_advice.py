@@ -27,7 +27,7 @@ BASE = {
     "sentences": 1000, "batch_size": 64, "loss": "infonce", "can_mask": True, "duplicates": 0, "candidate_lines": 0,
     "candidate_row_pairs": 0, "candidate_share_of_push": 0.0, "candidate_share_error": 0.0, "candidate_share_when_met": 0.03,
     "pair_share_on_average": 1 / 63, "hidden_by_dropout": float("nan"), "positives_that_repeat": 0, "mask_above": float("nan"),
-    "mask_removes": float("nan"), "cosine_levels": [], "hub_share": 0.02, "temperatures": [], "negative_cosine": 0.1,
+    "mask_removes": float("nan"), "cosine_levels": [], "hubs": 10, "hub_share": 0.02, "temperatures": [], "negative_cosine": 0.1,
     "hard_negatives": {}, "hard_negatives_false": 0, "hard_negatives_false_share": float("nan"),
 }  # fmt: skip
 
@@ -106,9 +106,9 @@ def inspected(tmp_path_factory):
         "n",
     ]
     given += ["--batch-size", 8, "--output", folder / "out here"]
-    result = run(*given, "--write-clean", folder / "clean.csv")
-    assert result.exit_code == 0, result.output
-    return folder, given, rows, kept, result.output
+    results = [run(*given), run(*given, "--write-clean", folder / "clean.csv")]
+    assert [one.exit_code for one in results] == [0, 0], results
+    return folder, given, rows, kept, "".join(one.output for one in results)
 
 
 def test_the_clean_file_has_the_rows_that_repeat_no_other(inspected):
@@ -130,7 +130,10 @@ def test_the_advice_carries_the_command_and_code_that_run(inspected, monkeypatch
     command = next(line.strip() for line in output.splitlines() if "--write-clean" in line)
     words = shlex.split(command)
     assert words == ["gradlab", "inspect", *map(str, given), "--write-clean", "triples-clean.csv"]
-    assert run(*words[2:]).exit_code == 0
+    result = run(*words[2:])
+    assert result.exit_code == 0
+    assert 'data_files="triples-clean.csv"' in result.output
+    assert "Write the file" not in result.output
     assert (folder / "triples-clean.csv").read_text() == (folder / "clean.csv").read_text()
     lines = output.splitlines()
     start = next(number for number, line in enumerate(lines) if "from datasets import" in line)

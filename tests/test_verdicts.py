@@ -70,7 +70,7 @@ def graded(judgement, grade):
 def test_a_sound_run_is_green(tmp_path):
     judgement = judge_run(write_run(tmp_path))
     assert judgement.grade == GOOD
-    assert judgement.headline == "Nothing is wrong. Learning, hard negatives, pull and push, spread and loss look sound."  # fmt: skip
+    assert judgement.headline == "Nothing wrong was found. Learning, hard negatives, pull and push, spread and loss look sound."  # fmt: skip
     assert not graded(judgement, BAD)
     assert not graded(judgement, WATCH)
 
@@ -108,7 +108,7 @@ def test_the_headline_is_never_green_over_what_is_wrong(tmp_path, values, run, g
     page = write_report(tmp_path).read_text(encoding="utf-8")
     assert f'class="verdict {grade}"' in page
     assert 'class="verdict good"' not in page
-    assert "Nothing is wrong. " not in page
+    assert "Nothing wrong was found. " not in page
     if grade in (BAD, WATCH):
         (card,) = [one for one in judgement.verdicts if one.subject == subject]
         assert card.change

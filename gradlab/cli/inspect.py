@@ -117,7 +117,7 @@ def command(
     settings = {name: str(value) for name, value in {**given, **options}.items()}
     replaced = check_existing(output / "inspect", (".html", ".json"), {"settings": settings}, overwrite)
 
-    from gradlab.inspection.advice import NOTHING
+    from gradlab.inspection.advice import NOTHING, WRITE_CLEAN
     from gradlab.inspection.clean import check_ending, copy_rows
     from gradlab.inspection.corpus import find_false_negatives
     from gradlab.inspection.texts import Texts
@@ -142,6 +142,7 @@ def command(
         arrays = None if embeddings is None else _load(embeddings)
         found = find_false_negatives(model, texts, embeddings=arrays, loss=loss, progress=True, **options)
         command_line = _command_line(click.get_current_context())
+        command_line += "" if write_clean is None else WRITE_CLEAN + shlex.quote(str(write_clean))
         for one in found.advice_for(output, settings, command_line):
             click.echo(f"{one.title}{f' ({one.size})' if one.size else ''} {one.text}\n")
             for label, code in one.steps:

@@ -15,6 +15,7 @@ from gradlab.monitor.numbers import percent, short
 # Shares of all push below which a finding is negligible, and above which it is large.
 NEGLIGIBLE, LARGE = 0.01, 0.1
 NOTHING = "Nothing to mend was found."
+WRITE_CLEAN = " --write-clean "
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ def _candidates(n: Mapping[str, Any], place: Place | None) -> Advice | None:
     repeated = f"{_count(n['duplicates'], 'text')} of {n['sentences']:,} sentences repeat an earlier one. "
     text = (
         f"{repeated if n['duplicates'] else ''}{_count(n['candidate_lines'], 'pair')} of texts likely say the same, and the loss "
-        f"pushes them apart. In a batch of {n['batch_size']}, {short(expected)} of these pairs meet on average, and they take "
+        f"pushes them apart. {_often(expected, n['batch_size'])}, and these pairs take "
         f"{percent_exactly(n['candidate_share_of_push'])} of all push{_error(n['candidate_share_error'])}."
     )
     if not math.isnan(n["candidate_share_when_met"]):
@@ -99,6 +100,13 @@ def _candidates(n: Mapping[str, Any], place: Place | None) -> Advice | None:
     return Advice(title, text, n["candidate_share_of_push"], [*_clean_steps(place), *_mask_steps(n, place)])
 
 
+def _often(expected: float, size: int) -> str:
+    """How often candidates meet in a batch, in words."""
+    if expected < 0.7:
+        return f"One batch of {size} in {round(1 / expected):,} has such a pair"
+    return f"A batch of {size} has {short(expected)} such pairs on average"
+
+
 def _chance(n: Mapping[str, Any]) -> float:
     size, count = n["batch_size"], n["sentences"]
     return size * (size - 1) / (count * (count - 1))
@@ -111,7 +119,8 @@ def _clean_steps(place: Place | None) -> list[tuple[str, str]]:
     ending = "".join(
         source.suffixes[-2:] if source.suffix in (".gz", ".xz", ".bz2") else source.suffixes[-1:]
     )
-    clean = source.name.removesuffix(ending) + "-clean" + ending
+    command, _, given = place.command.partition(WRITE_CLEAN)
+    clean = shlex.split(given)[0] if given else source.name.removesuffix(ending) + "-clean" + ending
     kinds = {
         ".csv": "csv",
         ".tsv": "csv",
@@ -126,8 +135,10 @@ def _clean_steps(place: Place | None) -> list[tuple[str, str]]:
         "from datasets import load_dataset\n"
         f'dataset = load_dataset("{kind}", data_files="{clean}", split="train"{more})'
     )
+    if given:
+        return [("Train on the file without copies, in sentence-transformers", load)]
     return [
-        ("Write the file without copies", f"{place.command} --write-clean {shlex.quote(clean)}"),
+        ("Write the file without copies", f"{command}{WRITE_CLEAN}{shlex.quote(clean)}"),
         ("and train on it, in sentence-transformers", load),
     ]
 
@@ -208,8 +219,9 @@ def _temperature(n: Mapping[str, Any], place: Place | None) -> Advice | None:
         )
     if now["closed"] > 0.5:
         return Advice(
-            "Raise the temperature, or give harder negatives or larger batches.",
-            f"{at}, the loss leaves {stopped} of the anchors alone: their gradient has all but vanished.",
+            "Give harder negatives or larger batches, or raise the temperature, if the score no longer rises.",
+            f"{at}, the loss leaves {stopped} of the anchors alone: their gradient has all but vanished. That is usual for an "
+            "encoder that was tuned with such a loss.",
         )
     if now["hardest_share"] > 0.5:
         return Advice(
@@ -226,12 +238,18 @@ def _temperature(n: Mapping[str, Any], place: Place | None) -> Advice | None:
 
 
 def _hubs(n: Mapping[str, Any], place: Place | None) -> Advice | None:
-    if not n["hub_share"] > 0.05:
+    equal = n["hubs"] / n["sentences"]
+    if not n["hub_share"] > 5 * equal:
         return None
+    those = (
+        "sentence that is pushed most receives"
+        if n["hubs"] == 1
+        else f"{n['hubs']:,} sentences that are pushed most receive"
+    )
     return Advice(
         "Look at the sentences that are pushed by very many others.",
-        f"The 1% of sentences that are pushed most receive {percent(n['hub_share'])} of the push. Fragments, headings and "
-        "templates are often among them.",
+        f"The {those} {percent(n['hub_share'])} of the push; an equal share would be {percent(equal)}. Fragments, headings and "
+        'templates are often among them: they stand first in the list "Most pushed".',
         n["hub_share"],
     )
 
@@ -247,6 +265,8 @@ def _cosine(n: Mapping[str, Any], place: Place | None) -> Advice | None:
             "near-duplicates by their words.",
         )
     level = known[-1]
+    if level["share_of_push"] < NEGLIGIBLE:
+        return None
     removed = f"Above {level['cosine']:g}, a mask would remove {percent_exactly(level['share_of_push'])} of all push"
     if level["candidates"] >= TRUST:
         return Advice(

@@ -103,15 +103,15 @@ def find_false_negatives(
         size = min(batch_size, count)
         has_positives = texts.positives is not None if texts is not None else _columns(source) > 1
         kept: list[Batch] = []
+        drawn = _draw(count, size, batches, seed)
 
         def look(rows: NDArray[np.int64]) -> BatchPush:
             views = source.views(rows)
-            if len(kept) * size < _KEPT:
+            if len(kept) < min(len(drawn), -(-_KEPT // size)):  # not the batches in which candidates meet
                 kept.append(views)
             return measure(loss, views, _clean(source, vectors, rows, count), two_texts=has_positives)
 
         totals = PushTotals(count)
-        drawn = _draw(count, size, batches, seed)
         with _seeded(seed), bars("Batches", len(drawn)) as advance:
             for rows in drawn:
                 totals.add(rows, look(rows))

@@ -17,6 +17,8 @@ from gradlab.losses.registry import get_loss
 from gradlab.settings import call_text
 
 _FACTORS = (0.5, 1.0, 2.0, 4.0)
+# A hub is pushed by this share of a batch, and by two sentences at least.
+MANY = 0.1
 
 
 def summarize(found: Measured) -> dict[str, Any]:
@@ -24,8 +26,11 @@ def summarize(found: Measured) -> dict[str, Any]:
     totals, candidates, meeting = found.totals, found.candidates, found.meeting
     share, error = share_of_candidates(meeting, candidates.rows, totals, found.batch_size)
     met = totals.seen > 0
-    received = np.sort(totals.mean("received")[met])[::-1]
-    top = max(1, len(received) // 100)
+    received = totals.mean("received")
+    copies = np.concatenate([candidates.first, candidates.second]) % totals.count  # a finding of their own
+    many = met & (totals.pushers >= max(2.0, MANY * (found.batch_size - 1)))
+    hubs = np.sort(received[np.setdiff1d(np.flatnonzero(many), copies)])[::-1]
+    top = max(1, int(met.sum()) // 100)
     hardest = np.concatenate(totals.share)
     duplicates = candidates.kind[meeting.line] == 0
     mask = candidates.mask_above
@@ -59,7 +64,8 @@ def summarize(found: Measured) -> dict[str, Any]:
         "closed": float(totals.closed.sum() / totals.seen.sum()),
         "hardest_share": float(hardest.mean()) if len(hardest) else float("nan"),
         "negative_cosine": totals.negative_cosine,
-        "hub_share": float(received[:top].sum() / received.sum()) if received.sum() else float("nan"),
+        "hubs": top,
+        "hub_share": float(hubs[:top].sum() / received[met].sum()) if received[met].sum() else float("nan"),
         "temperatures": _temperatures(found.loss, found.views),
         "hard_negatives": _hard(found),
         "hard_negatives_false": len(candidates.false_negatives),

@@ -104,6 +104,8 @@ def standing(run: Recording) -> Verdict:
     unfinished = total is not None and step + steps < total
     silence, count = time.time() - run.written, records(run.history)
     grade, seen, mend = GOOD, f"The run has finished, at {at}.", ""
+    if total is not None and not unfinished:
+        seen = f"The run has finished its {total} steps; the last record is of step {step}."
     if run.status == CRASHED:
         grade, seen = BAD, f"The run ended at {at} with an error: {why}."
         mend = "Mend the error and go on from a checkpoint."
@@ -185,6 +187,8 @@ class Embeddings:
             share = statistics.fmean(alive)
             few = percent(share) if share >= 0.001 else "Fewer than 0.1%"
             seen = f"{few} of the sentences in a batch are learning; the others are far enough from their negatives."
+            if share < 0.1:
+                seen += " That is usual for a loss that works; harder negatives or larger batches would give it more to learn."
             if share > 0.995:
                 seen = "All sentences of a batch are learning."
             return Verdict("Learning", GOOD, seen, "", terms)

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
+from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.errors import GradlabError
 from gradlab.losses.base import Loss, PairLoss
 from gradlab.losses.combinator import Combinator
 from gradlab.monitor.history import History
 from gradlab.simulation import simulate
 
-# Moments of a run at which the loss is simulated, and batches of a simulation by Monte Carlo.
-MOMENTS, BATCHES = 12, 200
+# Moments of a run at which the loss is simulated, batches of a simulation by Monte Carlo, and angles of one of a loss's value.
+MOMENTS, BATCHES, ANGLES = 12, 200, 1 << 20
 # Larger batches are not laid out for their loss of guessing; cosines may add up to this much too much.
 MOST_SENTENCES, ROUNDING = 1024, 1e-9
 
@@ -70,25 +71,48 @@ def usual(loss: Loss, quantity: str, history: History, group: str) -> tuple[list
     """
     if not isinstance(loss, PairLoss) or isinstance(loss, Combinator):
         return [], []
-    spreads = [history.histograms(f"{kind}_cosine") for kind in ("positive", "negative")]
-    series = [history.series(group, name) for name in ("positive_cosine", "negative_cosine", "uniform_share")]
-    *means, uniform = (dict(zip(*one, strict=True)) for one in series)
-    known = sorted(set(uniform).intersection(*spreads, *means))
-    chosen = sorted({known[round(at)] for at in np.linspace(0, len(known) - 1, MOMENTS)}) if known else []
     steps, values = [], []
-    for step in chosen:
-        sigma = [_spread(shares[step]) for shares in spreads]
-        mu = [_mean_angle(cosines[step], s) for cosines, s in zip(means, sigma, strict=True)]
+    for step, mu, sigma, count in _angles(history, group, MOMENTS):
         try:
             found = simulate(
                 loss, quantity, mu_pos=mu[:1], mu_neg=mu[1:], sigma_pos=sigma[0], sigma_neg=sigma[1],
-                negatives=round(1 / uniform[step]), batches=BATCHES, progress=False,
+                negatives=count, batches=BATCHES, progress=False,
             )  # fmt: skip
         except GradlabError:
             return [], []
         steps.append(step)
         values.append(float(found.value[0, 0]))
     return steps, values
+
+
+def loss_at_first(loss: Loss, history: History, group: str) -> tuple[int, float] | None:
+    """The mean loss at independent normal angles with the means and spreads of the first record, by Monte Carlo.
+
+    Returns:
+        the step of that record and the loss; None for a loss that is not one of pairs, or where no angles were recorded.
+    """
+    if not isinstance(loss, PairLoss) or isinstance(loss, Combinator):
+        return None
+    for step, mu, sigma, count in _angles(history, group, 1):
+        draw, anchors = np.random.default_rng(0).standard_normal, max(1, ANGLES // count)
+        positive = PairSimilarity.from_angles(mu[0] + sigma[0] * draw(anchors))
+        negatives = Negatives.from_angles(mu[1] + sigma[1] * draw((anchors, count)))
+        return step, float(np.mean(loss.value(positive, negatives)))
+    return None
+
+
+def _angles(
+    history: History, group: str, moments: int
+) -> Iterator[tuple[int, Sequence[float], Sequence[float], int]]:
+    """Step, means and spreads of the angles of positives and negatives, and the number of negatives, at some records."""
+    spreads = [history.histograms(f"{kind}_cosine") for kind in ("positive", "negative")]
+    series = [history.series(group, name) for name in ("positive_cosine", "negative_cosine", "uniform_share")]
+    *means, uniform = (dict(zip(*one, strict=True)) for one in series)
+    known = sorted(set(uniform).intersection(*spreads, *means))
+    for step in sorted({known[round(at)] for at in np.linspace(0, len(known) - 1, moments)}) if known else []:
+        sigma = [_spread(shares[step]) for shares in spreads]
+        mu = [_mean_angle(cosines[step], s) for cosines, s in zip(means, sigma, strict=True)]
+        yield step, mu, sigma, round(1 / uniform[step])
 
 
 def _spread(shares: Mapping[float, float]) -> float:

@@ -70,10 +70,10 @@ def _headline(verdicts: Sequence[Verdict]) -> tuple[str, str]:
     good = [name for name in names[GOOD] if name != "Run"]
     sound = f" {_lower(good).capitalize()} look{'s' if len(good) == 1 else ''} sound." if good else ""
     if grade == GOOD and sound:
-        return grade, f"Nothing is wrong.{sound}"
+        return grade, f"Nothing wrong was found.{sound}"
     if not sound:
         return OPEN, f"Nothing can be said yet. {next(one.seen for one in verdicts if one.subject == 'Run')}"
-    return OPEN, f"Nothing is wrong so far.{sound}"
+    return OPEN, f"Nothing wrong was found so far.{sound}"
 
 
 def _lower(names: Iterable[str]) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
-
 from gradlab._version import __version__
+from gradlab.monitor.advice import LossInUse
 from gradlab.monitor.history import DIAGNOSTICS
 from gradlab.monitor.numbers import percent, score, short
 from gradlab.monitor.recording import FINISHED, RUNNING, Recording
+from gradlab.monitor.reference import loss_at_first
 from gradlab.monitor.scores import Score, scores_of
 from gradlab.monitor.verdicts import judge_run
 from gradlab.report import cards
@@ -63,11 +63,12 @@ def _summary(run: Recording) -> dict[str, object]:
 
 
 def _references(run: Recording) -> list[tuple[str, float]]:
-    """The loss of guessing, and the one that the first cosines give."""
-    cosines = [run.history.series(DIAGNOSTICS, f"{kind}_cosine")[1][:1] for kind in ("positive", "negative")]
-    (positive,), (negative,) = cosines if all(cosines) else ([math.nan], [math.nan])
-    named = {"guessing": (negative, negative), "at the first cosines": (positive, negative)}
-    found = [(label, run.loss_at(*pair)) for label, pair in named.items()]
+    """The loss of guessing, and what it usually is at the first cosines that were recorded."""
+    negative = run.history.series(DIAGNOSTICS, "negative_cosine")[1][:1]
+    loss = run.losses.get("", LossInUse()).loss
+    first = loss_at_first(loss, run.history, DIAGNOSTICS) if loss and not loss.surrogate else None
+    found = [("guessing", run.loss_at(*negative, *negative) if negative else None)]
+    found += [(f"usual at the cosines of step {first[0]}", first[1])] if first else []
     return [(f"{label}: {short(value)}", value) for label, value in found if value is not None]
 
 
@@ -92,7 +93,7 @@ def headline(run: Recording) -> str:
 
 def _facts(run: Recording) -> str:
     settings, history = run.settings, run.history
-    steps = f"step {history.last_step()}"
+    steps = f"last record at step {history.last_step()}"
     if history.total_steps:
         steps += f" of {history.total_steps}"
     parts = [

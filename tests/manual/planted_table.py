@@ -1,0 +1,125 @@
+"""What doctor, report and inspect say of each planted fault, and of sound runs: the table of docs/symptoms.md.
+
+    python tests/manual/planted_table.py [WORD ...]
+
+Each row is a training of a tiny BERT by sentence-transformers' trainer: `gradlab.doctor` examines it before the first
+step, `gradlab.watch` records it and the report judges it, and `gradlab.inspect` looks at the texts with the encoder as
+it begins. The faults and the sound runs are those of tests/test_doctor.py, and some that only a whole run or the texts can show.
+With words, only rows that have one of them in their name.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import sys
+import tempfile
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from transformers import TrainerCallback
+
+import gradlab
+from gradlab.monitor.recording import read_recording
+from gradlab.monitor.verdicts import BAD, WATCH, judge_run
+from tests import test_doctor
+from tests.sentence_training import make_trainer
+from tests.test_doctor import PAIRS, TRIPLETS, ranking
+from tests.tiny_models import make_bert
+
+STEPS, EVERY = 60, 3
+
+
+class Stop(TrainerCallback):
+    """An error in the middle of a run."""
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        if state.global_step == STEPS // 2:
+            raise RuntimeError("out of memory")
+
+
+def near_copies(table: dict[str, list[str]]) -> dict[str, list[str]]:
+    """A quarter of the rows are those before them, with the words in another order."""
+    changed = {name: list(texts) for name, texts in table.items()}
+    for texts in changed.values():
+        for row in range(0, len(texts), 4):
+            texts[row + 1] = " ".join(reversed(texts[row].split()))
+    return changed
+
+
+FALSE_HARD = {**TRIPLETS, "negative_1": [
+    " ".join(reversed(anchor.split())) if row % 2 else hard
+    for row, (anchor, hard) in enumerate(zip(TRIPLETS["anchor"], TRIPLETS["negative_1"], strict=True))
+]}  # fmt: skip
+MORE = {
+    "rows repeated in other words' order": ("", ranking(), near_copies(PAIRS), None, {}),
+    "every other hard negative is false": ("", ranking(), FALSE_HARD, None, {}),
+    "an error in the middle": ("", ranking(), PAIRS, lambda t: t.add_callback(Stop()), {}),
+}
+
+
+def row(name: str, folder: Path, loss: Any, table: Any, change: Any, arguments: dict[str, Any]) -> list[str]:
+    """The cells of a row: name, doctor, report, inspect."""
+    with tempfile.TemporaryDirectory() as place:
+        found = test_doctor.examine(folder, place, loss, table, change, arguments)
+        levels = {
+            level: [one.check for one in found.verdicts if one.level == level] for level in ("bad", "watch")
+        }
+        doctor = said(levels["bad"], levels["watch"])
+        trainer = make_trainer(folder, Path(place) / "run", loss, table, **{"max_steps": STEPS, **arguments})
+        if change is not None:
+            change(trainer)
+        gradlab.watch(trainer, every=EVERY)
+        with contextlib.suppress(Exception):  # a fault may well end the run
+            trainer.train()
+        try:
+            judgement = judge_run(read_recording(Path(place) / "run"))
+            report = said(
+                *([one.subject for one in judgement.verdicts if one.grade == grade] for grade in (BAD, WATCH))
+            )
+        except gradlab.GradlabError as error:
+            report = f"({error})"
+        # Leaving out words has left some positives empty, which an inspection refuses.
+        texts = [
+            [text or f"empty {at}" for at, text in enumerate(column)]
+            for key, column in table.items()
+            if key != "label"
+        ]
+        looked = gradlab.inspect(
+            str(folder), texts[0], positives=texts[1] if len(texts) > 1 else None,
+            hard_negatives=texts[2] if len(texts) > 2 else None, batch_size=16,
+        )  # fmt: skip
+        costly = [
+            f"{one.title.rstrip('.').partition(':')[0]} ({one.size or 'no cost'})" for one in looked.advice
+        ]
+    return [name, doctor, report, "; ".join(costly) or "–"]
+
+
+def said(bad: list[str], watch: list[str]) -> str:
+    """What is bad in bold, then what is to be watched."""
+    return ", ".join([*(f"**{one.lower()}**" for one in bad), *(one.lower() for one in watch)]) or "–"
+
+
+def rows(words: list[str]) -> Iterator[list[str]]:
+    """A heading, and the rows below it."""
+    with tempfile.TemporaryDirectory() as place:
+        folder = make_bert(Path(place) / "bert")
+        faults = {name: set_up[1:] for name, set_up in {**test_doctor.FAULTS, **MORE}.items()}
+        for heading, set_ups in (("planted", faults), ("sound", test_doctor.SOUND)):
+            yield [heading, "doctor", "report", "inspect"]
+            for name, set_up in set_ups.items():
+                if not words or any(word in name for word in words):
+                    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+                        warnings.simplefilter("ignore")
+                        cells = row(name, folder, *set_up)
+                    yield cells
+
+
+if __name__ == "__main__":
+    for cells in rows(sys.argv[1:]):
+        if cells[1] == "doctor":
+            print("\n| " + " | ".join(cells) + " |\n|---|---|---|---|")
+        else:
+            print("| " + " | ".join(cells) + " |", flush=True)
