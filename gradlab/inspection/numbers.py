@@ -11,7 +11,7 @@ import numpy as np
 from gradlab.batch.batch import Batch
 from gradlab.inspection.hard_negatives import VERDICTS
 from gradlab.inspection.measured import Measured
-from gradlab.inspection.push import BINS, measure, share_of_candidates
+from gradlab.inspection.push import BINS, CLOSED, measure, share_of_candidates
 from gradlab.losses.base import Loss
 from gradlab.losses.registry import get_loss
 from gradlab.settings import call_text
@@ -115,12 +115,13 @@ def _temperatures(loss: Loss, views: Sequence[Batch]) -> list[dict[str, float]]:
         dissipation = np.concatenate([batch.dissipation for batch in batches])
         push = np.concatenate([batch.push for batch in batches])
         given = push.sum(1)
-        hardest = push.max(1)[given > 0] / given[given > 0]
+        learns = (dissipation >= CLOSED) & (given > 0)
+        hardest = push.max(1)[learns] / given[learns]
         found.append(
             {
                 "temperature": float(value),
                 "dissipation": float(dissipation.mean()),
-                "closed": float((dissipation < 0.01).mean()),
+                "closed": float((dissipation < CLOSED).mean()),
                 "hardest_share": float(hardest.mean()) if len(hardest) else float("nan"),
             }
         )
