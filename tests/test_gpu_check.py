@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import subprocess
@@ -18,8 +19,10 @@ from gradlab import gpu_check
 from gradlab.cli.gpu_check import command
 from gradlab.gpu_check import right, running, speed, waits
 from gradlab.gpu_check.machine import Case, Machine
+from gradlab.scale import blocks
 
 pytest.importorskip("transformers")
+blockwise = importlib.import_module("gradlab.scale.blockwise")  # not the function of that name
 GPU = Machine(torch.device("cuda", 0), Path())
 
 
@@ -181,6 +184,28 @@ def test_waits_are_counted_by_their_line():
     with waits.Waits() as found:
         right.relative(rows, 2 * rows)
     assert {key.split(":")[0] for key in found.found} >= {"aten._local_scalar_dense gpu_check/right.py"}
+
+
+@pytest.mark.parametrize(
+    "spec", ["infonce", "arccon", "symmetric(infonce)", "siglip(learnable=false)", "dhel"]
+)
+@pytest.mark.parametrize("block", [64, 16])
+def test_the_host_waits_three_times_for_a_blockwise_loss_on_a_gpu(monkeypatch, spec, block):
+    """For the norms, the value and the gradient, however many blocks there are; and the gradient is that of a CPU."""
+    rows = torch.nn.functional.normalize(
+        torch.randn(2, 64, 8, generator=torch.Generator().manual_seed(0)), dim=2
+    )
+    gradients = []
+    for free in (True, False):
+        for module in (blocks, blockwise):
+            monkeypatch.setattr(module, "looking_is_free", lambda _, free=free: free)
+        views = [one.clone().requires_grad_() for one in rows]
+        with waits.Waits() as found:
+            gradlab.blockwise(spec, block)(*views).backward()
+        gradients.append(torch.stack([one.grad for one in views]))
+    assert sum(found.found.values()) == 3, found.found
+    assert {key.split()[1].split(":")[0] for key in found.found} == {"batch/check.py", "scale/evaluation.py"}
+    assert torch.equal(*gradients)
 
 
 def test_memory_and_description_of_a_gpu(monkeypatch):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from array_api_compat import array_namespace, is_numpy_array, is_torch_array
@@ -69,7 +70,7 @@ def check_batch(
         raise GradlabError(
             f"a batch of {anchors.shape[0]} leaves no negatives; give at least 2 sentences or extra_negatives"
         )
-    checked = [_check_norms(name, rows, normalize) for name, rows in named.items()]
+    checked = _check_norms(named, normalize)
     extra = checked[2] if len(checked) == 3 else None
     return Batch(
         checked[0],
@@ -107,9 +108,9 @@ def _check_guide(
                 f"the guide's {name} have shape {tuple(rows.shape)}, but the batch has {count} {name}; give the "
                 "guide's embeddings of the same batch"
             )
-    checked = [
-        _check_norms(f"the guide's {name}", rows, True) for name, rows in zip(names, guide, strict=False)
-    ]
+    checked = _check_norms(
+        {f"the guide's {name}": rows for name, rows in zip(names, guide, strict=False)}, True
+    )
     return Batch(checked[0], checked[1], checked[2] if len(checked) == 3 else None)
 
 
@@ -191,19 +192,23 @@ def _dtype_name(rows: Any) -> str:
     return str(rows.dtype).removeprefix("torch.")
 
 
-def _check_norms(name: str, rows: Float[Array, "n d"], normalize: bool) -> Float[Array, "n d"]:
-    tolerance, rows = NORM_TOLERANCE[_dtype_name(rows)], at_least_single(rows)
-    xp = array_namespace(rows)
-    norms = xp.linalg.vector_norm(detach(rows), axis=-1)
-    worst = float(xp.max(xp.abs(norms - 1)))  # NaN if any entry is NaN
-    if worst <= tolerance:
-        return unit_rows(rows) if normalize else rows
-    if not bool(xp.all(xp.isfinite(norms))):
-        raise GradlabError(f"{name} contain NaN or infinite values")
-    if float(xp.min(norms)) == 0:
-        raise GradlabError(f"{name} contain a row of zeros, which has no direction")
-    if not normalize:
-        raise GradlabError(
-            f"{name} are not unit vectors (a norm is off by {worst:.2g}); divide rows by their norms or pass normalize=True"
-        )
-    return unit_rows(rows)
+def _check_norms(named: Mapping[str, Float[Array, "_ d"]], normalize: bool) -> list[Float[Array, "_ d"]]:
+    """The rows, divided by their norms where these are not 1; the numbers of all are read back from a GPU at once."""
+    parts = [at_least_single(rows) for rows in named.values()]
+    xp = array_namespace(*parts)
+    norms = [xp.linalg.vector_norm(detach(rows), axis=-1) for rows in parts]
+    # The largest is NaN if any entry is NaN.
+    ends = xp.stack([end for one in norms for end in (xp.max(xp.abs(one - 1)), xp.min(one))]).tolist()
+    checked = []
+    for name, rows, worst, least in zip(named, parts, ends[::2], ends[1::2], strict=True):
+        fine = worst <= NORM_TOLERANCE[_dtype_name(named[name])]
+        if not math.isfinite(worst):
+            raise GradlabError(f"{name} contain NaN or infinite values")
+        if least == 0:
+            raise GradlabError(f"{name} contain a row of zeros, which has no direction")
+        if not fine and not normalize:
+            raise GradlabError(
+                f"{name} are not unit vectors (a norm is off by {worst:.2g}); divide rows by their norms or pass normalize=True"
+            )
+        checked.append(unit_rows(rows) if normalize else rows)
+    return checked

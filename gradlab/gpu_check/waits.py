@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from gradlab.gpu_check.machine import Case, Machine
@@ -37,6 +38,16 @@ class Waits(TorchDispatchMode):
     def __init__(self) -> None:
         super().__init__()
         self.found: collections.Counter[str] = collections.Counter()
+        self._lists = _Lists(self.found)
+
+    def __enter__(self) -> Waits:
+        self._lists.__enter__()
+        super().__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        super().__exit__(*error)
+        self._lists.__exit__(*error)
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = str(func.overloadpacket)
@@ -46,6 +57,19 @@ class Waits(TorchDispatchMode):
         home = name == "aten._to_copy" and args[0].is_cuda and str((kwargs or {}).get("device")) == "cpu"
         if name in READ_BACK or by_mask or home:
             self.found[f"{name} {_caller()}"] += 1
+        return func(*args, **(kwargs or {}))
+
+
+class _Lists(TorchFunctionMode):
+    """Counts ``tolist``, which on a CPU is no operation, and on a GPU copies to the host."""
+
+    def __init__(self, found: collections.Counter[str]) -> None:
+        super().__init__()
+        self.found = found
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is torch.Tensor.tolist and args[0].device.type == "cpu":
+            self.found[f"tolist {_caller()}"] += 1
         return func(*args, **(kwargs or {}))
 
 

@@ -66,7 +66,10 @@ def render(found: Measured, numbers: Mapping[str, Any], advice: Sequence[Advice]
     figures = [
         ("pairs of texts that likely say the same", f"{numbers['candidate_lines']:,}"),
         ("of all push goes to these pairs", percent_exactly(numbers["candidate_share_of_push"])),
-        ("of the push of an anchor that learns goes to its hardest negative", percent(numbers["hardest_share"])),
+        (
+            "of the push of an anchor that learns goes to its hardest negative",
+            percent(numbers["hardest_share"]),
+        ),
         ("of the anchors are left alone (dissipation below 1%)", percent(numbers["closed"])),
         ("of the gradient is still alive (mean dissipation)", percent(numbers["dissipation"])),
     ]

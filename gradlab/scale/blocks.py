@@ -166,6 +166,11 @@ class _Memory:
         return self._arrays[self._taken - 1]
 
 
+def looking_is_free(rows: Tensor) -> bool:
+    """Whether a number may be read without waiting: on a GPU the host would wait for all work that was queued."""
+    return rows.device.type == "cpu"
+
+
 class _Cosines(torch.autograd.Function):
     @staticmethod
     def forward(
@@ -184,7 +189,7 @@ class _Cosines(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, upstream: Tensor) -> tuple[Any, ...]:
         rows, columns = ctx.saved_tensors
-        if ctx.own is not None and upstream.diagonal(ctx.own).any():
+        if ctx.own is not None and not (looking_is_free(upstream) and not upstream.diagonal(ctx.own).any()):
             upstream = upstream.clone()
             upstream.diagonal(ctx.own).zero_()
         if ctx.total is not None:
@@ -213,7 +218,9 @@ class _LogSum(torch.autograd.Function):
         largest = logits.amax(-1)
         # In place on a CPU, whose kernel has read a row before it writes it.
         softmax = torch.softmax(logits, -1, out=logits if logits.device.type == "cpu" else None)
-        if largest.isinf().any():  # a row without negatives, which has no softmax
+        if (
+            not looking_is_free(logits) or largest.isinf().any()
+        ):  # a row without negatives, which has no softmax
             softmax.masked_fill_(largest.isinf()[:, None], 0.0)
         ctx.temperature, ctx.softmax = temperature, softmax
         # The softmax of the largest logit is 1 over the sum of exponentials that it is the largest of.

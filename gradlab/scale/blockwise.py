@@ -14,6 +14,7 @@ from gradlab.batch.check import check_batch
 from gradlab.errors import GradlabError
 from gradlab.losses.base import Loss, check_reduction, reduce
 from gradlab.losses.registry import check_closed_form, get_loss, takes_loss
+from gradlab.scale.blocks import looking_is_free
 from gradlab.scale.evaluation import Evaluation
 from gradlab.scale.processes import Group, Processes
 from gradlab.scale.share import check_share, describe_share, gathered, in_torch, refuse_masks
@@ -225,7 +226,7 @@ class _TotalLoss(torch.autograd.Function):
                 None if part is None else part.clone() for part in kept
             ] or ctx.evaluation.differentiate(ctx.scale, ctx.wanted)[1]
         # Usually 1; only on a CPU is looking at it free.
-        if not (upstream.device.type == "cpu" and upstream == 1):
+        if not (looking_is_free(upstream) and upstream == 1):
             for part in gradients:
                 if part is not None:
                     part *= upstream

@@ -279,7 +279,7 @@ class Evaluation:
         self.processes.check(values, error)
 
     def _check_gradients(self, found: list[Tensor]) -> None:
-        bad = any(not math.isfinite(part.sum()) for part in found)
+        bad = bool(found) and not math.isfinite(torch.stack([part.sum() for part in found]).sum())
         error = f"the gradient of {self.loss.name} is not finite on these rows" if bad else None
         self.processes.check(self.batch.anchors, error)
 
