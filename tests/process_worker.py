@@ -62,7 +62,9 @@ def _compute(rank: int, count: int, folder: str) -> None:
                 None if part is None else part.detach().requires_grad_(part.requires_grad) for part in rows
             ]
             in_batch, context = own.get("in_batch", True), own.get("context", {})
-            value = criterion(*leaves, own["reduction"], in_batch_negatives=in_batch, **context)
+            if len(leaves) > 3:
+                context = {**context, "own_negatives": leaves[3]}
+            value = criterion(*leaves[:3], own["reduction"], in_batch_negatives=in_batch, **context)
             upstream = (
                 own["upstream"].split(case["sizes"][0])[rank]
                 if own["reduction"] == "none"

@@ -245,7 +245,7 @@ def test_gradient_is_right_off_the_sphere_too(loss: Loss) -> None:
 
     batch = "none" not in reductions(loss)
     scale = torch.linspace(0.5, 2, 4, dtype=torch.float64)
-    _, found = evaluate(rows).differentiate(scale, (True, True, True))
+    _, found = evaluate(rows).differentiate(scale, (True,) * 4)
     for which, part in enumerate(rows):
         for index in np.ndindex(*part.shape):
             ends = []

@@ -134,7 +134,7 @@ def test_numpy_and_torch_agree(name: str) -> None:
 @pytest.mark.parametrize(("batch_size", "dim"), [(16, 8), (24, 48), (128, 768)])
 def test_closed_form_equals_autograd_where_declared(name: str, batch_size: int, dim: int) -> None:
     checks = gradlab.verify(name, batch_size=batch_size, dim=dim)
-    assert {check.batch for check in checks} == set(BATCHES)
+    assert {check.batch for check in checks} >= set(BATCHES)
     assert any(check.declared for check in checks)
     for check in checks:
         assert check.passed, check

@@ -54,6 +54,16 @@ SPECS = [name for name in gradlab.loss_names() if name != "per_prefix"] + [
 ]
 
 
+# With negatives of each anchor's own.
+OWN = (
+    "infonce",
+    "met",
+    "symmetric(infonce)",
+    "arccon",
+    "sum(symmetric(infonce), siglip, gor, weights=1+2+0.1)",
+    "per_prefix(symmetric(hardness(pool(dcl), on=other)), dims=5+12)",
+)
+
 # All at once: four processes, uneven shares, nearly equal sentences and the smallest temperature.
 HARD = (
     "infonce(temperature=0.001)",
@@ -113,6 +123,11 @@ def make_cases(count: int) -> list[dict]:
                     "without gradient": () if reduction == "none" or even else (0,),
                 }
             )
+    for place, spec in enumerate(OWN):
+        rows = [*views(25, 9 * (place % 2)), unit(views(75)[0].detach().view(25, 3, 12)).requires_grad_()]
+        sizes = [sizes_of(count, 25, False)] * 2 + [sizes_of(count, 9, False)]
+        case = {"loss": spec, "rows": rows, "sizes": [*sizes, sizes[0]], "block": 7 if place % 2 else None}
+        cases.append({**case, "reduction": ("mean", "none", "sum")[place % 3], "in_batch": place != 3})
     for spec in HARD if count == 4 else ():
         rows = nearly_collapsed(23, 5)
         sizes = [sizes_of(count, 23, False)] * 2 + [sizes_of(count, 5, False)]
@@ -152,6 +167,7 @@ def uneven(folder) -> list[tuple[dict, dict]]:
     one, four = ([[n, 10 - n]] * 2 + [[0, 4]] for n in (1, 4))
     hard = {"loss": "hardness(infonce, on=hard)", "extra": 4, "sizes": four}
     guided = {"loss": "mask(infonce, by=guide)", "sizes": one}
+    own, halves = drawn(10, 2, 6), [[part[:4] for part in guide], [part[4:] for part in guide]]
     guides = [[part[:1] for part in guide], [part[1:] for part in guide]]
     return [
         ({**hard, "on 1": {"context": {"owners": owners}}}, {"owners": whole}),
@@ -189,6 +205,19 @@ def uneven(folder) -> list[tuple[dict, dict]]:
             },
             {"owners": [6, 6, 6, 6]},
         ),
+        (
+            {
+                **guided,
+                "sizes": four,
+                **{
+                    f"on {k}": {
+                        "context": {"own_negatives": drawn(10, 2, 12)[some], "guide": [*theirs, own[some]]}
+                    }
+                    for k, some, theirs in ((0, slice(4), halves[0]), (1, slice(4, 10), halves[1]))
+                },
+            },
+            {"own_negatives": drawn(10, 2, 12), "guide": [*guide, own]},
+        ),
         ({"loss": "infonce", "sizes": four, "times": 3, "without gradient": (0,)}, {}),
         ({"loss": "infonce", "sizes": four, "dtype": torch.bfloat16}, {}),
     ]
@@ -216,6 +245,13 @@ ERRORS = {
     "differ in the guide's dtype: float64 on process 0, float32 on process 1": {
         "on 0": {"context": {"guide": [drawn(4, 6)] * 2}},
         "on 1": {"context": {"guide": [drawn(4, 6).float()] * 2}},
+    },
+    "differ in negatives of an anchor's own: 3 on process 0, 2 on process 1": {
+        f"on {rank}": {"context": {"own_negatives": unit(torch.ones(4, 3 - rank, 12).double())}}
+        for rank in (0, 1)
+    },
+    "process 1: own_negatives have shape (2, 3, 12), but there are 4 anchors": {
+        "on 1": {"context": {"own_negatives": unit(torch.ones(2, 3, 12).double())}}
     },
     "process 1: reduction must be 'mean', 'sum' or 'none', not 'median'": {"on 1": {"reduction": "median"}},
     "process 1: TypeError: check_batch() got an unexpected keyword": {"on 1": {"context": {"foo": 1}}},
@@ -258,7 +294,10 @@ def test_values_and_gradients_are_those_of_one_process(together, count):
     for number, case in enumerate(cases):
         rows = [None if part is None else part.clone().requires_grad_() for part in case["rows"]]
         value = gradlab.get_loss(case["loss"])(
-            *rows, case["reduction"], in_batch_negatives=case.get("in_batch", True)
+            *rows[:3],
+            case["reduction"],
+            in_batch_negatives=case.get("in_batch", True),
+            own_negatives=rows[3] if len(rows) > 3 else None,
         )
         value.backward(case["upstream"] if value.ndim else torch.tensor(1.7, dtype=torch.float64))
         words = f"{case['loss']} {case['reduction']} {case['sizes']} on {count}"

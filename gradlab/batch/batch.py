@@ -35,22 +35,25 @@ class Batch:
         anchors: the rows ``h_i``, (n, D).
         positives: the rows ``h_i'`` of the other view, (n, D).
         extra_negatives: negatives of every anchor, such as a queue's, (m, D), or None.
+        own_negatives: h negatives of each row's anchor alone, (n, h, D), or None. The exchanged batch has none.
         in_batch_negatives: whether the other sentences of the batch are negatives.
         owners: (m,) the row of the sentence whose hard negative each extra negative is, -1 for none; or None.
         guide: embeddings of the same sentences by another model, or None.
-        mask: (N, N) or (N, N + m), pairs of sentences that are no negatives of each other, or None.
-        sentences: (N,) or (N + m,) whole numbers by which the sentences (and extra negatives) are known outside of the
-            batch, or None.
+        mask: (N, N), (N, N + m) or (N, N + m + h), pairs of sentences that are no negatives of each other, or None.
+        sentences: (N,), (N + m,) or (N + m + N h,) whole numbers by which the sentences (the extra negatives, and the own
+            ones row by row) are known outside of the batch, or None.
         candidates: which of all these are negatives, and in which role.
         comparison: how similarities are computed.
         whole: the batch that the rows were taken from by `rows`, or None.
         start: the number of the first row in that batch.
+        own_start: the number of the row that the first own negatives belong to; 0 unless other processes have those before.
     """
 
     anchors: Float[Array, "n d"]
     positives: Float[Array, "n d"]
     extra_negatives: Float[Array, "m d"] | None = None
     in_batch_negatives: bool = True
+    own_negatives: Float[Array, "_ h d"] | None = None
     owners: Int[Array, "m"] | None = None
     guide: Batch | None = None
     mask: Bool[Array, "all _"] | None = None
@@ -59,6 +62,7 @@ class Batch:
     comparison: Comparison = dataclasses.field(default_factory=_plain, repr=False, compare=False)
     whole: Batch | None = dataclasses.field(default=None, repr=False)
     start: int = 0
+    own_start: int = 0
 
     # Rows and columns.
 
@@ -68,6 +72,11 @@ class Batch:
         return self if self.whole is None else self.whole
 
     @property
+    def embeddings(self) -> tuple[Array | None, ...]:
+        """Anchors, positives, extra and own negatives."""
+        return self.anchors, self.positives, self.extra_negatives, self.own_negatives
+
+    @property
     def count(self) -> int:
         """N, the sentences of the whole batch."""
         count: int = self.every.anchors.shape[0]  # not int(...): the explorer records sizes
@@ -75,10 +84,13 @@ class Batch:
 
     def rows(self, start: int, stop: int) -> Batch:
         """The sentences ``start`` to ``stop`` of this batch, still compared with all of its columns."""
+        own = self.own_negatives
         return dataclasses.replace(
             self,
             anchors=self.anchors[start:stop],
             positives=self.positives[start:stop],
+            own_negatives=None if own is None else own[start - self.own_start : stop - self.own_start],
+            own_start=0,
             guide=None if self.guide is None else self.guide.rows(start, stop),
             whole=self.every,
             start=self.start + start,
@@ -87,16 +99,19 @@ class Batch:
     def first(self, count: int) -> Batch:
         """The first sentences alone, with their own extra negatives where the owners are known, else with all of these."""
         xp, n, extra, owners = array_namespace(self.anchors), self.count, self.extra_negatives, self.owners
-        columns = xp.arange(n + (0 if extra is None else extra.shape[0]), device=self.anchors.device)
-        kept = (columns < count) | (columns >= n)
+        own, m = self.own_negatives, 0 if extra is None else extra.shape[0]
+        h = 0 if own is None else own.shape[1]
+        columns = xp.arange(n + m + n * h, device=self.anchors.device)
+        kept = ((columns < count) | (columns >= n)) & (columns < n + m + count * h)
         if owners is not None:
-            kept = xp.concat([kept[:n], owners < count])
+            kept = xp.concat([kept[:n], owners < count, kept[n + m :]])
         return dataclasses.replace(
             self,
             anchors=self.anchors[:count],
             positives=self.positives[:count],
-            extra_negatives=None if extra is None else extra[kept[n:]],
-            owners=None if owners is None else owners[kept[n:]],
+            extra_negatives=None if extra is None else extra[kept[n : n + m]],
+            own_negatives=None if own is None else own[:count],
+            owners=None if owners is None else owners[kept[n : n + m]],
             guide=None if self.guide is None else dataclasses.replace(self.guide, owners=owners).first(count),
             mask=None if self.mask is None else self.mask[:count][:, kept[: self.mask.shape[1]]],
             sentences=None if self.sentences is None else self.sentences[kept[: self.sentences.shape[0]]],
@@ -109,7 +124,7 @@ class Batch:
         for start in range(0, n, step):
             yield self.rows(start, min(start + step, n))
 
-    def mapped(self, change: Callable[[str, Float[Array, "_ d"]], Float[Array, "_ e"]]) -> Batch:
+    def mapped(self, change: Callable[[str, Float[Array, "*_ d"]], Float[Array, "*_ e"]]) -> Batch:
         """The batch with every kind of embeddings changed; ``change`` gets the name of the kind too."""
         return dataclasses.replace(
             self,
@@ -118,25 +133,28 @@ class Batch:
             extra_negatives=None
             if self.extra_negatives is None
             else change("extra_negatives", self.extra_negatives),
+            own_negatives=None if self.own_negatives is None else change("own_negatives", self.own_negatives),
             whole=None if self.whole is None else self.whole.mapped(change),
         )
 
     def exchanged(self) -> Batch:
-        """The other side: the positives are the anchors."""
+        """The other side: the positives are the anchors, without own negatives, which are the anchors' alone."""
         return dataclasses.replace(
             self,
             anchors=self.positives,
             positives=self.anchors,
+            own_negatives=None,
             guide=None if self.guide is None else self.guide.exchanged(),
             whole=None if self.whole is None else self.whole.exchanged(),
         )
 
     def without_extra_negatives(self) -> Batch:
-        """The batch without its extra negatives."""
+        """The batch without its extra negatives, and without own ones."""
         n = self.count
         return dataclasses.replace(
             self,
             extra_negatives=None,
+            own_negatives=None,
             owners=None,
             guide=None if self.guide is None else self.guide.without_extra_negatives(),
             mask=None if self.mask is None else self.mask[:, :n],
@@ -158,11 +176,13 @@ class Batch:
         return dataclasses.replace(self, candidates=dataclasses.replace(self.candidates, **changes))
 
     def with_fixed_positives(self) -> Batch:
-        """The same batch with the other view and the extra negatives held fixed: no gradient reaches them."""
+        """The same batch with the other view and all other negatives held fixed: no gradient reaches them."""
+        extra, own = self.extra_negatives, self.own_negatives
         return dataclasses.replace(
             self,
             positives=detach(self.positives),
-            extra_negatives=None if self.extra_negatives is None else detach(self.extra_negatives),
+            extra_negatives=None if extra is None else detach(extra),
+            own_negatives=None if own is None else detach(own),
             whole=None if self.whole is None else self.whole.with_fixed_positives(),
         )
 
@@ -234,9 +254,11 @@ class Batch:
         Raises:
             GradlabError: there are none.
         """
-        return self._blocks_of(self.candidates)
+        return self._blocks_of(self.candidates, self.own_negatives)
 
-    def _blocks_of(self, candidates: Candidates) -> list[Block]:
+    def _blocks_of(
+        self, candidates: Candidates, own_negatives: Float[Array, "n h d"] | None = None
+    ) -> list[Block]:
         extra, pools, every = self.extra_negatives, candidates.pools, self.every
         compared = {
             "other": (self.anchors, every.positives),
@@ -247,13 +269,15 @@ class Batch:
         kinds = [(name, *compared[name]) for name in POOLS if name in pools and self.in_batch_negatives]
         if extra is not None and ("other" in pools or "same" in pools):
             kinds.append(("extra", self.anchors, extra))
+        if own_negatives is not None and ("other" in pools or "same" in pools):
+            kinds.append(("own", self.anchors, own_negatives))
         if extra is not None and "positive_same" in pools and candidates.extra_for_positives:
             kinds.append(("positive_extra", self.positives, extra))
         if not kinds:
             raise GradlabError(f"the pool {'+'.join(pools)} has no negatives without those of the batch")
         found, start = [], 0
         for name, rows, vectors in kinds:
-            columns = slice(start, start + vectors.shape[0])
+            columns = slice(start, start + vectors.shape[-2])
             own = name in POOLS and not (name == "positive_other" and candidates.repeated)
             found.append(Block(name, rows, vectors, columns, self.start if own else None))
             start = columns.stop
@@ -263,8 +287,9 @@ class Batch:
     def may_lack_negatives(self) -> bool:
         """Whether an anchor may have no negative: by a rule, or because its pools hold neither sentences nor extra negatives."""
         others = self.in_batch_negatives and self.count > 1
-        extra = self.extra_negatives is not None and not {"other", "same"}.isdisjoint(self.candidates.pools)
-        return bool(self.candidates.rules) or not (others or extra)
+        more = self.extra_negatives is not None or self.own_negatives is not None
+        more = more and not {"other", "same"}.isdisjoint(self.candidates.pools)
+        return bool(self.candidates.rules) or not (others or more)
 
     def hardened(self, negatives: Negatives, temperature: float) -> Negatives:
         """`negatives` with the hardness of the `candidates` added to their logits at a temperature, without derivative.
@@ -289,8 +314,8 @@ class Batch:
             if block.name == "extra" and on in ("in_batch", "hard"):
                 parts.append(self.owned if on == "hard" else ~self.owned)
                 continue
-            chosen = on != "hard" if block.name == "other" else on == "other" and block.name == "extra"
-            size = block.vectors.shape[0]
+            acts = {"other": ("other", "in_batch"), "extra": ("other",), "own": ("other", "hard")}
+            chosen, size = on in acts.get(block.name, ()), block.vectors.shape[-2]
             parts.append(xp.full((n, size), chosen, dtype=xp.bool, device=self.anchors.device))
         return _joined(parts, axis=-1)
 
@@ -320,25 +345,40 @@ class Batch:
             self.guide, candidates=self.candidates, in_batch_negatives=self.in_batch_negatives
         )
         (same,) = (one for one in guide.candidate_blocks if one.name == block.name)
+        # The positive from a product of the same kind, so that equal texts have equal cosines.
+        if block.name == "own":
+            xp = array_namespace(guide.anchors)
+            vectors = xp.concat([same.vectors, guide.positives[:, None, :]], axis=1)
+            every = xp.sum(guide.anchors[:, None, :] * vectors, axis=-1)
+            return every[:, :-1], every[:, -1]
         found = guide.comparison.cosines(same.rows, same.vectors)
-        # From a product of the same kind, so that equal texts have equal cosines.
         positive = guide.comparison.cosines(guide.anchors, guide.every.positives)
         return found, array_namespace(found).linalg.diagonal(positive, offset=self.start)
 
     def masked(self, block: Block) -> Bool[Array, "n k"] | None:
-        """What the given mask says of a block; a mask without columns for the extra negatives keeps these."""
+        """What the given mask says of a block; a mask without columns for the extra or own negatives keeps these."""
         assert self.mask is not None
-        n, rows = self.count, slice(self.start, self.start + self.anchors.shape[0])
-        if not block.name.endswith("extra"):
-            return self.mask[rows, :n]
-        return self.mask[rows, n:] if self.mask.shape[1] > n else None
+        start = self._known_from(block)
+        columns = slice(start, start + block.vectors.shape[-2])
+        return self.mask[self._rows, columns] if columns.stop <= self.mask.shape[1] else None
 
     def numbered(self, block: Block) -> tuple[Array, Array]:
-        """The numbers of the sentences of a block's rows, (n,), and of its columns, (k,), empty if they are not known."""
+        """The numbers of the sentences of a block's rows, (n,), and of its columns, (k,), or of own ones (n, h); empty if they are not known."""
         assert self.sentences is not None
-        n, rows = self.count, slice(self.start, self.start + self.anchors.shape[0])
-        columns = self.sentences[n:] if block.name.endswith("extra") else self.sentences[:n]
-        return self.sentences[rows], columns
+        start, k = self._known_from(block), block.vectors.shape[-2]
+        if block.name != "own":
+            return self.sentences[self._rows], self.sentences[start : start + k]
+        own = array_namespace(self.anchors).reshape(self.sentences[start:], (-1, k))
+        return self.sentences[self._rows], own[self._rows]
+
+    @property
+    def _rows(self) -> slice:
+        return slice(self.start, self.start + self.anchors.shape[0])
+
+    def _known_from(self, block: Block) -> int:
+        """Where a given mask, or numbers of sentences, begin to speak of a block: first the sentences, then extra and own negatives."""
+        n, m = self.count, 0 if self.extra_negatives is None else self.extra_negatives.shape[0]
+        return {"extra": n, "positive_extra": n, "own": n + m}.get(block.name, 0)
 
     # Sums over weights.
 
@@ -382,15 +422,29 @@ class Comparison:
         return PairSimilarity.from_vectors(first, second)
 
     def cosines(
-        self, rows: Float[Array, "n d"], columns: Float[Array, "k d"], own: int | None = None
+        self, rows: Float[Array, "n d"], columns: Float[Array, "*_ k d"], own: int | None = None
     ) -> Float[Array, "n k"]:
-        """All dot products; -inf in column ``own + r`` of row r unless that is None."""
-        found = self._product(rows, columns)
+        """All dot products, of (n, k, D) those of each row; -inf in column ``own + r`` of row r unless that is None."""
+        found = own_cosines(rows, columns) if columns.ndim == 3 else self._product(rows, columns)
         return found if own is None else _without_own(found, own)
 
     def take(self, blocks: list[Block], index: Int[Array, "n"]) -> Float[Array, "n d"]:
         """The vectors in the columns ``index`` of some blocks."""
-        return _joined([block.vectors for block in blocks])[index]
+        xp, found = array_namespace(index), blocks[0].vectors
+        for block in blocks:
+            place = xp.clip(index - block.columns.start, 0, block.vectors.shape[-2] - 1)
+            if block.vectors.ndim == 3:
+                part = block.vectors[xp.arange(index.shape[0], device=index.device), place]
+            else:
+                part = self.taken(block.vectors, place)
+            found = (
+                part if block is blocks[0] else xp.where((index >= block.columns.start)[:, None], part, found)
+            )
+        return found
+
+    def taken(self, vectors: Float[Array, "k d"], index: Int[Array, "n"]) -> Float[Array, "n d"]:
+        """The vectors of these numbers."""
+        return vectors[index]
 
     def negatives(self, batch: Batch, blocks: list[Block], rules: Sequence[Rule] = ()) -> Negatives:
         """The negatives of each row, (n, K); -inf where a column is none.
@@ -477,6 +531,11 @@ PLAIN: Comparison = Comparison()
 
 def _joined(parts: list[Array], axis: int = 0) -> Array:
     return parts[0] if len(parts) == 1 else array_namespace(parts[0]).concat(parts, axis=axis)
+
+
+def own_cosines(rows: Float[Array, "n d"], own_negatives: Float[Array, "n h d"]) -> Float[Array, "n h"]:
+    """The dot products of each row with its own negatives."""
+    return (own_negatives @ rows[:, :, None])[:, :, 0]
 
 
 def _own_pairs(pairs: Array, own: int) -> Bool[Array, "n k"]:

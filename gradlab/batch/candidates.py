@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from gradlab.arrays import Array, Bool, Float
 
 # What `check_batch` takes beside the embeddings, for combinators that ask for it.
-CONTEXT = ("owners", "guide", "mask", "sentences")
+CONTEXT = ("own_negatives", "owners", "guide", "mask", "sentences")
 # Which rows are compared with which: anchors with the other view (S) and with their own view (Q), positives with their
 # other view, the anchors (S transposed), and with their own view (Q').
 POOLS = ("other", "same", "positive_other", "positive_same")
@@ -19,9 +19,9 @@ class Block:
     """Columns of the negatives that are of one kind.
 
     Attributes:
-        name: one of `POOLS`, ``"extra"`` (anchors to the extra negatives) or ``"positive_extra"``.
+        name: one of `POOLS`, ``"extra"`` (anchors to the extra negatives), ``"own"`` (to their own) or ``"positive_extra"``.
         rows: the anchors or the positives, (n, D).
-        vectors: what they are compared with, (k, D).
+        vectors: what they are compared with, (k, D), or of own negatives (n, k, D).
         columns: where the block stands among the K negatives.
         own: the column of the block that holds the sentence of the first row, whose pair is no negative (row r has
             column ``own + r``); None if no column is left out.
@@ -29,7 +29,7 @@ class Block:
 
     name: str
     rows: Float[Array, "n d"]
-    vectors: Float[Array, "k d"]
+    vectors: Float[Array, "*_ k d"]
     columns: slice
     own: int | None
 
@@ -64,8 +64,8 @@ class Candidates:
     """What the negatives of an anchor are.
 
     Attributes:
-        pools: names from `POOLS`. Extra negatives join the anchors' pools and, unless they are the sentence's own,
-            ``"positive_same"``.
+        pools: names from `POOLS`. Extra and own negatives join the anchors' pools; extra ones also ``"positive_same"``,
+            unless they are the sentence's own.
         extra_for_positives: whether extra negatives join ``"positive_same"``.
         repeated: whether the pair itself counts again among ``"positive_other"``.
         rules: which pairs are left out.

@@ -24,8 +24,9 @@ def check_batch(
     normalize: bool = False,
     in_batch_negatives: bool = True,
     negatives_elsewhere: bool = False,
+    own_negatives: Float[Array, "n h d"] | None = None,
     owners: Int[Array, "m"] | Sequence[int] | None = None,
-    guide: Sequence[Float[Array, "_ width"]] | None = None,
+    guide: Sequence[Float[Array, "*_ width"]] | None = None,
     mask: Bool[Array, "n _"] | Sequence[Sequence[bool]] | None = None,
     sentences: Int[Array, "k"] | Sequence[int] | None = None,
 ) -> Batch:
@@ -38,20 +39,23 @@ def check_batch(
         normalize: divide every row by its norm instead of asking for unit rows.
         in_batch_negatives: whether the other sentences of the batch are negatives.
         negatives_elsewhere: whether other processes have negatives, so that there need be none here.
+        own_negatives: (n, h, d), unit rows: h negatives of each anchor that no other anchor has, or None.
         owners: the row of the sentence whose hard negative each extra negative is, -1 for none.
         guide: embeddings of the same sentences by another model, of any length and dimension: anchors, positives and, where
-            there are, extra negatives.
-        mask: (n, n) or (n, n + m), True where sentence j (or an extra negative) is no negative of sentence i.
-        sentences: (n,) whole numbers by which the sentences are known outside of the batch, or (n + m,) with those of the extra
-            negatives, -1 for such as have none.
+            there are, extra negatives and own negatives.
+        mask: (n, n), (n, n + m) or (n, n + m + h), True where sentence j (or an extra or own negative) is no negative of
+            sentence i.
+        sentences: (n,) whole numbers by which the sentences are known outside of the batch, (n + m,) with those of the extra
+            negatives, -1 for such as have none, or (n + m + n h,) with those of the own ones, row by row.
 
     Raises:
         GradlabError: wrong kind, shape or dtype; NaN; zero rows; rows that are not unit-norm; no negatives; owners, guide, mask
             or sentences of another batch.
     """
     named = {"anchors": anchors, "positives": positives}
-    if extra_negatives is not None:
-        named["extra_negatives"] = extra_negatives
+    for name, rows in (("extra_negatives", extra_negatives), ("own_negatives", own_negatives)):
+        if rows is not None:
+            named[name] = rows
     for name, rows in named.items():
         _check_kind(name, rows, anchors)
     if anchors.shape != positives.shape:
@@ -59,59 +63,55 @@ def check_batch(
             f"anchors have shape {tuple(anchors.shape)} but positives {tuple(positives.shape)}; "
             "row i of both must be the two views of sentence i"
         )
-    if extra_negatives is not None and extra_negatives.shape[1] != anchors.shape[1]:
+    for name in [name for name in named if name.endswith("_negatives")]:
+        if named[name].shape[-1] != anchors.shape[1]:
+            raise GradlabError(
+                f"{name} have {named[name].shape[-1]} dimensions but the views have {anchors.shape[1]}"
+            )
+    if own_negatives is not None and own_negatives.shape[0] != anchors.shape[0]:
         raise GradlabError(
-            f"extra_negatives have {extra_negatives.shape[1]} dimensions but the views have {anchors.shape[1]}"
+            f"own_negatives have shape {tuple(own_negatives.shape)}, but there are {anchors.shape[0]} anchors; "
+            "entry i must be the negatives of anchor i"
         )
-    count = (anchors.shape[0] - 1 if in_batch_negatives else 0) + (
-        0 if extra_negatives is None else extra_negatives.shape[0]
+    count = (anchors.shape[0] - 1 if in_batch_negatives else 0) + sum(
+        len(rows) for name, rows in named.items() if name.endswith("_negatives")
     )
     if count < 1 and not negatives_elsewhere:
         raise GradlabError(
-            f"a batch of {anchors.shape[0]} leaves no negatives; give at least 2 sentences or extra_negatives"
+            f"a batch of {anchors.shape[0]} leaves no negatives; give at least 2 sentences, extra_negatives or own_negatives"
         )
-    checked = _check_norms(named, normalize)
-    extra = checked[2] if len(checked) == 3 else None
+    rows = dict(zip(named, _check_norms(named, normalize), strict=True))
     return Batch(
-        checked[0],
-        checked[1],
-        extra,
-        in_batch_negatives,
-        None if owners is None else _check_owners(owners, anchors, extra),
-        None if guide is None else _check_guide(guide, anchors, extra),
-        None if mask is None else _check_mask(mask, anchors, extra),
-        None if sentences is None else _check_sentences(sentences, anchors, extra),
+        **rows,
+        in_batch_negatives=in_batch_negatives,
+        owners=None if owners is None else _check_owners(owners, anchors, extra_negatives),
+        guide=None if guide is None else _check_guide(guide, named),
+        mask=None if mask is None else _check_mask(mask, named),
+        sentences=None if sentences is None else _check_sentences(sentences, named),
     )
 
 
-def _check_guide(
-    guide: Sequence[Any], anchors: Float[Array, "n d"], extra_negatives: Float[Array, "m d"] | None
-) -> Batch:
-    wanted = [anchors.shape[0]] * 2 + ([] if extra_negatives is None else [extra_negatives.shape[0]])
-    names = ("anchors", "positives", "extra_negatives")
+def _check_guide(guide: Sequence[Any], batch: dict[str, Array]) -> Batch:
+    names, anchors = list(batch), batch["anchors"]
     if not isinstance(guide, (tuple, list)):
         raise GradlabError(
-            f"the guide must be a tuple of embeddings, of {', '.join(names[: len(wanted)])}, not {type(guide).__name__}"
+            f"the guide must be a tuple of embeddings, of {', '.join(names)}, not {type(guide).__name__}"
         )
-    if len(guide) != len(wanted):
-        raise GradlabError(
-            f"the guide must be embeddings of {', '.join(names[: len(wanted)])}, not of {len(guide)} columns"
-        )
-    for name, rows, count in zip(names, guide, wanted, strict=False):
-        _check_kind(f"the guide's {name}", rows, guide[0])
+    if len(guide) != len(names):
+        raise GradlabError(f"the guide must be embeddings of {', '.join(names)}, not of {len(guide)} columns")
+    given = dict(zip((f"the guide's {name}" for name in names), guide, strict=True))
+    for (name, rows), like in zip(given.items(), batch.values(), strict=True):
+        _check_kind(name, rows, guide[0])
         if is_torch_array(rows) != is_torch_array(anchors) or rows.device != anchors.device:
             raise GradlabError(
-                f"the guide's {name} must be of the same kind and on the same device as the anchors, numpy or torch"
+                f"{name} must be of the same kind and on the same device as the anchors, numpy or torch"
             )
-        if rows.shape[0] != count or rows.shape[1] != guide[0].shape[1]:
+        if rows.shape[:-1] != like.shape[:-1] or rows.shape[-1] != guide[0].shape[-1]:
             raise GradlabError(
-                f"the guide's {name} have shape {tuple(rows.shape)}, but the batch has {count} {name}; give the "
+                f"{name} have shape {tuple(rows.shape)}, but those of the batch {tuple(like.shape)}; give the "
                 "guide's embeddings of the same batch"
             )
-    checked = _check_norms(
-        {f"the guide's {name}": rows for name, rows in zip(names, guide, strict=False)}, True
-    )
-    return Batch(checked[0], checked[1], checked[2] if len(checked) == 3 else None)
+    return Batch(**dict(zip(names, _check_norms(given, True), strict=True)))
 
 
 def _as_array(name: str, given: Any, anchors: Array) -> Array:
@@ -126,30 +126,37 @@ def _as_array(name: str, given: Any, anchors: Array) -> Array:
         ) from None
 
 
-def _check_mask(
-    mask: Any, anchors: Float[Array, "n d"], extra_negatives: Float[Array, "m d"] | None
-) -> Bool[Array, "n _"]:
-    xp = array_namespace(anchors)
+def _counts(batch: dict[str, Array], own: int) -> list[int]:
+    """N, N + m and N + m + own, as far as the batch has extra and own negatives."""
+    found = [batch["anchors"].shape[0]]
+    if "extra_negatives" in batch:
+        found.append(found[-1] + batch["extra_negatives"].shape[0])
+    return [*found, found[-1] + own] if "own_negatives" in batch else found
+
+
+def _check_mask(mask: Any, batch: dict[str, Array]) -> Bool[Array, "n _"]:
+    anchors, own = batch["anchors"], batch.get("own_negatives")
     found = _as_array("mask", mask, anchors)
-    n, extra = anchors.shape[0], 0 if extra_negatives is None else extra_negatives.shape[0]
-    if found.dtype != xp.bool or tuple(found.shape) not in {(n, n), (n, n + extra)}:
-        columns = f"({n}, {n})" + (f" or ({n}, {n + extra})" if extra else "")
+    shapes = [(anchors.shape[0], count) for count in _counts(batch, 0 if own is None else own.shape[1])]
+    if found.dtype != array_namespace(anchors).bool or tuple(found.shape) not in shapes:
         raise GradlabError(
-            f"mask must be booleans of shape {columns}, not {_dtype_name(found)} of shape {tuple(found.shape)}"
+            f"mask must be booleans of shape {' or '.join(map(str, shapes))}, not {_dtype_name(found)} of shape {tuple(found.shape)}"
         )
     return found
 
 
-def _check_sentences(
-    sentences: Any, anchors: Float[Array, "n d"], extra_negatives: Float[Array, "m d"] | None
-) -> Int[Array, "k"]:
-    xp = array_namespace(anchors)
-    found = _as_array("sentences", sentences, anchors)
-    n, extra = anchors.shape[0], 0 if extra_negatives is None else extra_negatives.shape[0]
-    if tuple(found.shape) not in {(n,), (n + extra,)} or not xp.isdtype(found.dtype, "integral"):
-        more = f" (or {n + extra}, with the extra negatives)" if extra else ""
+def _check_sentences(sentences: Any, batch: dict[str, Array]) -> Int[Array, "k"]:
+    xp, own = array_namespace(batch["anchors"]), batch.get("own_negatives")
+    found = _as_array("sentences", sentences, batch["anchors"])
+    counts = _counts(batch, 0 if own is None else own.shape[0] * own.shape[1])
+    if tuple(found.shape) not in {(count,) for count in counts} or not xp.isdtype(found.dtype, "integral"):
+        more = (
+            f" (or {' or '.join(map(str, counts[1:]))}, with the negatives beside the batch)"
+            if counts[1:]
+            else ""
+        )
         raise GradlabError(
-            f"sentences must be {n} whole numbers, one for each row of the batch{more}, not "
+            f"sentences must be {counts[0]} whole numbers, one for each row of the batch{more}, not "
             f"{_dtype_name(found)} of shape {tuple(found.shape)}"
         )
     return found
@@ -177,8 +184,13 @@ def _check_kind(name: str, rows: Any, like: Any) -> None:
         raise GradlabError(f"{name} must be a numpy array or a torch tensor, not {type(rows).__name__}")
     if type(rows).__module__.split(".")[0] != type(like).__module__.split(".")[0]:
         raise GradlabError(f"{name} and anchors must both be numpy arrays or both torch tensors")
-    if rows.ndim != 2 or rows.shape[0] == 0 or rows.shape[1] == 0:
-        raise GradlabError(f"{name} must have shape (sentences, dimensions), not {tuple(rows.shape)}")
+    shape = (
+        "(anchors, negatives of each, dimensions)"
+        if name.endswith("own_negatives")
+        else "(sentences, dimensions)"
+    )
+    if rows.ndim != shape.count(",") + 1 or 0 in rows.shape:
+        raise GradlabError(f"{name} must have shape {shape}, not {tuple(rows.shape)}")
     if _dtype_name(rows) not in NORM_TOLERANCE:
         raise GradlabError(f"{name} must be floating point, not {_dtype_name(rows)}")
     if rows.dtype != like.dtype or rows.device != like.device:
@@ -192,7 +204,7 @@ def _dtype_name(rows: Any) -> str:
     return str(rows.dtype).removeprefix("torch.")
 
 
-def _check_norms(named: Mapping[str, Float[Array, "_ d"]], normalize: bool) -> list[Float[Array, "_ d"]]:
+def _check_norms(named: Mapping[str, Float[Array, "*_ d"]], normalize: bool) -> list[Float[Array, "*_ d"]]:
     """The rows, divided by their norms where these are not 1; the numbers of all are read back from a GPU at once."""
     parts = [at_least_single(rows) for rows in named.values()]
     xp = array_namespace(*parts)

@@ -368,7 +368,7 @@ OfEach = Callable[[Negatives], Array]
 
 
 def gaps_of(
-    first: Float[Array, "n d"], second: Float[Array, "k d"], cosine: Float[Array, "n k"], sign: int = -1
+    first: Float[Array, "n d"], second: Float[Array, "*_ k d"], cosine: Float[Array, "n k"], sign: int = -1
 ) -> Float[Array, "n k"]:
     """``1 + s cos θ`` of unit rows and a sign s: ``|h + s h'|²/2`` where it is small.
 
@@ -380,7 +380,7 @@ def gaps_of(
     known = detach(gap)
     near = abs(known) < float(xp.finfo(cosine.dtype).eps) ** (1 / 3)
     left, right = detach(first), -sign * detach(second)
-    if left.shape[0] * right.shape[0] * left.shape[1] <= _NEAR_ENTRIES:
+    if right.ndim == 3 or left.shape[0] * right.shape[0] * left.shape[1] <= _NEAR_ENTRIES:
         apart = left[:, None, :] - right
         return gap + xp.where(near, xp.sum(apart * apart, axis=-1) / 2 - known, xp.zeros_like(known))
     if not bool(xp.any(near)):

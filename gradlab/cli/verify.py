@@ -8,7 +8,7 @@ import click
 
 from gradlab.cli.options import build_loss, loss_option, mirrored, set_option
 from gradlab.errors import GradlabError
-from gradlab.gradient.verification import BATCHES, CONVENTIONS, Check, verify
+from gradlab.gradient.verification import BATCHES, CONVENTIONS, OWN, Check, verify
 
 EPILOG = """\b
 Examples:
@@ -51,7 +51,8 @@ def command(
         checks = verify(loss, batch_size=batch_size, dim=dim, seed=seed, side=side)
         failed |= not all(check.passed for check in checks)
         for form in dict.fromkeys(check.form for check in checks):
-            for batches in [[name] for name in BATCHES] if per_batch else [list(BATCHES)]:
+            names = list(dict.fromkeys(check.batch for check in checks))
+            for batches in [[name] for name in names] if per_batch else [names]:
                 kept = [check for check in checks if check.form == form and check.batch in batches]
                 click.echo(_row(kept, batches[0] if per_batch else ""))
         paper = [c for c in checks if (c.form, c.convention) == ("components", "tangent") and not c.declared]
@@ -61,7 +62,7 @@ def command(
             click.echo(
                 f"  the paper's form of {checks[0].loss.name} is off, relative to the gradient, by: {off}"
             )
-    click.echo(f"\nBatches of {batch_size} x {dim}: {', '.join(BATCHES)}.")
+    click.echo(f"\nBatches of {batch_size} x {dim}: {', '.join(BATCHES)}; {OWN} for losses of pairs.")
     if failed:
         click.echo("Some closed form misses its declared exactness ('!').", err=True)
         sys.exit(1)

@@ -81,11 +81,10 @@ def lemma_share(
     xp = array_namespace(anchors)
     views = gradient.views
     assert views is not None
-    negatives = gradient.vectors
     anchors, positives = views.anchors, views.positives  # of the longest prefix, where the loss is of several
-    pair, radial = views.positive, anchors @ negatives.T
+    pair, radial = views.positive, gradient.products(anchors)
     cosine, sine = pair.cosine[:, None], pair.sine[:, None]
-    toward = (positives @ negatives.T - cosine * radial) / xp.where(sine > 0, sine, xp.ones_like(sine))
+    toward = (gradient.products(positives) - cosine * radial) / xp.where(sine > 0, sine, xp.ones_like(sine))
     aside = xp.sqrt(_positive_part(xp, 1 - radial**2 - toward**2))
     bounds = tangent_bounds(Triple(cosine, sine, radial, toward, aside), step)
     ratio = gradient.scalar_ratio[:, None]
@@ -250,18 +249,9 @@ def diagnose(
     Raises:
         GradlabError: as :func:`gradlab.components`.
     """
-    views = check_batch(
-        anchors, positives, extra_negatives, normalize=normalize, in_batch_negatives=in_batch_negatives
-    )
-    gradient, _ = components_of(
-        loss,
-        views.anchors,
-        views.positives,
-        views.extra_negatives,
-        in_batch_negatives=in_batch_negatives,
-        side="both",
-        **context,
-    )
+    context = {"normalize": normalize, "in_batch_negatives": in_batch_negatives, **context}
+    views = check_batch(anchors, positives, extra_negatives, **context)
+    gradient, _ = components_of(loss, anchors, positives, extra_negatives, side="both", **context)
     return batch_statistics(views.anchors, views.positives, gradient)
 
 
@@ -329,7 +319,8 @@ def _negatives(gradient: Components) -> int:
         return int(gradient.weight.shape[-1])
     in_batch = "other" in gradient.columns or "same" in gradient.columns
     extra = 0 if views.extra_negatives is None else views.extra_negatives.shape[0]
-    return int((views.anchors.shape[0] - 1 if in_batch else 0) + extra)
+    own = 0 if views.own_negatives is None else views.own_negatives.shape[1]
+    return int((views.anchors.shape[0] - 1 if in_batch else 0) + extra + own)
 
 
 def _histogram(xp: Any, name: str, values: Float[Array, "values"]) -> dict[float, float]:

@@ -76,15 +76,16 @@ def components(
         in_batch_negatives: False takes negatives from ``extra_negatives`` only.
         side: the view whose gradient it is: ``"anchors"``, ``"positives"`` or ``"both"``. The positives are moved too,
             by the pull towards their anchors and as negatives of the other anchors.
-        **context: what some combinators ask for: ``owners``, ``guide``, ``mask``, ``sentences``; see
+        **context: ``own_negatives``, unit rows (n, h, d), h negatives of each anchor that no other anchor has; and what
+            some combinators ask for: ``owners``, ``guide``, ``mask``, ``sentences``; see
             `gradlab.batch.check.check_batch`.
 
     Returns:
         `Components`: ``gradient_dissipation`` (N,), ``weight`` (N, K), ``ratio`` (N,) and ``gradient()``
-        (N, D); for both sides a pair of them. The K columns are the other view, the own view and the extra
-        negatives, as far as there are such negatives: usually K = N + M, column j < N standing for sentence j of the
+        (N, D); for both sides a pair of them. The K columns are the other view, the own view, the extra negatives and the
+        own negatives, as far as there are such negatives: usually K = N + M + H, column j < N standing for sentence j of the
         view that ``negative_view`` names (zero at j = i), column N + k for extra negative k; without in-batch
-        negatives K = M. The split of the anchors is the one that the loss declares, that of the positives the canonical one.
+        negatives K = M + H. The split of the anchors is the one that the loss declares, that of the positives the canonical one.
 
     Raises:
         GradlabError: unknown loss or side; views of wrong kind or shape, with NaN, zero rows, rows that are not
@@ -125,7 +126,8 @@ def first_components(loss: Loss, batch: Batch, most: int) -> Components:
     # It asks for rows and nothing else; the other sentences become extra negatives.
     in_batch = batch.in_batch_negatives
     extra = batch.negative_vectors[most:] if in_batch else batch.extra_negatives
-    return loss.components_of(Batch(batch.anchors[:most], batch.positives[:most], extra, in_batch))
+    own = None if batch.own_negatives is None else batch.own_negatives[:most]
+    return loss.components_of(Batch(batch.anchors[:most], batch.positives[:most], extra, in_batch, own))
 
 
 def check_side(side: str) -> None:
@@ -188,6 +190,7 @@ def raw_gradient(
     extra_negatives: Float[Array, "m d"] | None = None,
     *,
     side: str = "anchors",
+    **context: Any,
 ) -> SideGradients:
     """``|z_i| ∂L/∂z_i`` of ``loss(z/|z|)`` at ``z_i = scale_i h_i``: what an encoder receives.
 
@@ -198,11 +201,13 @@ def raw_gradient(
         scale: norms of the raw embeddings of a side.
         extra_negatives: unit rows, or None.
         side: ``"anchors"``, ``"positives"`` or ``"both"`` (a pair).
+        **context: as in `components`.
 
     Raises:
         GradlabError: an unknown loss; views that are no unit rows of one shape.
     """
-    return _differentiate(get_loss(loss), check_batch(anchors, positives, extra_negatives), side, scale=scale)
+    views = check_batch(anchors, positives, extra_negatives, **context)
+    return _differentiate(get_loss(loss), views, side, scale=scale)
 
 
 def _differentiate(

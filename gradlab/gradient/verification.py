@@ -138,6 +138,7 @@ BATCHES: dict[str, Callable[[np.random.Generator, int, int], TwoViews]] = {
     "clustered": clustered_batch,
     "nearly collapsed": collapsed_batch,
 }
+OWN = "own negatives"  # the name of a batch whose anchors have three negatives of their own
 
 
 @takes_loss
@@ -159,7 +160,7 @@ def verify(
         side: ``"anchors"``, ``"positives"`` or ``"both"``: the view whose gradient is compared.
 
     Returns:
-        One `Check` for each loss, side, form, convention and batch.
+        One `Check` for each loss, side, form, convention and batch, with own negatives for losses that take them.
 
     Raises:
         GradlabError: an unknown loss or side.
@@ -171,19 +172,29 @@ def verify(
 
 def _checks(loss: Loss, batch_size: int, dim: int, seed: int, side: str) -> Iterator[Check]:
     sides = ("anchors", "positives") if side == "both" else (side,)
-    for name, make in BATCHES.items():
+    kinds = {name: (make, 0) for name, make in BATCHES.items()}
+    if loss.takes_own_negatives:
+        kinds[OWN] = paired_batch, 3
+    for name, (make, own) in kinds.items():
         rng = random_generator(seed)
         anchors, positives = make(rng, batch_size, dim)
+        context: dict[str, Any] = {}
+        if own:
+            context["own_negatives"] = unit_rows(anchors[:, None] + rng.normal(size=(batch_size, own, dim)))
         scale = rng.uniform(0.5, 2, batch_size)
         closed_forms = dict(
-            zip(("anchors", "positives"), components(loss, anchors, positives, side="both"), strict=True)
+            zip(
+                ("anchors", "positives"),
+                components(loss, anchors, positives, side="both", **context),
+                strict=True,
+            )
         )
         for convention in CONVENTIONS:
             if convention == "raw":
-                found = raw_gradient(loss, anchors, positives, scale, side="both")
+                found = raw_gradient(loss, anchors, positives, scale, side="both", **context)
             else:
                 found = autograd_gradient(
-                    loss, anchors, positives, tangent=convention == "tangent", side="both"
+                    loss, anchors, positives, tangent=convention == "tangent", side="both", **context
                 )
             references = dict(zip(("anchors", "positives"), found, strict=True))
             for one in sides:

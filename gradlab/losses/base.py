@@ -143,6 +143,11 @@ class Loss(Settings, abc.ABC):
         """Whether all that it does to either view are the coefficients of ``S_ij``, which both views share, and of extra negatives."""
         return False
 
+    @property
+    def takes_own_negatives(self) -> bool:
+        """Whether an anchor may have negatives of its own."""
+        return False
+
     def sides_of(self, views: Batch) -> tuple[Components, Components]:
         """The components of the anchors, as declared, and those of the positives."""
         anchors, moves = self.components_of(views), self.moves_positives
@@ -189,7 +194,8 @@ class Loss(Settings, abc.ABC):
                 papers print, and ``"sum"`` N times that; components follow the sum.
             normalize: divide rows by their norms first, instead of asking for unit rows.
             in_batch_negatives: False takes negatives from ``extra_negatives`` only.
-            **context: what some combinators ask for: ``owners``, ``guide``, ``mask``, ``sentences``; see
+            **context: ``own_negatives``, unit rows (n, h, d), h negatives of each anchor that no other anchor has; and what
+                some combinators ask for: ``owners``, ``guide``, ``mask``, ``sentences``; see
                 `gradlab.batch.check.check_batch`.
 
         Raises:
@@ -255,6 +261,11 @@ class PairLoss(Loss):
         False  # whether negatives enter as logits only, their cosines over `temperature`
     )
     pulls_alone: ClassVar[bool] = False  # whether an anchor without negatives keeps its pull (and its value)
+
+    @property
+    def takes_own_negatives(self) -> bool:
+        """They are further negatives of the row."""
+        return True
 
     @property
     def negatives_are_fixed(self) -> bool:
@@ -459,8 +470,12 @@ class BatchLoss(Loss):
         """The batch with the extra negatives as further sentences.
 
         Raises:
-            GradlabError: no negatives from the batch.
+            GradlabError: no negatives from the batch, or own negatives.
         """
+        if views.own_negatives is not None:
+            raise GradlabError(
+                f"{self.name} compares whole views; own_negatives are for losses of pairs, such as infonce"
+            )
         if not views.in_batch_negatives:
             raise GradlabError(
                 f"{self.name} compares the sentences of a batch; it cannot do without in-batch negatives"

@@ -76,6 +76,11 @@ class Combinator(Loss):
         return sum(values[1:], values[0])
 
     @property
+    def takes_own_negatives(self) -> bool:
+        """Where the loss of the anchors' direction does."""
+        return self.terms[0].takes_own_negatives
+
+    @property
     def bases(self) -> tuple[Loss, ...]:
         """The losses at the bottom, that are no combinators."""
         return tuple(

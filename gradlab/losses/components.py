@@ -10,7 +10,7 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Float, divide, finite, span, to_numpy
-from gradlab.batch.batch import Batch
+from gradlab.batch.batch import Batch, own_cosines
 from gradlab.batch.candidates import Block
 from gradlab.drawing import Shown
 from gradlab.errors import GradlabError
@@ -35,8 +35,8 @@ class Components(Shown):
     Attributes:
         gradient_dissipation: ``GD``.
         weight: ``W``. On embeddings its columns are the N sentences of the other view, the N
-            sentences of the own view and the M extra negatives, in this order, as far as the loss has such negatives:
-            see `negative_view`, `other_view`, `same_view` and `extra`. Zero at j = i.
+            sentences of the own view, the M extra negatives and the H own negatives of the row, in this order, as far as
+            the loss has such negatives: see `negative_view`, `other_view`, `same_view`, `extra` and `own`. Zero at j = i.
         positive_weight: ``Σ_j W_ij R_ij``; (n, d) where the ratio is a diagonal matrix
             (Barlow Twins), one row holding the diagonal.
         negative_view: ``"other"``, ``"same"`` or ``"both"``: the views that columns stand for.
@@ -77,16 +77,17 @@ class Components(Shown):
 
     @property
     def columns(self) -> Mapping[str, slice]:
-        """Which columns of the weight stand for ``"other"``, ``"same"`` and ``"extra"``; what there is none of is missing.
+        """Which columns of the weight stand for ``"other"``, ``"same"``, ``"extra"`` and ``"own"``; what there is none of is missing.
 
         Raises:
             GradlabError: if the components were computed from angles, without embeddings.
         """
         views = self._embeddings
-        n, extra = views.count, views.extra_negatives
+        n, extra, own = views.count, views.extra_negatives, views.own_negatives
         names = {"other": ("other",), "same": ("same",), "both": ("other", "same")}[self.negative_view]
         blocks = [(name, n) for name in names if views.in_batch_negatives or name == "same"]
         blocks += [("extra", extra.shape[0])] if extra is not None else []
+        blocks += [("own", own.shape[1])] if own is not None else []
         found, start = {}, 0
         for name, size in blocks:
             found[name] = slice(start, start + size)
@@ -108,18 +109,30 @@ class Components(Shown):
         """The columns of the weight that stand for the extra negatives, or None."""
         return self._part("extra")
 
+    @property
+    def own(self) -> Float[Array, "n h"] | None:
+        """The columns of the weight that stand for the row's own negatives, or None."""
+        return self._part("own")
+
     def _part(self, name: str) -> Float[Array, "n columns"] | None:
         columns = self.columns.get(name)
         return None if columns is None else self.weight[:, columns]
 
     @property
     def vectors(self) -> Float[Array, "k d"]:
-        """What the columns of the weight stand for."""
+        """What the columns of the weight stand for, without the own negatives, which each row has of its own."""
         views = self._embeddings
-        every = views.every
+        every, xp = views.every, array_namespace(views.anchors)
         rows = {"other": every.positives, "same": every.anchors, "extra": views.extra_negatives}
-        parts = [rows[name] for name in self.columns]
-        return parts[0] if len(parts) == 1 else array_namespace(views.anchors).concat(parts, axis=0)
+        parts = [rows[name] for name in self.columns if name != "own"]
+        return parts[0] if len(parts) == 1 else xp.concat([every.anchors[:0], *parts], axis=0)
+
+    def products(self, rows: Float[Array, "n d"]) -> Float[Array, "n k"]:
+        """Dot products of one row for each anchor with what the columns of its weight stand for."""
+        found, own = rows @ self.vectors.T, self._embeddings.own_negatives
+        return (
+            found if own is None else array_namespace(rows).concat([found, own_cosines(rows, own)], axis=-1)
+        )
 
     def __repr__(self) -> str:
         """A short summary; the arrays are the attributes."""
@@ -224,11 +237,20 @@ class Components(Shown):
         views = self._embeddings
         pull = self.pull
         pull = pull[:, None] if pull.ndim == 1 else pull
-        gradient = self.gradient_dissipation[:, None] * (self.weight @ self.vectors) - pull * views.positives
+        gradient = self.gradient_dissipation[:, None] * self._push - pull * views.positives
         if exact:
             for term in self.extra_terms.values():
                 gradient = gradient + term
         return project(gradient, views.anchors) if tangent else gradient
+
+    @property
+    def _push(self) -> Float[Array, "n d"]:
+        """``Σ_j W_ij n_j``."""
+        own = self._embeddings.own_negatives
+        if own is None:
+            return self.weight @ self.vectors
+        start = self.columns["own"].start
+        return self.weight[:, :start] @ self.vectors + (self.weight[:, None, start:] @ own)[:, 0, :]
 
     @property
     def _embeddings(self) -> Batch:
@@ -250,7 +272,7 @@ def canonical(
 
     Args:
         coefficients: of the other view (``"other"``, (n, n)), the own view (``"same"``, (n, n)) and the extra negatives
-            (``"extra"``, (n, m)), zero at j = i; None, or missing, where there are none.
+            (``"extra"``, (n, m)), zero at j = i, and the own negatives (``"own"``, (n, h)); None, or missing, where there are none.
         pull: ``a``.
         views: the embeddings, those of this side being the anchors.
         side: ``"anchors"`` or ``"positives"``.
@@ -268,6 +290,8 @@ def canonical(
     sizes = [n] * len(blocks)
     if extra is not None:
         blocks, sizes = [*blocks, coefficients.get("extra")], [*sizes, extra.shape[0]]
+    if views.own_negatives is not None:
+        blocks, sizes = [*blocks, coefficients.get("own")], [*sizes, views.own_negatives.shape[1]]
     total = xp.zeros_like(views.anchors[:, 0])
     for block in blocks:
         total = total if block is None else total + xp.sum(block, axis=-1)
@@ -299,7 +323,7 @@ def seen_by_positives(anchors: Components, views: Batch, *, push: bool, pull: bo
     """The positives' side of a loss from the anchors' side, whose coefficients both share.
 
     What pushes anchor i away from ``h_j'`` pushes ``h_j'`` away from anchor i with the same coefficient, and so does the
-    pull. Negatives of the anchors' own view and extra negatives do not concern the positives.
+    pull. Negatives of the anchors' own view, extra and own negatives do not concern the positives.
 
     Args:
         anchors: components of the anchors.
@@ -343,6 +367,7 @@ def from_pools(rows: Components, blocks: Sequence[Block], views: Batch) -> tuple
             "other": _sum(other, None if reverse is None else reverse.T),
             "same": None if (same := found.get("same")) is None else same + same.T,
             "extra": found.get("extra"),
+            "own": found.get("own"),
         },
         {
             "other": _sum(None if other is None else other.T, reverse),

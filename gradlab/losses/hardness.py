@@ -22,8 +22,8 @@ class Hardness(OtherCandidates):
     """Logits ``cos θ/τ + α sg(cos θ)`` of negatives (Lan et al. 2025): their weight and the dissipation change, the ratio stays.
 
     ``on`` says of which negatives: ``all``; those of the ``other`` view, with the extra ones, in a loss that has more pools; of
-    these, ``in_batch`` leaves out the row's own hard negatives, and ``hard`` has them alone (EmbeddingGemma). The last two ask
-    for the owners of the extra negatives where there are any.
+    these, ``in_batch`` leaves out the row's own hard negatives, and ``hard`` has them alone (EmbeddingGemma): its own negatives,
+    and the extra ones that it owns. The last two ask for the owners of the extra negatives where there are any.
     """
 
     alpha: float = setting(5.0, "factor α of the cosine that is added", rule="positive")
@@ -53,7 +53,7 @@ class Hardness(OtherCandidates):
 
     def seen(self, views: Batch) -> Batch:
         """With α added."""
-        if self.on == "hard" and views.extra_negatives is None:
+        if self.on == "hard" and views.extra_negatives is None and views.own_negatives is None:
             return views
         return views.with_candidates(hardness=(*views.candidates.hardness, HardnessTerm(self.alpha, self.on)))
 

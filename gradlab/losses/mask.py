@@ -177,15 +177,19 @@ class Pairs:
         numbers, others = (found.tolist() for found in views.numbered(block))
         if not others:
             return None
+        listed = read_pairs(self.file)
+        asarray = functools.partial(array_namespace(views.anchors).asarray, device=views.anchors.device)
+        if block.name == "own":
+            pairs = zip(numbers, others, strict=True)
+            return asarray([[one in listed.get(number, ()) for one in own] for number, own in pairs])
         columns: dict[int, list[int]] = {}
         for column, number in enumerate(others):
             columns.setdefault(number, []).append(column)
-        listed = read_pairs(self.file)
         out = np.zeros((len(numbers), len(others)), dtype=bool)
         for row, number in enumerate(numbers):
             for other in listed.get(number, ()):
                 out[row, columns.get(other, [])] = True
-        return array_namespace(views.anchors).asarray(out, device=views.anchors.device)
+        return asarray(out)
 
 
 def pairs_files(loss: Loss) -> list[str]:

@@ -122,12 +122,12 @@ def prefix(views: Batch, d: int) -> Batch:
             f"a prefix of {d} is longer than the embedding, which has {views.anchors.shape[1]} dimensions"
         )
 
-    def cut(name: str, rows: Float[Array, "_ d"]) -> Float[Array, "_ prefix"]:
+    def cut(name: str, rows: Float[Array, "*_ d"]) -> Float[Array, "*_ prefix"]:
         xp = array_namespace(rows)
-        if not bool(xp.all(xp.any(rows[:, :d] != 0, axis=-1))):
+        if not bool(xp.all(xp.any(rows[..., :d] != 0, axis=-1))):
             raise GradlabError(
                 f"the first {d} coordinates of a row of {name} are zero, which has no direction"
             )
-        return unit_rows(rows[:, :d])
+        return unit_rows(rows[..., :d])
 
     return views.mapped(cut)

@@ -62,10 +62,17 @@ class Sum(Combinator):
         """Each term has a dissipation of its own."""
         return "its terms have dissipations of their own; simulate them one by one"
 
+    @property
+    def takes_own_negatives(self) -> bool:
+        """Where one of the losses does."""
+        return any(loss.takes_own_negatives for loss in self.losses)
+
     def terms_of(self, batch: Batch) -> list[tuple[float, Loss, Batch]]:
-        """Each loss on the batch."""
-        weights, batch = (
-            read_numbers(self.weights, "weights") or [1.0] * len(self.losses),
-            batch.sharing_products(),
-        )
-        return [(weight, loss, batch) for weight, loss in zip(weights, self.losses, strict=True)]
+        """Each loss on the batch; losses of whole views without own negatives, beside losses that take them."""
+        weights = read_numbers(self.weights, "weights") or [1.0] * len(self.losses)
+        batch = batch.sharing_products()
+        views = dataclasses.replace(batch, own_negatives=None) if self.takes_own_negatives else batch
+        return [
+            (weight, loss, batch if loss.takes_own_negatives else views)
+            for weight, loss in zip(weights, self.losses, strict=True)
+        ]

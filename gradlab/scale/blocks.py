@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gradlab.batch.batch import Batch, Comparison
+from gradlab.batch.batch import Batch, Comparison, own_cosines
 from gradlab.batch.candidates import Block, Rule
 from gradlab.batch.similarity import Negatives, OfEach, log_sum_exp, sum_of_each
 
@@ -108,6 +108,9 @@ class Blocks(Comparison):
 
     def cosines(self, rows: Tensor, columns: Tensor, own: int | None = None) -> Tensor:
         """All dot products."""
+        if columns.ndim == 3:
+            products: Tensor = own_cosines(rows, columns)
+            return products
         total = self._gradients.by(columns)
         found: Tensor = _Cosines.apply(rows, columns, own, total, self.ticket, self.memory)
         return found
@@ -125,20 +128,12 @@ class Blocks(Comparison):
         found: Tensor = _Sum.apply(negatives.cosine, plain, quantity, self.memory, *self._learned)
         return found
 
-    def take(self, blocks: list[Block], index: Tensor) -> Tensor:
-        """The vectors in the columns ``index`` of some blocks."""
-        found: Tensor | None = None
-        for block in blocks:
-            place = (index - block.columns.start).clamp(0, len(block.vectors) - 1)
-            total = self._gradients.by(block.vectors)
-            if total is None:
-                part = block.vectors[place]
-            else:
-                part = _Taken.apply(block.vectors, place, total, self.ticket)
-            found = (
-                part if found is None else torch.where((index >= block.columns.start)[:, None], part, found)
-            )
-        assert found is not None
+    def taken(self, vectors: Tensor, index: Tensor) -> Tensor:
+        """The vectors of these numbers."""
+        total = self._gradients.by(vectors)
+        if total is None:
+            return vectors[index]
+        found: Tensor = _Taken.apply(vectors, index, total, self.ticket)
         return found
 
 

@@ -34,8 +34,8 @@ def blockwise(
             sentences as they stand. Processes may have different ones.
         group: a process group of torch.distributed, or ``"world"`` for all processes. Each process calls the loss with its
             own rows, of which there may be different numbers, and gets the loss of the batch of all processes; extra
-            negatives of any process belong to all. The rows receive the gradient that they would have on one process. Each
-            process holds the rows of all, and a share of their similarities. Works over gloo; NCCL has not been run yet.
+            negatives of any process belong to all, own negatives stay with their anchors. The rows receive the gradient that
+            they would have on one process. Each process holds the rows of all, and a share of their similarities. Works over gloo; NCCL has not been run yet.
         average: multiply the rows' gradients by the number of processes, for DistributedDataParallel, which divides by it.
 
     Raises:
@@ -55,7 +55,7 @@ class BlockwiseLoss(LossModule):
     """A loss that is evaluated and differentiated some rows at a time.
 
     The gradient is computed together with the value. It equals automatic differentiation of the loss with respect to the
-    anchors, the positives, the extra negatives and the learned settings, radial parts included. Of equally hard negatives
+    anchors, the positives, the extra and own negatives and the learned settings, radial parts included. Of equally hard negatives
     the first one counts; where rounding makes duplicates unequal, which one that is may depend on the block size.
 
     bfloat16 and float16 rows are computed with in float32, also under autocast: the loss is float32, the gradients come
@@ -116,10 +116,11 @@ class BlockwiseLoss(LossModule):
             return self._together(group, given, reduction, options, context)
         check_reduction(reduction)
         share = in_torch(check_batch(anchors, positives, extra_negatives, **options, **context))
-        rows = (share.anchors, share.positives, share.extra_negatives)
         sizes = [len(share.anchors)], [0 if share.extra_negatives is None else len(share.extra_negatives)]
         whole = gathered(share, Processes(), *sizes, False)
-        value = self._value(share, whole, Processes(), sizes, reduction, self._wants_gradient(rows))
+        value = self._value(
+            share, whole, Processes(), sizes, reduction, self._wants_gradient(share.embeddings)
+        )
         return value if is_torch_array(anchors) else value.detach().numpy()[()]
 
     def _wants_gradient(self, rows: tuple[Tensor | None, ...]) -> bool:
@@ -140,7 +141,7 @@ class BlockwiseLoss(LossModule):
             check_reduction(reduction)
             options = {name: bool(value) for name, value in options.items()}
             share = check_share(group, given, context, **options)
-            needs = self._wants_gradient((share.anchors, share.positives, share.extra_negatives))
+            needs = self._wants_gradient(share.embeddings)
             mine = {
                 "loss": repr(self.loss),
                 "reduction": reduction,
@@ -157,7 +158,8 @@ class BlockwiseLoss(LossModule):
         said = group.agree(mine, error)
         assert share is not None
         sizes = [one["own anchors"] for one in said], [one["own extra negatives"] for one in said]
-        if sum(sizes[0]) * options["in_batch_negatives"] < 2 and not sum(sizes[1]):
+        few = sum(sizes[0]) * options["in_batch_negatives"] < 2 and share.own_negatives is None
+        if few and not sum(sizes[1]):
             raise GradlabError("the batch of all processes leaves no negatives; give extra_negatives")
         owned = any(one["whether extra negatives have owners"] for one in said)
         whole = gathered(share, group, *sizes, owned)
@@ -183,7 +185,7 @@ class BlockwiseLoss(LossModule):
         evaluation = Evaluation(
             self._with(learned), whole, self.block_size, tuple(learned.values()), processes, sizes
         )
-        rows = (share.anchors, share.positives, share.extra_negatives)
+        rows = share.embeddings
         if not differentiated:
             values = evaluation.values()
             if reduction == "none":
@@ -208,10 +210,10 @@ class _TotalLoss(torch.autograd.Function):
         anchors = ends[0]
         assert anchors is not None
         ctx.scale = anchors.new_full((len(anchors),), share)
-        ctx.wanted = tuple(ctx.needs_input_grad[3:6])
+        ctx.wanted = tuple(ctx.needs_input_grad[3:7])
         values, gradients = evaluation.differentiate(ctx.scale, ctx.wanted)
         ctx.evaluation, ctx.gradients = evaluation, None if kept else gradients
-        ctx.save_for_backward(*ends[:3], *(gradients if kept else ()))
+        ctx.save_for_backward(*ends[:4], *(gradients if kept else ()))
         return evaluation.reduced(values, reduction)
 
     @staticmethod
@@ -221,7 +223,7 @@ class _TotalLoss(torch.autograd.Function):
         gradients, ctx.gradients = ctx.gradients, None
         if gradients is None:  # a second pass through a retained graph, or processes without a gradient
             # Raises if the graph was not retained, or the rows were changed in place since.
-            kept = ctx.saved_tensors[3:]
+            kept = ctx.saved_tensors[4:]
             gradients = [
                 None if part is None else part.clone() for part in kept
             ] or ctx.evaluation.differentiate(ctx.scale, ctx.wanted)[1]
@@ -239,14 +241,14 @@ class _EachLoss(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, evaluation: Evaluation, *ends: Tensor | None) -> Tensor:
         ctx.evaluation = evaluation
-        ctx.save_for_backward(*ends[:3])
+        ctx.save_for_backward(*ends[:4])
         return reduce(evaluation.values(), "none", evaluation.loss.name)
 
     @staticmethod
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
         _refuse_second_derivatives()
         _ = ctx.saved_tensors  # raises if the rows were changed in place since
-        wanted = tuple(ctx.needs_input_grad[1:4])
+        wanted = tuple(ctx.needs_input_grad[1:5])
         return None, *ctx.evaluation.differentiate(upstream.contiguous(), wanted)[1]
 
 

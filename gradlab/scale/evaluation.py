@@ -82,14 +82,12 @@ class Evaluation:
         with torch.no_grad(), self._precisely():
             return self._evaluate(self.batch, None)[0]
 
-    def differentiate(
-        self, scale: Tensor, wanted: tuple[bool, bool, bool]
-    ) -> tuple[Tensor, list[Tensor | None]]:
+    def differentiate(self, scale: Tensor, wanted: tuple[bool, ...]) -> tuple[Tensor, list[Tensor | None]]:
         """The values, and the derivatives of ``Σ_i scale_i L_i`` over all anchors, or of the scalar.
 
         Args:
             scale: of this process's anchors, (n,); a scalar is not scaled.
-            wanted: whether the derivatives by anchors, positives and extra negatives are wanted.
+            wanted: whether the derivatives by anchors, positives, extra and own negatives are wanted.
 
         Returns:
             The values; the derivatives by this process's rows, of each kind, or None; then those by the learned settings.
@@ -97,20 +95,23 @@ class Evaluation:
         Raises:
             GradlabError: a value or derivative that is infinite or not a number, on any process.
         """
-        given = self.batch.anchors, self.batch.positives, self.batch.extra_negatives
         leaves = [
             # Processes do the same together, also where one wants no gradient.
             None if rows is None else rows.detach().requires_grad_(want or self.processes.count > 1)
-            for rows, want in zip(given, wanted, strict=True)
+            for rows, want in zip(self.batch.embeddings, wanted, strict=True)
         ]
         with torch.enable_grad(), self._precisely():
             batch = dataclasses.replace(
-                self.batch, anchors=leaves[0], positives=leaves[1], extra_negatives=leaves[2]
+                self.batch,
+                anchors=leaves[0],
+                positives=leaves[1],
+                extra_negatives=leaves[2],
+                own_negatives=leaves[3],
             )
             values, gradients, settings = self._evaluate(batch, scale)
         own: list[Tensor | None] = []
         for want, gradient, some in zip(
-            wanted, gradients, (self.anchors, self.anchors, self.extra), strict=True
+            wanted, gradients, (self.anchors, self.anchors, self.extra, slice(None)), strict=True
         ):
             # The whole tensor where it is one process's, which torch keeps without a copy.
             part = gradient if gradient is None or self.processes.count == 1 else gradient[some]
@@ -195,25 +196,31 @@ class Evaluation:
         columns = len(whole.candidates.pools) * whole.count + (0 if extra is None else len(extra))
         size = self.block_size or default_block_size(columns, whole.anchors.device)
         values = whole.anchors.new_empty(self.anchors.stop - self.anchors.start)
-        totals = [gradients.by(rows) for rows in (term.batch.anchors, term.batch.positives)]
+        kinds = term.batch.anchors, term.batch.positives, term.batch.own_negatives
+        totals = [None if rows is None else gradients.by(rows) for rows in kinds]
         for some in slices(self.anchors.start, self.anchors.stop, size):
             blocks.memory.rewind()
             rows = whole.rows(some.start, some.stop)
             here = slice(some.start - self.anchors.start, some.stop - self.anchors.start)
             ends = [
-                part.detach().requires_grad_(total is not None)
-                for part, total in zip((rows.anchors, rows.positives), totals, strict=True)
+                None if part is None else part.detach().requires_grad_(total is not None)
+                for part, total in zip(
+                    (rows.anchors, rows.positives, rows.own_negatives), totals, strict=True
+                )
             ]
-            rows = dataclasses.replace(rows, anchors=ends[0], positives=ends[1])
+            rows = dataclasses.replace(rows, anchors=ends[0], positives=ends[1], own_negatives=ends[2])
             found = term.loss.value_of(rows)
             values[here] = found.detach()
             if scale is None or not found.requires_grad:
                 continue
-            wanted = [*(end for end in ends if end.requires_grad), *self.learned]
+            wanted = [*(end for end in ends if end is not None and end.requires_grad), *self.learned]
             parts = torch.autograd.grad(
                 found, [*wanted, blocks.ticket], scale[here] * term.weight, allow_unused=True
             )
-            into = [total[some] for total in totals if total is not None] + by_settings
+            places = some, some, here
+            into = [
+                total[at] for total, at in zip(totals, places, strict=True) if total is not None
+            ] + by_settings
             for total, part in zip(into, parts, strict=False):
                 if part is not None:
                     total += part
@@ -231,7 +238,7 @@ class Evaluation:
         laps: Laps | None = None,
     ) -> tuple[list[Tensor | None], list[Tensor]]:
         """The derivatives by rows and learned settings of what ran on all rows, and of what was added up beside it."""
-        rows = [batch.anchors, batch.positives, batch.extra_negatives]
+        rows = batch.embeddings
         leaves = [part for part in rows if part is not None and part.requires_grad]
         ends = [*answers, *leaves, *self.learned]
         found: list[Tensor | None] = [None] * len(ends)
@@ -254,7 +261,7 @@ class Evaluation:
             total = known.get(id(leaf))
             if after is not None:
                 total = after if total is None else total.add_(after)
-            if self.processes.count > 1:
+            if self.processes.count > 1 and leaf is not batch.own_negatives:
                 total = self.processes.total(torch.zeros_like(leaf) if total is None else total.contiguous())
             if plain is not None:
                 total = plain if total is None else total.add_(plain)

@@ -16,11 +16,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gradlab.batch.batch import PLAIN, Batch, Comparison
+from gradlab.batch.batch import PLAIN, Batch, Comparison, own_cosines
 from gradlab.batch.candidates import Block, Rule
 from gradlab.batch.similarity import Negatives, OfEach, PairSimilarity
 from gradlab.errors import GradlabError
-from gradlab.scale.blocks import Blocks, Gradients, cosines, default_block_size, slices
+from gradlab.scale.blocks import FEWEST_ROWS, Blocks, Gradients, cosines, default_block_size, slices
 from gradlab.scale.processes import Processes
 
 # Pairs of rows that are measured at a time.
@@ -59,6 +59,8 @@ class Laps(Comparison):
     def negatives(self, batch: Batch, blocks: list[Block], rules: Sequence[Rule] = ()) -> Columns:
         """The negatives of all rows, not yet computed."""
         assert not rules
+        if blocks[-1].name == "own":
+            return Columns(self, blocks[:-1], (blocks[-1], batch.own_start))
         return Columns(self, blocks)
 
     def sharing(self) -> Laps:
@@ -158,6 +160,26 @@ class Laps(Comparison):
                 softmax.terms.append((axis, found, upstream / temperature))
 
         return self.answer(found, backward)
+
+    def own_cosines(self, block: Block, first: int) -> Tensor:
+        """The cosines of all rows to their own negatives, (n, h), as an answer; each process has those of rows from ``first`` on."""
+        rows, own = block.rows, block.vectors
+        found = rows.new_zeros(len(rows), own.shape[1])
+        parts = [
+            (slice(first + some.start, first + some.stop), some) for some in slices(0, len(own), FEWEST_ROWS)
+        ]
+        for here, some in parts:
+            found[here] = own_cosines(rows.detach()[here], own.detach()[some])
+
+        def backward(gradients: Gradients, upstream: Tensor) -> None:
+            by_rows, by_own = gradients.by(rows), gradients.by(own)
+            for here, some in parts:
+                if by_rows is not None:
+                    by_rows[here] += (upstream[here, None] @ own.detach()[some])[:, 0]
+                if by_own is not None:
+                    by_own[some] += upstream[here, :, None] * rows.detach()[here, None]
+
+        return self.answer(self.processes.total(found), backward)
 
     def known_log_sum_exp(self, blocks: list[Block], temperature: float) -> Tensor:
         """`log_sum_exp` without gradient."""
@@ -367,9 +389,9 @@ def _fixed_reference(rows: Tensor, temperature: float) -> bool:
 class Columns(Negatives):
     """The negatives of all rows of a batch, which no one holds: what is asked of them is computed block by block."""
 
-    def __init__(self, laps: Laps, blocks: list[Block]) -> None:
-        """Set past the frozen dataclass, whose fields are not there."""
-        self.__dict__.update(_laps=laps, _blocks=blocks, whole=None)
+    def __init__(self, laps: Laps, blocks: list[Block], own: tuple[Block, int] | None = None) -> None:
+        """Set past the frozen dataclass, whose fields are not there; of own negatives only the log-sum-exp is asked."""
+        self.__dict__.update(_laps=laps, _blocks=blocks, _own=own, whole=None)
 
     def __repr__(self) -> str:
         return f"Columns({len(self._blocks[0].rows)} rows)"
@@ -384,6 +406,11 @@ class Columns(Negatives):
 
     def log_sum_exp(self, temperature: float) -> Tensor:
         """``log Σ_k exp(cos θ_k / τ)``, (n,)."""
+        if self._own is not None:
+            shared = Columns(self._laps, self._blocks).log_sum_exp(temperature)
+            return torch.logaddexp(
+                shared, torch.logsumexp(self._laps.own_cosines(*self._own) / temperature, -1)
+            )
         if isinstance(temperature, Tensor):
             rows = self.log_sum_exp(float(temperature.detach()))
             return rows + self._slope(temperature.detach()) * (temperature - temperature.detach())
@@ -477,6 +504,7 @@ class Columns(Negatives):
         vectors: list[Tensor] | None = None,
     ) -> Negatives:
         """The negatives of some rows with all of their similarities, of the same or of other tensors."""
+        assert self._own is None
         rows = self._blocks[0].rows[some] if rows is None else rows
         blocks = [
             dataclasses.replace(

@@ -70,8 +70,8 @@ def check_share(group: Group, given: tuple[Any, ...], context: dict[str, Any], *
         context = {
             **context,
             "owners": None if owners is not None and not len(owners) else owners,
-            "guide": guide[:2]
-            if isinstance(guide, tuple | list) and len(guide) == 3 and not len(guide[2])
+            "guide": [*guide[:2], *guide[3:]]
+            if isinstance(guide, tuple | list) and len(guide) > 2 and not len(guide[2])
             else guide,
         }
     return in_torch(check_batch(anchors, positives, extra, negatives_elsewhere=True, **options, **context))
@@ -86,6 +86,7 @@ def describe_share(share: Batch) -> dict[str, Any]:
         "own anchors": len(share.anchors),
         "own extra negatives": 0 if extra is None else len(extra),
         "whether extra negatives have owners": None if extra is None else share.owners is not None,
+        "negatives of an anchor's own": 0 if share.own_negatives is None else share.own_negatives.shape[1],
         "guide": guide is not None,
         "the guide's dtype": None if guide is None else _name(guide.anchors),
         "the guide's dimensions": None if guide is None else guide.anchors.shape[1],
@@ -98,7 +99,7 @@ def _name(rows: Tensor) -> str:
 
 
 def gathered(share: Batch, processes: Processes, anchors: list[int], extra: list[int], owned: bool) -> Batch:
-    """The batch of all processes, without a graph.
+    """The batch of all processes, without a graph; of own negatives each process keeps those of its anchors.
 
     Args:
         share: of this process.
@@ -108,29 +109,32 @@ def gathered(share: Batch, processes: Processes, anchors: list[int], extra: list
     """
     if processes.count == 1:
         return share.mapped(lambda _, rows: rows.detach())
-    n = len(share.anchors)
+    n, own = len(share.anchors), share.own_negatives
+    first = sum(anchors[: processes.rank])
 
     def rows_of(batch: Batch) -> Batch:
         more = batch.extra_negatives
         if more is None and any(extra):
             more = batch.anchors[:0]
-        whole = dataclasses.replace(batch, extra_negatives=more)
+        sizes = {"anchors": anchors, "positives": anchors, "extra_negatives": extra}
+        whole = dataclasses.replace(batch, extra_negatives=more, own_start=first)
         return whole.mapped(
-            lambda name, rows: processes.gather(
-                rows.detach().contiguous(), extra if name == "extra_negatives" else anchors
+            lambda name, rows: (
+                processes.gather(rows.detach().contiguous(), sizes[name]) if name in sizes else rows.detach()
             )
         )
 
     owners = sentences = None
     if owned:
-        own = share.anchors.new_empty(0, dtype=torch.int64) if share.owners is None else share.owners.long()
-        start = sum(anchors[: processes.rank])
-        owners = processes.gather(torch.where(own < 0, own, own + start), extra)
+        mine = share.anchors.new_empty(0, dtype=torch.int64) if share.owners is None else share.owners.long()
+        owners = processes.gather(torch.where(mine < 0, mine, mine + first), extra)
     if share.sentences is not None:
-        numbers = share.sentences.long()
-        more = numbers[n:]
-        if len(more) != extra[processes.rank]:
-            more = numbers.new_full((extra[processes.rank],), -1)
-        sentences = torch.cat([processes.gather(numbers[:n], anchors), processes.gather(more, extra)])
+        sizes = [n, extra[processes.rank], n * (0 if own is None else own.shape[1])]
+        missing = share.sentences.new_full((sum(sizes) - len(share.sentences),), -1)
+        parts = torch.cat([share.sentences, missing]).long().split(sizes)
+        joined = [processes.gather(parts[0], anchors), processes.gather(parts[1], extra)]
+        if own is not None:
+            joined.append(processes.gather(parts[2].view(n, -1), anchors).flatten())
+        sentences = torch.cat(joined)
     guide = None if share.guide is None else rows_of(share.guide)
     return dataclasses.replace(rows_of(share), owners=owners, sentences=sentences, guide=guide)

@@ -1,0 +1,272 @@
+"""Negatives of an anchor's own: against loops from the definition, against autograd, and blockwise."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from blockwise_helpers import LargestTensor, unit
+
+import gradlab
+from gradlab.losses.base import PairLoss
+from gradlab.losses.registry import loss_class
+
+N, M, H, D = 9, 4, 3, 8
+PAIR_NAMES = [name for name in gradlab.loss_names() if issubclass(loss_class(name), PairLoss)]
+COMBINED = (
+    "symmetric(infonce)",
+    "symmetric(siglip, reverse=dhel)",
+    "pool(dcl, negatives=other+same+positive_other+positive_same)",
+    "pool(mpt, negatives=other+same, denominators=separate)",
+    "symmetric(pool(arccon, negatives=other+same))",
+    "mask(infonce, above=0.3)",
+    "sum(symmetric(infonce), gor, weights=1+0.1)",
+    "per_prefix(symmetric(hardness(infonce, on=other)), dims=5+8)",
+)
+
+
+def drawn(*shape: int, seed: int = 0) -> torch.Tensor:
+    return unit(torch.randn(*shape, D, generator=torch.Generator().manual_seed(seed), dtype=torch.float64))
+
+
+@pytest.fixture
+def rows() -> tuple[torch.Tensor, ...]:
+    """Anchors, positives, extra and own negatives, with duplicates of every kind."""
+    anchors, extra, own = drawn(N), drawn(M, seed=1), drawn(N, H, seed=2)
+    positives = unit(anchors + 0.5 * drawn(N, seed=3))
+    positives[4] = positives[3]
+    own[0, 1], own[1, 2], own[2, 0], own[3, 0] = own[0, 0], positives[1], positives[5], extra[2]
+    return anchors, positives, extra, own
+
+
+def softmax_loss(logits: list[float], positive: float) -> float:
+    return math.log(sum(math.exp(one - positive) for one in [positive, *logits]))
+
+
+def loops(name: str, anchors, positives, extra, own, tau: float = 0.05) -> list[float]:
+    """InfoNCE and what is made of it, from the definition, one dot product at a time."""
+
+    def dot(first, second) -> float:
+        return sum(float(x) * float(y) for x, y in zip(first, second, strict=True)) / tau
+
+    found = []
+    for i in range(N):
+        others = [j for j in range(N) if j != i]
+        positive = dot(anchors[i], positives[i])
+        mine = [dot(anchors[i], one) for one in own[i]]
+        in_batch = [dot(anchors[i], positives[j]) for j in others]
+        shared = [dot(anchors[i], one) for one in extra]
+        back = [dot(positives[i], anchors[j]) for j in others]
+        within = [dot(anchors[i], anchors[j]) for j in others]
+        if name == "infonce":
+            found.append(softmax_loss(in_batch + shared + mine, positive))
+        elif name == "symmetric(infonce)":
+            found.append(
+                (softmax_loss(in_batch + shared + mine, positive) + softmax_loss(back, positive)) / 2
+            )
+        elif name == "pool(infonce, negatives=other+same)":
+            found.append(softmax_loss(in_batch + within + shared + mine, positive))
+        elif name == "pool(infonce, negatives=positive_other)":
+            found.append(softmax_loss(back, positive))
+        elif name == "hardness(infonce, alpha=5, on=hard)":
+            harder = [one + 5 * one * tau for one in mine]
+            found.append(softmax_loss(in_batch + shared + harder, positive))
+        elif name == "mask(infonce, above=0.3)":
+            kept = [one for one in in_batch + shared + mine if one * tau <= 0.3]
+            found.append(softmax_loss(kept, positive) if kept else 0.0)
+    return found
+
+
+LOOPS = (
+    "infonce",
+    "symmetric(infonce)",
+    "pool(infonce, negatives=other+same)",
+    "pool(infonce, negatives=positive_other)",
+    "mask(infonce, above=0.3)",
+)
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_values_are_those_of_loops(rows, name):
+    anchors, positives, extra, own = (part.numpy() for part in rows)
+    found = gradlab.get_loss(name)(anchors, positives, extra, "none", own_negatives=own)
+    np.testing.assert_allclose(found, loops(name, anchors, positives, extra, own), rtol=1e-12, atol=1e-13)
+
+
+def test_hardness_of_own_negatives(rows):
+    """Own negatives are hard ones, the other extra negatives are nobody's."""
+    name = "hardness(infonce, alpha=5, on=hard)"
+    anchors, positives, extra, own = rows
+    found = gradlab.get_loss(name)(anchors, positives, extra, "none", own_negatives=own, owners=[-1] * M)
+    np.testing.assert_allclose(found, loops(name, anchors, positives, extra, own), rtol=1e-12, atol=1e-13)
+    alone = gradlab.get_loss(name)(anchors, positives, None, "none", own_negatives=own)
+    np.testing.assert_allclose(alone, loops(name, anchors, positives, [], own), rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize("name", PAIR_NAMES)
+@pytest.mark.parametrize("in_batch", [True, False])
+def test_a_row_is_a_batch_of_its_own(rows, name, in_batch):
+    """Alone with all of its negatives as extra ones an anchor has the same value and the same components."""
+    anchors, positives, extra, own = (part.numpy() for part in rows)
+    loss = gradlab.get_loss(name)
+    if in_batch:
+        positives = positives.copy()
+        positives[4] = anchors[4]  # equally hard negatives may be taken in any order
+    whole = gradlab.components(
+        loss, anchors, positives, extra, own_negatives=own, in_batch_negatives=in_batch
+    )
+    values = loss(anchors, positives, extra, "none", own_negatives=own, in_batch_negatives=in_batch)
+    assert whole.weight.shape == (N, N * in_batch + M + H)
+    assert whole.own.shape == (N, H)
+    for i in range(N):
+        others = np.delete(positives, i, 0) if in_batch else positives[:0]
+        negatives = np.concatenate([others, extra, own[i]])
+        alone = anchors[i : i + 1], positives[i : i + 1], negatives
+        assert values[i] == pytest.approx(loss(*alone, in_batch_negatives=False), rel=1e-12, abs=1e-13)
+        one = gradlab.components(loss, *alone, in_batch_negatives=False)
+        weight = np.delete(whole.weight[i], i) if in_batch else whole.weight[i]
+        np.testing.assert_allclose(weight, one.weight[0], rtol=1e-11, atol=1e-13)
+        np.testing.assert_allclose(whole.gradient_dissipation[i], one.gradient_dissipation[0], rtol=1e-11)
+        np.testing.assert_allclose(whole.pull[i], one.pull[0], rtol=1e-11, atol=1e-13)
+
+
+@pytest.mark.parametrize("name", [*PAIR_NAMES, *COMBINED])
+def test_components_are_the_gradient(rows, name):
+    """Of both sides, against autograd, with duplicates among the negatives."""
+    anchors, positives, extra, own = rows
+    closed = gradlab.components(name, anchors, positives, extra, own_negatives=own, side="both")
+    found = gradlab.autograd_gradient(name, anchors, positives, extra, own_negatives=own, side="both")
+    for parts, expected in zip(closed, found, strict=True):
+        scale = max(1.0, float(expected.abs().max()))
+        torch.testing.assert_close(parts.gradient(), expected, rtol=0, atol=1e-11 * scale)
+    assert closed[1].own is None  # they are the anchors' alone
+
+
+def test_verify_covers_them():
+    checks = gradlab.verify("symmetric(infonce)", batch_size=6, dim=5)
+    assert {check.side for check in checks if check.batch == "own negatives"} == {"anchors", "positives"}
+    assert all(check.passed for check in checks)
+    assert not any(check.batch == "own negatives" for check in gradlab.verify("mhe", batch_size=6, dim=5))
+
+
+def test_uneven_numbers_by_a_mask(rows):
+    """A masked own negative is as good as none; a mask without their columns keeps them all."""
+    anchors, positives, extra, own = rows
+    loss = gradlab.get_loss("mask(infonce, by=given)")
+    mask = torch.zeros(N, N + M + H, dtype=torch.bool)
+    mask[:5, -1] = mask[2, 3] = mask[1, N] = True
+    found = loss(anchors, positives, extra, "none", own_negatives=own, mask=mask)
+    for i in range(N):
+        kept = torch.cat([positives, extra, own[i]])[~mask[i] & (torch.arange(N + M + H) != i)]
+        expected = gradlab.get_loss("infonce")(
+            anchors[i : i + 1], positives[i : i + 1], kept, in_batch_negatives=False
+        )
+        torch.testing.assert_close(found[i], expected, rtol=1e-13, atol=0)
+    fewer = loss(anchors, positives, extra, "none", own_negatives=own, mask=mask[:, : N + M])
+    mask[:, N + M :] = False
+    torch.testing.assert_close(fewer, loss(anchors, positives, extra, "none", own_negatives=own, mask=mask))
+
+
+def test_a_guide_covers_them(rows):
+    anchors, positives, extra, own = rows
+    guide = [unit(part + 0.3 * unit(torch.ones_like(part))) for part in rows]
+    found = gradlab.get_loss("mask(infonce, by=guide, margin=-0.1)")(
+        anchors, positives, extra, "none", own_negatives=own, guide=guide
+    )
+    assert found.isfinite().all()
+    for i in range(N):
+        negatives, theirs = (torch.cat([one[1], one[2], one[3][i]]) for one in (rows, guide))
+        out = theirs @ guide[0][i] > guide[0][i] @ guide[1][i] + 0.1
+        out[i] = True
+        expected = torch.tensor(0.0, dtype=torch.float64)
+        if not out.all():
+            expected = gradlab.get_loss("infonce")(
+                anchors[i : i + 1], positives[i : i + 1], negatives[~out], in_batch_negatives=False
+            )
+        torch.testing.assert_close(found[i], expected, rtol=1e-13, atol=0)
+    # Equal texts have equal cosines, so that a margin of 0 keeps them.
+    own = positives[:, None].repeat(1, 2, 1)
+    same = gradlab.get_loss("mask(infonce, by=guide)")
+    views = gradlab.batch.check_batch(anchors, positives, own_negatives=own, guide=[anchors, positives, own])
+    assert not same.seen(views).negatives.cosine[:, N:].isinf().any()
+
+
+def test_pairs_cover_them(rows, tmp_path):
+    """A hard negative that is listed for its own row is left out; for another row it says nothing."""
+    anchors, positives, _, own = rows
+    listed = tmp_path / "pairs"
+    listed.write_text("2,2,1\n5,6,1\n")
+    columns = [gradlab.losses.mask.hard_negative_numbers(np.arange(N), column + 1) for column in range(H)]
+    numbers = np.concatenate([np.arange(N), np.stack(columns, 1).ravel()])
+    loss = gradlab.get_loss("mask", by="pairs", pairs=str(listed))
+    views = gradlab.batch.check_batch(anchors, positives, own_negatives=own, sentences=numbers)
+    out = loss.seen(views).negatives.cosine[:, N:].isinf()
+    assert out.nonzero().tolist() == [[2, 0]]
+
+
+@pytest.mark.parametrize("name", [*PAIR_NAMES, *COMBINED])
+@pytest.mark.parametrize("reduction", ["none", "sum", "mean"])
+@pytest.mark.parametrize("block_size", [4, None])
+def test_blockwise_equals_autograd(rows, name, reduction, block_size):
+    """Values and all derivatives, also by the own negatives."""
+    loss = gradlab.get_loss(name)
+    upstream = torch.linspace(-1, 2, N, dtype=torch.float64) if reduction == "none" else torch.tensor(1.7)
+    found = []
+    for criterion in (loss, gradlab.blockwise(loss, block_size)):
+        leaves = [part.clone().requires_grad_() for part in rows]
+        value = criterion(*leaves[:3], reduction, own_negatives=leaves[3])
+        value.backward(upstream.to(value.dtype))
+        found.append([value.detach(), *(leaf.grad for leaf in leaves)])
+    for expected, one in zip(*found, strict=True):
+        expected = torch.zeros_like(one) if expected is None else expected
+        scale = max(1e-2, float(expected.abs().max()))
+        torch.testing.assert_close(one, expected, rtol=0, atol=1e-12 * scale)
+
+
+@pytest.mark.parametrize("name", ["infonce", "met", "symmetric(infonce)"])
+def test_blockwise_makes_no_product_with_all_of_them(name):
+    """No tensor is larger than a block of similarities or the own negatives themselves."""
+    anchors, positives, own = drawn(60), drawn(60, seed=1), drawn(60, 5, seed=2).requires_grad_()
+    with LargestTensor() as largest:
+        gradlab.blockwise(name, 10)(anchors, positives, own_negatives=own).backward()
+    assert largest.entries <= max(own.numel(), 10 * 65)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            lambda own: own[0],
+            "own_negatives must have shape (anchors, negatives of each, dimensions), not (3, 8)",
+        ),
+        (lambda own: own[1:], "own_negatives have shape (8, 3, 8), but there are 9 anchors"),
+        (lambda own: own[:, :0], "own_negatives must have shape"),
+        (lambda own: own[:, :, :5], "own_negatives have 5 dimensions but the views have 8"),
+        (lambda own: 2 * own, "own_negatives are not unit vectors"),
+        (lambda own: own.float(), "must have one dtype"),
+        (lambda own: own.numpy(), "must both be numpy arrays or both torch tensors"),
+    ],
+)
+@pytest.mark.parametrize(
+    "call", [gradlab.components, gradlab.autograd_gradient, gradlab.blockwise("infonce")]
+)
+def test_bad_input(rows, change, message, call):
+    arguments = ("infonce",) if call in (gradlab.components, gradlab.autograd_gradient) else ()
+    with pytest.raises(gradlab.GradlabError) as error:
+        call(*arguments, *rows[:3], own_negatives=change(rows[3]))
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_what_does_not_take_them(rows):
+    for loss in ("mhe", "symmetric(dhel)"):
+        with pytest.raises(gradlab.GradlabError, match="own_negatives are for losses of pairs"):
+            gradlab.get_loss(loss)(*rows[:3], own_negatives=rows[3])
+    with pytest.raises(
+        gradlab.GradlabError, match=r"mask must be booleans of shape \(9, 9\) or \(9, 13\) or \(9, 16\)"
+    ):
+        gradlab.get_loss("mask(infonce, by=given)")(
+            *rows[:3], own_negatives=rows[3], mask=torch.zeros(N, N + H, dtype=torch.bool)
+        )
