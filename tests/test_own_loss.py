@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import textwrap
@@ -253,4 +254,34 @@ def test_a_module_is_trained_with_the_encoder(file, tmp_path):
     assert float(scale.detach()) == 10
     trainer.run()
     assert 0 < abs(float(scale.detach()) - 10) < 1
-    assert "diagnostics,gradient_dissipation" in (Path(config.output) / "metrics.csv").read_text()
+    recorded = (Path(config.output) / "metrics.csv").read_text()
+    assert "diagnostics,gradient_dissipation" in recorded
+    assert f"3,train,learned_scale,{float(scale.detach())!r}" in recorded.replace(" ", "")
+    (slope,) = re.findall(r"3,train,learned_scale_gradient,(\S+)", recorded)
+    assert float(slope) != 0
+
+
+class Link(nn.Module):
+    """A link whose coefficients are learned, and a margin."""
+
+    def __init__(self):
+        super().__init__()
+        self.margin = nn.Parameter(torch.tensor(0.1))
+        self.link = nn.Parameter(torch.tensor([20.0, 5.0]))
+
+    def forward(self, anchors, positives):
+        cosines = anchors @ positives.T - self.margin * torch.eye(len(anchors))
+        logits = self.link[0] * cosines + self.link[1] * cosines**2
+        return functional.cross_entropy(logits, torch.arange(len(anchors)))
+
+
+def test_watching_records_values_and_gradients_of_what_a_loss_learns(tmp_path):
+    loss = Link()
+    watched = gradlab.watch(loss, output=tmp_path, every=1)
+    rows = functional.normalize(torch.randn(2, 8, 4, generator=torch.Generator().manual_seed(0)), dim=-1)
+    watched(*rows.requires_grad_()).backward()
+    recorded = watched.watch.history.series
+    assert recorded("train", "learned_margin")[1] == [float(loss.margin.detach())]
+    assert recorded("train", "learned_link")[1] == [float(loss.link.detach().norm())]
+    for name, gradient in {"margin": float(loss.margin.grad), "link": float(loss.link.grad.norm())}.items():
+        assert recorded("train", f"learned_{name}_gradient")[1] == [pytest.approx(gradient, rel=1e-6)]

@@ -542,15 +542,21 @@ def test_what_a_loss_learns_of_itself_is_recorded_and_drawn(tmp_path):
     watched = gradlab.watch(criterion, output=tmp_path, every=1)
     rows = torch.randn(2, 8, 4, generator=torch.Generator().manual_seed(0)).requires_grad_()
     optimiser = torch.optim.SGD(criterion.parameters(), lr=0.1)
-    expected = []
+    expected, gradients = [], []
     for _ in range(3):
         expected.append(float(criterion.values["bias"].detach()))
+        optimiser.zero_grad()
         watched(rows[0], rows[1], normalize=True).backward()
+        gradients.append(float(criterion.values["bias"].grad))
         optimiser.step()
     watched.finish()
-    assert watched.watch.history.series("train", "learned_bias")[1] == expected
+    history = watched.watch.history
+    assert history.series("train", "learned_bias")[1] == expected
+    assert history.series("train", "learned_bias_gradient")[1] == pytest.approx(gradients, rel=1e-6)
     assert len(set(expected)) == 3
-    assert "Learned bias" in Page(write_report(tmp_path).read_text(encoding="utf-8")).series
+    assert {"Learned bias", "Learned bias, its gradient"} <= Page(
+        write_report(tmp_path).read_text(encoding="utf-8")
+    ).series.keys()
 
 
 def test_a_frame_has_no_row_without_diagnostics(watched):

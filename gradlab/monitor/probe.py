@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from gradlab.batch.batch import Batch, unit_rows
 from gradlab.decomposition import two_views
@@ -25,6 +25,7 @@ from gradlab.monitor.recognition import recognise
 from gradlab.monitor.snapshot import Snapshot, in_double
 from gradlab.scale.processes import several_processes
 from gradlab.settings import call_text
+from gradlab.settings.module import learned_numbers
 
 # Sentences that are measured, similarities held for them, and sentences of a decomposition: the cost of a
 # record stays bounded for batches of any size.
@@ -77,16 +78,21 @@ class Probe:
             return call_text(self.loss)
         return "unknown" if self._original is None else name_of(self._original)
 
-    def learned(self) -> dict[str, float]:
-        """The parameters of the loss itself that are single numbers, such as a learned temperature, by name."""
+    def learned(self, value: Tensor | float | None = None) -> dict[str, float]:
+        """What the loss itself learns, such as a temperature or a margin, and the gradient of a loss just computed by it."""
         if not isinstance(self._original, nn.Module):
             return {}
         within = {id(p) for module in self._encoders() for p in module.parameters()}
-        return {
-            f"learned_{name.rpartition('.')[2]}": float(p.detach())
-            for name, p in self._original.named_parameters()
-            if p.numel() == 1 and id(p) not in within
-        }
+        own = [(n, p) for n, p in self._original.named_parameters() if id(p) not in within]
+        leaves = [p for _, p in own]
+        gradients: Sequence[Tensor | None] = ()
+        if isinstance(value, Tensor) and value.requires_grad and any(p.requires_grad for p in leaves):
+            # Only the way from the value to these parameters is gone back; nothing is added to any .grad.
+            trained = [p for p in leaves if p.requires_grad]
+            found = torch.autograd.grad(value.mean(), trained, retain_graph=True, allow_unused=True)
+            known = dict(zip(map(id, trained), found, strict=True))
+            gradients = [known.get(id(p)) for p in leaves]
+        return learned_numbers(own, gradients)
 
     def measure(self, snapshot: Snapshot, further: Sequence[Statistics] = ()) -> Measurement:
         """Measure a batch of at least two sentences; what cannot be measured is missing.

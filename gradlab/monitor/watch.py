@@ -116,7 +116,7 @@ class Watch(Recorder):
                 self._open(0)
             if snapshot.loss is not None:
                 self.write(step, LOSS[0], {LOSS[1]: snapshot.loss})
-            if learned := self._probes[dataset].learned():
+            if learned := self._probes[dataset].learned(snapshot.value):
                 self.write(step, TRAIN, learned)
             self.measure(step, self._probes[dataset], [snapshot], f"{DIAGNOSTICS} {dataset}".strip())
             self.write(step, COST, {"seconds": self.seconds, "run_seconds": self._elapsed})

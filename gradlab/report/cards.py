@@ -144,7 +144,10 @@ def training(histories: dict[str, History], references: Sequence[tuple[str, floa
 def optimiser(histories: dict[str, History]) -> list[Card]:
     """Learning rate, gradient norm and what the loss learns of its own settings, where they were recorded."""
     names = list(dict.fromkeys(name for history in histories.values() for name in history.names(TRAIN)))
-    titles = OPTIMISER | {n: f"Learned {n.removeprefix(LEARNED)}" for n in names if n.startswith(LEARNED)}
+    learned = {n: n.removeprefix(LEARNED) for n in names if n.startswith(LEARNED)}
+    titles = OPTIMISER | {
+        n: f"Learned {one.replace('_gradient', ', its gradient')}" for n, one in learned.items()
+    }
     return [_overlay(title, "", histories, TRAIN, name) for name, title in titles.items() if name in names]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
@@ -102,6 +102,26 @@ class LossModule(torch.nn.Module):
         for setting in self._settings:
             _check(setting, found[setting.path])
         return found
+
+
+def learned_numbers(
+    parameters: Iterable[tuple[str, Tensor]], gradients: Iterable[Tensor | None] = ()
+) -> dict[str, float]:
+    """What a loss has learned, to be recorded: a number a parameter, of one with several entries its length.
+
+    Args:
+        parameters: with their names, of which the last part counts where it is that of one alone.
+        gradients: in the same order; those that are missing are left out.
+    """
+    named, found = list(parameters), {}
+    last = [name.rpartition(".")[2] for name, _ in named]
+    given = [*gradients, *[None] * len(named)]
+    for (name, value), short, gradient in zip(named, last, given, strict=False):
+        label = f"learned_{short if last.count(short) == 1 else name}"
+        for key, one in ((label, value), (f"{label}_gradient", gradient)):
+            if one is not None:
+                found[key] = float(one.detach() if one.numel() == 1 else one.detach().norm())
+    return found
 
 
 def _check(setting: LearnedSetting, value: float) -> None:

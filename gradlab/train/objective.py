@@ -18,6 +18,7 @@ from gradlab.losses.base import Loss
 from gradlab.scale.blockwise import BlockwiseLoss
 from gradlab.scale.gradient_cache import GradientCache
 from gradlab.settings.learned import learned_settings
+from gradlab.settings.module import learned_numbers
 from gradlab.train.batches import Embedded, Packed, takes_embeddings
 from gradlab.train.branch import Branch, Execution, Sequences
 from gradlab.train.component import Component
@@ -65,6 +66,7 @@ class Objective(nn.Module):
         # A module of one's own is trained with the encoder.
         original = getattr(loss, "original", None)
         self._own = original if isinstance(original, nn.Module) else None
+        self._gradients: list[Tensor | None] = []  # of what the loss learns, in the last step
         self._spread = SpreadLoss.of(loss, self.processes)
         self.projection, self.predictor = parts.projection, parts.predictor
         self.momentum, self.queue, self.fgsm = parts.momentum, parts.queue, parts.fgsm
@@ -112,8 +114,11 @@ class Objective(nn.Module):
 
     def loss_parameters(self) -> list[nn.Parameter]:
         """What the loss learns: hyper-parameters, or the parameters of a module of one's own."""
-        learns = self._criterion if isinstance(self._criterion, nn.Module) else self._own
-        return [] if learns is None else list(learns.parameters())
+        return [] if self._learns is None else list(self._learns.parameters())
+
+    @property
+    def _learns(self) -> nn.Module | None:
+        return self._criterion if isinstance(self._criterion, nn.Module) else self._own
 
     def compile_encoders(self) -> None:
         """Compile the encoders of all branches with torch.compile, in place."""
@@ -266,6 +271,7 @@ class Objective(nn.Module):
         """Called when the gradients of a step are complete."""
         for component in self.components:
             component.before_step()
+        self._gradients = [p.grad if p.grad is None else p.grad.clone() for p in self.loss_parameters()]
 
     def after_step(self, output: Output) -> None:
         """Called after each optimiser step with the last batch's output: the averages follow, keys are queued."""
@@ -277,8 +283,13 @@ class Objective(nn.Module):
         found: dict[str, float] = {}
         for component in self.components:
             found |= component.statistics(output)
-        if isinstance(self._criterion, LearnableLoss):
-            found |= {f"learned_{name}": value for name, value in self._criterion.statistics().items()}
+        numbers = (
+            {} if self._learns is None else learned_numbers(self._learns.named_parameters(), self._gradients)
+        )
+        if isinstance(self._criterion, LearnableLoss):  # which has the settings' own values
+            numbers = {name: one for name, one in numbers.items() if name.endswith("_gradient")}
+            numbers |= {f"learned_{name}": value for name, value in self._criterion.statistics().items()}
+        found |= numbers
         return found
 
     def _keys(self, packed: Packed, cache: GradientCache | None) -> Tensor:
