@@ -20,6 +20,7 @@ from gradlab.errors import GradlabError
 from gradlab.losses.base import Loss, PairLoss
 from gradlab.losses.components import Components
 from gradlab.losses.registry import get_loss, loss_class, loss_names
+from gradlab.losses.temperature import OF_TRAINING
 from gradlab.waiting import bar_interval
 
 # Relative difference of all coefficients below which two losses are called the same.
@@ -245,8 +246,9 @@ def _flat(array: Float[Array, "..."]) -> Float[np.ndarray, "entries"]:
 
 
 def _hyperparameters(loss: Loss) -> dict[str, float]:
-    """Numeric hyper-parameters of a loss by name."""
-    values = {field.name: getattr(loss, field.name) for field in dataclasses.fields(loss)}
+    """Numeric hyper-parameters of a loss by name, without those of its training."""
+    names = [field.name for field in dataclasses.fields(loss) if field.name not in OF_TRAINING]
+    values = {name: getattr(loss, name) for name in names}
     return {n: v for n, v in values.items() if isinstance(v, (int, float)) and not isinstance(v, bool)}
 
 

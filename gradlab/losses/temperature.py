@@ -8,6 +8,9 @@ from gradlab.errors import GradlabError
 from gradlab.losses.base import Loss
 from gradlab.settings import setting
 
+# Settings that say how training goes, and change neither value nor components.
+OF_TRAINING = ("learnable", "clamp")
+
 
 @dataclasses.dataclass(frozen=True)
 class SoftmaxTemperature(Loss):

@@ -13,6 +13,7 @@ from matplotlib.collections import QuadMesh
 from matplotlib.figure import Figure
 
 from gradlab.errors import GradlabError
+from gradlab.losses.temperature import OF_TRAINING
 from gradlab.plotting.style import (
     COLORMAP,
     LABELS,
@@ -156,6 +157,8 @@ def loss_label(loss: Loss, only: tuple[str, ...] | None = None) -> str:
     parts = []
     for field in dataclasses.fields(loss):
         value = getattr(loss, field.name)
+        if field.name in OF_TRAINING:
+            continue
         if field.name not in only if only is not None else value == field.default and isinstance(value, str):
             continue
         text = f"{value:.3g}" if isinstance(value, float) else str(value)
