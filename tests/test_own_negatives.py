@@ -16,6 +16,9 @@ from gradlab.losses.registry import loss_class
 N, M, H, D = 9, 4, 3, 8
 PAIR_NAMES = [name for name in gradlab.loss_names() if issubclass(loss_class(name), PairLoss)]
 COMBINED = (
+    "symmetric(pool(infonce, negatives=own), reverse=met)",
+    "mask(pool(infonce, negatives=other+same+positive_same), by=batch, margin=-0.1)",
+    "mask(symmetric(mpt), by=batch, margin=0.5, margin_kind=relative, on=own+other)",
     "symmetric(infonce)",
     "symmetric(siglip, reverse=dhel)",
     "pool(dcl, negatives=other+same+positive_other+positive_same)",
@@ -76,10 +79,29 @@ def loops(name: str, anchors, positives, extra, own, tau: float = 0.05) -> list[
         elif name == "mask(infonce, above=0.3)":
             kept = [one for one in in_batch + shared + mine if one * tau <= 0.3]
             found.append(softmax_loss(kept, positive) if kept else 0.0)
+        elif name == "pool(infonce, negatives=own)":
+            found.append(softmax_loss(mine, positive))
+        elif name == INSTRUCTOR:
+            found.append((softmax_loss(shared, positive) + softmax_loss(back, positive)) / 2)
+        elif name == QWEN3:  # 2506.05176, Eq. 1: out is what is more than 0.1 nearer than the positive
+            documents = [dot(positives[i], positives[j]) for j in others]
+            every = in_batch + within + documents + mine
+            found.append(softmax_loss([one for one in every if one * tau <= positive * tau + 0.1], positive))
+        elif name == BY_POOL:
+            kept = [one for one in within + mine if one * tau <= positive * tau + 0.1]
+            kept += [one for one in in_batch + shared if one <= positive]
+            found.append(softmax_loss(kept, positive) if kept else 0.0)
     return found
 
 
+INSTRUCTOR = "symmetric(pool(infonce, negatives=extra), reverse=infonce)"
+QWEN3 = "mask(pool(infonce, negatives=other+same+positive_same), by=batch, margin=-0.1)"
+BY_POOL = "mask(mask(pool(infonce, negatives=other+same), by=batch, on=other+extra), by=batch, margin=-0.1, on=same+own)"
 LOOPS = (
+    "pool(infonce, negatives=own)",
+    INSTRUCTOR,
+    QWEN3,
+    BY_POOL,
     "infonce",
     "symmetric(infonce)",
     "pool(infonce, negatives=other+same)",
@@ -91,7 +113,9 @@ LOOPS = (
 @pytest.mark.parametrize("name", LOOPS)
 def test_values_are_those_of_loops(rows, name):
     anchors, positives, extra, own = (part.numpy() for part in rows)
-    found = gradlab.get_loss(name)(anchors, positives, extra, "none", own_negatives=own)
+    positives[4] *= -1  # rounding decides whether a duplicate of the positive is above it
+    given = None if name == QWEN3 else extra
+    found = gradlab.get_loss(name)(anchors, positives, given, "none", own_negatives=own)
     np.testing.assert_allclose(found, loops(name, anchors, positives, extra, own), rtol=1e-12, atol=1e-13)
 
 
@@ -261,6 +285,13 @@ def test_bad_input(rows, change, message, call):
 
 
 def test_what_does_not_take_them(rows):
+    for text, message in (
+        ("pool(infonce, negatives=own)", "the pool own has no negatives; give"),
+        ("pool(infonce, negatives=same+own)", "own negatives stand with other and same without being named"),
+        ("mask(infonce, on=others)", "unknown pool 'others'.*Did you mean 'other'"),
+    ):
+        with pytest.raises(gradlab.GradlabError, match=message):
+            gradlab.get_loss(text)(*rows[:2])
     for loss in ("mhe", "symmetric(dhel)"):
         with pytest.raises(gradlab.GradlabError, match="own_negatives are for losses of pairs"):
             gradlab.get_loss(loss)(*rows[:3], own_negatives=rows[3])

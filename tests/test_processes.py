@@ -60,6 +60,7 @@ OWN = (
     "met",
     "symmetric(infonce)",
     "arccon",
+    "mask(symmetric(pool(infonce, negatives=own), reverse=dcl), by=batch, margin=-0.1, on=own)",
     "sum(symmetric(infonce), siglip, gor, weights=1+2+0.1)",
     "per_prefix(symmetric(hardness(pool(dcl), on=other)), dims=5+12)",
 )

@@ -267,14 +267,16 @@ class Batch:
             "positive_same": (self.positives, every.positives),
         }
         kinds = [(name, *compared[name]) for name in POOLS if name in pools and self.in_batch_negatives]
-        if extra is not None and ("other" in pools or "same" in pools):
+        if extra is not None and candidates.joined_by("extra"):
             kinds.append(("extra", self.anchors, extra))
-        if own_negatives is not None and ("other" in pools or "same" in pools):
+        if own_negatives is not None and candidates.joined_by("own"):
             kinds.append(("own", self.anchors, own_negatives))
         if extra is not None and "positive_same" in pools and candidates.extra_for_positives:
             kinds.append(("positive_extra", self.positives, extra))
         if not kinds:
-            raise GradlabError(f"the pool {'+'.join(pools)} has no negatives without those of the batch")
+            raise GradlabError(
+                f"the pool {'+'.join(pools)} has no negatives; give in-batch, extra or own negatives that belong to it"
+            )
         found, start = [], 0
         for name, rows, vectors in kinds:
             columns = slice(start, start + vectors.shape[-2])
@@ -287,8 +289,8 @@ class Batch:
     def may_lack_negatives(self) -> bool:
         """Whether an anchor may have no negative: by a rule, or because its pools hold neither sentences nor extra negatives."""
         others = self.in_batch_negatives and self.count > 1
-        more = self.extra_negatives is not None or self.own_negatives is not None
-        more = more and not {"other", "same"}.isdisjoint(self.candidates.pools)
+        beside = {"extra": self.extra_negatives, "own": self.own_negatives}
+        more = any(rows is not None and self.candidates.joined_by(name) for name, rows in beside.items())
         return bool(self.candidates.rules) or not (others or more)
 
     def hardened(self, negatives: Negatives, temperature: float) -> Negatives:

@@ -12,6 +12,8 @@ CONTEXT = ("own_negatives", "owners", "guide", "mask", "sentences")
 # Which rows are compared with which: anchors with the other view (S) and with their own view (Q), positives with their
 # other view, the anchors (S transposed), and with their own view (Q').
 POOLS = ("other", "same", "positive_other", "positive_same")
+# Negatives beside the batch: those of every anchor, and those of each anchor's own. They stand with "other" and "same".
+BESIDE = ("extra", "own")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,8 +66,8 @@ class Candidates:
     """What the negatives of an anchor are.
 
     Attributes:
-        pools: names from `POOLS`. Extra and own negatives join the anchors' pools; extra ones also ``"positive_same"``,
-            unless they are the sentence's own.
+        pools: names from `POOLS` and `BESIDE`. Extra and own negatives join the anchors' pools; extra ones also
+            ``"positive_same"``, unless they are the sentence's own.
         extra_for_positives: whether extra negatives join ``"positive_same"``.
         repeated: whether the pair itself counts again among ``"positive_other"``.
         rules: which pairs are left out.
@@ -77,6 +79,10 @@ class Candidates:
     repeated: bool = False
     rules: tuple[Rule, ...] = ()
     hardness: tuple[HardnessTerm, ...] = ()
+
+    def joined_by(self, beside: str) -> bool:
+        """Whether the anchors have ``"extra"`` or ``"own"`` negatives."""
+        return not {"other", "same", beside}.isdisjoint(self.pools)
 
 
 USUAL = Candidates()

@@ -150,11 +150,9 @@ def _check_sentences(sentences: Any, batch: dict[str, Array]) -> Int[Array, "k"]
     found = _as_array("sentences", sentences, batch["anchors"])
     counts = _counts(batch, 0 if own is None else own.shape[0] * own.shape[1])
     if tuple(found.shape) not in {(count,) for count in counts} or not xp.isdtype(found.dtype, "integral"):
-        more = (
-            f" (or {' or '.join(map(str, counts[1:]))}, with the negatives beside the batch)"
-            if counts[1:]
-            else ""
-        )
+        kinds = [name.replace("_", " ") for name in batch if name.endswith("_negatives")]
+        words = [f"or {count}, with the {kind}" for count, kind in zip(counts[1:], kinds, strict=True)]
+        more = f" ({', '.join(words)})" if words else ""
         raise GradlabError(
             f"sentences must be {counts[0]} whole numbers, one for each row of the batch{more}, not "
             f"{_dtype_name(found)} of shape {tuple(found.shape)}"

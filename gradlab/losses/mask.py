@@ -11,15 +11,16 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace
 
-from gradlab.arrays import Array, Bool, Float, Int
+from gradlab.arrays import Array, Bool, Float, Int, detach
 from gradlab.batch.batch import Batch
-from gradlab.batch.candidates import Block, Rule
+from gradlab.batch.candidates import BESIDE, POOLS, Block, Rule
 from gradlab.batch.similarity import Negatives
 from gradlab.errors import GradlabError
 from gradlab.losses.base import Loss
 from gradlab.losses.changed_row import ChangedRow
 from gradlab.losses.combinator import Combinator, OtherCandidates
 from gradlab.losses.gates import ConstantGate, ExactGate, without_near
+from gradlab.losses.pool import check_pools
 from gradlab.losses.registry import register
 from gradlab.settings import setting
 
@@ -35,11 +36,14 @@ class Mask(OtherCandidates):
     - ``near_duplicates``: pairs whose own cosine is above a threshold;
     - ``guide``: pairs of which another model's cosine is above its cosine of the row's positive, less a margin, as in
       GISTEmbed (Solatorio 2024); called with ``guide=(anchors, positives)``, the guide's embeddings of the batch;
+    - ``batch``: pairs whose own cosine is above the cosine of the row's positive, less a margin; Qwen3-Embedding leaves out what
+      is more than 0.1 above, ``margin=-0.1`` (a duplicate of the positive is on either side of the margin 0, by rounding);
     - ``given``: what a mask (N, N) says, called with ``mask=``; one that leaves an anchor no negative is an error;
     - ``pairs``: pairs of rows that a file lists, one a line as ``12,40``, in both orders, or a row, the row of a hard negative and its
       column as ``12,40,1``; called with ``sentences=``, the rows of the batch's sentences and, where they are known, the numbers
       of the extra negatives: rows of a queue, or what ``hard_negative_numbers`` makes.
 
+    ``on`` names the pools that it acts on, joined by ``+``, so that one mask around another gives each pool a margin of its own.
     Above means strictly above. An anchor that is left without negatives gets no push and, from losses whose pull depends
     on negatives, no pull, and its value is 0; means are over all N anchors as before. ``masked_pairs`` and
     ``without_negatives`` among the statistics say how often that happens.
@@ -47,17 +51,18 @@ class Mask(OtherCandidates):
 
     by: str = setting(
         "near_duplicates",
-        "what leaves pairs out: near_duplicates, guide, given, pairs",
-        choices=("near_duplicates", "guide", "given", "pairs"),
+        "what leaves pairs out: near_duplicates, guide, batch, given, pairs",
+        choices=("near_duplicates", "guide", "batch", "given", "pairs"),
     )
     above: float = setting(0.95, "cosine above which a pair is a near-duplicate")
-    margin: float = setting(0.0, "margin below the guide's cosine of the positive")
+    margin: float = setting(0.0, "margin below the cosine of the positive, by=guide or batch")
     margin_kind: str = setting(
         "absolute",
-        "absolute, or relative to the size of the guide's cosine of the positive",
+        "absolute, or relative to the size of the cosine of the positive",
         choices=("absolute", "relative"),
     )
     pairs: str = setting("", "file of pairs of sentences", rule="text")
+    on: str = setting("", "pools that it acts on, joined by +; empty for all", rule="text")
 
     title = "mask"
     paper = "Solatorio (2024)"
@@ -69,18 +74,29 @@ class Mask(OtherCandidates):
             raise GradlabError("by=pairs needs pairs=FILE, and pairs=FILE needs by=pairs")
         if self.by == "pairs":
             read_pairs(self.pairs)
+        check_pools(self._pools)
+
+    @property
+    def _pools(self) -> tuple[str, ...]:
+        return tuple(name.strip() for name in self.on.split("+")) if self.on else (*POOLS, *BESIDE)
 
     @property
     def not_simulated(self) -> str:
         """Only near-duplicates are known by their angles."""
-        if self.by == "near_duplicates":
+        if self._known_by_angle:
             return str(self.loss.not_simulated)
+        if self.by == "batch":
+            return "which pairs are left out depends on the angle to the positive, too"
         return "which pairs are left out is no matter of their angles"
 
     def row_loss(self) -> ChangedRow | None:
         """Without near-duplicates."""
         loss = self._row_of_loss()
-        return None if loss is None or self.by != "near_duplicates" else ChangedRow(loss, self._far)
+        return ChangedRow(loss, self._far) if loss is not None and self._known_by_angle else None
+
+    @property
+    def _known_by_angle(self) -> bool:
+        return self.by == "near_duplicates" and not self.on
 
     def _far(self, negatives: Negatives) -> Negatives:
         cosine = negatives.cosine
@@ -90,7 +106,7 @@ class Mask(OtherCandidates):
     def exact_gate(self) -> ExactGate | None:
         """The loss's, of the negatives that are left."""
         gate: ExactGate | None = self.loss.exact_gate()
-        if gate is None or self.by != "near_duplicates" or self.row_loss() is None:
+        if gate is None or self.row_loss() is None:
             return None
         if self.above >= 1:
             return gate
@@ -109,7 +125,8 @@ class Mask(OtherCandidates):
         """
         rules: dict[str, Rule] = {
             "near_duplicates": NearDuplicates(self.above),
-            "guide": NearToGuide(self.margin, self.margin_kind == "relative"),
+            "guide": NearToPositive(self.margin, self.margin_kind == "relative", guided=True),
+            "batch": NearToPositive(self.margin, self.margin_kind == "relative"),
             "given": Given(),
             "pairs": Pairs(self.pairs),
         }
@@ -122,7 +139,26 @@ class Mask(OtherCandidates):
             raise GradlabError(
                 f"mask(by={self.by}) needs {missing[self.by][1]}, given where the loss is called"
             )
-        return views.with_candidates(rules=(*views.candidates.rules, rules[self.by]))
+        rule = On(rules[self.by], self._pools) if self.on else rules[self.by]
+        return views.with_candidates(rules=(*views.candidates.rules, rule))
+
+
+@dataclasses.dataclass(frozen=True)
+class On:
+    """A rule for some pools; `pools` has their names."""
+
+    rule: Rule
+    pools: tuple[str, ...]
+
+    @property
+    def must_leave_negatives(self) -> bool:
+        """As the rule says."""
+        return self.rule.must_leave_negatives
+
+    def left_out(self, block: Block, cosine: Float[Array, "n k"], views: Any) -> Bool[Array, "n k"] | None:
+        """Those pairs, of these pools."""
+        name = "extra" if block.name == "positive_extra" else block.name
+        return self.rule.left_out(block, cosine, views) if name in self.pools else None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -138,16 +174,17 @@ class NearDuplicates:
 
 
 @dataclasses.dataclass(frozen=True)
-class NearToGuide:
-    """Pairs of which the guide's cosine is above its cosine of the positive, less a margin."""
+class NearToPositive:
+    """Pairs whose cosine, or the guide's, is above the cosine of the positive, less a margin."""
 
     margin: float
     relative: bool
+    guided: bool = False
     must_leave_negatives = False
 
     def left_out(self, block: Block, cosine: Float[Array, "n k"], views: Any) -> Bool[Array, "n k"]:
         """Those pairs."""
-        found, positive = views.guided(block)
+        found, positive = views.guided(block) if self.guided else (cosine, detach(views.positive.cosine))
         xp = array_namespace(found)
         margin = self.margin * (xp.abs(positive) if self.relative else xp.ones_like(positive))
         return found > (positive - margin)[:, None]

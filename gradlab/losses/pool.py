@@ -5,13 +5,22 @@ from __future__ import annotations
 import dataclasses
 
 from gradlab.batch.batch import Batch
-from gradlab.batch.candidates import POOLS
+from gradlab.batch.candidates import BESIDE, POOLS
 from gradlab.errors import GradlabError, nearest
 from gradlab.losses.base import Loss, PairLoss
 from gradlab.losses.combinator import Combinator, OtherCandidates
 from gradlab.losses.components import Components
 from gradlab.losses.registry import register
 from gradlab.settings import setting
+
+
+def check_pools(names: tuple[str, ...]) -> None:
+    """Raise `GradlabError` unless all names are those of pools."""
+    for name in names:
+        if name not in (known := (*POOLS, *BESIDE)):
+            raise GradlabError(
+                f"unknown pool {name!r}; there are: {', '.join(known)}, joined by +.{nearest(name, known)}"
+            )
 
 
 @register("pool")
@@ -21,21 +30,25 @@ class Pool(OtherCandidates):
 
     - ``other``: an anchor against the other view of other sentences (every loss's own default);
     - ``same``: an anchor against other anchors;
-    - ``positive_other``: its positive against other anchors; ``positive_same``: its positive against other positives.
+    - ``positive_other``: its positive against other anchors; ``positive_same``: its positive against other positives;
+    - ``extra``, ``own``: an anchor against the extra negatives, or its own ones, without those of the batch.
 
-    Extra negatives stand with ``other`` or ``same``, and, except for the sentence's own and unless
-    ``extra_negatives="anchors"``, with ``positive_same``; an anchor left without negatives is treated as by ``mask``. A pair of the
+    Extra and own negatives stand with ``other`` and ``same`` without being named; extra ones also, except for the sentence's own
+    and unless ``extra_negatives="anchors"``, with ``positive_same``; an anchor left without negatives is treated as by ``mask``. A pair of the
     own view stands in the rows of both sentences, so that it pushes each of them twice. ``denominators="joint"`` puts all
     pools into one denominator, ``"separate"`` is the mean over the pools of a loss with each alone. The positive is in
     it as the loss has it (once in InfoNCE's denominator, not in dcl's); ``positive="twice"`` counts the pair among
     ``positive_other`` again, as sentence-transformers does: then the value of InfoNCE is at least log 2.
 
     SimCLR's NT-Xent is ``symmetric(pool(infonce, negatives=other+same))``; GTE's improved contrastive loss is
-    ``pool(infonce, negatives=other+same+positive_other+positive_same, positive=twice)``.
+    ``pool(infonce, negatives=other+same+positive_other+positive_same, positive=twice)``; INSTRUCTOR's, whose queries are pushed
+    by hard negatives alone, ``symmetric(pool(infonce, negatives=extra), reverse=infonce)``.
     """
 
     negatives: str = setting(
-        "other+same", "pools, joined by +: other, same, positive_other, positive_same", rule="text"
+        "other+same",
+        "pools, joined by +: other, same, positive_other, positive_same, extra, own",
+        rule="text",
     )
     denominators: str = setting(
         "joint", "one denominator for all pools, or the mean of one each", choices=("joint", "separate")
@@ -55,11 +68,12 @@ class Pool(OtherCandidates):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in self.pools:
-            if name not in POOLS:
-                raise GradlabError(
-                    f"unknown pool {name!r}; there are: {', '.join(POOLS)}, joined by +.{nearest(name, POOLS)}"
-                )
+        check_pools(self.pools)
+        beside = [name for name in self.pools if name in BESIDE]
+        if beside and not {"other", "same"}.isdisjoint(self.pools):
+            raise GradlabError(
+                f"{beside[0]} negatives stand with other and same without being named; name {beside[0]} where neither is"
+            )
         if len(set(self.pools)) < len(self.pools):
             raise GradlabError(f"negatives={self.negatives} names a pool twice")
         if self.positive == "twice" and "positive_other" not in self.pools:
