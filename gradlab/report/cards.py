@@ -132,9 +132,8 @@ def training(histories: dict[str, History], references: Sequence[tuple[str, floa
             lines += _references(history, TRAIN, lines[-1], plan)
             cards.append(Card(plan.title, "", line_chart(plan.title, lines)))
     else:
-        name = next((n for n in LOSSES if any(h.series(TRAIN, n)[0] for h in histories.values())), None)
-        if name is not None:
-            cards.append(_overlay(plan.title, "", histories, TRAIN, name))
+        names = {label: next((n for n in LOSSES if h.series(TRAIN, n)[0]), "loss") for label, h in histories.items()}
+        cards += [card for card in [_overlay(plan.title, "", histories, TRAIN, names)] if card.chart]
     scores = [score.name for history in histories.values() for score in scores_of(history)]
     for name in dict.fromkeys(scores):
         cards.append(_overlay(readable(name), "Evaluation.", histories, EVALUATION, name))
@@ -229,10 +228,16 @@ def average(histories: Sequence[History]) -> History:
 
 
 def _overlay(
-    title: str, hint: str, histories: dict[str, History], group: str, name: str, plan: Plan | None = None
+    title: str,
+    hint: str,
+    histories: dict[str, History],
+    group: str,
+    name: str | dict[str, str],
+    plan: Plan | None = None,
 ) -> Card:
     """One quantity, a line a run; a run that has not recorded it keeps its colour for the other charts."""
-    found = {label: _series(history, group, name, label) for label, history in histories.items()}
+    names = dict.fromkeys(histories, name) if isinstance(name, str) else name
+    found = {label: _series(history, group, names[label], label) for label, history in histories.items()}
     measured = [one for some in found.values() for one in some]
     if not measured:
         return Card(title, hint, "")
@@ -240,9 +245,9 @@ def _overlay(
         series = [Series(title, measured[0].steps, measured[0].values)]
     else:
         nothing = measured[0].steps[:1], [math.nan]
-        series = [(some or [Series(label, *nothing)])[0] for label, some in found.items()]
+        series = [(some or [Series(f"{label} (not recorded)", *nothing)])[0] for label, some in found.items()]
     if plan is not None:
-        first = next(history for history in histories.values() if history.series(group, name)[0])
+        first = next(history for label, history in histories.items() if found[label])
         series += _references(first, group, measured[0], plan)
     low, high = (plan.low, plan.high) if plan else (None, None)
     return Card(title, hint, line_chart(title, series, low, high))

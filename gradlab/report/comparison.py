@@ -101,8 +101,9 @@ def _content(runs: Sequence[Recording], title: str) -> tuple[dict[str, Any], dic
     entries = entries_of(runs)
     names = [score.name for run in runs for score in scores_of(run.history)]
     main = max(dict.fromkeys(names), key=names.count, default=None)
-    points = list(dict.fromkeys(entry.point for entry in entries))
-    groups = [[one for one in entries if one.point == point] for point in points]
+    # A run that was watched has not the settings of a run of `gradlab train`, so that the two are never the same.
+    points = list(dict.fromkeys((entry.run.watched, entry.point) for entry in entries))
+    groups = [[one for one in entries if (one.run.watched, one.point) == point] for point in points]
     spread = len(points) < len(entries)
     lines, notes = _lines(entries, groups, main)
     content = {
@@ -276,7 +277,7 @@ def _facts(runs: Sequence[Recording], title: str) -> str:
     parts = [
         count if (count := f"{len(runs)} runs") != title else "",
         f"loss {listed(losses)}" if 0 < len(losses) <= 3 else "",
-        models[0] if len(models) == 1 else "",
+        models[0] if len(models) == 1 and all("model" in run.settings for run in runs) else "",
         f"{running} not finished" if running else "",
     ]
     return " · ".join(part for part in parts if part)

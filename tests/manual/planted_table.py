@@ -71,30 +71,31 @@ def row(name: str, folder: Path, loss: Any, table: Any, change: Any, arguments: 
         trainer = make_trainer(folder, Path(place) / "run", loss, table, **{"max_steps": STEPS, **arguments})
         if change is not None:
             change(trainer)
-        gradlab.watch(trainer, every=EVERY)
-        with contextlib.suppress(Exception):  # a fault may well end the run
-            trainer.train()
+        watch = gradlab.watch(trainer, every=EVERY)
         try:
-            judgement = judge_run(read_recording(Path(place) / "run"))
-            report = said(
-                *([one.subject for one in judgement.verdicts if one.grade == grade] for grade in (BAD, WATCH))
-            )
-        except gradlab.GradlabError as error:
-            report = f"({error})"
-        # Leaving out words has left some positives empty, which an inspection refuses.
-        texts = [
-            [text or f"empty {at}" for at, text in enumerate(column)]
-            for key, column in table.items()
-            if key != "label"
-        ]
+            trainer.train()
+        except Exception as error:  # as where a script ends with it
+            sys.last_value = error
+            watch._exit()
+        judgement = judge_run(read_recording(Path(place) / "run"))
+        report = said(
+            *([one.subject for one in judgement.verdicts if one.grade == grade] for grade in (BAD, WATCH))
+        )
+        texts = [column for key, column in table.items() if key != "label"]
         looked = gradlab.inspect(
             str(folder), texts[0], positives=texts[1] if len(texts) > 1 else None,
             hard_negatives=texts[2] if len(texts) > 2 else None, batch_size=16,
         )  # fmt: skip
-        costly = [
-            f"{one.title.rstrip('.').partition(':')[0]} ({one.size or 'no cost'})" for one in looked.advice
+        # What it says of the temperature is of the encoder, which is not trained yet.
+        titles = [
+            (one.size, one.title.rstrip(".").partition(":")[0])
+            for one in looked.advice
+            if "temperature" not in one.title
         ]
-    return [name, doctor, report, "; ".join(costly) or "–"]
+    inspected = "; ".join(
+        f"**{title}** ({size})" if size in ("large", "small") else title for size, title in titles
+    )
+    return [name, doctor, report, inspected or "–"]
 
 
 def said(bad: list[str], watch: list[str]) -> str:
