@@ -77,10 +77,11 @@ def row(name: str, folder: Path, loss: Any, table: Any, change: Any, arguments: 
         except Exception as error:  # as where a script ends with it
             sys.last_value = error
             watch._exit()
-        judgement = judge_run(read_recording(Path(place) / "run"))
-        report = said(
-            *([one.subject for one in judgement.verdicts if one.grade == grade] for grade in (BAD, WATCH))
-        )
+        try:
+            judged = judge_run(read_recording(Path(place) / "run")).verdicts
+            report = said(*([one.subject for one in judged if one.grade == grade] for grade in (BAD, WATCH)))
+        except gradlab.GradlabError:
+            report = "nothing was recorded"
         texts = [column for key, column in table.items() if key != "label"]
         looked = gradlab.inspect(
             str(folder), texts[0], positives=texts[1] if len(texts) > 1 else None,
