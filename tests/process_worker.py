@@ -13,6 +13,28 @@ import torch
 import gradlab
 
 
+# All that torch.distributed has; whoever calls one is noted with the shapes of the tensors.
+COLLECTIVES = [
+    f"{name}{kind}"
+    for name in ("all_gather", "all_reduce", "all_to_all", "broadcast", "gather", "reduce", "reduce_scatter", "scatter")
+    for kind in ("", "_object", "_object_list", "_into_tensor", "_tensor", "_single", "_coalesced")
+    if hasattr(torch.distributed, f"{name}{kind}")
+] + ["send", "recv", "isend", "irecv", "batch_isend_irecv", "barrier", "monitored_barrier"]
+
+
+def noting(called: list) -> None:
+    """Have every collective noted in ``called`` as its name and its tensors' shapes and dtypes."""
+    for name in COLLECTIVES:
+
+        def call(*given, name=name, plain=getattr(torch.distributed, name), **options):
+            parts = [part for one in given for part in (one if isinstance(one, list) else [one])]
+            tensors = [(tuple(part.shape), part.dtype) for part in parts if isinstance(part, torch.Tensor)]
+            called.append((name, tensors))
+            return plain(*given, **options)
+
+        setattr(torch.distributed, name, call)
+
+
 def share_of(rows: torch.Tensor | None, sizes: list[int], rank: int) -> torch.Tensor | None:
     return None if rows is None else rows.split(sizes)[rank].clone().requires_grad_()
 
@@ -39,7 +61,9 @@ def _compute(rank: int, count: int, folder: str) -> None:
         timeout=datetime.timedelta(seconds=60),
     )
     cases = torch.load(f"{folder}/cases.pt")
-    found = []
+    found: list = []
+    called: list = []
+    noting(called)
     for case in cases:
         rows = [share_of(part, sizes, rank) for part, sizes in zip(case["rows"], case["sizes"], strict=True)]
         if rank in case.get("without gradient", ()):
@@ -50,6 +74,7 @@ def _compute(rank: int, count: int, folder: str) -> None:
                 torch.save(found, f"{folder}/{rank}.pt")
                 os._exit(9)
             began = time.monotonic()
+            called.clear()
             criterion = gradlab.blockwise(
                 own["loss"], own.get("block"), group="world", average=own.get("average", False)
             )
@@ -74,7 +99,7 @@ def _compute(rank: int, count: int, folder: str) -> None:
             for number in range(times):
                 value.backward(upstream.to(value.dtype), retain_graph=number < times - 1)
             gradients = [None if part is None else part.grad for part in leaves]
-            found.append({"value": value.detach(), "gradients": gradients})
+            found.append({"value": value.detach(), "gradients": gradients, "collectives": called.copy()})
         except gradlab.GradlabError as error:
             found.append({"error": str(error), "seconds": time.monotonic() - began})
     torch.save(found, f"{folder}/{rank}.pt")

@@ -96,7 +96,7 @@ def find_symptom(words: str) -> Symptom:
 
 def page() -> str:
     """The documentation's page, as Markdown."""
-    table = [f"| [{one.title}](#{one.name}) | `{one.name}` |" for one in symptoms().values()]
+    entries = [f"- [{one.title}](#{one.name})" for one in symptoms().values()]
     return "\n".join(
         [
             "# Symptoms",
@@ -105,9 +105,7 @@ def page() -> str:
             "change. `gradlab explain \"all cosines are above .9\"` prints an entry, `--json` for programs. Most of the causes",
             "are found before training starts by `gradlab.doctor(trainer)`.",
             "",
-            "| I see | name |",
-            "|---|---|",
-            *table,
+            *entries,
             "",
             *(one.markdown() for one in symptoms().values()),
         ]

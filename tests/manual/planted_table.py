@@ -62,13 +62,14 @@ MORE = {
 
 def row(name: str, folder: Path, loss: Any, table: Any, change: Any, arguments: dict[str, Any]) -> list[str]:
     """The cells of a row: name, doctor, report, inspect."""
+    arguments = {"max_steps": STEPS, "optim": "adamw_torch", "learning_rate": 5e-4, **arguments}
     with tempfile.TemporaryDirectory() as place:
         found = test_doctor.examine(folder, place, loss, table, change, arguments)
         levels = {
             level: [one.check for one in found.verdicts if one.level == level] for level in ("bad", "watch")
         }
         doctor = said(levels["bad"], levels["watch"])
-        trainer = make_trainer(folder, Path(place) / "run", loss, table, **{"max_steps": STEPS, **arguments})
+        trainer = make_trainer(folder, Path(place) / "run", loss, table, **arguments)
         if change is not None:
             change(trainer)
         watch = gradlab.watch(trainer, every=EVERY)
