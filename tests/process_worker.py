@@ -12,11 +12,19 @@ import torch
 
 import gradlab
 
-
 # All that torch.distributed has; whoever calls one is noted with the shapes of the tensors.
 COLLECTIVES = [
     f"{name}{kind}"
-    for name in ("all_gather", "all_reduce", "all_to_all", "broadcast", "gather", "reduce", "reduce_scatter", "scatter")
+    for name in (
+        "all_gather",
+        "all_reduce",
+        "all_to_all",
+        "broadcast",
+        "gather",
+        "reduce",
+        "reduce_scatter",
+        "scatter",
+    )
     for kind in ("", "_object", "_object_list", "_into_tensor", "_tensor", "_single", "_coalesced")
     if hasattr(torch.distributed, f"{name}{kind}")
 ] + ["send", "recv", "isend", "irecv", "batch_isend_irecv", "barrier", "monitored_barrier"]
@@ -25,8 +33,9 @@ COLLECTIVES = [
 def noting(called: list) -> None:
     """Have every collective noted in ``called`` as its name and its tensors' shapes and dtypes."""
     for name in COLLECTIVES:
+        plain = getattr(torch.distributed, name)
 
-        def call(*given, name=name, plain=getattr(torch.distributed, name), **options):
+        def call(*given, name=name, plain=plain, **options):
             parts = [part for one in given for part in (one if isinstance(one, list) else [one])]
             tensors = [(tuple(part.shape), part.dtype) for part in parts if isinstance(part, torch.Tensor)]
             called.append((name, tensors))

@@ -132,7 +132,10 @@ def training(histories: dict[str, History], references: Sequence[tuple[str, floa
             lines += _references(history, TRAIN, lines[-1], plan)
             cards.append(Card(plan.title, "", line_chart(plan.title, lines)))
     else:
-        names = {label: next((n for n in LOSSES if h.series(TRAIN, n)[0]), "loss") for label, h in histories.items()}
+        names = {
+            label: next((n for n in LOSSES if h.series(TRAIN, n)[0]), "loss")
+            for label, h in histories.items()
+        }
         cards += [card for card in [_overlay(plan.title, "", histories, TRAIN, names)] if card.chart]
     scores = [score.name for history in histories.values() for score in scores_of(history)]
     for name in dict.fromkeys(scores):
