@@ -273,6 +273,33 @@ def batch() -> None:
     save(figure, FOLDER / "batch.png")
 
 
+def house() -> None:
+    """The rooms of the package, floor by floor: each may use those below it in the picture."""
+    floors = [
+        ("cli, integrations", "commands; sentence-transformers, mteb", "#f7e8dc"),
+        ("inspection, diagnosis", "your sentences; what is wrong", "#f7e8dc"),
+        ("plotting, figures, atlas, explorer, report", "pictures and pages", "#f7e8dc"),
+        ("encoder, evaluate, monitor, train, sweep", "models, scores, records, training", "#eaf1e4"),
+        ("scale", "large batches: blocks, processes", "#eaf1e4"),
+        ("gradient, simulation, decomposition", "what a loss does to a batch", "#dbe8f3"),
+        ("losses", "values and components, one file a loss", "#dbe8f3"),
+        ("batch", "rows against columns", "#dbe8f3"),
+    ]
+    figure = empty_figure((7.2, 3.4))
+    ax = figure.subplots()
+    for i, (rooms, what, color) in enumerate(reversed(floors)):
+        ax.add_patch(Rectangle((0, i), 14, 0.92, fc=color, ec="white"))
+        ax.text(0.25, i + 0.46, rooms, va="center", family="monospace", fontsize=8.5)
+        ax.text(13.75, i + 0.46, what, va="center", ha="right", fontsize=8, color="#444444")
+    ax.fill([-0.4, 7, 14.4], [len(floors), len(floors) + 1.1, len(floors)], color="#c9ced4")
+    ax.text(7, len(floors) + 0.35, "gradlab", ha="center", va="center", fontsize=10)
+    ax.add_patch(Rectangle((15, 0), 4.6, 2.92, fc="#eeeeee", ec="white"))
+    ax.text(17.3, 1.46, "studies\nexperiments, with\npublic names only", ha="center", va="center", fontsize=8)
+    ax.set(xlim=(-0.5, 19.8), ylim=(-0.1, len(floors) + 1.2))
+    ax.axis("off")
+    save(figure, FOLDER / "house.png")
+
+
 BADGE = """<svg xmlns="http://www.w3.org/2000/svg" width="{whole}" height="20" role="img" aria-label="{left}: {right}">
 <clipPath id="r"><rect width="{whole}" height="20" rx="3"/></clipPath>
 <g clip-path="url(#r)"><rect width="{first}" height="20" fill="#555"/><rect x="{first}" width="{second}" height="20" fill="#0072B2"/></g>
@@ -298,7 +325,7 @@ def badges() -> None:
         (FOLDER / f"badge-{left}.svg").write_text(text, encoding="utf-8")
 
 
-PICTURES = {f.__name__.replace("_", "-"): f for f in (sphere, one_anchor, temperature, hubs, batch, badges)}
+PICTURES = {f.__name__.replace("_", "-"): f for f in (sphere, one_anchor, temperature, hubs, batch, house, badges)}
 
 if __name__ == "__main__":
     FOLDER.mkdir(exist_ok=True)
