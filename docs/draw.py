@@ -325,7 +325,9 @@ def badges() -> None:
         (FOLDER / f"badge-{left}.svg").write_text(text, encoding="utf-8")
 
 
-PICTURES = {f.__name__.replace("_", "-"): f for f in (sphere, one_anchor, temperature, hubs, batch, house, badges)}
+PICTURES = {
+    f.__name__.replace("_", "-"): f for f in (sphere, one_anchor, temperature, hubs, batch, house, badges)
+}
 
 if __name__ == "__main__":
     FOLDER.mkdir(exist_ok=True)
