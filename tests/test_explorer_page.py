@@ -11,11 +11,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from click.testing import CliRunner
 
 import gradlab
 from gradlab.cli.commands import cli
-from gradlab.explorer import explore
+from gradlab.explorer import explore, frames
 from gradlab.explorer.frames import COLUMNS, ROWS, heatmaps, quantise, sliders
 from gradlab.explorer.page import SCRIPTS
 from gradlab.losses.infonce import InfoNCE
@@ -189,6 +190,44 @@ def test_sliders_start_at_the_losss_own() -> None:
     assert found["margin"].angle
     assert found["temperature"].frame(0.3)[0] == gradlab.get_loss("arccon", temperature=0.3)
     assert {slider.name for slider in sliders(gradlab.get_loss("mhs"), "ratio")} == {"spread", "negatives"}
+
+
+def energy(anchors, positives):
+    """MHE, in its own words."""
+    n, loss = len(anchors), gradlab.get_loss("mhe")
+    first, second = torch.triu_indices(n, n, 1)
+    repulsion = (-((anchors[first] - anchors[second]) ** 2).sum(1) / (2 * loss.temperature)).exp()
+    return ((anchors - positives) ** 2).sum() / n + loss.nu * repulsion.mean().log()
+
+
+def test_a_loss_given_as_code_has_what_its_formulas_give(monkeypatch) -> None:
+    """MHE as code, from gradients before the page is made, beside its compiled formulas in the page."""
+    monkeypatch.setattr(frames, "ROWS", 3)
+    monkeypatch.setattr(frames, "COLUMNS", 3)
+    html = explore(energy, "mhe", progress=False).html
+    read = """
+        readState("");
+        const numbers = Object.keys(MOVES).map((x) => Array.from({ length: SAMPLES }, (_, i) => {
+          const angle = 0.02 + ((Math.PI - 0.04) * i) / (SAMPLES - 1);
+          return state.panels.map((panel) => {
+            const found = evaluate(panel, swept(state.points, x, angle), true, [x, i]);
+            const shares = found.weight.map((w) => w / found.size);
+            return [found.dissipation * found.size, found.ratio, found.hardest_share, found.after, ...shares];
+          });
+        }));
+        const here = state.panels.map((panel) => evaluate(panel, state.points).ratio);
+        setCount(7);
+        console.log(JSON.stringify([numbers, here, evaluate(state.panels[0], state.points)]));
+    """
+    numbers, here, moved = json.loads(without_document(html, read))
+    found = np.array(numbers)  # (sweeps, samples, losses, numbers)
+    np.testing.assert_allclose(found[:, :, 0], found[:, :, 1], rtol=2e-5, atol=1e-6)
+    assert here[0] == pytest.approx(here[1], rel=1e-5)
+    assert moved is None
+    series = json.loads(without_document(html, "console.log(JSON.stringify(HEAT.series.energy))"))
+    assert {name: list(one) for name, one in series.items()} == {
+        name: ["still"] for name in frames.QUANTITIES
+    }
 
 
 class Evil(InfoNCE):

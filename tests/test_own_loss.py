@@ -138,7 +138,6 @@ def test_sampled_simulation_agrees_with_the_exact_one(quantity):
 
 def test_what_a_loss_given_as_code_cannot_have_is_one_line(file):
     for call in (
-        lambda: gradlab.explore(f"{file}:nce"),
         lambda: gradlab.blockwise(function),
         lambda: gradlab.recombine(gate=gradlab.get_loss(function), weight="infonce", ratio="infonce"),
         lambda: gradlab.get_loss("symmetric", loss=gradlab.get_loss(function)),

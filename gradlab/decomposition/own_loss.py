@@ -54,7 +54,7 @@ class OwnLoss(Loss):
     given_as: str
 
     paper: ClassVar[str] = "none"
-    formula: ClassVar[str] = "given as code"
+    formula: ClassVar[str] = "L is given as code"
     latex: ClassVar[Mapping[str, str]] = {}
     closed_form: ClassVar[bool] = False
     exact_in: ClassVar[frozenset[str]] = frozenset({"tangent"})

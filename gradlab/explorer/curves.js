@@ -66,8 +66,8 @@ function* sweep() {
   const series = [];
   for (const panel of [...state.panels, ...kept]) {
     const values = [];
-    for (const angle of angles) {
-      const found = evaluate(panel, swept(points, x, angle), false);
+    for (const [i, angle] of angles.entries()) {
+      const found = evaluate(panel, swept(points, x, angle), false, [x, i]);
       values.push(found ? height.of(found) : NaN);
       yield;
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import dataclasses
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,12 +14,14 @@ from tqdm.auto import tqdm
 from gradlab.errors import GradlabError
 from gradlab.explorer.compiler import numbers_of, replace_numbers
 from gradlab.losses.base import Loss, PairLoss
+from gradlab.seeds import random_generator
 from gradlab.simulation import simulate
-from gradlab.simulation.setting import NEGATIVE_RANGE, POSITIVE_RANGE
+from gradlab.simulation.setting import NEGATIVE_RANGE, POSITIVE_RANGE, Setting
 
 ROWS, COLUMNS = 36, 48
 LEVELS, MISSING = 250, 255  # a cell is low + (high - low) · byte/250, or missing
 BATCHES = 200  # of the Monte Carlo of hardest shares
+FEW = 8  # of a loss that is given as code, each of which is a call of it
 QUANTITIES = ("gradient_dissipation", "hardest_share", "ratio")
 TEMPERATURES = (0.005, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.5)
 POSITIVE_SPREADS = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2)
@@ -57,6 +59,7 @@ def heatmaps(losses: Mapping[str, Loss], progress: bool | None = None) -> dict[s
     jobs = [
         (name, quantity, slider)
         for name, loss in losses.items()
+        if loss.closed_form
         for quantity in QUANTITIES
         if _has(loss, quantity)
         for slider in sliders(loss, quantity)
@@ -67,9 +70,10 @@ def heatmaps(losses: Mapping[str, Loss], progress: bool | None = None) -> dict[s
     ):
         packed = pack(quantity, slider)
         series.setdefault(name, {}).setdefault(quantity, {})[slider.name] = packed
+    series |= {name: _still(loss, progress) for name, loss in losses.items() if not loss.closed_form}
     words = (
         f"Spreads 0.05 (positive) and 0.10 rad, 127 negatives and the loss's own settings unless a slider says otherwise; the settings of the "
-        f"sphere do not matter here. Cells are rounded to the stated ±; shares are means over {BATCHES} batches."
+        f"sphere do not matter here. Cells are rounded to the stated ±; shares are means over {BATCHES} batches, and everything of a loss that is given as code over {FEW}."
     )
     return {
         "rows": ROWS,
@@ -125,14 +129,16 @@ def _is_angle(loss: Loss, path: str) -> bool:
 
 def pack(quantity: str, slider: Slider) -> dict[str, Any]:
     """The frames of one slider: quantised, as differences along rows, deflated, in base64."""
-    frames, error = [], 0.0
-    for value in slider.values:
-        loss, options = slider.frame(value)
-        frame = _simulated(loss, quantity, options)
-        frames.append(frame.value)
+    frames = [_simulated(loss, quantity, options) for loss, options in map(slider.frame, slider.values)]
+    return _packed(quantity, slider, frames)
+
+
+def _packed(quantity: str, slider: Slider, frames: Sequence[Any]) -> dict[str, Any]:
+    error = 0.0
+    for frame in frames:
         if frame.standard_error is not None and np.isfinite(frame.standard_error).any():
             error = max(error, float(np.nanmax(frame.standard_error)))
-    values = np.stack(frames)
+    values = np.stack([frame.value for frame in frames])
     finite = values[np.isfinite(values)]
     low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
     if quantity != "ratio":
@@ -150,6 +156,17 @@ def pack(quantity: str, slider: Slider) -> dict[str, Any]:
         "error": error,
         "cells": base64.b64encode(zlib.compress(differences.tobytes(), 9)).decode(),
     }
+
+
+def _still(loss: Loss, progress: bool | None) -> dict[str, dict[str, Any]]:
+    """A single frame of each quantity of a loss that is given as code, by quantity and slider."""
+    from gradlab.simulation.sampled import sampled  # which loads torch
+
+    setting = Setting.create(grid=(ROWS, COLUMNS))
+    rng = random_generator(0)
+    found = sampled(loss, setting, batches=FEW, generator=rng, progress=progress)
+    slider = Slider("still", (0.0,), 0, lambda _: (loss, {}))
+    return {quantity: {"still": _packed(quantity, slider, [found[quantity]])} for quantity in QUANTITIES}
 
 
 def quantise(values: np.ndarray, low: float, high: float) -> np.ndarray:

@@ -68,13 +68,14 @@ class HeatMap {
   key() { return `${this.loss()}.${state.heat.x}`; }
 
   async draw() {
-    const loss = this.loss(), series = HEAT.series[loss]?.[state.heat.y]?.[state.heat.x];
+    const loss = this.loss(), all = HEAT.series[loss]?.[state.heat.y], series = all?.[state.heat.x] ?? all?.still;
     this.title.textContent = LOSSES[loss].title;
     for (const node of [this.slider, this.plot, this.scale, this.cell]) node.hidden = !series;
     this.plot.style.display = this.scale.style.display = series ? "" : "none";
     this.none.textContent = series ? "" : this.why(loss);
     this.series = series;
     if (!series) return;
+    this.slider.hidden = series.values.length < 2;
     const frame = Math.min(series.values.length - 1, state.heat.frames[this.key()] ?? series.start);
     put(this.range, { max: series.values.length - 1, "aria-label": SLIDERS[state.heat.x] });
     this.range.value = frame;

@@ -21,6 +21,7 @@ from gradlab.errors import GradlabError
 from gradlab.explorer.compiler import Script, compile_script
 from gradlab.explorer.frames import heatmaps
 from gradlab.explorer.scene import bounds, compile_scene, example_of_bounds, needs_batch
+from gradlab.explorer.stored import first_points, stored_scenes
 from gradlab.files import write_text
 from gradlab.losses.base import Loss
 from gradlab.losses.notation import formula_html
@@ -79,7 +80,9 @@ def explore(*losses: str | Loss, progress: bool | None = None) -> Page:
     disable = None if progress is None else not progress
     for name, loss in tqdm(chosen.items(), delay=2, disable=disable, unit="loss", desc="formulas"):
         try:
-            scripts[name] = compile_scene(loss)
+            scripts[name] = (
+                compile_scene(loss) if loss.closed_form else Script(_json(stored_scenes(loss)), {})
+            )
         except GradlabError as error:
             if losses:
                 raise
@@ -90,6 +93,7 @@ def explore(*losses: str | Loss, progress: bool | None = None) -> Page:
     data = [
         f"const LOSSES = {{{', '.join(f'{_json(name)}: {_loss(chosen[name], script)}' for name, script in scripts.items())}}};",
         f"const BOUNDS = {compile_script(bounds, None, example_of_bounds).text};",
+        f"const START = {_json({name: value.tolist() for name, value in first_points().items()})};",
         f"const HEAT = {_json(heatmaps(compiled, progress))};",
     ]
     return Page(_render(data), tuple(scripts), left_out)
@@ -140,7 +144,7 @@ def _loss(loss: Loss, script: Script) -> str:
         "shown": [],
         "numbers": [_number(loss, path, value, script.numbers) for path, value in script.numbers.items()],
     }
-    return f"{{...{_json(about)}, scene: {script.text}}}"
+    return f"{{...{_json(about)}, {'scene' if loss.closed_form else 'stored'}: {script.text}}}"
 
 
 def _title(loss: Loss) -> str:

@@ -20,7 +20,6 @@ from gradlab.losses.base import Loss, PairLoss
 from gradlab.losses.combinator import Combinator
 from gradlab.losses.components import Components
 from gradlab.losses.per_prefix import PerPrefix
-from gradlab.losses.registry import check_closed_form
 
 
 def needs_batch(loss: Loss) -> bool:
@@ -102,7 +101,6 @@ def compile_scene(loss: Loss) -> Script:
     Raises:
         GradlabError: a loss that cannot be compiled; the message names the operation.
     """
-    check_closed_form(loss, "the explorer")
     if isinstance(loss, Combinator) and loss.has(PerPrefix):
         raise GradlabError(
             "per_prefix cannot be compiled: it has one set of components a prefix, and one set is drawn"

@@ -42,16 +42,27 @@ const matrix = (rows) => {
   return { shape: [rows.length, 3], data };
 };
 const vector = (row) => ({ shape: [3], data: Float64Array.from(row) });
-const scalar = (x) => (typeof x === "number" ? x : x.data[0]);
+const scalar = (x) => (typeof x === "number" ? x : x === null ? NaN : x.data[0]);
 
 // What a loss makes of the points: the compiled scene, and the bounds on the ratio.
-function evaluate(panel, points, withBounds = true) {
+// Of a loss given as code it was computed beforehand, at the first points and along the sweeps from there.
+const textOf = (points) => [points.anchor, points.positive, ...points.negatives, ...points.partners].map(writePoint).join("_");
+const stored = (loss, [what, i]) => {
+  const moved = textOf(state.points) !== textOf(START) || (what === "chosen" && state.chosen !== 0);
+  if (moved) return null;
+  const array = (x) => (x?.data ? { shape: x.shape, data: Float64Array.from(x.data, (v) => v ?? NaN) } : x);
+  return Object.fromEntries(Object.entries(loss.stored[what][i]).map(([name, x]) => [name, array(x)]));
+};
+function evaluate(panel, points, withBounds = true, at = ["now", 0]) {
   const loss = LOSSES[panel.loss];
   const arrays = loss.batch
     ? { anchors: matrix([points.anchor, ...points.negatives]), positives: matrix([points.positive, ...points.partners]), step: state.step }
     : { anchors: matrix([points.anchor]), positives: matrix([points.positive]), negatives: matrix(points.negatives), step: state.step };
   let out;
-  try { out = loss.scene($, arrays, panel.numbers); } catch (error) {
+  if (loss.stored) {
+    out = stored(loss, at);
+    if (!out) return null;
+  } else try { out = loss.scene($, arrays, panel.numbers); } catch (error) {
     if (!(error instanceof RangeError)) throw error;
     return null;
   }
@@ -79,7 +90,7 @@ const weighed = (out, batch, count) => {
   });
   return { weight, targets, size };
 };
-const shapeRank = (x) => (typeof x === "number" ? 0 : x.shape.length);
+const shapeRank = (x) => x?.shape?.length ?? 0;
 
 // The camera: world to screen. z points at the reader.
 const seen = ([x, y, z]) => {
@@ -317,7 +328,8 @@ class Panel {
     this.arcs.forEach((node) => put(node, { d: "" }));
     Object.values(this.fills).forEach((node) => put(node, { width: 0 }));
     Object.values(this.numbers).forEach((node) => { node.textContent = "–"; });
-    this.numbers.bound.textContent = "not defined for these points and settings";
+    const { stored: beforehand } = LOSSES[state.panels[this.index].loss];
+    this.numbers.bound.textContent = beforehand ? "given as code: computed for the first points alone (Start again)" : "not defined for these points and settings";
   }
 }
 

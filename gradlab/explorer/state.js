@@ -6,7 +6,7 @@ const state = {};
 const own = (name) => ({ loss: name, numbers: Object.fromEntries(LOSSES[name].numbers.map((n) => [n.path, n.value])) });
 const start = () => ({
   panels: [own(NAMES[0]), own(NAMES[Math.min(1, NAMES.length - 1)])],
-  points: firstPoints(8),
+  points: structuredClone(START),
   chosen: 0,
   step: 0.01,
   camera: { yaw: 0, pitch: 0.12 },
@@ -42,7 +42,7 @@ const writeState = () => {
   const { panels, points, curve, heat } = state;
   const query = new URLSearchParams({
     a: writeLoss(panels[0]), b: writeLoss(panels[1]),
-    at: [points.anchor, points.positive, ...points.negatives, ...points.partners].map(writePoint).join("_"),
+    at: textOf(points),
     view: `${hundredth(state.camera.yaw)}.${hundredth(state.camera.pitch)}`,
     step: Number(state.step.toPrecision(4)), chosen: state.chosen,
     curve: `${curve.y}.${curve.x}`, heat: `${heat.y}.${heat.x}`,

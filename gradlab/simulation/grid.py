@@ -121,7 +121,7 @@ def simulate(
         else:
             from gradlab.simulation.sampled import sampled
 
-            estimate = sampled(loss, quantity, setting, **sampling)
+            estimate = sampled(loss, setting, **sampling)[quantity]
     return SimulationResult(
         loss=loss,
         quantity=quantity,

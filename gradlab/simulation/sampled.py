@@ -57,14 +57,13 @@ def affordable(
 
 def sampled(
     loss: Loss,
-    quantity: str,
     setting: Setting,
     *,
     batches: int,
     generator: np.random.Generator,
     progress: bool | None,
-) -> Estimate:
-    """A component over the grid, with its standard error; dissipation is relative to its largest mean on the grid.
+) -> dict[str, Estimate]:
+    """Every quantity over the grid, with its standard error; dissipation is relative to its largest mean on the grid.
 
     Raises:
         GradlabError: a loss that cannot be called or differentiated.
@@ -99,20 +98,22 @@ def sampled(
                     share[at] = divide(np.abs(negatives).max(), np.abs(negatives).sum())
                 bar.update()
     unit = float(np.abs(push.mean(-1)).max()) or 1.0
-    if quantity == "gradient_dissipation":
-        return Estimate(push.mean(-1) / unit, push.std(-1, ddof=1) / math.sqrt(batches) / unit)
-    if quantity == "ratio":
-        ratio = np.sort(divide(pull, push), axis=-1)
-        half = max(1, round(math.sqrt(batches) / 2))  # one binomial standard deviation in ranks
-        low, high = max(0, batches // 2 - half), min(batches - 1, batches // 2 + half)
-        return Estimate(np.median(ratio, axis=-1), (ratio[..., high] - ratio[..., low]) / 2)
+    ratio = np.sort(divide(pull, push), axis=-1)
+    half = max(1, round(math.sqrt(batches) / 2))  # one binomial standard deviation in ranks
+    low, high = max(0, batches // 2 - half), min(batches - 1, batches // 2 + half)
     passes = (push >= PASS * unit) & np.isfinite(share)
     count = passes.sum(-1)
     with np.errstate(invalid="ignore", divide="ignore"):  # no batch passes: NaN
         mean = np.where(passes, share, 0).sum(-1) / count
         squares = np.where(passes, (share - mean[..., None]) ** 2, 0).sum(-1)
         error = np.sqrt(squares / (count - 1) / count)
-    return Estimate(mean, error, count / batches)
+    return {
+        "gradient_dissipation": Estimate(
+            push.mean(-1) / unit, push.std(-1, ddof=1) / math.sqrt(batches) / unit
+        ),
+        "ratio": Estimate(np.median(ratio, axis=-1), (ratio[..., high] - ratio[..., low]) / 2),
+        "hardest_share": Estimate(mean, error, count / batches),
+    }
 
 
 def _check(loss: Loss, setting: Setting) -> None:
