@@ -219,9 +219,28 @@ def uneven(folder) -> list[tuple[dict, dict]]:
             },
             {"own_negatives": drawn(10, 2, 12), "guide": [*guide, own]},
         ),
+        *known_candidates(four),
         ({"loss": "infonce", "sizes": four, "times": 3, "without gradient": (0,)}, {}),
         ({"loss": "infonce", "sizes": four, "dtype": torch.bfloat16}, {}),
     ]
+
+
+def known_candidates(sizes: list[list[int]]) -> list[tuple[dict, dict]]:
+    """Labels, and relations of all candidates of the whole batch, of which each process has the rows of its anchors."""
+    labels = torch.tensor([0, 1, 1, 0, 2, 2, 1, 3, 0, 3])
+    relation = torch.where(labels[:, None] == torch.cat([labels, labels, labels[:4]]), 1, -1)
+    relation[:, 5] = 0
+    first, second = slice(4), slice(4, 10)
+    found = []
+    for loss, extra, name, whole in (
+        ("symmetric(pool(supcon, negatives=other+same))", 4, "labels", labels),
+        ("sum(sincere, symmetric(infonce), gor)", 4, "labels", labels),
+        ("pool(mil_nce)", 4, "relation", relation),
+        ("infonce", 0, "relation", relation[:, :10]),
+    ):
+        shares = {f"on {k}": {"context": {name: whole[some]}} for k, some in ((0, first), (1, second))}
+        found.append(({"loss": loss, "extra": extra, "sizes": sizes, **shares}, {name: whole}))
+    return found
 
 
 def uneven_case(change: dict) -> dict:

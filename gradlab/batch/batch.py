@@ -10,8 +10,9 @@ from typing import Any
 
 from array_api_compat import array_namespace
 
-from gradlab.arrays import Array, Bool, Float, Int, detach
+from gradlab.arrays import Array, Bool, Float, Int, Shaped, detach
 from gradlab.batch.candidates import POOLS, USUAL, Block, Candidates, Rule
+from gradlab.batch.known import Known
 from gradlab.batch.similarity import Negatives, PairSimilarity, gaps_of
 from gradlab.errors import GradlabError
 
@@ -42,6 +43,8 @@ class Batch:
         mask: (N, N), (N, N + m) or (N, N + m + h), pairs of sentences that are no negatives of each other, or None.
         sentences: (N,), (N + m,) or (N + m + N h,) whole numbers by which the sentences (the extra negatives, and the own
             ones row by row) are known outside of the batch, or None.
+        known: labels, relations, scores and a teacher's scores.
+        teacher: embeddings of the same sentences by a teacher, or None.
         candidates: which of all these are negatives, and in which role.
         comparison: how similarities are computed.
         whole: the batch that the rows were taken from by `rows`, or None.
@@ -58,6 +61,8 @@ class Batch:
     guide: Batch | None = None
     mask: Bool[Array, "all _"] | None = None
     sentences: Int[Array, "k"] | None = None
+    known: Known = Known()
+    teacher: Batch | None = None
     candidates: Candidates = USUAL
     comparison: Comparison = dataclasses.field(default_factory=_plain, repr=False, compare=False)
     whole: Batch | None = dataclasses.field(default=None, repr=False)
@@ -92,6 +97,7 @@ class Batch:
             own_negatives=None if own is None else own[start - self.own_start : stop - self.own_start],
             own_start=0,
             guide=None if self.guide is None else self.guide.rows(start, stop),
+            teacher=None if self.teacher is None else self.teacher.rows(start, stop),
             whole=self.every,
             start=self.start + start,
         )
@@ -115,6 +121,8 @@ class Batch:
             guide=None if self.guide is None else dataclasses.replace(self.guide, owners=owners).first(count),
             mask=None if self.mask is None else self.mask[:count][:, kept[: self.mask.shape[1]]],
             sentences=None if self.sentences is None else self.sentences[kept[: self.sentences.shape[0]]],
+            known=self.known.first(count, kept[n : n + m], h),
+            teacher=None if self.teacher is None else dataclasses.replace(self.teacher, owners=owners).first(count),
         )
 
     def blocks(self) -> Iterator[Batch]:
@@ -145,6 +153,8 @@ class Batch:
             positives=self.anchors,
             own_negatives=None,
             guide=None if self.guide is None else self.guide.exchanged(),
+            known=self.known.exchanged(),
+            teacher=None if self.teacher is None else self.teacher.exchanged(),
             whole=None if self.whole is None else self.whole.exchanged(),
         )
 
@@ -159,12 +169,15 @@ class Batch:
             guide=None if self.guide is None else self.guide.without_extra_negatives(),
             mask=None if self.mask is None else self.mask[:, :n],
             sentences=None if self.sentences is None else self.sentences[:n],
+            known=self.known.without(sum(0 if one is None else one.shape[-2] for one in self.embeddings[2:])),
+            teacher=None if self.teacher is None else self.teacher.without_extra_negatives(),
             whole=None if self.whole is None else self.whole.without_extra_negatives(),
         )
 
     def with_extra_sentences(self) -> Batch:
         """The extra negatives as further sentences, whose two views coincide; of some rows these stay the rows."""
-        plain: dict[str, Any] = dict.fromkeys(("extra_negatives", "owners", "guide", "mask", "sentences"))
+        plain: dict[str, Any] = dict.fromkeys(("extra_negatives", "owners", "guide", "mask", "sentences", "teacher"))
+        plain["known"] = Known()
         if self.whole is not None:
             return dataclasses.replace(self, **plain, whole=self.whole.with_extra_sentences())
         xp, extra = array_namespace(self.anchors), self.extra_negatives
@@ -340,11 +353,12 @@ class Batch:
         xp, n = array_namespace(self.anchors), self.anchors.shape[0]
         return self.start + xp.arange(n, device=self.anchors.device)
 
-    def guided(self, block: Block) -> tuple[Float[Array, "n k"], Float[Array, "n"]]:
-        """The guide's cosines of the pairs of a block, and of its positives."""
-        assert self.guide is not None
+    def guided(self, block: Block, by: Batch | None = None) -> tuple[Float[Array, "n k"], Float[Array, "n"]]:
+        """The cosines of the pairs of a block, and of its positives, by the guide or other embeddings of the same sentences."""
+        known = self.guide if by is None else by
+        assert known is not None
         guide = dataclasses.replace(
-            self.guide, candidates=self.candidates, in_batch_negatives=self.in_batch_negatives
+            known, candidates=self.candidates, in_batch_negatives=self.in_batch_negatives
         )
         (same,) = (one for one in guide.candidate_blocks if one.name == block.name)
         # The positive from a product of the same kind, so that equal texts have equal cosines.
@@ -381,6 +395,67 @@ class Batch:
         """Where a given mask, or numbers of sentences, begin to speak of a block: first the sentences, then extra and own negatives."""
         n, m = self.count, 0 if self.extra_negatives is None else self.extra_negatives.shape[0]
         return {"extra": n, "positive_extra": n, "own": n + m}.get(block.name, 0)
+
+    def of_candidates(self, given: Shaped[Array, "all c"], name: str) -> Shaped[Array, "n c"]:
+        """The rows of what a call has told of all candidates.
+
+        Raises:
+            GradlabError: a loss with other candidates, or with another number of them.
+        """
+        blocks = self.candidate_blocks
+        words = {"other": "of the other view", "same": "of the own view", "extra": "extra negatives", "own": "own negatives"}
+        if not all(block.name in words for block in blocks):
+            raise GradlabError(f"{name} is of candidates of the anchors; the pool {blocks[-1].name} compares positives")
+        count = blocks[-1].columns.stop + (not self.in_batch_negatives)
+        if given.shape[1] != count:
+            parts = [f"{block.vectors.shape[-2]} {words[block.name]}" for block in blocks]
+            parts = parts if self.in_batch_negatives else ["its positive", *parts]
+            raise GradlabError(
+                f"{name} has shape {tuple(given.shape)}, but an anchor has {count} candidates: {', '.join(parts)}"
+            )
+        return given[self._rows]
+
+    def roles(self, block: Block) -> Int[Array, "n k"]:
+        """What the pairs of a block are: 1 positives, -1 negatives, 0 neither."""
+        xp, (labels, relation) = array_namespace(self.anchors), (self.known.labels, self.known.relation)
+        if relation is not None:
+            shift = int(not self.in_batch_negatives)
+            columns = slice(block.columns.start + shift, block.columns.stop + shift)
+            return self.of_candidates(relation, "relation")[:, columns]
+        shape = (self.anchors.shape[0], block.vectors.shape[-2])
+        negative = xp.full(shape, -1, dtype=xp.int64, device=self.anchors.device)
+        if labels is None or block.name not in POOLS:
+            return negative
+        mates = labels[self._rows][:, None] == labels
+        return xp.where(mates, xp.ones_like(negative), negative)
+
+    @property
+    def own_role(self) -> Int[Array, "n"]:
+        """The role of each anchor's own positive, 1 unless a relation says otherwise."""
+        xp, relation = array_namespace(self.anchors), self.known.relation
+        if relation is None:
+            return xp.ones(self.anchors.shape[0], dtype=xp.int64, device=self.anchors.device)
+        rows = self.of_candidates(relation, "relation")
+        return xp.linalg.diagonal(rows, offset=self.start) if self.in_batch_negatives else rows[:, 0]
+
+    def taught(self, name: str) -> Float[Array, "n c"]:
+        """The teacher's scores of all candidates: those given, or the cosines of its embeddings.
+
+        Raises:
+            GradlabError: there is no teacher, or one of other candidates.
+        """
+        xp, scores = array_namespace(self.anchors), self.known.teacher
+        if scores is not None:
+            return self.of_candidates(scores, "teacher")
+        if self.teacher is None:
+            raise GradlabError(f"{name} needs teacher=: scores of the candidates, or a teacher's embeddings of the batch")
+        blocks = self.candidate_blocks
+        found = [self.guided(block, self.teacher) for block in blocks]
+        positive, joined = found[0][1][:, None], [part for part, _ in found]
+        if not self.in_batch_negatives:
+            return xp.concat([positive, *joined], axis=-1)
+        joined = _joined(joined, axis=-1)
+        return xp.where(own_pairs(joined, self.start), positive, joined)
 
     # Sums over weights.
 
@@ -466,7 +541,7 @@ class Comparison:
                     continue
                 out = xp.asarray(out, device=block.rows.device)  # a rule may answer in numpy
                 if block.name == "positive_other" and block.own is None:
-                    out = out & ~_own_pairs(out, batch.start)
+                    out = out & ~own_pairs(out, batch.start)
                 cosines[at] = xp.where(out, -xp.inf, cosines[at])
             if rule.must_leave_negatives:
                 _check_some_are_left(cosines, batch.start)
@@ -540,14 +615,15 @@ def own_cosines(rows: Float[Array, "n d"], own_negatives: Float[Array, "n h d"])
     return (own_negatives @ rows[:, :, None])[:, :, 0]
 
 
-def _own_pairs(pairs: Array, own: int) -> Bool[Array, "n k"]:
+def own_pairs(pairs: Array, own: int) -> Bool[Array, "n k"]:
+    """Which pairs are those in column ``own + r`` of row r."""
     xp = array_namespace(pairs)
     rows, columns = (xp.arange(size, device=pairs.device) for size in pairs.shape)
     return columns == (rows + own)[:, None]
 
 
 def _without_own(cosine: Float[Array, "n k"], own: int) -> Float[Array, "n k"]:
-    return array_namespace(cosine).where(_own_pairs(cosine, own), -array_namespace(cosine).inf, cosine)
+    return array_namespace(cosine).where(own_pairs(cosine, own), -array_namespace(cosine).inf, cosine)
 
 
 def _check_some_are_left(cosines: list[Float[Array, "n _"]], start: int) -> None:

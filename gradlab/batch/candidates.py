@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from gradlab.arrays import Array, Bool, Float
 
 # What `check_batch` takes beside the embeddings, for combinators that ask for it.
-CONTEXT = ("own_negatives", "owners", "guide", "mask", "sentences")
+CONTEXT = ("own_negatives", "owners", "guide", "mask", "sentences", "labels", "relation", "scores", "teacher")
 # Which rows are compared with which: anchors with the other view (S) and with their own view (Q), positives with their
 # other view, the anchors (S transposed), and with their own view (Q').
 POOLS = ("other", "same", "positive_other", "positive_same")
@@ -45,6 +45,18 @@ class Rule(Protocol):
     @property
     def must_leave_negatives(self) -> bool:
         """Whether an anchor that is left without negatives is an error."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Labelled:
+    """Other positives of an anchor, and what a relation leaves out: to a loss of one positive they are no negatives."""
+
+    must_leave_negatives = False
+
+    def left_out(self, block: Block, cosine: Float[Array, "n k"], batch: Any) -> Bool[Array, "n k"]:
+        """Those pairs."""
+        found: Bool[Array, "n k"] = batch.roles(block) != -1
+        return found
 
 
 @dataclasses.dataclass(frozen=True)

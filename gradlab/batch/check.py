@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,6 +11,8 @@ from array_api_compat import array_namespace, is_numpy_array, is_torch_array
 
 from gradlab.arrays import Array, Bool, Float, Int, at_least_single, detach
 from gradlab.batch.batch import Batch, unit_rows
+from gradlab.batch.candidates import USUAL, Candidates, Labelled
+from gradlab.batch.known import Known
 from gradlab.errors import GradlabError
 
 # How far a row's norm may be from 1: about sixteen roundings of a norm in that dtype.
@@ -29,6 +32,10 @@ def check_batch(
     guide: Sequence[Float[Array, "*_ width"]] | None = None,
     mask: Bool[Array, "n _"] | Sequence[Sequence[bool]] | None = None,
     sentences: Int[Array, "k"] | Sequence[int] | None = None,
+    labels: Int[Array, "n"] | Sequence[int] | None = None,
+    relation: Int[Array, "n c"] | Sequence[Sequence[int]] | None = None,
+    scores: Float[Array, "n"] | Sequence[float] | None = None,
+    teacher: Any = None,
 ) -> Batch:
     """Check two views of a batch and return them as `Batch`; rows of half precision in float32.
 
@@ -47,6 +54,12 @@ def check_batch(
             sentence i.
         sentences: (n,) whole numbers by which the sentences are known outside of the batch, (n + m,) with those of the extra
             negatives, -1 for such as have none, or (n + m + n h,) with those of the own ones, row by row.
+        labels: (n,) whole numbers. Rows with the anchor's label are its positives to losses of several positives, and to other
+            losses of pairs no negatives; losses of whole views do not look at them.
+        relation: (n, C), instead of labels: each candidate is a positive (1), a negative (-1) or left out (0). Candidates are the
+            columns of the loss's weight, the positive standing at j = i, or first without in-batch negatives.
+        scores: (n,) how similar the two sentences of each pair are, in any unit, for losses of graded pairs.
+        teacher: (n, C) a teacher's scores of the candidates, or its embeddings of the batch as of a guide.
 
     Raises:
         GradlabError: wrong kind, shape or dtype; NaN; zero rows; rows that are not unit-norm; no negatives; owners, guide, mask
@@ -81,8 +94,21 @@ def check_batch(
             f"a batch of {anchors.shape[0]} leaves no negatives; give at least 2 sentences, extra_negatives or own_negatives"
         )
     rows = dict(zip(named, _check_norms(named, normalize), strict=True))
+    graded = {
+        name: _check_known(name, one, anchors)
+        for name, one in (("labels", labels), ("relation", relation), ("scores", scores))
+        if one is not None
+    }
+    if labels is not None and relation is not None:
+        raise GradlabError("labels and relation both say which candidates are positives; give one of them")
+    if teacher is not None and not isinstance(teacher, (tuple, list)):
+        graded["teacher"], teacher = _check_known("teacher", teacher, anchors), None
+    ruled = labels is not None or relation is not None
     return Batch(
         **rows,
+        known=Known(**graded),
+        teacher=None if teacher is None else _check_guide(teacher, named, "teacher"),
+        candidates=Candidates(rules=(Labelled(),)) if ruled else USUAL,
         in_batch_negatives=in_batch_negatives,
         owners=None if owners is None else _check_owners(owners, anchors, extra_negatives),
         guide=None if guide is None else _check_guide(guide, named),
@@ -91,15 +117,35 @@ def check_batch(
     )
 
 
-def _check_guide(guide: Sequence[Any], batch: dict[str, Array]) -> Batch:
+def _check_known(name: str, given: Any, anchors: Float[Array, "n d"]) -> Array:
+    """Labels, a relation, scores or a teacher's scores, as an array beside the anchors."""
+    xp, found, n = array_namespace(anchors), _as_array(name, given, anchors), anchors.shape[0]
+    whole = name in ("labels", "relation")
+    wanted = f"({n},)" if name in ("labels", "scores") else f"({n}, candidates)"
+    if found.ndim != wanted.count(",") + wanted.count("candidates") or found.shape[0] != n:
+        raise GradlabError(f"{name} must have shape {wanted}, not {tuple(found.shape)}; the batch has {n} anchors")
+    if xp.isdtype(found.dtype, "bool") or (whole and not xp.isdtype(found.dtype, "integral")):
+        raise GradlabError(f"{name} must be {'whole ' if whole else ''}numbers, not {_dtype_name(found)}")
+    if name == "relation" and not bool(xp.all((found >= -1) & (found <= 1))):
+        raise GradlabError("relation must be 1 (positive), -1 (negative) or 0 (left out) throughout")
+    if name == "relation" and (lacking := int(xp.sum(xp.astype(~xp.any(found == 1, axis=-1), xp.int64)))):
+        warnings.warn(f"{lacking} of {n} rows of relation have no positive; their anchors are left out", stacklevel=4)
+    if whole:
+        return xp.astype(found, xp.int64)
+    if not bool(xp.all(xp.isfinite(found))):
+        raise GradlabError(f"{name} contains NaN or infinite values")
+    return xp.astype(found, at_least_single(anchors).dtype)
+
+
+def _check_guide(guide: Sequence[Any], batch: dict[str, Array], who: str = "guide") -> Batch:
     names, anchors = list(batch), batch["anchors"]
     if not isinstance(guide, (tuple, list)):
         raise GradlabError(
-            f"the guide must be a tuple of embeddings, of {', '.join(names)}, not {type(guide).__name__}"
+            f"the {who} must be a tuple of embeddings, of {', '.join(names)}, not {type(guide).__name__}"
         )
     if len(guide) != len(names):
-        raise GradlabError(f"the guide must be embeddings of {', '.join(names)}, not of {len(guide)} columns")
-    given = dict(zip((f"the guide's {name}" for name in names), guide, strict=True))
+        raise GradlabError(f"the {who} must be embeddings of {', '.join(names)}, not of {len(guide)} columns")
+    given = dict(zip((f"the {who}'s {name}" for name in names), guide, strict=True))
     for (name, rows), like in zip(given.items(), batch.values(), strict=True):
         _check_kind(name, rows, guide[0])
         if is_torch_array(rows) != is_torch_array(anchors) or rows.device != anchors.device:
@@ -109,7 +155,7 @@ def _check_guide(guide: Sequence[Any], batch: dict[str, Array]) -> Batch:
         if rows.shape[:-1] != like.shape[:-1] or rows.shape[-1] != guide[0].shape[-1]:
             raise GradlabError(
                 f"{name} have shape {tuple(rows.shape)}, but those of the batch {tuple(like.shape)}; give the "
-                "guide's embeddings of the same batch"
+                f"{who}'s embeddings of the same batch"
             )
     return Batch(**dict(zip(names, _check_norms(given, True), strict=True)))
 

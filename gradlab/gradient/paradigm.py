@@ -17,6 +17,7 @@ from array_api_compat import is_numpy_array, is_torch_array
 from gradlab.arrays import Array, Float, reciprocal
 from gradlab.batch.batch import Batch, Comparison, unit_rows
 from gradlab.batch.check import check_batch
+from gradlab.batch.known import Known
 from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.errors import GradlabError
 from gradlab.losses.base import Loss, PairLoss
@@ -330,5 +331,7 @@ def _as_torch(views: Batch) -> Batch:
         value = getattr(views, field.name)
         if isinstance(value, Batch):
             value = _as_torch(value)
+        if isinstance(value, Known):
+            value = value.mapped(lambda _, one: torch.from_numpy(one) if is_numpy_array(one) else one)
         converted[field.name] = torch.from_numpy(value) if is_numpy_array(value) else value
     return Batch(**converted)

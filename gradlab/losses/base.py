@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from array_api_compat import array_namespace
 
-from gradlab.arrays import Array, Bool, Float
+from gradlab.arrays import Array, Bool, Float, as_float
 from gradlab.batch.batch import Batch
 from gradlab.batch.check import check_batch
 from gradlab.batch.similarity import Negatives, PairSimilarity
@@ -195,7 +195,7 @@ class Loss(Settings, abc.ABC):
             normalize: divide rows by their norms first, instead of asking for unit rows.
             in_batch_negatives: False takes negatives from ``extra_negatives`` only.
             **context: ``own_negatives``, unit rows (n, h, d), h negatives of each anchor that no other anchor has; and what
-                some combinators ask for: ``owners``, ``guide``, ``mask``, ``sentences``; see
+                some losses ask for: ``owners``, ``guide``, ``mask``, ``sentences``, ``labels``, ``relation``, ``scores``, ``teacher``; see
                 `gradlab.batch.check.check_batch`.
 
         Raises:
@@ -337,6 +337,9 @@ class PairLoss(Loss):
         found = dataclasses.replace(self.components(views.positive, negatives), views=views)
         if views.candidates.rules:
             found = dataclasses.replace(found, statistics=_masked(views))
+        if views.known.relation is not None:
+            without = array_namespace(views.anchors).mean(as_float(views.own_role != 1, views.anchors))
+            found = dataclasses.replace(found, statistics={**found.statistics, "without_positives": without})
         if alone is None:
             return found
         return dataclasses.replace(
@@ -355,9 +358,13 @@ class PairLoss(Loss):
         negatives = views.negatives
         if views.candidates.hardness:
             negatives = views.hardened(negatives, self.temperature)  # type: ignore[attr-defined]  # losses that take hardness have one
-        if not views.may_lack_negatives or self.pulls_alone:
-            return negatives, None
-        return negatives.with_some()
+        alone = None
+        if views.may_lack_negatives and not self.pulls_alone:
+            negatives, alone = negatives.with_some()
+        if views.known.relation is None:
+            return negatives, alone
+        without = views.own_role != 1
+        return negatives, without if alone is None else alone | without
 
 
 def _where_not(condition: Bool[Array, "*#n"], values: Float[Array, "*n"]) -> Float[Array, "*n"]:

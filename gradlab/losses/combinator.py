@@ -23,6 +23,7 @@ from gradlab.arrays import Array, Float
 from gradlab.batch.batch import Batch
 from gradlab.errors import GradlabError
 from gradlab.losses.base import Loss, PairLoss
+from gradlab.losses.candidate_loss import CandidateLoss
 from gradlab.losses.changed_row import ChangedRow
 from gradlab.losses.components import Components, weighted_sum
 from gradlab.losses.registry import check_closed_form, get_loss
@@ -52,7 +53,7 @@ class Combinator(Loss):
         for base in self.bases:
             check_closed_form(base, self.name)
         for base in self.bases if self.of_pairs else ():
-            if not isinstance(base, PairLoss):
+            if not isinstance(base, PairLoss | CandidateLoss):
                 raise GradlabError(
                     f"{self.name} takes losses of pair similarities such as infonce, or combinators of them; {base.name} "
                     "compares whole views"

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from array_api_compat import array_namespace
 
-from gradlab.arrays import Array, Float, divide, finite, span, to_numpy
-from gradlab.batch.batch import Batch, own_cosines
+from gradlab.arrays import Array, Bool, Float, divide, finite, span, to_numpy
+from gradlab.batch.batch import Batch, own_cosines, own_pairs
 from gradlab.batch.candidates import Block
 from gradlab.drawing import Shown
 from gradlab.errors import GradlabError
@@ -32,6 +32,10 @@ class Components(Shown):
     weights are the shares in it, ``R'_j = a_j/GD'_j`` (infinite where nothing pushes). `to_frame` has one row an anchor; `plot` draws
     dissipation, ratio and weights, on a given axis the dissipation alone.
 
+    With several positives the pull is shared, ``∂L/∂h_i = GD_i (Σ_j W_ij n_j - R_i (Σ_j W_ij) Σ_p V_ip h_p)``: `pull_shares` is V.
+    They sum to 1; one below 0 belongs to a positive that is pushed away. (An anchor whose pulls cancel has the pull 1 and
+    shares of the sum 0.)
+
     Attributes:
         gradient_dissipation: ``GD``.
         weight: ``W``. On embeddings its columns are the N sentences of the other view, the N
@@ -49,6 +53,9 @@ class Components(Shown):
         counterpart: of the anchors' side the positives' where both were asked for, else None.
         given_pull: ``a`` where GD times `positive_weight` would lose it (a sentence that is pulled and not
             pushed has the GD 0), else None; `pull` is what to read.
+        pull_shares: ``V``, on embeddings in the columns of the weight, the positive standing at j = i, or first where there are no
+            in-batch columns; None where the positive is pulled alone.
+        target: (n, d), what the pull goes to, where that is no mean of candidates (a teacher's embedding), else None.
         terms: of a weighted sum the factors and the components of what is added, each with its own split; else empty.
     """
 
@@ -62,6 +69,8 @@ class Components(Shown):
     statistics: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     counterpart: Components | None = dataclasses.field(default=None, repr=False)
     given_pull: Float[Array, "*n"] | Float[Array, "n d"] | None = dataclasses.field(default=None, repr=False)
+    pull_shares: Float[Array, "*n c"] | None = dataclasses.field(default=None, repr=False)
+    target: Float[Array, "n d"] | None = dataclasses.field(default=None, repr=False)
     terms: tuple[tuple[float, Components], ...] = dataclasses.field(default=(), repr=False)
 
     kind = "components"
@@ -237,20 +246,47 @@ class Components(Shown):
         views = self._embeddings
         pull = self.pull
         pull = pull[:, None] if pull.ndim == 1 else pull
-        gradient = self.gradient_dissipation[:, None] * self._push - pull * views.positives
+        gradient = self.gradient_dissipation[:, None] * self._combined(self.weight) - pull * self.towards
         if exact:
             for term in self.extra_terms.values():
                 gradient = gradient + term
         return project(gradient, views.anchors) if tangent else gradient
 
     @property
-    def _push(self) -> Float[Array, "n d"]:
-        """``Σ_j W_ij n_j``."""
+    def towards(self) -> Float[Array, "n d"]:
+        """``Σ_p V_ip h_p``: what the pull goes to, the positive where that is pulled alone."""
+        positives = self._embeddings.positives
+        if self.target is not None:
+            return self.target
+        if self.pull_shares is None:
+            return positives
+        own, others = self._apart(self.pull_shares)
+        return own[:, None] * positives + self._combined(others)
+
+    @property
+    def pulls(self) -> Mapping[str, Float[Array, "n *_"]]:
+        """The coefficients of the pull: of the ``"positive"``, (n,), and of the columns of the weight by their names."""
+        if self.target is not None or self.pull_shares is None:
+            return {"positive": self.pull if self.target is None else 0 * self.pull}
+        own, others = self._apart(self.pull_shares * self.pull[:, None])
+        return {"positive": own} | {name: others[:, columns] for name, columns in self.columns.items()}
+
+    def _apart(self, shares: Float[Array, "n c"]) -> tuple[Float[Array, "n"], Float[Array, "n k"]]:
+        """What falls to the positive, and to the columns of the weight."""
+        views, xp = self._embeddings, array_namespace(shares)
+        if not views.in_batch_negatives:
+            return shares[:, 0], shares[:, 1:]
+        own = own_pairs(shares, views.start)
+        zero = xp.zeros_like(shares)
+        return xp.sum(xp.where(own, shares, zero), axis=-1), xp.where(own, zero, shares)
+
+    def _combined(self, coefficients: Float[Array, "n k"]) -> Float[Array, "n d"]:
+        """``Σ_j c_ij n_j`` over the columns of the weight."""
         own = self._embeddings.own_negatives
         if own is None:
-            return self.weight @ self.vectors
+            return coefficients @ self.vectors
         start = self.columns["own"].start
-        return self.weight[:, :start] @ self.vectors + (self.weight[:, None, start:] @ own)[:, 0, :]
+        return coefficients[:, :start] @ self.vectors + (coefficients[:, None, start:] @ own)[:, 0, :]
 
     @property
     def _embeddings(self) -> Batch:
@@ -267,6 +303,8 @@ def canonical(
     side: str = "anchors",
     extra_terms: Mapping[str, Float[Array, "n d"]] | None = None,
     statistics: Mapping[str, Any] | None = None,
+    pulls: Mapping[str, Float[Array, "n *_"] | None] | None = None,
+    target: Float[Array, "n d"] | None = None,
 ) -> Components:
     """Components from the coefficients of a gradient: GD is their sum, the weights are the shares in it.
 
@@ -278,20 +316,22 @@ def canonical(
         side: ``"anchors"`` or ``"positives"``.
         extra_terms: named further parts of the gradient.
         statistics: see `Components`.
+        pulls: the parts of ``a`` where it is shared: of the ``"positive"``, (n,), and of candidates as of the coefficients.
+        target: see `Components`.
     """
     xp = array_namespace(views.anchors)
     n, extra = views.anchors.shape[0], views.extra_negatives
     same = coefficients.get("same")
-    blocks: list[Float[Array, "n _"] | None] = [coefficients.get("other")] if views.in_batch_negatives else []
-    negative_view = "other"
+    names, negative_view = ["other"] if views.in_batch_negatives else [], "other"
     if same is not None:
-        only = not blocks or blocks[0] is None
-        negative_view, blocks = ("same", [same]) if only else ("both", [*blocks, same])
-    sizes = [n] * len(blocks)
+        only = not names or coefficients.get("other") is None
+        negative_view, names = ("same", ["same"]) if only else ("both", [*names, "same"])
+    sizes = [n] * len(names)
     if extra is not None:
-        blocks, sizes = [*blocks, coefficients.get("extra")], [*sizes, extra.shape[0]]
+        names, sizes = [*names, "extra"], [*sizes, extra.shape[0]]
     if views.own_negatives is not None:
-        blocks, sizes = [*blocks, coefficients.get("own")], [*sizes, views.own_negatives.shape[1]]
+        names, sizes = [*names, "own"], [*sizes, views.own_negatives.shape[1]]
+    blocks = [coefficients.get(name) for name in names]
     total = xp.zeros_like(views.anchors[:, 0])
     for block in blocks:
         total = total if block is None else total + xp.sum(block, axis=-1)
@@ -306,9 +346,22 @@ def canonical(
     ]
     for part in parts:  # no branch: the explorer compiles this
         total = xp.where(idle & xp.any(part != 0, axis=-1), unit, total)
+    shares = None
+    if pulls is not None:
+        own = pulls["positive"]
+        held = [pulls.get(name) for name in names]
+        held = [
+            xp.zeros((n, size), dtype=total.dtype, device=total.device) if part is None else part
+            for part, size in zip(held, sizes, strict=True)
+        ]
+        if views.in_batch_negatives:
+            held[0] = xp.where(own_pairs(held[0], 0), own[:, None], held[0])
+        shares = xp.concat(held if views.in_batch_negatives else [own[:, None], *held], axis=-1)
+        pull = xp.where((pull == 0) & xp.any(shares != 0, axis=-1), xp.ones_like(pull), pull)
+        shares = shares / xp.where(pull == 0, xp.ones_like(pull), pull)[:, None]
     return Components(
         total,
-        parts[0] if len(parts) == 1 else xp.concat(parts, axis=-1),
+        parts[0] if len(parts) == 1 else xp.concat([total[:, None][:, :0], *parts], axis=-1),
         divide(pull, total if pull.ndim == 1 else total[:, None]),
         negative_view=negative_view,
         extra_terms=extra_terms or {},
@@ -316,6 +369,8 @@ def canonical(
         side=side,
         statistics=statistics or {},
         given_pull=pull,
+        pull_shares=shares,
+        target=target,
     )
 
 
@@ -380,6 +435,52 @@ def from_pools(rows: Components, blocks: Sequence[Block], views: Batch) -> tuple
     return dataclasses.replace(anchors, counterpart=positives), positives
 
 
+def from_candidates(
+    push: Float[Array, "n c"],
+    pull: Float[Array, "n c"],
+    own: Bool[Array, "n c"],
+    blocks: Sequence[Block],
+    views: Batch,
+    *,
+    several: bool,
+) -> tuple[Components, Components]:
+    """Both sides of a loss in which any candidates push and pull, each row with the same force.
+
+    A pair of the own view stands in two rows, and counts in both.
+
+    Args:
+        push, pull: coefficients of the candidates.
+        own: whether a column stands for the anchor's own positive.
+        blocks: what the other columns stand for.
+        views: the embeddings.
+        several: whether others than the own positive may pull.
+    """
+    xp, shift = array_namespace(push), int(not views.in_batch_negatives)
+    zero = xp.zeros_like(push)
+    positive, total = xp.sum(xp.where(own, pull, zero), axis=-1), xp.sum(push, axis=-1)
+    if blocks[0].name != "other":  # there is no column in which the positive could push
+        weaker = xp.sum(xp.where(own, push, zero), axis=-1)
+        positive, total, push = positive - weaker, total - weaker, xp.where(own, zero, push)
+    places = {block.name: slice(block.columns.start + shift, block.columns.stop + shift) for block in blocks}
+    pushes, pulls = (
+        {name: part[:, place] for name, place in places.items()} for part in (push, xp.where(own, zero, pull))
+    )
+    if "same" in places:
+        total = total + xp.sum(pulls["same"], axis=0)
+        for parts in (pushes, pulls):
+            parts["same"] = parts["same"] + parts["same"].T
+    anchors = canonical(pushes, total, views, pulls={"positive": positive, **pulls} if several else None)
+    pushed, pulled = (parts["other"].T if "other" in parts else None for parts in (pushes, pulls))
+    positives = canonical(
+        {"other": pushed},
+        positive if pulled is None else positive + xp.sum(pulled, axis=-1),
+        views.exchanged(),
+        side="positives",
+        pulls={"positive": positive, "other": pulled} if several else None,
+    )
+    return anchors, positives
+
+
 def weighted_sum(parts: Sequence[tuple[float, Components]], views: Batch, side: str) -> Components:
     """The components of a weighted sum of losses, in the canonical split.
 
@@ -402,7 +503,30 @@ def weighted_sum(parts: Sequence[tuple[float, Components]], views: Batch, side: 
             pull, attraction = (one if one.ndim == 2 else one[:, None] for one in (pull, attraction))
         pull = _sum(pull, attraction)
     statistics = {name: value for _, part in parts for name, value in part.statistics.items()}
-    found = canonical(coefficients, pull, views, side=side, extra_terms=terms, statistics=statistics)
+    pulls: dict[str, Any] | None = None
+    target = None
+    if any(part.pull_shares is not None or part.target is not None for _, part in parts):
+        if pull.ndim == 1:
+            pulls = {}
+            for factor, part in parts:
+                for name, one in part.pulls.items():
+                    pulls[name] = _sum(pulls.get(name), factor * one)
+        if pull.ndim == 2 or any(part.target is not None for _, part in parts):
+            each = [
+                factor * (part.pull if part.pull.ndim == 2 else part.pull[:, None]) * part.towards
+                for factor, part in parts
+            ]
+            target = finite(divide(sum(each[1:], each[0]), pull if pull.ndim == 2 else pull[:, None]))
+    found = canonical(
+        coefficients,
+        pull,
+        views,
+        side=side,
+        extra_terms=terms,
+        statistics=statistics,
+        pulls=pulls,
+        target=target,
+    )
     plain = all(type(part) is Components for _, part in parts)
     made = {field.name: getattr(found, field.name) for field in dataclasses.fields(Components)}
     return (Components if plain else TermwiseComponents)(**made | {"terms": tuple(parts)})

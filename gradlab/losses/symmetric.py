@@ -88,4 +88,4 @@ class Symmetric(Modifier):
 def _exchanged(views: Batch) -> Batch:
     if not views.in_batch_negatives:
         raise GradlabError("symmetric needs in-batch negatives: its other direction sees no extra negatives")
-    return views.exchanged().without_extra_negatives()
+    return views.without_extra_negatives().exchanged()

@@ -19,6 +19,7 @@ from gradlab.batch.batch import Batch
 from gradlab.batch.candidates import USUAL
 from gradlab.errors import GradlabError
 from gradlab.losses.base import Loss, PairLoss
+from gradlab.losses.candidate_loss import CandidateLoss
 from gradlab.losses.combinator import Combinator
 from gradlab.scale.blocks import Blocks, Gradients, default_block_size, slices
 from gradlab.scale.laps import Laps
@@ -307,7 +308,7 @@ def _sorted(terms: Iterator[_Term]) -> tuple[list[_Term], list[_Term]]:
     in_laps = [
         term
         for term in every
-        if not isinstance(term.loss, PairLoss)
+        if not isinstance(term.loss, PairLoss | CandidateLoss)
         or any(
             any(term is one for one in softmaxes)
             and term.batch.anchors is other.batch.positives

@@ -25,12 +25,15 @@ def in_torch(batch: Batch) -> Batch:
         return torch.from_numpy(rows) if is_numpy_array(rows) else rows
 
     found = batch.mapped(lambda _, rows: tensor(rows))
-    guide = None if batch.guide is None else batch.guide.mapped(lambda _, rows: tensor(rows))
+    guide, teacher = (
+        None if one is None else one.mapped(lambda _, rows: tensor(rows)) for one in (batch.guide, batch.teacher)
+    )
     given = {name: getattr(batch, name) for name in ("owners", "mask", "sentences")}
     known: dict[str, Any] = {
         name: None if one is None else torch.as_tensor(one) for name, one in given.items()
     }
-    return dataclasses.replace(found, guide=guide, **known)
+    told = batch.known.mapped(lambda _, one: tensor(one))
+    return dataclasses.replace(found, guide=guide, teacher=teacher, known=told, **known)
 
 
 def refuse_masks(loss: Loss) -> None:
@@ -91,6 +94,8 @@ def describe_share(share: Batch) -> dict[str, Any]:
         "the guide's dtype": None if guide is None else _name(guide.anchors),
         "the guide's dimensions": None if guide is None else guide.anchors.shape[1],
         "numbers of sentences": share.sentences is not None,
+        "what is known of candidates": sorted(name for name, one in vars(share.known).items() if one is not None),
+        "teacher": None if share.teacher is None else _name(share.teacher.anchors),
     }
 
 
@@ -136,5 +141,8 @@ def gathered(share: Batch, processes: Processes, anchors: list[int], extra: list
         if own is not None:
             joined.append(processes.gather(parts[2].view(n, -1), anchors).flatten())
         sentences = torch.cat(joined)
-    guide = None if share.guide is None else rows_of(share.guide)
-    return dataclasses.replace(rows_of(share), owners=owners, sentences=sentences, guide=guide)
+    guide, teacher = (None if one is None else rows_of(one) for one in (share.guide, share.teacher))
+    known = share.known.mapped(lambda _, rows: processes.gather(rows.contiguous(), anchors))
+    return dataclasses.replace(
+        rows_of(share), owners=owners, sentences=sentences, guide=guide, teacher=teacher, known=known
+    )

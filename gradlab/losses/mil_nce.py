@@ -1,0 +1,53 @@
+"""Multiple-instance contrastive loss."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from array_api_compat import array_namespace
+
+from gradlab.arrays import Array, Float, log_sigmoid
+from gradlab.losses.candidate_loss import Seen, SeveralPositives, log_sum_exp_over, softmax_over
+from gradlab.losses.registry import register
+
+
+@register("mil_nce")
+@dataclasses.dataclass(frozen=True)
+class MILNCE(SeveralPositives):
+    """MIL-NCE (Miech et al. 2020): all positives together against all candidates, the sum within the logarithm.
+
+    It asks that one of the positives be near, whichever is: the pull goes to each by the softmax over positives, so that the
+    nearest decides. Up to the constant log |P| it is Khosla's loss with the mean inside of the logarithm. Labels are given as to
+    `supcon`; without them it is InfoNCE.
+    """
+
+    title = "MIL-NCE"
+    paper = "Miech et al. (2020)"
+    bibtex = """
+@inproceedings{miech2020end,
+    title = {End-to-End Learning of Visual Representations from Uncurated Instructional Videos},
+    author = {Miech, Antoine and Alayrac, Jean-Baptiste and Smaira, Lucas and Laptev, Ivan and Sivic, Josef and Zisserman, Andrew},
+    booktitle = {Proceedings of the IEEE/CVF Conference on Computer Vision and Pattern Recognition},
+    year = {2020},
+}
+"""
+    settings_source = "Temperature: that of InfoNCE; the paper's vectors are not normalised, and it has none."
+    formula = "-log(Σ_p exp(cos θ_ip/τ)/Σ_c exp(cos θ_ic/τ))"
+    latex = {
+        "gradient_dissipation": r"Q_i = \frac{\sum_{k\notin P_i} e^{\cos\theta_{ik'}/\tau}}{\sum_{c} e^{\cos\theta_{ic}/\tau}}",
+        "weight": r"\frac{e^{\cos\theta_{ij'}/\tau}}{\tau\sum_{k\notin P_i} e^{\cos\theta_{ik'}/\tau}}",
+        "ratio": r"1,\quad V_{ip} = \frac{e^{\cos\theta_{ip}/\tau}}{\sum_{r\in P_i} e^{\cos\theta_{ir}/\tau}}",
+    }
+    table_order = 36
+
+    def value(self, seen: Seen) -> Float[Array, "n"]:
+        """``-log σ(LSE_P - LSE_N)``."""
+        logits = self.logits(seen)
+        return -log_sigmoid(log_sum_exp_over(seen.positive, logits) - log_sum_exp_over(seen.negative, logits))
+
+    def coefficients(self, seen: Seen) -> tuple[Float[Array, "n c"], Float[Array, "n c"]]:
+        """``q_j/τ`` and ``Q softmax_p/τ``."""
+        xp, logits = array_namespace(seen.cosine), self.logits(seen)
+        share = softmax_over(seen.role != 0, logits) / self.temperature
+        push = xp.where(seen.negative, share, xp.zeros_like(share))
+        return push, softmax_over(seen.positive, logits) * xp.sum(push, axis=-1, keepdims=True)

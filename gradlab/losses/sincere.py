@@ -1,0 +1,61 @@
+"""Supervised InfoNCE."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from array_api_compat import array_namespace
+
+from gradlab.arrays import Array, Float, log_sigmoid, sigmoid
+from gradlab.losses.candidate_loss import Seen, SeveralPositives, log_sum_exp_over, softmax_over
+from gradlab.losses.registry import register
+from gradlab.settings import setting
+
+
+@register("sincere")
+@dataclasses.dataclass(frozen=True)
+class SINCERE(SeveralPositives):
+    """Supervised InfoNCE revisited (Feeney and Hughes 2023): each positive against the negatives alone, and the mean over positives.
+
+    Positives do not stand in each other's denominators, so none is ever repelled, other than under `supcon`. The pull goes to
+    each of them by its own gate ``g_p``, so that far positives get more. Labels are given as to `supcon`; without them it is InfoNCE.
+    """
+
+    temperature: float = setting(0.1, "softmax temperature τ", rule="positive")
+
+    title = "SINCERE"
+    paper = "Feeney and Hughes (2023)"
+    bibtex = """
+@misc{feeney2023sincere,
+    title = {{SINCERE}: Supervised Information Noise-Contrastive Estimation Revisited},
+    author = {Feeney, Patrick and Hughes, Michael C.},
+    year = {2023},
+    eprint = {2309.14277},
+    archiveprefix = {arXiv},
+}
+"""
+    formula = "-1/|P_i| Σ_p log σ(cos θ_ip/τ - log Σ_k exp(cos θ_ik'/τ))"
+    latex = {
+        "gradient_dissipation": r"\sum_p g_{ip},\quad g_{ip} = \frac{1}{|P_i|}\,\sigma\left(\log\sum_{k\notin P_i} e^{\cos\theta_{ik'}/\tau} - \cos\theta_{ip}/\tau\right)",
+        "weight": r"\frac{e^{\cos\theta_{ij'}/\tau}}{\tau\sum_{k\notin P_i} e^{\cos\theta_{ik'}/\tau}}",
+        "ratio": r"1,\quad V_{ip} = \frac{g_{ip}}{\sum_{r} g_{ir}}",
+    }
+    table_order = 35
+
+    def value(self, seen: Seen) -> Float[Array, "n"]:
+        """``mean_p -log σ(s_p/τ - LSE_N)``."""
+        xp, gap = array_namespace(seen.cosine), self._gap(seen)
+        each = xp.where(seen.positive, -log_sigmoid(gap), xp.zeros_like(seen.cosine))
+        return xp.sum(each, axis=-1) / seen.count(seen.positive)
+
+    def coefficients(self, seen: Seen) -> tuple[Float[Array, "n c"], Float[Array, "n c"]]:
+        """``softmax_j Σ_p g_p/τ`` and ``g_p/τ``."""
+        xp = array_namespace(seen.cosine)
+        gate = sigmoid(-self._gap(seen)) / (self.temperature * seen.count(seen.positive))[:, None]
+        gate = xp.where(seen.positive, gate, xp.zeros_like(gate))
+        return softmax_over(seen.negative, self.logits(seen)) * xp.sum(gate, axis=-1, keepdims=True), gate
+
+    def _gap(self, seen: Seen) -> Float[Array, "n c"]:
+        """``s_p/τ - LSE_N``, +inf without negatives."""
+        logits = self.logits(seen)
+        return logits - log_sum_exp_over(seen.negative, logits)[:, None]

@@ -1,0 +1,62 @@
+"""Supervised contrastive loss."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from array_api_compat import array_namespace
+
+from gradlab.arrays import Array, Float
+from gradlab.losses.candidate_loss import Seen, SeveralPositives, log_sum_exp_over, softmax_over
+from gradlab.losses.registry import register
+from gradlab.settings import setting
+
+
+@register("supcon")
+@dataclasses.dataclass(frozen=True)
+class SupCon(SeveralPositives):
+    """Supervised contrastive loss with the mean over positives outside of the logarithm (Khosla et al. 2020, Eq. 2).
+
+    Called with ``labels=``, the anchor's positives P are the rows of the other view with its label; with a pool that holds the
+    own view, the other anchors with its label, too. Khosla's loss of 2N views is
+    ``symmetric(pool(supcon, negatives=other+same))``. Without labels it is InfoNCE.
+
+    Every positive stands in the denominator, so the positives compete with each other: with q the softmax over all
+    candidates, a positive has the pull share ``V_ip = (1/|P| - q_ip)/Q_i``, Q the probability of all negatives. A positive that
+    already has more than its share, ``q_ip > 1/|P|``, is **repelled**: its pull share is negative. `sincere` and `mil_nce`
+    never do that. An anchor without negatives still evens out its positives, as published.
+    """
+
+    temperature: float = setting(0.1, "softmax temperature τ", rule="positive")
+
+    title = "SupCon"
+    paper = "Khosla et al. (2020)"
+    bibtex = """
+@inproceedings{khosla2020supervised,
+    title = {Supervised Contrastive Learning},
+    author = {Khosla, Prannay and Teterwak, Piotr and Wang, Chen and Sarna, Aaron and Tian, Yonglong and Isola, Phillip and Maschinot, Aaron and Liu, Ce and Krishnan, Dilip},
+    booktitle = {Advances in Neural Information Processing Systems},
+    year = {2020},
+}
+"""
+    formula = "log Σ_c exp(cos θ_ic/τ) - 1/|P_i| Σ_p cos θ_ip/τ"
+    latex = {
+        "gradient_dissipation": r"Q_i = \frac{\sum_{k\notin P_i} e^{\cos\theta_{ik'}/\tau}}{\sum_{c} e^{\cos\theta_{ic}/\tau}}",
+        "weight": r"\frac{e^{\cos\theta_{ij'}/\tau}}{\tau\sum_{k\notin P_i} e^{\cos\theta_{ik'}/\tau}}",
+        "ratio": r"1,\quad V_{ip} = \frac{1/|P_i| - q_{ip}}{Q_i}",
+    }
+    table_order = 34
+
+    def value(self, seen: Seen) -> Float[Array, "n"]:
+        """``log Σ_c e^{s_c/τ} - mean_p s_p/τ``."""
+        xp, logits = array_namespace(seen.cosine), self.logits(seen)
+        pulled = xp.sum(xp.where(seen.positive, logits, xp.zeros_like(logits)), axis=-1)
+        return log_sum_exp_over(seen.role != 0, logits) - pulled / seen.count(seen.positive)
+
+    def coefficients(self, seen: Seen) -> tuple[Float[Array, "n c"], Float[Array, "n c"]]:
+        """``q_j/τ`` and ``(1/|P| - q_p)/τ``."""
+        xp = array_namespace(seen.cosine)
+        share = softmax_over(seen.role != 0, self.logits(seen)) / self.temperature
+        even = 1 / (self.temperature * seen.count(seen.positive))[:, None]
+        zero = xp.zeros_like(share)
+        return xp.where(seen.negative, share, zero), xp.where(seen.positive, even - share, zero)

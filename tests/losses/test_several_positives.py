@@ -1,0 +1,225 @@
+"""Losses of several positives: against autograd, loops, other libraries, and in blocks."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+import gradlab
+from gradlab.batch.batch import unit_rows
+
+N, M, H, D = 9, 4, 3, 5
+LABELS = np.array([0, 1, 1, 0, 2, 2, 1, 3, 0])
+NAMES = ("supcon", "sincere", "mil_nce")
+FORMS = (
+    "{}",
+    "symmetric({})",
+    "pool({}, negatives=other+same)",
+    "pool({}, negatives=same)",
+    "symmetric(pool({}, negatives=other+same))",
+    "mask({}, above=0.3)",
+    "sum({}, infonce, gor, weights=2+1+0.5)",
+)
+
+
+def rows_with_duplicates(seed: int = 0) -> tuple[np.ndarray, ...]:
+    """Anchors, positives, extra and own negatives; two sentences coincide in one view or across views."""
+    rng = np.random.default_rng(seed)
+    anchors = unit_rows(rng.normal(size=(N, D)))
+    positives = unit_rows(anchors + 0.7 * rng.normal(size=(N, D)))
+    positives[3], anchors[4], positives[6] = positives[1], anchors[5], anchors[6]
+    return anchors, positives, unit_rows(rng.normal(size=(M, D))), unit_rows(rng.normal(size=(N, H, D)))
+
+
+def cases(form: str) -> list[tuple]:
+    """Extra negatives, and what else a call is given: own negatives, labels, relations of any numbers of candidates."""
+    found = []
+    *_, extra, own = rows_with_duplicates()
+    whole = any(word in form for word in ("symmetric", "same", "gor"))
+    for queue in (None, extra):
+        for mine in (None, own):
+            for in_batch in (True, False):
+                if (whole and not in_batch) or (queue is None and mine is None and not in_batch) or ("gor" in form and mine is not None):
+                    continue
+                inside = 1 if not in_batch else N * (2 if "other+same" in form else 1)
+                shape = (N, inside + (0 if queue is None else M) + (0 if mine is None else H))
+                relation = np.random.default_rng(len(found)).integers(-1, 2, size=shape)
+                for given in ({}, {"labels": LABELS}, {"relation": relation}):
+                    more = {} if mine is None else {"own_negatives": mine}
+                    found.append((queue, {"in_batch_negatives": in_batch, **more, **given}))
+    return found
+
+
+@pytest.mark.filterwarnings("ignore:.*rows of relation have no positive")
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("name", NAMES)
+def test_closed_form_is_autograd_on_both_sides(name: str, form: str) -> None:
+    anchors, positives, *_ = rows_with_duplicates()
+    text = form.format(name)
+    for extra, given in cases(form):
+        pair = gradlab.components(text, anchors, positives, extra, side="both", **given)
+        for tangent in (True, False):
+            references = gradlab.autograd_gradient(
+                text, anchors, positives, extra, side="both", tangent=tangent, **given
+            )
+            for parts, reference in zip(pair, references, strict=True):
+                error = np.abs(parts.gradient(tangent=tangent) - reference).max()
+                assert error <= 1e-12 * max(1.0, np.abs(reference).max()), given
+
+
+def roles(i: int, labels: np.ndarray) -> tuple[list[int], list[int]]:
+    """The positives and negatives of anchor i among all rows of the other view."""
+    mates = [j for j in range(len(labels)) if labels[j] == labels[i]]
+    return mates, [j for j in range(len(labels)) if j not in mates]
+
+
+def by_loops(name: str, positives: list[float], negatives: list[float]) -> float:
+    """From the definitions."""
+    p, n = [math.exp(x) for x in positives], [math.exp(x) for x in negatives]
+    if name == "supcon":
+        return -sum(math.log(one / (sum(p) + sum(n))) for one in p) / len(p)
+    if name == "sincere":
+        return -sum(math.log(one / (one + sum(n))) for one in p) / len(p)
+    return -math.log(sum(p) / (sum(p) + sum(n)))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_values_by_loops(name: str) -> None:
+    anchors, positives, extra, own = rows_with_duplicates()
+    loss = gradlab.get_loss(name, temperature=0.3)
+    plain = loss(anchors, positives, extra, "none", labels=LABELS, own_negatives=own)
+    pooled = gradlab.get_loss("pool", loss=loss)(anchors, positives, extra, "none", labels=LABELS)
+    for i in range(N):
+        mates, rest = roles(i, LABELS)
+        other, same = positives @ anchors[i] / 0.3, anchors @ anchors[i] / 0.3
+        queue = list(extra @ anchors[i] / 0.3)
+        negatives = [*other[rest], *queue, *(own[i] @ anchors[i] / 0.3)]
+        assert plain[i] == pytest.approx(by_loops(name, list(other[mates]), negatives), rel=1e-12)
+        both = [*other[mates], *(same[j] for j in mates if j != i)]
+        assert pooled[i] == pytest.approx(by_loops(name, both, [*other[rest], *same[rest], *queue]), rel=1e-12)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_without_labels_they_are_infonce(name: str) -> None:
+    anchors, positives, extra, _ = rows_with_duplicates()
+    for given in ({}, {"labels": np.arange(N)}):
+        found, expected = (
+            gradlab.components(f"{one}(temperature=0.2)", anchors, positives, extra, **given if one == name else {})
+            for one in (name, "infonce")
+        )
+        np.testing.assert_allclose(found.gradient_dissipation, expected.gradient_dissipation, rtol=1e-10, atol=1e-15)
+        np.testing.assert_allclose(found.weight, expected.weight, rtol=1e-10, atol=1e-14)
+        np.testing.assert_allclose(found.ratio, 1, rtol=1e-12)
+
+
+def test_pull_shares_say_who_pulls_and_whom_supcon_repels() -> None:
+    anchors, positives, *_ = rows_with_duplicates()
+    mates = LABELS[:, None] == LABELS
+    logits = anchors @ positives.T / 0.1
+    share = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+    crowded = mates & (share > 1 / mates.sum(1, keepdims=True))
+    assert crowded.any()
+    for name in NAMES:
+        parts = gradlab.components(f"{name}(temperature=0.1)", anchors, positives, labels=LABELS)
+        assert parts.pull_shares.shape == parts.weight.shape == (N, N)
+        np.testing.assert_allclose(parts.pull_shares.sum(1), 1, rtol=1e-9)
+        assert not parts.pull_shares[~mates].any()
+        assert not parts.weight[mates].any()
+        np.testing.assert_array_equal(parts.pull_shares < 0, crowded if name == "supcon" else np.zeros_like(crowded))
+    # By hand: what the pull goes to.
+    np.testing.assert_allclose(parts.towards, parts.pull_shares @ positives, rtol=1e-13)
+    nearest = np.where(mates, logits, -np.inf)
+    softmax = np.exp(nearest - nearest.max(1, keepdims=True))
+    np.testing.assert_allclose(parts.pull_shares, softmax / softmax.sum(1, keepdims=True), rtol=1e-11, atol=1e-15)
+
+
+@pytest.mark.parametrize("kind", ["labels", "relation"])
+@pytest.mark.parametrize("name", ["infonce", "met", "siglip", "pool(arccon, negatives=other+same)", "symmetric(dcl)"])
+def test_losses_of_one_positive_leave_the_others_out(name: str, kind: str) -> None:
+    """As a mask of the same pairs does."""
+    anchors, positives, *_ = rows_with_duplicates()
+    mates = LABELS[:, None] == LABELS
+    wide = np.concatenate([mates, mates], axis=1) if "same" in name else mates
+    given = {"labels": LABELS} if kind == "labels" else {"relation": np.where(wide, 1, -1)}
+    found = gradlab.components(name, anchors, positives, side="both", **given)
+    expected = gradlab.components(f"mask({name}, by=given)", anchors, positives, side="both", mask=mates)
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(one.gradient(), other.gradient())
+        np.testing.assert_array_equal(one.weight, other.weight)
+    assert gradlab.get_loss(name)(anchors, positives, **given) == gradlab.get_loss(f"mask({name}, by=given)")(
+        anchors, positives, mask=mates
+    )
+
+
+@pytest.mark.parametrize("name", ["infonce", "siglip", "supcon"])
+def test_a_row_without_a_positive_is_left_out_counted_and_said(name: str) -> None:
+    anchors, positives, *_ = rows_with_duplicates()
+    relation = 2 * np.eye(N, dtype=int) - 1
+    relation[2, 2] = relation[5, 5] = -1
+    with pytest.warns(UserWarning, match="2 of 9 rows of relation have no positive"):
+        values = gradlab.get_loss(name)(anchors, positives, reduction="none", relation=relation)
+        parts = gradlab.components(name, anchors, positives, relation=relation)
+        reference = gradlab.autograd_gradient(name, anchors, positives, relation=relation)
+    assert values[[2, 5]].tolist() == [0, 0]
+    assert (values[[0, 1, 3]] > 0).all()
+    np.testing.assert_allclose(parts.gradient(), reference, atol=1e-12)
+    assert not parts.gradient()[[2, 5]].any()
+    assert parts.statistics["without_positives"] == pytest.approx(2 / 9)
+
+
+def test_khoslas_loss_of_two_views() -> None:
+    """pytorch-metric-learning's SupCon of 2N rows, and its gradient."""
+    library = pytest.importorskip("pytorch_metric_learning.losses")
+    anchors, positives, *_ = rows_with_duplicates()
+    ours = gradlab.get_loss("symmetric(pool(supcon(temperature=0.2), negatives=other+same))")
+    found = []
+    for value in (
+        lambda a, b: ours(a, b, labels=LABELS, normalize=True),
+        lambda a, b: library.SupConLoss(temperature=0.2)(torch.cat([a, b]), torch.from_numpy(LABELS).repeat(2)),
+    ):
+        leaves = [torch.from_numpy(rows).requires_grad_() for rows in (anchors, positives)]
+        number = value(*leaves)
+        found.append([number.detach(), *torch.autograd.grad(number, leaves)])
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.filterwarnings("ignore:.*rows of relation have no positive")
+@pytest.mark.parametrize("form", [*FORMS, "symmetric(infonce)", "pool(met, negatives=other+same)", "siglip"])
+def test_blocks_are_the_plain_loss(form: str) -> None:
+    anchors, positives, *_ = rows_with_duplicates()
+    for extra, given in cases(form):
+        found = []
+        text = form.format("sincere")
+        if "own_negatives" in given:
+            given = {**given, "own_negatives": torch.from_numpy(given["own_negatives"])}
+        for loss in (gradlab.get_loss(text), gradlab.blockwise(text, 4)):
+            leaves = [None if rows is None else torch.from_numpy(rows).requires_grad_() for rows in (anchors, positives, extra)]
+            value = loss(*leaves, **given)
+            found.append([value.detach(), *torch.autograd.grad(value, [one for one in leaves if one is not None])])
+        for one, other in zip(*found, strict=True):
+            torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("text", "given", "message"),
+    [
+        ("supcon", {"labels": LABELS[:5]}, r"labels must have shape \(9,\), not \(5,\); the batch has 9 anchors"),
+        ("supcon", {"labels": LABELS / 2}, "labels must be whole numbers, not float64"),
+        ("supcon", {"labels": LABELS, "relation": np.ones((N, N), dtype=int)}, "give one of them"),
+        ("supcon", {"relation": np.ones((N, N + 1), dtype=int)}, "an anchor has 9 candidates: 9 of the other view"),
+        ("pool(supcon)", {"relation": np.ones((N, N), dtype=int)}, "18 candidates: 9 of the other view, 9 of the own view"),
+        ("supcon", {"relation": 2 * np.ones((N, N), dtype=int)}, r"must be 1 \(positive\), -1 \(negative\) or 0"),
+        ("infonce", {"scores": np.full(N, np.nan)}, "scores contains NaN"),
+        ("pool(supcon, negatives=positive_same)", {"labels": LABELS}, "supcon takes the pools other and same"),
+        ("pool(infonce, negatives=positive_other)", {"relation": np.ones((N, N), dtype=int)}, "the pool positive_other compares positives"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_one_line(text: str, given: dict, message: str) -> None:
+    anchors, positives, *_ = rows_with_duplicates()
+    with pytest.raises(gradlab.GradlabError, match=message) as caught:
+        gradlab.get_loss(text)(anchors, positives, **given)
+    assert "\n" not in str(caught.value)
