@@ -54,6 +54,12 @@ def logsumexp(x: Float[Array, "*n k"]) -> Float[Array, "*n"]:
         return xp.log(xp.sum(xp.exp(x - largest), axis=-1)) + largest[..., 0]
 
 
+def cumulative_logsumexp(x: Float[Array, "n"]) -> Float[Array, "n"]:
+    """``log Σ_{k<=i} exp(x_k)``."""
+    xp = array_namespace(x)
+    return xp.logcumsumexp(x, 0) if is_torch_array(x) else xp.logaddexp.accumulate(x)
+
+
 def softmax(x: Float[Array, "*n k"]) -> Float[Array, "*n k"]:
     """Softmax over the last axis; entries may be -inf, NaN where all of them are."""
     xp = array_namespace(x)

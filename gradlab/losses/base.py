@@ -67,6 +67,7 @@ class Loss(Settings, abc.ABC):
         presets: published settings by name, beside the defaults.
         table_order: place in the papers' tables.
         is_combinator: whether it changes another loss; see `gradlab.losses.combinator`.
+        needs_teacher: whether every call must bring ``teacher=``; see `gradlab.losses.registry.taught_names`.
         example: the text at which its page shows its numbers; empty for its name alone.
         settings_source: where the defaults come from, in a sentence, where that is not plainly the paper.
 
@@ -90,6 +91,7 @@ class Loss(Settings, abc.ABC):
     table_order: ClassVar[int] = 100
     setting_noun: ClassVar[str] = "hyper-parameter"
     is_combinator: ClassVar[bool] = False
+    needs_teacher: ClassVar[bool] = False
     example: ClassVar[str] = ""
     settings_source: ClassVar[str] = ""
 

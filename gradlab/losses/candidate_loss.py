@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-from typing import Any, ClassVar
+from typing import Any
 
 from array_api_compat import array_namespace
 
@@ -58,8 +58,6 @@ class Seen:
 @dataclasses.dataclass(frozen=True)
 class CandidateLoss(Loss):
     """A loss of each anchor's cosines to its candidates; it pulls and pushes with the same force, so that the ratio is 1."""
-
-    needs_teacher: ClassVar[bool] = False
 
     @property
     def takes_own_negatives(self) -> bool:

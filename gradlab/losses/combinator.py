@@ -95,6 +95,11 @@ class Combinator(Loss):
         )
 
     @property
+    def needs_teacher(self) -> bool:  # type: ignore[override]  # of the class in other losses; here it depends on what is changed
+        """Whether one of its losses does."""
+        return any(base.needs_teacher for base in self.bases)
+
+    @property
     def exact_in(self) -> frozenset[str]:  # type: ignore[override]  # of the class in other losses; here it depends on what is changed
         """Where all of its losses are."""
         return frozenset.intersection(*(base.exact_in for base in self.bases))

@@ -72,13 +72,22 @@ def register(name: str) -> Callable[[L], L]:
 
 
 def loss_names() -> list[str]:
-    """Names of all registered losses, in the order of the papers' tables; without those of `combinator_names`."""
-    return [name for name in _registry.names() if not _registry.classes[name].is_combinator]
+    """Names of all losses of two views, in the order of the papers' tables; without `taught_names` and `combinator_names`."""
+    return [name for name in _registry.names() if not _is(name, "is_combinator") and not _is(name, "needs_teacher")]
+
+
+def taught_names() -> list[str]:
+    """Names of the losses that a teacher teaches, such as ``kl``: every call brings ``teacher=``."""
+    return [name for name in _registry.names() if _is(name, "needs_teacher") is True]
+
+
+def _is(name: str, what: str) -> Any:
+    return getattr(_registry.classes[name], what)
 
 
 def combinator_names() -> list[str]:
     """Names of what changes another loss, such as ``symmetric``."""
-    return [name for name in _registry.names() if _registry.classes[name].is_combinator]
+    return [name for name in _registry.names() if _is(name, "is_combinator")]
 
 
 def loss_class(name: str) -> type[Loss]:

@@ -1,0 +1,94 @@
+"""Distillation of a teacher's embeddings."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from array_api_compat import array_namespace
+
+from gradlab.arrays import Array, Float
+from gradlab.batch.batch import Batch
+from gradlab.errors import GradlabError
+from gradlab.losses.base import Loss
+from gradlab.losses.components import Components, canonical
+from gradlab.losses.registry import register
+from gradlab.settings import setting
+
+
+@register("embedding_distillation")
+@dataclasses.dataclass(frozen=True)
+class EmbeddingDistillation(Loss):
+    """The distance of each anchor from a teacher's embedding of the same sentence: ``1 - cos``, or the squared distance, twice that.
+
+    Called with ``teacher=``, a tuple of a teacher's embeddings of the batch, of as many dimensions. Nothing pushes; the pull, 1 or
+    2 however near the anchor is, goes to the teacher's row (``components(...).target``) and nothing to the positive.
+    ``symmetric(embedding_distillation)`` is the mean over both views. Through a learned projection it is a matter of autograd:
+    project the embeddings and give them to this loss, which then speaks of the projected ones.
+    """
+
+    distance: str = setting(
+        "cosine", "cosine (1 - cos θ), or mse (the squared distance)", choices=("cosine", "mse")
+    )
+
+    needs_teacher = True
+    title = "Embedding distillation"
+    paper = "Reimers and Gurevych (2020)"
+    bibtex = """
+@inproceedings{reimers2020making,
+    title = {Making Monolingual Sentence Embeddings Multilingual using Knowledge Distillation},
+    author = {Reimers, Nils and Gurevych, Iryna},
+    booktitle = {Proceedings of the Conference on Empirical Methods in Natural Language Processing},
+    year = {2020},
+}
+"""
+    settings_source = "mse is the sum over dimensions of unit vectors; libraries that take the mean over them divide it by D."
+    formula = "1 - cos(h_i, t_i)"
+    latex = {
+        "gradient_dissipation": r"0,\quad a_i = 1",
+        "weight": "0",
+        "ratio": r"\infty,\quad V = 1 \text{ at the teacher's embedding } t_i",
+    }
+    table_order = 42
+
+    @property
+    def not_simulated(self) -> str:
+        """A teacher's row is no candidate."""
+        return "a teacher's embeddings are no matter of the student's angles"
+
+    @property
+    def takes_own_negatives(self) -> bool:
+        """It does not look at them."""
+        return True
+
+    def is_scalar(self, views: Batch) -> bool:
+        """It has one value an anchor."""
+        return False
+
+    def value_of(self, views: Batch) -> Float[Array, "*n"]:
+        """``1 - cos(h_i, t_i)``, or twice that, (N,)."""
+        return self._pull * views.pair(views.anchors, self._teacher(views)).one_minus_cosine
+
+    def components_of(self, views: Batch) -> Components:
+        """The components of the anchors."""
+        return self.sides_of(views)[0]
+
+    def sides_of(self, views: Batch) -> tuple[Components, Components]:
+        """A pull of the anchors to the teacher's rows, and nothing."""
+        target = self._teacher(views)
+        pull = array_namespace(target).full_like(target[:, 0], self._pull)
+        positives = canonical({}, 0 * pull, views.exchanged(), side="positives")
+        return dataclasses.replace(canonical({}, pull, views, target=target), counterpart=positives), positives
+
+    @property
+    def _pull(self) -> float:
+        return 1.0 if self.distance == "cosine" else 2.0
+
+    def _teacher(self, views: Batch) -> Float[Array, "n d"]:
+        if views.teacher is None:
+            raise GradlabError(f"{self.name} needs teacher=, a tuple of a teacher's embeddings of the batch")
+        rows, d = views.teacher.anchors, views.anchors.shape[1]
+        if rows.shape[1] != d:
+            raise GradlabError(
+                f"the teacher's embeddings have {rows.shape[1]} dimensions and the batch's {d}; project one of them to the other's"
+            )
+        return rows

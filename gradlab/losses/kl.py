@@ -1,0 +1,74 @@
+"""Distillation of a teacher's distribution over candidates."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from array_api_compat import array_namespace
+
+from gradlab.arrays import Array, Float
+from gradlab.losses.candidate_loss import CandidateLoss, Seen, by_sign, log_sum_exp_over, softmax_over
+from gradlab.losses.registry import register
+from gradlab.losses.temperature import SoftmaxTemperature
+from gradlab.settings import setting
+
+
+@register("kl")
+@dataclasses.dataclass(frozen=True)
+class KL(SoftmaxTemperature, CandidateLoss):
+    """Kullback-Leibler divergence of the student's softmax over the candidates from a teacher's (Hinton et al. 2015).
+
+    Called with ``teacher=``: scores of the candidates, or a teacher's embeddings of the batch, whose cosines they then are. With y
+    the teacher's softmax and q the student's, a candidate with q > y pushes and one with q < y pulls, in the measure of the
+    difference. Half of ``Σ|q - y|`` pushes and half pulls: **the dissipation is the total variation between student and teacher**,
+    0 where they agree. The own positive may push, where the teacher finds it less near than the student does.
+
+    Libraries that follow Hinton's recipe multiply by τ²; here it is the plain divergence.
+    """
+
+    teacher_temperature: float = setting(0.05, "temperature of the teacher's softmax", rule="positive")
+
+    needs_teacher = True
+    title = "KL to a teacher"
+    paper = "Hinton et al. (2015)"
+    bibtex = """
+@misc{hinton2015distilling,
+    title = {Distilling the Knowledge in a Neural Network},
+    author = {Hinton, Geoffrey and Vinyals, Oriol and Dean, Jeff},
+    year = {2015},
+    eprint = {1503.02531},
+    archiveprefix = {arXiv},
+}
+"""
+    settings_source = "Temperatures: that of InfoNCE; what is published differs with the teacher's scores."
+    formula = "Σ_c y_ic log(y_ic/q_ic), q_ic = exp(cos θ_ic/τ)/Σ_k exp(cos θ_ik/τ)"
+    latex = {
+        "gradient_dissipation": r"\frac{1}{2}\sum_c |q_{ic} - y_{ic}|",
+        "weight": r"\frac{\max(0,\, q_{ij} - y_{ij})}{\tau\, GD_i}",
+        "ratio": r"1,\quad V_{ip} = \frac{\max(0,\, y_{ip} - q_{ip})}{GD_i}",
+    }
+    table_order = 40
+
+    @property
+    def unit(self) -> Any:
+        """τ, so that the dissipation is the total variation."""
+        return self.temperature
+
+    @property
+    def not_simulated(self) -> str:
+        """A teacher has scores of its own."""
+        return "a teacher's scores are no matter of the student's angles"
+
+    def value(self, seen: Seen) -> Float[Array, "n"]:
+        """``Σ_c y_c (log y_c - log q_c)``."""
+        xp, present = array_namespace(seen.cosine), seen.role != 0
+        logits = [seen.cosine / self.temperature, seen.teacher / self.teacher_temperature]
+        own, teacher = (one - log_sum_exp_over(present, one)[:, None] for one in logits)
+        return xp.sum(xp.where(present, xp.exp(teacher) * (teacher - own), xp.zeros_like(own)), axis=-1)
+
+    def coefficients(self, seen: Seen) -> tuple[Float[Array, "n c"], Float[Array, "n c"]]:
+        """``(q - y)/τ``, by its sign."""
+        present = seen.role != 0
+        own = softmax_over(present, seen.cosine / self.temperature)
+        return by_sign((own - softmax_over(present, seen.teacher / self.teacher_temperature)) / self.temperature)

@@ -1,0 +1,97 @@
+"""Triplets with labels, and which of them are mined."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+
+from array_api_compat import array_namespace
+
+from gradlab.arrays import Array, Bool, Float, Int, as_float, one_hot, take
+from gradlab.losses.candidate_loss import CandidateLoss, Seen
+from gradlab.losses.registry import register
+from gradlab.settings import setting
+
+
+@register("triplet")
+@dataclasses.dataclass(frozen=True)
+class Triplet(CandidateLoss):
+    """``Σ max(0, cos θ_in' - cos θ_ip + m)`` over triplets of an anchor, a positive p and a negative n (Schroff et al. 2015).
+
+    ``mining`` says which triplets of an anchor count: ``all``; ``hard``, the farthest positive with the nearest negative;
+    ``semi_hard``, each positive with the nearest negative that is farther than it, or the farthest negative where none is.
+    Positives are told by labels, as to `supcon`; without them each anchor has its own. A gate counts: the dissipation is the
+    number of triplets within the margin, the weights and pull shares say in how many of them a sentence stands.
+
+    The value is the sum over an anchor's triplets. Other libraries take the mean over the active triplets, or over the positives, of
+    the batch. Of equally hard ones the first counts.
+    """
+
+    margin: float = setting(0.1, "margin m between cosines", rule="non-negative")
+    mining: str = setting(
+        "all", "triplets that count: all, hard or semi_hard", choices=("all", "hard", "semi_hard")
+    )
+
+    title = "Triplet"
+    paper = "Schroff et al. (2015)"
+    bibtex = """
+@inproceedings{schroff2015facenet,
+    title = {{FaceNet}: A Unified Embedding for Face Recognition and Clustering},
+    author = {Schroff, Florian and Kalenichenko, Dmitry and Philbin, James},
+    booktitle = {Proceedings of the IEEE Conference on Computer Vision and Pattern Recognition},
+    year = {2015},
+}
+"""
+    settings_source = "Margin: the paper's 0.2 of squared distances, which are 2 - 2 cos θ."
+    formula = "Σ_p Σ_k max(0, cos θ_ik' - cos θ_ip + m)"
+    latex = {
+        "gradient_dissipation": r"A_i = \sum_{p}\sum_{k}\mathbb{1}\{\cos\theta_{ik'} - \cos\theta_{ip} + m > 0\}",
+        "weight": r"\frac{1}{A_i}\sum_{p}\mathbb{1}\{\cos\theta_{ij'} - \cos\theta_{ip} + m > 0\}",
+        "ratio": r"1,\quad V_{ip} = \frac{1}{A_i}\sum_{k}\mathbb{1}\{\cos\theta_{ik'} - \cos\theta_{ip} + m > 0\}",
+    }
+    table_order = 37
+
+    @property
+    def not_simulated(self) -> str:
+        """One triplet of an anchor is `met`'s or `mpt`'s kind."""
+        return "the number of active triplets depends on the positive and all negatives together; mpt and met have one of each anchor"
+
+    def value(self, seen: Seen) -> Float[Array, "n"]:
+        """The sum over the triplets that count."""
+        xp, cosine = array_namespace(seen.cosine), seen.cosine
+        total = xp.zeros_like(cosine[:, 0])
+        for index, negatives in self._triplets(seen):
+            excess = cosine - take(cosine, index)[:, None] + self.margin
+            total = total + xp.sum(xp.where(negatives & (excess > 0), excess, xp.zeros_like(excess)), axis=-1)
+        return total
+
+    def coefficients(self, seen: Seen) -> tuple[Float[Array, "n c"], Float[Array, "n c"]]:
+        """In how many active triplets each candidate stands."""
+        cosine = seen.cosine
+        push = pull = array_namespace(cosine).zeros_like(cosine)
+        for index, negatives in self._triplets(seen):
+            active = as_float(negatives & (cosine - take(cosine, index)[:, None] + self.margin > 0), cosine)
+            push = push + active
+            pull = pull + one_hot(index, cosine.shape[-1], array_namespace(cosine).sum(active, axis=-1))
+        return push, pull
+
+    def _triplets(self, seen: Seen) -> Iterator[tuple[Int[Array, "n"], Bool[Array, "n c"]]]:
+        """A positive of each anchor after the other, and the negatives that it stands in triplets with."""
+        xp, cosine, inf = array_namespace(seen.cosine), seen.cosine, float("inf")
+        places = xp.arange(cosine.shape[-1], device=cosine.device)
+        if self.mining == "hard":
+            positive = xp.argmin(xp.where(seen.positive, cosine, inf), axis=-1)
+            negative = xp.argmax(xp.where(seen.negative, cosine, -inf), axis=-1)
+            yield positive, seen.negative & (places == negative[:, None])
+            return
+        order = xp.argsort(xp.where(seen.positive, places, places + cosine.shape[-1]), axis=-1)
+        count = xp.sum(xp.astype(seen.positive, xp.int64), axis=-1)
+        for at in range(int(xp.max(count))):
+            index, negatives = order[:, at], seen.negative & (at < count)[:, None]
+            if self.mining == "semi_hard":
+                farther = negatives & (cosine < take(cosine, index)[:, None])
+                near = xp.argmax(xp.where(farther, cosine, -inf), axis=-1)
+                far = xp.argmin(xp.where(negatives, cosine, inf), axis=-1)
+                chosen = xp.where(xp.any(farther, axis=-1), near, far)
+                negatives = negatives & (places == chosen[:, None])
+            yield index, negatives
