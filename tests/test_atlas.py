@@ -16,7 +16,7 @@ from gradlab.atlas.entries import DIMENSIONS, NEGATIVE, POSITIVE, SENTENCES, SPR
 from gradlab.atlas.loss_pages import distance, write_pages
 from gradlab.atlas.page import exchange, page, text_table
 from gradlab.cli.commands import cli
-from gradlab.losses.registry import combinator_names
+from gradlab.losses.registry import combinator_names, taught_names
 from gradlab.simulation.sphere import sample_views
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -43,7 +43,7 @@ def test_every_loss_is_there_and_leads_to_its_page(entries) -> None:
 
 def test_the_committed_pages_of_losses_are_what_the_command_writes(tmp_path) -> None:
     written = write_pages(tmp_path)
-    assert {path.stem for path in written} == {*gradlab.loss_names(), *combinator_names(), "index"}
+    assert {path.stem for path in written} == {*gradlab.loss_names(), *taught_names(), *combinator_names(), "index"}
     for path in written:
         text = path.read_text(encoding="utf-8")
         assert (ROOT / "docs" / "losses" / path.name).read_text(encoding="utf-8") == text

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 import gradlab
+from gradlab.losses.registry import taught_names
 from gradlab import cli
 from gradlab.cli.commands import COMMANDS
 
@@ -224,11 +225,12 @@ def test_verify_fails_a_loss_that_misses_its_declared_exactness(run, monkeypatch
 def test_losses(run) -> None:
     code, out, _ = run("losses")
     assert code == 0
-    for name in gradlab.loss_names():
+    names = [*gradlab.loss_names(), *taught_names()]
+    for name in names:
         assert f"{name}: " in out
     assert "radians (10°)" in out
     table = run("losses", "--format", "markdown")[1].splitlines()
-    assert len(table) == 2 + len(gradlab.loss_names())
+    assert len(table) == 2 + len(names)
     assert len({row.count("|") for row in table}) == 1
     assert r"\begin{tabular}" in run("losses", "--format", "latex", "--loss", "met")[1]
 

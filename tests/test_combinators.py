@@ -562,6 +562,8 @@ def test_context_of_another_kind_and_parts_that_are_combinators() -> None:
         with pytest.raises(gradlab.GradlabError, match=message):
             gradlab.components(text, a, b, **context)
     for part in ("gate", "weight", "ratio"):
+        with pytest.raises(gradlab.GradlabError, match=f"{part} is taken from a loss with one positive"):
+            gradlab.recombine(**{"gate": "infonce", "weight": "infonce", "ratio": "1", part: "supcon"})
         parts = {"gate": "infonce", "weight": "infonce", "ratio": "1", part: "mask(mpt)"}
         with pytest.raises(gradlab.GradlabError, match=f"{part} is taken from a loss, not from"):
             gradlab.recombine(**parts)

@@ -14,10 +14,11 @@ from gradlab.atlas.entries import COLUMNS, POSITIVE, SENTENCES, Entry, measure
 from gradlab.atlas.page import cell, number
 from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.files import write_text
-from gradlab.losses.base import Loss, PairLoss
+from gradlab.losses.base import BatchLoss, Loss, PairLoss
+from gradlab.losses.candidate_loss import CandidateLoss
 from gradlab.losses.combinator import Combinator
 from gradlab.losses.notation import PARTS, formula_latex
-from gradlab.losses.registry import combinator_names, loss_class, loss_names
+from gradlab.losses.registry import combinator_names, get_loss, loss_class, loss_names, taught_names
 
 BASE = "infonce"  # what combinators are shown on
 GATE = (40, 50, 60, 70, 80, 90, 110, 130)  # degrees
@@ -50,24 +51,25 @@ def write_pages(folder: str | Path, names: Sequence[str] | None = None) -> list[
     Returns:
         the files.
     """
-    every = [*loss_names(), *combinator_names()]
+    every = [*loss_names(), *taught_names(), *combinator_names()]
     chosen = list(every if names is None else names)
     chosen = [loss_class(name).name for name in chosen]
-    entries = {name: measure(loss_class(name).example or name) for name in every}
+    losses = {name: get_loss(loss_class(name).example or name) for name in every}
+    entries = {name: measure(loss) for name, loss in losses.items() if not loss.needs_teacher}
     atlas = [entries[name] for name in loss_names() if name != "recombined"]
     folder = Path(folder)
-    found = [write_text(folder / f"{name}.md", loss_page(entries[name], atlas)) for name in chosen]
+    found = [write_text(folder / f"{name}.md", loss_page(losses[name], entries.get(name), atlas)) for name in chosen]
     return [*found, write_text(folder / "index.md", _contents(chosen))]
 
 
-def loss_page(entry: Entry, atlas: Sequence[Entry]) -> str:
+def loss_page(loss: Loss, entry: Entry | None, atlas: Sequence[Entry]) -> str:
     """The page of a loss as Markdown.
 
     Args:
-        entry: its numbers.
+        loss: the loss.
+        entry: its numbers; None of a loss that a teacher teaches, which the atlas does not have.
         atlas: those of the losses that are compared with it.
     """
-    loss = entry.loss
     cls = type(loss)
     title = f"`{loss.name}`" if cls.title == loss.name else f"{cls.title} (`{loss.name}`)"
     lines = [
@@ -82,7 +84,10 @@ def loss_page(entry: Entry, atlas: Sequence[Entry]) -> str:
     lines += [
         "## Components",
         "",
-        "The gradient of an anchor is `GD_i Σ_j W_ij (n_j − R_i h_i')`, in the tangent space.",
+        "The gradient of an anchor is `GD_i Σ_j W_ij (n_j − R_i h_i')`, in the tangent space."
+        if not isinstance(loss, CandidateLoss)
+        else "The gradient of an anchor is `GD_i (Σ_j W_ij n_j − R_i Σ_j W_ij Σ_p V_ip h_p)`, in the tangent space; `V` are the pull shares, "
+        "`components(...).pull_shares`, of the sum 1.",
     ]
     lines += [_split(loss), ""]
     for name, symbol in PARTS:
@@ -93,11 +98,9 @@ def loss_page(entry: Entry, atlas: Sequence[Entry]) -> str:
         *_conventions(loss),
         "",
         *_edges(loss),
-        *_numbers(entry),
-        "",
-        *_neighbours(entry, atlas),
-        "",
     ]
+    if entry is not None:
+        lines += [*_numbers(entry), "", *_neighbours(entry, atlas), ""]
     if cls.bibtex:
         lines += ["## Citation", "", "```bibtex", cls.bibtex.strip(), "```", ""]
     return "\n".join(lines)
@@ -151,7 +154,7 @@ def _conventions(loss: Loss) -> list[str]:
         "## Conventions",
         "",
         "- The gradient is that of the sum over anchors; training with the mean divides it by N."
-        if pair is not None
+        if not isinstance(base, BatchLoss)
         else "- A loss that compares whole views: extra negatives are further sentences of the batch to it.",
     ]
     if not loss.is_combinator:

@@ -9,7 +9,7 @@ from typing import Any
 
 from array_api_compat import array_namespace, is_numpy_array, is_torch_array
 
-from gradlab.arrays import Array, Bool, Float, Int, at_least_single, detach
+from gradlab.arrays import Array, Bool, Float, Int, Real, at_least_single, detach
 from gradlab.batch.batch import Batch, unit_rows
 from gradlab.batch.candidates import USUAL, Candidates, Labelled
 from gradlab.batch.known import Known
@@ -34,7 +34,7 @@ def check_batch(
     sentences: Int[Array, "k"] | Sequence[int] | None = None,
     labels: Int[Array, "n"] | Sequence[int] | None = None,
     relation: Int[Array, "n c"] | Sequence[Sequence[int]] | None = None,
-    scores: Float[Array, "n"] | Sequence[float] | None = None,
+    scores: Real[Array, "n"] | Sequence[float] | None = None,
     teacher: Any = None,
 ) -> Batch:
     """Check two views of a batch and return them as `Batch`; rows of half precision in float32.

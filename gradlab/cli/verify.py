@@ -40,11 +40,11 @@ def command(
     """Compare every closed form with autograd, in float64."""
     from tqdm import tqdm
 
-    from gradlab.losses.registry import loss_names
+    from gradlab.losses.registry import loss_names, taught_names
 
     if loss_name is None and assignments:
         raise GradlabError("--set needs --loss: hyper-parameters belong to one loss")
-    losses = [build_loss(loss_name, assignments)] if loss_name else loss_names()
+    losses = [build_loss(loss_name, assignments)] if loss_name else [*loss_names(), *taught_names()]
     click.echo(f"{'loss':40}" + "".join(f"{name:>14}" for name in CONVENTIONS))
     failed = False
     for loss in tqdm(losses, delay=2, leave=False, disable=None):

@@ -31,6 +31,7 @@ class EmbeddingDistillation(Loss):
     )
 
     needs_teacher = True
+    moves_positives = "nothing"
     title = "Embedding distillation"
     paper = "Reimers and Gurevych (2020)"
     bibtex = """

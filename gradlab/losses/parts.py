@@ -89,6 +89,10 @@ def read_source(source: Any, role: str) -> Part | Loss | float:
             raise GradlabError(
                 f"{role} is taken from a loss, not from what changes one, such as {source.name}; recombine first, then combine"
             )
+        if not isinstance(source, PairLoss | BatchLoss):
+            raise GradlabError(
+                f"{role} is taken from a loss with one positive an anchor, such as infonce, not from {source.name}"
+            )
         own = getattr(source, role, None)
         return own if isinstance(own, Part) else source
     if isinstance(source, (int, float)) and not isinstance(source, bool) and math.isfinite(source):
