@@ -17,9 +17,9 @@ import numpy as np
 import pytest
 
 import gradlab
-from gradlab.losses.registry import taught_names
 from gradlab import cli
 from gradlab.cli.commands import COMMANDS
+from gradlab.losses.registry import taught_names
 
 
 @pytest.fixture

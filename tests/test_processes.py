@@ -239,7 +239,9 @@ def known_candidates(sizes: list[list[int]]) -> list[tuple[dict, dict]]:
         ("infonce", 0, "relation", relation[:, :10]),
     ):
         shares = {f"on {k}": {"context": {name: whole[some]}} for k, some in ((0, first), (1, second))}
-        found.append(({"loss": loss, **({"extra": extra} if extra else {}), "sizes": sizes, **shares}, {name: whole}))
+        found.append(
+            ({"loss": loss, **({"extra": extra} if extra else {}), "sizes": sizes, **shares}, {name: whole})
+        )
     return found
 
 

@@ -19,9 +19,10 @@ from gradlab.drawing import Shown
 from gradlab.gradient.diagnostics import two_sided_statistics
 from gradlab.gradient.paradigm import components
 from gradlab.losses.base import Loss, PairLoss
+from gradlab.losses.candidate_loss import SeveralPositives
 from gradlab.losses.components import Components
 from gradlab.losses.gates import ConstantGate, HardGate
-from gradlab.losses.registry import get_loss, loss_names
+from gradlab.losses.registry import get_loss, loss_class, loss_names
 from gradlab.settings import call_text
 from gradlab.simulation import simulate
 from gradlab.simulation.sphere import other_view_cosine, sample_views
@@ -113,6 +114,15 @@ class Atlas(list[Entry], Shown):
         return self.to_frame()
 
 
+def atlas_names() -> list[str]:
+    """The registered losses that differ at one positive: without `recombined`, and those that are InfoNCE there."""
+    return [
+        name
+        for name in loss_names()
+        if name != "recombined" and not issubclass(loss_class(name), SeveralPositives)
+    ]
+
+
 def atlas(losses: Iterable[str | Loss] | None = None, *, progress: bool | None = None) -> Atlas:
     """Measure losses at the stated setting.
 
@@ -123,7 +133,7 @@ def atlas(losses: Iterable[str | Loss] | None = None, *, progress: bool | None =
     Raises:
         GradlabError: an unknown loss, or one that cannot do without what an atlas does not have, such as a guide.
     """
-    names = [name for name in loss_names() if name != "recombined"] if losses is None else losses
+    names = atlas_names() if losses is None else losses
     found = [get_loss(name) for name in names]
     bar = tqdm(found, delay=2, unit="loss", disable=None if progress is None else not progress)
     return Atlas(measure(loss) for loss in bar)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from gradlab.atlas.entries import COLUMNS, POSITIVE, SENTENCES, Entry, measure
+from gradlab.atlas.entries import COLUMNS, POSITIVE, SENTENCES, Entry, atlas_names, measure
 from gradlab.atlas.page import cell, number
 from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.files import write_text
@@ -56,9 +56,12 @@ def write_pages(folder: str | Path, names: Sequence[str] | None = None) -> list[
     chosen = [loss_class(name).name for name in chosen]
     losses = {name: get_loss(loss_class(name).example or name) for name in every}
     entries = {name: measure(loss) for name, loss in losses.items() if not loss.needs_teacher}
-    atlas = [entries[name] for name in loss_names() if name != "recombined"]
+    atlas = [entries[name] for name in atlas_names()]
     folder = Path(folder)
-    found = [write_text(folder / f"{name}.md", loss_page(losses[name], entries.get(name), atlas)) for name in chosen]
+    found = [
+        write_text(folder / f"{name}.md", loss_page(losses[name], entries.get(name), atlas))
+        for name in chosen
+    ]
     return [*found, write_text(folder / "index.md", _contents(chosen))]
 
 

@@ -12,7 +12,7 @@ from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Bool, Float, Int, Shaped, detach
 from gradlab.batch.candidates import POOLS, USUAL, Block, Candidates, Rule
-from gradlab.batch.known import Known
+from gradlab.batch.known import NOTHING, Known
 from gradlab.batch.similarity import Negatives, PairSimilarity, gaps_of
 from gradlab.errors import GradlabError
 
@@ -61,7 +61,7 @@ class Batch:
     guide: Batch | None = None
     mask: Bool[Array, "all _"] | None = None
     sentences: Int[Array, "k"] | None = None
-    known: Known = Known()
+    known: Known = NOTHING
     teacher: Batch | None = None
     candidates: Candidates = USUAL
     comparison: Comparison = dataclasses.field(default_factory=_plain, repr=False, compare=False)
@@ -122,7 +122,9 @@ class Batch:
             mask=None if self.mask is None else self.mask[:count][:, kept[: self.mask.shape[1]]],
             sentences=None if self.sentences is None else self.sentences[kept[: self.sentences.shape[0]]],
             known=self.known.first(count, kept[n : n + m], h),
-            teacher=None if self.teacher is None else dataclasses.replace(self.teacher, owners=owners).first(count),
+            teacher=None
+            if self.teacher is None
+            else dataclasses.replace(self.teacher, owners=owners).first(count),
         )
 
     def blocks(self) -> Iterator[Batch]:
@@ -176,8 +178,10 @@ class Batch:
 
     def with_extra_sentences(self) -> Batch:
         """The extra negatives as further sentences, whose two views coincide; of some rows these stay the rows."""
-        plain: dict[str, Any] = dict.fromkeys(("extra_negatives", "owners", "guide", "mask", "sentences", "teacher"))
-        plain["known"] = Known()
+        plain: dict[str, Any] = dict.fromkeys(
+            ("extra_negatives", "owners", "guide", "mask", "sentences", "teacher")
+        )
+        plain["known"] = NOTHING
         if self.whole is not None:
             return dataclasses.replace(self, **plain, whole=self.whole.with_extra_sentences())
         xp, extra = array_namespace(self.anchors), self.extra_negatives
@@ -403,9 +407,16 @@ class Batch:
             GradlabError: a loss with other candidates, or with another number of them.
         """
         blocks = self.candidate_blocks
-        words = {"other": "of the other view", "same": "of the own view", "extra": "extra negatives", "own": "own negatives"}
+        words = {
+            "other": "of the other view",
+            "same": "of the own view",
+            "extra": "extra negatives",
+            "own": "own negatives",
+        }
         if not all(block.name in words for block in blocks):
-            raise GradlabError(f"{name} is of candidates of the anchors; the pool {blocks[-1].name} compares positives")
+            raise GradlabError(
+                f"{name} is of candidates of the anchors; the pool {blocks[-1].name} compares positives"
+            )
         count = blocks[-1].columns.stop + (not self.in_batch_negatives)
         if given.shape[1] != count:
             parts = [f"{block.vectors.shape[-2]} {words[block.name]}" for block in blocks]
@@ -448,7 +459,9 @@ class Batch:
         if scores is not None:
             return self.of_candidates(scores, "teacher")
         if self.teacher is None:
-            raise GradlabError(f"{name} needs teacher=: scores of the candidates, or a teacher's embeddings of the batch")
+            raise GradlabError(
+                f"{name} needs teacher=: scores of the candidates, or a teacher's embeddings of the batch"
+            )
         blocks = self.candidate_blocks
         found = [self.guided(block, self.teacher) for block in blocks]
         positive, joined = found[0][1][:, None], [part for part, _ in found]

@@ -123,13 +123,17 @@ def _check_known(name: str, given: Any, anchors: Float[Array, "n d"]) -> Array:
     whole = name in ("labels", "relation")
     wanted = f"({n},)" if name in ("labels", "scores") else f"({n}, candidates)"
     if found.ndim != wanted.count(",") + wanted.count("candidates") or found.shape[0] != n:
-        raise GradlabError(f"{name} must have shape {wanted}, not {tuple(found.shape)}; the batch has {n} anchors")
+        raise GradlabError(
+            f"{name} must have shape {wanted}, not {tuple(found.shape)}; the batch has {n} anchors"
+        )
     if xp.isdtype(found.dtype, "bool") or (whole and not xp.isdtype(found.dtype, "integral")):
         raise GradlabError(f"{name} must be {'whole ' if whole else ''}numbers, not {_dtype_name(found)}")
     if name == "relation" and not bool(xp.all((found >= -1) & (found <= 1))):
         raise GradlabError("relation must be 1 (positive), -1 (negative) or 0 (left out) throughout")
     if name == "relation" and (lacking := int(xp.sum(xp.astype(~xp.any(found == 1, axis=-1), xp.int64)))):
-        warnings.warn(f"{lacking} of {n} rows of relation have no positive; their anchors are left out", stacklevel=4)
+        warnings.warn(
+            f"{lacking} of {n} rows of relation have no positive; their anchors are left out", stacklevel=4
+        )
     if whole:
         return xp.astype(found, xp.int64)
     if not bool(xp.all(xp.isfinite(found))):

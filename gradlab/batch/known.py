@@ -70,3 +70,6 @@ class Known:
     def without(self, more: int) -> Known:
         """Without the last ``more`` candidates."""
         return self.mapped(lambda _, given: given if given.ndim == 1 else given[:, : given.shape[1] - more])
+
+
+NOTHING = Known()

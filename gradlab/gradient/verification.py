@@ -20,7 +20,7 @@ from gradlab.drawing import Shown
 from gradlab.gradient.paradigm import autograd_gradient, check_side, components, raw_gradient
 from gradlab.losses.base import Loss
 from gradlab.losses.components import Components
-from gradlab.losses.registry import get_loss, loss_names, taught_names, takes_loss
+from gradlab.losses.registry import get_loss, loss_names, takes_loss, taught_names
 from gradlab.seeds import random_generator
 
 if TYPE_CHECKING:
@@ -166,7 +166,9 @@ def verify(
         GradlabError: an unknown loss or side.
     """
     check_side(side)
-    losses = [get_loss(name) for name in [*loss_names(), *taught_names()]] if loss is None else [get_loss(loss)]
+    losses = (
+        [get_loss(name) for name in [*loss_names(), *taught_names()]] if loss is None else [get_loss(loss)]
+    )
     return Checks(check for one in losses for check in _checks(one, batch_size, dim, seed, side))
 
 
@@ -184,7 +186,9 @@ def _checks(loss: Loss, batch_size: int, dim: int, seed: int, side: str) -> Iter
         scale = rng.uniform(0.5, 2, batch_size)
         if loss.needs_teacher:
             given = anchors, positives, *context.values()
-            context["teacher"] = [unit_rows(rows + rng.normal(size=rows.shape) / np.sqrt(dim)) for rows in given]
+            context["teacher"] = [
+                unit_rows(rows + rng.normal(size=rows.shape) / np.sqrt(dim)) for rows in given
+            ]
         closed_forms = dict(
             zip(
                 ("anchors", "positives"),

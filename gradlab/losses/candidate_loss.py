@@ -30,13 +30,13 @@ class Seen:
         cosine: cosines; 0 where there is no candidate.
         role: 1 for a positive, -1 for a negative, 0 where there is no candidate.
         own: whether the column is that of the anchor's own positive.
-        teacher: the teacher's scores, or None.
+        teacher: the teacher's scores, as the cosines, or None of losses that need none.
     """
 
     cosine: Float[Array, "n c"]
     role: Int[Array, "n c"]
     own: Bool[Array, "n c"]
-    teacher: Float[Array, "n c"] | None = None
+    teacher: Any = None
 
     @property
     def positive(self) -> Bool[Array, "n c"]:
@@ -115,10 +115,10 @@ class CandidateLoss(Loss):
         Those take their own for one, so that everything stays finite; what comes of it is to be dropped.
         """
         if not set(views.candidates.pools) <= {"other", "same"}:
-            raise GradlabError(f"{self.name} takes the pools other and same, not {'+'.join(views.candidates.pools)}")
-        rules = tuple(
-            _OfNegatives(rule) for rule in views.candidates.rules if not isinstance(rule, Labelled)
-        )
+            raise GradlabError(
+                f"{self.name} takes the pools other and same, not {'+'.join(views.candidates.pools)}"
+            )
+        rules = tuple(_OfNegatives(rule) for rule in views.candidates.rules if not isinstance(rule, Labelled))
         blocks, xp = views.candidate_blocks, array_namespace(views.anchors)
         cosine = views.comparison.negatives(views, blocks, rules).cosine
         positive = views.positive.cosine[:, None]

@@ -348,11 +348,12 @@ def canonical(
         total = xp.where(idle & xp.any(part != 0, axis=-1), unit, total)
     shares = None
     if pulls is not None:
-        own = pulls["positive"]
-        held = [pulls.get(name) for name in names]
-        held = [
-            xp.zeros((n, size), dtype=total.dtype, device=total.device) if part is None else part
-            for part, size in zip(held, sizes, strict=True)
+        own: Any = pulls["positive"]
+        held: list[Any] = [
+            xp.zeros((n, size), dtype=total.dtype, device=total.device)
+            if pulls.get(name) is None
+            else pulls[name]
+            for name, size in zip(names, sizes, strict=True)
         ]
         if views.in_batch_negatives:
             held[0] = xp.where(own_pairs(held[0], 0), own[:, None], held[0])

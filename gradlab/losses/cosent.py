@@ -95,6 +95,7 @@ class CoSENT(SoftmaxTemperature, BatchLoss):
     def _graded(self, views: Batch) -> tuple[Float[Array, "n"], Float[Array, "n"]]:
         """Logs of the sums, over the pairs with greater scores, and over those with smaller ones, in which each pair stands."""
         logits, scores = views.positive.cosine / self.temperature, views.known.scores
+        assert scores is not None
         return _over_greater(logits, scores), _over_greater(-logits, -scores)
 
     def _whole(self, views: Batch) -> Batch:
@@ -104,7 +105,9 @@ class CoSENT(SoftmaxTemperature, BatchLoss):
             GradlabError: graded pairs with extra negatives, which have no score.
         """
         if views.known.scores is not None and views.extra_negatives is not None:
-            raise GradlabError("cosent with scores compares the pairs of a batch; extra negatives have no score, leave them out")
+            raise GradlabError(
+                "cosent with scores compares the pairs of a batch; extra negatives have no score, leave them out"
+            )
         return super()._whole(views)
 
 

@@ -78,7 +78,9 @@ class EmbeddingDistillation(Loss):
         target = self._teacher(views)
         pull = array_namespace(target).full_like(target[:, 0], self._pull)
         positives = canonical({}, 0 * pull, views.exchanged(), side="positives")
-        return dataclasses.replace(canonical({}, pull, views, target=target), counterpart=positives), positives
+        return dataclasses.replace(
+            canonical({}, pull, views, target=target), counterpart=positives
+        ), positives
 
     @property
     def _pull(self) -> float:

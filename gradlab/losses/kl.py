@@ -71,4 +71,6 @@ class KL(SoftmaxTemperature, CandidateLoss):
         """``(q - y)/τ``, by its sign."""
         present = seen.role != 0
         own = softmax_over(present, seen.cosine / self.temperature)
-        return by_sign((own - softmax_over(present, seen.teacher / self.teacher_temperature)) / self.temperature)
+        return by_sign(
+            (own - softmax_over(present, seen.teacher / self.teacher_temperature)) / self.temperature
+        )

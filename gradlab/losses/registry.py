@@ -73,7 +73,11 @@ def register(name: str) -> Callable[[L], L]:
 
 def loss_names() -> list[str]:
     """Names of all losses of two views, in the order of the papers' tables; without `taught_names` and `combinator_names`."""
-    return [name for name in _registry.names() if not _is(name, "is_combinator") and not _is(name, "needs_teacher")]
+    return [
+        name
+        for name in _registry.names()
+        if not _is(name, "is_combinator") and not _is(name, "needs_teacher")
+    ]
 
 
 def taught_names() -> list[str]:

@@ -26,7 +26,8 @@ def in_torch(batch: Batch) -> Batch:
 
     found = batch.mapped(lambda _, rows: tensor(rows))
     guide, teacher = (
-        None if one is None else one.mapped(lambda _, rows: tensor(rows)) for one in (batch.guide, batch.teacher)
+        None if one is None else one.mapped(lambda _, rows: tensor(rows))
+        for one in (batch.guide, batch.teacher)
     )
     given = {name: getattr(batch, name) for name in ("owners", "mask", "sentences")}
     known: dict[str, Any] = {
@@ -94,7 +95,9 @@ def describe_share(share: Batch) -> dict[str, Any]:
         "the guide's dtype": None if guide is None else _name(guide.anchors),
         "the guide's dimensions": None if guide is None else guide.anchors.shape[1],
         "numbers of sentences": share.sentences is not None,
-        "what is known of candidates": sorted(name for name, one in vars(share.known).items() if one is not None),
+        "what is known of candidates": sorted(
+            name for name, one in vars(share.known).items() if one is not None
+        ),
         "teacher": None if share.teacher is None else _name(share.teacher.anchors),
     }
 

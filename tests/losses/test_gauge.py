@@ -11,7 +11,11 @@ import gradlab
 from gradlab import GradlabError
 from gradlab.losses.recombined import Recombined, RecombinedOnViews
 
-NAMES = [name for name in gradlab.loss_names() if name not in ("recombined", "supcon", "sincere", "mil_nce", "triplet")]
+NAMES = [
+    name
+    for name in gradlab.loss_names()
+    if name not in ("recombined", "supcon", "sincere", "mil_nce", "triplet")
+]
 
 
 @pytest.mark.parametrize("kind", KINDS)

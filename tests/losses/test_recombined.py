@@ -22,7 +22,11 @@ from gradlab.losses.infonce import InfoNCE
 from gradlab.losses.recombined import Recombined, RecombinedOnViews
 from gradlab.losses.registry import loss_class
 
-NAMES = [name for name in gradlab.loss_names() if name not in ("recombined", "supcon", "sincere", "mil_nce", "triplet")]
+NAMES = [
+    name
+    for name in gradlab.loss_names()
+    if name not in ("recombined", "supcon", "sincere", "mil_nce", "triplet")
+]
 kinds = pytest.mark.parametrize("kind", KINDS)
 
 

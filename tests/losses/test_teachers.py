@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from test_several_positives import D, H, LABELS, M, N, rows_with_duplicates
+from test_several_positives import LABELS, D, H, M, N, rows_with_duplicates
 
 import gradlab
 from gradlab.batch.batch import unit_rows
@@ -23,7 +23,12 @@ TEACHERS = (
     "sum(infonce, kl, gor, embedding_distillation, weights=1+2+3+4)",
     "symmetric(sum(embedding_distillation(distance=mse), infonce))",
 )
-MINED = ("triplet", "triplet(mining=hard, margin=0.4)", "triplet(mining=semi_hard)", "symmetric(pool(triplet, negatives=other+same))")
+MINED = (
+    "triplet",
+    "triplet(mining=hard, margin=0.4)",
+    "triplet(mining=semi_hard)",
+    "symmetric(pool(triplet, negatives=other+same))",
+)
 
 
 def embeddings(extra: bool, own: bool, seed: int = 3) -> list[np.ndarray]:
@@ -37,7 +42,12 @@ def cases(text: str) -> list[tuple]:
     found = []
     *_, extra, own = rows_with_duplicates()
     whole = any(word in text for word in ("symmetric", "same", "gor"))
-    for queue, mine, in_batch in ((None, None, True), (extra, None, True), (extra, own, True), (None, own, False)):
+    for queue, mine, in_batch in (
+        (None, None, True),
+        (extra, None, True),
+        (extra, own, True),
+        (None, own, False),
+    ):
         if (whole and not in_batch) or ("gor" in text and mine is not None):
             continue
         given = {"in_batch_negatives": in_batch} | ({} if mine is None else {"own_negatives": mine})
@@ -58,16 +68,23 @@ def test_closed_form_is_autograd_on_both_sides_and_in_blocks(text: str) -> None:
     for extra, given in cases(text):
         pair = gradlab.components(text, anchors, positives, extra, side="both", **given)
         for tangent in (True, False):
-            references = gradlab.autograd_gradient(text, anchors, positives, extra, side="both", tangent=tangent, **given)
+            references = gradlab.autograd_gradient(
+                text, anchors, positives, extra, side="both", tangent=tangent, **given
+            )
             for parts, reference in zip(pair, references, strict=True):
                 error = np.abs(parts.gradient(tangent=tangent) - reference).max()
                 assert error <= 1e-12 * max(1.0, np.abs(reference).max()), given
         given = {name: in_torch(one) for name, one in given.items()}
         found = []
         for loss in (gradlab.get_loss(text), gradlab.blockwise(text, 4)):
-            leaves = [None if rows is None else torch.from_numpy(rows).requires_grad_() for rows in (anchors, positives, extra)]
+            leaves = [
+                None if rows is None else torch.from_numpy(rows).requires_grad_()
+                for rows in (anchors, positives, extra)
+            ]
             value = loss(*leaves, **given)
-            gradients = torch.autograd.grad(value, [one for one in leaves if one is not None], allow_unused=True)
+            gradients = torch.autograd.grad(
+                value, [one for one in leaves if one is not None], allow_unused=True
+            )
             found.append([value.detach(), *(torch.zeros(1) if one is None else one for one in gradients)])
         for one, other in zip(*found, strict=True):
             torch.testing.assert_close(other, one.expand_as(other), rtol=1e-12, atol=1e-12, check_dtype=False)
@@ -83,25 +100,37 @@ def test_values_by_loops() -> None:
     anchors, positives, extra, own = rows_with_duplicates()
     teacher = np.random.default_rng(1).normal(size=(N, 1 + M + H)) / 5
     given = {"own_negatives": own, "in_batch_negatives": False, "teacher": teacher}
-    divergence = gradlab.get_loss("kl(temperature=0.3, teacher_temperature=0.7)")(anchors, positives, extra, "none", **given)
+    divergence = gradlab.get_loss("kl(temperature=0.3, teacher_temperature=0.7)")(
+        anchors, positives, extra, "none", **given
+    )
     margins = gradlab.get_loss("margin_mse")(anchors, positives, extra, "none", **given)
-    parts = gradlab.components("kl(temperature=0.3, teacher_temperature=0.7)", anchors, positives, extra, **given)
+    parts = gradlab.components(
+        "kl(temperature=0.3, teacher_temperature=0.7)", anchors, positives, extra, **given
+    )
     for i in range(N):
         scores = [anchors[i] @ one for one in (positives[i], *extra, *own[i])]
         q, y = ([math.exp(x / t) for x in row] for row, t in ((scores, 0.3), (teacher[i], 0.7)))
         q, y = ([x / sum(row) for x in row] for row in (q, y))
-        assert divergence[i] == pytest.approx(sum(b * math.log(b / a) for a, b in zip(q, y, strict=True)), rel=1e-11)
+        assert divergence[i] == pytest.approx(
+            sum(b * math.log(b / a) for a, b in zip(q, y, strict=True)), rel=1e-11
+        )
         apart = sum(abs(a - b) for a, b in zip(q, y, strict=True)) / 2
         # The own positive has no column to push in without in-batch columns: it weakens the pull instead.
-        assert parts.gradient_dissipation[i] + 0.0 == pytest.approx(apart - max(0.0, q[0] - y[0]), rel=1e-11, abs=1e-14)
-        errors = [(scores[0] - s) - (teacher[i][0] - t) for s, t in zip(scores[1:], teacher[i][1:], strict=True)]
+        assert parts.gradient_dissipation[i] + 0.0 == pytest.approx(
+            apart - max(0.0, q[0] - y[0]), rel=1e-11, abs=1e-14
+        )
+        errors = [
+            (scores[0] - s) - (teacher[i][0] - t) for s, t in zip(scores[1:], teacher[i][1:], strict=True)
+        ]
         assert margins[i] == pytest.approx(sum(e * e for e in errors) / len(errors), rel=1e-12)
 
 
 def test_the_dissipation_of_kl_is_the_total_variation_and_its_roles_are_signs() -> None:
     anchors, positives, *_ = rows_with_duplicates()
     teacher = np.random.default_rng(1).normal(size=(N, N)) / 5
-    parts = gradlab.components("kl(temperature=0.2, teacher_temperature=0.3)", anchors, positives, teacher=teacher)
+    parts = gradlab.components(
+        "kl(temperature=0.2, teacher_temperature=0.3)", anchors, positives, teacher=teacher
+    )
     q, y = (np.exp(x) / np.exp(x).sum(1, keepdims=True) for x in (anchors @ positives.T / 0.2, teacher / 0.3))
     np.testing.assert_allclose(parts.gradient_dissipation, abs(q - y).sum(1) / 2, rtol=1e-12)
     np.testing.assert_allclose(parts.ratio, 1, rtol=1e-12)
@@ -130,7 +159,11 @@ def test_embedding_distillation_pulls_to_the_teachers_row() -> None:
 def test_triplets_of_sentence_transformers(mining: str) -> None:
     """One column of sentences with labels: both views are the same rows, and no row is its own positive."""
     losses = pytest.importorskip("tests.sentence_training").losses
-    name = {"all": "BatchAllTripletLoss", "hard": "BatchHardTripletLoss", "semi_hard": "BatchSemiHardTripletLoss"}[mining]
+    name = {
+        "all": "BatchAllTripletLoss",
+        "hard": "BatchHardTripletLoss",
+        "semi_hard": "BatchSemiHardTripletLoss",
+    }[mining]
     distances = getattr(losses, "BatchHardTripletLossDistanceFunction", None)
     if distances is None:
         pytest.skip("this version keeps its distances elsewhere")
@@ -140,7 +173,9 @@ def test_triplets_of_sentence_transformers(mining: str) -> None:
     theirs = getattr(losses, name)(torch.nn.Identity(), distance_metric=distances.cosine_distance, margin=0.3)
     expected = getattr(theirs, f"batch_{mining}_triplet_loss")(torch.from_numpy(labels), rows)
     relation = np.where(labels[:, None] == labels, 1, -1) * (1 - np.eye(N, dtype=int))
-    values = gradlab.get_loss("triplet", mining=mining, margin=0.3)(rows, rows, reduction="none", relation=relation, normalize=True)
+    values = gradlab.get_loss("triplet", mining=mining, margin=0.3)(
+        rows, rows, reduction="none", relation=relation, normalize=True
+    )
     cosines = (rows @ rows.T).detach().numpy()
     count = {
         "hard": N,
@@ -161,19 +196,37 @@ def test_distillation_of_sentence_transformers() -> None:
     model = torch.nn.Identity()
     anchors, positives, _, own = (torch.from_numpy(rows).requires_grad_() for rows in rows_with_duplicates())
     scores = torch.from_numpy(np.random.default_rng(1).normal(size=(N, 1 + H)))
-    columns, given = [anchors, positives, *own.unbind(1)], {"own_negatives": own, "in_batch_negatives": False, "teacher": scores}
+    columns, given = (
+        [anchors, positives, *own.unbind(1)],
+        {"own_negatives": own, "in_batch_negatives": False, "teacher": scores},
+    )
     pairs = []
     if hasattr(losses.MarginMSELoss, "compute_loss_from_embeddings"):
         theirs = losses.MarginMSELoss(model, similarity_fct=lambda a, b: (a * b).sum(-1))
-        pairs.append((theirs.compute_loss_from_embeddings(columns, scores), gradlab.get_loss("margin_mse")(anchors, positives, **given)))
+        pairs.append(
+            (
+                theirs.compute_loss_from_embeddings(columns, scores),
+                gradlab.get_loss("margin_mse")(anchors, positives, **given),
+            )
+        )
     if hasattr(getattr(losses, "DistillKLDivLoss", None), "compute_loss_from_embeddings"):
         try:
-            theirs = losses.DistillKLDivLoss(model, similarity_fct=lambda a, b: (a * b).sum(-1), student_temperature=0.5, teacher_temperature=0.8)
+            theirs = losses.DistillKLDivLoss(
+                model,
+                similarity_fct=lambda a, b: (a * b).sum(-1),
+                student_temperature=0.5,
+                teacher_temperature=0.8,
+            )
         except TypeError:
             theirs = None
         if theirs is not None:
             ours = gradlab.get_loss("kl(temperature=0.5, teacher_temperature=0.8)")
-            pairs.append((theirs.compute_loss_from_embeddings(columns, scores), 0.25 * ours(anchors, positives, **given)))
+            pairs.append(
+                (
+                    theirs.compute_loss_from_embeddings(columns, scores),
+                    0.25 * ours(anchors, positives, **given),
+                )
+            )
     if not pairs:
         pytest.skip("this version has no losses of embeddings")
     for expected, found in pairs:
@@ -198,8 +251,14 @@ def test_graded_cosent(kind: str) -> None:
     total = 1 + sum(
         math.exp((cosines[b] - cosines[a]) / tau) for a in range(N) for b in range(N) if scores[a] > scores[b]
     )
-    assert float(loss(anchors, positives, scores=scores)) == pytest.approx(math.log(total), rel=1e-12, abs=1e-15)
-    for text in ("cosent(temperature=0.2)", "symmetric(cosent(temperature=0.2))", "sum(cosent(temperature=0.2), infonce)"):
+    assert float(loss(anchors, positives, scores=scores)) == pytest.approx(
+        math.log(total), rel=1e-12, abs=1e-15
+    )
+    for text in (
+        "cosent(temperature=0.2)",
+        "symmetric(cosent(temperature=0.2))",
+        "sum(cosent(temperature=0.2), infonce)",
+    ):
         pair = gradlab.components(text, anchors, positives, side="both", scores=scores)
         references = gradlab.autograd_gradient(text, anchors, positives, side="both", scores=scores)
         for parts, reference in zip(pair, references, strict=True):
@@ -208,7 +267,10 @@ def test_graded_cosent(kind: str) -> None:
     np.testing.assert_allclose(parts.gradient_dissipation, 1 - 1 / total, rtol=1e-12, atol=1e-15)
     assert (parts.pull < 0).any() == (kind != "all the same")
     leaves = [torch.from_numpy(rows).requires_grad_() for rows in (anchors, positives)]
-    found = [one(*leaves, scores=torch.from_numpy(scores), normalize=True) for one in (loss, gradlab.blockwise(loss, 4))]
+    found = [
+        one(*leaves, scores=torch.from_numpy(scores), normalize=True)
+        for one in (loss, gradlab.blockwise(loss, 4))
+    ]
     library = pytest.importorskip("tests.sentence_training").losses
     if kind != "all the same" and hasattr(library.CoSENTLoss, "compute_loss_from_embeddings"):
         theirs = library.CoSENTLoss(torch.nn.Identity(), scale=1 / tau)
