@@ -19,7 +19,7 @@ from gradlab.drawing import Shown
 from gradlab.gradient.diagnostics import two_sided_statistics
 from gradlab.gradient.paradigm import components
 from gradlab.losses.base import Loss, PairLoss
-from gradlab.losses.candidate_loss import SeveralPositives
+from gradlab.losses.candidate_loss import CandidateLoss
 from gradlab.losses.components import Components
 from gradlab.losses.gates import ConstantGate, HardGate
 from gradlab.losses.registry import get_loss, loss_class, loss_names
@@ -115,11 +115,11 @@ class Atlas(list[Entry], Shown):
 
 
 def atlas_names() -> list[str]:
-    """The registered losses that differ at one positive: without `recombined`, and those that are InfoNCE there."""
+    """The registered losses of one positive: without `recombined`, and without those of several positives."""
     return [
         name
         for name in loss_names()
-        if name != "recombined" and not issubclass(loss_class(name), SeveralPositives)
+        if name != "recombined" and not issubclass(loss_class(name), CandidateLoss)
     ]
 
 

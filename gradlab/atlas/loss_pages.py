@@ -55,7 +55,8 @@ def write_pages(folder: str | Path, names: Sequence[str] | None = None) -> list[
     chosen = list(every if names is None else names)
     chosen = [loss_class(name).name for name in chosen]
     losses = {name: get_loss(loss_class(name).example or name) for name in every}
-    entries = {name: measure(loss) for name, loss in losses.items() if not loss.needs_teacher}
+    measured = (*atlas_names(), "recombined", *combinator_names())
+    entries = {name: measure(losses[name]) for name in measured}
     atlas = [entries[name] for name in atlas_names()]
     folder = Path(folder)
     found = [
@@ -70,7 +71,7 @@ def loss_page(loss: Loss, entry: Entry | None, atlas: Sequence[Entry]) -> str:
 
     Args:
         loss: the loss.
-        entry: its numbers; None of a loss that a teacher teaches, which the atlas does not have.
+        entry: its numbers; None of a loss of several positives or of a teacher, which the atlas does not have.
         atlas: those of the losses that are compared with it.
     """
     cls = type(loss)
