@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import click
 
 from gradlab.cli import CommandGroup, OutputFolder, main
 
+at_length = click.option(
+    "--at-length",
+    is_flag=True,
+    help="The main runs at ten times the steps on a BERT-base, for a GPU: at_length.toml.",
+)
 EPILOG = """\b
 Examples:
   python -m studies.second_round plan
   python -m studies.second_round run heads --output runs/second --workers 2 --model FOLDER_OF_A_SMALL_BERT \\
       --train-file SENTENCES --sts SentEval/data/downstream
   python -m studies.second_round report heads --output runs/second
+  python -m studies.second_round plan --at-length
+  python -m studies.second_round run all --at-length --output runs/long --model bert-base-uncased \\
+      --train-file wiki1m_for_simcse.txt --sts SentEval/data/downstream
 
 The same `run` goes on where it was stopped; in a second terminal it adds a worker.
 """
@@ -25,16 +34,35 @@ def command() -> None:
 
 
 @command.command()
-def plan() -> None:
-    """List the declared parts: status, runs, steps."""
-    from studies.second_round.rounds import declaration, sweep_of
+@at_length
+@click.option("--gpu-check", "measured", type=click.Path(exists=True, dir_okay=False),
+              help="results.json of `gradlab gpu-check`, for the rates of that GPU.  [default: an A100's]")  # fmt: skip
+def plan(at_length: bool, measured: str | None) -> None:
+    """List the declared parts: status, runs, steps; with --at-length GPU minutes, and what they are reckoned from."""
+    from gradlab.gpu_check import RATES
+    from studies.second_round.rounds import AT_LENGTH, declaration, seconds_of, sweep_of
 
-    declared = declaration()
+    file = AT_LENGTH if at_length else None
+    declared, rates, total = declaration(file), dict(RATES), 0.0
+    if measured is not None:
+        cases = json.loads(Path(measured).read_text(encoding="utf-8"))["cases"]
+        rates |= {name: cases[f"rate/{name}"]["TFLOPS"] * 1e12 for name in rates if f"rate/{name}" in cases}
     for part, about in declared["parts"].items():
-        points = sweep_of(part, {"backbone": "bert-base"}).points({})
-        runs = [(point, seed) for point in points for seed in point.seeds]
-        steps = sum(int(point.settings["max_steps"]) for point, _ in runs)
-        click.echo(f"{part:9} {about['status']:13} {len(runs):4} runs, {steps:6} steps  {about['question']}")
+        points = sweep_of(part, {"backbone": "bert-base"}, file).points({})
+        runs = [point.settings for point in points for _ in point.seeds]
+        steps = sum(int(settings["max_steps"]) for settings in runs)
+        minutes = sum(seconds_of(one, declared["estimate"], rates) for one in runs) / 60 if at_length else 0.0
+        total += minutes
+        told = f", {minutes:5.0f} minutes" if at_length else ""
+        click.echo(
+            f"{part:9} {about['status']:13} {len(runs):4} runs, {steps:6} steps{told}  {about['question']}"
+        )
+    if at_length:
+        assumed = ", ".join(f"{name} {value:g}" for name, value in declared["estimate"].items())
+        click.echo(
+            f"together {total:.0f} minutes of one GPU, by 6 operations a weight and token at 35% of "
+            f"{rates[declared['base']['precision']] / 1e12:.0f} TFLOPS, with {assumed}"
+        )
 
 
 @command.command()
@@ -44,13 +72,20 @@ def plan() -> None:
 @click.option("--sts", required=True, type=click.Path(path_type=Path), help="SentEval's data/downstream.")
 @click.option("--output", required=True, type=OutputFolder(), help="Folder of the second round.")
 @click.option("--workers", type=click.IntRange(1), default=1, show_default=True, help="Runs side by side.")
-def run(part: str, model: str, train_file: Path, sts: Path, output: Path, workers: int) -> None:
-    """Train what is left of PART."""
-    from studies.second_round.rounds import run_part
+@at_length
+def run(
+    part: str, model: str, train_file: Path, sts: Path, output: Path, workers: int, at_length: bool
+) -> None:
+    """Train what is left of PART, or of ``all`` parts."""
+    from studies.second_round.rounds import AT_LENGTH, declaration, run_part
 
-    changes = {"model": model, "train_file": str(train_file), "sts": str(sts)}
-    done = run_part(part, output, changes, workers)
-    click.echo(f"{done} runs of {part} are finished")
+    changes, file = (
+        {"model": model, "train_file": str(train_file), "sts": str(sts)},
+        AT_LENGTH if at_length else None,
+    )
+    for one in declaration(file)["parts"] if part == "all" else [part]:
+        done = run_part(one, output, changes, workers, file)
+        click.echo(f"{done} runs of {one} are finished")
 
 
 @command.command()

@@ -15,6 +15,7 @@ from scipy.stats import qmc
 from gradlab import GradlabError
 from gradlab.errors import nearest
 from gradlab.files import write_text
+from gradlab.gpu_check import Case
 from gradlab.sweep import DIVERGED, FINISHED, Spec, known_runs, parse_spec, read_spec, run_sweep
 from gradlab.train import say
 from studies.evidence.analysis import by_seed
@@ -22,25 +23,80 @@ from studies.evidence.contrasts import Contrast
 from studies.statistics import judge, over_seeds
 
 DECLARATION = Path(__file__).with_name("declaration.toml")
+AT_LENGTH = Path(__file__).with_name("at_length.toml")
+# Settings that grow with the length of a run.
+LENGTHS = ("max_steps", "save_every", "eval_every", "diagnostics_every")
 CONFIRMATORY = "confirmatory"
 
 
-def declaration() -> dict[str, Any]:
-    """What is declared, as the file says it."""
-    return tomllib.loads(DECLARATION.read_text(encoding="utf-8"))
+def declaration(file: Path | None = None) -> dict[str, Any]:
+    """What is declared, as the file says it; None is `DECLARATION`. One that is ``of`` another has its parts, made longer."""
+    file = DECLARATION if file is None else file
+    declared = tomllib.loads(file.read_text(encoding="utf-8"))
+    if "of" not in declared:
+        return declared
+    before = declaration(file.with_name(declared["of"]))
+
+    def longer(settings: Mapping[str, Any]) -> dict[str, Any]:
+        return {
+            name: value * declared["times"] if name in LENGTHS else value for name, value in settings.items()
+        }
+
+    parts = {name: {**before["parts"][name]} for name in declared["parts"]}
+    for part in parts.values():
+        part["base"] = longer(part.get("base", {}))
+    return {
+        **declared,
+        "protocol": before["protocol"] | declared["protocol"],
+        "base": longer(before["base"]) | declared["base"],
+        "parts": parts,
+    }
 
 
-def sweep_of(part: str, changes: Mapping[str, Any] | None = None) -> Spec:
+def declared_in(output: Path) -> Path:
+    """The declaration that the runs in a folder follow."""
+    return next(
+        (output / one.name for one in (AT_LENGTH, DECLARATION) if (output / one.name).exists()), DECLARATION
+    )
+
+
+def seconds_of(
+    settings: Mapping[str, Any], estimate: Mapping[str, float], rates: Mapping[str, float]
+) -> float:
+    """How long a run is expected to take on a GPU.
+
+    A step takes 6 operations a weight and token of both views (8 where the momentum branch encodes too), the STS test sets 2; a
+    step takes at least ``estimate["step"]``.
+
+    Args:
+        settings: of the run.
+        estimate: of the declaration.
+        rates: operations per second by precision, as `gradlab.gpu_check.RATES`.
+    """
+    a_token = (8 if settings.get("recipe") == "mocose" else 6) * estimate["weights"]
+    step = a_token * 2 * settings["batch_size"] * min(estimate["tokens"], settings["max_length"])
+    scored = 2 * estimate["weights"] * estimate["sentences"] * estimate["tokens"]
+
+    def computed(flops: float) -> float:
+        return Case("", "", dict, flops, settings["precision"], fixed=0.0).seconds(dict(rates))
+
+    return (
+        estimate["fixed"] + computed(scored) + settings["max_steps"] * max(estimate["step"], computed(step))
+    )
+
+
+def sweep_of(part: str, changes: Mapping[str, Any] | None = None, file: Path | None = None) -> Spec:
     """The sweep of a part.
 
     Args:
         part: its name in the declaration.
         changes: model, data and other places; nothing that the declaration settles.
+        file: the declaration; None is `DECLARATION`.
 
     Raises:
         GradlabError: an unknown part.
     """
-    declared = declaration()
+    declared = declaration(file)
     parts = declared["parts"]
     if part not in parts:
         raise GradlabError(f"unknown part {part!r}; there are {', '.join(parts)}.{nearest(part, parts)}")
@@ -89,7 +145,9 @@ def sobol_points(design: Mapping[str, Any]) -> list[dict[str, Any]]:
     return points
 
 
-def run_part(part: str, output: Path, changes: Mapping[str, Any], workers: int = 1) -> int:
+def run_part(
+    part: str, output: Path, changes: Mapping[str, Any], workers: int = 1, file: Path | None = None
+) -> int:
     """Train what is left of a part, and return how many of its runs are finished.
 
     Called again, it goes on where it stopped. The declaration is copied into ``output`` when the first run begins.
@@ -97,23 +155,29 @@ def run_part(part: str, output: Path, changes: Mapping[str, Any], workers: int =
     Raises:
         GradlabError: bad input, or a declaration that has changed since.
     """
-    copy = output / DECLARATION.name
-    text = DECLARATION.read_text(encoding="utf-8")
-    if copy.exists() and copy.read_text(encoding="utf-8") != text:
+    copies = {
+        output / one.name: one.read_text(encoding="utf-8") for one in (DECLARATION, file) if one is not None
+    }
+    begun = (output / DECLARATION.name).exists()
+    if begun and (
+        any(not one.exists() or one.read_text(encoding="utf-8") != text for one, text in copies.items())
+        or declared_in(output).name != (file or DECLARATION).name
+    ):
         raise GradlabError(
             f"the declaration has changed since the runs in {str(output)!r} began; take another --output, and say so with the result"
         )
-    spec = sweep_of(part, changes)
+    spec = sweep_of(part, changes, file)
     spec.check()
-    if not copy.exists():
-        write_text(copy, text)
+    if not begun:
+        for copy, text in copies.items():
+            write_text(copy, text)
     runs = run_sweep(spec, output / part, say, workers=workers)
     return sum(run.state == FINISHED for run in runs)
 
 
 def rows_of(part: str, output: Path) -> pd.DataFrame:
     """A row a run that has ended: label, seed, state and ``sts`` (-1 to 1); what diverged counts as the untrained encoder."""
-    lowest = declaration()["protocol"]["untrained"]
+    lowest = declaration(declared_in(output))["protocol"]["untrained"]
     spec = read_spec(output / part / "sweep.json")
     ended = [run for run in known_runs(spec, output / part) if run.state in (FINISHED, DIVERGED)]
     rows = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import tomllib
 
@@ -29,6 +30,34 @@ def test_every_part_is_a_valid_sweep_in_one_precision(part):
     for contrast in rounds.contrasts_of(part):
         assert set(contrast.weights) <= set(labels)
         assert sum(contrast.weights.values()) == pytest.approx(0)
+
+
+@pytest.mark.parametrize("part", rounds.declaration(rounds.AT_LENGTH)["parts"])
+def test_at_length_the_same_runs_take_ten_times_the_steps_on_a_gpu(part):
+    shorter, longer = (
+        rounds.sweep_of(part, {"backbone": "bert-base"}, file) for file in (None, rounds.AT_LENGTH)
+    )
+    longer.check()
+    pairs = list(zip(shorter.points({}), longer.points({}), strict=True))
+    assert all(one.title() == other.title() and one.seeds == other.seeds for one, other in pairs)
+    assert {other.settings["max_steps"] / one.settings["max_steps"] for one, other in pairs} == {10}
+    assert {(other.settings["device"], other.settings["precision"]) for _, other in pairs} == {
+        ("cuda", "bfloat16")
+    }
+    assert PARTS[part]["status"] == rounds.CONFIRMATORY
+
+
+def test_minutes_of_a_gpu_follow_from_its_operations():
+    """By hand: 100 steps of 2 x 8 sentences of 10 tokens on 1e9 weights, and 1,000 scored sentences, at 35% of 1e13."""
+    estimate = {"weights": 1e9, "tokens": 20, "sentences": 1000, "step": 0.1, "fixed": 7}
+    run = {"batch_size": 8, "max_length": 10, "max_steps": 100, "precision": "bfloat16"}
+    rates = {"bfloat16": 1e13}
+    step, scored = 6e9 * 160 / 3.5e12, 2e9 * 20_000 / 3.5e12
+    assert rounds.seconds_of(run, estimate, rates) == pytest.approx(7 + scored + 100 * step)
+    momentum = rounds.seconds_of({**run, "recipe": "mocose"}, estimate, rates)
+    assert momentum == pytest.approx(7 + scored + 100 * step * 8 / 6)
+    fast = rounds.seconds_of(run, estimate, {"bfloat16": 1e15})
+    assert fast == pytest.approx(7 + scored / 100 + 100 * 0.1)  # the least that a step takes
 
 
 def test_the_heads_are_two_beginnings_of_three_recipes_with_five_seeds():
@@ -109,6 +138,22 @@ def test_a_part_is_run_once_and_judged(small, tmp_path, capsys):
     rounds.DECLARATION.write_text(rounds.DECLARATION.read_text() + "\n# later\n", encoding="utf-8")
     with pytest.raises(GradlabError, match="declaration has changed"):
         rounds.run_part("heads", output, small)
+
+
+def test_at_length_it_is_run_into_a_folder_of_its_own(small, tmp_path, monkeypatch):
+    file = tmp_path / "at_length.toml"
+    file.write_text(
+        'of = "declaration.toml"\nparts = ["heads"]\ntimes = 2\n[protocol]\n[base]\nlearning_rate = 3e-5\n'
+    )
+    monkeypatch.setattr(rounds, "AT_LENGTH", file)
+    for _ in range(2):  # the second time nothing is left
+        assert rounds.run_part("heads", tmp_path / "long", small, file=file) == 4
+    settings = [json.loads(one.read_text())["config"] for one in (tmp_path / "long").rglob("manifest.json")]
+    assert {(one["max_steps"], one["learning_rate"]) for one in settings} == {(4, 3e-5)}
+    assert rounds.declared_in(tmp_path / "long") == tmp_path / "long/at_length.toml"
+    assert len(rounds.rows_of("heads", tmp_path / "long")) == 4
+    with pytest.raises(GradlabError, match="declaration has changed"):
+        rounds.run_part("heads", tmp_path / "long", small)
 
 
 def test_contrasts_of_all_parts_are_one_family():
