@@ -91,7 +91,8 @@ html_theme_options = {
     "show_toc_level": 2,
     "footer_start": ["copyright"],
     "footer_end": [],
-    "secondary_sidebar_items": ["page-toc"],
+    # Pages of wide tables take the room of the contents.
+    "secondary_sidebar_items": {"**": ["page-toc"], "docs/atlas": [], "docs/mathematics": []},
 }
 
 

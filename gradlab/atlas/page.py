@@ -9,17 +9,17 @@ from typing import Any
 from gradlab.atlas.entries import BATCHES, COLUMNS, DIMENSIONS, SENTENCES, SPREADS, Entry
 
 SETTING = (
-    f"Each loss at its defaults: published settings, but for `cosface` (published for faces: 0.35 at 1/64), `tvmf`, and `multi_similarity` "
-    f"(λ of pytorch-metric-learning). Gate: positives at 30° and {SENTENCES - 1} negatives around a mean angle that moves, spreads "
-    f"{SPREADS[0]:g} and {SPREADS[1]:g} radians (2.9° and 5.7°). The rest: {BATCHES} sampled batches of {SENTENCES} sentences in {DIMENSIONS} "
-    "dimensions, positives at 30°, anchors at 60° to each other, the same spreads. 'Stops' compares a batch with positives at 10° "
+    f"Each loss has its published settings, except `cosface` (published for faces: 0.35 at 1/64), `tvmf`, and `multi_similarity` "
+    f"(λ of pytorch-metric-learning). The gate is measured with positives at 30° and {SENTENCES - 1} negatives around a mean angle that moves; spreads are "
+    f"{SPREADS[0]:g} and {SPREADS[1]:g} radians (2.9° and 5.7°). The other columns come from {BATCHES} sampled batches of {SENTENCES} sentences in {DIMENSIONS} "
+    "dimensions, with positives at 30°, anchors at 60° to each other, and the same spreads. 'Stops' compares a batch with positives at 10° "
     "and anchors at 85° with one whose anchors are as near as the positives."
 )
 FAMILIES = {
-    "hard gate": "open or shut: an anchor learns with full force until its hardest negative is far enough, then not at all.",
-    "soft gate": "the force fades as the negatives move away; pull and push fade together.",
-    "gates of their own": "pull and push depend on different things, so one may go on where the other has stopped.",
-    "no gate": "the force never fades: what is already right is pushed on.",
+    "hard gate": "An anchor learns at full strength until its hardest negative is far enough away, then not at all.",
+    "soft gate": "Pull and push fade together as the negatives move away.",
+    "gates of their own": "Pull and push depend on different things, so one may go on where the other has stopped.",
+    "no gate": "The force never fades: what is already right is pushed on.",
 }
 
 
@@ -145,29 +145,36 @@ def page(entries: Sequence[Entry], picture: str) -> str:
             "",
             "<!-- Made by `gradlab atlas --write`; edit gradlab/atlas/page.py instead. -->",
             "",
-            "Which losses are alike, and what would change if one replaced another? Every number is computed by the library at one "
-            "setting. `gradlab atlas --from infonce --to siglip` answers for two losses, with any settings and combinators, such as "
-            "`--to 'symmetric(infonce(temperature=0.1))'`.",
+            "Which losses are alike, and what would change if you replaced one by another? `gradlab atlas --from infonce --to siglip` "
+            "answers for two losses, with any settings and combinators, such as `--to 'symmetric(infonce(temperature=0.1))'`. "
+            "The table below has all losses at one setting.",
             "",
             f"![One row a loss, families together: half-open angle, effective negatives, ratio over both sides, hubness]({picture})",
             "",
-            markdown_table(entries),
-            "",
-            SETTING,
-            "",
-            *columns,
-            "",
-            "A loss whose temperature is published for images (`dhel`, `hcl`, `debiased`: 0.3 to 0.5) stands where that temperature puts it; "
-            "give another one to compare forms: `gradlab atlas --from infonce --to 'hcl(temperature=0.05)'`. Ratios of Barlow Twins and VICReg "
-            "are quotients of sums with signs. Gates of `hcl` and `debiased` are sampled, those of `cosent` and of combinators that have no "
-            "exact form are read from whole batches, whose angles begin at 31° and end at 89°; the others are exact. In a one-way loss of own-view negatives "
-            "nothing pushes positives: no hubness.",
+            "The four panels: how far negatives are pushed before an anchor is half done, how many negatives share the push, pull over push "
+            "on both sides of a sentence, and how unequally sentences are pushed as negatives of others.",
             "",
             "## Families",
             "",
             *families,
             "",
+            "## The numbers",
+            "",
+            markdown_table(entries),
+            "",
             "Each loss, and each combinator, has [a page of its own](losses/index.md): formula, components, settings, edges, neighbours.",
+            "",
+            *columns,
+            "",
+            "## How they were computed",
+            "",
+            SETTING,
+            "",
+            "A loss whose temperature is published for images (`dhel`, `hcl`, `debiased`: 0.3 to 0.5) stands where that temperature puts it. "
+            "To compare forms, give another one: `gradlab atlas --from infonce --to 'hcl(temperature=0.05)'`. Ratios of Barlow Twins and VICReg "
+            "are quotients of sums with signs. Most gates are exact. Those of `hcl` and `debiased` are sampled; those of `cosent` and of combinators without an "
+            "exact form are read from whole batches, whose angles run from 31° to 89°. In a one-way loss of own-view negatives "
+            "nothing pushes positives, so there is no hubness.",
             "",
         ]
     )

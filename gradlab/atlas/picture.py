@@ -111,11 +111,13 @@ def draw_atlas(entries: Sequence[Entry], ax: Axes | None = None) -> tuple[Figure
             value = getattr(entry, name)
             if name == "half_open" and math.isnan(value):
                 value = NEVER
-            beyond = math.isfinite(value) and value > limits[1]
-            axis.plot(
-                [limits[1] if beyond else value], [row], ls="", ms=4.5, clip_on=False, zorder=3,
-                marker=">" if beyond else MARKS[entry.family], color=colors[entry.family],
-            )  # fmt: skip
+            # What lies outside, such as a ratio of 0 on a logarithmic axis, stands at the edge and points there.
+            shown = min(max(value, limits[0]), limits[1])
+            marker = MARKS[entry.family] if shown == value else ">" if value > shown else "<"
+            if not math.isnan(value):
+                axis.plot(
+                    [shown], [row], marker, ms=4.5, color=colors[entry.family], clip_on=False, zorder=3
+                )
     axes[0].set_yticks(range(len(order)), [entry.name for entry in order], fontsize=7)
     axes[0].set_ylim(len(order) - 0.4, -0.6)
     present = [family for family in MARKS if any(entry.family == family for entry in order)]
