@@ -115,9 +115,7 @@ def draw_atlas(entries: Sequence[Entry], ax: Axes | None = None) -> tuple[Figure
             shown = min(max(value, limits[0]), limits[1])
             marker = MARKS[entry.family] if shown == value else ">" if value > shown else "<"
             if not math.isnan(value):
-                axis.plot(
-                    [shown], [row], marker, ms=4.5, color=colors[entry.family], clip_on=False, zorder=3
-                )
+                axis.plot([shown], [row], marker, ms=4.5, color=colors[entry.family], clip_on=False, zorder=3)
     axes[0].set_yticks(range(len(order)), [entry.name for entry in order], fontsize=7)
     axes[0].set_ylim(len(order) - 0.4, -0.6)
     present = [family for family in MARKS if any(entry.family == family for entry in order)]
