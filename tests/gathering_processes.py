@@ -49,8 +49,15 @@ def compute_share(rank: int, cases: dict[str, torch.Tensor], folder: str) -> Non
     for name, rows in cases.items():
         half = rows.shape[1] // 2
         leaf = rows[:, half * rank : half * (rank + 1)].clone().requires_grad_()
-        spec = name.removesuffix(" ring")
-        criterion = loss(torch.nn.Identity(), spec, gather_across_devices=True, blockwise=spec != name)
+        spec, own, _ = name.partition(" own")
+        spec = spec.removesuffix(" ring")
+        criterion = loss(
+            torch.nn.Identity(),
+            spec,
+            gather_across_devices=True,
+            blockwise=name.endswith(" ring"),
+            hard_negatives="own" if own else "shared",
+        )
         labels = torch.arange(half * rank, half * (rank + 1))
         value = criterion.compute_loss_from_embeddings(list(leaf), labels)
         value.backward()

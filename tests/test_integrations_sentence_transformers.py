@@ -274,7 +274,7 @@ def test_gathering_across_devices_is_the_loss_of_the_whole_batch(tmp_path):
     rows = torch.randn(3, 8, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     # Of two columns of hard negatives some are masked, of sentences on the same process and on the other.
     two = torch.randn(4, 8, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
-    (tmp_path / "pairs.txt").write_text("0,6\n2,1\n3,5,1\n6,2,1\n1,0,2\n7,1,2\n", encoding="utf-8")
+    (tmp_path / "pairs.txt").write_text("0,6\n2,1\n3,5,1\n6,2,1\n1,0,2\n7,1,2\n4,4,2\n", encoding="utf-8")
     by_pairs = f"by=pairs, pairs={tmp_path / 'pairs.txt'}"
     masked = f"mask(infonce, {by_pairs})"
     every = "negatives=other+same+positive_other+positive_same"
@@ -286,6 +286,8 @@ def test_gathering_across_devices_is_the_loss_of_the_whole_batch(tmp_path):
     cases = {"infonce": rows, "met": rows, "vicreg": rows[:2], "vicreg ring": rows[:2]}
     cases |= dict.fromkeys(("infonce ring", "symmetric(hardness(infonce)) ring"), rows)
     cases |= dict.fromkeys((*hard, *(f"{spec} ring" for spec in hard)), two)
+    of_own = "infonce own", "symmetric(infonce) own", f"mask(infonce, {by_pairs}) own"
+    cases |= dict.fromkeys((*of_own, *(f"{spec} ring" for spec in of_own)), two)
     forking()
     torch.multiprocessing.start_processes(
         compute_share, (cases, str(tmp_path)), nprocs=2, start_method="forkserver"
@@ -293,7 +295,9 @@ def test_gathering_across_devices_is_the_loss_of_the_whole_batch(tmp_path):
     parts = [torch.load(tmp_path / f"{rank}.pt") for rank in range(2)]
     for name, case in cases.items():
         leaf = case.clone().requires_grad_()
-        criterion = adapter.loss(torch.nn.Identity(), name.removesuffix(" ring"))
+        spec, own, _ = name.partition(" own")
+        kind = "own" if own else "shared"
+        criterion = adapter.loss(torch.nn.Identity(), spec.removesuffix(" ring"), hard_negatives=kind)
         whole = criterion.compute_loss_from_embeddings(list(leaf), torch.arange(8))
         whole.backward()
         found = torch.cat([part[name]["gradient"] for part in parts], dim=1) / 2
@@ -310,6 +314,37 @@ def test_gathering_across_devices_is_the_loss_of_the_whole_batch(tmp_path):
         for name in ("cached", "cached ring"):
             assert part[name]["reduced"] == 1
             torch.testing.assert_close(part[name]["gradient"], expected, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("chunk_size", [None, 3])
+@pytest.mark.parametrize("blockwise", [False, True])
+def test_own_hard_negatives(folder, chunk_size, blockwise):
+    """Cross-entropy of each row over the positives and its own hard negatives, with the same gradients of the weights."""
+    table = columns_of(9, 4)
+    model, other = load_model(folder), load_model(folder)
+    made = adapter.loss(model, "infonce", hard_negatives="own", chunk_size=chunk_size, blockwise=blockwise)
+    assert type(made)(model, **made.get_config_dict()).hard_negatives == "own"
+    value = made(features_of(model, table))
+    value.backward()
+    rows = [
+        torch.nn.functional.normalize(other(one)["sentence_embedding"], dim=-1)
+        for one in features_of(other, table)
+    ]
+    scores = [rows[0] @ rows[1].T, *((rows[0] * hard).sum(-1, keepdim=True) for hard in rows[2:])]
+    expected = torch.nn.functional.cross_entropy(torch.cat(scores, -1) / 0.05, torch.arange(9))
+    expected.backward()
+    torch.testing.assert_close(value.detach(), expected.detach(), rtol=1e-5, atol=1e-6)
+    for one, two in zip(model.parameters(), other.parameters(), strict=True):
+        torch.testing.assert_close(one.grad, two.grad, rtol=1e-3, atol=1e-5)
+    shared = adapter.loss(other, "infonce")(features_of(other, table))
+    assert float(shared.detach()) > float(expected.detach()) + 0.01
+
+
+def test_own_hard_negatives_that_cannot_be(model):
+    with pytest.raises(GradlabError, match="hard_negatives must be 'shared' or 'own', not 'mine'"):
+        adapter.loss(model, "infonce", hard_negatives="mine")
+    with pytest.raises(GradlabError, match="vicreg compares whole views"):
+        adapter.loss(model, "vicreg", hard_negatives="own")
 
 
 def test_missing_and_old_libraries_are_named(monkeypatch):

@@ -301,3 +301,49 @@ def test_what_does_not_take_them(rows):
         gradlab.get_loss("mask(infonce, by=given)")(
             *rows[:3], own_negatives=rows[3], mask=torch.zeros(N, N + H, dtype=torch.bool)
         )
+
+
+def test_simulated_without_spread_they_are_what_the_formula_says():
+    """Of K negatives at μ_neg and H own ones at μ_own."""
+    angles = {"mu_pos": [0.5, 0.9], "mu_neg": [0.8, 1.2]}
+    none = {"sigma_pos": 0.0, "sigma_neg": 0.0, "sigma_own": 0.0, "batches": 2}
+    found = gradlab.simulate(
+        "infonce", negatives=20, own_negatives=3, mu_own=0.7, engine="monte_carlo", **angles, **none
+    )
+    positive, others, own = (np.exp(np.cos(angle) / 0.05) for angle in ([[0.5], [0.9]], [0.8, 1.2], 0.7))
+    push = 20 * others + 3 * own
+    np.testing.assert_allclose(found.value, push / (push + positive), rtol=1e-12)
+    hardest = gradlab.simulate("infonce", "hardest_share", own_negatives=3, mu_own=0.7, **angles, **none)
+    np.testing.assert_allclose(hardest.value[0], own / (127 * others + 3 * own), rtol=1e-12)
+    ratio = gradlab.simulate("dcl", "ratio", own_negatives=3, mu_own=0.7, **angles)
+    assert ratio.engine == "exact"
+    assert ratio.settings["own_negatives"] == 3
+
+
+def test_simulated_with_the_angles_of_the_others_they_are_further_negatives():
+    angles = {"mu_pos": [0.5], "mu_neg": [0.9, 1.3], "seed": 3, "batches": 50, "engine": "monte_carlo"}
+    more = gradlab.simulate("met", negatives=30, **angles).value
+    own = gradlab.simulate("met", negatives=23, own_negatives=7, **angles).value
+    np.testing.assert_array_equal(more, own)
+    nearer = gradlab.simulate("met", negatives=23, own_negatives=7, mu_own=0.3, sigma_own=0.0, **angles).value
+    assert (nearer == 1).all()
+
+
+@pytest.mark.parametrize(
+    ("loss", "options", "message"),
+    [
+        ("infonce", {"mu_own": 0.5}, "mu_own and sigma_own belong to own_negatives"),
+        ("infonce", {"own_negatives": -1}, "own_negatives must be a whole number of at least 0, not -1"),
+        ("infonce", {"own_negatives": 2, "mu_own": 4.0}, "mu_own must be angles in radians between 0 and π"),
+        ("infonce", {"own_negatives": 2, "sigma_own": -1.0}, "sigma_own must be a spread in radians"),
+        (
+            "infonce",
+            {"own_negatives": 2, "engine": "exact"},
+            "no exact form .* with own negatives; use engine",
+        ),
+        ("mhe", {"own_negatives": 2}, "mhe is not simulated with own negatives"),
+    ],
+)
+def test_bad_simulations(loss, options, message):
+    with pytest.raises(gradlab.GradlabError, match=message):
+        gradlab.simulate(loss, **options)

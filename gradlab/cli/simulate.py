@@ -25,6 +25,7 @@ Examples:
   gradlab simulate --loss infonce --set temperature=0.1
   gradlab simulate --loss met --quantity ratio
   gradlab simulate --loss infonce --quantity hardest_share --negatives 63
+  gradlab simulate --loss infonce --own-negatives 7 --mu-own 0.9
   gradlab simulate --loss arccon --engine monte_carlo --seed 1
 
 Writes NAME.png (heatmap), NAME.csv (mu_pos and mu_neg in radians, value, standard_error)
@@ -37,7 +38,8 @@ and NAME.json (all settings and versions); the name tells loss, quantity and set
 @set_option
 @mirrored(
     simulate,
-    *("quantity", "engine", "grid", "sigma_pos", "sigma_neg", "negatives", "batches", "seed", "device"),
+    *("quantity", "engine", "grid", "sigma_pos", "sigma_neg", "negatives"),
+    *("own_negatives", "mu_own", "sigma_own", "batches", "seed", "device"),
 )
 @click.option("--output", default="figures", show_default=True, type=OutputFolder(),
               help="Folder to write to.")  # fmt: skip

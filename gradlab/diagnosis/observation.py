@@ -92,8 +92,9 @@ class Batch:
     def candidates(self) -> int:
         """What an anchor is compared with: the positive, the other positives and the hard negatives."""
         assert self.snapshot is not None
-        extra = self.snapshot.extra_negatives
-        return len(self.snapshot.anchors) + (0 if extra is None else len(extra))
+        extra, own = self.snapshot.extra_negatives, self.snapshot.context.get("own_negatives")
+        more = (0 if extra is None else len(extra)) + (0 if own is None else own.shape[1])
+        return len(self.snapshot.anchors) + more
 
     @functools.cached_property
     def cosines(self) -> Tensor | None:

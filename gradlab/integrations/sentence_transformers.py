@@ -43,13 +43,14 @@ def loss(
     block_size: int | None = None,
     chunk_size: int | None = None,
     gather_across_devices: bool = False,
+    hard_negatives: str = "shared",
     preset: str | None = None,
     **hyperparameters: Any,
 ) -> EmbeddingLoss:
     """A loss for sentence-transformers' trainer.
 
     Datasets have the columns of ``MultipleNegativesRankingLoss``: anchor and positive, and any further columns are hard
-    negatives, which join the negatives of every anchor. A dataset of one column is encoded twice, so that dropout makes
+    negatives, which join the negatives of every anchor, or, with ``hard_negatives="own"``, of the anchor in their row alone. A dataset of one column is encoded twice, so that dropout makes
     the two views (SimCSE). Labels are looked at by ``mask(by=pairs)`` alone, to which they name the rows of the file
     that was inspected; see `gradlab.inspect`.
 
@@ -64,6 +65,8 @@ def loss(
             with the batch but for its embeddings.
         gather_across_devices: sentences of all processes are negatives, as in ``MultipleNegativesRankingLoss``. With
             ``blockwise`` each process computes the similarities of its own sentences only (see `gradlab.blockwise`).
+        hard_negatives: ``"shared"``: those of every row are negatives of every anchor, as in
+            ``MultipleNegativesRankingLoss``; ``"own"``: of the anchor in their row alone.
         preset: other published settings, see `gradlab.get_loss`.
         **hyperparameters: of the loss, such as ``temperature=0.05``; angles in radians.
 
@@ -85,6 +88,7 @@ def loss(
         block_size=block_size,
         chunk_size=chunk_size,
         gather_across_devices=gather_across_devices,
+        hard_negatives=hard_negatives,
     )
 
 
@@ -98,6 +102,7 @@ class EmbeddingLoss(nn.Module):
             hyper-parameters.
         chunk_size: sentences encoded at a time, or None.
         gather_across_devices: whether sentences of all processes are negatives.
+        hard_negatives: ``"shared"`` or ``"own"``, see `loss`.
     """
 
     loss_name: ClassVar[str]
@@ -112,6 +117,7 @@ class EmbeddingLoss(nn.Module):
         block_size: int | None = None,
         chunk_size: int | None = None,
         gather_across_devices: bool = False,
+        hard_negatives: str = "shared",
         preset: str | None = None,
         **hyperparameters: Any,
     ) -> None:
@@ -124,6 +130,7 @@ class EmbeddingLoss(nn.Module):
             block_size,
             chunk_size,
             gather_across_devices,
+            hard_negatives,
         )
 
     @classmethod
@@ -142,7 +149,14 @@ class EmbeddingLoss(nn.Module):
         block_size: int | None,
         chunk_size: int | None,
         gather_across_devices: bool,
+        hard_negatives: str,
     ) -> None:
+        if hard_negatives not in ("shared", "own"):
+            raise GradlabError(f"hard_negatives must be 'shared' or 'own', not {hard_negatives!r}")
+        if hard_negatives == "own" and not definition.takes_own_negatives:
+            raise GradlabError(
+                f"{definition.name} compares whole views; own hard negatives are for losses of pairs, such as infonce"
+            )
         if block_size is not None and not blockwise:
             raise GradlabError("block_size belongs to blockwise=True")
         if chunk_size is not None and (not isinstance(chunk_size, int) or chunk_size < 1):
@@ -150,7 +164,7 @@ class EmbeddingLoss(nn.Module):
                 f"chunk_size must be a whole number of at least 1, or None, not {chunk_size!r}"
             )
         self._first_batch = True
-        self.chunk_size = chunk_size
+        self.chunk_size, self.hard_negatives = chunk_size, hard_negatives
         self.model = model
         self.definition = definition
         self.criterion = definition
@@ -215,28 +229,30 @@ class EmbeddingLoss(nn.Module):
         if len(embeddings) < 2:
             raise GradlabError(f"the loss needs at least two columns of embeddings, not {len(embeddings)}")
         anchors, positives, *hard = [_full_precision(rows) for rows in embeddings]
+        shared, own = ([], hard) if self.hard_negatives == "own" else (hard, [])
         criterion, together = self.criterion, self.gather_across_devices and several_processes()
         if together and self._ring is not None:
             criterion = self._ring
         elif together:
-            anchors, positives, hard = self._gather(anchors, positives, hard)
+            anchors, positives, shared, own = self._gather(anchors, positives, shared, own)
             if labels is not None and pairs_files(self.definition):
                 labels = _gathered(labels.reshape(-1))
-        if criterion is not self._ring and not hard and len(anchors) == 1:
+        if criterion is not self._ring and not (shared or own) and len(anchors) == 1:
             return (anchors * 0).sum()
-        negatives = torch.cat(hard) if hard else None
-        context = {}
-        if hard and self.definition.is_combinator:
+        negatives = torch.cat(shared) if shared else None
+        context = {"own_negatives": torch.stack(own, dim=1)} if own else {}
+        if shared and self.definition.is_combinator:
             # A column of hard negatives has one for each anchor.
-            context["owners"] = torch.arange(len(anchors), device=anchors.device).repeat(len(hard))
+            context["owners"] = torch.arange(len(anchors), device=anchors.device).repeat(len(shared))
         if pairs_files(self.definition):
             if labels is None:
                 raise GradlabError(
                     "mask(by=pairs) needs the rows of the file that its pairs name: give the dataset a column 'label' with them"
                 )
             rows = self._rows(labels)
-            columns = [hard_negative_numbers(rows, column) for column, _ in enumerate(hard, start=1)]
-            context["sentences"] = torch.cat([rows, *columns])
+            columns = [hard_negative_numbers(rows, column) for column, _ in enumerate(own or shared, start=1)]
+            # Own negatives are told row by row.
+            context["sentences"] = torch.cat([rows, *(torch.stack(columns, dim=1) if own else columns)])
         with torch.autocast(anchors.device.type, enabled=False):
             return criterion(anchors, positives, negatives, normalize=True, **context)
 
@@ -252,8 +268,8 @@ class EmbeddingLoss(nn.Module):
         return rows
 
     def _gather(
-        self, anchors: Tensor, positives: Tensor, hard: list[Tensor]
-    ) -> tuple[Tensor, Tensor, list[Tensor]]:
+        self, anchors: Tensor, positives: Tensor, shared: list[Tensor], own: list[Tensor]
+    ) -> tuple[Tensor, Tensor, list[Tensor], list[Tensor]]:
         """The rows that this process's loss sees when all processes' sentences are negatives.
 
         Of a loss of pairs this process computes its own anchors, against everyone's candidates. A loss of the
@@ -262,11 +278,12 @@ class EmbeddingLoss(nn.Module):
         """
         rank = torch.distributed.get_rank()
         everyone = _all_gather(positives)
-        negatives = [torch.cat(_all_gather(rows)) for rows in hard]
+        negatives = [torch.cat(_all_gather(rows)) for rows in shared]
         if not isinstance(self.definition, PairLoss):
-            return torch.cat(_all_gather(anchors)), torch.cat(everyone), negatives
+            own = [torch.cat(_all_gather(rows)) for rows in own]
+            return torch.cat(_all_gather(anchors)), torch.cat(everyone), negatives, own
         others = [rows for owner, rows in enumerate(everyone) if owner != rank]
-        return anchors, everyone[rank], [*others, *negatives]
+        return anchors, everyone[rank], [*others, *negatives], own
 
     def get_config_dict(self) -> dict[str, Any]:
         """The settings, as the class takes them."""
@@ -286,6 +303,7 @@ class EmbeddingLoss(nn.Module):
             "block_size": blocks.block_size if blocks else None,
             "chunk_size": self.chunk_size,
             "gather_across_devices": self.gather_across_devices,
+            "hard_negatives": self.hard_negatives,
         }
 
     @property

@@ -123,9 +123,13 @@ def _dataset(trainer: Any, inputs: Mapping[str, Any]) -> str:
 
 def _guide(trainer: Any, dataset: str) -> nn.Module | None:
     """The other model that a loss compares with, as GISTEmbed's."""
-    loss = getattr(trainer, "loss", None)
-    guide = getattr(loss.get(dataset) if isinstance(loss, dict) else loss, "guide", None)
+    guide = getattr(_loss(trainer, dataset), "guide", None)
     return guide if isinstance(guide, nn.Module) else None
+
+
+def _loss(trainer: Any, dataset: str) -> Any:
+    loss = getattr(trainer, "loss", None)
+    return loss.get(dataset) if isinstance(loss, dict) else loss
 
 
 def _with_guide(snapshot: Snapshot, outputs: list[Any]) -> Snapshot:
@@ -180,6 +184,9 @@ def _sentences(trainer: Any, inputs: dict[str, Any], outputs: list[Any], value: 
     extra = torch.cat(columns[2:]) if len(columns) > 2 else None
     positives = columns[1] if len(columns) > 1 and len(columns[1]) == count else None
     context = {}
+    own = getattr(_loss(trainer, _dataset(trainer, inputs)), "hard_negatives", None) == "own"
+    if own and extra is not None:
+        context, extra = {"own_negatives": torch.stack(columns[2:], dim=1)}, None
     if extra is not None and len(extra) == count * (len(columns) - 2):
         # A column of hard negatives has one for each anchor.
         context["owners"] = torch.arange(count, device=extra.device).repeat(len(columns) - 2)

@@ -34,6 +34,9 @@ def simulate(
     sigma_pos: float = 0.05,
     sigma_neg: float = 0.10,
     negatives: int = 127,
+    own_negatives: int = 0,
+    mu_own: float | None = None,
+    sigma_own: float | None = None,
     batches: int | None = None,
     seed: int | np.random.Generator = 0,
     device: str = "cpu",
@@ -50,7 +53,7 @@ def simulate(
         loss: a loss, or its name.
         quantity: ``"gradient_dissipation"`` (its mean), ``"hardest_share"`` (mean of ``max_j W/Σ_j W`` over the
             batches with GD >= 0.01) or ``"ratio"`` (at ``θ = μ``; by Monte Carlo its median, for its mean does not exist).
-        engine: ``"exact"`` or ``"monte_carlo"``; unset is exact where the loss has an exact form.
+        engine: ``"exact"`` or ``"monte_carlo"``; unset is exact where there is an exact form.
         mu_pos: mean angles to the positive in radians, or None for the paper's range [π/20, π/2].
         mu_neg: mean angles to the negatives in radians, or None for the paper's range [π/20, π].
         grid: points an axis; in Python also (points of μ_pos, points of μ_neg). Unset is 100, and for a loss of your own
@@ -58,6 +61,10 @@ def simulate(
         sigma_pos: spread of the positive's angle, radians.
         sigma_neg: spread of the negatives' angles, radians.
         negatives: negatives an anchor.
+        own_negatives: further negatives of an anchor, such as mined hard ones, with angles of their own (Monte Carlo only, but for
+            the ratio).
+        mu_own: mean angle to own negatives in radians; unset is that of the other negatives.
+        sigma_own: spread of their angles, radians; unset is that of the others.
         batches: sampled batches a cell (Monte Carlo only). Unset is 1000, and for a loss of your own what a minute allows.
         seed: seed of the draws (Monte Carlo only); in Python also a generator.
         device: ``"cpu"`` or a torch device such as ``"cuda"`` (Monte Carlo only).
@@ -81,16 +88,22 @@ def simulate(
             )
     if batches is not None and not (isinstance(batches, (int, np.integer)) and batches >= 2):
         raise GradlabError(f"batches must be a whole number of at least 2, not {batches!r}")
-    setting = Setting.create(mu_pos, mu_neg, 100 if grid is None else grid, sigma_pos, sigma_neg, negatives)
+    spreads = sigma_pos, sigma_neg, negatives, own_negatives, mu_own, sigma_own
+    setting = Setting.create(mu_pos, mu_neg, 100 if grid is None else grid, *spreads)
+    if own_negatives and not (loss.takes_own_negatives and loss.closed_form):
+        raise GradlabError(
+            f"{loss.name} is not simulated with own negatives: they are for gradlab's losses of pairs, such as infonce"
+        )
     if not loss.closed_form and engine != "exact":
         from gradlab.simulation.sampled import affordable
 
         given = None if mu_pos is None or mu_neg is None else setting.mu_pos.size * setting.mu_neg.size
         grid, batches = affordable(loss, setting, grid, batches, given)
-        setting = Setting.create(mu_pos, mu_neg, grid or 2, sigma_pos, sigma_neg, negatives)
+        setting = Setting.create(mu_pos, mu_neg, grid or 2, *spreads)
     batches = 1000 if batches is None else batches
     gate = loss.exact_gate()
     has_exact = loss.closed_form and _has_exact(loss, quantity, gate)
+    has_exact &= not own_negatives or quantity == "ratio"
     if engine is None:
         engine = "exact" if has_exact else "monte_carlo"
     settings: dict[str, Any] = {
@@ -98,9 +111,13 @@ def simulate(
         "sigma_neg": setting.sigma_neg,
         "negatives": setting.negatives,
     }
+    if own_negatives:
+        own = setting.own_negatives, setting.mu_own, setting.sigma_own
+        settings |= dict(zip(("own_negatives", "mu_own", "sigma_own"), own, strict=True))
     if engine == "exact":
         if not has_exact:
-            raise GradlabError(f"{loss.name} has no exact form of {quantity}; use engine='monte_carlo'")
+            own = " with own negatives" if own_negatives else ""
+            raise GradlabError(f"{loss.name} has no exact form of {quantity}{own}; use engine='monte_carlo'")
         estimate = _exact(loss, quantity, setting, gate)
     else:
         check_device(device)
@@ -171,7 +188,7 @@ def _exact(loss: Loss, quantity: str, setting: Setting, gate: ExactGate | None) 
 
 def _ratio_at_mean(loss: PairLoss, setting: Setting) -> Float[np.ndarray, "p q"]:
     """The ratio at ``θ = μ``, every negative at the same angle."""
-    angles = np.broadcast_to(setting.mu_neg[:, None], (setting.mu_neg.size, setting.negatives))
+    angles = np.stack([setting.means(mu) for mu in setting.mu_neg])
     summary = loss.summary(Negatives.from_angles(angles))
     ratio = loss.ratio(PairSimilarity.from_angles(setting.mu_pos[:, None]), summary)
     return np.array(np.broadcast_to(ratio, (setting.mu_pos.size, setting.mu_neg.size)))

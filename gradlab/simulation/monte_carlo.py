@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace
 
-from gradlab.arrays import Array, Bool, Float, Int, divide, finite
+from gradlab.arrays import Array, Bool, Float, Int, divide, finite, take
 from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.errors import GradlabError
 from gradlab.losses.base import PairLoss
@@ -38,25 +38,24 @@ class Estimate:
 
 @dataclasses.dataclass(frozen=True)
 class Draws:
-    """Standard normal draws of b batches: positives, and negatives as z, cos σz and sin σz."""
+    """Draws of b batches: standard normal ones of positives, and of negatives σz, cos σz and sin σz."""
 
     positive: Float[Array, "b"]
-    z: Float[Array, "b k"]
+    change: Float[Array, "b k"]
     cosine: Float[Array, "b k"]
     sine: Float[Array, "b k"]
 
-    def negatives(self, mu: float, sigma: float) -> Negatives:
-        """Negatives, (b, k), at mean angle ``mu``, by the addition theorem."""
-        cosine = np.cos(mu) * self.cosine - np.sin(mu) * self.sine
-        xp = array_namespace(self.z)
+    def negatives(self, means: Float[np.ndarray, "k"]) -> Negatives:
+        """Negatives, (b, k), at mean angles, by the addition theorem."""
+        xp = array_namespace(self.change)
+        mu = xp.asarray(means, device=self.change.device)
+        cosine = xp.cos(mu) * self.cosine - xp.sin(mu) * self.sine
 
         def measure(index: Int[Array, "b"]) -> PairSimilarity:
-            return PairSimilarity.from_angles(
-                mu + sigma * xp.take_along_axis(self.z, index[:, None], axis=1)[:, 0]
-            )
+            return PairSimilarity.from_angles(mu[index] + take(self.change, index))
 
         return Negatives(
-            cosine, measure, gaps=lambda sign: PairSimilarity.from_angles(mu + sigma * self.z).gap(sign)
+            cosine, measure, gaps=lambda sign: PairSimilarity.from_angles(mu + self.change).gap(sign)
         )
 
 
@@ -80,7 +79,7 @@ def mean_hardest_share(loss: PairLoss, setting: Setting, *, batches: int, **samp
 
 def median_ratio(loss: PairLoss, setting: Setting, *, batches: int, **sampling: Any) -> Estimate:
     """Median of the ratio, whose mean does not exist; the error from the order statistics around it."""
-    if batches * setting.negatives > 32 * DRAWS_A_BLOCK:
+    if batches * setting.columns > 32 * DRAWS_A_BLOCK:
         raise GradlabError("a median needs all batches in memory; lower batches or negatives")
     (draws,) = list(_draw(setting, batches=batches, block=batches, **_only_source(sampling)))
     positive = _positives(setting, draws)
@@ -89,7 +88,7 @@ def median_ratio(loss: PairLoss, setting: Setting, *, batches: int, **sampling: 
     half = max(1, round(np.sqrt(batches) / 2))  # one binomial standard deviation in ranks
     low, high = max(0, batches // 2 - half), min(batches - 1, batches // 2 + half)
     for column, mu in enumerate(_progress(setting.mu_neg, sampling)):
-        summary = loss.summary(draws.negatives(mu, setting.sigma_neg))
+        summary = loss.summary(draws.negatives(setting.means(mu)))
         ratio = np.sort(_to_numpy(_broadcast(loss.ratio(positive, summary), positive)), axis=1)
         value[:, column] = np.median(ratio, axis=1)
         error[:, column] = (ratio[:, high] - ratio[:, low]) / 2
@@ -157,7 +156,7 @@ def _accumulate(
 ) -> _Moments:
     shape = (setting.mu_pos.size, setting.mu_neg.size)
     moments = _Moments(np.zeros(shape), np.full(shape, np.nan), np.zeros(shape))
-    block = max(1, DRAWS_A_BLOCK // setting.negatives)
+    block = max(1, DRAWS_A_BLOCK // setting.columns)
     blocks = -(-batches // block)
     threads = (os.cpu_count() or 1) if device == "cpu" else 1
     with (
@@ -168,7 +167,7 @@ def _accumulate(
             positive = _positives(setting, draws)
 
             def column_of(mu: float, draws: Draws = draws, positive: PairSimilarity = positive) -> Any:
-                values, counts = sampler(loss, positive, draws.negatives(mu, setting.sigma_neg))
+                values, counts = sampler(loss, positive, draws.negatives(setting.means(mu)))
                 return _summarise(_broadcast(values, positive), counts)
 
             for column, (count, mean, squares, binary) in enumerate(pool.map(column_of, setting.mu_neg)):
@@ -205,13 +204,13 @@ def _draw(
     for start in range(0, batches, block):
         size = min(block, batches - start)
         positive: Any = generator.standard_normal(size)
-        z: Any = generator.standard_normal((size, setting.negatives))
+        change: Any = setting.spreads * generator.standard_normal((size, setting.columns))
         if device != "cpu":
             import torch
 
-            positive, z = (torch.from_numpy(x).to(device) for x in (positive, z))
-        xp = array_namespace(z)
-        yield Draws(positive, z, xp.cos(setting.sigma_neg * z), xp.sin(setting.sigma_neg * z))
+            positive, change = (torch.from_numpy(x).to(device) for x in (positive, change))
+        xp = array_namespace(change)
+        yield Draws(positive, change, xp.cos(change), xp.sin(change))
 
 
 def _positives(setting: Setting, draws: Draws) -> PairSimilarity:

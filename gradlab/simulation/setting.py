@@ -18,7 +18,8 @@ NEGATIVE_RANGE = (np.pi / 20, np.pi)
 class Setting:
     """Angles ``θ_pos ~ N(μ_pos, σ_pos²)`` and K of ``θ_neg ~ N(μ_neg, σ_neg²)``, in radians.
 
-    Drawn angles may fall outside [0, π]; the cosine folds them back.
+    Drawn angles may fall outside [0, π]; the cosine folds them back. An anchor may have H further negatives of its own, with angles
+    of their own, ``θ_own ~ N(μ_own, σ_own²)``.
 
     Attributes:
         mu_pos: mean angles to the positive.
@@ -26,6 +27,9 @@ class Setting:
         sigma_pos: spread of the positive's angle.
         sigma_neg: spread of the negatives' angles.
         negatives: K, the number of negatives of an anchor.
+        own_negatives: H, the number of its own ones.
+        mu_own: mean angle to these; None for that of the others.
+        sigma_own: spread of their angles; None for that of the others.
     """
 
     mu_pos: Float[np.ndarray, "p"]
@@ -33,6 +37,26 @@ class Setting:
     sigma_pos: float = 0.05
     sigma_neg: float = 0.10
     negatives: int = 127
+    own_negatives: int = 0
+    mu_own: float | None = None
+    sigma_own: float | None = None
+
+    @property
+    def columns(self) -> int:
+        """K + H."""
+        return self.negatives + self.own_negatives
+
+    def means(self, mu_neg: float) -> Float[np.ndarray, "k"]:
+        """The mean angle to each of an anchor's negatives, (K + H,), the own ones last."""
+        return self._each(mu_neg, self.mu_own)
+
+    @property
+    def spreads(self) -> Float[np.ndarray, "k"]:
+        """The spread of the angle to each of them."""
+        return self._each(self.sigma_neg, self.sigma_own)
+
+    def _each(self, others: float, own: float | None) -> Float[np.ndarray, "k"]:
+        return np.repeat([others, others if own is None else own], [self.negatives, self.own_negatives])
 
     @classmethod
     def create(
@@ -43,25 +67,36 @@ class Setting:
         sigma_pos: float = 0.05,
         sigma_neg: float = 0.10,
         negatives: int = 127,
+        own_negatives: int = 0,
+        mu_own: float | None = None,
+        sigma_own: float | None = None,
     ) -> Setting:
         """Check and complete a setting; mean angles not given are the paper's ranges in ``grid`` steps.
 
         Raises:
             GradlabError: a grid of fewer than 2 points, mean angles outside [0, π], negative spreads,
-                fewer than 1 negative.
+                fewer than 1 negative, angles of own negatives where there are none.
         """
         points = grid if isinstance(grid, tuple) else (grid, grid)
-        for spread, name in ((sigma_pos, "sigma_pos"), (sigma_neg, "sigma_neg")):
-            if not (np.isfinite(spread) and spread >= 0):
+        spreads = {"sigma_pos": sigma_pos, "sigma_neg": sigma_neg, "sigma_own": sigma_own}
+        for name, spread in spreads.items():
+            if spread is not None and not (np.isfinite(spread) and spread >= 0):
                 raise GradlabError(f"{name} must be a spread in radians of at least 0, not {spread!r}")
         if not (isinstance(negatives, (int, np.integer)) and negatives >= 1):
             raise GradlabError(f"negatives must be a whole number of at least 1, not {negatives!r}")
+        if not (isinstance(own_negatives, (int, np.integer)) and own_negatives >= 0):
+            raise GradlabError(f"own_negatives must be a whole number of at least 0, not {own_negatives!r}")
+        if not own_negatives and (mu_own is not None or sigma_own is not None):
+            raise GradlabError("mu_own and sigma_own belong to own_negatives; say how many there are")
         return cls(
             _axis("mu_pos", mu_pos, POSITIVE_RANGE, points[0]),
             _axis("mu_neg", mu_neg, NEGATIVE_RANGE, points[1]),
             float(sigma_pos),
             float(sigma_neg),
             int(negatives),
+            int(own_negatives),
+            None if mu_own is None else float(_axis("mu_own", mu_own, NEGATIVE_RANGE, 2)[0]),
+            None if sigma_own is None else float(sigma_own),
         )
 
 
