@@ -112,8 +112,8 @@ def simulate(
         "negatives": setting.negatives,
     }
     if own_negatives:
-        own = setting.own_negatives, setting.mu_own, setting.sigma_own
-        settings |= dict(zip(("own_negatives", "mu_own", "sigma_own"), own, strict=True))
+        given = setting.own_negatives, setting.mu_own, setting.sigma_own
+        settings |= dict(zip(("own_negatives", "mu_own", "sigma_own"), given, strict=True))
     if engine == "exact":
         if not has_exact:
             own = " with own negatives" if own_negatives else ""
