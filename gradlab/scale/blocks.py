@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -11,13 +11,15 @@ from torch import Tensor
 
 from gradlab.batch.batch import Batch, Comparison, own_cosines
 from gradlab.batch.candidates import Block, Rule
-from gradlab.batch.similarity import Negatives, OfEach, log_sum_exp, sum_of_each
+from gradlab.batch.similarity import Negatives, OfEach, PairSimilarity, log_sum_exp, sum_of_each
 
 # Similarities of one block: 16 MiB in float32 stay in a processor's last cache, unless that makes fewer than 512 rows,
 # below which matrix products slow down. A GPU wants fewer and larger blocks.
 CPU_ENTRIES, GPU_ENTRIES, FEWEST_ROWS = 1 << 22, 1 << 26, 512
 # Columns of one product on a CPU: narrow products pack them into the cache, 10 to 20 percent faster than one wide product.
 CPU_TILE = 1024
+# Pairs of rows that are measured at a time.
+PAIRS = 64
 # Similarities whose contributions to a sum are made at a time.
 SUM_ENTRIES = 1 << 17
 
@@ -85,7 +87,7 @@ class Gradients:
 
 
 class Blocks(Comparison):
-    """Compares the rows of a block with all columns; the derivatives by the columns are added to `Gradients`.
+    """Compares the rows of a block with all columns; the derivatives by both are added up in place.
 
     Attributes:
         ticket: to be differentiated by as well, as autograd only goes back to where it is asked to.
@@ -94,8 +96,17 @@ class Blocks(Comparison):
     def __init__(self, gradients: Gradients, learned: Sequence[Tensor] = ()) -> None:
         """Take the place where gradients are added up, and the settings that a loss learns, as leaves."""
         super().__init__()
-        self._gradients, self._learned, self.memory = gradients, learned, _Memory()
+        self._gradients, self._learned, self._memory = gradients, learned, _Memory()
+        self._rows: list[tuple[Tensor, Tensor]] = []
         self.ticket = torch.zeros((), requires_grad=True)
+
+    def begin(self, rows: Iterable[tuple[Tensor | None, Tensor | None]]) -> None:
+        """Go on to the next block: its rows of each kind, and where the derivatives by them are added up."""
+        self._memory.rewind()
+        self._rows = [(one, total) for one, total in rows if one is not None and total is not None]
+
+    def _total(self, rows: Tensor) -> Tensor | None:
+        return next((total for one, total in self._rows if one is rows), None)
 
     def sharing(self) -> Blocks:
         """Products of a block are made where they are needed."""
@@ -106,26 +117,33 @@ class Blocks(Comparison):
         found = super().negatives(batch, blocks, rules)
         return dataclasses.replace(found, log_sum=self._log_sum, add=self._sum)
 
+    def pair(self, first: Tensor, second: Tensor) -> PairSimilarity:
+        """Rows to rows, measured by their chords."""
+        if first.shape != second.shape:
+            return super().pair(first, second)
+        totals = self._total(first), self._total(second)
+        return PairSimilarity(*_Chords.apply(first, second, totals, self.ticket))
+
     def cosines(self, rows: Tensor, columns: Tensor, own: int | None = None) -> Tensor:
         """All dot products."""
         if columns.ndim == 3:
             products: Tensor = own_cosines(rows, columns)
             return products
-        total = self._gradients.by(columns)
-        found: Tensor = _Cosines.apply(rows, columns, own, total, self.ticket, self.memory)
+        totals = self._total(rows), self._gradients.by(columns)
+        found: Tensor = _Cosines.apply(rows, columns, own, totals, self.ticket, self._memory)
         return found
 
     def _log_sum(self, cosine: Tensor, temperature: Any) -> Tensor:
         if isinstance(temperature, Tensor) or not cosine.requires_grad:
             return log_sum_exp(cosine, temperature)
-        found: Tensor = _LogSum.apply(cosine, temperature, self.memory)
+        found: Tensor = _LogSum.apply(cosine, temperature, self._memory)
         return found
 
     def _sum(self, negatives: Negatives, quantity: OfEach) -> Tensor:
         if not negatives.cosine.requires_grad:
             return sum_of_each(negatives, quantity)
         plain = dataclasses.replace(negatives, cosine=negatives.cosine.detach())
-        found: Tensor = _Sum.apply(negatives.cosine, plain, quantity, self.memory, *self._learned)
+        found: Tensor = _Sum.apply(negatives.cosine, plain, quantity, self._memory, *self._learned)
         return found
 
     def taken(self, vectors: Tensor, index: Tensor) -> Tensor:
@@ -173,11 +191,11 @@ class _Cosines(torch.autograd.Function):
         rows: Tensor,
         columns: Tensor,
         own: int | None,
-        total: Tensor | None,
+        totals: tuple[Tensor | None, Tensor | None],
         ticket: Tensor,
         memory: _Memory,
     ) -> Tensor:
-        ctx.own, ctx.total = own, total
+        ctx.own, ctx.totals = own, totals
         ctx.save_for_backward(rows, columns)
         return cosines(rows, columns, own, memory.take(rows, len(rows), len(columns)))
 
@@ -187,9 +205,68 @@ class _Cosines(torch.autograd.Function):
         if ctx.own is not None and not (looking_is_free(upstream) and not upstream.diagonal(ctx.own).any()):
             upstream = upstream.clone()
             upstream.diagonal(ctx.own).zero_()
-        if ctx.total is not None:
-            ctx.total.addmm_(upstream.T, rows)
+        by_rows, by_columns = ctx.totals
+        if by_columns is not None:
+            by_columns.addmm_(upstream.T, rows)
+        if by_rows is not None:
+            by_rows.addmm_(upstream, columns)
+            return (None,) * 6
         return (upstream @ columns if ctx.needs_input_grad[0] else None), *[None] * 5
+
+
+class _Chords(torch.autograd.Function):
+    """``|h - h'|`` and ``|h + h'|``, (2, n), a few rows at a time."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        first: Tensor,
+        second: Tensor,
+        totals: tuple[Tensor | None, Tensor | None],
+        ticket: Tensor,
+    ) -> Tensor:
+        found = chords(first, second)
+        ctx.totals = totals
+        ctx.save_for_backward(first, second, found)
+        return found
+
+    @staticmethod
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
+        first, second, lengths = ctx.saved_tensors
+        new = [
+            torch.zeros_like(one) if total is None and wanted else None
+            for one, total, wanted in zip((first, second), ctx.totals, ctx.needs_input_grad, strict=False)
+        ]
+        into = [total if made is None else made for total, made in zip(ctx.totals, new, strict=True)]
+        add_chord_gradients(first, second, lengths, upstream, slice(0, len(first)), into)
+        return *new, None, None
+
+
+def chords(first: Tensor, second: Tensor) -> Tensor:
+    """``|h - h'|`` and ``|h + h'|`` of each row, (2, n)."""
+    found = first.new_empty(2, len(first))
+    for rows in slices(0, len(first), PAIRS):
+        found[0, rows] = (first[rows] - second[rows]).norm(dim=-1)
+        found[1, rows] = (first[rows] + second[rows]).norm(dim=-1)
+    return found
+
+
+def add_chord_gradients(
+    first: Tensor,
+    second: Tensor,
+    lengths: Tensor,
+    upstream: Tensor,
+    some: slice,
+    into: Sequence[Tensor | None],
+) -> None:
+    """Add the derivatives of ``Σ u c`` by both rows, for some rows and their `chords` c; 0 where one is 0, NaN if u is infinite there."""
+    factor = torch.where(lengths > 0, upstream / lengths, 0 * upstream)[:, :, None]
+    for rows in slices(some.start, some.stop, PAIRS):
+        apart = (first[rows] - second[rows]).mul_(factor[0, rows])
+        together = (first[rows] + second[rows]).mul_(factor[1, rows])
+        for total, part in zip(into, (together + apart, together - apart), strict=True):
+            if total is not None:
+                total[rows] += part
 
 
 class _Taken(torch.autograd.Function):

@@ -26,7 +26,7 @@ from gradlab.scale.laps import Laps
 from gradlab.scale.processes import Processes
 
 # A batch of no more sentences, on one process, is evaluated as it stands.
-SMALL = 512
+SMALL = 256
 
 
 class _Term(NamedTuple):
@@ -200,7 +200,6 @@ class Evaluation:
         kinds = term.batch.anchors, term.batch.positives, term.batch.own_negatives
         totals = [None if rows is None else gradients.by(rows) for rows in kinds]
         for some in slices(self.anchors.start, self.anchors.stop, size):
-            blocks.memory.rewind()
             rows = whole.rows(some.start, some.stop)
             here = slice(some.start - self.anchors.start, some.stop - self.anchors.start)
             ends = [
@@ -209,6 +208,11 @@ class Evaluation:
                     (rows.anchors, rows.positives, rows.own_negatives), totals, strict=True
                 )
             ]
+            places = [
+                None if total is None else total[at]
+                for total, at in zip(totals, (some, some, here), strict=True)
+            ]
+            blocks.begin(zip(ends, places, strict=True))
             rows = dataclasses.replace(rows, anchors=ends[0], positives=ends[1], own_negatives=ends[2])
             found = term.loss.value_of(rows)
             values[here] = found.detach()
@@ -218,10 +222,7 @@ class Evaluation:
             parts = torch.autograd.grad(
                 found, [*wanted, blocks.ticket], scale[here] * term.weight, allow_unused=True
             )
-            places = some, some, here
-            into = [
-                total[at] for total, at in zip(totals, places, strict=True) if total is not None
-            ] + by_settings
+            into = [place for place in places if place is not None] + by_settings
             for total, part in zip(into, parts, strict=False):
                 if part is not None:
                     total += part

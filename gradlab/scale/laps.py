@@ -20,11 +20,17 @@ from gradlab.batch.batch import PLAIN, Batch, Comparison, own_cosines
 from gradlab.batch.candidates import Block, Rule
 from gradlab.batch.similarity import Negatives, OfEach, PairSimilarity
 from gradlab.errors import GradlabError
-from gradlab.scale.blocks import FEWEST_ROWS, Blocks, Gradients, cosines, default_block_size, slices
+from gradlab.scale.blocks import (
+    FEWEST_ROWS,
+    Blocks,
+    Gradients,
+    add_chord_gradients,
+    chords,
+    cosines,
+    default_block_size,
+    slices,
+)
 from gradlab.scale.processes import Processes
-
-# Pairs of rows that are measured at a time.
-PAIRS = 256
 
 # Takes the derivative by an answer on to the gradients of the rows.
 Backward = Callable[[Gradients, Tensor], None]
@@ -71,28 +77,14 @@ class Laps(Comparison):
         """Rows to rows, or all of them to one row, measured by their chords some rows at a time."""
         if first.shape != second.shape:
             first, second = torch.broadcast_tensors(first, second)
-        return PairSimilarity(self._length(first, second, -1), self._length(first, second, 1))
-
-    def _length(self, first: Tensor, second: Tensor, sign: int) -> Tensor:
-        """``|h + sign h'|`` of each row, (n,), as an answer."""
-
-        def vectors(some: slice) -> Tensor:
-            return torch.add(first.detach()[some], second.detach()[some], alpha=sign)
-
-        few = slices(0, len(first), PAIRS)
-        length = torch.cat([torch.linalg.vector_norm(vectors(some), dim=-1) for some in few])
+        left, right = first.detach(), second.detach()
+        lengths = chords(left, right)
 
         def backward(gradients: Gradients, upstream: Tensor) -> None:
-            factor = torch.where(length > 0, upstream / length, 0.0)
             into = gradients.by(first), gradients.by(second)
-            share = self._share(len(first))
-            for some in slices(share.start, share.stop, PAIRS):
-                change = vectors(some).mul_(factor[some, None])
-                for total, alpha in zip(into, (1, sign), strict=True):
-                    if total is not None:
-                        total[some].add_(change, alpha=alpha)
+            add_chord_gradients(left, right, lengths, upstream, self._share(len(left)), into)
 
-        return self.answer(length, backward)
+        return PairSimilarity(*self.answer(lengths, backward))
 
     def by_rows(self, batch: Batch, function: Callable[[Batch], Tensor]) -> Tensor:
         """What a function makes of some rows after others, without gradient."""
@@ -530,8 +522,8 @@ class Columns(Negatives):
             vectors = [gradients.detached(columns) for columns in self._vectors]
             blocks = Blocks(gradients)
             for some in self._slices():
-                blocks.memory.rewind()
                 rows = own.detach()[some].requires_grad_()
+                blocks.begin([(rows, None if into is None else into[some])])
                 with torch.enable_grad():
                     value = question(self._some(some, blocks, rows, vectors))
                 if value.requires_grad:

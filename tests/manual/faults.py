@@ -31,7 +31,7 @@ import scipy.optimize  # noqa: F401
 import torch.distributed  # noqa: F401
 
 ROOT = Path(__file__).resolve().parents[2]
-COPIED = ("gradlab", "tests", "pyproject.toml")
+COPIED = ("gradlab", "tests", "conftest.py", "pyproject.toml")
 FAILED = re.compile(r"^(?:FAILED|ERROR) (tests/\S+?(?:\[.*?\])?)(?: - .*)?$", re.MULTILINE)
 
 
@@ -54,52 +54,52 @@ class Fault:
 
 
 FAULTS = [
-    # geometry
+    # batch
     Fault(
         "derivative by the cosine: sign of the chord's",
-        "geometry/similarity.py",
+        "batch/similarity.py",
         "self.chord - increment / self.chord",
         "self.chord + increment / self.chord",
         "test_paradigm.py test_losses.py",
     ),
     Fault(
         "own column masked: one beside it",
-        "geometry/similarity.py",
-        "columns == (rows + (own.start or 0))[:, None]",
-        "columns == (rows + 1 + (own.start or 0))[:, None]",
+        "batch/batch.py",
+        "return columns == (rows + own)[:, None]",
+        "return columns == (rows + 1 + own)[:, None]",
         "losses/test_baseline.py test_paradigm.py test_losses.py",
     ),
     Fault(
         "neighbours of the own view move: detach left out",
-        "geometry/views.py",
-        "self._compare(self.anchors, detach(self.anchors))",
-        "self._compare(self.anchors, self.anchors)",
+        "batch/batch.py",
+        "return detach(self.anchors)",
+        "return self.anchors",
         "losses/test_mhs.py losses/test_modified.py test_losses.py",
     ),
     Fault(
         "the last extra negative forgotten",
-        "geometry/views.py",
-        "parts.append(self.extra_negatives)",
-        "parts.append(self.extra_negatives[:-1])",
+        "batch/batch.py",
+        'kinds.append(("extra", self.anchors, extra))',
+        'kinds.append(("extra", self.anchors, extra[:-1]))',
         "test_paradigm.py test_losses.py",
     ),
     Fault(
         "guide keeps its side where the views are exchanged",
-        "geometry/views.py",
-        "positives=self.anchors, guide=guide)",
-        "positives=self.anchors)",
+        "batch/batch.py",
+        "guide=None if self.guide is None else self.guide.exchanged(),",
+        "guide=self.guide,",
         "test_combinators.py test_both_sides.py",
     ),
     Fault(
         "a sentence's own hard negative pushes its positive: mask dropped",
-        "geometry/candidates.py",
-        "return xp.where(views.owned, -xp.inf, cosine)",
-        "return cosine",
+        "batch/batch.py",
+        "cosines[at] = xp.where(batch.owned, -xp.inf, cosines[at])",
+        "pass",
         "test_combinators.py test_sentence_transformers_equality.py",
     ),
     Fault(
         "dot product of positive and negative: sign",
-        "geometry/triple.py",
+        "batch/triple.py",
         "self.positive_cosine * self.radial + self.positive_sine * self.toward",
         "self.positive_cosine * self.radial - self.positive_sine * self.toward",
         "test_lemma.py",
@@ -107,7 +107,7 @@ FAULTS = [
     # losses
     Fault(
         "angular margin: sign",
-        "geometry/similarity.py",
+        "batch/similarity.py",
         "self.cosine * math.cos(margin) - self.sine * math.sin(margin)",
         "self.cosine * math.cos(margin) + self.sine * math.sin(margin)",
         "losses/test_specs.py test_losses.py test_paradigm.py",
@@ -143,8 +143,8 @@ FAULTS = [
     Fault(
         "cosent: shares of the pulls, sign",
         "losses/cosent.py",
-        "return softmax(-views.positive.cosine",
-        "return softmax(views.positive.cosine",
+        "everyone = logsumexp(-views.every.positive.cosine / self.temperature)",
+        "everyone = logsumexp(views.every.positive.cosine / self.temperature)",
         "losses/test_published.py test_losses.py test_paradigm.py",
     ),
     Fault(
@@ -170,9 +170,9 @@ FAULTS = [
     ),
     Fault(
         "siglip: the diagonal counts in the value: mask dropped",
-        "geometry/similarity.py",
-        "return xp.sum(xp.where(xp.isinf(self.cosine), xp.zeros_like(found), found), axis=-1)",
-        "return xp.sum(found, axis=-1)",
+        "batch/similarity.py",
+        "xp.where(masked, 0.0, quantity(negatives))",
+        "quantity(negatives)",
         "losses/test_published.py test_losses.py",
     ),
     Fault(
@@ -278,7 +278,7 @@ FAULTS = [
     # decomposition
     Fault(
         "extrapolation to δ = 0: sign",
-        "decomposition/coefficients.py",
+        "decomposition/reading.py",
         "near + (near - far) / 3",
         "near - (near - far) / 3",
         "test_decompose.py",
@@ -293,33 +293,60 @@ FAULTS = [
     # large batches
     Fault(
         "extra negatives addressed from the first column: offset left out",
-        "large_batch/rows.py",
-        "index[inside] - self.columns.start",
-        "index[inside] - 0 * self.columns.start",
+        "scale/blocks.py",
+        "(index - block.columns.start).clamp",
+        "index.clamp",
         "test_blockwise.py",
     ),
     Fault(
-        "a larger cosine in a later block: sums rescaled without the temperature",
-        "large_batch/shared/one_lap.py",
-        "math.exp((self.largest - largest) / self.temperature)",
-        "math.exp(self.largest - largest)",
+        "second lap: exponentials are not divided by their sum's reference",
+        "scale/laps.py",
+        "upstream * torch.exp(shift - total)",
+        "upstream * torch.exp(-total)",
         "test_blockwise_batch.py test_blockwise.py",
     ),
     Fault(
+        "second lap: what a sum of rows means for the columns of the same view left out",
+        "scale/laps.py",
+        "factors[0] if half else factors[1]",
+        "factors[1]",
+        "test_blockwise_batch.py test_blockwise.py",
+    ),
+    Fault(
+        "the chords of a whole batch: sign of what the positives receive",
+        "scale/laps.py",
+        "zip(into, (1, sign), strict=True)",
+        "zip(into, (1, -sign), strict=True)",
+        "test_blockwise_batch.py test_blockwise.py",
+    ),
+    Fault(
+        "blocks: a term's weight left out of its gradient",
+        "scale/evaluation.py",
+        "scale[here] * term.weight",
+        "scale[here]",
+        "test_blockwise.py",
+    ),
+    Fault(
+        "uneven shares: the padding is taken for rows",
+        "scale/processes.py",
+        "torch.cat([part[:size] for",
+        "torch.cat([part[largest - size :] for",
+        "test_processes.py",
+    ),
+    Fault(
         "gradient cache: every piece gets the first one's gradient",
-        "large_batch/gradient_cache.py",
+        "scale/gradient_cache.py",
         "rows.backward(one.rows.grad[places])",
         "rows.backward(one.rows.grad[: len(places)])",
         "test_gradient_cache.py",
     ),
     Fault(
-        "ring: own positives are negatives of every process: mask by rank dropped",
-        "large_batch/shared/tile.py",
-        "if part.own and self.owner == self.session.ring.rank:",
-        "if part.own:",
-        "test_ring.py",
+        "processes: owners of extra negatives are counted from each process's first row",
+        "scale/share.py",
+        "torch.where(own < 0, own, own + start)",
+        "own",
+        "test_processes.py",
     ),
-    # training
     Fault(
         "embeddings augmented: the first positive left as it is",
         "train/parts.py",
