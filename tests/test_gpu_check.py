@@ -208,6 +208,30 @@ def test_the_host_waits_three_times_for_a_blockwise_loss_on_a_gpu(monkeypatch, s
     assert torch.equal(*gradients)
 
 
+def test_blocks_of_a_gpu_grow_with_its_memory(monkeypatch):
+    """One of 16 GiB holds 4,096 x 4,096 similarities in a block, one of 80 GiB five times as many rows; 512 rows at least."""
+    rows = {}
+    for gigabytes in (16, 80):
+        properties = types.SimpleNamespace(total_memory=gigabytes * 2**30)
+        monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _, found=properties: found)
+        rows[gigabytes] = [blocks.default_block_size(columns, GPU.device) for columns in (4096, 1 << 20)]
+    assert rows == {16: [4096, 512], 80: [20480, 512]}
+
+
+def test_a_watched_step_without_a_record_waits_as_long_as_its_loss(tmp_path):
+    loss = gradlab.get_loss("infonce")
+    watched = gradlab.watch(loss, output=tmp_path, total_steps=30, every=10)
+    counts = []
+    for criterion in (loss, *[watched] * 12):
+        rows = torch.randn(2, 16, 8, requires_grad=True)
+        with waits.Waits() as found:
+            criterion(*rows, normalize=True).backward()
+        counts.append(sum(found.found.values()))
+    plain, first, *between, last, _ = counts
+    assert between == [plain] * 9
+    assert min(first, last) > plain  # a record reads its numbers back
+
+
 def test_memory_and_description_of_a_gpu(monkeypatch):
     """What is asked of CUDA, with its answers made up: 1 MiB held, 3 MiB at the peak."""
     answers = {"memory_allocated": 2**20, "max_memory_allocated": 3 * 2**20, "device_count": 2}

@@ -14,8 +14,9 @@ from gradlab.batch.candidates import Block, Rule
 from gradlab.batch.similarity import Negatives, OfEach, PairSimilarity, log_sum_exp, sum_of_each
 
 # Similarities of one block: 16 MiB in float32 stay in a processor's last cache, unless that makes fewer than 512 rows,
-# below which matrix products slow down. A GPU wants fewer and larger blocks.
-CPU_ENTRIES, GPU_ENTRIES, FEWEST_ROWS = 1 << 22, 1 << 26, 512
+# below which matrix products slow down. A GPU wants fewer and larger blocks: one entry in a KiB of its memory, so that the
+# arrays that a loss makes of a block, in float32, take a small part of it.
+CPU_ENTRIES, GPU_BYTES, FEWEST_ROWS = 1 << 22, 1 << 10, 512
 # Columns of one product on a CPU: narrow products pack them into the cache, 10 to 20 percent faster than one wide product.
 CPU_TILE = 1024
 # Pairs of rows that are measured at a time.
@@ -26,7 +27,9 @@ SUM_ENTRIES = 1 << 17
 
 def default_block_size(columns: int, device: torch.device) -> int:
     """Rows in a block that are compared with ``columns``."""
-    entries = CPU_ENTRIES if device.type == "cpu" else GPU_ENTRIES
+    entries = CPU_ENTRIES
+    if device.type == "cuda":
+        entries = torch.cuda.get_device_properties(device).total_memory // GPU_BYTES
     return max(FEWEST_ROWS, entries // columns)
 
 
