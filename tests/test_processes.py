@@ -242,6 +242,20 @@ def known_candidates(sizes: list[list[int]]) -> list[tuple[dict, dict]]:
         found.append(
             ({"loss": loss, **({"extra": extra} if extra else {}), "sizes": sizes, **shares}, {name: whole})
         )
+    rows, teacher, scores = [drawn(10, 12), drawn(10, 12)], drawn(10, 14), labels.double()
+    for loss, extra, name, whole in (
+        ("sum(kl, margin_mse)", 4, "teacher", teacher),
+        ("symmetric(sum(kl, embedding_distillation))", 0, "teacher", rows),
+        ("cosent", 0, "scores", scores),
+    ):
+        parts = [
+            [part[some] for part in whole] if isinstance(whole, list) else whole[some]
+            for some in (first, second)
+        ]
+        shares = {f"on {k}": {"context": {name: part}} for k, part in enumerate(parts)}
+        found.append(
+            ({"loss": loss, **({"extra": extra} if extra else {}), "sizes": sizes, **shares}, {name: whole})
+        )
     return found
 
 

@@ -118,11 +118,11 @@ def first_components(loss: Loss, batch: Batch, most: int) -> Components:
     """Components of the anchors, of no more than the first ``most`` sentences.
 
     Where the batch has no more sentences, the components have their `counterpart`. A loss of pairs compares the first
-    sentences with the whole batch; any other loss sees the first sentences alone (`Batch.first`).
+    sentences with the whole batch; any other loss, and any with labels, sees the first sentences alone (`Batch.first`).
     """
     if batch.count <= most:
         return loss.sides_of(batch)[0]
-    if not isinstance(loss, PairLoss):
+    if not isinstance(loss, PairLoss) or batch.candidates.rules:
         return loss.components_of(batch.first(most))
     # It asks for rows and nothing else; the other sentences become extra negatives.
     in_batch = batch.in_batch_negatives
