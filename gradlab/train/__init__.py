@@ -29,14 +29,13 @@ if TYPE_CHECKING:
     from gradlab.train.augment import SentenceAugmentation, get_augmentation
     from gradlab.train.callbacks import Callback
     from gradlab.train.checkpoint import newest_checkpoint
-    from gradlab.train.component import Component
     from gradlab.train.distributed import find_device
     from gradlab.train.loop import Trainer, TrainResult, train
     from gradlab.train.machine import device_name
     from gradlab.train.momentum import decay
     from gradlab.train.objective import Objective
     from gradlab.train.open_share import OpenShare
-    from gradlab.train.outputs import Output
+    from gradlab.train.outputs import Component, Output
     from gradlab.train.progress import say
     from gradlab.train.queue import Queue
     from gradlab.train.run_folder import RunFolder, resumable_config
@@ -46,7 +45,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Callback": "callbacks",
-    "Component": "component",
+    "Component": "outputs",
     "Objective": "objective",
     "OpenShare": "open_share",
     "Output": "outputs",

@@ -7,22 +7,25 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from gradlab.encoder.model import Encoder
 from gradlab.scale.gradient_cache import GradientCache
 from gradlab.train.augment import EmbeddingAugmentation
-from gradlab.train.batches import Embedded, Packed, augment, encode, look_up, pack
-from gradlab.train.cpu import fast_dropout
+from gradlab.train.batches import Packed, pack
+from gradlab.train.cpu import fast_dropout, rows_of
 
 Sequences = Sequence[NDArray[Any]]
+# Token embeddings (rows, length, D) of each group of a batch.
+Embedded = Sequence[Tensor]
 
 
 @dataclass
 class Execution:
-    """How sequences are laid out and encoded, which changes speed and memory but not what is
-    computed.
+    """How sequences are laid out and encoded, which changes speed and memory but not what is computed.
 
     Attributes:
         device: where it is computed.
@@ -31,8 +34,7 @@ class Execution:
         chunk_size: sequences that are encoded at a time; None for all at once.
         autocast: whether matrix products are computed in bfloat16.
         fast_dropout: whether dropout is that of `gradlab.train.cpu`.
-        in_place: whether gradients of looked-up embeddings are added where the table's gradient
-            lies.
+        in_place: whether gradients of looked-up embeddings are added where the table's gradient lies.
     """
 
     device: torch.device
@@ -64,8 +66,7 @@ class Branch:
         encoder, head, projection: the modules.
         execution: how they are computed.
         shares_lookup: whether the encoder takes looked-up embeddings in place of ids.
-        view: changes looked-up embeddings of the rows that are asked for; None for no such
-            augmentation.
+        view: changes looked-up embeddings of the rows that are asked for; None for no such augmentation.
         keep_encoded: whether to return also what the encoder gives.
     """
 
@@ -78,8 +79,9 @@ class Branch:
     keep_encoded: bool = False
 
     def look_up(self, packed: Packed, changed: Tensor | None) -> Embedded | None:
-        """Token embeddings, those of the ``changed`` rows augmented; None where the encoder takes
-        ids alone.
+        """Token embeddings, those of the ``changed`` rows augmented; None where the encoder takes ids alone.
+
+        All groups share one look-up, as each look-up has a gradient of the size of the vocabulary.
 
         Args:
             packed: token ids.
@@ -87,16 +89,24 @@ class Branch:
         """
         if not self.shares_lookup:
             return None
-        embedded = look_up(self.encoder, packed, in_place=self.execution.in_place)
+        shapes = [group.input_ids.shape for group in packed.groups]
+        ids = torch.cat([group.input_ids.flatten() for group in packed.groups])
+        flat = rows_of(self.encoder.model.get_input_embeddings(), ids, self.execution.in_place)
+        parts = flat.split([shape.numel() for shape in shapes])
+        embedded = [part.view(*shape, -1) for part, shape in zip(parts, shapes, strict=True)]
         if changed is None or self.view is None:
             return embedded
-        return augment(embedded, packed, changed, self.view)
+        chosen = changed.split([len(rows) for rows in embedded])
+        return [
+            torch.where(some[:, None, None], self.view.embeddings(rows, group.attention_mask), rows)
+            for rows, group, some in zip(embedded, packed.groups, chosen, strict=True)
+        ]
 
     def __call__(
         self, packed: Packed, changed: Tensor | None = None, embedded: Embedded | None = None
     ) -> tuple[Tensor, ...]:
-        """Rows (sequences, D) behind the heads, in float32 at least; with ``keep_encoded`` also
-        those before them, without gradient.
+        """Rows (sequences, D) behind the heads, in float32 at least; with ``keep_encoded`` also those before them,
+        without gradient.
 
         Args:
             packed, changed: see :meth:`look_up`.
@@ -105,7 +115,13 @@ class Branch:
         with self.execution():
             if embedded is None:
                 embedded = self.look_up(packed, changed)
-            encoded = encode(self.encoder, packed, embedded)
+            parts = [
+                self.encoder(group.input_ids, group.attention_mask)
+                if embedded is None
+                else self.encoder(None, group.attention_mask, inputs_embeds=embedded[place])
+                for place, group in enumerate(packed.groups)
+            ]
+            encoded = torch.cat(parts)
             rows = self.projection(self.head(encoded))
         rows = rows.to(torch.promote_types(rows.dtype, torch.float32))[packed.order]
         return (rows, encoded.detach()[packed.order]) if self.keep_encoded else (rows,)
@@ -113,12 +129,7 @@ class Branch:
     def in_chunks(
         self, packed: Packed, changed: Tensor | None = None, cache: GradientCache | None = None
     ) -> tuple[Tensor, ...]:
-        """The same, group by group, each a chunk.
-
-        Args:
-            packed, changed: see :meth:`look_up`.
-            cache: encodes the chunks without their activations; None keeps them.
-        """
+        """The same, group by group, each a chunk; with ``cache`` without keeping the chunks' activations."""
         sizes = [len(group.input_ids) for group in packed.groups]
         parts = [None] * len(sizes) if changed is None else changed.split(sizes)
         chunks = [
@@ -129,3 +140,21 @@ class Branch:
             return cache.encode(lambda chunk: self(*chunk), chunks, packed.order)
         encoded = [self(*chunk) for chunk in chunks]
         return tuple(torch.cat(part)[packed.order] for part in zip(*encoded, strict=True))
+
+
+@torch.no_grad()
+def takes_embeddings(encoder: Encoder) -> bool:
+    """Whether the encoder computes the same from looked-up embeddings as from token ids, to the last bit."""
+    ids = encoder.tokenizer("a probe of a few words")["input_ids"]
+    probe = [np.array(ids), np.array([*ids[:2], *ids[-1:]])]
+    group = pack(probe, encoder.tokenizer.pad_token_id, groups=1).groups[0].to(encoder.device)
+    training = encoder.training
+    encoder.eval()
+    try:
+        expected = encoder(group.input_ids, group.attention_mask)
+        embeds = encoder.model.get_input_embeddings()(group.input_ids)
+        return torch.equal(expected, encoder(None, group.attention_mask, inputs_embeds=embeds))
+    except (TypeError, ValueError, NotImplementedError, AttributeError):
+        return False
+    finally:
+        encoder.train(training)

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from gradlab.encoder.model import find_device
@@ -58,8 +57,8 @@ class Processes:
         """Whether this process writes files and talks to people."""
         return self.rank == 0
 
-    def share(self, rows: NDArray[Any]) -> NDArray[Any]:
-        """This process's part of a batch's rows: equal parts, in the order of the ranks."""
+    def share(self, rows: Any) -> Any:
+        """This process's part of a batch's rows, an array: equal parts, in the order of the ranks."""
         size = len(rows) // self.count
         return rows[self.rank * size : (self.rank + 1) * size]
 
@@ -91,14 +90,12 @@ class Processes:
             return
         trained = [one for one in parameters if one.requires_grad]
         for one in trained:
-            if one.grad is None:
-                one.grad = torch.zeros_like(one)
-        gradients = [one.grad for one in trained if one.grad is not None]
-        flat = torch.cat([gradient.flatten() for gradient in gradients])
+            one.grad = torch.zeros_like(one) if one.grad is None else one.grad
+        flat = nn.utils.parameters_to_vector([one.grad for one in trained if one.grad is not None])
         torch.distributed.all_reduce(flat)
         flat /= self.count
-        for gradient, part in zip(gradients, flat.split([one.numel() for one in gradients]), strict=True):
-            gradient.copy_(part.view_as(gradient))
+        for one, part in zip(trained, flat.split([one.numel() for one in trained]), strict=True):
+            one.grad = part.view_as(one)
 
     def collect(self, value: Any) -> list[Any]:
         """``value`` of every process, at every process."""

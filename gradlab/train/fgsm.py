@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor, nn
 
-from gradlab.train.batches import Embedded, Group
-from gradlab.train.component import Component
-from gradlab.train.outputs import Output
+from gradlab.train.batches import Group
+from gradlab.train.branch import Embedded
+from gradlab.train.outputs import Component, Output
 
 LossOf = Callable[[Embedded], Tensor]
 
@@ -38,21 +38,8 @@ class FGSM(Component):
             groups: whose masks tell tokens from padding.
             loss_of: the loss of a batch with such embeddings.
         """
-        return self.perturb(embedded, self.gradients(embedded, groups, loss_of), groups)
-
-    def gradients(self, embedded: Embedded, groups: Sequence[Group], loss_of: LossOf) -> Sequence[Tensor]:
-        """The loss's gradient, from a pass of its own that draws the same dropout as the one after it."""
-        leaves = [rows.detach().requires_grad_() for rows in embedded]
-        device = leaves[0].device
-        with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-            loss = loss_of(leaves)
-        return torch.autograd.grad(loss, leaves)
-
-    def perturb(
-        self, embedded: Sequence[Tensor], gradients: Sequence[Tensor], groups: Sequence[Group]
-    ) -> list[Tensor]:
-        """``x'`` by given gradients, of the shapes of ``embedded``; see :meth:`forward`."""
         moved, changed, entries = [], [], []
+        gradients = self.gradients(embedded, groups, loss_of)
         for rows, gradient, group in zip(embedded, gradients, groups, strict=True):
             wide = rows.to(torch.promote_types(rows.dtype, torch.float32))
             after = wide + self.epsilon * gradient.sign().to(wide.dtype)
@@ -62,6 +49,14 @@ class FGSM(Component):
             moved.append(after)
         self.changed = torch.stack(changed).sum() / torch.stack(entries).sum()
         return moved
+
+    def gradients(self, embedded: Embedded, groups: Sequence[Group], loss_of: LossOf) -> Sequence[Tensor]:
+        """The loss's gradient, from a pass of its own that draws the same dropout as the one after it."""
+        leaves = [rows.detach().requires_grad_() for rows in embedded]
+        device = leaves[0].device
+        with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+            loss = loss_of(leaves)
+        return torch.autograd.grad(loss, leaves)
 
     def statistics(self, output: Output) -> dict[str, float]:
         """The share of entries that the last step changed."""

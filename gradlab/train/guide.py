@@ -10,10 +10,11 @@ from torch import Tensor
 
 from gradlab.encoder.model import Encoder
 from gradlab.errors import GradlabError
-from gradlab.train.batches import encode, pack
+from gradlab.train.batches import pack
 from gradlab.train.config import TrainConfig
 from gradlab.train.corpus import Corpus
 from gradlab.train.distributed import Processes
+from gradlab.train.tokens import Tokens
 
 # Numbers of embeddings that are kept for the next epoch, 256 MiB in float32; what comes later is embedded each time.
 KEPT = 2**26
@@ -29,16 +30,12 @@ class Guide:
 
     def __init__(self, encoder: Encoder, corpus: Corpus) -> None:
         self.encoder, self.corpus = encoder.requires_grad_(False), corpus
-        self._kept: tuple[dict[int, Tensor], ...] = tuple({} for _ in range(2))
+        views = [corpus.tokens] + ([] if corpus.others is None else [corpus.others])
+        self._views: list[tuple[Tokens, dict[int, Tensor]]] = [(tokens, {}) for tokens in views]
 
     @classmethod
     def load(cls, config: TrainConfig, corpus: Corpus, processes: Processes) -> Guide:
-        """The guide of a configuration.
-
-        Args:
-            config: names the model.
-            corpus: of the encoder that is trained.
-            processes: who computes it.
+        """The guide that a configuration names, for the corpus of the encoder that is trained.
 
         Raises:
             GradlabError: there is no such model, or its tokenizer leaves out other sentences.
@@ -60,13 +57,11 @@ class Guide:
         Args:
             rows: (N,) their rows in the training file.
         """
-        wanted = np.asarray(rows.cpu())
-        views = [self.corpus.tokens] + ([] if self.corpus.others is None else [self.corpus.others])
-        found = []
-        for tokens, kept in zip(views, self._kept, strict=False):
-            new = [row for row in dict.fromkeys(wanted.tolist()) if row not in kept]
+        wanted, found = rows.tolist(), []
+        for tokens, kept in self._views:
+            new = [row for row in dict.fromkeys(wanted) if row not in kept]
             made = dict(zip(new, self._embed(tokens.take(new)), strict=True)) if new else {}
-            found.append(torch.stack([kept[row] if row in kept else made[row] for row in wanted.tolist()]))
+            found.append(torch.stack([kept[row] if row in kept else made[row] for row in wanted]))
             if (len(kept) + len(made)) * self.encoder.dimension <= KEPT:
                 kept.update(made)
         return found[0], found[-1]
@@ -74,4 +69,5 @@ class Guide:
     @torch.no_grad()
     def _embed(self, sequences: list[np.ndarray]) -> Tensor:
         packed = pack(sequences, self.encoder.tokenizer.pad_token_id).to(self.encoder.device)
-        return encode(self.encoder, packed, None).float()[packed.order]
+        rows = [self.encoder(group.input_ids, group.attention_mask) for group in packed.groups]
+        return torch.cat(rows).float()[packed.order]

@@ -12,18 +12,6 @@ from __future__ import annotations
 from torch import nn
 
 
-class Perceptron(nn.Sequential):
-    """Fully connected layers in a row.
-
-    Attributes:
-        dimension: of the output.
-    """
-
-    def __init__(self, *parts: nn.Module, dimension: int) -> None:
-        super().__init__(*parts)
-        self.dimension = dimension
-
-
 class MLP(nn.Sequential):
     """SimCSE's head: one linear layer of the embeddings' own size and tanh.
 
@@ -41,11 +29,16 @@ class MLP(nn.Sequential):
 def projection(
     layers: int, dimension: int, width: int | None = None, dropout: float = 0.1, initial: str = "random"
 ) -> nn.Module:
-    """Of both branches: every layer ``width`` wide (unset: as wide as the embedding), the last one too."""
+    """Of both branches: every layer ``width`` wide (unset: as wide as the embedding), the last one too.
+
+    The module has the attribute ``dimension``, that of its output.
+    """
     if layers == 0:
         return nn.Identity()
     width = width or dimension
-    return Perceptron(*_hidden(layers, dimension, width, dropout, initial), dimension=width)
+    made = nn.Sequential(*_hidden(layers, dimension, width, dropout, initial))
+    made.dimension = width
+    return made
 
 
 def predictor(
@@ -56,8 +49,7 @@ def predictor(
         return nn.Identity()
     width = width or dimension
     last = linear(width if layers > 1 else dimension, dimension, initial)
-    hidden = _hidden(layers - 1, dimension, width, dropout, initial)
-    return Perceptron(*hidden, last, nn.Tanh(), dimension=dimension)
+    return nn.Sequential(*_hidden(layers - 1, dimension, width, dropout, initial), last, nn.Tanh())
 
 
 def linear(inputs: int, outputs: int, initial: str = "random") -> nn.Linear:
@@ -78,10 +70,6 @@ def linear(inputs: int, outputs: int, initial: str = "random") -> nn.Linear:
 
 def _hidden(layers: int, dimension: int, width: int, dropout: float, initial: str) -> list[nn.Module]:
     parts: list[nn.Module] = []
-    for place in range(layers):
-        parts += [
-            linear(width if place else dimension, width, initial),
-            nn.LayerNorm(width),
-            nn.Dropout(dropout),
-        ]
+    for inputs in [dimension, *[width] * layers][:layers]:
+        parts += [linear(inputs, width, initial), nn.LayerNorm(width), nn.Dropout(dropout)]
     return parts

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any, Self
 
 # Seconds that a step or an evaluation has to come to its end.
@@ -40,17 +40,12 @@ class Interruption:
                 if signal.getsignal(number) not in (signal.SIG_IGN, None):
                     self._before[number] = signal.signal(number, self._request)
             # Where the alarm is somebody else's, or there is none (Windows), a request waits as long as it takes.
-            if (
-                self._before
-                and getattr(signal, "SIGALRM", None)
-                and signal.getsignal(signal.SIGALRM) == signal.SIG_DFL
-            ):
-                self._before[signal.SIGALRM] = signal.signal(signal.SIGALRM, self._interrupt)
+            alarm = getattr(signal, "SIGALRM", None)
+            if self._before and alarm and signal.getsignal(alarm) == signal.SIG_DFL:
+                self._before[alarm] = signal.signal(alarm, self._interrupt)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._alarm(0)
         for number, handler in self._before.items():
             signal.signal(number, handler)

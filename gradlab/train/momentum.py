@@ -12,8 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from gradlab.errors import GradlabError
-from gradlab.train.component import Component
-from gradlab.train.outputs import Output
+from gradlab.train.outputs import Component, Output
 
 # What can be averaged; what is not is taken from the trained branch as it is.
 MODULES = ("embeddings", "encoder", "head", "projection")
@@ -62,15 +61,28 @@ class Momentum(Component):
         self._decay = functools.partial(decay, start, end, schedule, steps=steps)
         self._dropout = dropout
         self.updates, self.last_decay = 0, math.nan
+        self.makes_positives, self.keys_gradient = makes_positives, keys_gradient
         self.copies = nn.ModuleDict({name: _copy(module) for name, module in modules.items()})
         self.copies.requires_grad_(False)
-        self._averaged: tuple[list[Tensor], list[Tensor]] = ([], [])
-        self._shared: tuple[list[Tensor], list[Tensor]] = ([], [])
+        # Which tensor follows which: references alone, since the trained ones are registered elsewhere.
+        self._averaged: list[tuple[Tensor, Tensor]] = []
+        self._shared: list[tuple[Tensor, Tensor]] = []
         for name, module in modules.items():
-            self._pair(name, module, averaged)
-        self.makes_positives, self.keys_gradient = makes_positives, keys_gradient
+            layer = embedding_layer(module.model) if name == "encoder" else nn.Identity()
+            embeddings = {id(parameter) for parameter in layer.parameters()}
+            for pair in zip(self.copies[name].parameters(), module.parameters(), strict=True):
+                part = "embeddings" if id(pair[1]) in embeddings else name
+                (self._averaged if part in averaged else self._shared).append(pair)
+            self._shared += zip(self.copies[name].buffers(), module.buffers(), strict=True)
         if keys_gradient:
-            self._share_gradients()
+            shared = [mine for mine, _ in self._shared if isinstance(mine, nn.Parameter)]
+            if not shared:
+                raise GradlabError(
+                    "keys_gradient needs something that both branches share; leave embeddings out of "
+                    "momentum_modules, say"
+                )
+            for parameter in shared:
+                parameter.requires_grad_()
 
     def train(self, mode: bool = True) -> Self:
         """Training mode, without dropout if it was so ordered."""
@@ -82,17 +94,15 @@ class Momentum(Component):
     def after_step(self) -> None:
         """Follow the trained modules by one step."""
         self.last_decay = self._decay(step=self.updates)
-        weight = 1 - self.last_decay
-        targets, online = self._averaged
-        if targets:
-            torch._foreach_lerp_(targets, online, weight)
-        if self._shared[0]:
-            torch._foreach_copy_(*self._shared)
+        if self._averaged:
+            torch._foreach_lerp_(*map(list, zip(*self._averaged, strict=True)), 1 - self.last_decay)
+        if self._shared:
+            torch._foreach_copy_(*map(list, zip(*self._shared, strict=True)))
         self.updates += 1
 
     def before_step(self) -> None:
         """Add the gradients of the shared parameters, of which there are copies here, to those of the trained ones."""
-        for mine, theirs in zip(*self._shared, strict=True):
+        for mine, theirs in self._shared:
             if mine.grad is not None:
                 theirs.grad = mine.grad if theirs.grad is None else theirs.grad + mine.grad
                 mine.grad = None
@@ -108,30 +118,6 @@ class Momentum(Component):
     def set_extra_state(self, state: Tensor) -> None:
         """Take it back."""
         self.updates = int(state)
-
-    def _share_gradients(self) -> None:
-        shared = [mine for mine in self._shared[0] if isinstance(mine, nn.Parameter)]
-        if not shared:
-            raise GradlabError(
-                "keys_gradient needs something that both branches share; leave embeddings out of momentum_modules, say"
-            )
-        for parameter in shared:
-            parameter.requires_grad_()
-
-    def _pair(self, name: str, module: nn.Module, averaged: Collection[str]) -> None:
-        """Remember which tensor follows which; references alone, since the trained ones are registered elsewhere."""
-        target = self.copies[name]
-        layer = embedding_layer(module.model) if name == "encoder" else None
-        embeddings = {id(parameter) for parameter in layer.parameters()} if layer is not None else set()
-        for mine, theirs in zip(target.parameters(), module.parameters(), strict=True):
-            part = "embeddings" if id(theirs) in embeddings else name
-            for side, tensor in zip(
-                self._averaged if part in averaged else self._shared, (mine, theirs), strict=True
-            ):
-                side.append(tensor)
-        for copied, original in zip(target.buffers(), module.buffers(), strict=True):
-            self._shared[0].append(copied)
-            self._shared[1].append(original)
 
 
 def decay(start: float, end: float, schedule: str, step: int, steps: int) -> float:

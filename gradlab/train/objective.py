@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -19,11 +19,10 @@ from gradlab.scale.blockwise import BlockwiseLoss
 from gradlab.scale.gradient_cache import GradientCache
 from gradlab.settings.learned import learned_settings
 from gradlab.settings.module import learned_numbers
-from gradlab.train.batches import Embedded, Packed, takes_embeddings
-from gradlab.train.branch import Branch, Execution, Sequences
-from gradlab.train.component import Component
+from gradlab.train.batches import Packed
+from gradlab.train.branch import Branch, Embedded, Execution, Sequences, takes_embeddings
 from gradlab.train.distributed import Processes
-from gradlab.train.outputs import Batch, Output
+from gradlab.train.outputs import Batch, Component, Output
 from gradlab.train.parts import Parts
 from gradlab.train.spread import SpreadLoss
 
@@ -33,9 +32,9 @@ Gather = Callable[[Tensor], Tensor]
 class Objective(nn.Module):
     """Encoder, heads, views, branches and loss. What is registered here is in the checkpoints.
 
-    By default both views are the sentence itself, encoded with independent dropout (SimCSE, Gao et
-    al. 2021). `Parts` add other views, heads, a queue of negatives and a momentum branch. What they
-    do not offer is a matter of overriding a method, or of a `Component` of one's own.
+    By default both views are the sentence itself, encoded with independent dropout (SimCSE, Gao et al. 2021). `Parts`
+    add other views, heads, a queue of negatives and a momentum branch. What they do not offer is a matter of overriding
+    a method, or of a `Component` of one's own.
 
     Attributes:
         encoder: what is trained, and saved in the end.
@@ -79,13 +78,10 @@ class Objective(nn.Module):
             autocast=precision == "bfloat16",
             fast_dropout=self.processes.device.type == "cpu" and not compiled,
         )
-        view = parts.views.of_embeddings
-        heads = (self.head, self.projection, self.predictor)
-        how = (self._execution, takes_embeddings(encoder), view)
-        self._online = Branch(
-            encoder, self.head, self.projection, *how, not all(isinstance(one, nn.Identity) for one in heads)
-        )
-        if not self._online.shares_lookup and (self.fgsm is not None or view is not None):
+        how = (self._execution, takes_embeddings(encoder), parts.views.of_embeddings)
+        headed = any(not isinstance(one, nn.Identity) for one in (self.head, self.projection, self.predictor))
+        self._online = Branch(encoder, self.head, self.projection, *how, headed)
+        if not self._online.shares_lookup and (self.fgsm or self._online.view):
             raise GradlabError(
                 "this encoder does not compute the same from looked-up embeddings as from token ids; "
                 "it cannot be trained with FGSM or an augmentation of embeddings"
@@ -93,9 +89,6 @@ class Objective(nn.Module):
         if self.momentum is not None:
             copies = self.momentum.copies
             self._target = Branch(copies["encoder"], copies["head"], copies["projection"], *how)
-        # What a batch tells its loss beside embeddings, which `compare` does not take.
-        self._together = False
-        self._context: dict[str, Any] = {}
 
     @property
     def loss(self) -> Loss:
@@ -158,8 +151,7 @@ class Objective(nn.Module):
         *,
         sentences: NDArray[np.int64] | None = None,
     ) -> Batch:
-        """Both views of a batch, laid out on the device for the branches that encode them; see
-        :meth:`views`.
+        """Both views of a batch, laid out on the device for the branches that encode them; see :meth:`views`.
 
         Args:
             sequences, others: of this process.
@@ -177,11 +169,9 @@ class Objective(nn.Module):
         return self.evaluate(batch, self.processes.gather)
 
     def accumulate(self, batch: Batch, factor: float) -> Output:
-        """:meth:`forward`, and the gradient of ``factor`` times the loss, added to that of the
-        parameters.
+        """:meth:`forward`, and the gradient of ``factor`` times the loss, added to that of the parameters.
 
-        Chunk by chunk, so that no more than one chunk's activations are held; see
-        `gradlab.scale.gradient_cache`.
+        Chunk by chunk, so that no more than one chunk's activations are held; see `gradlab.scale.gradient_cache`.
         """
         cache = GradientCache(self.processes.device)
         output = self.evaluate(batch, self.processes.gather, cache)
@@ -197,48 +187,71 @@ class Objective(nn.Module):
     def evaluate(
         self, batch: Batch, gather: Gather | None = None, cache: GradientCache | None = None
     ) -> Output:
-        """The same, for the batch of this process alone unless ``gather`` collects those of the
-        others.
+        """The same, for the batch of this process alone unless ``gather`` collects those of the others.
 
         Args:
             batch: see :meth:`prepare`.
             gather: collects rows.
             cache: encodes chunks without their activations.
         """
-        self._together, gather = gather is not None, gather or _as_it_is
-        self._context = {}
+        gathered = gather or (lambda rows: rows)
+        context: dict[str, Any] = {}
         # Of the losses only combinators ask for more than embeddings.
         if self.loss.is_combinator and batch.sentences is not None:
-            self._context["sentences"] = batch.sentences
+            context["sentences"] = batch.sentences
             if self.parts.guide is not None:
-                self._context["guide"] = self.parts.guide(batch.sentences)
-        keys = None if batch.target is None else gather(self._keys(batch.target, cache))
+                context["guide"] = self.parts.guide(batch.sentences)
+        keys = None if batch.target is None else gathered(self._keys(batch.target, cache))
+        own = self.momentum is None or not self.momentum.makes_positives or keys is None
+
+        def compare(rows: Tensor, keys: Tensor | None) -> Output:
+            """The loss of what the trained branch gives, anchors first, and of the momentum branch's keys."""
+            count = len(rows) // 2 if own else len(rows)
+            anchors = gathered(self.predict(rows[:count]))
+            positives = gathered(rows[count:]) if own or keys is None else keys
+            return self.compare(anchors, positives, context=context, spread=gather is not None)
+
         if self._execution.chunk_size is not None:
-            rows = self._online.in_chunks(batch.online, batch.changed, cache)
+            rows, *encoded = self._online.in_chunks(batch.online, batch.changed, cache)
         else:
             embedded = None
             if self.fgsm is not None and torch.is_grad_enabled():
                 fixed = None if keys is None else keys.detach()
 
                 def loss_of(moved: Embedded) -> Tensor:
-                    return self._compare(self._online(batch.online, embedded=moved), fixed, gather).loss
+                    return compare(self._online(batch.online, embedded=moved)[0], fixed).loss
 
                 embedded = self._online.look_up(batch.online, batch.changed)
                 assert embedded is not None
                 embedded = self.fgsm(embedded, batch.online.groups, loss_of)
-            rows = self._online(batch.online, batch.changed, embedded)
-        output = self._compare(rows, keys, gather)
-        if self.queue is None:
-            return output
-        return replace(output, keys=(output.positives if keys is None else keys).detach())
+            rows, *encoded = self._online(batch.online, batch.changed, embedded)
+        output = compare(rows, keys)
+        if encoded:
+            output = replace(output, encoded=encoded[0][: len(rows) // 2 if own else len(rows)])
+        if self.queue is not None:
+            output = replace(output, keys=(output.positives if keys is None else keys).detach())
+        return output
 
-    def compare(self, anchors: Tensor, positives: Tensor, extra_negatives: Tensor | None = None) -> Output:
+    def compare(
+        self,
+        anchors: Tensor,
+        positives: Tensor,
+        extra_negatives: Tensor | None = None,
+        *,
+        context: Mapping[str, Any] | None = None,
+        spread: bool = False,
+    ) -> Output:
         """The loss on embeddings (N, D), with the queue's negatives behind the extra ones.
+
+        Args:
+            anchors, positives, extra_negatives: the embeddings.
+            context: what the loss is told beside them.
+            spread: whether the processes share the rows out, all of which each has.
 
         Raises:
             Diverged: embeddings that are not finite.
         """
-        extra, ages, context = extra_negatives, None, self._context
+        extra, ages, context = extra_negatives, None, dict(context or {})
         if self.queue is not None:
             extra, ages, context = self.queue.behind(extra, anchors, context)
         in_batch = self.parts.in_batch_negatives
@@ -247,9 +260,7 @@ class Objective(nn.Module):
             loss = 0 * (anchors.sum() + positives.sum())
             return Output(loss, anchors, positives, extra, in_batch, ages, context=context)
         gate = self.open_share if torch.is_grad_enabled() else None
-        criterion: Any = self._criterion
-        if self._spread is not None and self._together and gate is None:
-            criterion = self._spread
+        criterion: Any = self._spread if spread and self._spread and gate is None else self._criterion
         reduction = "mean" if gate is None else "none"
         views = (anchors, positives, extra)
         try:
@@ -296,24 +307,11 @@ class Objective(nn.Module):
         """What the momentum branch makes of the second views, (N, D); without gradient, unless it is asked for."""
         assert self.momentum is not None
         flows = self.momentum.keys_gradient
-        every = None
-        if self._target.view is not None:
-            every = torch.ones_like(packed.order, dtype=torch.bool)
+        every = None if self._target.view is None else torch.ones_like(packed.order, dtype=torch.bool)
         with torch.set_grad_enabled(torch.is_grad_enabled() and flows):
             if self._execution.chunk_size is None:
                 return self._target(packed, every)[0]
             return self._target.in_chunks(packed, every, cache if flows else None)[0]
-
-    def _compare(self, found: tuple[Tensor, ...], keys: Tensor | None, gather: Gather) -> Output:
-        """The loss of what the trained branch gives, anchors first, and of the momentum branch's keys."""
-        rows, *encoded = found
-        count = len(rows)
-        if self.momentum is not None and self.momentum.makes_positives and keys is not None:
-            output = self.compare(gather(self.predict(rows)), keys)
-        else:
-            count //= 2
-            output = self.compare(gather(self.predict(rows[:count])), gather(rows[count:]))
-        return replace(output, encoded=encoded[0][:count]) if encoded else output
 
 
 def _criterion(
@@ -327,10 +325,8 @@ def _criterion(
         )
     if chunk_size is not None:  # a batch that needs chunks has too many similarities as well
         return BlockwiseLoss(loss)
-    if learns:
-        # Each process computes the whole loss; gradients are summed over them.
-        return LearnableLoss(loss, share=1 / processes.count).to(processes.device)
-    return loss
+    # Where it learns, each process computes the whole loss; gradients are summed over them.
+    return LearnableLoss(loss, share=1 / processes.count).to(processes.device) if learns else loss
 
 
 def freeze_unused(objective: Objective) -> None:
@@ -342,7 +338,3 @@ def freeze_unused(objective: Objective) -> None:
     for parameter in objective.trained_parameters():
         parameter.requires_grad_(parameter.grad is not None or id(parameter) in of_loss)
     objective.zero_grad(set_to_none=True)
-
-
-def _as_it_is(rows: Tensor) -> Tensor:
-    return rows

@@ -14,16 +14,16 @@ import torch
 from torch import Tensor
 
 from gradlab.errors import GradlabError, reason
-from gradlab.train.component import Component
+from gradlab.train.outputs import Component
 
 COLUMNS = ("seed", "step", "share")
 
 
 class OpenShare(Component):
-    """A factor for each anchor, by the open share of each step. Its step is in the state dictionary.
+    """A factor for each anchor, by the open share of each step.
 
     Attributes:
-        step: steps done.
+        step: steps done; in the state dictionary.
     """
 
     def __init__(self, shares: Sequence[float], use: str, seed: int) -> None:
@@ -63,10 +63,7 @@ class OpenShare(Component):
 
 
 def read_open_shares(path: str | Path, seed: int, steps: int) -> list[float]:
-    """Shares of steps 1 to ``steps`` of the run with this seed.
-
-    Args:
-        path: CSV with the columns of :data:`COLUMNS`: a row a step of each run.
+    """Shares of steps 1 to ``steps`` of the run with this seed, from a CSV with the columns of :data:`COLUMNS`.
 
     Raises:
         GradlabError: an unreadable file; a share missing or outside [0, 1].

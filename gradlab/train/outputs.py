@@ -1,4 +1,4 @@
-"""The batch that an objective takes and the output that it returns."""
+"""What an objective takes and returns for a batch, and what it is composed of beside encoder and loss."""
 
 from __future__ import annotations
 
@@ -6,10 +6,29 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from gradlab.monitor.snapshot import Snapshot
 from gradlab.train.batches import Packed
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What :meth:`Objective.prepare` laid out.
+
+    Attributes:
+        online: sequences of the trained branch: both views, anchors first, or the anchors alone where the momentum
+            branch makes the positives.
+        target: second views for the momentum branch, if there is one.
+        changed: of the rows of ``online`` as its groups hold them, those whose embeddings the augmentation changes;
+            None where it changes ids or nothing.
+        sentences: (N,) rows of the training file, of all processes, by which the loss may know its sentences; or None.
+    """
+
+    online: Packed
+    target: Packed | None = None
+    changed: Tensor | None = None
+    sentences: Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -45,30 +64,26 @@ class Output:
 
     def snapshot(self) -> Snapshot:
         """The embeddings and the context for diagnostics."""
-        return Snapshot(
-            self.anchors,
-            self.positives,
-            self.extra_negatives,
-            self.in_batch_negatives,
-            context=self.context,
-            encoded=self.encoded,
-        )
+        views = (self.anchors, self.positives, self.extra_negatives, self.in_batch_negatives)
+        return Snapshot(*views, context=self.context, encoded=self.encoded)
 
 
-@dataclass(frozen=True)
-class Batch:
-    """What :meth:`Objective.prepare` laid out.
+class Component(nn.Module):
+    """Base of the parts of an objective; override the moments that matter.
 
-    Attributes:
-        online: sequences of the trained branch: both views, anchors first, or the anchors alone where the
-            momentum branch makes the positives.
-        target: second views for the momentum branch, if there is one.
-        changed: of the rows of ``online`` as its groups hold them, those whose embeddings the augmentation changes;
-            None where it changes ids or nothing.
-        sentences: (N,) rows of the training file, of all processes, by which the loss may know its sentences; or None.
+    A component that an objective holds as an attribute is called by it, and its parameters, buffers and extra state
+    are in the checkpoints.
     """
 
-    online: Packed
-    target: Packed | None = None
-    changed: Tensor | None = None
-    sentences: Tensor | None = None
+    def after_batch(self, output: Output) -> None:
+        """Called after the backward pass of each batch, of which a step may have several."""
+
+    def before_step(self) -> None:
+        """Called when the gradients of a step are complete."""
+
+    def after_step(self) -> None:
+        """Called after each optimiser step, without gradient."""
+
+    def statistics(self, output: Output) -> dict[str, float]:
+        """Numbers to record of the last step, from its last batch."""
+        return {}

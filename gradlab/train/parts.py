@@ -20,7 +20,7 @@ from gradlab.train.augment import (
 )
 from gradlab.train.batches import Packed
 from gradlab.train.branch import Sequences
-from gradlab.train.config import DataSettings, ModelSettings, TrainConfig
+from gradlab.train.config import TrainConfig
 from gradlab.train.fgsm import FGSM, PreviousFGSM
 from gradlab.train.guide import Guide
 from gradlab.train.heads import predictor, projection
@@ -33,7 +33,7 @@ _DROPOUTS = ("hidden_dropout_prob", "hidden_dropout", "dropout", "resid_pdrop", 
 
 
 @dataclass(frozen=True)
-class Batch:
+class Views:
     """How the two views of a sentence are made: by dropout alone, or by an augmentation too.
 
     Attributes:
@@ -62,21 +62,19 @@ class Batch:
     def changed(self, packed: Packed, anchors: int) -> Tensor | None:
         """Rows (sequences,), in the order of the groups, whose embeddings the augmentation changes.
 
-        Args:
-            packed: sequences, of which the first ``anchors`` are anchors and any others positives.
-            anchors: their number.
+        The first ``anchors`` of the packed sequences are anchors, any others positives.
         """
         if self.of_embeddings is None:
             return None
-        changed = torch.empty_like(packed.order, dtype=torch.bool)
-        changed[packed.order] = torch.arange(len(changed), device=changed.device) >= anchors
-        return torch.ones_like(changed) if self.both else changed
+        changed = torch.ones_like(packed.order, dtype=torch.bool)
+        if not self.both:
+            changed[packed.order[:anchors]] = False
+        return changed
 
 
 @dataclass
 class Parts:
-    """What an `gradlab.train.Objective` is made of beside encoder, head and loss; nothing by
-    default.
+    """What an `gradlab.train.Objective` is made of beside encoder, head and loss; nothing by default.
 
     Attributes:
         views: how the two views are made.
@@ -90,7 +88,7 @@ class Parts:
         guide: embeddings of the sentences by another model, for a mask that goes by it, or None.
     """
 
-    views: Batch = Batch()
+    views: Views = Views()
     projection: nn.Module = field(default_factory=nn.Identity)
     predictor: nn.Module = field(default_factory=nn.Identity)
     momentum: Momentum | None = None
@@ -112,25 +110,28 @@ class Parts:
         Raises:
             GradlabError: settings that the parts refuse, or that the encoder cannot serve.
         """
-        device = encoder.device
-        how = (_dropout(config, encoder), config.head_initial)
-        made = projection(config.projection_layers, encoder.dimension, config.projection_width, *how)
-        dimension = int(getattr(made, "dimension", encoder.dimension))
-        anchors_alone = predictor(config.predictor_layers, dimension, config.predictor_width, *how)
-        parts = cls(
-            views=_views(config, encoder),
-            projection=made.to(device),
-            predictor=anchors_alone.to(device),
-            in_batch_negatives=config.in_batch_negatives,
-        )
+        dropout = config.dropout
+        if dropout is None:  # of the heads: as in the encoder
+            own = vars(encoder.model.config)
+            dropout = float(next((own[name] for name in _DROPOUTS if own.get(name) is not None), 0.1))
+        how, width = (dropout, config.head_initial), encoder.dimension
+        parts = cls(in_batch_negatives=config.in_batch_negatives)
+        parts.projection = projection(config.projection_layers, width, config.projection_width, *how)
+        width = int(getattr(parts.projection, "dimension", width))
+        parts.predictor = predictor(config.predictor_layers, width, config.predictor_width, *how)
+        for module in (parts.projection, parts.predictor):
+            module.to(encoder.device)
+        if config.augment is not None:
+            limits = {"tokenizer": encoder.tokenizer, "longest": encoder.max_length}
+            parts.views = Views(get_augmentation(config.augment, **limits), config.augment_views == "both")
         if config.queue_size:
             parts.queue = Queue(
                 config.queue_size,
-                dimension,
+                width,
                 initial=config.queue_initial,
                 positions=config.queue_ages,
                 numbered=bool(pairs_files(get_loss(config.loss, **config.loss_settings))),
-            ).to(device)
+            ).to(encoder.device)
         if config.momentum is not None:
             parts.momentum = Momentum(
                 {"encoder": encoder, "head": head, "projection": parts.projection},
@@ -146,24 +147,9 @@ class Parts:
         if config.open_shares is not None:
             shares = read_open_shares(config.open_shares, config.seed, steps)
             parts.open_share = OpenShare(shares, config.open_shares_use, config.seed)
-        if config.fgsm:
-            previous = config.fgsm_gradient == "previous"
+        if config.fgsm and config.fgsm_gradient == "previous":
             table = encoder.model.get_input_embeddings()
-            parts.fgsm = PreviousFGSM(config.fgsm, table).to(device) if previous else FGSM(config.fgsm)
+            parts.fgsm = PreviousFGSM(config.fgsm, table).to(encoder.device)
+        elif config.fgsm:
+            parts.fgsm = FGSM(config.fgsm)
         return parts
-
-
-def _views(config: DataSettings, encoder: Encoder) -> Batch:
-    if config.augment is None:
-        return Batch()
-    longest = encoder.max_length
-    augmentation = get_augmentation(config.augment, tokenizer=encoder.tokenizer, longest=longest)
-    return Batch(augmentation, both=config.augment_views == "both")
-
-
-def _dropout(config: ModelSettings, encoder: Encoder) -> float:
-    """Of the heads: as in the encoder."""
-    if config.dropout is not None:
-        return config.dropout
-    own = encoder.model.config
-    return float(next((v for name in _DROPOUTS if (v := getattr(own, name, None)) is not None), 0.1))

@@ -6,7 +6,6 @@ import contextlib
 import sys
 import time
 from collections.abc import Iterator
-from types import TracebackType
 from typing import Self
 
 from torch import Tensor
@@ -36,9 +35,7 @@ class Progress:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._bar.close()
 
     @contextlib.contextmanager

@@ -8,8 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from gradlab.errors import GradlabError
-from gradlab.train.component import Component
-from gradlab.train.outputs import Output
+from gradlab.train.outputs import Component, Output
 
 # Age of a random vector: no model ever made it.
 RANDOM = -1
@@ -56,14 +55,13 @@ class Queue(Component):
         super().__init__()
         if initial > size:
             raise GradlabError(f"a queue of {size} cannot begin with {initial} random vectors")
-        self.size, self.positions = size, positions
+        self.size = size
         self._used = None if positions is None else parse_positions(positions, size)
-        rows = torch.zeros(size, dimension)
+        self.register_buffer("rows", torch.zeros(size, dimension))
         if initial:
-            rows[:initial] = nn.functional.normalize(torch.randn(initial, dimension))
-        self.register_buffer("rows", rows)
-        self.register_buffer("ages", torch.full((size,), RANDOM, dtype=torch.int64))
-        self.register_buffer("sentences", torch.full((size,), -1, dtype=torch.int64) if numbered else None)
+            self.rows[:initial] = nn.functional.normalize(torch.randn(initial, dimension))
+        self.register_buffer("ages", torch.full((size,), RANDOM))
+        self.register_buffer("sentences", torch.full((size,), -1) if numbered else None)
         self._filled = initial
         self._pending: list[tuple[Tensor, Tensor | None]] = []
 
@@ -74,17 +72,11 @@ class Queue(Component):
         """The rows used as negatives (M, D) and their ages (M,): copies, newest first; M may be 0."""
         return self._negatives(self.rows), self._negatives(self.ages)
 
-    def numbers(self) -> Tensor:
-        """The numbers (M,) of the sentences that :meth:`negatives` gives rows of; -1 where they are not known."""
-        if self.sentences is None:
-            return torch.full_like(self._negatives(self.ages), -1)
-        return self._negatives(self.sentences)
-
     def _negatives(self, column: Tensor) -> Tensor:
-        if self._used is None:
-            return column[: self._filled].clone()
-        place = torch.tensor([one for one in self._used if one < self._filled], dtype=torch.int64)
-        return column[place.to(column.device)]
+        used = (
+            range(self._filled) if self._used is None else [one for one in self._used if one < self._filled]
+        )
+        return column[torch.tensor(used, dtype=torch.int64, device=column.device)]
 
     def behind(
         self, extra: Tensor | None, anchors: Tensor, context: dict[str, Any]
@@ -104,9 +96,10 @@ class Queue(Component):
             return extra, ages, context
         queued = queued.to(anchors.dtype)
         if "sentences" in context:
-            unknown = torch.full((0 if extra is None else len(extra),), -1).to(ages)
-            numbers = [context["sentences"][: len(anchors)], unknown, self.numbers()]
-            context = {**context, "sentences": torch.cat(numbers)}
+            unknown = ages.new_full((0 if extra is None else len(extra),), -1)
+            numbers = torch.full_like(ages, -1) if self.sentences is None else self._negatives(self.sentences)
+            known = context["sentences"][: len(anchors)]
+            context = {**context, "sentences": torch.cat([known, unknown, numbers])}
         return queued if extra is None else torch.cat([extra, queued]), ages, context
 
     def after_batch(self, output: Output) -> None:
@@ -146,10 +139,8 @@ class Queue(Component):
         self.rows.copy_(torch.cat([new, self.rows[:kept]]))
         self.ages.copy_(torch.cat([torch.ones_like(self.ages[: len(new)]), older[:kept]]))
         if self.sentences is not None:
-            if sentences is None:
-                sentences = torch.full((len(rows),), -1, dtype=torch.int64, device=self.ages.device)
-            newest = sentences.flip(0)[: self.size]
-            self.sentences.copy_(torch.cat([newest, self.sentences[:kept]]))
+            numbers = self.ages.new_full((len(rows),), -1) if sentences is None else sentences
+            self.sentences.copy_(torch.cat([numbers.flip(0)[: self.size], self.sentences[:kept]]))
         self._filled = min(self.size, self._filled + len(rows))
 
     def get_extra_state(self) -> Tensor:
@@ -159,10 +150,6 @@ class Queue(Component):
     def set_extra_state(self, state: Tensor) -> None:
         """Take it back."""
         self._filled = int(state)
-
-    def extra_repr(self) -> str:
-        """Size and positions."""
-        return f"size={self.size}, positions={self.positions!r}"
 
 
 def parse_positions(text: str, size: int) -> tuple[int, ...]:

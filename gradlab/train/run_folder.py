@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,36 +16,22 @@ from gradlab.train.machine import Precision, device_name
 _PACKAGES = ("torch", "transformers", "tokenizers", "safetensors", "accelerate", "numpy")
 
 
-@dataclass(frozen=True)
 class RunFolder:
-    """Places in the folder of a run."""
+    """Places in the folder of a run.
 
-    path: Path
+    Attributes:
+        path: the folder.
+        manifest_file: configuration, versions, seed, device, data hash and results, as JSON.
+        metrics_file: everything measured, see `gradlab.monitor.metrics.Metrics`.
+        checkpoints: the newest checkpoints.
+        best: the encoder with the best score so far.
+        encoder: the encoder at the end of training.
+    """
 
-    @property
-    def manifest_file(self) -> Path:
-        """Configuration, versions, seed, device, data hash and results, as JSON."""
-        return self.path / "manifest.json"
-
-    @property
-    def metrics_file(self) -> Path:
-        """Everything measured, see `gradlab.monitor.metrics.Metrics`."""
-        return self.path / "metrics.csv"
-
-    @property
-    def checkpoints(self) -> Path:
-        """The newest checkpoints."""
-        return self.path / "checkpoints"
-
-    @property
-    def best(self) -> Path:
-        """The encoder with the best score on STS-B dev so far."""
-        return self.path / "best"
-
-    @property
-    def encoder(self) -> Path:
-        """The encoder at the end of training."""
-        return self.path / "encoder"
+    def __init__(self, path: str | Path) -> None:
+        self.path = path = Path(path)
+        self.manifest_file, self.metrics_file = path / "manifest.json", path / "metrics.csv"
+        self.checkpoints, self.best, self.encoder = path / "checkpoints", path / "best", path / "encoder"
 
     def read_manifest(self) -> dict[str, Any]:
         """The manifest.
@@ -66,11 +51,7 @@ class RunFolder:
 
     @property
     def threads(self) -> int | None:
-        """With how many threads the run here computes; None if it does not say.
-
-        Raises:
-            GradlabError: see :meth:`read_manifest`.
-        """
+        """With how many threads the run here computes; None if its manifest does not say."""
         count = self.read_manifest().get("device", {}).get("threads")
         return count if isinstance(count, int) and count > 0 else None
 
@@ -86,16 +67,11 @@ class RunFolder:
 
     def check_same(self, config: TrainConfig, data_hash: str) -> None:
         """Raise GradlabError unless the run here has this configuration and these data."""
-        manifest = self.read_manifest()
-        differences = TrainConfig.from_dict(manifest["config"]).differences(config)
-        if differences:
-            raise GradlabError(
-                f"the run in {str(self.path)!r} has another configuration ({'; '.join(differences)})"
-            )
+        manifest, run = self.read_manifest(), f"the run in {str(self.path)!r}"
+        if differences := TrainConfig.from_dict(manifest["config"]).differences(config):
+            raise GradlabError(f"{run} has another configuration ({'; '.join(differences)})")
         if manifest["data"]["sha256"] != data_hash:
-            raise GradlabError(
-                f"the training file is not the one that the run in {str(self.path)!r} began with"
-            )
+            raise GradlabError(f"the training file is not the one that {run} began with")
 
     def recover(self) -> None:
         """Clear away what a killed run left half-written."""
@@ -115,8 +91,7 @@ def resumable_config(output: str | Path) -> TrainConfig:
     Raises:
         GradlabError: if there is no run.
     """
-    manifest = RunFolder(Path(output)).read_manifest()
-    return TrainConfig.from_dict({**manifest["config"], "output": str(output)})
+    return TrainConfig.from_dict({**RunFolder(output).read_manifest()["config"], "output": str(output)})
 
 
 def new_manifest(

@@ -51,21 +51,11 @@ class SpreadLoss:
         ``context`` holds tensors with an entry for each sentence, and for each extra negative after
         them.
         """
-        own = [self._own(rows) for rows in (anchors, positives)]
-        others = None if extra is None else self._every(extra)
+        rank, count, share = self.processes.rank, self.processes.count, self.processes.share
+        others = None if extra is None else extra[rank::count]
         told = {
-            name: torch.cat([self._own(value[: len(anchors)]), self._every(value[len(anchors) :])])
+            name: torch.cat([share(value[: len(anchors)]), value[len(anchors) :][rank::count]])
             for name, value in context.items()
         }
-        return self.loss(
-            *own, others, reduction, normalize=normalize, in_batch_negatives=in_batch_negatives, **told
-        )
-
-    def _own(self, rows: Tensor) -> Tensor:
-        """This process's part of what there is one of for each sentence."""
-        size = len(rows) // self.processes.count
-        return rows[self.processes.rank * size : (self.processes.rank + 1) * size]
-
-    def _every(self, rows: Tensor) -> Tensor:
-        """This process's part of the extra negatives."""
-        return rows[self.processes.rank :: self.processes.count]
+        how: dict[str, bool] = {"normalize": normalize, "in_batch_negatives": in_batch_negatives}
+        return self.loss(share(anchors), share(positives), others, reduction, **how, **told)
