@@ -8,7 +8,6 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -56,12 +55,3 @@ def _close_figures() -> Iterator[None]:
 def _cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tokenised files go to a cache of the test run, never to that of the user."""
     monkeypatch.setenv("GRADLAB_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "cache"))
-
-
-@pytest.fixture(scope="session")
-def shared() -> Path:
-    """Folder of real sentences, evaluation data and a small BERT; its tests are extra and skip without it."""
-    folder = Path(__file__).resolve().parents[1] / "shared"
-    if not (folder / "data").is_dir():
-        pytest.skip("the shared data folder is absent")
-    return folder

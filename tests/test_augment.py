@@ -13,7 +13,7 @@ from scipy.stats import binomtest, chisquare
 from gradlab import GradlabError
 from gradlab.encoder.model import Encoder
 from gradlab.train.augment import augmentation_names, get_augmentation
-from gradlab.train.augment.editing import STOP_WORDS, draw_places
+from gradlab.train.augment.editing import draw_places
 from gradlab.train.augment.typos import mistype
 from gradlab.train.sentences import read_columns
 from gradlab.train.tokens import tokenize_pairs
@@ -170,16 +170,6 @@ def test_words_against_loops(seed):
     assert ["?" if word in "AB" else word for word in stopped.split()] == expected
 
 
-def test_stop_words_are_uniform():
-    generator, insertion = np.random.default_rng(0), get_augmentation("stopword_insertion", rate=1)
-    counts = Counter(
-        word for _ in range(4000) for word in insertion.text("X " * 10, generator).split() if word != "X"
-    )
-    assert set(counts) == set(STOP_WORDS.split())
-    assert len(STOP_WORDS.split()) == len(set(STOP_WORDS.split()))
-    assert chisquare(list(counts.values())).pvalue > CHANCE
-
-
 def test_text_is_changed_before_tokenisation(tokenizer):
     """A repeated word is repeated whole, where repetition of sub-words repeats pieces of it."""
     given = np.array(tokenizer("bafy dora")["input_ids"])
@@ -314,12 +304,6 @@ def test_a_function_of_ones_own(tokenizer):
 def test_bad_settings(name, settings, message):
     with pytest.raises(GradlabError, match=message):
         get_augmentation(name, **settings)
-
-
-@pytest.mark.parametrize("name", ["mask_insertion", "random_insertion", *OF_TEXT])
-def test_a_tokenizer_is_asked_for(name):
-    with pytest.raises(GradlabError, match="give get_augmentation the tokenizer"):
-        get_augmentation(name).ids(sequence(9), np.random.default_rng(0))
 
 
 def test_pairs_stay_together(tokenizer, tmp_path, monkeypatch):

@@ -120,25 +120,6 @@ def test_order_of_the_examples_is_sentevals(data: Path, task: str) -> None:
         np.testing.assert_array_equal(found[part].labels, labels)
 
 
-@pytest.mark.parametrize("task", TRANSFER_TASKS)
-def test_order_of_the_real_examples(shared: Path, task: str) -> None:
-    sizes = {
-        "MR": 10662,
-        "CR": 3775,
-        "SUBJ": 10000,
-        "MPQA": 10606,
-        "SST-2": 67349,
-        "TREC": 5452,
-        "MRPC": 4076,
-    }
-    folder = shared / "data/senteval"
-    expected, found = parse(folder, task), load_transfer(folder, task).parts
-    assert len(found["train"].texts) == sizes[task]
-    for part, (texts, labels) in expected.items():
-        assert found[part].texts == texts
-        np.testing.assert_array_equal(found[part].labels, labels)
-
-
 def test_oddities_of_the_files(data: Path) -> None:
     texts = {
         task: [t for (t,) in load_transfer(data, task).parts["train"].texts] for task in ("MR", "CR", "MPQA")
@@ -159,14 +140,6 @@ def test_protocol_against_plain_loops(data: Path, task: str) -> None:
     for score in found.keys() - {"chosen"}:
         assert found[score] == pytest.approx(expected[score], abs=1e-12)
     assert 0.3 < found["acc"] < 0.999  # neither chance nor trivial
-
-
-def test_real_cr_against_plain_loops(shared: Path) -> None:
-    folder = shared / "data/senteval"
-    expected = by_loops(parse(folder, "CR"))
-    found = evaluate(encode, folder, "CR", folds=FOLDS, progress=False).scores["CR"]
-    assert found["acc"] == pytest.approx(expected["acc"], abs=2 / 3775)
-    assert found["devacc"] == pytest.approx(expected["devacc"], abs=2 / 3775)
 
 
 def test_the_chosen_parameters_differ(data: Path) -> None:

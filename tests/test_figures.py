@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import matplotlib
 import numpy as np
 import pytest
 from matplotlib.text import Text
@@ -19,7 +18,6 @@ from gradlab.batch.triple import Triple
 from gradlab.figures import hardest_share, lemma_accuracy, noncontrastive
 from gradlab.figures.catalogue import (
     FIGURES,
-    TRAINED,
     TheoryFigure,
     choose,
     draw_figures,
@@ -27,7 +25,7 @@ from gradlab.figures.catalogue import (
 )
 from gradlab.gradient.lemma import gets_closer
 from gradlab.plotting import style
-from gradlab.plotting.heatmap import draw_grid, heatmap, loss_label
+from gradlab.plotting.heatmap import draw_grid, heatmap
 from gradlab.plotting.live import LiveHeatmap, explore
 from gradlab.plotting.tables import Tables, grid_of, grid_table, read_table, rounded, select, stack
 from gradlab.simulation.sphere import sample_views
@@ -159,12 +157,6 @@ def test_a_heatmap_takes_an_axis_and_shows_its_values() -> None:
         draw_grid(axes, result.mu_pos[:1], result.mu_neg, result.value[:1], result.quantity)
 
 
-def test_titles_name_what_matters() -> None:
-    assert loss_label(gradlab.get_loss("arccon")) == "ArcCon (temperature 0.05, margin 10°)"
-    assert loss_label(gradlab.get_loss("baseline"), only=("margin",)) == "baseline (Eq. 5) (margin 0.3)"
-    assert loss_label(gradlab.get_loss("baseline", effective_ratio="2r")).endswith("effective ratio 2r)")
-
-
 @pytest.mark.parametrize(
     "name", ["modified_mhe", "recombined(gate=met(margin=0.5), weight=0.05 * infonce, ratio=arccon)"]
 )
@@ -175,13 +167,6 @@ def test_long_titles_are_not_cut_off(name: str) -> None:
     width = figure.get_size_inches()[0] * figure.dpi
     assert box.x0 >= 0
     assert box.x1 <= width
-
-
-def test_style_leaves_no_trace() -> None:
-    before = dict(matplotlib.rcParams)
-    with style.style():
-        assert matplotlib.rcParams["legend.frameon"] is False
-    assert dict(matplotlib.rcParams) == before
 
 
 def test_drawing_needs_neither_pyplot_nor_torch(tmp_path: Path) -> None:
@@ -468,12 +453,6 @@ def test_choosing_figures() -> None:
     assert choose(["Figure 2", "fig.2"]) == choose(["2"])
 
 
-@pytest.mark.parametrize("name", sorted(TRAINED))
-def test_figures_of_trained_encoders_name_their_command(name: str) -> None:
-    with pytest.raises(gradlab.GradlabError, match=r"python -m studies\.conjectures"):
-        choose([name])
-
-
 @pytest.mark.parametrize(("name", "message"), [("99", "there are: 2, 3"), ("lema", "Did you mean 'lemma'")])
 def test_unknown_figures(name: str, message: str) -> None:
     with pytest.raises(gradlab.GradlabError, match=message):
@@ -505,16 +484,6 @@ def test_command_writes_what_it_says(run: Any, tmp_path: Path) -> None:
     captions = (tmp_path / "here" / "captions.md").read_text(encoding="utf-8")
     assert "## Figure 12: The geometry of Lemma 1" in captions
     assert "Figure 2:" not in captions
-
-
-def test_command_says_where_nothing_was_published_differently(run: Any, tmp_path: Path) -> None:
-    code, out, _ = run("12", "--as-published", "--format", "pdf")
-    assert code == 0
-    assert out.startswith("Figure 12 was published as the text says.\n")
-    assert (tmp_path / "figures" / "figure-12-lemma-geometry.pdf").stat().st_size < 300_000
-    assert "[The geometry of Lemma 1](figure-12-lemma-geometry.pdf)" in (
-        tmp_path / "figures/captions.md"
-    ).read_text(encoding="utf-8")
 
 
 def test_command_refuses_in_one_line(run: Any, tmp_path: Path) -> None:
@@ -564,12 +533,6 @@ def test_live_heatmap_shows_what_simulate_gives() -> None:
     assert live.ax.get_title() == "ArcCon (temperature 0.08, margin 17.2°)"
     live.update()  # without settings: the loss's own
     np.testing.assert_array_equal(live.result.value, gradlab.simulate("arccon", grid=20).value)
-
-
-def test_live_heatmap_needs_an_exact_form() -> None:
-    loss = gradlab.get_loss("modified_mhe", gate="one_view")
-    with pytest.raises(gradlab.GradlabError, match="no exact form"):
-        LiveHeatmap(loss)
 
 
 def test_sliders_move_the_picture(monkeypatch: pytest.MonkeyPatch) -> None:

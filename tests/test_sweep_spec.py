@@ -9,7 +9,7 @@ import pytest
 
 from gradlab import GradlabError
 from gradlab.sweep import parse_spec, read_spec
-from gradlab.sweep.settings import configure, flatten, identify, parse_value, unflatten
+from gradlab.sweep.settings import configure, identify
 
 BASE = {"model": "m", "train_file": "f", "sts": "d"}
 
@@ -231,19 +231,6 @@ def test_files_and_light_versions(tmp_path):
         read_spec(tmp_path / "nowhere.toml")
 
 
-def test_settings_as_text():
-    assert parse_value("batch_size", "8") == 8
-    assert parse_value("learning_rate", "1e-5") == 1e-5
-    assert parse_value("model", "123") == "123"
-    assert parse_value("max_steps", "null") is None
-    assert parse_value("compile", "true") is True
-    assert parse_value("loss_settings.temperature", "0.1") == 0.1
-    with pytest.raises(GradlabError, match="batch_size takes int"):
-        parse_value("batch_size", "many")
-    with pytest.raises(GradlabError, match="unknown setting"):
-        parse_value("batchsize", "8")
-
-
 def test_a_table_of_loss_settings_for_all_runs_stays_theirs():
     """A table that were kept as it is would be changed by every point that adds to it."""
     spec = made(points=[{"loss": "arccon", "loss_settings": {"margin": 0.2}}, {"loss": "infonce"}])
@@ -254,9 +241,3 @@ def test_a_table_of_loss_settings_for_all_runs_stays_theirs():
     assert "loss_settings" not in spec.base
     with pytest.raises(GradlabError, match=r"loss_settings\.margin is varied"):
         spec.with_base({"loss_settings": {"margin": 1}})
-
-
-def test_flat_names_and_tables():
-    table = {"a": 1, "loss_settings": {"x": [1], "y": "z"}}
-    assert flatten(table) == {"a": 1, "loss_settings.x": [1], "loss_settings.y": "z"}
-    assert unflatten(flatten(table)) == table

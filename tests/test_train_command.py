@@ -140,25 +140,6 @@ def test_bad_input_is_one_line_and_code_2(arguments, message, tmp_path, monkeypa
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b"", "holds no sentence"),
-        (b"\n\n \n", "holds no sentence"),
-        (b"fine\n\xff\xfe\n", "line 2: byte 0xff is not utf-8"),
-        (b"only\nthree\nsentences", "3 training sentences do not fill a batch of 64"),
-    ],
-)
-def test_bad_training_files(bert, content, message, tmp_path, monkeypatch, capsys):
-    (tmp_path / "s.txt").write_bytes(content)
-    code, _, err = run(
-        monkeypatch, capsys, "--model", bert, "--train-file", tmp_path / "s.txt", "--output", tmp_path / "r"
-    )
-    assert code == 2
-    assert message in err
-    assert not (tmp_path / "r").exists()
-
-
 def test_an_interrupted_run_says_how_to_go_on(tmp_path, monkeypatch, capsys):
     def interrupted(config, resume):
         raise KeyboardInterrupt

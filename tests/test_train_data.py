@@ -119,19 +119,6 @@ def test_damaged_files_are_explained(tmp_path, name, content, message):
     assert "\n" not in str(caught.value)
 
 
-def test_absent_files_and_encodings_are_named(tmp_path):
-    with pytest.raises(GradlabError, match="does not exist"):
-        list(read_sentences(tmp_path / "absent.txt"))
-    with pytest.raises(GradlabError, match="is a folder"):
-        list(read_sentences(tmp_path))
-    path = write(tmp_path / "a.txt", b"caf\xe9")
-    with pytest.raises(GradlabError, match="unknown encoding 'latin-one'"):
-        list(read_sentences(path, encoding="latin-one"))
-    with pytest.raises(GradlabError, match="plain text and has no column"):
-        list(read_sentences(path, "text"))
-    assert list(read_sentences(path, encoding="latin-1")) == ["café"]
-
-
 def test_half_a_character_in_json_is_refused_with_its_line(tmp_path):
     path = write(tmp_path / "a.jsonl", b'{"text": "whole \\ud83d\\ude00"}\n{"text": "half \\ud83d"}\n')
     sentences = read_sentences(path)

@@ -164,17 +164,3 @@ def test_heads_are_matrix_products_with_norms_between(layers):
         np.testing.assert_allclose(found, expected, atol=1e-13)
         assert found.shape[1] == getattr(head, "dimension", 5)
         assert sum(isinstance(part, nn.Dropout) for part in head) == behind
-
-
-def test_widths_of_heads():
-    def widths(head):
-        return [tuple(part.weight.shape) for part in head if isinstance(part, nn.Linear)]
-
-    assert widths(predictor(3, 5, 11)) == [(11, 5), (11, 11), (5, 11)]  # back to the width of the keys
-    assert widths(predictor(1, 5, 11)) == [(5, 5)]
-    assert widths(projection(3, 5, 7)) == [(7, 5), (7, 7), (7, 7)]
-    assert widths(projection(2, 5)) == [(5, 5), (5, 5)]
-    assert isinstance(projection(0, 5), nn.Identity)
-    assert isinstance(predictor(0, 5), nn.Identity)
-    stds = projection(1, 400)[0].weight.std()
-    assert float(stds.detach()) == pytest.approx(0.02, rel=0.02)

@@ -10,9 +10,8 @@ import pytest
 import torch
 from torch import nn
 
-from gradlab import GradlabError
 from gradlab.encoder.model import Encoder
-from gradlab.train.momentum import MODULES, Momentum, decay, embedding_layer, parse_modules
+from gradlab.train.momentum import MODULES, Momentum, decay, embedding_layer
 from tests.tiny_models import make_bert
 
 
@@ -127,10 +126,3 @@ def test_state_is_all_of_it():
     other.after_step()
     assert one.last_decay == other.last_decay
     assert torch.equal(flat(one), flat(other))
-
-
-def test_module_names():
-    assert parse_modules("encoder, head") == ("encoder", "head")
-    assert parse_modules("") == ()
-    with pytest.raises(GradlabError, match="momentum_modules are out of embeddings, encoder"):
-        parse_modules("encoder,pooler")

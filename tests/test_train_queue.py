@@ -88,34 +88,12 @@ def test_positions_select_by_age():
         assert len(chosen) == (1, 2, 3, 3)[step]
 
 
-def test_negatives_are_copies():
-    for positions in (None, "0:2"):
-        queue = Queue(4, 2, initial=4, positions=positions)
-        before = queue.negatives()[0]
-        kept = before.clone()
-        queue.enqueue(torch.randn(3, 2))
-        assert torch.equal(before, kept)
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [("0:2", (0, 1)), ("0:2,5:7", (0, 1, 5, 6)), ("3:5, 0:4", (0, 1, 2, 3, 4)), ("7:8", (7,))],
-)
-def test_positions_of_a_union(text, expected):
-    assert parse_positions(text, 8) == expected
-
-
 @pytest.mark.parametrize("text", ["", "3", "a:b", "0:2;3:4", "-1:2", "2:2", "3:1", "0:9", "0:2,"])
 def test_bad_positions_are_refused(text):
     with pytest.raises(GradlabError):
         parse_positions(text, 8)
     with pytest.raises(GradlabError):
         Queue(8, 2, positions=text)
-
-
-def test_more_random_vectors_than_room_are_refused():
-    with pytest.raises(GradlabError, match="a queue of 4 cannot begin with 5"):
-        Queue(4, 2, initial=5)
 
 
 def test_state_is_all_of_it():

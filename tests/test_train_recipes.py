@@ -10,12 +10,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 from gradlab import GradlabError
 from gradlab.encoder.model import Encoder
 from gradlab.losses.registry import get_loss
-from gradlab.monitor.failures import failures_of, reason
+from gradlab.monitor.failures import failures_of
 from gradlab.monitor.history import History
 from gradlab.monitor.metrics import read_metrics
 from gradlab.monitor.recording import read_recording
@@ -70,19 +69,6 @@ def test_unified_recipe_has_the_rows_of_tables_4_and_5(row, expected):
         f"Table {4 if backbone == 'bert-base' else 5}"
         in recipe("unified", backbone, loss=name)["batch_size"].source
     )
-
-
-@pytest.mark.parametrize("name", ["infonce", "arccon", "met", "mhe", "vicreg"])
-def test_unified_recipe_has_section_3_2_for_the_other_losses(name):
-    config = resolved("unified", "bert-base", loss=name)
-    assert (config.batch_size, config.learning_rate, config.loss, config.loss_settings) == (
-        128,
-        1e-5,
-        name,
-        {},
-    )
-    assert not recipe("unified", "bert-base", loss=name)["batch_size"].source.startswith(OURS)
-    assert recipe("unified", "roberta-base", loss=name)["batch_size"].source.startswith(OURS)
 
 
 # Gao et al. (2021); Wu et al. (2022), section 4.2 and Table 11; Cao et al. (2022), section 4.1 and Tables 4 and 9.
@@ -212,50 +198,6 @@ def test_recipes_train_at_the_shell_and_are_recorded(bert, tmp_path, monkeypatch
     assert (config["in_batch_negatives"], config["queue_size"]) == (False, 20)
 
 
-def test_recipes_are_shown(bert, monkeypatch, capsys):
-    code, out, _ = run(monkeypatch, capsys, "--recipe", "mocose", "--show")
-    assert code == 0
-    assert "Recipe mocose for bert-base" in out
-    assert "momentum_end" in out
-    code, out, _ = run(monkeypatch, capsys, "--recipe", "simcse", "--show", "--backbone", "roberta-large")
-    assert "Recipe simcse for roberta-large" in out
-    assert "512" in out
-    assert "bert-base" in run(monkeypatch, capsys, "--recipe", "unified", "--show", "--model", bert)[1]
-    code, _, err = run(monkeypatch, capsys, "--show")
-    assert code == 2
-    assert "--show shows a recipe; give --recipe" in err
-
-
-def test_a_file_with_another_recipe_is_refused(tmp_path, monkeypatch, capsys):
-    (tmp_path / "c.json").write_text(json.dumps(NEEDED | {"recipe": "simcse", "backbone": "bert-base"}))
-    code, _, err = run(monkeypatch, capsys, "--config", tmp_path / "c.json", "--recipe", "mocose")
-    assert code == 2
-    assert "has settled on the recipe 'simcse'" in err
-
-
-def test_collapse_is_told_once_with_its_reason(bert, tmp_path, capsys):
-    cosines = iter([0.9, 0.99, 0.991, 0.992, 0.993, 0.994])
-
-    class Pretend(Callback):
-        """Stands for diagnostics of embeddings that collapse."""
-
-        def on_step(self, trainer, output):
-            trainer.record(
-                "diagnostics",
-                {"negative_cosine": next(cosines), "positive_cosine": 1.0, "effective_rank": 1.5},
-            )
-
-    settings = {"diagnostics_every": 0, "momentum": 0.0, "queue_size": 16, "in_batch_negatives": False}
-    train(small_config(bert, tmp_path, **settings), callbacks=[Pretend()])
-    told = [line for line in capsys.readouterr().err.splitlines() if "Warning" in line]
-    assert len(told) == 1
-    assert "Step 4: The embeddings collapse" in told[0]
-    assert "Both branches are the same" in told[0]
-    # The report says the same, in the same words.
-    (failure,) = read_recording(tmp_path / "run").failures
-    assert told == [f"Warning: {failure}"]
-
-
 @pytest.mark.parametrize("failure", ["point", "indistinct", "scores"])
 def test_what_training_warns_of_is_on_the_report(failure, bert, tmp_path, capsys):
     """Behind heads all may look well: what the encoder gives, own views, and the score decide."""
@@ -286,32 +228,6 @@ def test_what_training_warns_of_is_on_the_report(failure, bert, tmp_path, capsys
     page = html.unescape(write_report(tmp_path / "run").read_text(encoding="utf-8"))
     assert failure.headline in page
     assert "Nothing wrong" not in page
-
-
-def test_a_run_is_warned_of_every_known_failure(bert, tmp_path, capsys):
-    train(
-        small_config(
-            bert, tmp_path, loss="baseline", loss_settings={"static_ratio": 0.01}, diagnostics_every=1
-        )
-    )
-    found = read_recording(tmp_path / "run").failures
-    assert "ratio too low" in {failure.name for failure in found}
-    told = [line for line in capsys.readouterr().err.splitlines() if "Warning" in line]
-    assert sorted(told) == sorted(f"Warning: {f}" for f in found)
-
-
-def test_reasons_of_collapse():
-    def config(**settings):
-        return TrainConfig(**NEEDED, queue_size=8, **{"in_batch_negatives": False} | settings).to_dict()
-
-    assert "there is no predictor" in reason(config(momentum=0.0))
-    assert "predictor alone" in reason(config(momentum=0.0, predictor_layers=2))
-    for settings in ({"momentum": 0.9}, {"momentum": 0.0, "momentum_end": 0.9, "momentum_schedule": "linear"}, {},
-                     {"momentum": 0.0, "momentum_use": "queue"}):  # fmt: skip
-        assert "raise momentum" in reason(config(**settings))
-        assert "no inertia" not in reason(config(**settings))
-    assert reason(config(momentum=0.0, in_batch_negatives=True)) is None
-    assert reason(TrainConfig(**NEEDED).to_dict()) is None
 
 
 def cosines_of(positives, negatives):
@@ -377,17 +293,6 @@ def test_a_short_run_that_never_told_views_apart_is_found_at_its_end():
 def test_scores_that_training_ruins(scores, step):
     history = History.of((at, "evaluation", "stsb_dev", score) for at, score in scores.items())
     assert [one.step for one in failures_of(history)] == ([step] if step else [])
-
-
-def test_mean_cosine_is_the_mean_of_all_pairs():
-    from gradlab.gradient.diagnostics import mean_cosine
-
-    rows = torch.nn.functional.normalize(
-        torch.randn(7, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    )
-    naive = [float(rows[i] @ rows[j]) for i in range(7) for j in range(7) if i != j]
-    assert mean_cosine(rows) == pytest.approx(sum(naive) / len(naive), abs=1e-14)
-    assert mean_cosine(torch.ones(3, 1)) == 1
 
 
 @pytest.mark.parametrize("held_out", [0.0, 0.2])

@@ -304,12 +304,6 @@ def test_weights_that_are_not_finite_are_neither_measured_nor_evaluated(bert, tm
     assert not [row for row in measured if row[0] == 2 and row[1] != "train"]
 
 
-def test_metrics_survive_as_nan(bert, tmp_path):
-    train(small_config(bert, tmp_path, loss="mpt", loss_settings={"margin": 1e-9}, dropout=0.0, max_steps=3))
-    rows = read_metrics(tmp_path / "run" / "metrics.csv")
-    assert any(math.isnan(value) for _, _, name, value in rows if name == "hardest_share")
-
-
 class Stop(Callback):
     """Breaks a run off after some step."""
 

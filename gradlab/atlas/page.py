@@ -8,20 +8,6 @@ from typing import Any
 
 from gradlab.atlas.entries import BATCHES, COLUMNS, DIMENSIONS, SENTENCES, SPREADS, Entry
 
-SETTING = (
-    f"Each loss has its published settings, except `cosface` (published for faces: 0.35 at 1/64), `tvmf`, and `multi_similarity` "
-    f"(λ of pytorch-metric-learning). The gate is measured with positives at 30° and {SENTENCES - 1} negatives around a mean angle that moves; spreads are "
-    f"{SPREADS[0]:g} and {SPREADS[1]:g} radians (2.9° and 5.7°). The other columns come from {BATCHES} sampled batches of {SENTENCES} sentences in {DIMENSIONS} "
-    "dimensions, with positives at 30°, anchors at 60° to each other, and the same spreads. 'Stops' compares a batch with positives at 10° "
-    "and anchors at 85° with one whose anchors are as near as the positives."
-)
-FAMILIES = {
-    "hard gate": "An anchor learns at full strength until its hardest negative is far enough away, then not at all.",
-    "soft gate": "Pull and push fade together as the negatives move away.",
-    "gates of their own": "Pull and push depend on different things, so one may go on where the other has stopped.",
-    "no gate": "The force never fades: what is already right is pushed on.",
-}
-
 
 def cell(entry: Entry, name: str) -> str:
     """One number as people read it; ``–`` where there is none."""
@@ -51,20 +37,6 @@ def text_table(entries: Sequence[Entry]) -> str:
         ).rstrip()
         for row in [headings, *rows]
     ]
-    return "\n".join(lines)
-
-
-def markdown_table(entries: Sequence[Entry]) -> str:
-    """The table of the page; each loss leads to its own."""
-    headings = ["loss", "family", *(heading for heading, _ in COLUMNS.values())]
-    lines = ["| " + " | ".join(headings) + " |", "|---|---|" + "---:|" * len(COLUMNS)]
-    for entry in entries:
-        cells = [
-            f"[`{entry.name}`](losses/{entry.loss.name}.md)",
-            entry.family,
-            *(cell(entry, name) for name in COLUMNS),
-        ]
-        lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 
@@ -134,58 +106,33 @@ def page(entries: Sequence[Entry], picture: str) -> str:
         entries: all losses.
         picture: path of the picture from the page.
     """
-    families = [
-        f"- **{family}** ({', '.join(f'`{e.name}`' for e in entries if e.family == family)}): {text}"
-        for family, text in FAMILIES.items()
-    ]
-    columns = [f"- *{heading}*: {text}." for heading, text in COLUMNS.values()]
-    return "\n".join(
-        [
-            "# An atlas of losses",
-            "",
-            "<!-- Made by `gradlab atlas --write`; edit gradlab/atlas/page.py instead. -->",
-            "",
-            "Which losses are alike, and what would change if you replaced one by another? `gradlab atlas --from infonce --to siglip` "
-            "answers for two losses, with any settings and combinators, such as `--to 'symmetric(infonce(temperature=0.1))'`. "
-            "The table below has all losses at one setting.",
-            "",
-            f"![One row a loss, families together: half-open angle, effective negatives, ratio over both sides, hubness]({picture})",
-            "",
-            "The four panels: how far negatives are pushed before an anchor is half done, how many negatives share the push, pull over push "
-            "on both sides of a sentence, and how unequally sentences are pushed as negatives of others.",
-            "",
-            "## Families",
-            "",
-            *families,
-            "",
-            "## The numbers",
-            "",
-            markdown_table(entries),
-            "",
-            "Each loss, and each combinator, has [a page of its own](losses/index.md): formula, components, settings, edges, neighbours.",
-            "",
-            *columns,
-            "",
-            "## How they were computed",
-            "",
-            SETTING,
-            "",
-            "A loss whose temperature is published for images (`dhel`, `hcl`, `debiased`: 0.3 to 0.5) stands where that temperature puts it. "
-            "To compare forms, give another one: `gradlab atlas --from infonce --to 'hcl(temperature=0.05)'`. Ratios of Barlow Twins and VICReg "
-            "are quotients of sums with signs. Most gates are exact. Those of `hcl` and `debiased` are sampled; those of `cosent` and of combinators without an "
-            "exact form are read from whole batches, whose angles run from 31° to 89°. In a one-way loss of own-view negatives "
-            "nothing pushes positives, so there is no hubness.",
-            "",
-        ]
+    return rendered(
+        "atlas.md",
+        picture=picture,
+        rows=[(entry, [cell(entry, name) for name in COLUMNS]) for entry in entries],
+        headings=[heading for heading, _ in COLUMNS.values()],
+        columns=list(COLUMNS.values()),
     )
+
+
+def rendered(template: str, **content: Any) -> str:
+    """A page of `gradlab.atlas`, from its template."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("gradlab.atlas", "templates"),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters |= {"number": number, "cell": lambda text: text.replace("|", "\\|")}
+    setting = {"SENTENCES": SENTENCES, "SPREADS": SPREADS, "BATCHES": BATCHES, "DIMENSIONS": DIMENSIONS}
+    return environment.get_template(template).render(**setting, **content).rstrip("\n") + "\n"
 
 
 def number(value: Any) -> str:
     """The value of a setting as people write it."""
-    return (
-        f"{value:.4g}"
-        if isinstance(value, float)
-        else str(value).lower()
-        if isinstance(value, bool)
-        else str(value)
-    )
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     import click
 
     from gradlab.cli.commands import CommandGroup
-    from gradlab.cli.options import OutputFolder, data_option, device_option, pooler_option
+    from gradlab.cli.options import OutputFolder, data_option, device_option, option, pooler_option
 
-__all__ = ["CommandGroup", "OutputFolder", "data_option", "device_option", "main", "pooler_option"]
+__all__ = ["CommandGroup", "OutputFolder", "data_option", "device_option", "main", "option", "pooler_option"]
 
 
 def __getattr__(name: str) -> Any:

@@ -6,6 +6,7 @@ import importlib
 import os
 import sys
 import threading
+from pathlib import Path
 
 import click
 
@@ -60,16 +61,6 @@ COMMANDS = {name: entry for group in GROUPS.values() for name, entry in group.it
 # Commands of earlier versions, and what replaces them.
 MOVED = {"study": "python -m studies.conjectures", "analyse": "python -m studies.analyses"}
 
-EPILOG = """\b
-Examples:
-  gradlab losses
-  gradlab simulate --loss arccon
-  gradlab simulate --loss infonce --set temperature=0.1
-  gradlab verify --loss met
-
-Each command explains itself: gradlab simulate --help
-"""
-
 
 class CommandGroup(click.Group):
     """A click group that names its commands, and the nearest one, where another is asked for."""
@@ -103,6 +94,7 @@ class LazyGroup(CommandGroup):
         module = importlib.import_module(f"gradlab.cli.{COMMANDS[name][0]}")
         command: click.Command = module.command
         command.name = name  # every module calls its own `command`
+        command.epilog = command.epilog or _help(name)
         if name in OF_LOSSES and not any("--losses" in one.opts for one in command.params):
             losses_option(command)
         return command
@@ -114,7 +106,13 @@ class LazyGroup(CommandGroup):
                 formatter.write_dl([(name.ljust(width), text) for name, (_, text) in commands.items()])
 
 
-@click.group(cls=LazyGroup, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+def _help(name: str) -> str:
+    """What a command's help ends with: examples, and what it reads and writes."""
+    text = (Path(__file__).parent / "help" / f"{name}.txt").read_text(encoding="utf-8")
+    return text.replace("\\b\n", "\b\n")  # by which click leaves a paragraph's lines as they are
+
+
+@click.group(cls=LazyGroup, epilog=_help("gradlab"), context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="gradlab")
 def cli() -> None:
     """Why a sentence-embedding loss works: its gradient as dissipation, weight and ratio."""

@@ -8,54 +8,27 @@ from typing import Any
 
 import click
 
-from gradlab.cli.options import OutputFolder, check_existing
+from gradlab.cli.options import check_existing, option, output_option, set_option
 from gradlab.errors import GradlabError, nearest
 from gradlab.settings import read_assignments
 
-EPILOG = """\b
-Examples:
-  gradlab decompose infonce --set temperature=0.1
-  gradlab decompose my_losses:triplet
-  gradlab decompose my_losses.py:make_loss --set margin=0.3
-  gradlab decompose sentence_transformers.losses:MultipleNegativesRankingLoss --set scale=20
-  gradlab decompose pytorch_metric_learning.losses:TripletMarginLoss \\
-      --set distance=pytorch_metric_learning.distances:CosineSimilarity
-  gradlab decompose my_losses:loss --embeddings views.npz
-  gradlab decompose "symmetric(infonce)" --side both
 
-TARGET names a function loss(anchors, positives) of torch tensors, a loss object, a class, or a function that
-makes a loss; classes and makers are called with the settings. The module may lie in the current folder.
-
-Writes NAME.png (GD, ratio, weights), NAME.csv (one row an anchor), NAME.npz (all coefficients) and
-NAME.json (settings, versions); the name tells loss, settings and batch. --side positives is the gradient of the
-other view, on which a sentence is what its positive receives; --side both writes the files of both.
-"""
-
-
-@click.command(epilog=EPILOG)
+@click.command()
 @click.argument("target")
-@click.option("--set", "assignments", metavar="NAME=VALUE", multiple=True,
-              help="An argument of the loss, e.g. temperature=0.1; repeatable.")  # fmt: skip
-@click.option("--batch", default="paired", show_default=True,
-              help="Batch to draw: random, paired, anisotropic, clustered or 'nearly collapsed'.")  # fmt: skip
-@click.option("--batch-size", default=64, show_default=True, type=click.IntRange(2), help="Sentences.")
-@click.option("--dim", default=256, show_default=True, type=click.IntRange(2),
-              help="Dimensions; may be fewer than sentences.")  # fmt: skip
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the batch.")
-@click.option("--embeddings", type=click.Path(dir_okay=False, path_type=Path),
-              help="Take the batch from an .npz file: anchors, positives[, extra_negatives], a sentence a row.")  # fmt: skip
-@click.option("--side", default="anchors", show_default=True,
-              help="View whose gradient it is: anchors, positives or both.")  # fmt: skip
-@click.option(
-    "--allow-residual",
-    is_flag=True,
-    default=False,
-    help="Project a loss that is no function of dot products.",
+@set_option("An argument of the loss, e.g. temperature=0.1; repeatable.")
+@option("--batch", "Batch to draw: random, paired, anisotropic, clustered or 'nearly collapsed'.", "paired")
+@option("--batch-size", "Sentences.", 64, click.IntRange(2))
+@option("--dim", "Dimensions; may be fewer than sentences.", 256, click.IntRange(2))
+@option("--seed", "Seed of the batch.", 0, click.IntRange(0))
+@option(
+    "--embeddings",
+    "Take the batch from an .npz file: anchors, positives[, extra_negatives], a sentence a row.",
+    kind=Path,
 )
-@click.option("--tolerance", default=1e-4, show_default=True, help="Relative residual that counts as none.")
-@click.option("--output", default="figures", show_default=True, type=OutputFolder(),
-              help="Folder to write to.")  # fmt: skip
-@click.option("--overwrite", is_flag=True, help="Replace files made with other settings.")
+@option("--side", "View whose gradient it is: anchors, positives or both.", "anchors")
+@option("--allow-residual", "Project a loss that is no function of dot products.", False)
+@option("--tolerance", "Relative residual that counts as none.", 1e-4)
+@output_option("figures")
 def command(
     target: str,
     assignments: tuple[str, ...],

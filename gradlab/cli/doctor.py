@@ -7,26 +7,12 @@ import sys
 
 import click
 
-EPILOG = """\b
-Examples:
-  gradlab doctor
-  gradlab doctor runs/simcse/encoder
-  gradlab doctor my_training.py:make_trainer
-  gradlab doctor --json
-
-A training script is examined from Python, before it trains:
-
-\b
-  trainer = SentenceTransformerTrainer(model=model, args=args, train_dataset=pairs, loss=loss)
-  print(gradlab.doctor(trainer))
-
-Exit code 1 if anything is bad.
-"""
+from gradlab.cli.options import option
 
 
-@click.command(epilog=EPILOG)
+@click.command()
 @click.argument("target", required=False)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@option("--json as_json", "Print JSON.", False)
 def command(target: str | None, as_json: bool) -> None:
     """Check this machine, and a model or a training set-up, for what is known to go wrong.
 

@@ -7,47 +7,27 @@ from typing import Any
 
 import click
 
-from gradlab.cli.options import data_option, device_option, mirrored, pooler_option
+from gradlab.cli.options import data_option, device_option, mirrored, option, pooler_option
 from gradlab.errors import GradlabError
 from gradlab.evaluate import downstream, evaluate, task_names
 
-EPILOG = """\b
-Examples:
-  gradlab evaluate --model bert-base-uncased --pooler first_last --data SentEval/data/downstream
-  gradlab evaluate --model runs/arccon/encoder --data SentEval/data/downstream --tasks STS-B SICK-R --split dev
-  gradlab evaluate --model runs/arccon/encoder --data SentEval/data/downstream --tasks transfer \\
-      --classifier adam --output arccon.json
 
-Tasks: sts (STS12 to STS16, STS-B, SICK-R), transfer (MR, CR, SUBJ, MPQA, SST-2, TREC, MRPC), all, or any of their
-names. Tasks whose files are not in the folder are left out, and listed below the table.
-
-Nothing but text files is read from the data folder; the field gets them with SentEval's download script.
-"""
-
-
-@click.command(epilog=EPILOG)
-@click.option("--model", required=True, metavar="PATH_OR_NAME",
-              help="A model folder (of gradlab, sentence-transformers or transformers) or a hub name.")  # fmt: skip
+@click.command()
+@option("--model", "A model folder (of gradlab, sentence-transformers or transformers) or a hub name.",
+        required=True, metavar="PATH_OR_NAME")  # fmt: skip
 @data_option
-@click.option(
-    "--tasks", multiple=True, metavar="sts|transfer|all|NAME...", help="What to evaluate.  [default: sts]"
-)
+@option("--tasks", "What to evaluate.  [default: sts]", multiple=True, metavar="sts|transfer|all|NAME...")
 @click.argument("more_tasks", nargs=-1, metavar="[TASK]...")
 @pooler_option
-@click.option(
-    "--max-length", type=click.IntRange(2), help="Tokens read of a sentence.  [default: the model's limit]"
-)
+@option("--max-length", "Tokens read of a sentence.  [default: the model's limit]", kind=click.IntRange(2))
 @mirrored(evaluate, "split", "aggregation", "classifier", "folds", "seed", "jobs")
-@click.option(
-    "--batch-size",
-    type=click.IntRange(1),
-    help="Sentences a forward pass (default: 32 on a CPU, 128 elsewhere).",
+@option(
+    "--batch-size", "Sentences a forward pass (default: 32 on a CPU, 128 elsewhere).", kind=click.IntRange(1)
 )
 @device_option
-@click.option("--format", "style", type=click.Choice(["text", "markdown", "latex"]), default="text",
-              show_default=True, help="Format of the table.")  # fmt: skip
-@click.option("--output", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE.json",
-              help="Also write every score, with settings and versions, as JSON; kept up to date after each task.")  # fmt: skip
+@option("--format style", "Format of the table.", "text", ["text", "markdown", "latex"])
+@option("--output", "Also write every score, with settings and versions, as JSON; kept up to date after each task.",
+        kind=click.Path(dir_okay=False, path_type=Path), metavar="FILE.json")  # fmt: skip
 def command(model: str, data: Path, output: Path | None, style: str, **options: Any) -> None:
     """Evaluate a sentence encoder on STS and transfer tasks, as the field does, or on a retrieval task by mteb.
 
@@ -71,27 +51,20 @@ def command(model: str, data: Path, output: Path | None, style: str, **options: 
     from gradlab.encoder import Encoder
 
     batch_size = options.pop("batch_size")
-    settings = {name: options.pop(name) for name in ("pooler", "max_length", "device")}
-    encoder = Encoder.load(model, **settings)
+    encoder = Encoder.load(model, **{name: options.pop(name) for name in ("pooler", "max_length", "device")})
+
+    def encode(sentences: list[str]) -> Any:
+        return encoder.encode(sentences, batch_size)
+
     if retrieval:
-        scores = evaluate_retrieval(lambda sentences: encoder.encode(sentences, batch_size), data)
+        scores = evaluate_retrieval(encode, data)
         for name, score in scores.items():
             click.echo(f"{name:<16}{score:.4f}")
         if output is not None:
-            write_json(
-                output, {"model": model, "pooler": encoder.pooler, "task": str(data), "scores": scores}
-            )
-            click.echo(f"\nWrote {output}")
-        return
-    result = evaluate(
-        lambda sentences: encoder.encode(sentences, batch_size),
-        data,
-        tasks,
-        name=model,
-        pooler=encoder.pooler,
-        output=output,
-        **options,
-    )
-    click.echo(result.table(style))
+            about = {"model": model, "pooler": encoder.pooler, "task": str(data)}
+            write_json(output, {**about, "scores": scores})
+    else:
+        about = {"name": model, "pooler": encoder.pooler, "output": output}
+        click.echo(evaluate(encode, data, tasks, **about, **options).table(style))
     if output is not None:
         click.echo(f"\nWrote {output}")

@@ -7,24 +7,13 @@ import json
 
 import click
 
-EPILOG = """\b
-Examples:
-  gradlab explain
-  gradlab explain loss-zero
-  gradlab explain "all cosines are above .9"
-  gradlab explain temperature --json
-  gradlab explain --json
-
-Without SYMPTOM the names of all are listed. docs/symptoms.md holds the same entries (gradlab explain --markdown).
-"""
+from gradlab.cli.options import option
 
 
-@click.command(epilog=EPILOG)
+@click.command()
 @click.argument("symptom", nargs=-1)
-@click.option(
-    "--json", "as_json", is_flag=True, help="Print JSON: of all symptoms, or of the one that is asked for."
-)
-@click.option("--markdown", is_flag=True, help="Print the documentation's page.")
+@option("--json as_json", "Print JSON: of all symptoms, or of the one that is asked for.", False)
+@option("--markdown", "Print the documentation's page.", False)
 def command(symptom: tuple[str, ...], as_json: bool, markdown: bool) -> None:
     """Explain a symptom of training: usual causes, how to tell, what to do, threads about it."""
     from gradlab.diagnosis.symptoms import find_symptom, page, symptoms

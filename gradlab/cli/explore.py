@@ -6,22 +6,12 @@ from pathlib import Path
 
 import click
 
-EPILOG = """\b
-Examples:
-  gradlab explore
-  gradlab explore infonce arccon met
-  gradlab explore "arccon(temperature=0.1)" mhe --output compare.html
-
-One page, without server or network: drag an anchor, its positive and its negatives and see pull, push, dissipation, weights,
-ratio and the next step of two losses side by side; curves and heatmaps with sliders. Its address holds what is shown.
-"""
+from gradlab.cli.options import option
 
 
-@click.command(epilog=EPILOG)
+@click.command()
 @click.argument("losses", metavar="[LOSS]...", nargs=-1)
-@click.option(
-    "--output", default="explore.html", show_default=True, type=click.Path(path_type=Path), help="The page."
-)
+@option("--output", "The page.", "explore.html", Path)
 def command(losses: tuple[str, ...], output: Path) -> None:
     """Write a page that teaches and compares losses; without LOSS, all of them.
 

@@ -7,39 +7,20 @@ from pathlib import Path
 
 import click
 
-from gradlab.cli.options import OutputFolder
-
-EPILOG = """\b
-Examples:
-  gradlab figures
-  gradlab figures 2 10
-  gradlab figures 3 4 --as-published
-  gradlab figures lemma --format pdf --output paper
-
-\b
-Figures of the unified-gradient paper (Li et al. 2024), by its numbers:
-  2, 10           mean gradient dissipation over both mean angles
-  3               share of the hardest negative in the weight
-  4               ratios, and where they occur
-  11              what each component does, in steps taken
-  12              the geometry of Lemma 1
-Beyond it:
-  lemma           Lemma 1 against the exact bounds and the steps taken
-  noncontrastive  non-contrastive losses before and after their repair
-
-Without names: all of them, 3 and 4 both as the paper's text says and as published. Each is
-written as picture and CSV; captions.md says what was computed and how it differs from the paper's.
-"""
+from gradlab.cli.options import OutputFolder, option
 
 
-@click.command(epilog=EPILOG)
+@click.command()
 @click.argument("names", nargs=-1, metavar="[NAME]...")
-@click.option("--as-published", is_flag=True,
-              help="Figures 3 and 4 as the published ones were computed, where that differs from the text.")  # fmt: skip
-@click.option("--output", default="figures", show_default=True, type=OutputFolder(),
-              help="Folder to write to; figures already there are drawn anew.")  # fmt: skip
-@click.option("--format", "formats", multiple=True, default=("png", "svg"), show_default=True,
-              type=click.Choice(["png", "svg", "pdf"]), help="Picture format; repeatable.")  # fmt: skip
+@option(
+    "--as-published",
+    "Figures 3 and 4 as the published ones were computed, where that differs from the text.",
+    False,
+)
+@option("--output", "Folder to write to; figures already there are drawn anew.", "figures", OutputFolder())
+@option(
+    "--format formats", "Picture format; repeatable.", ("png", "svg"), ["png", "svg", "pdf"], multiple=True
+)
 def command(names: tuple[str, ...], as_published: bool, output: Path, formats: tuple[str, ...]) -> None:
     """Draw the theory figures of the unified-gradient paper, which need no training."""
     # Before numpy loads: for matrices this small its threads would only wait for each other.

@@ -15,76 +15,35 @@ from gradlab.cli.options import (
     build_loss,
     check_existing,
     device_option,
+    hyperparameters_option,
     loss_option,
+    mirrored,
+    option,
     pooler_option,
-    set_option,
 )
 from gradlab.errors import GradlabError, listed
 from gradlab.files import check_writable
+from gradlab.inspection.corpus import find_false_negatives
 from gradlab.waiting import waiting
 
-EPILOG = """\b
-Examples:
-  gradlab inspect --model bert-base-uncased --train-file wiki1m_for_simcse.txt
-  gradlab inspect --model runs/simcse/encoder --train-file pairs.csv --column question \\
-      --positives answer --hard-negatives wrong --loss arccon --set temperature=0.1
-  gradlab inspect --embeddings views.npz --loss mpt --output views
 
-Writes into the output folder: inspect.html (a page that can be searched and sorted), candidates.csv (likely false
-negatives of the whole corpus), mask.txt (their rows, for mask(LOSS, by=pairs, pairs=mask.txt)), pairs.csv, sentences.csv, hard-negatives.csv, neighbours.csv and inspect.json (numbers,
-settings, advice). Embeddings are an .npy file of one row a sentence, or an .npz file with anchors and, if there are any,
-positives and hard_negatives.
-"""
-
-
-@click.command(epilog=EPILOG)
-@click.option("--model", help="Encoder: a local folder or a Hugging Face hub name.")
-@click.option("--train-file", type=click.Path(path_type=Path),
-              help="Sentences: text, JSON lines, CSV, TSV or Parquet; .gz, .xz and .bz2 too.")  # fmt: skip
-@click.option("--column", help="Column with the sentences (JSON lines, CSV, TSV, Parquet).")
-@click.option("--positives", help="Column with the positives; without one, dropout makes them.")
-@click.option(
-    "--hard-negatives", multiple=True, metavar="COLUMN", help="Column with hard negatives; repeatable."
-)
-@click.option("--encoding", default="utf-8", show_default=True, help="Encoding of the file.")
-@click.option(
-    "--embeddings", type=click.Path(path_type=Path), help="Embeddings computed before: .npy or .npz."
-)
-@loss_option(default="infonce", show_default=True)
-@set_option
-@click.option(
-    "--batch-size",
-    default=64,
-    show_default=True,
-    type=click.IntRange(2),
-    help="Sentences that meet in one loss.",
-)
-@click.option("--batches", default=200, show_default=True, type=click.IntRange(1),
-              help="Batches drawn at random; no more than the sentences fill once.")  # fmt: skip
-@click.option("--overlap", default=0.8, show_default=True, type=float,
-              help="Share of words from which on two texts are near-duplicates, rare words counting for more.")  # fmt: skip
-@click.option("--cosine", type=float,
-              help="Cosine (of embeddings less their mean) from which on neighbours are candidates, whatever their words.  "
-              "[default: neighbours with nearly enough common words, nearer than all but one in 10,000 random pairs]")  # fmt: skip
-@click.option(
-    "--max-length", default=32, show_default=True, type=click.IntRange(3), help="Tokens of a sentence."
-)
+@click.command()
+@option("--model", "Encoder: a local folder or a Hugging Face hub name.")
+@option("--train-file", "Sentences: text, JSON lines, CSV, TSV or Parquet; .gz, .xz and .bz2 too.", kind=Path)
+@option("--column", "Column with the sentences (JSON lines, CSV, TSV, Parquet).")
+@option("--positives", "Column with the positives; without one, dropout makes them.")
+@option("--hard-negatives", "Column with hard negatives; repeatable.", multiple=True, metavar="COLUMN")
+@option("--encoding", "Encoding of the file.", "utf-8")
+@option("--embeddings", "Embeddings computed before: .npy or .npz.", kind=Path)
+@loss_option(default="infonce")
+@hyperparameters_option
+@mirrored(find_false_negatives, "batch_size", "batches", "overlap", "cosine", "max_length", "seed")
 @pooler_option
 @device_option
-@click.option(
-    "--seed", default=0, show_default=True, type=click.IntRange(0), help="Seed of batches and dropout."
-)
-@click.option(
-    "--output",
-    default="inspect",
-    show_default=True,
-    type=OutputFolder(),
-    help="Folder to write to.",
-)
-@click.option("--write-clean", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
-              help="Write the training file without exact and near duplicates of earlier rows, and without rows "
-              "whose own hard negative is false.")  # fmt: skip
-@click.option("--overwrite", is_flag=True, help="Replace files made with other settings.")
+@option("--output", "Folder to write to.", "inspect", OutputFolder())
+@option("--write-clean", "Write the training file without exact and near duplicates of earlier rows, and without rows "
+        "whose own hard negative is false.", kind=Path, metavar="FILE")  # fmt: skip
+@option("--overwrite", "Replace files made with other settings.", False)
 def command(
     model: str | None,
     train_file: Path | None,
@@ -119,7 +78,6 @@ def command(
 
     from gradlab.inspection.advice import NOTHING, WRITE_CLEAN
     from gradlab.inspection.clean import check_ending, copy_rows
-    from gradlab.inspection.corpus import find_false_negatives
     from gradlab.inspection.texts import Texts
     from gradlab.sweep.worker import terminable
 

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import click
 
-from gradlab.cli.options import loss_option
-
-EPILOG = """\b
-Examples:
-  gradlab losses
-  gradlab losses arccon
-  gradlab losses --format markdown > components.md
-  gradlab losses --format latex
-"""
+from gradlab.cli.options import loss_option, option
 
 
-@click.command(epilog=EPILOG)
+@click.command()
 @click.argument("name", required=False, metavar="[NAME]")
 @loss_option(hidden=True)
-@click.option("--format", "style", type=click.Choice(["text", "markdown", "latex"]), default="text",
-              show_default=True, help="text for reading; the papers' component tables for the others.")  # fmt: skip
+@option(
+    "--format style",
+    "text for reading; the papers' component tables for the others.",
+    "text",
+    ["text", "markdown", "latex"],
+)
 def command(name: str | None, loss_name: str | None, style: str) -> None:
     """List the losses, or show the one of that NAME: formula, hyper-parameters with units and defaults, paper."""
     from gradlab.losses.registry import combinator_names, loss_class, loss_names, taught_names

@@ -18,10 +18,74 @@ from gradlab.settings import declarations, read_assignments
 from gradlab.settings.declaration import Declaration
 
 
+def option(names: str, text: str, default: Any = None, kind: Any = None, **more: Any) -> Callable[[Any], Any]:
+    """An option of a command.
+
+    Args:
+        names: ``"--name"``, or ``"--name argument"`` where the function's argument has another name.
+        text: for ``--help``.
+        default: shown in the help; False makes a flag.
+        kind: a type of click, a type such as `Path`, or a list of choices; None is that of the default.
+        **more: what `click.option` takes.
+    """
+    if default is not None:  # None is not the same as no default to click
+        more |= {"default": default, "show_default": default is not False}
+    if default is False:
+        return click.option(*names.split(), is_flag=True, help=text, **more)
+    if kind is Path:
+        kind = click.Path(path_type=Path)
+    elif isinstance(kind, list):
+        kind = click.Choice(kind)
+    return click.option(*names.split(), type=kind, help=text, **more)
+
+
+class OutputFolder(click.Path):
+    """A folder to write to, tried when it is given: before anything long, and without making it."""
+
+    def __init__(self) -> None:
+        """A path."""
+        super().__init__(path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The path."""
+        from gradlab.files import check_writable
+
+        check_writable(value, folder=True)
+        return super().convert(value, param, ctx)
+
+
 def loss_option(**settings: Any) -> Callable[[Any], Any]:
     """``--loss NAME``."""
     text = "A loss of `gradlab losses`, or one of your own: module:Name or file.py:Name, also with settings."
-    return click.option("--loss", "loss_name", metavar="NAME", help=text, **settings)
+    return option("--loss loss_name", text, metavar="NAME", **settings)
+
+
+def set_option(text: str) -> Callable[[Any], Any]:
+    """``--set NAME=VALUE``, repeatable."""
+    return option("--set assignments", text, metavar="NAME=VALUE", multiple=True)
+
+
+def output_option(folder: str) -> Callable[[Any], Any]:
+    """``--output FOLDER`` and ``--overwrite``."""
+    output = option("--output", "Folder to write to.", folder, OutputFolder())
+    overwrite = option("--overwrite", "Replace files made with other settings.", False)
+    return lambda command: output(overwrite(command))
+
+
+hyperparameters_option = set_option(
+    "A hyper-parameter, e.g. temperature=0.1, or preset=NAME; repeatable. Angles are in radians."
+)
+device_option = option("--device", "auto (CUDA if there is one), cpu, cuda or cuda:N.", "auto")
+pooler_option = option(
+    "--pooler", "cls, mean or first_last.  [default: the one saved with the model, else cls]"
+)
+data_option = option(
+    "--data",
+    "SentEval's data/downstream folder, or a SentEval checkout.",
+    kind=Path,
+    required=True,
+    metavar="SENTEVAL_DIR",
+)
 
 
 def _register_losses(context: click.Context, parameter: click.Parameter, files: tuple[str, ...]) -> None:
@@ -35,27 +99,15 @@ def _register_losses(context: click.Context, parameter: click.Parameter, files: 
         os.environ[OWN_LOSSES] = os.pathsep.join(filter(None, [os.environ.get(OWN_LOSSES), place]))
 
 
-losses_option = click.option(
-    "--losses",
-    "loss_files",
+losses_option = option(
+    "--losses loss_files",
+    "Python file or module that registers losses of your own; repeatable. GRADLAB_LOSSES does the same.",
     multiple=True,
     metavar="FILE",
     expose_value=False,
     is_eager=True,
     callback=_register_losses,
-    help="Python file or module that registers losses of your own; repeatable. GRADLAB_LOSSES does the same.",
 )
-
-
-def set_option(function: Any) -> Any:
-    """``--set NAME=VALUE``, repeatable: hyper-parameters of the loss."""
-    return click.option(
-        "--set",
-        "assignments",
-        metavar="NAME=VALUE",
-        multiple=True,
-        help="A hyper-parameter, e.g. temperature=0.1, or preset=NAME; repeatable. Angles are in radians.",
-    )(function)
 
 
 def mirrored(function: Callable[..., Any], *names: str) -> Callable[[Any], Any]:
@@ -69,18 +121,10 @@ def mirrored(function: Callable[..., Any], *names: str) -> Callable[[Any], Any]:
 
     def decorate(command: Any) -> Any:
         for name in reversed(names):
-            default = parameters[name].default
-            kind = type(default)
+            default, kind = parameters[name].default, None
             if default is None:  # of "int | None" the first
                 kind = _TYPES.get(str(parameters[name].annotation).partition(" |")[0], str)
-            flag = {"is_flag": True} if kind is bool else {"type": kind}
-            command = click.option(
-                f"--{name.replace('_', '-')}",
-                default=default,
-                show_default=default is not None and kind is not bool,
-                help=texts[name],
-                **flag,
-            )(command)
+            command = option(f"--{name.replace('_', '-')}", texts[name], default, kind)(command)
         return command
 
     return decorate
@@ -150,36 +194,6 @@ def _option(declared: Declaration) -> click.Option:
     text = declared.text + (f"  [default: {declared.default}]" if shown else "")
     metavar = {int: "N", float: "X"}.get(kind, "TEXT")
     return click.Option([f"--{name}"], type=kind, metavar=metavar, help=text)
-
-
-class OutputFolder(click.Path):
-    """A folder to write to, tried when it is given: before anything long, and without making it."""
-
-    def __init__(self) -> None:
-        """A path."""
-        super().__init__(path_type=Path)
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The path."""
-        from gradlab.files import check_writable
-
-        check_writable(value, folder=True)
-        return super().convert(value, param, ctx)
-
-
-device_option = click.option(
-    "--device", default="auto", show_default=True, help="auto (CUDA if there is one), cpu, cuda or cuda:N."
-)
-pooler_option = click.option(
-    "--pooler", help="cls, mean or first_last.  [default: the one saved with the model, else cls]"
-)
-data_option = click.option(
-    "--data",
-    required=True,
-    type=click.Path(path_type=Path),
-    metavar="SENTEVAL_DIR",
-    help="SentEval's data/downstream folder, or a SentEval checkout.",
-)
 
 
 def build_loss(name: str, assignments: Iterable[str]) -> Any:

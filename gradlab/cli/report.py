@@ -6,35 +6,15 @@ from pathlib import Path
 
 import click
 
+from gradlab.cli.options import option
 from gradlab.errors import GradlabError
 
-EPILOG = """\b
-Examples:
-  gradlab report runs/first
-  gradlab report runs/first runs/second runs/third
-  gradlab report sweeps/temperatures
-  gradlab report output-of-a-watched-trainer --output first.html
-  gradlab report runs/first --output report.md      # Markdown, for a pull request or a model card
-  gradlab report runs/first --follow                # again with each record, until the run ends
 
-RUN is the folder of a run of `gradlab train`, the output folder of a trainer that gradlab.watch watched, a metrics
-file, or a folder with several runs, such as that of a sweep. The page of one run holds its scores, verdicts in words,
-curves, histograms and the settings; that of several runs their scores with the settings that differ, and their curves
-over each other. It needs no network.
-"""
-
-
-@click.command(epilog=EPILOG)
+@click.command()
 @click.argument("runs", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="RUN...")
-@click.option(
-    "--output",
-    type=click.Path(path_type=Path),
-    help="The page; a name that ends in .md makes it Markdown.  [default: report.html in the run's folder, or in the one "
-    "that holds the runs]",
-)
-@click.option(
-    "--follow", is_flag=True, help="Write the page of one run again with each record, until the run ends."
-)
+@option("--output", "The page; a name that ends in .md makes it Markdown.  [default: report.html in the run's folder, or in the "
+        "one that holds the runs]", kind=Path)  # fmt: skip
+@option("--follow", "Write the page of one run again with each record, until the run ends.", False)
 def command(runs: tuple[Path, ...], output: Path | None, follow: bool) -> None:
     """Write the report of training runs, as one HTML page."""
     from gradlab.monitor.recording import read_recordings

@@ -10,40 +10,25 @@ from typing import Any
 import click
 
 from gradlab.cli.options import (
-    OutputFolder,
     build_loss,
     check_existing,
+    hyperparameters_option,
     loss_option,
     mirrored,
-    set_option,
+    output_option,
 )
 from gradlab.simulation import simulate
 
-EPILOG = """\b
-Examples:
-  gradlab simulate --loss arccon
-  gradlab simulate --loss infonce --set temperature=0.1
-  gradlab simulate --loss met --quantity ratio
-  gradlab simulate --loss infonce --quantity hardest_share --negatives 63
-  gradlab simulate --loss infonce --own-negatives 7 --mu-own 0.9
-  gradlab simulate --loss arccon --engine monte_carlo --seed 1
 
-Writes NAME.png (heatmap), NAME.csv (mu_pos and mu_neg in radians, value, standard_error)
-and NAME.json (all settings and versions); the name tells loss, quantity and settings.
-"""
-
-
-@click.command(epilog=EPILOG)
+@click.command()
 @loss_option(required=True)
-@set_option
+@hyperparameters_option
 @mirrored(
     simulate,
     *("quantity", "engine", "grid", "sigma_pos", "sigma_neg", "negatives"),
     *("own_negatives", "mu_own", "sigma_own", "batches", "seed", "device"),
 )
-@click.option("--output", default="figures", show_default=True, type=OutputFolder(),
-              help="Folder to write to.")  # fmt: skip
-@click.option("--overwrite", is_flag=True, help="Replace files made with other settings.")
+@output_option("figures")
 def command(
     loss_name: str, assignments: tuple[str, ...], output: Path, overwrite: bool, **options: Any
 ) -> None:

@@ -8,38 +8,21 @@ from typing import Any
 
 import click
 
-from gradlab.cli.options import CommandOfSettings, set_option
+from gradlab.cli.options import CommandOfSettings, hyperparameters_option, option
 from gradlab.errors import GradlabError, listed
 from gradlab.settings import declarations, read_assignments, read_json
 from gradlab.train.config import TrainConfig, read_settings
 
-EPILOG = """\b
-Examples:
-  gradlab train --model bert-base-uncased --train-file wiki1m_for_simcse.txt \\
-      --output runs/simcse --pooler cls_mlp --sts SentEval/data/downstream
-  gradlab train --model bert-base-uncased --train-file sentences.csv --column text \\
-      --loss arccon --set temperature=0.05 --output runs/arccon --held-out 0.1
-  gradlab train --recipe mocose --show --backbone bert-base
-  gradlab train --recipe esimcse --model bert-base-uncased --train-file wiki1m_for_simcse.txt \\
-      --output runs/esimcse --queue-size 128 --sts SentEval/data/downstream
-  gradlab train --config runs/simcse/manifest.json --seed 1 --output runs/simcse-seed1
-  gradlab train --resume --output runs/simcse
-  accelerate launch --multi_gpu --num_processes 4 -m gradlab train ... (the same options)
 
-The run folder gets manifest.json (configuration, versions, data hash, results), metrics.csv
-(step, group, name, value), checkpoints/, encoder/ (at the end) and, with --sts, best/.
-Both encoders load with AutoModel.from_pretrained, SentenceTransformer and gradlab evaluate.
-"""
-
-
-@click.command(epilog=EPILOG, cls=CommandOfSettings, settings=TrainConfig)
-@set_option
-@click.option("--config", "config_file", type=click.Path(path_type=Path),
-              help="JSON file of settings, or a run's manifest; options given here come before it.")  # fmt: skip
-@click.option("--resume", is_flag=True, help="Continue the run in --output from its newest whole checkpoint.")
-@click.option(
-    "--show", is_flag=True, help="Show the recipe's settings and where each was published; train nothing."
+@click.command(cls=CommandOfSettings, settings=TrainConfig)
+@hyperparameters_option
+@option(
+    "--config config_file",
+    "JSON file of settings, or a run's manifest; options given here come before it.",
+    kind=Path,
 )
+@option("--resume", "Continue the run in --output from its newest whole checkpoint.", False)
+@option("--show", "Show the recipe's settings and where each was published; train nothing.", False)
 def command(
     assignments: tuple[str, ...],
     config_file: Path | None,

@@ -3,40 +3,21 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import click
 
-from gradlab.cli.options import build_loss, loss_option, mirrored, set_option
+from gradlab.cli.options import build_loss, hyperparameters_option, loss_option, mirrored, option
 from gradlab.errors import GradlabError
 from gradlab.gradient.verification import BATCHES, CONVENTIONS, OWN, Check, verify
 
-EPILOG = """\b
-Examples:
-  gradlab verify
-  gradlab verify --loss arccon --set temperature=0.01
-  gradlab verify --loss infonce --side positives
-  gradlab verify --batch-size 128 --dim 768
 
-Each number is the largest difference between the closed form and autograd over both views of the batches named below,
-relative to max(1, largest entry). '=' marks a convention in which the loss declares to be exact
-(to 1e-11), '!' one in which it should be and is not. Exit code 1 if there is any '!'.
-"""
-
-
-@click.command(epilog=EPILOG)
+@click.command()
 @loss_option()
-@set_option
+@hyperparameters_option
 @mirrored(verify, "batch_size", "dim", "seed", "side")
-@click.option("--per-batch", is_flag=True, help="A line for each kind of batch.")
-def command(
-    loss_name: str | None,
-    assignments: tuple[str, ...],
-    batch_size: int,
-    dim: int,
-    seed: int,
-    side: str,
-    per_batch: bool,
-) -> None:
+@option("--per-batch", "A line for each kind of batch.", False)
+def command(loss_name: str | None, assignments: tuple[str, ...], per_batch: bool, **options: Any) -> None:
     """Compare every closed form with autograd, in float64."""
     from tqdm import tqdm
 
@@ -48,7 +29,7 @@ def command(
     click.echo(f"{'loss':40}" + "".join(f"{name:>14}" for name in CONVENTIONS))
     failed = False
     for loss in tqdm(losses, delay=2, leave=False, disable=None):
-        checks = verify(loss, batch_size=batch_size, dim=dim, seed=seed, side=side)
+        checks = verify(loss, **options)
         failed |= not all(check.passed for check in checks)
         for form in dict.fromkeys(check.form for check in checks):
             names = list(dict.fromkeys(check.batch for check in checks))
@@ -62,7 +43,9 @@ def command(
             click.echo(
                 f"  the paper's form of {checks[0].loss.name} is off, relative to the gradient, by: {off}"
             )
-    click.echo(f"\nBatches of {batch_size} x {dim}: {', '.join(BATCHES)}; {OWN} for losses of pairs.")
+    click.echo(
+        f"\nBatches of {options['batch_size']} x {options['dim']}: {', '.join(BATCHES)}; {OWN} for losses of pairs."
+    )
     if failed:
         click.echo("Some closed form misses its declared exactness ('!').", err=True)
         sys.exit(1)

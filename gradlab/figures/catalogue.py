@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -30,29 +30,48 @@ FORMATS = ("png", "svg")
 
 @dataclasses.dataclass(frozen=True)
 class TheoryFigure:
-    """A figure: its numbers, how to draw them, and what to say of them.
+    """A figure: its numbers and how to draw them; what to say of them is ``texts/STEM.md``.
 
     Attributes:
         name: what `gradlab figures` calls it: the paper's number, or a word.
         stem: file name without suffix.
-        title: one line.
         compute: the tables behind it; every number comes from gradlab's public functions.
         draw: tables -> (figure, axes).
-        caption: tables -> what was computed, with which settings, what it shows.
-        comparison: how that compares with the paper's figure; empty where the paper has none.
+        facts: tables -> what the text says of them, by the names in it.
         as_published: whether this is the variant that computes as the published figure was computed.
         tables: names of its tables, each a CSV file; ``""`` for the only one.
     """
 
     name: str
     stem: str
-    title: str
     compute: Callable[[], Tables]
     draw: Callable[[Tables], tuple[Any, Any]]
-    caption: Callable[[Tables], str]
-    comparison: str = ""
+    facts: Callable[[Tables], Mapping[str, str]] = lambda tables: {}
     as_published: bool = False
     tables: tuple[str, ...] = ("",)
+
+    @functools.cached_property
+    def _texts(self) -> tuple[str, str, str]:
+        """Title, caption and comparison, a paragraph a line."""
+        text = (Path(__file__).parent / "texts" / f"{self.stem}.md").read_text(encoding="utf-8")
+        title, _, rest = text.removeprefix("# ").partition("\n")
+        parts = rest.split("\n## Compared with the paper\n")
+        joined = ["\n\n".join(" ".join(one.split()) for one in part.strip().split("\n\n")) for part in parts]
+        return title, joined[0], joined[1] if len(joined) > 1 else ""
+
+    @property
+    def title(self) -> str:
+        """One line."""
+        return self._texts[0]
+
+    @property
+    def comparison(self) -> str:
+        """How it compares with the paper's figure; empty where the paper has none."""
+        return self._texts[2]
+
+    def caption(self, tables: Tables) -> str:
+        """What was computed, with which settings, and what it shows."""
+        return self._texts[1].format(**self.facts(tables))
 
     def csv_path(self, folder: Path, table: str) -> Path:
         """Where the numbers of a table are."""
@@ -76,71 +95,45 @@ class TheoryFigure:
         return paths + [write_csv(self.csv_path(folder, name), columns) for name, columns in tables.items()]
 
 
+def _dissipation(name: str, stem: str, losses: tuple[str, ...]) -> TheoryFigure:
+    compute = functools.partial(dissipation.compute, losses)
+    return TheoryFigure(name, stem, compute, dissipation.draw, dissipation.facts, tables=losses)
+
+
+def _published(
+    name: str, stem: str, module: Any, tables: tuple[str, ...]
+) -> tuple[TheoryFigure, TheoryFigure]:
+    """A figure as the paper's text says, and as the published one was computed."""
+    how = {"draw": module.draw, "facts": module.facts, "tables": tables}
+    return (
+        TheoryFigure(name, stem, module.compute, **how),
+        TheoryFigure(name, f"{stem}-as-published", module.compute_as_published, as_published=True, **how),
+    )
+
+
 FIGURES = (
+    _dissipation("2", "figure-02-dissipation", dissipation.FIGURE_2),
+    *_published("3", "figure-03-hardest-share", hardest_share, ("",)),
+    *_published("4", "figure-04-ratios", ratios, ratios.LOSSES),
+    _dissipation("10", "figure-10-dissipation", dissipation.FIGURE_10),
+    TheoryFigure("11", "figure-11-roles", roles.compute, roles.draw, roles.facts),
+    TheoryFigure("12", "figure-12-lemma-geometry", lemma_geometry.compute, lemma_geometry.draw),
     TheoryFigure(
-        "2", "figure-02-dissipation", "Gradient dissipation of ArcCon and MET",
-        functools.partial(dissipation.compute, dissipation.FIGURE_2), dissipation.draw, dissipation.caption,
-        "The paper's Figure 2 shows the same two losses by Monte Carlo: 1 where the two mean angles are close, a rapid fall to 0 "
-        "once μ_neg is larger than μ_pos to some extent. So does this one, without the sampling noise.",
-        tables=dissipation.FIGURE_2,
-    ),
-    TheoryFigure(
-        "3", "figure-03-hardest-share", "Share of the hardest negative in the weight",
-        hardest_share.compute, hardest_share.draw, hardest_share.caption,
-        "From its Figure 3 the paper reads that the softmax weight comes to look at the hardest negative only, like the "
-        "piecewise weight of MPT and MET. Averaged over all batches, as its text says, the share rises to a maximum a little "
-        "beyond μ_neg = π/2, whose height depends on the temperature, and falls again. Among the batches that still have a "
-        "gradient it does rise at the end, for these are the batches with an unusually near negative. The published "
-        "curves are drawn by `gradlab figures 3 --as-published`.",
-    ),
-    TheoryFigure(
-        "3", "figure-03-hardest-share-as-published", "Share of the hardest negative, as published",
-        hardest_share.compute_as_published, hardest_share.draw, hardest_share.caption_as_published,
-        "This is how the published figure was computed, except that it does not tell the filled cells from the measured ones.",
-        as_published=True,
-    ),
-    TheoryFigure(
-        "4", "figure-04-ratios", "The ratios that depend on the angles",
-        ratios.compute, ratios.draw, ratios.caption,
-        "The paper calls its Figure 4 averages of three dynamic ratios; it defines two, and the third is that of MAT, which only its "
-        "code has. Its conclusion, mostly between 1 and 2, holds for the cells that occur; with "
-        "the dissipation averaged as in Figure 2 more cells occur than it shades free, and MET and MAT exceed 2 in more of them.",
-        tables=ratios.LOSSES,
-    ),
-    TheoryFigure(
-        "4", "figure-04-ratios-as-published", "The ratios that depend on the angles, as published",
-        ratios.compute_as_published, ratios.draw, ratios.caption_as_published,
-        "The published figure was computed at θ = μ, not averaged, and shaded by the dissipation at θ = μ.",
-        as_published=True, tables=ratios.LOSSES,
-    ),
-    TheoryFigure(
-        "10", "figure-10-dissipation", "Gradient dissipation of InfoNCE and MPT, MAT and the baseline",
-        functools.partial(dissipation.compute, dissipation.FIGURE_10), dissipation.draw, dissipation.caption,
-        "The paper's Figure 10 shows InfoNCE and MPT (its appendix announces it as MET in Figure 11a) with the same pattern as "
-        "Figure 2. MAT, which only the published code has, and the baseline of Eq. 5 are added here.",
-        tables=dissipation.FIGURE_10,
-    ),
-    TheoryFigure(
-        "11", "figure-11-roles", "What each component does",
-        roles.compute, roles.draw, roles.caption,
-        "The paper's Figure 11 illustrates the same three roles: a larger gap without dissipation, the hardest negative dominating the "
-        "direction only when amplified by the weight, the positive moving away or closer according to the ratio.",
-    ),
-    TheoryFigure(
-        "12", "figure-12-lemma-geometry", "The geometry of Lemma 1",
-        lemma_geometry.compute, lemma_geometry.draw, lemma_geometry.caption,
-        "The paper's Figure 12 illustrates the two situations of its proof, which has neither the upper end nor the third case.",
-    ),
-    TheoryFigure(
-        "lemma", "lemma-accuracy", "Lemma 1 against the steps taken on the sphere",
-        lemma_accuracy.compute, lemma_accuracy.draw, lemma_accuracy.caption,
+        "lemma",
+        "lemma-accuracy",
+        lemma_accuracy.compute,
+        lemma_accuracy.draw,
+        lemma_accuracy.facts,
         tables=("bounds", "steps", "accuracy"),
     ),
     TheoryFigure(
-        "noncontrastive", "noncontrastive-components", "Non-contrastive losses before and after their repair",
-        noncontrastive.compute, noncontrastive.draw, noncontrastive.caption,
+        "noncontrastive",
+        "noncontrastive-components",
+        noncontrastive.compute,
+        noncontrastive.draw,
+        noncontrastive.facts,
     ),
-)  # fmt: skip
+)
 
 # Figures of the unified-gradient paper that show trained encoders.
 TRAINED = {

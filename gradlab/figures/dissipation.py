@@ -50,16 +50,7 @@ def crossing(tables: Tables, name: str, mu_pos: float = np.pi / 6) -> float:
     return float(np.interp(-0.5, -row[index - 1 : index + 1], neg[index - 1 : index + 1]))
 
 
-def caption(tables: Tables) -> str:
-    """What was computed, with the numbers that a reader would look for."""
-    half = ", ".join(f"{get_loss(name).title} {crossing(tables, name) / np.pi:.3f}π" for name in tables)
-    return (
-        "Mean gradient dissipation, 1 (yellow) where the whole gradient passes and 0 (purple) where none does, over "
-        "the mean anchor-positive angle (upwards) and the mean anchor-negative angle (to the right). It is 1 where the "
-        "two are close, above and around the dashed line of equality, and falls to 0 as the negatives move further "
-        "away than the positive: the gate closes before the gap between them grows large. At μ_pos = π/6 "
-        f"it passes 1/2 at μ_neg = {half}.\n\n"
-        "Settings: each loss at its published hyper-parameters (in its title); anchor-positive angles from "
-        "N(μ_pos, 0.05²), 127 anchor-negative angles from N(μ_neg, 0.10²), in radians; 100 x 100 mean angles from "
-        "π/20 to π/2 and to π. Computed by the exact engine: no sampling, no error to show."
-    )
+def facts(tables: Tables) -> dict[str, str]:
+    """Where each gate is half open at μ_pos = π/6."""
+    half = [f"{get_loss(name).title} {crossing(tables, name) / np.pi:.3f}π" for name in tables]
+    return {"half": ", ".join(half)}

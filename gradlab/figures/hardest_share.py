@@ -162,36 +162,12 @@ def draw(tables: Tables) -> tuple[Figure, list[Axes]]:
     return figure, axes
 
 
-def caption(tables: Tables) -> str:
-    """What was computed."""
+def facts(tables: Tables) -> dict[str, str]:
+    """The largest share over all batches, or as published how many cells hold no measurement, by temperature."""
     (table,) = tables.values()
-    peaks = []
-    for temperature in TEMPERATURES:
-        rows = select(table, batches="all", temperature=temperature)
-        peaks.append(f"{rows['share'].max():.2f} at τ = {temperature:g}")
-    return (
-        "How much of the weight of InfoNCE and ArcCon the hardest of 127 negatives has. Solid: mean over the batches "
-        "that still have a gradient (dissipation at least 0.01), with a band of two standard errors; a line ends where "
-        f"fewer than {FEWEST} batches of 1000 are left. Dotted: mean over all batches, whatever their gradient. Below: how many batches "
-        "the solid lines are a mean of. At high temperatures all negatives weigh nearly the same (1/127 = 0.008 each); "
-        "the lower the temperature and the further apart the negatives' cosines, the more the hardest one dominates. "
-        f"Over all batches its share is at most {', '.join(peaks)}.\n\n"
-        "Settings: μ_pos = π/6, anchor-positive angles from N(μ_pos, 0.05²), 127 anchor-negative angles from "
-        "N(μ_neg, 0.10²), 100 values of μ_neg from π/20 to π, 1000 batches, seed 0."
-    )
-
-
-def caption_as_published(tables: Tables) -> str:
-    """What was computed, and how many cells hold no measurement."""
-    (table,) = tables.values()
-    filled = [
-        f"{int(select(table, temperature=temperature)['filled'].sum())} at τ = {temperature:g}"
-        for temperature in TEMPERATURES
-    ]
-    return (
-        "The previous figure the way the published code computes it: positives from N(0.5, 0.05²) instead of "
-        "N(π/6, 0.05²), batches with a dissipation below 0.01 left out, and cells in which no batch is left filled with "
-        f"1.0. Filled cells are dashed: they are no measurements. Of 100 there are {', '.join(filled)}. The "
-        "rise to 1 at large μ_neg in the published figure is mostly made of them.\n\n"
-        "Settings: as above otherwise; 1000 batches, seed 0."
-    )
+    rows = {temperature: select(table, temperature=temperature) for temperature in TEMPERATURES}
+    if "filled" in table:
+        found = [f"{int(row['filled'].sum())} at τ = {temperature:g}" for temperature, row in rows.items()]
+        return {"filled": ", ".join(found)}
+    every = {temperature: select(row, batches="all")["share"].max() for temperature, row in rows.items()}
+    return {"peaks": ", ".join(f"{share:.2f} at τ = {temperature:g}" for temperature, share in every.items())}

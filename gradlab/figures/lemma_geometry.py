@@ -138,18 +138,3 @@ def draw(tables: Tables) -> tuple[Figure, list[Axes]]:
         }
         figure.legend(list(keys.values()), list(keys), loc="outside lower center", ncols=3)
     return figure, axes
-
-
-def caption(tables: Tables) -> str:
-    """What was computed."""
-    return (
-        "The tangent plane at the anchor h_i, into which the proof of Lemma 1 projects positive and negative. The push "
-        "takes the anchor to c, the pull then moves it along the solid green line, further the larger the ratio r. It "
-        "gets closer to the positive while it is inside the dashed circle: between the ratios r⁻, which is the lemma's "
-        "bound, and r⁺, which the lemma leaves out. b is the proof's auxiliary point, which makes a rhombus with h_i, h_i' "
-        "and the anchor at r⁻; it lies before c (situation 1) or beyond it (situation 2). In the third case the line misses "
-        "the circle: no ratio brings the anchor closer in this plane, and the lemma's square root is not real.\n\n"
-        f"Settings: anchor-positive angle {math.degrees(THETA_POS):.0f}°, anchor-negative angle "
-        f"{math.degrees(THETA_NEG):.0f}°; step λ and dihedral angle α in the titles. All points are computed from steps "
-        "taken; the paper's figure is a sketch of the two situations."
-    )

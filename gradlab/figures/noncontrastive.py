@@ -131,8 +131,8 @@ def draw(tables: Tables) -> tuple[Figure, list[Axes]]:
     return figure, list(grid.ravel())
 
 
-def caption(tables: Tables) -> str:
-    """What was computed."""
+def facts(tables: Tables) -> dict[str, str]:
+    """The range of each original's ratio."""
     (table,) = tables.values()
     ratios = []
     for loss in REPAIRS:
@@ -140,17 +140,4 @@ def caption(tables: Tables) -> str:
         below = rows["mu_neg"] < 0.45 * np.pi
         low, high = rows["ratio"][below].min(), rows["ratio"][below].max()
         ratios.append(f"{low:.3f} to {high:.3f} ({get_loss(loss).title})")
-    return (
-        "The four non-contrastive losses by the three components in which the paper finds them wanting, and what its repairs "
-        "change. The originals (solid) have no dissipation; their weight is spread over all negatives, except for MHS, "
-        "which looks at the nearest only; and they pull on the positive far less than they push: for μ_neg below 0.45π the ratio "
-        f"is {', '.join(ratios)}. The repaired losses (dash-dotted) have the gate of the contrastive baseline, a softmax "
-        "weight and a constant ratio. Near π/2 the weights of Barlow Twins and VICReg, which are cosines, sum to about zero: "
-        "the ratio changes sign there, and its error is as large as itself.\n\n"
-        "Settings: these losses compare sentences within a view, so whole batches are drawn: "
-        f"{BATCHES} batches of {BATCH_SIZE} unit vectors in {DIMENSIONS} dimensions, anchor-positive angles from N(π/6, 0.05²), "
-        "angles between anchors with mean μ_neg and spread 0.10, seed 0; means over anchors (medians for the ratio), averaged "
-        "over batches, with bands of two standard errors. Share of the largest weight: max |W| / Σ |W|. Ratio of Barlow "
-        "Twins, a diagonal matrix: its pull along the positive. Repaired losses with the paper's settings for BERT, VICReg "
-        "with its coefficient 30. The ratio's axis is linear within ±0.01 and logarithmic beyond. Not in the paper."
-    )
+    return {"ratios": ", ".join(ratios)}

@@ -99,35 +99,11 @@ def draw(tables: Tables) -> tuple[Figure, list[Axes]]:
     return figure, axes
 
 
-def _shares(tables: Tables) -> str:
+def facts(tables: Tables) -> dict[str, str]:
     """Share of the occurring cells whose ratio is in [1, 2]."""
     parts = []
     for name, table in tables.items():
         ratio = grid_of(table, "ratio")[2][occurs(table)]
         share = np.mean((ratio >= 1) & (ratio <= 2))
         parts.append(f"{get_loss(name).title} {share:.0%} (from {ratio.min():.2f} to {ratio.max():.2f})")
-    return ", ".join(parts)
-
-
-def caption(tables: Tables) -> str:
-    """What was computed."""
-    return (
-        "How hard a loss pulls on the positive for each unit of push from the negatives, at exactly the mean angles. "
-        "It is not averaged over the spread of the angles: near θ_pos = 0 it grows like 1/θ_pos, so that a mean does "
-        "not exist. Hatched: angles that do not occur in training, on the right because the mean dissipation there is "
-        f"below {CLOSED} (the gate is closed), on the left because positives are nearer than negatives. Of the other "
-        f"cells, these have a ratio between 1 and 2: {_shares(tables)}. One colour range for all; "
-        "beyond 3, where a positive is very near, the end colour.\n\n"
-        "Settings: published margins (in the titles), ArcCon at τ = 0.05; dissipation with spreads 0.05 and 0.10 and 127 "
-        "negatives, by the exact engine. MAT, the triplet loss on angles, is only in the published code."
-    )
-
-
-def caption_as_published(tables: Tables) -> str:
-    """What was computed."""
-    return (
-        "The previous figure with the hatching of the published code: the dissipation is taken at θ = μ, with 127 equal "
-        "negatives, instead of averaged over the spread of the angles. That closes gates at smaller μ_neg than the mean "
-        "does, which the nearest of 127 scattered negatives keeps open for longer. The ratios are the same. Of the cells "
-        f"not hatched, these have a ratio between 1 and 2: {_shares(tables)}."
-    )
+    return {"shares": ", ".join(parts)}

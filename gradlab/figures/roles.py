@@ -275,25 +275,12 @@ def draw(tables: Tables) -> tuple[Figure, list[Axes]]:
     return figure, list(grid.ravel())
 
 
-def caption(tables: Tables) -> str:
-    """What was computed."""
+def facts(tables: Tables) -> dict[str, str]:
+    """The gap between positive and nearest negative, without dissipation and with it."""
     (table,) = tables.values()
     found = []
     for side in range(2):
         rows = select(table, panel="dissipation", side=side)
         positive = select(rows, item="positive")["angle"][0]
         found.append(_degrees(select(rows, item="negative")["angle"].min() - positive))
-    return (
-        "What each component does, in steps that were really taken on the sphere in three dimensions and are seen from the "
-        "anchor: distance from the centre is the angle to the anchor. Above without the component, below with it. "
-        "(a) Six sentences, both views trained by the baseline of Eq. 5 from the same start, as seen from one of them; "
-        "without dissipation the gap between its positive and its nearest negative has grown to "
-        f"{found[0]} and still grows, with dissipation it has stopped at {found[1]}. (b) One step of an anchor with nine negatives: with equal "
-        "weights the many distant ones decide the push, which here even moves the anchor towards the hardest one; with "
-        "softmax weights the hardest one decides. (c) One step with half and with one and a half times the smallest ratio "
-        "that brings the anchor closer (the exact bound for this step): it ends outside or inside the dashed circle of "
-        "points as far from the positive as it was.\n\n"
-        "Settings: (a) margin 0.3 against a margin that never closes, τ = 0.05, ratio 1, 150 steps of 0.02, seed 0; (b) ratio "
-        "1, step 0.8; (c) anchor-positive angle 45°, anchor-negative angle 55°, dihedral angle 50°, step 0.5. The paper's "
-        "figure is a sketch; every point and arrow here is computed."
-    )
+    return {"without": found[0], "with_it": found[1]}

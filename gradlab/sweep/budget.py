@@ -55,16 +55,8 @@ class Speed:
 
 @dataclass(frozen=True)
 class Budget:
-    """The cost of what is left.
-
-    Attributes:
-        runs: all runs known so far.
-        done: those that are over.
-        steps: optimiser steps still to take.
-        tested: encoders still to be evaluated on test sets.
-        seconds: estimated time, without these evaluations.
-        workers: runs side by side.
-        device: where they are made.
+    """The cost of what is left: of ``runs``, ``done`` are over; ``steps`` are still to take, in ``seconds``, by so many
+    ``workers``; ``tested`` encoders are still to be evaluated on test sets, which takes further time.
     """
 
     runs: int
@@ -100,9 +92,8 @@ def estimate_cost(runs: Sequence[Run], workers: int) -> Budget:
     Raises:
         GradlabError: for what a training cannot begin with.
     """
-    from gradlab.train.distributed import find_device
-    from gradlab.train.machine import device_name, using_threads
-    from gradlab.train.progress import say
+    from gradlab.train import device_name, find_device, say
+    from gradlab.train.machine import using_threads
 
     left = [run for run in runs if run.state not in ENDED]
     configs = [configure(run.settings) for run in left]
@@ -111,17 +102,10 @@ def estimate_cost(runs: Sequence[Run], workers: int) -> Budget:
         say("Taking a few steps here, to estimate the time.")
         with using_threads(max(1, (os.cpu_count() or 1) // workers)):
             speed = measure(configs[0])
-        steps = sum(map(speed.steps, configs))
-        seconds = sum(map(speed.seconds, configs)) / workers
-    return Budget(
-        runs=len(runs),
-        done=len(runs) - len(left),
-        steps=steps,
-        tested=sum(bool(run.point.evaluate) for run in left),
-        seconds=seconds,
-        workers=workers,
-        device=device_name(find_device(runs[0].settings.get("device", "auto"))),
-    )
+        steps, seconds = sum(map(speed.steps, configs)), sum(map(speed.seconds, configs)) / workers
+    tested = sum(bool(run.point.evaluate) for run in left)
+    device = device_name(find_device(runs[0].settings.get("device", "auto")))
+    return Budget(len(runs), len(runs) - len(left), steps, tested, seconds, workers, device)
 
 
 def measure(config: TrainConfig) -> Speed:

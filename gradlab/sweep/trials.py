@@ -108,7 +108,7 @@ class Trials:
         latest = self._latest()
         for run in self._runs(latest):
             if run.state == FAILED:
-                self._add(run, latest[run.key][0] + 1, deaths=0)
+                self._add(run, _attempt(latest[run.key]) + 1, deaths=0)
 
     def claim(self) -> Run | None:
         """Take the first waiting run: by stage, and all points of one seed before the next; None if none waits."""
@@ -122,17 +122,17 @@ class Trials:
         seeds = list(dict.fromkeys([*self.spec.seeds, *(run.seed for run in runs)]))
         waiting = [run for run in runs if run.state == WAITING]
         for run in sorted(waiting, key=lambda run: (run.point.stage, seeds.index(run.seed))):
-            attempt, trial = latest.get(run.key, (0, None))
+            trial = latest.get(run.key)
             if trial is None or trial.state != self._states.WAITING:
-                self._add(run, attempt + 1, _deaths(trial) if trial else 0)
-                attempt, trial = self._latest()[run.key]
+                self._add(run, _attempt(trial) + 1 if trial else 1, _deaths(trial) if trial else 0)
+                trial = self._latest()[run.key]
             run = replace(run, trial=trial.number)
             # The sign of life comes first: a worker that dies between the two leaves a trial that waits, not one
             # that runs for ever.
             self._storage.record_heartbeat(self._id(run))
             worker, data = f"{socket.gethostname()}:{os.getpid()}", content_of(run.settings["train_file"])
             if self._set(run, self._states.RUNNING) and self._set(run, worker=worker, data=data):
-                return replace(run, state=RUNNING, attempts=attempt, worker=worker)
+                return replace(run, state=RUNNING, attempts=_attempt(trial), worker=worker)
         return None
 
     def finish(self, run: Run, value: float, results: dict[str, Any]) -> bool:
@@ -174,20 +174,18 @@ class Trials:
         about = {"key": run.key, "settings": run.settings, "attempt": attempt, "deaths": deaths}
         self._study.add_trial(self._create_trial(state=self._states.WAITING, user_attrs=about))
 
-    def _latest(self) -> dict[str, tuple[int, Any]]:
-        """The latest attempt at each run, and the trial that stands for it."""
-        latest: dict[str, tuple[int, Any]] = {}
+    def _latest(self) -> dict[str, Any]:
+        """The trial that stands for each run: the first one of its latest attempt."""
+        latest: dict[str, Any] = {}
         for trial in self._study.get_trials(deepcopy=False):  # in the order of their numbers
             key = trial.user_attrs["key"]
-            before = latest[key][0] if key in latest else 0
-            attempt = trial.user_attrs.get("attempt", before + 1)
-            if attempt > before:
-                latest[key] = attempt, trial
+            if key not in latest or _attempt(trial) > _attempt(latest[key]):
+                latest[key] = trial
         return latest
 
-    def _runs(self, latest: dict[str, tuple[int, Any]]) -> list[Run]:
+    def _runs(self, latest: dict[str, Any]) -> list[Run]:
         scores: dict[str, float | None] = {}
-        for key, (_, trial) in latest.items():
+        for key, trial in latest.items():
             if self.spec.stages and (state := self._state(trial)) in ENDED:
                 scores[key] = self._score(trial) if state == FINISHED else None
         runs: dict[str, Run] = {}
@@ -198,10 +196,10 @@ class Trials:
                     first = runs[key].point
                     whole = replace(first, evaluate=tuple(dict.fromkeys((*first.evaluate, *point.evaluate))))
                 run = Run(key, whole, seed)
-                runs[key] = self._known(run, *latest[key]) if key in latest else run
+                runs[key] = self._known(run, latest[key]) if key in latest else run
         return list(runs.values())
 
-    def _known(self, run: Run, attempt: int, trial: Any) -> Run:
+    def _known(self, run: Run, trial: Any) -> Run:
         """The run with what its trial says of it."""
         about, state = trial.user_attrs, self._state(trial)
         now, then = content_of(run.settings["train_file"]), about.get("data")
@@ -219,15 +217,13 @@ class Trials:
             results=about.get("results"),
             worker=about.get("worker", ""),
             error=about.get("error", f"its worker died, {DEATHS} times" if state == FAILED else ""),
-            attempts=attempt - (trial.state == self._states.WAITING),
+            attempts=_attempt(trial) - (trial.state == self._states.WAITING),
             trial=trial.number,
         )
 
     def _state(self, trial: Any) -> str:
-        states = self._states
-        simple = {states.COMPLETE: FINISHED, states.RUNNING: RUNNING, states.WAITING: WAITING}
-        if trial.state in simple:
-            return simple[trial.state]
+        if trial.state.name != "FAIL":
+            return {"COMPLETE": FINISHED, "RUNNING": RUNNING}.get(trial.state.name, WAITING)
         if trial.user_attrs.get("diverged"):
             return DIVERGED
         return FAILED if "error" in trial.user_attrs or _deaths(trial) >= DEATHS else WAITING
@@ -265,6 +261,11 @@ def require_optuna() -> Any:
     except ImportError as error:
         raise missing("Optuna", "sweep") from error
     return optuna
+
+
+def _attempt(trial: Any) -> int:
+    """Which attempt at its run a trial is, from 1."""
+    return int(trial.user_attrs.get("attempt", 1))
 
 
 def _deaths(trial: Any) -> int:

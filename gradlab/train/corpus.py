@@ -41,8 +41,19 @@ class Corpus:
         Raises:
             GradlabError: if it cannot be read, or does not fill a single step.
         """
-        _check(config, encoder, processes)
-        tokens, others = _tokens(config, encoder, processes)
+        if config.batch_size % processes.count:
+            raise GradlabError(
+                f"a batch of {config.batch_size} does not divide into equal parts for {processes.count} processes"
+            )
+        if config.max_length > encoder.max_length:
+            raise GradlabError(
+                f"max_length {config.max_length} exceeds the model's {encoder.max_length} tokens"
+            )
+        if not processes.is_main:
+            processes.wait()  # for the cache that the main process fills
+        tokens, others = _tokens(config, encoder, processes.is_main)
+        if processes.is_main:
+            processes.wait()
         training, held_out = split_held_out(len(tokens), config.held_out, config.seed)
         if config.held_out and len(held_out) < 2:
             raise GradlabError(
@@ -72,29 +83,9 @@ class Corpus:
         }
 
 
-def _check(config: TrainConfig, encoder: Encoder, processes: Processes) -> None:
-    if config.batch_size % processes.count:
-        raise GradlabError(
-            f"a batch of {config.batch_size} does not divide into equal parts for {processes.count} processes"
-        )
-    if config.max_length > encoder.max_length:
-        raise GradlabError(f"max_length {config.max_length} exceeds the model's {encoder.max_length} tokens")
-
-
-def _tokens(config: TrainConfig, encoder: Encoder, processes: Processes) -> tuple[Tokens, Tokens | None]:
-    def read() -> tuple[Tokens, Tokens | None]:
-        common: dict[str, Any] = {"encoding": config.encoding, "progress": processes.is_main}
-        if config.second_column is None:
-            column = config.column
-            return tokenize(
-                config.train_file, encoder.tokenizer, config.max_length, column=column, **common
-            ), None
-        columns = (config.column or "", config.second_column)
-        return tokenize_pairs(config.train_file, encoder.tokenizer, config.max_length, columns, **common)
-
-    if processes.is_main:
-        tokens = read()
-        processes.wait()
-        return tokens
-    processes.wait()
-    return read()  # from the cache that the main process has just filled
+def _tokens(config: TrainConfig, encoder: Encoder, progress: bool) -> tuple[Tokens, Tokens | None]:
+    file, tokenizer, length = config.train_file, encoder.tokenizer, config.max_length
+    how: dict[str, Any] = {"encoding": config.encoding, "progress": progress}
+    if config.second_column is None:
+        return tokenize(file, tokenizer, length, column=config.column, **how), None
+    return tokenize_pairs(file, tokenizer, length, (config.column or "", config.second_column), **how)

@@ -146,18 +146,22 @@ class Trainer(TrainerState):
         with progress, Interruption(enabled=self.processes.count == 1) as interruption:
             while self.step < self.steps:
                 output, told = self._step(progress)
-                if self.due(self.config.log_every):
+                log, measure, evaluate, save = (
+                    self.due(getattr(self.config, f"{what}_every"))
+                    for what in ("log", "diagnostics", "eval", "save")
+                )
+                if log:
                     self._log(progress.measure(), told, output)
                 progress.advance()
-                if self.due(self.config.diagnostics_every) or self.due(self.config.eval_every):
+                if measure or evaluate:
                     self._check_weights()
-                if self.due(self.config.diagnostics_every):
+                if measure:
                     self.measure([output], [callback.statistics for callback in self.callbacks])
                 for callback in self.callbacks:
                     callback.on_step(self, output)
-                if self.due(self.config.eval_every):
+                if evaluate:
                     self._evaluate()
-                if self.due(self.config.save_every) or interruption.requested or self._keeps_best:
+                if save or interruption.requested or self._keeps_best:
                     self._save()
                 if interruption.requested:
                     self.say(f"Stopped after step {self.step}; continue with --resume.")
@@ -173,20 +177,19 @@ class Trainer(TrainerState):
             if self.processes.is_main:
                 self.folder.recover()
             checkpoint = newest_checkpoint(self.folder.checkpoints, self.say)
-            self.say(
-                f"Resuming after step {checkpoint.step}."
+            where = (
+                f"after step {checkpoint.step}."
                 if checkpoint
-                else "Resuming from the beginning: there is no checkpoint yet."
+                else "from the beginning: there is no checkpoint yet."
             )
+            self.say(f"Resuming {where}")
         if self.processes.is_main:
             start = checkpoint.step if checkpoint else 0
             trackers = start_trackers(self.config.trackers, self.folder.path, self.config.to_dict(), start)
             if not self._resume:
-                data = self.corpus.facts(self.config)
-                processes = self.processes
-                self.folder.write_manifest(
-                    new_manifest(self.config, self.precision, processes.device, processes.count, data)
-                )
+                computes = (self.precision, self.processes.device, self.processes.count)
+                manifest = new_manifest(self.config, *computes, self.corpus.facts(self.config))
+                self.folder.write_manifest(manifest)
             self.recorder.begin((lambda row: row[0] <= start) if checkpoint else None, trackers)
             self.judge()
         self.processes.wait()
@@ -277,13 +280,12 @@ class Trainer(TrainerState):
         states = self.processes.collect(random_state())
         if not self.processes.is_main:
             return
+        told = {name: callback.state() for name, callback in self._named().items()}
         state = {
             "random": states,
             "selection": self.selected_by,
             "scores": _for_json(self.scores),
-            "callbacks": {
-                name: state for name, one in self._named().items() if (state := one.state()) is not None
-            },
+            "callbacks": {name: one for name, one in told.items() if one is not None},
         }
         place = self.folder.checkpoints
         try:

@@ -119,16 +119,12 @@ def free_threads(busy: Callable[[], float] | None = None) -> tuple[int, str]:
     Args:
         busy: measures the number of cores that are busy now; None asks the system.
     """
-    threads = torch.get_num_threads()
-    if "OMP_NUM_THREADS" in os.environ:
+    threads, local = torch.get_num_threads(), int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    if "OMP_NUM_THREADS" in os.environ or (local == 1 and threads == 1):
         return threads, ""
-    local = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
     if local > 1:
         return max(1, threads // local), ""
-    if threads == 1:
-        return 1, ""
-    taken = (busy or _busy_cores)()
-    cores = os.cpu_count() or 1
+    taken, cores = (busy or _busy_cores)(), os.cpu_count() or 1
     free = max(1, min(threads, round(cores - taken)))
     if free == threads:
         return threads, ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -89,6 +89,9 @@ class Objective(nn.Module):
         if self.momentum is not None:
             copies = self.momentum.copies
             self._target = Branch(copies["encoder"], copies["head"], copies["projection"], *how)
+        # What a batch tells its loss beside embeddings, which `compare` does not take, and whether it is of all processes.
+        self._context: dict[str, Any] = {}
+        self._together = False
 
     @property
     def loss(self) -> Loss:
@@ -195,12 +198,12 @@ class Objective(nn.Module):
             cache: encodes chunks without their activations.
         """
         gathered = gather or (lambda rows: rows)
-        context: dict[str, Any] = {}
+        self._together, self._context = gather is not None, {}
         # Of the losses only combinators ask for more than embeddings.
         if self.loss.is_combinator and batch.sentences is not None:
-            context["sentences"] = batch.sentences
+            self._context["sentences"] = batch.sentences
             if self.parts.guide is not None:
-                context["guide"] = self.parts.guide(batch.sentences)
+                self._context["guide"] = self.parts.guide(batch.sentences)
         keys = None if batch.target is None else gathered(self._keys(batch.target, cache))
         own = self.momentum is None or not self.momentum.makes_positives or keys is None
 
@@ -209,7 +212,7 @@ class Objective(nn.Module):
             count = len(rows) // 2 if own else len(rows)
             anchors = gathered(self.predict(rows[:count]))
             positives = gathered(rows[count:]) if own or keys is None else keys
-            return self.compare(anchors, positives, context=context, spread=gather is not None)
+            return self.compare(anchors, positives)
 
         if self._execution.chunk_size is not None:
             rows, *encoded = self._online.in_chunks(batch.online, batch.changed, cache)
@@ -232,26 +235,13 @@ class Objective(nn.Module):
             output = replace(output, keys=(output.positives if keys is None else keys).detach())
         return output
 
-    def compare(
-        self,
-        anchors: Tensor,
-        positives: Tensor,
-        extra_negatives: Tensor | None = None,
-        *,
-        context: Mapping[str, Any] | None = None,
-        spread: bool = False,
-    ) -> Output:
+    def compare(self, anchors: Tensor, positives: Tensor, extra_negatives: Tensor | None = None) -> Output:
         """The loss on embeddings (N, D), with the queue's negatives behind the extra ones.
-
-        Args:
-            anchors, positives, extra_negatives: the embeddings.
-            context: what the loss is told beside them.
-            spread: whether the processes share the rows out, all of which each has.
 
         Raises:
             Diverged: embeddings that are not finite.
         """
-        extra, ages, context = extra_negatives, None, dict(context or {})
+        extra, ages, context = extra_negatives, None, self._context
         if self.queue is not None:
             extra, ages, context = self.queue.behind(extra, anchors, context)
         in_batch = self.parts.in_batch_negatives
@@ -260,7 +250,8 @@ class Objective(nn.Module):
             loss = 0 * (anchors.sum() + positives.sum())
             return Output(loss, anchors, positives, extra, in_batch, ages, context=context)
         gate = self.open_share if torch.is_grad_enabled() else None
-        criterion: Any = self._spread if spread and self._spread and gate is None else self._criterion
+        spread = self._spread if self._together and gate is None else None
+        criterion: Any = spread or self._criterion
         reduction = "mean" if gate is None else "none"
         views = (anchors, positives, extra)
         try:

@@ -88,7 +88,11 @@ def tokenize(
             if _open(folder) is None:  # else another process has made it meanwhile
                 skipped = Skipped()
                 sentences = _sentences(path, column, encoding, skipped, progress)
-                _make(folder, sentences, tokenizer, max_length, data_hash, skipped)
+                with atomic_folder(folder) as temporary:
+                    # Reading counts what it skips meanwhile, so that this is not "+=".
+                    skipped.blank = _write(temporary, sentences, tokenizer, max_length) + skipped.blank
+                    about = {"data_hash": data_hash, "notes": skipped.message()}
+                    (temporary / "about.json").write_text(json.dumps(about), encoding="utf-8")
         cached = _open(folder)
     if cached is None:
         raise GradlabError(f"the token cache {str(folder)!r} cannot be read back; is the disk sound?")
@@ -181,40 +185,19 @@ def _sentences(
     return sentences
 
 
-def _make(
-    folder: Path,
-    sentences: Iterable[str],
-    tokenizer: Any,
-    max_length: int,
-    data_hash: str,
-    skipped: Skipped,
-) -> None:
-    with atomic_folder(folder) as temporary:
-        empty = _write(temporary, sentences, tokenizer, max_length)
-        skipped.blank += empty  # reading has counted there in the meantime
-        about = {"data_hash": data_hash, "notes": skipped.message()}
-        (temporary / "about.json").write_text(json.dumps(about), encoding="utf-8")
-
-
-def _write(folder: Path, sentences: Iterable[str], tokenizer: Any, max_length: int) -> int:
+def _write(folder: Path, sentences: Iterator[str], tokenizer: Any, max_length: int) -> int:
     """Write ids and offsets; return the number of sentences without any token, which are left out."""
     dtype = np.dtype(np.uint16 if len(tokenizer) <= 2**16 else np.int32)
     encode = encoder_of(tokenizer, max_length)
     lengths, empty = array.array("i"), 0
     with (folder / f"ids.{dtype.name}").open("wb") as file:
-        for batch in _batched(sentences):
+        while batch := tuple(itertools.islice(sentences, _BATCH)):
             rows = [row for row in encode(batch) if row]
             empty += len(batch) - len(rows)
             lengths.extend(map(len, rows))
             np.fromiter(itertools.chain.from_iterable(rows), dtype).tofile(file)
     np.save(folder / "offsets.npy", np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]))
     return empty
-
-
-def _batched(sentences: Iterable[str]) -> Iterator[tuple[str, ...]]:
-    iterator = iter(sentences)
-    while batch := tuple(itertools.islice(iterator, _BATCH)):
-        yield batch
 
 
 def _open(folder: Path) -> Tokens | None:

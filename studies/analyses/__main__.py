@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+import functools
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from gradlab.cli import CommandGroup, OutputFolder, data_option, device_option, main, pooler_option
+from gradlab import GradlabError
+from gradlab.cli import CommandGroup, OutputFolder, data_option, device_option, main, option, pooler_option
 
 if TYPE_CHECKING:
     from studies.analyses import LengthBias
@@ -35,15 +37,37 @@ def command() -> None:
     """Analyse queues, momentum branches, length bias and the shape of embeddings (MoCoSE, ESimCSE)."""
 
 
-def _output(function: Any) -> Any:
-    function = click.option("--format", "formats", multiple=True, default=("png",), show_default=True,
-                            type=click.Choice(["png", "svg", "pdf"]), help="Picture format; repeatable.")(function)  # fmt: skip
-    return click.option("--output", default="analyses", show_default=True, type=OutputFolder(),
-                        help="Folder to write to; what is there under the same name is replaced.")(function)  # fmt: skip
+def _writes(function: Callable[..., None]) -> Any:
+    """Options of where to write; the command gets ``write(name, table, figure)``."""
+
+    @option(
+        "--output",
+        "Folder to write to; what is there under the same name is replaced.",
+        "analyses",
+        OutputFolder(),
+    )
+    @option("--format formats", "Picture format; repeatable.", ("png",), ["png", "svg", "pdf"], multiple=True)
+    @functools.wraps(function)
+    def called(output: Path, formats: tuple[str, ...], **options: Any) -> None:
+        function(write=functools.partial(_write, output, formats), **options)
+
+    return called
 
 
-_models = click.option("--model", "models", required=True, multiple=True, metavar="PATH_OR_NAME",
-                       help="A model folder or a hub name; repeatable, NAME=PATH names it.")  # fmt: skip
+def _encodes(function: Callable[..., None]) -> Any:
+    """Options of the encoders; the command gets them with their names."""
+
+    @option("--model models", "A model folder or a hub name; repeatable, NAME=PATH names it.",
+            required=True, multiple=True, metavar="PATH_OR_NAME")  # fmt: skip
+    @pooler_option
+    @device_option
+    @functools.wraps(function)
+    def called(models: tuple[str, ...], pooler: str | None, device: str, **options: Any) -> None:
+        function(encoders=_encoders(models, pooler, device), **options)
+
+    return called
+
+
 _runs = click.argument(
     "folders", nargs=-1, required=True, metavar="FOLDER...", type=click.Path(path_type=Path)
 )
@@ -51,27 +75,18 @@ _runs = click.argument(
 
 @command.command()
 @click.argument("folders", nargs=-1, metavar="[RUN]...", type=click.Path(path_type=Path))
-@click.option("--momentum", type=float, help="η, without a run.")
-@click.option("--queue-size", type=int, help="Rows of the queue, without a run.")
-@click.option("--batch-size", type=int, help="Rows of a batch, without a run.")
-@_output
-def distance(
-    folders: tuple[Path, ...],
-    momentum: float | None,
-    queue_size: int | None,
-    batch_size: int | None,
-    output: Path,
-    formats: tuple[str, ...],
-) -> None:
+@option("--momentum", "η, without a run.", kind=float)
+@option("--queue-size", "Rows of the queue, without a run.", kind=int)
+@option("--batch-size", "Rows of a batch, without a run.", kind=int)
+@_writes
+def distance(folders: tuple[Path, ...], write: Callable[..., None], **formula: Any) -> None:
     """Maximum traceable distance: by the formula, and measured over runs from the ages in their queue."""
-    from gradlab import GradlabError
-
     if not folders:
-        if momentum is None or queue_size is None or batch_size is None:
+        if None in formula.values():
             raise GradlabError("give runs, or --momentum, --queue-size and --batch-size")
         from studies.analyses.distance import traceable_distance
 
-        click.echo(f"{traceable_distance(momentum, queue_size, batch_size):.4f}")
+        click.echo(f"{traceable_distance(**formula):.4f}")
         return
     from studies.analyses.figures import draw_distances, draw_finite_steps, row_of
     from studies.analyses.runs import distances_of, find_runs
@@ -85,18 +100,16 @@ def distance(
         figure, axes = row_of(2)
         draw_finite_steps(ax=axes[0])
         draw_distances(table, axes[1])
-        _write(output, f"distance-{run.name}", table, figure, formats)
+        write(f"distance-{run.name}", table, figure)
 
 
 @command.command()
 @_runs
-@click.option("--x", required=True, metavar="SETTING", help="A setting of gradlab train, or distance.")
-@click.option("--metric", "metrics", multiple=True, metavar="NAME",
-              help="stsb_dev or group/name of the metrics file; repeatable.  [default: stsb_dev]")  # fmt: skip
-@_output
-def setting(
-    folders: tuple[Path, ...], x: str, metrics: tuple[str, ...], output: Path, formats: tuple[str, ...]
-) -> None:
+@option("--x", "A setting of gradlab train, or distance.", required=True, metavar="SETTING")
+@option("--metric metrics", "stsb_dev or group/name of the metrics file; repeatable.  [default: stsb_dev]",
+        multiple=True, metavar="NAME")  # fmt: skip
+@_writes
+def setting(folders: tuple[Path, ...], x: str, metrics: tuple[str, ...], write: Callable[..., None]) -> None:
     """Results of runs and sweeps against a setting, or the maximum traceable distance: mean and spread over seeds."""
     from studies.analyses.figures import columns_as_text, draw_summaries
     from studies.analyses.runs import find_runs, summarise_runs
@@ -104,34 +117,29 @@ def setting(
     wanted = metrics or ("stsb_dev",)
     table = summarise_runs(find_runs(folders), x, wanted)
     click.echo(columns_as_text(table))
-    _write(output, f"setting-{x}", table, draw_summaries(table, x, wanted)[0], formats)
+    write(f"setting-{x}", table, draw_summaries(table, x, wanted)[0])
 
 
 @command.command()
 @_runs
-@_output
-def path(folders: tuple[Path, ...], output: Path, formats: tuple[str, ...]) -> None:
+@_writes
+def path(folders: tuple[Path, ...], write: Callable[..., None]) -> None:
     """Alignment and uniformity over the steps of runs."""
-    from gradlab.plotting import stack
     from studies.analyses.figures import draw_paths
     from studies.analyses.runs import find_runs, path_of
 
     paths = {run.name: path_of(run) for run in find_runs(folders)}
     for name, table in paths.items():
-        ends = {column: (values[0], values[-1]) for column, values in table.items()}
-        click.echo(
-            f"{name}: alignment {ends['alignment'][0]:.4f} -> {ends['alignment'][1]:.4f}, "
-            f"uniformity {ends['uniformity'][0]:.4f} -> {ends['uniformity'][1]:.4f}"
-        )
-    table = stack([{"run": [name] * len(one["step"]), **one} for name, one in paths.items()])
-    _write(output, "path", table, draw_paths(paths)[0], formats)
+        ends = [f"{one} {table[one][0]:.4f} -> {table[one][-1]:.4f}" for one in ("alignment", "uniformity")]
+        click.echo(f"{name}: {', '.join(ends)}")
+    write("path", _stacked("run", paths), draw_paths(paths)[0])
 
 
 @command.command()
 @click.argument("folder", metavar="RUN", type=click.Path(path_type=Path))
 @device_option
-@_output
-def queue(folder: Path, device: str, output: Path, formats: tuple[str, ...]) -> None:
+@_writes
+def queue(folder: Path, device: str, write: Callable[..., None]) -> None:
     """What the queue in a run's newest checkpoint does to the gradient, by its size and by the age of its rows."""
     from studies.analyses.figures import columns_as_text, draw_by_age, draw_by_size, row_of
     from studies.analyses.runs import queue_of
@@ -139,35 +147,23 @@ def queue(folder: Path, device: str, output: Path, formats: tuple[str, ...]) -> 
     found = queue_of(folder, device)
     for name, table in found.items():
         click.echo(f"By {name}\n{columns_as_text(table)}")
+        write(f"queue-{name}", table)
     figure, axes = row_of(2)
     draw_by_size(found["size"], axes[0])
     draw_by_age(found["age"], axes[1])
-    _write(output, "queue-size", found["size"])
-    _write(output, "queue-age", found["age"])
-    _write(output, "queue", None, figure, formats)
+    write("queue", None, figure)
 
 
 @command.command("length-bias")
-@_models
+@_encodes
 @data_option
-@click.option("--split", type=click.Choice(["test", "dev"]), default="test", show_default=True)
-@click.option("--length", type=click.Choice(["words", "tokens"]), default="words", show_default=True,
-              help="What is counted: words, or tokens of the first model.")  # fmt: skip
-@pooler_option
-@device_option
-@_output
+@option("--split", "Which pairs.", "test", ["test", "dev"])
+@option("--length", "What is counted: words, or tokens of the first model.", "words", ["words", "tokens"])
+@_writes
 def length_bias(
-    models: tuple[str, ...],
-    data: Path,
-    split: str,
-    length: str,
-    pooler: str | None,
-    device: str,
-    output: Path,
-    formats: tuple[str, ...],
+    encoders: Iterator[Any], data: Path, split: str, length: str, write: Callable[..., None]
 ) -> None:
     """Whether sentences of similar length are taken to be more similar (ESimCSE, Table 1)."""
-    from gradlab.plotting import stack
     from studies.analyses.figures import columns_as_text, draw_length_bias
     from studies.analyses.length import length_bias as measure
     from studies.analyses.length import load_sets, words
@@ -175,106 +171,74 @@ def length_bias(
     sets = load_sets(data, split)
     count: Callable[[str], int] = words
     found: dict[str, LengthBias] = {}
-    for name, encoder in _encoders(models, pooler, device):
+    for name, encoder in encoders:
         if length == "tokens" and not found:
-            count = partial(_tokens, encoder.tokenizer)
+            count = functools.partial(_tokens, encoder.tokenizer)
         found[name] = measure(encoder, sets, length=count)
         click.echo(f"{name}\n{columns_as_text(found[name].correlations)}")
         click.echo(f"slope of the excess: {found[name].slope:.5f} of the ranks a {length[:-1]}\n")
-    tables = {
-        part: stack([_named(name, getattr(bias, part)) for name, bias in found.items()])
-        for part in ("correlations", "curve")
-    }
-    for part, table in tables.items():
-        _write(output, f"length-bias-{part}", table)
-    _write(output, "length-bias", None, draw_length_bias(found)[0], formats)
+    for part in ("correlations", "curve"):
+        tables = {name: getattr(bias, part) for name, bias in found.items()}
+        write(f"length-bias-{part}", _stacked("model", tables))
+    write("length-bias", None, draw_length_bias(found)[0])
 
 
 @command.command()
-@_models
-@click.option(
-    "--sentences", required=True, type=click.Path(path_type=Path), help="Text, CSV, JSON lines or Parquet."
-)
-@click.option("--column", help="Column with the sentences.")
-@click.option(
-    "--count", type=click.IntRange(1), default=500, show_default=True, help="The first so many of them."
-)
-@click.option("--edit", "edits", multiple=True, metavar="NAME",
-              help="An augmentation such as word_repetition(rate=0.2); repeatable.  [default: those of the paper]")  # fmt: skip
-@click.option(
-    "--draws", type=click.IntRange(1), default=4, show_default=True, help="Edited versions of a sentence."
-)
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
-@pooler_option
-@device_option
-@click.option("--output", default="analyses", show_default=True, type=OutputFolder(), help="Folder to write to.")  # fmt: skip
+@_encodes
+@option("--sentences", "Text, CSV, JSON lines or Parquet.", kind=Path, required=True)
+@option("--column", "Column with the sentences.")
+@option("--count", "The first so many of them.", 500, click.IntRange(1))
+@option("--edit edits", "An augmentation such as word_repetition(rate=0.2); repeatable.  [default: those of the paper]",
+        multiple=True, metavar="NAME")  # fmt: skip
+@option("--draws", "Edited versions of a sentence.", 4, click.IntRange(1))
+@option("--seed", "Seed of the edits.", 0, click.IntRange(0))
+@_writes
 def edits(
-    models: tuple[str, ...],
+    encoders: Iterator[Any],
     sentences: Path,
     column: str | None,
     count: int,
     edits: tuple[str, ...],
-    draws: int,
-    seed: int,
-    pooler: str | None,
-    device: str,
-    output: Path,
+    write: Callable[..., None],
+    **how: int,
 ) -> None:
     """How similar encoders find sentences and edited ones (ESimCSE, Table 2)."""
-    import itertools
-
-    from gradlab.plotting import stack
     from gradlab.train import read_sentences
     from studies.analyses.edits import EDITS, edited_similarities
     from studies.analyses.figures import columns_as_text
 
     chosen = list(itertools.islice(read_sentences(sentences, column), count))
     found = {}
-    for name, encoder in _encoders(models, pooler, device):
-        found[name] = edited_similarities(
-            encoder, chosen, edits or EDITS, draws=draws, seed=seed, progress=True
-        )
-        click.echo(
-            f"{name}: {len(chosen)} sentences, {draws} versions of each\n{columns_as_text(found[name])}\n"
-        )
-    _write(output, "edits", stack([_named(name, table) for name, table in found.items()]))
+    for name, encoder in encoders:
+        found[name] = edited_similarities(encoder, chosen, edits or EDITS, progress=True, **how)
+        versions = f"{len(chosen)} sentences, {how['draws']} versions of each"
+        click.echo(f"{name}: {versions}\n{columns_as_text(found[name])}\n")
+    write("edits", _stacked("model", found))
 
 
 @command.command()
-@_models
+@_encodes
 @data_option
-@click.option("--centre", is_flag=True, help="Without the mean of the embeddings.")
-@pooler_option
-@device_option
-@_output
-def spectrum(
-    models: tuple[str, ...],
-    data: Path,
-    centre: bool,
-    pooler: str | None,
-    device: str,
-    output: Path,
-    formats: tuple[str, ...],
-) -> None:
+@option("--centre", "Without the mean of the embeddings.", False)
+@_writes
+def spectrum(encoders: Iterator[Any], data: Path, centre: bool, write: Callable[..., None]) -> None:
     """Singular values of the embeddings of STS-B's test sentences (MoCoSE, Figure 7)."""
     from gradlab.evaluate import downstream, load_sts
-    from gradlab.plotting import stack
     from studies.analyses.figures import draw_spectra
     from studies.analyses.singular import rank_of
     from studies.analyses.singular import spectrum as measure
 
     sentences = list(dict.fromkeys(load_sts(downstream(data), "STS-B", "test")[0].sentences))
     found = {}
-    for name, encoder in _encoders(models, pooler, device):
+    for name, encoder in encoders:
         rows = encoder.encode(sentences)
         found[name] = measure(rows, centre=centre)
         half = int((found[name]["cumulative"] < 0.5).sum()) + 1
         click.echo(f"{name}: effective rank {rank_of(rows):.1f}; {half} directions hold half of the squares")
-    table = stack([_named(name, one) for name, one in found.items()])
-    _write(output, "spectrum", table, draw_spectra(found)[0], formats)
+    write("spectrum", _stacked("model", found), draw_spectra(found)[0])
 
 
-def _encoders(models: Sequence[str], pooler: str | None, device: str) -> Any:
+def _encoders(models: Sequence[str], pooler: str | None, device: str) -> Iterator[Any]:
     """Name and encoder of each ``--model``; a name before ``=`` comes before the path's own."""
     from gradlab.encoder import Encoder
     from gradlab.train import find_device
@@ -290,16 +254,16 @@ def _tokens(tokenizer: Any, sentence: str) -> int:
     return len(tokenizer(sentence)["input_ids"])
 
 
-def _named(name: str, table: Mapping[str, Any]) -> dict[str, Any]:
-    return {"model": [name] * len(next(iter(table.values()))), **table}
+def _stacked(column: str, tables: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Tables one after another, with their names as a first column."""
+    from gradlab.plotting import stack
+
+    parts = tables.items()
+    return stack([{column: [name] * len(next(iter(one.values()))), **one} for name, one in parts])
 
 
 def _write(
-    output: Path,
-    name: str,
-    table: Mapping[str, Any] | None = None,
-    figure: Any = None,
-    formats: Sequence[str] = (),
+    output: Path, formats: Sequence[str], name: str, table: Mapping[str, Any] | None, figure: Any = None
 ) -> None:
     from gradlab.files import write_csv
     from gradlab.plotting import save

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from gradlab.cli import OutputFolder, device_option, main
+from gradlab.cli import OutputFolder, device_option, main, option
 from gradlab.settings import declarations
 from studies.conjectures.settings import PRESETS, PYTHON_ONLY, StudySettings
 
@@ -67,53 +67,40 @@ _LIGHT = StudySettings.preset("light")
 
 
 @click.command(epilog=EPILOG)
-@click.option(
-    "--model",
-    required=True,
-    metavar="PATH_OR_NAME",
-    help="Encoder to start from: a local folder or a hub name.",
+@option(
+    "--model", "Encoder to start from: a local folder or a hub name.", required=True, metavar="PATH_OR_NAME"
 )
-@click.option(
+@option(
     "--train-file",
+    "Sentences: text, JSON lines, CSV, TSV or Parquet; .gz, .xz and .bz2 too.",
+    kind=Path,
     required=True,
-    type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Sentences: text, JSON lines, CSV, TSV or Parquet; .gz, .xz and .bz2 too.",
 )
-@click.option(
-    "--sts",
-    required=True,
-    type=click.Path(path_type=Path),
-    metavar="SENTEVAL_DIR",
-    help="SentEval's data/downstream folder.",
-)
-@click.option("--output", default="study", show_default=True, type=OutputFolder(), metavar="DIR", help="The study's folder.")  # fmt: skip
-@click.option(
+@option("--sts", "SentEval's data/downstream folder.", kind=Path, required=True, metavar="SENTEVAL_DIR")
+@option("--output", "The study's folder.", "study", OutputFolder(), metavar="DIR")
+@option(
     "--preset",
-    type=click.Choice(list(PRESETS)),
-    default="light",
-    show_default=True,
-    help=f"student: the conjectures in 15 minutes on two cores; light: {_LIGHT.steps} steps a run, two hours; "
-    "full: the paper's protocol.",
+    f"student: the conjectures in 15 minutes on two cores; light: {_LIGHT.steps} steps a run, two hours; full: the paper's protocol.",
+    "light",
+    list(PRESETS),
 )
-@click.option(
+@option(
     "--only",
+    "These parts alone.  [default: all; student: the conjectures]",
     multiple=True,
     metavar="PART[,PART]...",
-    help="These parts alone.  [default: all; student: the conjectures]",
 )
 @size_options
 @device_option
-@click.option(
+@option(
     "--jobs",
-    type=click.IntRange(1),
+    "Runs side by side.  [a CPU: one a core, with one thread each; else 1]",
+    kind=click.IntRange(1),
     metavar="N",
-    help="Runs side by side.  [a CPU: one a core, with one thread each; else 1]",
 )
-@click.option("--dry-run", is_flag=True, help="Print the budget, measured on this device, and stop.")
-@click.option(
-    "--report-only", is_flag=True, help="Write the report on the runs that are finished; train nothing."
-)
+@option("--dry-run", "Print the budget, measured on this device, and stop.", False)
+@option("--report-only", "Write the report on the runs that are finished; train nothing.", False)
 def command(
     model: str, train_file: Path, sts: Path, output: Path, preset: str, only: tuple[str, ...], device: str,
     jobs: int | None, dry_run: bool, report_only: bool, **changes: Any,

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from gradlab import GradlabError
-from gradlab.cli import main
+from gradlab.cli import main, option
 from gradlab.train import read_sentences
 
 
@@ -26,16 +26,23 @@ def command() -> None:
     """
 
 
+_model = option("--model", "Encoder: a folder or a hub name.", required=True)
+_sentences = option("--train-file", "Sentences, one a line.", kind=Path, required=True)
+_sweeps = option("--sweeps", "Folder of the specifications.", "studies/sweeps/evidence", Path)
+_output = option("--output", "Folder of the committed rows.", "figures/study/evidence", Path)
+_folder = option("--folder", "Folder of the committed rows.", "figures/study/evidence", Path)
+
+
 @command.command()
-@click.option("--model", required=True, help="Encoder: a folder or a hub name.")
-@click.option("--train-file", required=True, type=click.Path(path_type=Path), help="Sentences, one a line.")
-@click.option("--sts", required=True, help="SentEval's data/downstream.")
-@click.option("--output", required=True, type=click.Path(path_type=Path), help="Folder of tables and cached embeddings.")  # fmt: skip
-@click.option("--sweeps", default="studies/sweeps/evidence", type=click.Path(path_type=Path), help="Folder of the specifications.")  # fmt: skip
-@click.option("--only", default="", help="Parts, separated by commas; all by default.")
-@click.option("--sentences", default=16384, show_default=True, help="Sentences to train on.")
-@click.option("--steps", default=600, show_default=True, help="Steps a run.")
-@click.option("--seeds", type=int, help="At most so many seeds a part, for now.  [default: 3 to 20, by part]")
+@_model
+@_sentences
+@option("--sts", "SentEval's data/downstream.", required=True)
+@option("--output", "Folder of tables and cached embeddings.", kind=Path, required=True)
+@_sweeps
+@option("--only", "Parts, separated by commas; all by default.", "")
+@option("--sentences", "Sentences to train on.", 16384)
+@option("--steps", "Steps a run.", 600)
+@option("--seeds", "At most so many seeds a part, for now.  [default: 3 to 20, by part]", kind=int)
 def linear(
     model: str,
     train_file: Path,
@@ -70,11 +77,9 @@ def linear(
 @command.command()
 @click.argument("spec", metavar="SPEC.toml|linear", type=click.Path(path_type=Path))
 @click.argument("folder", type=click.Path(path_type=Path))
-@click.option("--set", "assignments", metavar="NAME=VALUE", multiple=True, help="As the sweep was given.")
-@click.option("--commit", default="", help="What it was trained from, where its runs do not say.")
-@click.option(
-    "--output", default="figures/study/evidence", show_default=True, type=click.Path(path_type=Path)
-)
+@option("--set assignments", "As the sweep was given.", metavar="NAME=VALUE", multiple=True)
+@option("--commit", "What it was trained from, where its runs do not say.", "")
+@_output
 def collect(spec: Path, folder: Path, assignments: tuple[str, ...], commit: str, output: Path) -> None:
     """Copy the rows of finished runs from FOLDER, of a sweep or of the linear heads, to where they are committed."""
     from studies.evidence.collect import collect_linear, collect_sweep
@@ -88,13 +93,11 @@ def collect(spec: Path, folder: Path, assignments: tuple[str, ...], commit: str,
 
 
 @command.command("step-size")
-@click.option("--model", required=True, help="Encoder: a folder or a hub name.")
-@click.option("--train-file", required=True, type=click.Path(path_type=Path), help="Sentences, one a line.")
-@click.option("--losses", default="infonce,arccon,met", show_default=True, help="Names, separated by commas.")
-@click.option("--seeds", default=1, show_default=True, help="Trainings of each loss.")
-@click.option(
-    "--output", default="figures/study/evidence", show_default=True, type=click.Path(path_type=Path)
-)
+@_model
+@_sentences
+@option("--losses", "Names, separated by commas.", "infonce,arccon,met")
+@option("--seeds", "Trainings of each loss.", 1)
+@_output
 def step_size(model: str, train_file: Path, losses: str, seeds: int, output: Path) -> None:
     """Measure the angle by which a training step turns an anchor, and the lambda of Lemma 1 that follows."""
     from gradlab.files import write_csv
@@ -112,12 +115,10 @@ def step_size(model: str, train_file: Path, losses: str, seeds: int, output: Pat
 
 
 @command.command("first-steps")
-@click.option("--set", "assignments", metavar="NAME=VALUE", multiple=True, help="As the sweeps are given.")
-@click.option("--sweeps", default="studies/sweeps/evidence", type=click.Path(path_type=Path), help="Folder of the specifications.")  # fmt: skip
-@click.option("--seeds", default=1, show_default=True, help="Trainings of each loss.")
-@click.option(
-    "--output", default="figures/study/evidence", show_default=True, type=click.Path(path_type=Path)
-)
+@option("--set assignments", "As the sweeps are given.", metavar="NAME=VALUE", multiple=True)
+@_sweeps
+@option("--seeds", "Trainings of each loss.", 1)
+@_output
 def first_steps(assignments: tuple[str, ...], sweeps: Path, seeds: int, output: Path) -> None:
     """Measure the features of the prediction in steps 0 to 10 of trainings of the encoder; finished rows are kept."""
     from studies.evidence.first_steps import measure_first_steps
@@ -126,15 +127,11 @@ def first_steps(assignments: tuple[str, ...], sweeps: Path, seeds: int, output: 
 
 
 @command.command()
-@click.option("--model", required=True, help="Encoder: a folder or a hub name.")
-@click.option("--train-file", required=True, type=click.Path(path_type=Path), help="Sentences, one a line.")
-@click.option("--sts", required=True, help="SentEval's data/downstream.")
-@click.option(
-    "--sentences", default=16384, show_default=True, help="Sentences that the whitening is fitted on."
-)
-@click.option(
-    "--output", default="figures/study/evidence", show_default=True, type=click.Path(path_type=Path)
-)
+@_model
+@_sentences
+@option("--sts", "SentEval's data/downstream.", required=True)
+@option("--sentences", "Sentences that the whitening is fitted on.", 16384)
+@_output
 def untrained(model: str, train_file: Path, sts: str, sentences: int, output: Path) -> None:
     """Score the encoder as it is, and whitened."""
     from gradlab.files import write_csv
@@ -148,9 +145,7 @@ def untrained(model: str, train_file: Path, sts: str, sentences: int, output: Pa
 
 
 @command.command()
-@click.option(
-    "--folder", default="figures/study/evidence", show_default=True, type=click.Path(path_type=Path)
-)
+@_folder
 def report(folder: Path) -> None:
     """Analyse the collected rows: tables, pictures and report.md in the same folder."""
     from studies.evidence.report import write_report
@@ -160,9 +155,7 @@ def report(folder: Path) -> None:
 
 @command.command()
 @click.argument("regime", type=click.Choice(["linear", "encoder"]), default="linear")
-@click.option(
-    "--folder", default="figures/study/evidence", show_default=True, type=click.Path(path_type=Path)
-)
+@_folder
 def predict(regime: str, folder: Path) -> None:
     """Add to REGIME-predictions.csv losses that are not trained yet, from the factorial and their first steps."""
     from gradlab.files import write_csv
@@ -184,7 +177,7 @@ def predict(regime: str, folder: Path) -> None:
 
 @command.command("open-shares")
 @click.argument("sweep", type=click.Path(path_type=Path))
-@click.option("--output", default="open-shares.csv", show_default=True, type=click.Path(path_type=Path))
+@option("--output", "", "open-shares.csv", Path)
 def open_shares(sweep: Path, output: Path) -> None:
     """Write the open share of each step of the gated runs in the sweep's folder SWEEP, for dissipation-controls.toml."""
     from studies.evidence.collect import collect_open_shares

@@ -121,47 +121,6 @@ def test_distance_of_an_average_that_ends_at_its_beginning_and_of_accumulated_ba
     assert table["distance"].tolist() == [math.inf]
 
 
-def test_another_manifest_is_told_from_that_of_a_run(tmp_path):
-    (tmp_path / "manifest.json").write_text('{"settings": {}}')
-    with pytest.raises(GradlabError, match="is not the manifest of a training run"):
-        find_runs([tmp_path])
-
-
-def test_series_are_named_by_what_tells_them_apart():
-    long = {"loss": "arccon", "pooler": "first_last", "augment": "subword_repetition(rate=0.32)"}
-    runs = [
-        finished_run(0.1, sts="here"),
-        finished_run(0.3, sts="there", seed=7, device="cuda"),  # the same elsewhere
-        finished_run(0.4, batch_size=32),
-        # The pooler comes with the loss, and so the loss tells all.
-        *(finished_run(0.5, **long, queue_size=size) for size in (0, 64)),
-        finished_run(0.6, **long, queue_size=64, momentum=0.5, momentum_use="queue", schedule="constant"),
-    ]
-    table = summarise_runs(runs, "batch_size", ["stsb_dev"])
-    rows = zip(*(table[name].tolist() for name in ("series", "batch_size", "n", "stsb_dev")), strict=True)
-    assert list(rows) == [
-        ("loss=arccon, momentum=0.5", 64, 1, 0.6),
-        ("loss=arccon, momentum=null, queue_size=0", 64, 1, 0.5),
-        ("loss=arccon, momentum=null, queue_size=64", 64, 1, 0.5),
-        ("loss=infonce", 32, 1, 0.4),
-        ("loss=infonce", 64, 2, pytest.approx(0.2)),
-    ]
-    table["series"] = np.array(
-        [f"{name}, model=/a/long/path/to/{name.split()[0]}" for name in table["series"]]
-    )
-    for metrics in (["stsb_dev"], ["stsb_dev", "stsb_dev"]):
-        figure, axes = draw.draw_summaries(table, "batch_size", metrics)
-        figure.canvas.draw()
-        (legend,) = figure.legends
-        assert [text.get_text().replace("\n", " ") for text in legend.get_texts()] == list(
-            dict.fromkeys(table["series"])
-        )
-        box, below = legend.get_window_extent(), min(ax.get_tightbbox().y0 for ax in axes)
-        assert 0 <= box.x0 < box.x1 <= figure.bbox.x1
-        assert 0 <= box.y0 < box.y1 <= below
-        assert all(ax.get_window_extent().height > 2 * figure.dpi for ax in axes)
-
-
 def test_queue_of_a_run(here):
     found = queue_of("queue")
     assert found["size"]["size"].tolist() == [1, 2, 4, 8, 16, 20]
@@ -176,14 +135,6 @@ def test_queue_of_a_run(here):
     train(small_config(here / "bert", here, "plain", max_steps=1))
     with pytest.raises(GradlabError, match="has no queue"):
         queue_of("plain")
-
-
-def test_paths(here):
-    (found,) = find_runs(["queue"])
-    table = path_of(found)
-    assert table["step"].tolist() == found.history.series("diagnostics", "alignment")[0]
-    assert "alignment" in run("path", "queue", "--output", "out")
-    assert set(read_table("out/path.csv")) == {"run", "step", "alignment", "uniformity"}
 
 
 def test_length_bias_edits_and_spectrum(here):
@@ -251,8 +202,3 @@ def test_figures_draw_the_numbers(here):
     summary = summarise_runs(find_runs(["sweep"]), "momentum", ["stsb_dev"])
     _, ax = draw.draw_summary(summary, "momentum", "stsb_dev")
     np.testing.assert_array_equal(ax.containers[0].lines[0].get_ydata(), summary["stsb_dev"])
-
-
-def test_tables_as_text():
-    text = draw.columns_as_text({"name": np.array(["a"]), "n": np.array([3]), "x": np.array([math.nan])})
-    assert text.splitlines() == ["name  n  x", "   a  3   "]

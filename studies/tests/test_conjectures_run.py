@@ -15,7 +15,7 @@ from gradlab import GradlabError
 from gradlab.cli import main
 from gradlab.errors import Diverged
 from gradlab.evaluate import evaluate
-from gradlab.sweep import Budget, estimate_cost, read_spec, run_sweep
+from gradlab.sweep import Budget, read_spec, run_sweep
 from studies.conjectures import StudySettings, observe, run_study
 from studies.conjectures.__main__ import command
 from studies.conjectures.figures import FIGURES, read_tables
@@ -408,19 +408,6 @@ def test_the_students_preset_makes_the_three_conjectures_alone(inputs, tmp_path,
     table = read_tables(tmp_path / "study" / "report")["runs"]
     assert sorted(table.condition.unique()) == ["arccon", "baseline", "met", "no dissipation", "r=2"]
     assert len(table) == 10
-
-
-def test_budget_counts_what_is_done(inputs, tmp_path, monkeypatch) -> None:
-    study(inputs, tmp_path / "study", ["assumptions"], seeds=1)
-    monkeypatch.setattr("studies.conjectures.study.estimate_cost", estimate_cost)
-    opened = Study.open(
-        str(inputs["model"]), inputs["train_file"], inputs["sts"], tmp_path / "study", settings(seeds=3),
-        parts=["assumptions"], jobs=2, device="cpu",
-    )  # fmt: skip
-    found = opened.budget()
-    assert (found.runs, found.done, found.steps, found.workers) == (3, 1, 8, 2)
-    assert 0 < found.seconds < 600
-    assert "3 runs, 1 of them done already" in found.text()
 
 
 def test_report_only_says_what_is_missing(inputs, tmp_path, monkeypatch, capsys) -> None:

@@ -9,26 +9,15 @@ from pathlib import Path
 
 import click
 
-from gradlab.cli.options import OutputFolder
+from gradlab.cli.options import output_option
 from gradlab.errors import GradlabError
 from gradlab.waiting import waiting
 
-EPILOG = """\b
-Examples:
-  gradlab example
-  gradlab example --output try
-
-Writes pairs.csv (64 pairs of sentences, a few of them repeated), train.py (a watched training loop of averaged word
-vectors) and what that loop leaves: run/ (a recording) and embeddings.npz. Needs neither a model nor a network.
-"""
 FILES = {"pairs.csv": "pairs.csv", "train.py": "train.py.txt"}
 
 
-@click.command(epilog=EPILOG)
-@click.option(
-    "--output", default="example", show_default=True, type=OutputFolder(), help="Folder to write to."
-)
-@click.option("--overwrite", is_flag=True, help="Replace the files of an earlier example.")
+@click.command()
+@output_option("example")
 def command(output: Path, overwrite: bool) -> None:
     """Make a small example to try watch, report and inspect on, without a model."""
     from gradlab.files import write_text
