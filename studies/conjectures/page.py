@@ -33,18 +33,19 @@ COMPARISONS = (
 
 
 def page(
-    tables: Frames, figures: Mapping[str, str], manifest: Mapping[str, Any], notes: Sequence[str]
+    tables: Frames, figures: Sequence[str], manifest: Mapping[str, Any], notes: Sequence[str]
 ) -> str:
     """The report as Markdown.
 
     Args:
         tables: the CSV files by name.
-        figures: the pictures' names and captions.
+        figures: the pictures' names.
         manifest: of the study.
         notes: what sections add in words.
     """
     least = _least_seeds(tables)
-    text = _TEMPLATES.get_template("report.md").render(
+    return rendered(
+        "report.md",
         tables=list(tables),
         figures=figures,
         manifest=manifest,
@@ -72,6 +73,11 @@ def page(
         published_gains=[(get_loss(name).title, gain) for name, gain in PUBLISHED_GAINS.items()],
         differences={name: _comparisons(tables, name) for name in COMPARISONS},
     )
+
+
+def rendered(template: str, **content: Any) -> str:
+    """A page from its template, with no more than one blank line between two others."""
+    text = _TEMPLATES.get_template(template).render(**content)
     return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
 
 

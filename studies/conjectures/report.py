@@ -68,13 +68,13 @@ def write_report(
             _write_csv(place / f"{name}.csv", table)
     # From the files, so that the pictures and the page can show nothing that is not in them.
     written = read_tables(place)
-    figures = {}
-    for name, (caption, draw) in FIGURES.items():
+    figures = []
+    for name, draw in FIGURES.items():
         drawn = draw(written)
         if drawn is not None:
             save(drawn[0], place / f"{name}.png")
             close(drawn[0])
-            figures[name] = caption
+            figures.append(name)
     done = {"runs": len(runs), "finished": len(results.runs)}
     manifest = {**description, **done, "parts": list(parts)}
     write_json(place / "manifest.json", manifest)
