@@ -193,6 +193,8 @@ def _option(declared: Declaration) -> click.Option:
     shown = declared.default not in (None, dataclasses.MISSING)
     text = declared.text + (f"  [default: {declared.default}]" if shown else "")
     metavar = {int: "N", float: "X"}.get(kind, "TEXT")
+    if declared.choices:
+        metavar = f"[{'|'.join(declared.choices)}]"
     return click.Option([f"--{name}"], type=kind, metavar=metavar, help=text)
 
 

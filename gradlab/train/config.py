@@ -35,56 +35,44 @@ class ModelSettings(Settings):
         "cls", "cls, cls_mlp (its MLP in training only), mean or first_last.", choices=POOLERS
     )
     dropout: float | None = setting(
-        None, "Dropout of the encoder; unset keeps the model's own.", at_least=0, below=1
+        None, "Dropout of the encoder; unset: the model's own.", at_least=0, below=1
     )
     projection_layers: int = setting(
         0, "Layers of a projection behind the pooler, in both branches.", at_least=0
     )
     projection_width: int | None = setting(
-        None,
-        "Width of the projection, which is the dimension the loss compares in; unset is the embedding's.",
-        at_least=1,
+        None, "Dimension that the loss compares in; unset: the embedding's.", at_least=1
     )
     predictor_layers: int = setting(
         0, "Layers of a predictor behind the projection, for the anchors alone.", at_least=0
     )
     predictor_width: int | None = setting(
-        None, "Width of the predictor's hidden layers; unset is that of its input.", at_least=1
+        None, "Width of its hidden layers; unset: that of its input.", at_least=1
     )
     pooler_activation: str = setting(
-        "tanh", "Activation behind the linear layer of cls_mlp: tanh or none.", choices=("tanh", "none")
+        "tanh", "Activation behind cls_mlp's linear layer.", choices=("tanh", "none")
     )
     head_initial: str = setting(
-        "random",
-        "How the linear layers of cls_mlp, projection and predictor begin: random or identity.",
-        choices=("random", "identity"),
+        "random", "How linear layers of all heads begin.", choices=("random", "identity")
     )
     momentum: float | None = setting(
-        None,
-        "Weight of the old average in a momentum branch; unset for no such branch.",
-        at_least=0,
-        at_most=1,
+        None, "Weight of the old average in a momentum branch; unset: no such branch.", at_least=0, at_most=1
     )
-    momentum_end: float = setting(
-        1.0, "That weight in the last step, unless the schedule is constant.", at_least=0, at_most=1
-    )
+    momentum_end: float = setting(1.0, "The same in the last step, if it changes.", at_least=0, at_most=1)
     momentum_schedule: str = setting(
-        "constant",
-        "How the weight changes from first to last step: constant, cosine or linear.",
-        choices=("constant", "cosine", "linear"),
+        "constant", "How the weight changes over the steps.", choices=("constant", "cosine", "linear")
     )
     momentum_dropout: bool = setting(True, "The momentum branch drops out as the trained one does.")
     momentum_modules: str = setting(
-        "embeddings,encoder,head,projection",
-        "Modules that are averaged; the others are shared with the trained branch.",
+        "embeddings,encoder,head,projection", "What is averaged; the branches share the others."
     )
     momentum_use: str = setting(
         "positives",
-        "What the momentum branch computes: positives, or the rows of the queue alone.",
+        "What the momentum branch makes: positives, or rows of the queue.",
         choices=("positives", "queue"),
     )
     keys_gradient: bool = setting(
-        False, "Gradient flows through the momentum branch into the modules that it shares."
+        False, "The momentum branch passes gradient on to the modules that it shares."
     )
 
     def __post_init__(self) -> None:
@@ -106,27 +94,17 @@ class DataSettings(Settings):
         MISSING, "Sentences: text, JSON lines, CSV, TSV or Parquet; .gz, .xz and .bz2 too."
     )
     column: str | None = setting(None, "Column with the sentences (JSON lines, CSV, TSV, Parquet).")
-    second_column: str | None = setting(
-        None, "Column with the second views (paraphrases, translations), beside --column."
-    )
+    second_column: str | None = setting(None, "Column with their second views (paraphrases, translations).")
     encoding: str = setting("utf-8", "Encoding of a text, JSON or CSV file.")
-    max_length: int = setting(
-        32, "Tokens that a training sentence is cut to, special tokens included.", at_least=3
-    )
+    max_length: int = setting(32, "Tokens of a sentence, special ones included.", at_least=3)
     held_out: float = setting(
-        0.0, "Share of the sentences kept from training for analysis, drawn by seed.", at_least=0, below=1
+        0.0, "Share of the sentences kept for analysis, drawn by seed.", at_least=0, below=1
     )
-    augment: str | None = setting(
-        None, "Augmentation that makes the second view, such as subword_repetition(rate=0.32)."
-    )
-    augment_views: str = setting(
-        "second", "Batch that the augmentation makes: second or both.", choices=("second", "both")
-    )
+    augment: str | None = setting(None, "Makes the second view, such as subword_repetition(rate=0.32).")
+    augment_views: str = setting("second", "Views that the augmentation makes.", choices=("second", "both"))
     fgsm: float = setting(0.0, "Step of FGSM on the looked-up embeddings; 0 for none.", at_least=0)
     fgsm_gradient: str = setting(
-        "step",
-        "Gradient that FGSM takes: of this step, or of the previous one.",
-        choices=("step", "previous"),
+        "step", "Gradient that FGSM takes: of this step or of the previous one.", choices=("step", "previous")
     )
 
     def __post_init__(self) -> None:
@@ -154,18 +132,16 @@ class LossSettings(Settings):
     in_batch_negatives: bool = setting(True, "The other sentences of the batch are negatives.")
     queue_size: int = setting(0, "Negatives from earlier steps; 0 for no queue.", at_least=0)
     queue_initial: int = setting(0, "Random vectors that the queue begins with.", at_least=0)
-    queue_ages: str | None = setting(
-        None, "Positions of the queue that are used, newest first, such as 0:256,768:1024."
-    )
+    queue_ages: str | None = setting(None, "Positions of the queue, newest first, such as 0:256,768:1024.")
     guide: str | None = setting(
-        None, "Frozen model whose cosines tell a loss with mask(by=guide) which negatives are likely false."
+        None, "Frozen model by whose cosines mask(by=guide) finds likely false negatives."
     )
     open_shares: str | None = setting(
         None, "CSV (seed, step, share) of the anchors that count in each step: those open in another run."
     )
     open_shares_use: str = setting(
         "random",
-        "What the open shares do: open as many anchors at random, or scale the loss of all by the share.",
+        "Open as many anchors at random, or scale the loss by the share.",
         choices=("random", "scale"),
     )
 
@@ -233,38 +209,33 @@ class RunSettings(Settings):
         None, "Published settings for all that is not given: unified, simcse, esimcse or mocose."
     )
     backbone: str | None = setting(
-        None, "The recipe's: bert-base, bert-large, roberta-base or roberta-large; unset asks the model."
+        None, "The recipe's: bert-base, ..., roberta-large; unset: asks the model."
     )
     seed: int = setting(42, "Seed of order, dropout, held-out share and new layers.", at_least=0)
     device: str = setting("auto", "auto (CUDA if there is one), cpu, cuda or cuda:N.")
     precision: str = setting(
         "auto",
-        "bfloat16 (autocast; weights stay float32), float32, or auto: bfloat16 where the device computes it "
-        "natively.",
+        "bfloat16 (autocast; weights stay float32), float32, or auto: bfloat16 where the device computes it natively.",
         choices=PRECISIONS,
     )
     threads: int | None = setting(
         None,
-        "Threads on a CPU; unset: OMP_NUM_THREADS, else as many as other programs leave cores free.",
+        "Threads on a CPU; unset: OMP_NUM_THREADS, else as many as other programs leave free.",
         at_least=1,
     )
     chunk_size: int | None = setting(
         None,
-        "Sequences that are encoded at a time, without keeping the activations of the others (gradient cache): "
-        "memory for batches of any size, at about 4/3 of the time. Unset: all at once.",
+        "Sequences encoded at a time, without the activations of the others (gradient cache): memory for batches of "
+        "any size, at about 4/3 of the time. Unset: all at once.",
         at_least=1,
     )
     length_groups: int | None = setting(
-        None,
-        "Groups by length that a batch is encoded in to save padding; changes speed alone. Unset: 2 on a CPU, 1 "
-        "elsewhere.",
-        at_least=1,
+        None, "Groups by length, which save padding; speed alone. Unset: 2 on a CPU, 1 elsewhere.", at_least=1
     )
     compile: bool = setting(False, "Compile the encoder with torch.compile.")
     sts: str | None = setting(
         None,
-        "SentEval's data/downstream folder, or a retrieval task in BEIR's layout: evaluate on its dev set, keep "
-        "the best.",
+        "SentEval's data/downstream, or a retrieval task in BEIR's layout: keep the encoder best on its dev set.",
     )
     eval_every: int = setting(125, "Steps between evaluations.", at_least=1)
     eval_start: bool = setting(True, "Evaluate before the first step too.")
@@ -272,12 +243,8 @@ class RunSettings(Settings):
     keep: int = setting(2, "Newest checkpoints kept.", at_least=1)
     log_every: int = setting(5, "Steps between records of loss and throughput.", at_least=1)
     diagnostics_every: int = setting(25, "Steps between diagnostics; 0 for none.", at_least=0)
-    analysis_batch: int = setting(
-        128, "Sentences that meet in the diagnostics on the held-out share.", at_least=2
-    )
-    analysis_batches: int = setting(
-        1, "Batches of held-out sentences that the diagnostics average over.", at_least=1
-    )
+    analysis_batch: int = setting(128, "Sentences of a batch of the held-out share.", at_least=2)
+    analysis_batches: int = setting(1, "Held-out batches that the diagnostics average over.", at_least=1)
     trackers: tuple[str, ...] = setting(
         (), "tensorboard or wandb: log there too; repeatable.", choices=("tensorboard", "wandb")
     )

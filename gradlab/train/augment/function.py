@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -34,26 +33,20 @@ class Function(TextAugmentation):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not callable(self._callable):
-            raise GradlabError(f"{self.function} is {type(self._callable).__name__}, which cannot be called")
-
-    @functools.cached_property
-    def _callable(self) -> Any:
-        if not isinstance(self.function, str):
-            return self.function
-        if ":" not in self.function:
-            raise GradlabError(
-                f"the augmentation 'function' takes function=package.module:name, not {self.function!r}"
-            )
-        return import_object(self.function)
+        found: Any = self.function
+        if isinstance(found, str):
+            if ":" not in found:
+                raise GradlabError(
+                    f"the augmentation 'function' takes function=package.module:name, not {found!r}"
+                )
+            found = import_object(found)
+        if not callable(found):
+            raise GradlabError(f"{self.function} is {type(found).__name__}, which cannot be called")
+        object.__setattr__(self, "_called", found)
 
     def text(self, sentence: str, generator: np.random.Generator) -> str:
-        """What the function makes of the sentence.
-
-        Raises:
-            GradlabError: if that is no string.
-        """
-        view = self._callable(sentence, generator)
+        """What the function makes of the sentence; raises GradlabError if that is no string."""
+        view = self._called(sentence, generator)  # type: ignore[attr-defined]  # set above, on a frozen dataclass
         if not isinstance(view, str):
             raise GradlabError(f"the function returned {type(view).__name__} for a sentence, not a string")
         return view

@@ -48,10 +48,8 @@ def get_augmentation(
         >>> get_augmentation("subword_repetition(rate=0.2)")
         SubwordRepetition(rate=0.2)
     """
-    made = _make(name, settings) if isinstance(name, str) else name
+    made = name
+    if isinstance(made, str):
+        cls, texts = _registry.read(made)
+        made = cls(**parse_settings(cls, texts) | settings)
     return made if tokenizer is None else made.bind(tokenizer, longest)
-
-
-def _make(text: str, settings: dict[str, Any]) -> Augmentation:
-    cls, texts = _registry.read(text)
-    return cls(**parse_settings(cls, texts) | settings)

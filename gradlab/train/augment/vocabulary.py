@@ -55,21 +55,13 @@ class Vocabulary:
             whole = np.array(ids([text])[0], dtype=np.int64)
             return whole[prefix : len(whole) - suffix]
 
-        return cls(
-            prefix,
-            suffix,
-            longest,
-            tokenizer.mask_token_id,
-            np.array(
-                sorted(one for piece, one in tokenizer.get_vocab().items() if _is_word(piece, one, special))
-            ),
-            encode,
-            lambda tokens: tokenizer.decode(tokens.tolist(), clean_up_tokenization_spaces=False),
-        )
+        def decode(tokens: Ids) -> str:
+            return str(tokenizer.decode(tokens.tolist(), clean_up_tokenization_spaces=False))
 
-
-def _is_word(piece: str, one: int, special: set[int]) -> bool:
-    return one not in special and not piece.startswith("[unused")
+        vocabulary = tokenizer.get_vocab().items()
+        words = [one for piece, one in vocabulary if one not in special and not piece.startswith("[unused")]
+        mask = tokenizer.mask_token_id
+        return cls(prefix, suffix, longest, mask, np.array(sorted(words)), encode, decode)
 
 
 def _frame(tokenizer: Any) -> tuple[int, int]:
