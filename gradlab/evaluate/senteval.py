@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -133,8 +133,8 @@ def load_sts(folder: Path, name: str, split: str = "test") -> list[ScoredPairs]:
         return [_read_stsb(place / _STSB_FILES[split])]
     if name == "SICK-R":
         file = place / _SICK_FILES[split]
-        rows = _table(file, 4, _SICK_HEADER)
-        return [_pairs(name, file, ((row[1], row[2], row[3], where) for where, row in rows))]
+        rows = ((*row[1:4], where) for where, row in _table(file, 4, _SICK_HEADER))
+        return [_pairs(name, file, rows)]
     return [_read_year(place, subset) for subset in _SUBSETS[name]]
 
 
@@ -165,9 +165,8 @@ def load_transfer(folder: Path, name: str, split: str = "test") -> TransferTask:
         files = [_lines(place / file, "latin-1") for file in _TWO_FILES[name]]
         rows = [((text,), label) for label, lines in zip((1, 0), files, strict=True) for text in lines]
         return TransferTask(name, "nested", {"train": _split(rows)})
-    read = {"SST-2": _read_sst, "TREC": _read_trec, "MRPC": _read_mrpc}[name]
-    wanted = {part: file for part, file in _PARTS[name].items() if split == "test" or part != "test"}
-    parts = {part: _split(read(place / file)) for part, file in wanted.items()}
+    wanted = {part: place / file for part, file in _PARTS[name].items() if split == "test" or part != "test"}
+    parts = {part: _split(_LABELLED[name](file)) for part, file in wanted.items()}
     return TransferTask(name, "dev" if name == "SST-2" else "folds", parts)
 
 
@@ -193,17 +192,15 @@ def _read_stsb(file: Path) -> ScoredPairs:
 def _read_year(folder: Path, subset: str) -> ScoredPairs:
     """Pairs of one sub-set of STS12–16; those whose line in the gold file is empty were never scored."""
     sentences_file, gold_file = folder / f"STS.input.{subset}.txt", folder / f"STS.gs.{subset}.txt"
-    rows, gold = list(_table(sentences_file, 2)), _lines(gold_file)
+    rows, gold = [row for _, row in _table(sentences_file, 2)], _lines(gold_file)
     if len(rows) != len(gold):
         raise GradlabError(
             f"{sentences_file} has {len(rows)} lines, {gold_file.name} has {len(gold)}; they go line by line"
         )
-    numbered = enumerate(zip(rows, gold, strict=True), start=1)
-    scored = [
-        (row[0], row[1], score, f"{gold_file}, line {number}")
-        for number, ((_, row), score) in numbered
-        if score.strip()
-    ]
+    where = (f"{gold_file}, line {number}" for number in range(1, len(gold) + 1))
+    scored = (
+        (*row[:2], score, at) for row, score, at in zip(rows, gold, where, strict=True) if score.strip()
+    )
     return _pairs(subset, gold_file, scored)
 
 
@@ -228,11 +225,6 @@ def _pairs(name: str, file: Path, rows: Iterable[tuple[str, str, str, str]]) -> 
 Labelled = Iterator[tuple[tuple[str, ...], int]]
 
 
-def _read_sst(file: Path) -> Labelled:
-    for where, row in _table(file, 2):
-        yield (row[0],), _label(row[1].strip(), ("0", "1"), where)
-
-
 def _read_trec(file: Path) -> Labelled:
     """``COARSE:fine question``; only the coarse class counts."""
     for number, text in enumerate(_lines(file, "latin-1"), start=1):
@@ -243,9 +235,17 @@ def _read_trec(file: Path) -> Labelled:
         yield (question,), _label(coarse, _TREC_CLASSES, f"{file}, line {number}")
 
 
-def _read_mrpc(file: Path) -> Labelled:
-    for where, row in _table(file, 5, _MRPC_HEADER):
-        yield (row[3], row[4]), _label(row[0].strip(), ("0", "1"), where)
+def _binary(file: Path, label: int, texts: slice, columns: int, header: Sequence[str] = ()) -> Labelled:
+    """Rows with a label, 0 or 1, in one column and the sentences in others."""
+    for where, row in _table(file, columns, header):
+        yield tuple(row[texts]), _label(row[label].strip(), ("0", "1"), where)
+
+
+_LABELLED: dict[str, Callable[[Path], Labelled]] = {
+    "SST-2": lambda file: _binary(file, 1, slice(1), 2),
+    "TREC": _read_trec,
+    "MRPC": lambda file: _binary(file, 0, slice(3, 5), 5, _MRPC_HEADER),
+}
 
 
 def _split(rows: Iterable[tuple[tuple[str, ...], int]]) -> Split:

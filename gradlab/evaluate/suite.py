@@ -127,13 +127,13 @@ def evaluate(
         reasons = "; ".join(f"{task}: {reason}" for task, reason in absent.items())
         raise GradlabError(f"nothing to evaluate in {str(data)!r} ({reasons})")
     transfer = [task for task in loaded.values() if isinstance(task, TransferTask)]
-    chosen = get_classifier(classifier, seed) if transfer or classifier != "logistic" else None
-
     sts = {task: subsets for task, subsets in loaded.items() if not isinstance(subsets, TransferTask)}
+    chosen = get_classifier(classifier, seed) if transfer or classifier != "logistic" else None
     result = EvaluationResult(
         {},
-        model=name or str(getattr(model, "name_or_path", None) or _describe(model)),
-        pooler=pooler or _pooler(model),
+        model=name
+        or str(getattr(model, "name_or_path", None) or getattr(model, "__name__", type(model).__name__)),
+        pooler=pooler or (own if isinstance(own := getattr(model, "pooler", None), str) else "unnamed"),
         split=split,
         aggregation=aggregation,
         classifier=chosen.title if chosen and transfer else "",
@@ -144,9 +144,8 @@ def evaluate(
     )
     if sts:
         # One embedder for all of them: their sentences overlap.
-        embed = _embed(
-            encode, [s for subsets in sts.values() for p in subsets for s in p.sentences], "STS", progress
-        )
+        sentences = [s for subsets in sts.values() for pairs in subsets for s in pairs.sentences]
+        embed = _embed(encode, sentences, "STS", progress)
         scores = {task: sts_scores(embed, subsets) for task, subsets in sts.items()}
         result = _with(result, scores, output)
     for task in transfer:
@@ -169,10 +168,9 @@ def check_tasks(data: str | os.PathLike[str], tasks: str | Iterable[str], folds:
         GradlabError: for an unknown task, a file that is absent or malformed, or too few examples for the folds.
     """
     absent = _load(downstream(data), task_names(tasks), "test", folds)[1]
-    for task, why in absent.items():
-        more = (
-            f" (nor can {', '.join(other for other in absent if other != task)})" if len(absent) > 1 else ""
-        )
+    if absent:
+        (task, why), *others = absent.items()
+        more = f" (nor can {', '.join(other for other, _ in others)})" if others else ""
         raise GradlabError(f"{task} cannot be evaluated: {why}{more}")
 
 
@@ -228,12 +226,3 @@ def _plain(name: str) -> str:
 def _check(what: str, value: str, known: tuple[str, ...]) -> None:
     if value not in known:
         raise GradlabError(f"unknown {what} {value!r}; one of {', '.join(known)}.{nearest(value, known)}")
-
-
-def _pooler(model: Any) -> str:
-    found = getattr(model, "pooler", None)
-    return found if isinstance(found, str) else "unnamed"
-
-
-def _describe(model: Any) -> str:
-    return getattr(model, "__name__", type(model).__name__)
