@@ -99,8 +99,7 @@ def draw_shares(table: Table, ax: Axes) -> tuple[Figure, Axes]:
             ax.plot(rows["mu_neg"], rows["share"], color=color, linewidth=1.0, linestyle=(0, (1, 1.5)))
             _band(ax, rows, rows["share"], color)
         _mu_neg_axis(ax, table)
-        ax.set_ylim(0, 1.03)
-        ax.set_ylabel("share of the hardest\nnegative in the weight")
+        ax.set(ylim=(0, 1.03), ylabel="share of the hardest\nnegative in the weight")
     return figure_of(ax), ax
 
 
@@ -138,8 +137,7 @@ def draw_pass_probability(table: Table, ax: Axes) -> tuple[Figure, Axes]:
             rows = select(table, batches="passing", temperature=temperature)
             ax.plot(rows["mu_neg"], rows["pass_probability"], color=color_of(temperature), linewidth=1.6)
         _mu_neg_axis(ax, table)
-        ax.set_ylim(-0.03, 1.03)
-        ax.set_ylabel("share of batches\nthat pass")
+        ax.set(ylim=(-0.03, 1.03), ylabel="share of batches\nthat pass")
     return figure_of(ax), ax
 
 

@@ -96,12 +96,9 @@ def draw_bounds(tables: Tables, kind: str, ax: Axes) -> tuple[Figure, Axes]:
                 bound = bounds[f"{name}_{end}"]
                 shown = np.where(bound <= top, bound, np.nan)
                 ax.plot(bounds["step"], shown, color=color, linestyle=line, linewidth=1.6)
-        ax.set_xlim(0, step[-1])
-        ax.set_ylim(0, top)
+        ax.set(xlim=(0, step[-1]), ylim=(0, top))
         ax.set_xticks([0, 0.5, 1, 1.5, 2])
-        ax.set_xlabel("step size λ")
-        ax.set_ylabel("ratio r")
-        ax.set_title(f"{kind} step")
+        ax.set(xlabel="step size λ", ylabel="ratio r", title=f"{kind} step")
     return figure_of(ax), ax
 
 
@@ -115,12 +112,9 @@ def draw_accuracy(table: Table, kind: str, ax: Axes) -> tuple[Figure, Axes]:
             ax.fill_between(
                 rows["step"], rows[name] - error, rows[name] + error, color=color, alpha=0.3, linewidth=0
             )
-        ax.set_xscale("log")
-        ax.set_xlim(rows["step"][0], rows["step"][-1])
+        ax.set(xscale="log", xlim=(rows["step"][0], rows["step"][-1]))
         ax.set_xticks([0.01, 0.1, 1], ["0.01", "0.1", "1"])
-        ax.set_ylim(0, 1.02)
-        ax.set_xlabel("step size λ")
-        ax.set_ylabel("share decided correctly")
+        ax.set(ylim=(0, 1.02), xlabel="step size λ", ylabel="share decided correctly")
     return figure_of(ax), ax
 
 

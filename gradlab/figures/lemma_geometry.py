@@ -105,8 +105,7 @@ def draw_case(table: Table, case: str, ax: Axes) -> tuple[Figure, Axes]:
                 ax.annotate(
                     label, at[name], offset, textcoords="offset points", ha="center", va="center", fontsize=9
                 )
-        ax.set_xlim(-0.95, 1.7)
-        ax.set_ylim(-1.15, 0.95)
+        ax.set(xlim=(-0.95, 1.7), ylim=(-1.15, 0.95))
         step, alpha = rows["step"][0], math.degrees(rows["alpha"][0])
         ratios = {name: ratio for name, ratio in zip(rows["point"], rows["ratio"], strict=True)}
         found = "the pull misses the circle"

@@ -45,9 +45,7 @@ def circle_around(anchor: np.ndarray, right: np.ndarray, centre: np.ndarray, poi
 
 def dress(ax: Axes, reach: float, step: float) -> None:
     """A square map of radius ``reach`` with rings at multiples of ``step``, labelled by their angle to the anchor."""
-    ax.set_aspect("equal")
-    ax.set_xlim(-reach, reach)
-    ax.set_ylim(-reach, reach)
+    ax.set(aspect="equal", xlim=(-reach, reach), ylim=(-reach, reach))
     ax.set_xticks([])
     ax.set_yticks([])
     for side in ax.spines.values():

@@ -82,8 +82,10 @@ def draw(tables: Tables) -> tuple[Figure, list[Axes]]:
         axes = list(figure.subplots(1, len(tables), sharey=True))
         for ax, (name, table) in zip(axes, tables.items(), strict=True):
             draw_ratio(table, ax)
-            ax.set_title(loss_label(get_loss(name), only=("margin",)))
-            ax.set_xlabel(NEGATIVE_AXIS if ax is axes[len(axes) // 2] else "")
+            ax.set(
+                title=loss_label(get_loss(name), only=("margin",)),
+                xlabel=NEGATIVE_AXIS if ax is axes[len(axes) // 2] else "",
+            )
             ax.label_outer()
         add_colorbar(figure, axes[-1].collections[0], axes, "ratio", pad=0.02)
         keys = [

@@ -44,8 +44,7 @@ def draw_finite_steps(
         for momentum, color in zip(momenta, COLORS, strict=False):
             ax.plot(k, branch_distance(momentum, k), color=color, label=f"η = {momentum:g}")
             ax.axhline(1 / (1 - momentum), color=color, linewidth=0.8, linestyle="--")
-        ax.set_xlabel("steps $k$")
-        ax.set_ylabel("distance of the average, $S_k$ (steps)")
+        ax.set(xlabel="steps $k$", ylabel="distance of the average, $S_k$ (steps)")
         ax.legend()
     return figure_of(ax), ax
 
@@ -59,8 +58,7 @@ def draw_distances(table: Table, ax: Axes | None = None) -> tuple[Figure, Axes]:
         ax.plot(
             table["step"], table["formula"], color="black", linewidth=0.9, linestyle="--", label="formula"
         )
-        ax.set_xlabel("step")
-        ax.set_ylabel("maximum traceable distance (steps)")
+        ax.set(xlabel="step", ylabel="maximum traceable distance (steps)")
         ax.set_ylim(bottom=0)
         ax.legend()
     return figure_of(ax), ax
@@ -94,8 +92,7 @@ def draw_summary(table: Table, x: str, metric: str, ax: Axes | None = None) -> t
         if x == "distance" or x.endswith("size"):
             ax.set_xscale("log", base=2)
             ax.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
-        ax.set_xlabel(LABELS.get(x, x))
-        ax.set_ylabel(LABELS.get(metric, metric))
+        ax.set(xlabel=LABELS.get(x, x), ylabel=LABELS.get(metric, metric))
         if any(table["series"]):
             ax.legend()
     return figure_of(ax), ax
@@ -136,8 +133,7 @@ def draw_by_size(table: Table, ax: Axes | None = None) -> tuple[Figure, Axes]:
             ax.plot(table["size"], table[name], color=color, marker=marker, markersize=4, label=label)
         ax.set_xscale("symlog", base=2, linthresh=1)
         ax.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
-        ax.set_ylim(0, 1.03)
-        ax.set_xlabel("negatives from the queue, newest first")
+        ax.set(ylim=(0, 1.03), xlabel="negatives from the queue, newest first")
         ax.legend()
     return figure_of(ax), ax
 
@@ -168,8 +164,9 @@ def draw_by_age(table: Table, ax: Axes | None = None) -> tuple[Figure, Axes]:
                 label="weight of random vectors",
             )
         ax.set_ylim(bottom=0)
-        ax.set_xlabel("age of the negatives (steps; 0: the batch itself)")
-        ax.set_ylabel("share over share in number")
+        ax.set(
+            xlabel="age of the negatives (steps; 0: the batch itself)", ylabel="share over share in number"
+        )
         ax.legend()
     return figure_of(ax), ax
 
@@ -187,8 +184,10 @@ def draw_excess(found: Mapping[str, LengthBias], ax: Axes | None = None) -> tupl
         ax.axvline(NEAR + 0.5, color="0.6", linewidth=0.8, linestyle=":")
         ticks = np.arange(0, LONGEST + 1, 5)
         ax.set_xticks(ticks, [f"{tick}" if tick < LONGEST else f"≥ {LONGEST}" for tick in ticks])
-        ax.set_xlabel("difference in length (words)")
-        ax.set_ylabel("rank by cosine less rank by gold\n(share of the pairs)")
+        ax.set(
+            xlabel="difference in length (words)",
+            ylabel="rank by cosine less rank by gold\n(share of the pairs)",
+        )
         ax.legend()
     return figure_of(ax), ax
 
@@ -237,9 +236,7 @@ def draw_spectra(
         ax = _axes(ax)
         for (name, table), color in zip(found.items(), COLORS, strict=False):
             ax.plot(table["rank"][:last], table["relative"][:last], color=color, label=name)
-        ax.set_yscale("log")
-        ax.set_xlabel("rank")
-        ax.set_ylabel("singular value over the largest")
+        ax.set(yscale="log", xlabel="rank", ylabel="singular value over the largest")
         ax.legend()
     return figure_of(ax), ax
 
@@ -253,8 +250,7 @@ def draw_paths(found: Mapping[str, Table], ax: Axes | None = None) -> tuple[Figu
             ax.plot(x, y, color=color, linewidth=1.2, marker=".", markersize=3, label=name)
             ax.plot(x[:1], y[:1], "o", color=color, markersize=5, markerfacecolor="white")
             ax.plot(x[-1:], y[-1:], "o", color=color, markersize=5)
-        ax.set_xlabel("uniformity")
-        ax.set_ylabel("alignment")
+        ax.set(xlabel="uniformity", ylabel="alignment")
         ax.legend()
     return figure_of(ax), ax
 

@@ -127,8 +127,7 @@ def draw_performance(tables: Frames) -> Drawn:
         axes = list(figure.subplots(1, len(present), sharey=True, squeeze=False)[0])
         for ax, (name, label, component), letter in zip(axes, present, "abc", strict=False):
             _performance(ax, tables[name])
-            ax.set_xlabel(label)
-            ax.set_title(component)
+            ax.set(xlabel=label, title=component)
             panel_letter(ax, letter)
             if "temperature" in label:
                 ax.set_xscale("log")
@@ -156,9 +155,7 @@ def draw_hardest_share(tables: Frames) -> Drawn:
             ax.axhline(0.5, color="0.6", linewidth=0.8, linestyle=":")
             ax.set_xscale("log")
             _plain_ticks(ax, [0.01, 0.03, 0.1, 0.3, 1, 3])
-            ax.set_ylim(0, 1.02)
-            ax.set_xlabel("temperature τ")
-            ax.set_title(f"{encoder} encoder")
+            ax.set(ylim=(0, 1.02), xlabel="temperature τ", title=f"{encoder} encoder")
         axes[0].set_ylabel("share of the hardest negative")
         axes[0].text(
             1.1 * TEMPERATURE, 0.98, f"τ of training, {TEMPERATURE:g}", color="0.35", fontsize=8, va="top"
@@ -237,8 +234,7 @@ def draw_training(tables: Frames) -> Drawn:
             _line(axes[1], rows, "step", "positive_cosine", color, f"r = {ratio:g}")
         axes[1].set_ylabel("mean anchor-positive cosine")
         for ax, letter, title in zip(axes, "bc", ("dynamic ratios", "static ratios"), strict=True):
-            ax.set_xlabel("step")
-            ax.set_title(title)
+            ax.set(xlabel="step", title=title)
             if ax.get_legend_handles_labels()[0]:
                 ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=2)
             panel_letter(ax, letter)
@@ -258,8 +254,7 @@ def draw_assumptions(tables: Frames) -> Drawn:
             _line(axes[1], rows, "step", f"theta_{name}_std", color, label)
         _line(axes[1], rows, "step", "theta_neg_std_within", BEFORE, "", dashes="--")
         for ax, label in zip(axes, ("mean angle μ (radians)", "spread σ (radians)"), strict=False):
-            ax.set_xlabel("step")
-            ax.set_ylabel(label)
+            ax.set(xlabel="step", ylabel=label)
             ax.set_ylim(bottom=0)
         axes[0].plot([], [], "--", color=BEFORE, label="negative, of one anchor")
         _standardised(axes[2], tables["assumptions-distribution"])
@@ -355,8 +350,7 @@ def _standardised(ax: Axes, table: pd.DataFrame) -> None:
     )
     ax.set_xlim(-4, 4)
     ax.set_ylim(bottom=0)
-    ax.set_xlabel("standardised angle")
-    ax.set_ylabel("density")
+    ax.set(xlabel="standardised angle", ylabel="density")
 
 
 def _range(rows: pd.DataFrame) -> tuple[float, float]:

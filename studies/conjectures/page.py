@@ -32,9 +32,7 @@ COMPARISONS = (
 )  # fmt: skip
 
 
-def page(
-    tables: Frames, figures: Sequence[str], manifest: Mapping[str, Any], notes: Sequence[str]
-) -> str:
+def page(tables: Frames, figures: Sequence[str], manifest: Mapping[str, Any], notes: Sequence[str]) -> str:
     """The report as Markdown.
 
     Args:

@@ -97,11 +97,12 @@ def _contrasts(table: pd.DataFrame, regime: str) -> Figure:
         face = COLORS[0] if one.holm < 0.05 else "white"
         axis.errorbar(one.estimate, place, xerr=error, fmt="o", color=COLORS[0], mfc=face, ms=4, capsize=2)
     axis.axvline(0, color="0.5", lw=0.8)
-    axis.set_xlim(low, high)
-    axis.set_ylim(len(table) - 0.4, -0.6)
+    axis.set(xlim=(low, high), ylim=(len(table) - 0.4, -0.6))
     axis.set_yticks(range(len(table)), [f"{one.part}: {one.name}" for one in table.itertuples(index=False)])
-    axis.set_xlabel("difference in points (grey: within the margin)")
-    axis.set_title(f"contrasts {REGIMES[regime]}, {table.seeds.min()} to {table.seeds.max()} seeds")
+    axis.set(
+        xlabel="difference in points (grey: within the margin)",
+        title=f"contrasts {REGIMES[regime]}, {table.seeds.min()} to {table.seeds.max()} seeds",
+    )
     return figure
 
 
@@ -119,8 +120,10 @@ def _exchanges(tables: Frames, regime: str) -> Figure:
         )  # fmt: skip
     axis.axhline(0, color="0.5", lw=0.8)
     axis.set_xticks(range(len(losses)), [loss.replace("_", " ") for loss in losses])
-    axis.set_ylabel("gain in points")
-    axis.set_title(f"repairs taken apart {REGIMES[regime]}: 95% intervals over {table.seeds.min()} seeds")
+    axis.set(
+        ylabel="gain in points",
+        title=f"repairs taken apart {REGIMES[regime]}: 95% intervals over {table.seeds.min()} seeds",
+    )
     figure.legend(
         *axis.get_legend_handles_labels(), title="repaired part", ncols=4, loc="outside lower center"
     )
@@ -147,9 +150,7 @@ def _recipes(rows: Frames, start: pd.Series | None) -> Figure:
                 axis.hlines(values.mean(), place - 0.25, place + 0.25, color=COLORS[0])
         _baseline(axis, start, score)
         axis.set_xticks(range(len(order)), list(order.values()), fontsize=7)
-        axis.set_ylabel(label)
-        axis.set_title(title)
-        axis.set_xlim(-0.5, len(order) - 0.5)
+        axis.set(ylabel=label, title=title, xlim=(-0.5, len(order) - 0.5))
     if start is not None:
         axes[0].legend(loc="lower right")
     return figure
@@ -178,8 +179,7 @@ def _prediction(tables: Frames, regime: str) -> Figure:
             label="mean of the softmax cells",
         )
         axis.set_yticks(places, table.loss.str.replace("_", " "))
-        axis.set_xlabel(SCORE)
-        axis.set_title(title)
+        axis.set(xlabel=SCORE, title=title)
     handles, names = axes[0].get_legend_handles_labels()
     figure.legend(handles, names, loc="outside lower center", ncols=2)
     return figure
