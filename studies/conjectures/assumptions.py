@@ -12,7 +12,7 @@ from scipy import stats
 from gradlab.simulation import Setting
 from studies.conjectures.conditions import BASELINE
 from studies.conjectures.conjecture2 import ENCODERS
-from studies.conjectures.results import Results
+from studies.conjectures.results import Results, binned
 from studies.conjectures.section import Section
 from studies.conjectures.settings import StudySettings
 from studies.conjectures.views import HeldOutViews, negative_angles, positive_angles
@@ -35,14 +35,12 @@ def section(results: Results, settings: StudySettings) -> Section | None:
     if not rows:
         return None
     parts = [
-        pd.DataFrame(
-            {
-                "encoder": encoder,
-                "angle": angle,
-                "low": BINS[:-1],
-                "high": BINS[1:],
-                "density": np.histogram(np.concatenate(values), BINS, density=True)[0],
-            }
+        binned(
+            BINS,
+            "density",
+            np.histogram(np.concatenate(values), BINS, density=True)[0],
+            encoder=encoder,
+            angle=angle,
         )
         for (encoder, angle), values in standard.items()
     ]
@@ -51,14 +49,11 @@ def section(results: Results, settings: StudySettings) -> Section | None:
         f"The paper's simulations take a spread of {Setting.sigma_pos:g} for the positive angles and "
         f"{Setting.sigma_neg:g} for the negative ones."
     )
-    return Section(
-        "assumptions",
-        {
-            "assumptions-angles": pd.DataFrame(rows),
-            "assumptions-distribution": table[table.density > 0].reset_index(drop=True),
-        },
-        notes=(note,),
-    )
+    tables = {
+        "assumptions-angles": pd.DataFrame(rows),
+        "assumptions-distribution": table[table.density > 0].reset_index(drop=True),
+    }
+    return Section("assumptions", tables, notes=(note,))
 
 
 def angles_of(views: HeldOutViews) -> dict[str, NDArray[Any]]:

@@ -9,7 +9,14 @@ import numpy as np
 import pandas as pd
 
 from studies.conjectures.conditions import ALWAYS_OPEN, BASELINE, NO_DISSIPATION, baseline
-from studies.conjectures.results import Results, StudyRun, comparison, interval_columns, summary
+from studies.conjectures.results import (
+    Results,
+    StudyRun,
+    binned,
+    comparisons,
+    interval_columns,
+    summary,
+)
 from studies.conjectures.section import Section
 from studies.conjectures.settings import MARGIN, StudySettings
 from studies.conjectures.verdicts import CONJECTURE, PERFORMANCE, Claim
@@ -56,14 +63,9 @@ def section(results: Results, settings: StudySettings) -> Section | None:
         "conjecture1-performance": summary(
             results, [*margins, (math.inf, baseline(margin=ALWAYS_OPEN).name)]
         ),
-        "conjecture1-comparisons": pd.DataFrame(
-            comparison(results, BASELINE, NO_DISSIPATION)
-            + [
-                row
-                for margin, name in margins
-                if margin != MARGIN
-                for row in comparison(results, BASELINE, name)
-            ]
+        "conjecture1-comparisons": comparisons(
+            results,
+            [(BASELINE, name) for name in (NO_DISSIPATION, *(name for m, name in margins if m != MARGIN))],
         ),
     }
     return Section("conjecture1", tables, tuple(claims))
@@ -87,20 +89,14 @@ def _angles_table(found: dict[tuple[str, int], dict[str, Any]]) -> pd.DataFrame:
     rows = []
     for (condition, seed), angles in found.items():
         gap = over_sentences([_gap(angles)])
-        rows.append(
-            {
-                "condition": condition,
-                "seed": seed,
-                "theta_pos_mean": angles["positive"].mean(),
-                "theta_pos_std": angles["positive"].std(ddof=1),
-                "theta_neg_mean": angles["negative"].mean(),
-                "theta_neg_std": angles["negative"].std(ddof=1),
-                "gap": gap.mean,
-                "gap_low_over_sentences": gap.low,
-                "gap_high_over_sentences": gap.high,
-                "sentences": gap.count,
+        row: dict[str, Any] = {"condition": condition, "seed": seed}
+        for short, pair in (("pos", "positive"), ("neg", "negative")):
+            row |= {
+                f"theta_{short}_mean": angles[pair].mean(),
+                f"theta_{short}_std": angles[pair].std(ddof=1),
             }
-        )
+        row |= {"gap": gap.mean, "gap_low_over_sentences": gap.low, "gap_high_over_sentences": gap.high}
+        rows.append({**row, "sentences": gap.count})
     return pd.DataFrame(rows)
 
 
@@ -111,17 +107,7 @@ def _distribution(found: dict[tuple[str, int], dict[str, Any]]) -> pd.DataFrame:
         for pair in ("positive", "negative"):
             values = np.concatenate([a[pair].ravel() for (name, _), a in found.items() if name == condition])
             density, _ = np.histogram(values, BINS, density=True)
-            parts.append(
-                pd.DataFrame(
-                    {
-                        "condition": condition,
-                        "pair": pair,
-                        "low": BINS[:-1],
-                        "high": BINS[1:],
-                        "density": density,
-                    }
-                )
-            )
+            parts.append(binned(BINS, "density", density, condition=condition, pair=pair))
     table = pd.concat(parts, ignore_index=True)
     used = table.groupby("low")["density"].transform("max") > 0
     return table[used].reset_index(drop=True)

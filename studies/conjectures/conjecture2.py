@@ -9,7 +9,7 @@ import pandas as pd
 
 from gradlab import components, get_loss
 from studies.conjectures.conditions import BASELINE, baseline
-from studies.conjectures.results import Results, comparison, summary
+from studies.conjectures.results import Results, comparisons, summary
 from studies.conjectures.section import Section
 from studies.conjectures.settings import MARGIN, SHARE_TEMPERATURES, TEMPERATURE, StudySettings
 from studies.conjectures.verdicts import CONJECTURE, OBSERVATION, PERFORMANCE, Claim
@@ -86,13 +86,8 @@ def section(results: Results, settings: StudySettings) -> Section | None:
     tables = {
         "conjecture2-share": table,
         "conjecture2-performance": summary(results, temperatures),
-        "conjecture2-comparisons": pd.DataFrame(
-            [
-                row
-                for temperature, name in temperatures
-                if temperature != TEMPERATURE
-                for row in comparison(results, BASELINE, name)
-            ]
+        "conjecture2-comparisons": comparisons(
+            results, [(BASELINE, name) for value, name in temperatures if value != TEMPERATURE]
         ),
     }
     return Section("conjecture2", tables, tuple(claims))
@@ -114,14 +109,13 @@ def _of_encoder(encoder: str, views: HeldOutViews) -> list[dict[str, Any]]:
         found = [hardest_shares(*batch, temperature) for batch in views.batches()]
         share, projection, gate = (np.concatenate(column) for column in zip(*found, strict=True))
         for anchors, kept in (("gated", gate), ("all", np.ones_like(gate))):
-            rows.append(
-                {
-                    "encoder": encoder,
-                    "temperature": temperature,
-                    "anchors": anchors,
-                    "count": int(kept.sum()),
-                    "share": float(share[kept].mean()) if kept.any() else np.nan,
-                    "projection": float(projection[kept].mean()) if kept.any() else np.nan,
-                }
-            )
+            row = {
+                "encoder": encoder,
+                "temperature": temperature,
+                "anchors": anchors,
+                "count": int(kept.sum()),
+            }
+            for name, values in (("share", share), ("projection", projection)):
+                row[name] = float(values[kept].mean()) if kept.any() else np.nan
+            rows.append(row)
     return rows

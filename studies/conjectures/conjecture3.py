@@ -12,7 +12,7 @@ from gradlab.batch import Triple
 from gradlab.gradient import KINDS, LEMMA_STEP, RatioInterval, gets_closer, ratio_bounds, tangent_bounds
 from studies.conjectures.conditions import BASELINE, baseline
 from studies.conjectures.conjecture2 import ENCODERS
-from studies.conjectures.results import Results, comparison, summary
+from studies.conjectures.results import Results, binned, comparisons, summary
 from studies.conjectures.section import Section
 from studies.conjectures.settings import LEMMA_STEPS, RATIO, StudySettings
 from studies.conjectures.verdicts import CONJECTURE, OBSERVATION, PERFORMANCE, Claim
@@ -61,13 +61,8 @@ def section(results: Results, settings: StudySettings) -> Section | None:
         "conjecture3-performance": summary(
             results, [(r, baseline(ratio=r).name) for r in sorted({RATIO, *settings.ratios})]
         ),
-        "conjecture3-comparisons": pd.DataFrame(
-            [
-                row
-                for ratio in settings.ratios
-                if ratio != RATIO
-                for row in comparison(results, baseline(ratio=ratio).name, BASELINE)
-            ]
+        "conjecture3-comparisons": comparisons(
+            results, [(baseline(ratio=ratio).name, BASELINE) for ratio in settings.ratios if ratio != RATIO]
         ),
     }
     return Section("conjecture3", tables, tuple(_claims(results, settings, closer)))
@@ -141,15 +136,12 @@ def _bounds(results: Results) -> tuple[pd.DataFrame, pd.DataFrame]:
                         before, total = counts.get(tuple(key.values()), (np.zeros(len(BINS) - 1), 0))
                         counts[tuple(key.values())] = (before + histogram, total + int(kept.sum()))
     parts = [
-        pd.DataFrame(
-            {
-                **dict(zip(("encoder", "step", "rule", "triples"), key, strict=True)),
-                "low": BINS[:-1],
-                "high": BINS[1:],
-                "share": histogram / max(total, 1),
-                "count": total,
-            }
-        )
+        binned(
+            BINS,
+            "share",
+            histogram / max(total, 1),
+            **dict(zip(("encoder", "step", "rule", "triples"), key, strict=True)),
+        ).assign(count=total)
         for key, (histogram, total) in counts.items()
     ]
     table = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
@@ -178,6 +170,17 @@ def _bound_statistics(rule: str, interval: RatioInterval, kept: Array) -> dict[s
     }
 
 
+def closer_shares(triple: Triple, own: Array, step: float) -> dict[str, float]:
+    """Shares of triples that a step brings closer with ratios of their own and with 1: exactly, and by the lemma."""
+    low = tangent_bounds(triple, step).low
+    return {
+        "closer_own": float(gets_closer(own, triple, step).mean()),
+        "closer_one": float(gets_closer(1.0, triple, step).mean()),
+        "lemma_own": float((own > low).mean()),
+        "lemma_one": float((low < 1).mean()),
+    }
+
+
 _CLOSER = (
     "condition", "seed", "step", "ratio_mean", "ratio_median", "closer_own", "closer_one", "lemma_own", "lemma_one",
 )  # fmt: skip
@@ -195,18 +198,7 @@ def _closer(results: Results) -> pd.DataFrame:
             ratio = np.stack([components(get_loss(loss), *batch).scalar_ratio for batch in views.batches()])
             own = np.broadcast_to(ratio[..., None], triple.radial.shape)
             for step in LEMMA_STEPS:
-                low = tangent_bounds(triple, step).low
-                rows.append(
-                    {
-                        "condition": loss,
-                        "seed": seed,
-                        "step": step,
-                        "ratio_mean": float(ratio.mean()),
-                        "ratio_median": float(np.median(ratio)),
-                        "closer_own": float(gets_closer(own, triple, step).mean()),
-                        "closer_one": float(gets_closer(1.0, triple, step).mean()),
-                        "lemma_own": float((own > low).mean()),
-                        "lemma_one": float((low < 1).mean()),
-                    }
-                )
+                row = {"condition": loss, "seed": seed, "step": step}
+                row |= {"ratio_mean": float(ratio.mean()), "ratio_median": float(np.median(ratio))}
+                rows.append(row | closer_shares(triple, own, step))
     return pd.DataFrame(rows, columns=list(_CLOSER))

@@ -62,8 +62,12 @@ def _row(results: Results, condition: str, kind: str) -> dict[str, Any]:
             return {}
         columns = interval_columns(found)
         row |= {f"{metric}_{name}": columns[name] for name in ("count", "mean", "low", "high")}
-    return row | {"published_sts_average": PUBLISHED.get(condition, (None, None))[0],
-                  "published_transfer_average": PUBLISHED.get(condition, (None, None))[1]}  # fmt: skip
+    return row | _published(condition)
+
+
+def _published(condition: str) -> dict[str, Any]:
+    scores = PUBLISHED.get(condition, (None, None))
+    return {"published_sts_average": scores[0], "published_transfer_average": scores[1]}
 
 
 def _untuned(results: Results) -> list[dict[str, Any]]:
@@ -71,19 +75,10 @@ def _untuned(results: Results) -> list[dict[str, Any]]:
     for pooler, scores in results.untuned.items():
         sts = [scores["sts"][task] for task in STS_TASKS if task in scores.get("sts", {})]
         transfer = [scores["transfer"][t] for t in TRANSFER_TASKS if t in scores.get("transfer", {})]
-        published = PUBLISHED["untuned"] if pooler == "first_last" else (None, None)
-        rows.append(
-            {
-                "type": "untuned",
-                "condition": f"untuned, {pooler}",
-                "stsb_dev_count": 1,
-                "stsb_dev_mean": scores["stsb_dev"],
-                "sts_average_count": len(sts) and 1,
-                "sts_average_mean": sum(sts) / len(sts) if sts else None,
-                "transfer_average_count": len(transfer) and 1,
-                "transfer_average_mean": sum(transfer) / len(transfer) if transfer else None,
-                "published_sts_average": published[0],
-                "published_transfer_average": published[1],
-            }
-        )
+        row: dict[str, Any] = {"type": "untuned", "condition": f"untuned, {pooler}"}
+        row |= {"stsb_dev_count": 1, "stsb_dev_mean": scores["stsb_dev"]}
+        for name, values in (("sts", sts), ("transfer", transfer)):
+            row[f"{name}_average_count"] = len(values) and 1
+            row[f"{name}_average_mean"] = sum(values) / len(values) if values else None
+        rows.append(row | _published("untuned" if pooler == "first_last" else ""))
     return rows

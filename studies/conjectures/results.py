@@ -182,6 +182,16 @@ def comparison(results: Results, first: str, second: str, metric: str = "stsb_de
     return rows
 
 
+def comparisons(results: Results, pairs: Iterable[tuple[str, str]]) -> pd.DataFrame:
+    """`comparison` of each pair of conditions, one after another."""
+    return pd.DataFrame([row for pair in pairs for row in comparison(results, *pair)])
+
+
+def binned(bins: NDArray[Any], name: str, values: NDArray[Any], **columns: Any) -> pd.DataFrame:
+    """A histogram as a table: the columns, ``low`` and ``high`` of each bin, and its value."""
+    return pd.DataFrame({**columns, "low": bins[:-1], "high": bins[1:], name: values})
+
+
 def interval_columns(interval: Interval) -> dict[str, Any]:
     """An interval as columns of a table."""
     unit = "seeds" if interval.kind == OVER_SEEDS else "sentences"

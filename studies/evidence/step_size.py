@@ -16,27 +16,15 @@ import torch
 from torch import Tensor
 
 from gradlab import GradlabError, Loss, components, get_loss
-from gradlab.batch import Triple, unit_rows
+from gradlab.batch import unit_rows
 from gradlab.encoder import Encoder
-from gradlab.gradient import gets_closer, tangent_bounds
 from gradlab.seeds import seed_everything
 from gradlab.train import say
-from studies.conjectures.conjecture3 import batch_triples
+from studies.conjectures.conjecture3 import batch_triples, closer_shares
 
 LOSSES = ("infonce", "arccon", "met")
-MEASURED = (
-    1,
-    2,
-    5,
-    10,
-    20,
-    40,
-    60,
-    80,
-    100,
-    120,
-    140,
-)  # steps, counted from 1; the last of 150 has a learning rate of 0
+# Steps, counted from 1; the last of 150 has a learning rate of 0.
+MEASURED = (1, 2, 5, 10, *range(20, 141, 20))
 
 
 def measure_steps(
@@ -133,15 +121,9 @@ def turned(
 
 
 def _shares(parts: Any, anchors: Tensor, positives: Tensor, step: float) -> dict[str, float]:
-    triple: Triple = batch_triples(anchors.numpy(), positives.numpy())
+    triple = batch_triples(anchors.numpy(), positives.numpy())
     own = np.broadcast_to(parts.scalar_ratio.numpy()[:, None], triple.radial.shape)
-    low = tangent_bounds(triple, step).low
-    return {
-        "closer_own": float(gets_closer(own, triple, step).mean()),
-        "closer_one": float(gets_closer(1.0, triple, step).mean()),
-        "lemma_own": float((own > low).mean()),
-        "lemma_one": float((low < 1).mean()),
-    }
+    return closer_shares(triple, own, step)
 
 
 def _views(encoder: Encoder, batch: Any) -> tuple[Tensor, Tensor]:
