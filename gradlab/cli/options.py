@@ -28,8 +28,8 @@ def option(names: str, text: str, default: Any = None, kind: Any = None, **more:
         kind: a type of click, a type such as `Path`, or a list of choices; None is that of the default.
         **more: what `click.option` takes.
     """
-    if default is not None:  # None is not the same as no default to click
-        more |= {"default": default, "show_default": default is not False}
+    if not (default is None and (more.get("required") or more.get("multiple"))):
+        more |= {"default": default, "show_default": default not in (None, False)}
     if default is False:
         return click.option(*names.split(), is_flag=True, help=text, **more)
     if kind is Path:
