@@ -347,3 +347,38 @@ def test_simulated_with_the_angles_of_the_others_they_are_further_negatives():
 def test_bad_simulations(loss, options, message):
     with pytest.raises(gradlab.GradlabError, match=message):
         gradlab.simulate(loss, **options)
+
+
+@pytest.mark.parametrize("name", ["infonce", "symmetric(met)", "pool(dcl, negatives=other+same)"])
+def test_decomposed_from_gradients_alone(rows, name):
+    """The coefficients of the closed form, of both sides."""
+    anchors, positives, extra, own = rows
+    positives = unit(positives + 0.1 * drawn(N, seed=7))  # a tie has no derivative
+    closed = gradlab.components(name, anchors, positives, extra, own_negatives=own, side="both")
+    found = gradlab.decompose(name, anchors, positives, extra, own_negatives=own, side="both")
+    coefficients = closed[0].own * closed[0].gradient_dissipation[:, None]
+    scale = max(1.0, float(coefficients.abs().max()))
+    torch.testing.assert_close(found[0].own_gradient, coefficients, rtol=0, atol=1e-10 * scale)
+    torch.testing.assert_close(found[0].components.own, found[0].own, rtol=1e-12, atol=1e-14)
+    for one, parts in zip(found, closed, strict=True):
+        torch.testing.assert_close(one.gradient(), parts.gradient(), rtol=0, atol=1e-10 * scale)
+    assert found[1].own is None
+
+
+def test_a_function_of_own_negatives_is_recognised(rows):
+    anchors, positives, _, own = rows
+
+    def loss(first, second, own_negatives):
+        scores = torch.cat([first @ second.T, (own_negatives * first[:, None]).sum(-1)], dim=1)
+        return torch.nn.functional.cross_entropy(20 * scores, torch.arange(N))
+
+    found = gradlab.decompose(loss, anchors, positives, own_negatives=own)
+    assert "InfoNCE with temperature 0.05" in found.summary()
+    assert list(found.to_frame()["anchor"]) == list(range(N))
+
+    def shared(first, second, own_negatives):
+        scores = torch.cat([first @ second.T, first @ own_negatives.flatten(0, 1).T], dim=1)
+        return torch.nn.functional.cross_entropy(20 * scores, torch.arange(N))
+
+    with pytest.raises(gradlab.GradlabError, match="pushes an anchor by the own negatives of others"):
+        gradlab.decompose(shared, anchors, positives, own_negatives=own)

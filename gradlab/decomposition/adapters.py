@@ -112,8 +112,9 @@ def _gradlab(loss: Loss) -> tuple[TwoViewLoss, str]:
         anchors: Float[Tensor, "n d"],
         positives: Float[Tensor, "n d"],
         extra_negatives: Float[Tensor, "m d"] | None = None,
+        **own: Any,
     ) -> Float[Tensor, ""]:
-        value: Tensor = loss(anchors, positives, extra_negatives, reduction="sum")
+        value: Tensor = loss(anchors, positives, extra_negatives, reduction="sum", **own)
         return value
 
     return total, str(loss)

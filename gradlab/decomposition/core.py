@@ -49,6 +49,7 @@ def decompose(
     positives: Float[Array, "n d"],
     extra_negatives: Float[Array, "m d"] | None = None,
     *,
+    own_negatives: Float[Array, "n h d"] | None = None,
     normalize: bool = False,
     tolerance: float = TOLERANCE,
     allow_residual: bool = False,
@@ -70,10 +71,11 @@ def decompose(
         loss_fn: ``loss_fn(anchors, positives) -> scalar`` on torch tensors, called in float64 with unit rows; also the name
             of a gradlab loss, a gradlab loss, or a loss object of sentence-transformers or
             pytorch-metric-learning, called by the conventions of `two_views`. It may normalise its input.
-            With ``extra_negatives`` it is called with them as a third argument.
+            With ``extra_negatives`` it is called with them as a third argument, with ``own_negatives`` as a keyword.
         anchors: unit rows ``h_i``, numpy or torch, at least 2.
         positives: unit rows ``h_i'``.
         extra_negatives: unit rows or None, such as a queue's or explicit hard negatives.
+        own_negatives: unit rows (n, h, d) or None, h negatives of each anchor's own.
         normalize: divide all rows by their norms first.
         tolerance: largest relative change under rotation of a function of dot products, and largest residual, relative
             to its gradient, of an anchor that counts as explained.
@@ -87,7 +89,8 @@ def decompose(
 
     Raises:
         GradlabError: bad input; a loss that raises, is not a differentiable scalar, changes its input, differs from
-            call to call, ignores a view, or whose gradient is not finite here; and, unless ``allow_residual``, a loss that is
+            call to call, ignores a view, pushes anything but its anchor from an own negative, or whose gradient is not
+            finite here; and, unless ``allow_residual``, a loss that is
             no function of dot products.
 
     Example:
@@ -104,15 +107,30 @@ def decompose(
         1.0
     """
     check_side(side)
-    views = _prepare(anchors, positives, extra_negatives, normalize)
+    views = _prepare(anchors, positives, extra_negatives, own_negatives, normalize)
     function, name = two_views(loss_fn)
+    if views.own_negatives is not None:
+        function = _with_own(function, views)
 
     def of(one: str) -> Decomposition:
         seen, given = (views, function) if one == "anchors" else (views.exchanged(), _exchanged(function))
         loss = CheckedLoss(given, name, side=one)
-        return _decompose(loss, loss_fn, seen, tolerance, allow_residual)
+        return _decompose(loss, loss_fn, seen, views.own_negatives, tolerance, allow_residual)
 
     return (of("anchors"), of("positives")) if side == "both" else of(side)
+
+
+def _with_own(function: Callable[..., Any], views: Batch) -> Callable[..., Any]:
+    """The same function of anchors, positives and all negatives beside them, one after another."""
+    own, extra = views.own_negatives, views.extra_negatives
+    m = 0 if extra is None else len(extra)
+    assert own is not None
+
+    def joined(first: Any, second: Any, rows: Any) -> Any:
+        each = rows[m:].reshape(*own.shape[:2], -1)
+        return function(first, second, *([rows[:m]] if m else []), own_negatives=each)
+
+    return joined
 
 
 def _exchanged(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -123,10 +141,15 @@ def _exchanged(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _decompose(
-    loss: CheckedLoss, loss_fn: Any, views: Batch, tolerance: float, allow_residual: bool
+    loss: CheckedLoss,
+    loss_fn: Any,
+    views: Batch,
+    own: Float[Array, "n h d"] | None,
+    tolerance: float,
+    allow_residual: bool,
 ) -> Decomposition:
-    """Of the rows that stand as the anchors of ``views`` and come first in ``loss``."""
-    batch, name = _torch_batch(views), loss.name
+    """Of the rows that stand as the anchors of ``views`` and come first in ``loss``; ``own`` negatives are the other side's."""
+    batch, name = _torch_batch(views, own), loss.name
     with loss.progress:
         here = loss(batch)
         check_repeats(loss, batch, here)
@@ -163,28 +186,49 @@ def _decompose(
             "give a batch without identical rows, and two views that differ"
         )
     unreliable = unexplained | (reading.error > UNRELIABLE * reading.scale)
-    found = _assemble(views, name, here, tangent, reading, unreliable, method, here.difference(turned))
+    change, by_own = here.difference(turned), None
+    if own is not None:
+        reading, by_own = _own_part(name, reading, own.shape[1], views.own_negatives is not None, tolerance)
+    found = _assemble(views, name, here, tangent, reading, by_own, unreliable, method, change)
     return dataclasses.replace(found, side=loss.side)
 
 
-def _prepare(anchors: Any, positives: Any, extra_negatives: Any, normalize: bool) -> Batch:
+def _own_part(
+    name: str, reading: Reading, count: int, anchors: bool, tolerance: float
+) -> tuple[Reading, Float[Tensor, "n h"] | None]:
+    """The reading without the coefficients of own negatives, and these, which only ``anchors`` have.
+
+    Raises:
+        GradlabError: a row is pushed by what is not its own.
+    """
+    n = len(reading.coefficients)
+    each = reading.coefficients[:, -n * count :].reshape(n, n, count).clone()
+    found = each.diagonal(dim1=0, dim2=1).T.clone() if anchors else None
+    if anchors:
+        each.diagonal(dim1=0, dim2=1).zero_()
+    if bool((each.abs().amax(dim=(1, 2)) > tolerance * reading.scale).any()):
+        what = "an anchor by the own negatives of others" if anchors else "positives by own negatives"
+        raise GradlabError(f"{name} pushes {what}; give what pushes other rows as extra_negatives")
+    return dataclasses.replace(reading, coefficients=reading.coefficients[:, : -n * count]), found
+
+
+def _prepare(
+    anchors: Any, positives: Any, extra_negatives: Any, own_negatives: Any, normalize: bool
+) -> Batch:
     """Checked views in float64, rows unit to the last digit."""
-    views = check_batch(anchors, positives, extra_negatives, normalize=normalize)
+    views = check_batch(anchors, positives, extra_negatives, own_negatives=own_negatives, normalize=normalize)
     xp = array_namespace(views.anchors)
-
-    def double(rows: Float[Array, "n d"]) -> Float[Array, "n d"]:
-        return unit_rows(xp.astype(detach(rows), xp.float64))
-
-    extra = None if views.extra_negatives is None else double(views.extra_negatives)
-    return Batch(double(views.anchors), double(views.positives), extra)
+    return views.mapped(lambda _, rows: unit_rows(xp.astype(detach(rows), xp.float64)))
 
 
-def _torch_batch(views: Batch) -> LossInput:
+def _torch_batch(views: Batch, own: Float[Array, "n h d"] | None) -> LossInput:
+    """Own negatives behind the extra ones."""
     import torch
 
     anchors, positives = torch.as_tensor(views.anchors), torch.as_tensor(views.positives)
-    extra = anchors[:0] if views.extra_negatives is None else torch.as_tensor(views.extra_negatives)
-    return LossInput(anchors, positives, extra)
+    beside = [torch.as_tensor(rows) for rows in (views.extra_negatives, own) if rows is not None]
+    extra = [rows.reshape(-1, anchors.shape[1]) for rows in beside]
+    return LossInput(anchors, positives, torch.cat([anchors[:0], *extra]))
 
 
 def _span(name: str, obstacle: str, batch: LossInput, tangent: Float[Tensor, "n d"]) -> Reading:
@@ -202,6 +246,7 @@ def _assemble(
     here: ValueAndGradient,
     tangent: Float[Tensor, "n d"],
     reading: Reading,
+    by_own: Float[Tensor, "n h"] | None,
     unreliable: Bool[Tensor, "n"],
     method: str,
     rotation_change: float,
@@ -219,6 +264,7 @@ def _assemble(
         value=here.value,
         other_view_gradient=as_given(other),
         same_view_gradient=as_given(same.clone()),
+        own_gradient=None if by_own is None else as_given(by_own),
         positive=as_given(positive),
         tangent_gradient=as_given(tangent),
         residual=as_given(reading.residual),

@@ -47,12 +47,7 @@ class _Batch:
     @classmethod
     def of(cls, found: CanonicalSplit) -> _Batch:
         """In numpy; as the loss takes it, the anchors first."""
-        extra = found.views.extra_negatives
-        rows = Batch(
-            to_numpy(found.views.anchors),
-            to_numpy(found.views.positives),
-            None if extra is None else to_numpy(extra),
-        )
+        rows = found.views.mapped(lambda _, part: to_numpy(part))
         return cls(rows if found.side == "anchors" else rows.exchanged(), found.side)
 
     @property
@@ -136,7 +131,16 @@ def nearest_losses(found: CanonicalSplit) -> list[Match]:
     the anchors (every gate is closed).
     """
     target = np.concatenate(
-        [_flat(found.other_view_gradient), _flat(found.same_view_gradient), _flat(found.positive)]
+        [
+            _flat(part)
+            for part in (
+                found.other_view_gradient,
+                found.same_view_gradient,
+                found.own_gradient,
+                found.positive,
+            )
+            if part is not None
+        ]
     )
     if not np.any(target[: -len(found.positive)]):
         return []
@@ -165,7 +169,8 @@ def coefficients_of(match: Match, found: CanonicalSplit) -> tuple[np.ndarray, np
     flat = _coefficients(match.loss, batch)
     assert flat is not None  # it was compared with them
     n, m = batch.sentences, batch.extra_negatives
-    other, same, positive = np.split(match.factor * flat, [n * (n + m), n * (2 * n + m)])
+    other, same, rest = np.split(match.factor * flat, [n * (n + m), n * (2 * n + m)])
+    positive = rest[-n:]
     return np.concatenate([other.reshape(n, n + m), same.reshape(n, n)], axis=1), positive
 
 
@@ -269,7 +274,8 @@ def _coefficients(loss: Loss, batch: _Batch) -> Float[np.ndarray, "entries"] | N
     for name, target in (("other", other[:, :n]), ("same", same), ("extra", other[:, n:])):
         if name in components.columns:
             target[...] = negatives[:, components.columns[name]]
-    return np.concatenate([other.reshape(-1), same.reshape(-1), positive])
+    own = [] if components.own is None else [dissipation[:, None] * components.own]
+    return np.concatenate([part.reshape(-1) for part in (other, same, *own, positive)])
 
 
 def _compare(loss: Loss, batch: _Batch, target: Float[np.ndarray, "entries"]) -> tuple[float, float]:

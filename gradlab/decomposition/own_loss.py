@@ -92,10 +92,7 @@ class OwnLoss(Loss):
         """
         import torch
 
-        if not views.in_batch_negatives:
-            raise GradlabError(
-                f"{self.name} compares the sentences of a batch; it cannot do without in-batch negatives"
-            )
+        self._check(views)
         given = [views.anchors, views.positives, views.extra_negatives]
         rows = [torch.as_tensor(one) for one in given if one is not None]
         try:
@@ -133,11 +130,18 @@ class OwnLoss(Loss):
     def __deepcopy__(self, memo: dict[int, Any]) -> OwnLoss:
         return OwnLoss(copy.deepcopy(self.original, memo), self.given_as)
 
-    def _found(self, views: Batch, side: str) -> Any:
+    def _check(self, views: Batch) -> None:
         if not views.in_batch_negatives:
             raise GradlabError(
                 f"{self.name} compares the sentences of a batch; it cannot do without in-batch negatives"
             )
+        if views.own_negatives is not None:
+            raise GradlabError(
+                f"{self.name} is called with two views; gradlab.decompose takes own_negatives, too"
+            )
+
+    def _found(self, views: Batch, side: str) -> Any:
+        self._check(views)
         given = [views.anchors, views.positives, views.extra_negatives]
         rows = [one.cpu() if is_torch_array(one) else one for one in given if one is not None]
         found = decompose(self._function(True), *rows, side=side)

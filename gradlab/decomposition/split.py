@@ -8,7 +8,7 @@ from typing import Any
 from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Bool, Float, divide, to_numpy
-from gradlab.batch.batch import Batch
+from gradlab.batch.batch import Batch, own_cosines
 from gradlab.losses.components import Components, canonical
 
 
@@ -31,6 +31,7 @@ class CanonicalSplit:
             zero at j = i, which is the positive.
         same_view_gradient: ``∂L/∂Q_ij`` of the other anchor j, with ``Q_ij = h_i·h_j`` taken as anchor i's
             own entry: everything that moves when ``h_i`` does, whoever's negative it is; zero at j = i.
+        own_gradient: (n, h), ``∂L/∂cos`` of the row's own negatives, or None.
         positive: ``a_i = -∂L/∂S_ii``, the attraction to the positive.
         tangent_gradient: ``T_i ∂L/∂h_i`` of the loss itself, by autograd.
         residual: the part of ``tangent_gradient`` that the coefficients do not reproduce.
@@ -59,6 +60,7 @@ class CanonicalSplit:
     rotation_change: float
     views: Batch
     side: str = "anchors"
+    own_gradient: Float[Array, "n h"] | None = None
 
     @property
     def gradient_dissipation(self) -> Float[Array, "n"]:
@@ -67,7 +69,7 @@ class CanonicalSplit:
 
     @property
     def weight(self) -> Float[Array, "n columns"]:
-        """``W_ij``, (n, 2n + m): the other view's sentences, the other anchors, then the extra negatives.
+        """``W_ij``, (n, 2n + m + h): the other view's sentences, the other anchors, then the extra and own negatives.
 
         Rows sum to 1; a row without any force on negatives (a closed gate) is zero.
         """
@@ -91,7 +93,14 @@ class CanonicalSplit:
     @property
     def extra(self) -> Float[Array, "n m"]:
         """The columns of `weight` that stand for the extra negatives."""
-        return self.weight[:, 2 * self.positive.shape[0] :]
+        n = self.positive.shape[0]
+        return self.weight[:, 2 * n : n + self.other_view_gradient.shape[1]]
+
+    @property
+    def own(self) -> Float[Array, "n h"] | None:
+        """The columns of `weight` that stand for the row's own negatives, or None."""
+        start = self.positive.shape[0] + self.other_view_gradient.shape[1]
+        return None if self.own_gradient is None else self.weight[:, start:]
 
     @property
     def components(self) -> Components:
@@ -99,6 +108,7 @@ class CanonicalSplit:
         n = self.positive.shape[0]
         other, same = self.other_view_gradient[:, :n], self.same_view_gradient
         coefficients = {"other": other, "same": same, "extra": self.other_view_gradient[:, n:]}
+        coefficients["own"] = self.own_gradient
         xp = array_namespace(self.positive)
         if not xp.any(same != 0):
             del coefficients["same"]
@@ -143,6 +153,8 @@ class CanonicalSplit:
         if views.extra_negatives is not None:
             negatives = xp.concat([negatives, views.extra_negatives], axis=0)
         rows = self.other_view_gradient @ negatives + self.same_view_gradient @ views.anchors
+        if self.own_gradient is not None:
+            rows = rows + (self.own_gradient[:, None] @ views.own_negatives)[:, 0]
         rows = rows - self.positive[:, None] * views.positives
         return rows - (rows * views.anchors).sum(-1)[:, None] * views.anchors
 
@@ -156,6 +168,8 @@ class CanonicalSplit:
         others = xp.where(own, -xp.inf, similarity)
         if views.extra_negatives is not None:
             others = xp.concat([others, views.anchors @ views.extra_negatives.T], axis=1)
+        if views.own_negatives is not None:
+            others = xp.concat([others, own_cosines(views.anchors, views.own_negatives)], axis=1)
         norm = xp.linalg.vector_norm
         columns = {
             "anchor": range(n),
@@ -176,7 +190,8 @@ class CanonicalSplit:
 
     @property
     def _coefficients(self) -> Float[Array, "n columns"]:
-        """Coefficients of all negatives, (n, 2n + m), in the order of `weight`."""
+        """Coefficients of all negatives, (n, 2n + m + h), in the order of `weight`."""
         xp, n = array_namespace(self.positive), self.positive.shape[0]
         other, extra = self.other_view_gradient[:, :n], self.other_view_gradient[:, n:]
-        return xp.concat([other, self.same_view_gradient, extra], axis=1)
+        own = [] if self.own_gradient is None else [self.own_gradient]
+        return xp.concat([other, self.same_view_gradient, extra, *own], axis=1)
