@@ -130,6 +130,15 @@ class LossSettings(Settings):
         factory=dict, text="Its hyper-parameters; those left out keep their published values."
     )
     in_batch_negatives: bool = setting(True, "The other sentences of the batch are negatives.")
+    negative_columns: str | None = setting(
+        None,
+        "Columns of hard negatives, joined by +, beside --second-column: one of each row's in each column.",
+    )
+    hard_negatives: str = setting(
+        "own",
+        "Whose negatives they are: own, of the anchor in their row alone, or shared, of every anchor.",
+        choices=("own", "shared"),
+    )
     queue_size: int = setting(0, "Negatives from earlier steps; 0 for no queue.", at_least=0)
     queue_initial: int = setting(0, "Random vectors that the queue begins with.", at_least=0)
     queue_ages: str | None = setting(None, "Positions of the queue, newest first, such as 0:256,768:1024.")
@@ -151,7 +160,12 @@ class LossSettings(Settings):
         from gradlab.losses.mask import is_guided  # here, as help needs no loss
         from gradlab.losses.registry import get_loss
 
-        guided = is_guided(get_loss(self.loss, **self.loss_settings))
+        loss = get_loss(self.loss, **self.loss_settings)
+        if self.negative_columns and self.hard_negatives == "own" and not loss.takes_own_negatives:
+            raise GradlabError(
+                f"{loss.name} compares whole views, and takes no hard negatives of an anchor's own; give hard_negatives shared"
+            )
+        guided = is_guided(loss)
         if guided and self.guide is None:
             raise GradlabError(
                 "mask(by=guide) goes by the cosines of another model; give guide, its name or folder"
@@ -170,10 +184,15 @@ class LossSettings(Settings):
             )
         if self.queue_ages is not None and not self.queue_size:
             raise GradlabError("queue_ages selects from a queue; give queue_size too")
-        if not self.in_batch_negatives and not self.queue_size:
+        if not (self.in_batch_negatives or self.queue_size or self.negative_columns):
             raise GradlabError(
-                "without in_batch_negatives the negatives come from a queue; give queue_size too"
+                "without in_batch_negatives the negatives come from a queue or from columns; give queue_size or negative_columns too"
             )
+
+    @property
+    def negatives(self) -> tuple[str, ...]:
+        """Names of the columns of hard negatives."""
+        return tuple(name.strip() for name in (self.negative_columns or "").split("+") if name.strip())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -266,6 +285,14 @@ class TrainConfig(RunSettings, OptimiserSettings, LossSettings, DataSettings, Mo
         super().__post_init__()
         if self.momentum is not None and self.momentum_use == "queue" and not self.queue_size:
             raise GradlabError("momentum_use is 'queue', but there is none; give queue_size too")
+        if self.negatives and self.second_column is None:
+            raise GradlabError(
+                "negative_columns needs second_column, the positives that the negatives stand beside"
+            )
+        if self.negatives and (self.momentum is not None or self.guide is not None):
+            raise GradlabError(
+                "a momentum branch or a guide embeds no hard negatives; leave it, or negative_columns, out"
+            )
         if self.chunk_size is not None and self.fgsm:
             raise GradlabError(
                 "fgsm needs the whole batch's activations; leave chunk_size out, or train without fgsm"

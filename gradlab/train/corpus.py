@@ -23,6 +23,7 @@ class Corpus:
     Attributes:
         tokens: all sentences.
         others: their second views, row by row, where a column holds them; else None.
+        hard: their hard negatives, row by row, of each column.
         held_out: rows of those kept from training.
         order: rows of every batch.
         steps: optimiser steps that the configuration asks for.
@@ -30,6 +31,7 @@ class Corpus:
 
     tokens: Tokens
     others: Tokens | None
+    hard: tuple[Tokens, ...]
     held_out: NDArray[np.int64]
     order: BatchOrder
     steps: int
@@ -51,7 +53,8 @@ class Corpus:
             )
         if not processes.is_main:
             processes.wait()  # for the cache that the main process fills
-        tokens, others = _tokens(config, encoder, processes.is_main)
+        tokens, *more = _tokens(config, encoder, processes.is_main)
+        others, hard = more[0] if more else None, tuple(more[1:])
         if processes.is_main:
             processes.wait()
         training, held_out = split_held_out(len(tokens), config.held_out, config.seed)
@@ -67,11 +70,12 @@ class Corpus:
                 f"{len(training)} training sentences do not fill one step of "
                 f"{config.accumulation} batches of {config.batch_size}"
             )
-        return cls(tokens, others, held_out, order, steps)
+        return cls(tokens, others, hard, held_out, order, steps)
 
     def take(self, rows: NDArray[np.int64]) -> tuple[list[NDArray[Any]], ...]:
-        """Token ids of several sentences, and of their second views where the file has them."""
-        return tuple(part.take(rows) for part in (self.tokens, self.others) if part is not None)
+        """Token ids of several sentences, of their second views where the file has them, and of their hard negatives."""
+        parts = self.tokens, self.others, *self.hard
+        return tuple(part.take(rows) for part in parts if part is not None)
 
     def facts(self, config: TrainConfig) -> dict[str, Any]:
         """The entry of the manifest."""
@@ -83,9 +87,10 @@ class Corpus:
         }
 
 
-def _tokens(config: TrainConfig, encoder: Encoder, progress: bool) -> tuple[Tokens, Tokens | None]:
+def _tokens(config: TrainConfig, encoder: Encoder, progress: bool) -> tuple[Tokens, ...]:
     file, tokenizer, length = config.train_file, encoder.tokenizer, config.max_length
     how: dict[str, Any] = {"encoding": config.encoding, "progress": progress}
     if config.second_column is None:
-        return tokenize(file, tokenizer, length, column=config.column, **how), None
-    return tokenize_pairs(file, tokenizer, length, (config.column or "", config.second_column), **how)
+        return (tokenize(file, tokenizer, length, column=config.column, **how),)
+    columns = (config.column or "", config.second_column, *config.negatives)
+    return tokenize_pairs(file, tokenizer, length, columns, **how)

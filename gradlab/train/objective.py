@@ -151,21 +151,22 @@ class Objective(nn.Module):
         self,
         sequences: Sequences,
         others: Sequences | None = None,
-        *,
+        *hard: Sequences,
         sentences: NDArray[np.int64] | None = None,
     ) -> Batch:
         """Both views of a batch, laid out on the device for the branches that encode them; see :meth:`views`.
 
         Args:
-            sequences, others: of this process.
+            sequences, others, hard: of this process; hard negatives column by column.
             sentences: rows of the training file that the whole batch, of all processes, comes from.
         """
         first, second = self.views(sequences) if others is None else self.views(sequences, others)
         target = self.pack(second) if self.momentum is not None else None
         alone = self.momentum is not None and self.momentum.makes_positives
-        online = self.pack(first if alone else [*first, *second])
+        columns = [first] if alone else [first, second, *hard]
+        online = self.pack([one for column in columns for one in column])
         rows = None if sentences is None else torch.from_numpy(sentences).to(self.processes.device)
-        return Batch(online, target, self.parts.views.changed(online, len(first)), rows)
+        return Batch(online, target, self.parts.views.changed(online, len(first)), rows, len(hard))
 
     def forward(self, batch: Batch) -> Output:
         """The loss of what :meth:`prepare` laid out, over the batches of all processes."""
@@ -206,13 +207,13 @@ class Objective(nn.Module):
                 self._context["guide"] = self.parts.guide(batch.sentences)
         keys = None if batch.target is None else gathered(self._keys(batch.target, cache))
         own = self.momentum is None or not self.momentum.makes_positives or keys is None
+        columns = 2 + batch.hard if own else 1
 
         def compare(rows: Tensor, keys: Tensor | None) -> Output:
             """The loss of what the trained branch gives, anchors first, and of the momentum branch's keys."""
-            count = len(rows) // 2 if own else len(rows)
-            anchors = gathered(self.predict(rows[:count]))
-            positives = gathered(rows[count:]) if own or keys is None else keys
-            return self.compare(anchors, positives)
+            anchors, *others = rows.split(len(rows) // columns)
+            every = map(gathered, others) if own or keys is None else [keys]
+            return self.compare(gathered(self.predict(anchors)), *every)
 
         if self._execution.chunk_size is not None:
             rows, *encoded = self._online.in_chunks(batch.online, batch.changed, cache)
@@ -230,27 +231,41 @@ class Objective(nn.Module):
             rows, *encoded = self._online(batch.online, batch.changed, embedded)
         output = compare(rows, keys)
         if encoded:
-            output = replace(output, encoded=encoded[0][: len(rows) // 2 if own else len(rows)])
+            output = replace(output, encoded=encoded[0][: len(rows) // columns])
         if self.queue is not None:
             output = replace(output, keys=(output.positives if keys is None else keys).detach())
         return output
 
-    def compare(self, anchors: Tensor, positives: Tensor, extra_negatives: Tensor | None = None) -> Output:
-        """The loss on embeddings (N, D), with the queue's negatives behind the extra ones.
+    def compare(self, anchors: Tensor, positives: Tensor, *hard: Tensor) -> Output:
+        """The loss on embeddings (N, D), with the queue's negatives behind shared hard ones.
+
+        Args:
+            anchors, positives: the two views.
+            hard: columns of hard negatives, (N, D) each.
 
         Raises:
             Diverged: embeddings that are not finite.
         """
-        extra, ages, context = extra_negatives, None, self._context
+        ages, context = None, self._context
+        own = bool(hard) and self.parts.own_negatives
+        extra = torch.cat(hard) if hard and not own else None
         if self.queue is not None:
             extra, ages, context = self.queue.behind(extra, anchors, context)
+        if own:
+            context = {**context, "own_negatives": torch.stack(hard, dim=1)}
+        elif extra is not None and hard and self.loss.is_combinator:
+            # A column has one for each anchor, and the queue's are nobody's.
+            rows = torch.arange(len(extra), device=anchors.device)
+            owners = torch.where(rows < len(hard) * len(anchors), rows % len(anchors), -1)
+            context = {**context, "owners": owners}
         in_batch = self.parts.in_batch_negatives
-        if extra is None and not in_batch and self.queue is not None:
+        if extra is None and not (in_batch or own) and self.queue is not None:
             # Nothing pushes yet: the step leaves the weights as they are.
             loss = 0 * (anchors.sum() + positives.sum())
             return Output(loss, anchors, positives, extra, in_batch, ages, context=context)
         gate = self.open_share if torch.is_grad_enabled() else None
-        spread = self._spread if self._together and gate is None else None
+        # Owners are rows of the whole batch, which no process has.
+        spread = self._spread if self._together and gate is None and "owners" not in context else None
         criterion: Any = spread or self._criterion
         reduction = "mean" if gate is None else "none"
         views = (anchors, positives, extra)

@@ -17,18 +17,20 @@ class Batch:
     """What :meth:`Objective.prepare` laid out.
 
     Attributes:
-        online: sequences of the trained branch: both views, anchors first, or the anchors alone where the momentum
-            branch makes the positives.
+        online: sequences of the trained branch: both views, anchors first, then the hard negatives column by column; or
+            the anchors alone where the momentum branch makes the positives.
         target: second views for the momentum branch, if there is one.
         changed: of the rows of ``online`` as its groups hold them, those whose embeddings the augmentation changes;
             None where it changes ids or nothing.
         sentences: (N,) rows of the training file, of all processes, by which the loss may know its sentences; or None.
+        hard: hard negatives of each sentence.
     """
 
     online: Packed
     target: Packed | None = None
     changed: Tensor | None = None
     sentences: Tensor | None = None
+    hard: int = 0
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,8 @@ class Output:
     @property
     def has_negatives(self) -> bool:
         """False while all negatives come from a queue that is still empty."""
-        return self.in_batch_negatives or self.extra_negatives is not None
+        beside = self.extra_negatives is not None or "own_negatives" in self.context
+        return self.in_batch_negatives or beside
 
     def snapshot(self) -> Snapshot:
         """The embeddings and the context for diagnostics."""

@@ -83,6 +83,7 @@ class Parts:
         momentum: the branch of averages, or None.
         queue: negatives from earlier steps, or None.
         in_batch_negatives: whether the other sentences of the batch are negatives.
+        own_negatives: whether hard negatives are those of the anchor in their row alone.
         fgsm: perturbs the embeddings of the trained branch, or None.
         open_share: which anchors count, or how much, or None for all of them.
         guide: embeddings of the sentences by another model, for a mask that goes by it, or None.
@@ -94,6 +95,7 @@ class Parts:
     momentum: Momentum | None = None
     queue: Queue | None = None
     in_batch_negatives: bool = True
+    own_negatives: bool = True
     fgsm: FGSM | None = None
     open_share: OpenShare | None = None
     guide: Guide | None = None
@@ -115,7 +117,8 @@ class Parts:
             own = vars(encoder.model.config)
             dropout = float(next((own[name] for name in _DROPOUTS if own.get(name) is not None), 0.1))
         how, width = (dropout, config.head_initial), encoder.dimension
-        parts = cls(in_batch_negatives=config.in_batch_negatives)
+        own = config.hard_negatives == "own"
+        parts = cls(in_batch_negatives=config.in_batch_negatives, own_negatives=own)
         parts.projection = projection(config.projection_layers, width, config.projection_width, *how)
         width = int(getattr(parts.projection, "dimension", width))
         parts.predictor = predictor(config.predictor_layers, width, config.predictor_width, *how)

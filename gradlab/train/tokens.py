@@ -103,12 +103,12 @@ def tokenize_pairs(
     path: str | Path,
     tokenizer: Any,
     max_length: int,
-    columns: tuple[str, str],
+    columns: tuple[str, ...],
     *,
     encoding: str = "utf-8",
     progress: bool = False,
-) -> tuple[Tokens, Tokens]:
-    """Tokenise both columns, or find them in the cache; row i of one belongs to row i of the other.
+) -> tuple[Tokens, ...]:
+    """Tokenise several columns, or find them in the cache; the rows i of all belong together.
 
     Args:
         path, columns, encoding: see :func:`gradlab.train.sentences.read_columns`.
@@ -117,15 +117,18 @@ def tokenize_pairs(
     Raises:
         GradlabError: as :func:`gradlab.train.sentences.read_columns` and :func:`tokenize`.
     """
-    for _ in read_columns(path, columns, encoding):  # every row has both, so that both are skipped together
+    for _ in read_columns(path, columns, encoding):  # every row has all, so that all are skipped together
         pass
-    first, second = (
+    found = tuple(
         tokenize(path, tokenizer, max_length, column=column, encoding=encoding, progress=progress)
         for column in columns
     )
-    if len(first) != len(second):
-        raise GradlabError(f"{path} has {len(first)} sentences and {len(second)} views after tokenising")
-    return first, second
+    for column, tokens in zip(columns[1:], found[1:], strict=True):
+        if len(tokens) != len(found[0]):
+            raise GradlabError(
+                f"{path} has {len(found[0])} sentences in column {columns[0]!r} and {len(tokens)} in {column!r} after tokenising"
+            )
+    return found
 
 
 def cache_folder() -> Path:
