@@ -112,8 +112,7 @@ def simulate(
         "negatives": setting.negatives,
     }
     if own_negatives:
-        given = setting.own_negatives, setting.mu_own, setting.sigma_own
-        settings |= dict(zip(("own_negatives", "mu_own", "sigma_own"), given, strict=True))
+        settings |= {name: getattr(setting, name) for name in ("own_negatives", "mu_own", "sigma_own")}
     if engine == "exact":
         if not has_exact:
             own = " with own negatives" if own_negatives else ""
