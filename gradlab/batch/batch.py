@@ -400,6 +400,11 @@ class Batch:
         n, m = self.count, 0 if self.extra_negatives is None else self.extra_negatives.shape[0]
         return {"extra": n, "positive_extra": n, "own": n + m}.get(block.name, 0)
 
+    @property
+    def begins_inside(self) -> bool:
+        """Whether the candidates begin with those of the batch, among which the positive stands at j = i; else it comes first."""
+        return self.candidate_blocks[0].own is not None
+
     def of_candidates(self, given: Shaped[Array, "all c"], name: str) -> Shaped[Array, "n c"]:
         """The rows of what a call has told of all candidates.
 
@@ -417,10 +422,10 @@ class Batch:
             raise GradlabError(
                 f"{name} is of candidates of the anchors; the pool {blocks[-1].name} compares positives"
             )
-        count = blocks[-1].columns.stop + (not self.in_batch_negatives)
+        count = blocks[-1].columns.stop + (not self.begins_inside)
         if given.shape[1] != count:
             parts = [f"{block.vectors.shape[-2]} {words[block.name]}" for block in blocks]
-            parts = parts if self.in_batch_negatives else ["its positive", *parts]
+            parts = parts if self.begins_inside else ["its positive", *parts]
             raise GradlabError(
                 f"{name} has shape {tuple(given.shape)}, but an anchor has {count} candidates: {', '.join(parts)}"
             )
@@ -430,7 +435,7 @@ class Batch:
         """What the pairs of a block are: 1 positives, -1 negatives, 0 neither."""
         xp, (labels, relation) = array_namespace(self.anchors), (self.known.labels, self.known.relation)
         if relation is not None:
-            shift = int(not self.in_batch_negatives)
+            shift = int(not self.begins_inside)
             columns = slice(block.columns.start + shift, block.columns.stop + shift)
             return self.of_candidates(relation, "relation")[:, columns]
         shape = (self.anchors.shape[0], block.vectors.shape[-2])
@@ -447,7 +452,7 @@ class Batch:
         if relation is None:
             return xp.ones(self.anchors.shape[0], dtype=xp.int64, device=self.anchors.device)
         rows = self.of_candidates(relation, "relation")
-        return xp.linalg.diagonal(rows, offset=self.start) if self.in_batch_negatives else rows[:, 0]
+        return xp.linalg.diagonal(rows, offset=self.start) if self.begins_inside else rows[:, 0]
 
     def taught(self, name: str) -> Float[Array, "n c"]:
         """The teacher's scores of all candidates: those given, or the cosines of its embeddings.
@@ -465,7 +470,7 @@ class Batch:
         blocks = self.candidate_blocks
         found = [self.guided(block, self.teacher) for block in blocks]
         positive, joined = found[0][1][:, None], [part for part, _ in found]
-        if not self.in_batch_negatives:
+        if not self.begins_inside:
             return xp.concat([positive, *joined], axis=-1)
         joined = _joined(joined, axis=-1)
         return xp.where(own_pairs(joined, self.start), positive, joined)

@@ -15,7 +15,7 @@ from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Bool, Float, Int, logsumexp
 from gradlab.batch.batch import Batch
-from gradlab.batch.candidates import Block, Labelled, Rule
+from gradlab.batch.candidates import BESIDE, Block, Labelled, Rule
 from gradlab.errors import GradlabError
 from gradlab.losses.base import Loss
 from gradlab.losses.components import Components, from_candidates
@@ -114,16 +114,16 @@ class CandidateLoss(Loss):
 
         Those take their own for one, so that everything stays finite; what comes of it is to be dropped.
         """
-        if not set(views.candidates.pools) <= {"other", "same"}:
+        if not set(views.candidates.pools) <= {"other", "same", *BESIDE}:
             raise GradlabError(
-                f"{self.name} takes the pools other and same, not {'+'.join(views.candidates.pools)}"
+                f"{self.name} takes pools of the anchors, not {'+'.join(views.candidates.pools)}"
             )
         rules = tuple(_OfNegatives(rule) for rule in views.candidates.rules if not isinstance(rule, Labelled))
         blocks, xp = views.candidate_blocks, array_namespace(views.anchors)
         cosine = views.comparison.negatives(views, blocks, rules).cosine
         positive = views.positive.cosine[:, None]
         roles = [views.roles(block) for block in blocks]
-        if views.in_batch_negatives:
+        if views.begins_inside:
             columns = xp.arange(cosine.shape[-1], device=cosine.device)
             own = columns == (views.start + xp.arange(cosine.shape[0], device=cosine.device))[:, None]
             cosine = xp.where(own, positive, cosine)
@@ -133,7 +133,7 @@ class CandidateLoss(Loss):
             own = own | (xp.arange(cosine.shape[-1], device=cosine.device) == 0)
             roles = [views.own_role[:, None], *roles]
         role = xp.concat(roles, axis=-1)
-        if views.in_batch_negatives:
+        if views.begins_inside:
             role = xp.where(own, views.own_role[:, None], role)
         score = views.taught(self.name) if self.needs_teacher else None
         absent = xp.isinf(cosine)

@@ -456,7 +456,7 @@ def from_candidates(
         views: the embeddings.
         several: whether others than the own positive may pull.
     """
-    xp, shift = array_namespace(push), int(not views.in_batch_negatives)
+    xp, shift = array_namespace(push), int(not views.begins_inside)
     zero = xp.zeros_like(push)
     positive, total = xp.sum(xp.where(own, pull, zero), axis=-1), xp.sum(push, axis=-1)
     if blocks[0].name != "other":  # there is no column in which the positive could push

@@ -74,6 +74,26 @@ def test_closed_form_is_autograd_on_both_sides(name: str, form: str) -> None:
                 assert error <= 1e-12 * max(1.0, np.abs(reference).max()), given
 
 
+@pytest.mark.parametrize("name", [*NAMES, "kl"])
+@pytest.mark.parametrize("pools", ["own", "extra", "extra+own"])
+def test_pools_beside_the_batch(name: str, pools: str) -> None:
+    """The positive comes first where there are no in-batch columns."""
+    anchors, positives, extra, own = rows_with_duplicates()
+    shape = (N, 1 + M * ("extra" in pools) + H * ("own" in pools))
+    rng = np.random.default_rng(2)
+    relation = rng.integers(-1, 2, size=shape)
+    relation[:, 0] = 1
+    given = {"teacher": rng.normal(size=shape) / 5} if name == "kl" else {"relation": relation}
+    text = f"pool({name}, negatives={pools})"
+    pair = gradlab.components(text, anchors, positives, extra, side="both", own_negatives=own, **given)
+    references = gradlab.autograd_gradient(
+        text, anchors, positives, extra, side="both", own_negatives=own, **given
+    )
+    for parts, reference in zip(pair, references, strict=True):
+        np.testing.assert_allclose(parts.gradient(), reference, atol=1e-12)
+        assert np.abs(reference).max() > 1e-3
+
+
 def roles(i: int, labels: np.ndarray) -> tuple[list[int], list[int]]:
     """The positives and negatives of anchor i among all rows of the other view."""
     mates = [j for j in range(len(labels)) if labels[j] == labels[i]]
@@ -238,7 +258,7 @@ def test_blocks_are_the_plain_loss(form: str) -> None:
         ("pool(supcon)", {"relation": np.ones((N, N), dtype=int)}, "18 candidates: 9 of the other view, 9 of the own view"),
         ("supcon", {"relation": 2 * np.ones((N, N), dtype=int)}, r"must be 1 \(positive\), -1 \(negative\) or 0"),
         ("infonce", {"scores": np.full(N, np.nan)}, "scores contains NaN"),
-        ("pool(supcon, negatives=positive_same)", {"labels": LABELS}, "supcon takes the pools other and same"),
+        ("pool(supcon, negatives=positive_same)", {"labels": LABELS}, "supcon takes pools of the anchors"),
         ("pool(infonce, negatives=positive_other)", {"relation": np.ones((N, N), dtype=int)}, "the pool positive_other compares positives"),
     ],
 )  # fmt: skip
