@@ -483,7 +483,7 @@ def of_pairs(definition: Definition, settings: dict, batch: Batch) -> Result:
             unsure |= tied
             unsure_value |= tied and definition.value is recombined
         if definition.value is recombined and settings["ratio"] == "arccon(margin=0.3)":
-            unsure_value |= float(positive.sine) < batch.doubt  # where the ratio has a pole
+            unsure_value |= float(positive.sine.detach()) < batch.doubt  # where the ratio has a pole
         value = definition.value(positive, negatives, settings, harder)
         by_positive, by_negatives = torch.autograd.grad(
             value, (positive.change, negatives.change), allow_unused=True
