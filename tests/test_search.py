@@ -482,8 +482,9 @@ def of_pairs(definition: Definition, settings: dict, batch: Batch) -> Result:
             tied = float(two[0] - two[1]) < batch.doubt
             unsure |= tied
             unsure_value |= tied and definition.value is recombined
-        if definition.value is recombined and settings["ratio"] == "arccon(margin=0.3)":
-            unsure_value |= float(positive.sine.detach()) < batch.doubt  # where the ratio has a pole
+        if definition.value is recombined:  # ratio and weight have poles, where rounding decides
+            sines = torch.cat([positive.sine.reshape(1), negatives.sine]).detach()
+            unsure_value |= bool((sines < batch.doubt).any())
         value = definition.value(positive, negatives, settings, harder)
         by_positive, by_negatives = torch.autograd.grad(
             value, (positive.change, negatives.change), allow_unused=True
