@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from gradlab.monitor.advice import HARDEST, LEARNING, LossInUse, change
 from gradlab.monitor.failures import (
-    APART,
     COINCIDE,
     COLLAPSE,
     ENOUGH,
@@ -26,6 +25,7 @@ from gradlab.monitor.failures import (
     RATIO_TOO_LOW,
     SAME_VIEWS,
     TOO_HIGH,
+    TUNED,
     Failure,
 )
 from gradlab.monitor.history import DIAGNOSTICS, TRAIN, History
@@ -218,7 +218,7 @@ class Embeddings:
             return Verdict(
                 "Hard negatives", WATCH, f"{seen}: only that one counts.", mend, terms, "temperature"
             )
-        if count < ENOUGH or (flat and cosine and cosine[1] >= APART):
+        if count < ENOUGH or (flat and cosine and cosine[1] >= TUNED):
             return None  # too few negatives, or too near to each other, to tell hard ones from easy ones
         if flat:
             mend = _sentence(change(self._used, HARDEST, raises=True))

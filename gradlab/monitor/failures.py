@@ -25,9 +25,12 @@ HARM, FALLEN = "training hurts", "score fell"
 PERSISTENT = 3
 # Dissipation so small that no anchor learns; within which part of the run (or how many records) that is early.
 NOTHING, EARLY, EARLY_RECORDS = 1e-4, 0.1, 10
-# The hardest negative counts less than this many times the average one, although embeddings are this far apart. Of
-# fewer than 8 negatives the hardest has a large share whatever the temperature.
-NEAR_UNIFORM, APART, ENOUGH = 2.5, 0.9, 8
+# The hardest negative counts less than this many times the average one, although embeddings are this far apart: those of an
+# encoder that was not tuned yet are not, and make any temperature look high. Of fewer than 8 negatives the hardest has a
+# large share whatever the temperature.
+NEAR_UNIFORM, TUNED, ENOUGH = 2.5, 0.8, 8
+# Different sentences are apart while the two views of each are the same.
+APART = 0.9
 # Share of triples whose ratio satisfies the lemma; a positive this close leaves nothing to come closer to.
 MOST, COINCIDE = 0.5, 0.99
 # Different sentences with this mean cosine are one point; records after which embeddings that came as one are to have
@@ -190,7 +193,7 @@ class Judge:
         """The hardest negative counts hardly more than any other."""
         share, equal = state.latest["hardest_share"], state.latest.get("uniform_share") or math.nan
         flat = share < NEAR_UNIFORM * equal <= NEAR_UNIFORM / ENOUGH
-        apart = state.latest.get("negative_cosine", 0.0) < APART
+        apart = state.latest.get("negative_cosine", 0.0) < TUNED
         if not _persists(state, TOO_HIGH, flat and apart):
             return None
         settings = change(used, HARDEST, raises=True)
