@@ -180,10 +180,14 @@ def test_names_of_known_models_are_kept():
 
 def test_a_file_that_does_not_import(tmp_path):
     for text, words in (("import nothing_at_all\n", "line 1: ModuleNotFoundError"), ("\n\n1 / 0\n", "line 3: ZeroDivisionError"),
-                        ("def f(:\n", "SyntaxError")):  # fmt: skip
+                        ("def f(:\n", "SyntaxError"), ("raise ValueError('one\\ntwo')\n", "line 1: ValueError: one$")):  # fmt: skip
         (tmp_path / "broken.py").write_text(text)
         with pytest.raises(gradlab.GradlabError, match=words):
             gradlab.get_loss(f"{tmp_path / 'broken.py'}:f")
+    with pytest.raises(
+        gradlab.GradlabError, match=r"'.*broken.py' names no object; write module:Name or file.py:Name"
+    ):
+        gradlab.get_loss(f"{tmp_path / 'broken.py'}")
     with pytest.raises(gradlab.GradlabError, match="there is no file"):
         gradlab.get_loss(f"{tmp_path / 'absent.py'}:f")
 

@@ -80,7 +80,8 @@ def _scene(loss: Loss, points: dict[str, Any]) -> dict[str, Any]:
         np.vstack([points[one], points[many]])
         for one, many in (("anchor", "negatives"), ("positive", "partners"))
     ]
-    return run_scene(loss, *map(unit_rows, rows), np.asarray(STEP))
+    anchors, positives = map(unit_rows, rows)
+    return run_scene(loss, anchors, positives, np.asarray(STEP))
 
 
 def _written(value: Any) -> Any:

@@ -196,7 +196,8 @@ def check_closed_form(loss: Loss, purpose: str) -> None:
 
 def is_own(text: str) -> bool:
     """Whether a text names a loss that is not registered: ``module:Name``, perhaps with settings."""
-    return ":" in text.partition("(")[0]
+    name = text.partition("(")[0]
+    return ":" in name or name.endswith(".py")
 
 
 def _build(cls: type[Loss], *given: Mapping[str, Any]) -> Loss:

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from gradlab.errors import GradlabError, nearest
+from gradlab.errors import GradlabError, first_line, nearest
 
 
 def import_object(target: str) -> Any:
@@ -23,6 +23,8 @@ def import_object(target: str) -> Any:
         GradlabError: there is no such file or name, or importing it raises an error of any kind.
     """
     module_name, _, attribute = target.rpartition(":")
+    if not module_name or not attribute:
+        raise GradlabError(f"{target!r} names no object; write module:Name or file.py:Name")
     module = import_module(module_name)
     found: Any = module
     for part in attribute.split("."):
@@ -53,7 +55,9 @@ def import_module(name: str) -> ModuleType:
             one for one in traceback.extract_tb(error.__traceback__) if one.filename.endswith(Path(name).name)
         ]
         line = f", line {frames[-1].lineno}" if frames and name.endswith(".py") else ""
-        raise GradlabError(f"cannot import {name!r}{line}: {type(error).__name__}: {error}") from error
+        raise GradlabError(
+            f"cannot import {name!r}{line}: {type(error).__name__}: {first_line(error)}"
+        ) from error
 
 
 def call_package(package: str, function: str) -> None:
