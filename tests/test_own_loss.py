@@ -278,6 +278,17 @@ class Link(nn.Module):
         return functional.cross_entropy(logits, torch.arange(len(anchors)))
 
 
+def test_a_module_of_ones_own_stays_trainable():
+    loss = Link()
+    made = gradlab.learnable(loss)
+    assert {name for name, _ in made.named_parameters()} == {"original.margin", "original.link"}
+    rows = functional.normalize(torch.randn(2, 8, 4, generator=torch.Generator().manual_seed(0)), dim=-1)
+    made(*rows).backward()
+    assert float(loss.margin.grad) != 0
+    with pytest.raises(gradlab.GradlabError, match="learns no hyper-parameter"):
+        gradlab.learnable(function)
+
+
 def test_watching_records_values_and_gradients_of_what_a_loss_learns(tmp_path):
     loss = Link()
     watched = gradlab.watch(loss, output=tmp_path, every=1)

@@ -105,6 +105,9 @@ class Atlas(list[Entry], Shown):
         found: dict[str, list[Any]] = {"loss": [one.name for one in self]}
         return found | {name: [getattr(one, name) for one in self] for name in ("family", *COLUMNS)}
 
+    def __repr__(self) -> str:
+        return f"{self.headline()}\n{self.brief()}"
+
     def headline(self) -> str:
         """How many there are."""
         return f"Atlas of {len(self)} losses"

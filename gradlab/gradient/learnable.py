@@ -46,7 +46,7 @@ class LearnableLoss(LossModule):
     def __init__(self, loss: str | Loss, *, share: float = 1.0) -> None:
         """See `learnable`."""
         super().__init__(_learning(get_loss(loss)), share=share)
-        if not self._settings:
+        if not list(self.parameters()):
             raise GradlabError(f"{self.loss.name} learns no hyper-parameter; use the loss as it is")
 
     @property

@@ -72,6 +72,9 @@ class Checks(list[Check], Shown):
         found: dict[str, list[Any]] = {"loss": [one.loss.name for one in self]}
         return found | {name: [getattr(one, name) for one in self] for name in names}
 
+    def __repr__(self) -> str:
+        return f"{self.headline()}\n{self.brief()}"
+
     def headline(self) -> str:
         """How many passed."""
         return f"{sum(one.passed for one in self)} of {len(self)} checks passed; largest errors:"

@@ -39,6 +39,8 @@ class LossModule(torch.nn.Module):
         """
         super().__init__()
         self.loss = loss
+        own = getattr(loss, "original", None)  # a module that was given as a loss is trained as it is
+        self.original = own if isinstance(own, torch.nn.Module) else None
         self._share = share
         self._settings = learned_settings(loss) if learnable else ()
         self.values = torch.nn.ParameterDict(
