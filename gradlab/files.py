@@ -76,7 +76,7 @@ def check_writable(path: str | os.PathLike[str], folder: bool = False) -> None:
         raise GradlabError(f"cannot write {str(path)!r}: it is a {'file' if folder else 'folder'}")
     if not existing.is_dir() or not os.access(existing, os.W_OK):
         raise GradlabError(
-            f"cannot write {str(path)!r}: {str(existing)!r} is no folder that can be written to"
+            f"cannot write {str(path)!r}: {str(existing)!r} is not a writable folder"
         )
 
 
@@ -96,7 +96,7 @@ def read_arrays(path: str | os.PathLike[str], wanted: str = "an .npz file") -> d
     import numpy as np
 
     try:
-        # What np.load makes of other files is no context manager: a TypeError.
+        # What np.load makes of other files is not a context manager: a TypeError.
         with np.load(path, allow_pickle=False) as file:
             return {name: file[name] for name in file.files}
     except (OSError, EOFError, ValueError, TypeError, AttributeError, zipfile.BadZipFile) as error:

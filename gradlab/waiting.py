@@ -58,7 +58,7 @@ def waiting(title: str, *, visible: bool = True) -> Iterator[None]:
 
     Args:
         title: what is being done.
-        visible: whether anybody is to be told, as only one of several processes does.
+        visible: True if progress should be printed; with several processes, only one prints.
     """
     if not visible:
         yield

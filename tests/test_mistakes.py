@@ -72,7 +72,7 @@ def plain(anchors: Any, positives: Any) -> Any:
         ),
         (
             gradlab.watch,
-            "watch wants what to watch: a Trainer; the loss of a loop of your own, to be called in its place; or "
+            "watch needs a Trainer; the loss of your own loop, to be called in its place; or "
             "loss='infonce', say, for batches that you pass to observe",
         ),
         (
@@ -130,7 +130,7 @@ def test_a_run_folder_that_cannot_be_made_is_told_before_the_model_is_loaded(tmp
     (tmp_path / "sentences").write_text("one\ntwo\n")
     config = TrainConfig("no-such-model", str(tmp_path / "sentences"), str(tmp_path / "file" / "run"))
     with pytest.raises(
-        gradlab.GradlabError, match=r"^cannot write '.*run': '.*file' is no folder that can be"
+        gradlab.GradlabError, match=r"^cannot write '.*run': '.*file' is not a writable folder"
     ):
         train(config)
 

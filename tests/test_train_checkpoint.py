@@ -200,7 +200,7 @@ def test_checkpoint_of_another_model_is_refused(bert, tmp_path):
     config = small_config(bert, tmp_path)
     run_and_crash(config, 5)
     checkpoint = newest_checkpoint(tmp_path / "run" / "checkpoints", print)
-    with pytest.raises(GradlabError, match="is of another model"):
+    with pytest.raises(GradlabError, match="belongs to another model"):
         checkpoint.load(torch.nn.Linear(2, 2), torch.optim.AdamW([torch.zeros(1)]))
 
 

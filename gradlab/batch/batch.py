@@ -40,7 +40,7 @@ class Batch:
         in_batch_negatives: whether the other sentences of the batch are negatives.
         owners: (m,) the row of the sentence whose hard negative each extra negative is, -1 for none; or None.
         guide: embeddings of the same sentences by another model, or None.
-        mask: (N, N), (N, N + m) or (N, N + m + h), pairs of sentences that are no negatives of each other, or None.
+        mask: (N, N), (N, N + m) or (N, N + m + h), pairs of sentences that are not negatives of each other, or None.
         sentences: (N,), (N + m,) or (N + m + N h,) whole numbers by which the sentences (the extra negatives, and the own
             ones row by row) are known outside of the batch, or None.
         known: labels, relations, scores and a teacher's scores.
@@ -217,7 +217,7 @@ class Batch:
 
     @functools.cached_property
     def negatives(self) -> Negatives:
-        """Anchor i to all its `candidates`, (n, K); -inf where a column is no negative."""
+        """Anchor i to all its `candidates`, (n, K); -inf where a column is not a negative."""
         return self.comparison.negatives(self, self.candidate_blocks, self.candidates.rules)
 
     @functools.cached_property

@@ -25,7 +25,7 @@ class Block:
         rows: the anchors or the positives, (n, D).
         vectors: what they are compared with, (k, D), or of own negatives (n, k, D).
         columns: where the block stands among the K negatives.
-        own: the column of the block that holds the sentence of the first row, whose pair is no negative (row r has
+        own: the column of the block that holds the sentence of the first row, whose pair is not a negative (row r has
             column ``own + r``); None if no column is left out.
     """
 
@@ -49,7 +49,7 @@ class Rule(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class Labelled:
-    """Other positives of an anchor, and what a relation leaves out: to a loss of one positive they are no negatives."""
+    """Other positives of an anchor, and what a relation leaves out: to a loss of one positive they are not negatives."""
 
     must_leave_negatives = False
 

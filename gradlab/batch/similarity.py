@@ -188,7 +188,7 @@ class Negatives:
 
     @functools.cached_property
     def masked(self) -> Bool[Array, "*n k"]:
-        """Which columns are no negatives."""
+        """Which columns are not negatives."""
         return self.cosine == -array_namespace(self.cosine).inf
 
     @property

@@ -26,7 +26,7 @@ class Triple:
     In an orthonormal frame whose first axis is the anchor and whose second points along the sphere towards
     the positive, the positive is ``(cos θ, sin θ, 0)`` and the negative ``(radial, toward, aside)``. For a
     unit negative at angle ``φ`` and dihedral angle ``α`` that is ``(cos φ, sin φ cos α, sin φ sin α)``; a
-    weighted sum of many negatives is no unit vector but needs nothing else. Fields broadcast.
+    weighted sum of many negatives is not a unit vector, and needs nothing else. Fields broadcast.
 
     Attributes:
         positive_cosine: ``cos θ`` of the anchor-positive angle.

@@ -36,7 +36,7 @@ def command(
     if first is not None and (losses or table or picture or pages or write):
         raise GradlabError("--from and --to compare two losses and take nothing else")
     if write and losses:
-        raise GradlabError("--write is of all losses; leave the names out")
+        raise GradlabError("--write covers all losses; leave the names out")
     if picture is not None and picture.suffix not in (".png", ".svg", ".pdf"):
         raise GradlabError(f"--picture must end in .png, .svg or .pdf, not {str(picture)!r}")
     from gradlab.atlas.entries import atlas, measure

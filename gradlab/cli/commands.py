@@ -153,7 +153,7 @@ def _tell_of_imports() -> None:
 
 
 def _show(error: Exception) -> int:
-    """Say in one line what is wrong, and return the exit code; raise what is no fault of the input."""
+    """Say in one line what is wrong, and return the exit code; raise any other error."""
     if isinstance(error, BrokenPipeError):
         # The reader (`| head`) went away; keep Python from complaining again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

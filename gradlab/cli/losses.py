@@ -29,7 +29,7 @@ def command(name: str | None, loss_name: str | None, style: str) -> None:
             names = ", ".join(combinator_names())
             click.echo(
                 f"\nCombinators change another loss, as in symmetric(infonce(temperature=0.1)): {names}. "
-                "`gradlab losses symmetric` tells more."
+                "`gradlab losses symmetric` describes one."
             )
     else:
         click.echo(markdown_table(classes) if style == "markdown" else latex_table(classes))

@@ -169,7 +169,7 @@ class CommandOfSettings(click.Command):
         self.params = [*own, *self.params]
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write a section for each heading; options that are no settings come last."""
+        """Write a section for each heading; options that are not settings come last."""
         sections: dict[str, list[tuple[str, str]]] = {one: [] for one in self._headings.values()}
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)

@@ -41,7 +41,7 @@ def command(
     base = _resumed(given) if resume else _read(config_file)
     if base.get("recipe") and given.get("recipe", base["recipe"]) != base["recipe"]:
         raise GradlabError(
-            f"the configuration has settled on the recipe {base['recipe']!r}; leave --config or --recipe out"
+            f"the configuration already follows the recipe {base['recipe']!r}; leave --config or --recipe out"
         )
     if show:
         click.echo(_shown({**base, **given}))

@@ -79,7 +79,7 @@ def decompose(
         normalize: divide all rows by their norms first.
         tolerance: largest relative change under rotation of a function of dot products, and largest residual, relative
             to its gradient, of an anchor that counts as explained.
-        allow_residual: for a loss that is no function of dot products, return the least-squares projection of its
+        allow_residual: for a loss that is not a function of dot products, return the least-squares projection of its
             gradient on the batch's vectors, with the rest as ``residual``, instead of refusing (needs 2N + M < D).
         side: the view whose gradient it is: ``"anchors"``, ``"positives"`` or ``"both"``.
 
@@ -176,8 +176,8 @@ def _decompose(
     unexplained = unexplained_anchors(reading, tangent, tolerance)
     if not allow_residual and majority(unexplained, reading):
         raise GradlabError(
-            f"{name} {obstacle or 'has a gradient that is no combination of the vectors of its batch'} "
-            f"(what the paradigm cannot express is {float(reading.residual.norm() / tangent.norm()):.2g} of the tangent gradient); "
+            f"{name} {obstacle or 'has a gradient that is not a combination of the vectors of its batch'} "
+            f"(the paradigm cannot express {float(reading.residual.norm() / tangent.norm()):.2g} of the tangent gradient); "
             "allow_residual=True gives the part that it can"
         )
     if majority(reading.diverges, reading):

@@ -33,7 +33,7 @@ def own_loss(loss: Any, settings: Mapping[str, Any]) -> Loss:
     """
     if not isinstance(loss, str):
         if settings:
-            raise GradlabError(f"{name_of(loss)} is made already; it takes no {', '.join(settings)}")
+            raise GradlabError(f"{name_of(loss)} is already an object; it takes no {', '.join(settings)}")
         return OwnLoss(loss, name_of(loss))
     found = resolve_loss(loss, settings)
     if isinstance(found, Loss):

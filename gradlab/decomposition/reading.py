@@ -133,7 +133,7 @@ def read_span(batch: LossInput, tangent_gradient: Float[Tensor, "n d"]) -> Readi
             "does not determine its coefficients; give a batch without near-duplicates"
         )
     coefficients = (tangent_gradient @ right.T / singular) @ left.T
-    # What rounding alone may have made is no coefficient.
+    # What rounding alone may have made is not a coefficient.
     rounding = ROUNDINGS * torch.finfo(every.dtype).eps * condition * coefficients.abs().amax(1, keepdim=True)
     coefficients = torch.where(coefficients.abs() > rounding, coefficients, 0)
     never = torch.zeros_like(rounding[:, 0], dtype=torch.bool)

@@ -37,7 +37,7 @@ class Verdict:
 
     def __str__(self) -> str:
         lines = [f"{LEVELS[self.level]} {self.check}: {self.seen}"]
-        lines += [f"    To mend it: {self.mend}"] if self.mend else []
+        lines += [f"    To fix it: {self.mend}"] if self.mend else []
         lines += [f"    More: gradlab explain {self.symptom}"] if self.symptom else []
         return "\n".join(textwrap.fill(line, 110, subsequent_indent="    ") for line in lines)
 

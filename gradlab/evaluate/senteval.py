@@ -288,7 +288,7 @@ def _table(path: Path, columns: int, header: Sequence[str] = ()) -> Iterator[tup
     Args:
         path: a UTF-8 file.
         columns: the least number of columns of a row; more are kept.
-        header: the first names in the first line, which is no row then.
+        header: the first names in the first line, which is not a row then.
 
     Raises:
         GradlabError: as `_lines`, and for another header, a row with fewer columns, or no rows.

@@ -180,7 +180,7 @@ def _number(loss: Loss, path: str, value: float, others: Iterable[str]) -> dict[
 
 
 def _metadata(loss: Any, path: str) -> Mapping[str, Any]:
-    """What the field at a path says of itself; nothing where it is no field of a loss."""
+    """What the field at a path says of itself; nothing where it is not a field of a loss."""
     first, _, rest = path.partition(".")
     field = next((field for field in dataclasses.fields(loss) if field.name == first), None)
     if field is None:

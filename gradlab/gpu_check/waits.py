@@ -61,7 +61,7 @@ class Waits(TorchDispatchMode):
 
 
 class _Lists(TorchFunctionMode):
-    """Counts ``tolist``, which on a CPU is no operation, and on a GPU copies to the host."""
+    """Counts ``tolist``, which costs nothing on a CPU and copies to the host on a GPU."""
 
     def __init__(self, found: collections.Counter[str]) -> None:
         super().__init__()

@@ -347,5 +347,5 @@ def _eye(xp: Any, rows: Float[Array, "n d"]) -> Bool[Array, "n n"]:
 
 
 def _positive_part(xp: Any, values: Float[Array, "*n"]) -> Float[Array, "*n"]:
-    # A squared length that rounding made negative is zero; it is no quantity that anything differentiates.
+    # A squared length that rounding made negative is zero; it is not a quantity that anything differentiates.
     return xp.where(values > 0, values, xp.zeros_like(values))

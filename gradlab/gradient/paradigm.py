@@ -205,7 +205,7 @@ def raw_gradient(
         **context: as in `components`.
 
     Raises:
-        GradlabError: an unknown loss; views that are no unit rows of one shape.
+        GradlabError: an unknown loss; views that are not unit rows of one shape.
     """
     views = check_batch(anchors, positives, extra_negatives, **context)
     return _differentiate(get_loss(loss), views, side, scale=scale)

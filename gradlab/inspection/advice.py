@@ -14,7 +14,7 @@ from gradlab.monitor.numbers import percent, short
 
 # Shares of all push below which a finding is negligible, and above which it is large.
 NEGLIGIBLE, LARGE = 0.01, 0.1
-NOTHING = "Nothing to mend was found."
+NOTHING = "Nothing to fix was found."
 WRITE_CLEAN = " --write-clean "
 
 

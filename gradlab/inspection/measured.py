@@ -25,7 +25,7 @@ TABLES = {
     "pairs": "pairs with the largest push",
     "sentences": "pull, push and gate of each sentence that was met",
     "hard-negatives": "hard negatives: which matter, which are too easy, which look like positives",
-    "neighbours": "nearest pairs by embedding that are no candidates",
+    "neighbours": "nearest pairs by embedding that are not candidates",
 }
 _NEIGHBOURS = 1000
 MOST_MASKED = 1_000_000

@@ -38,7 +38,7 @@ _LISTS: tuple[tuple[str, str, str, dict[str, str], str | None, str | None], ...]
     ("Left alone", "sentences", "Anchors with a dissipation below 1%: the loss no longer moves them.",
      {"sentence": "anchor", "dissipation": "dissipation", "push_given": "push given", "times_met": "batches"}, "closed", "-dissipation"),
     ("Other near neighbours", "neighbours",
-     "The nearest pairs by embedding that are no candidates, because their words or their numbers differ.",
+     "The nearest pairs by embedding that are not candidates, because their words or their numbers differ.",
      {"first": "one", "second": "other", "cosine": "cosine", "centred_cosine": "cosine without the mean"}, None, None),
 )  # fmt: skip
 MOST = 500

@@ -262,7 +262,7 @@ def _pair_push(
     push = total = 0.0
     hidden = []
     for mine, yours in ((0, 1), (1, 0)):
-        if columns[mine] > 1:  # a hard negative is no anchor
+        if columns[mine] > 1:  # a hard negative is not an anchor
             continue
         block = max(int(columns[yours]) - 1, 0)
         column = block * len(rows) + places[yours]

@@ -37,7 +37,7 @@ class Texts:
                 )
             for row, text in enumerate(column):
                 if not isinstance(text, str) or not text.strip():
-                    raise GradlabError(f"{name}, row {row}: {text!r:.40} is no sentence; give a text")
+                    raise GradlabError(f"{name}, row {row}: {text!r:.40} is not a sentence; give a text")
         if self.positives is None and self.negatives:
             raise GradlabError("hard negatives need positives too: three columns, or give none of them")
         if len(self) < 2:

@@ -168,7 +168,7 @@ class Loss(Settings, abc.ABC):
 
     @property
     def not_simulated(self) -> str:
-        """Why it is no function of the angles that `gradlab.simulate` draws, in a sentence."""
+        """Why it is not a function of the angles that `gradlab.simulate` draws, in a sentence."""
         return (
             "it compares whole views, of which the angles of one anchor to the other view do not tell enough"
         )
@@ -392,7 +392,7 @@ class BatchLoss(Loss):
     """A loss that needs whole views: similarities within a view, or statistics of the batch.
 
     Extra negatives (a queue's) are to such a loss M more sentences of the batch, whose two views coincide, and
-    which are no anchors: they enter similarities, statistics and counts (N becomes N + M), but of a value that
+    which are not anchors: they enter similarities, statistics and counts (N becomes N + M), but of a value that
     has one term an anchor only the first N terms are the loss.
 
     A value that takes from the N x N similarities of its views only their summaries (`Negatives.hardest`,

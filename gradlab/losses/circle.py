@@ -19,7 +19,7 @@ from gradlab.settings import setting
 class Circle(LinkLoss):
     """Circle loss (Sun et al. 2020, Eq. 6): each cosine has a factor of its own, the farther from its optimum the larger.
 
-    ``α_p = [1 + m - p]₊`` and ``α_n = [s + m]₊`` are held fixed, so the links are no functions whose slopes the factors
+    ``α_p = [1 + m - p]₊`` and ``α_n = [s + m]₊`` are held fixed, so the links are not functions whose slopes the factors
     would be; dissipation and weight are a softmax's all the same. The ratio ``α_p/E_W α_n`` is above 1 while the positive is
     far, and infinite where every negative is beyond -m: then nothing pushes, and the pull remains.
     """

@@ -83,7 +83,7 @@ class Combinator(Loss):
 
     @property
     def bases(self) -> tuple[Loss, ...]:
-        """The losses at the bottom, that are no combinators."""
+        """The losses at the bottom, that are not combinators."""
         return tuple(
             base for term in self.terms for base in (term.bases if isinstance(term, Combinator) else (term,))
         )
@@ -203,7 +203,7 @@ def read_numbers(given: Any, name: str) -> list[float]:
     """Numbers from a text such as ``1+0.1``, a number or a list.
 
     Raises:
-        GradlabError: what is no number.
+        GradlabError: what is not a number.
     """
     parts: Iterable[Any] = given
     if isinstance(given, str):

@@ -55,7 +55,7 @@ class Components(Shown):
             pushed has the GD 0), else None; `pull` is what to read.
         pull_shares: ``V``, on embeddings in the columns of the weight, the positive standing at j = i, or first where there are no
             in-batch columns; None where the positive is pulled alone.
-        target: (n, d), what the pull goes to, where that is no mean of candidates (a teacher's embedding), else None.
+        target: (n, d), what the pull goes to, where that is not a mean of candidates (a teacher's embedding), else None.
         terms: of a weighted sum the factors and the components of what is added, each with its own split; else empty.
     """
 
@@ -169,7 +169,7 @@ class Components(Shown):
         }
         if self.views is not None:
             cosines = to_numpy(self.views.anchors @ self.vectors.T)
-            for name in {"other", "same"} & self.columns.keys():  # a sentence is no negative of its own
+            for name in {"other", "same"} & self.columns.keys():  # a sentence is not a negative of its own
                 np.fill_diagonal(cosines[:, self.columns[name]], -np.inf)
             positive = self.views.positive
             found |= {"positive_angle": positive.angle, "positive_cosine": positive.cosine}

@@ -35,7 +35,7 @@ class CosFace(SoftmaxLoss):
     year = {2018},
 }
 """
-    settings_source = "The defaults are no published ones; the preset has the margin and scale (0.35, 64) of pytorch-metric-learning's CosFaceLoss, which are for faces."
+    settings_source = "The defaults are not published ones; the preset has the margin and scale (0.35, 64) of pytorch-metric-learning's CosFaceLoss, which are for faces."
     formula = "-log σ((cos θ_ii' - m)/τ - log Σ_k exp(cos θ_ik'/τ))"
     latex = {
         "gradient_dissipation": r"\left(1 + \frac{e^{(\cos\theta_{ii'}-m)/\tau}}{\sum_{k\neq i} e^{\cos\theta_{ik'}/\tau}}\right)^{-1}",

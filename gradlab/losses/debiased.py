@@ -17,7 +17,7 @@ class Debiased(ReweightedLoss):
     """Debiased contrastive loss (Chuang et al. 2020, Eq. 8): InfoNCE less the mass that false negatives are expected to have.
 
     The more the positive dominates, the more it is believed to be among the negatives: the dissipation then rises to
-    ``c = K τ⁺/(1 - τ⁺)`` instead of falling to 0, until the clamp stops the push altogether. That is no gate
+    ``c = K τ⁺/(1 - τ⁺)`` instead of falling to 0, until the clamp stops the push altogether. That is not a gate
     of the exact simulator's kind, so it is sampled. The authors' code takes the negatives of both views in one
     denominator, K = 2N - 2.
     """

@@ -53,8 +53,8 @@ class EmbeddingDistillation(Loss):
 
     @property
     def not_simulated(self) -> str:
-        """A teacher's row is no candidate."""
-        return "a teacher's embeddings are no matter of the student's angles"
+        """A teacher's row is not a candidate."""
+        return "a teacher's embeddings do not depend on the student's angles"
 
     @property
     def takes_own_negatives(self) -> bool:

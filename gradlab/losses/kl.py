@@ -58,7 +58,7 @@ class KL(SoftmaxTemperature, CandidateLoss):
     @property
     def not_simulated(self) -> str:
         """A teacher has scores of its own."""
-        return "a teacher's scores are no matter of the student's angles"
+        return "a teacher's scores do not depend on the student's angles"
 
     def value(self, seen: Seen) -> Float[Array, "n"]:
         """``Σ_c y_c (log y_c - log q_c)``."""

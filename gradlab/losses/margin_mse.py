@@ -45,7 +45,7 @@ class MarginMSE(CandidateLoss):
     @property
     def not_simulated(self) -> str:
         """A teacher has scores of its own."""
-        return "a teacher's scores are no matter of the student's angles"
+        return "a teacher's scores do not depend on the student's angles"
 
     def value(self, seen: Seen) -> Float[Array, "n"]:
         """``mean_n e_n²``."""

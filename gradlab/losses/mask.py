@@ -1,4 +1,4 @@
-"""Pairs that are no negatives of each other."""
+"""Pairs that are not negatives of each other."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class Mask(OtherCandidates):
             return str(self.loss.not_simulated)
         if self.by == "batch":
             return "which pairs are left out depends on the angle to the positive, too"
-        return "which pairs are left out is no matter of their angles"
+        return "which pairs are left out does not depend on their angles"
 
     def row_loss(self) -> ChangedRow | None:
         """Without near-duplicates."""
@@ -310,7 +310,7 @@ def largest_row(file: str) -> int:
 def read_pairs(file: str) -> dict[int, frozenset[int]]:
     """Pairs from a file: the partners of each number.
 
-    A line is ``12,40``, two rows of the training file that are no negatives of each other, in either order, or
+    A line is ``12,40``, two rows of the training file that are not negatives of each other, in either order, or
     ``12,40,1``, a row and the hard negative of a row in a column of hard negatives, counted from 1. Rows are counted from
     0; white space may stand in place of the commas, and what follows a ``#`` is a comment; see `inspected_rows`.
 

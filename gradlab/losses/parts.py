@@ -101,7 +101,7 @@ def read_source(source: Any, role: str) -> Part | Loss | float:
 
 
 class Gate(Part):
-    """Gradient dissipation; 1 is no dissipation."""
+    """Gradient dissipation; 1 throughout means that the loss has no gate."""
 
     role = "gate"
 
@@ -222,7 +222,7 @@ class Ratio(Part):
         total = views.total_weight(self.source.negative_weight)
         if not bool(array_namespace(total).all(total != 0)):
             raise GradlabError(
-                f"the weights of {self} sum to 0 for some anchor, which leaves it without a ratio"
+                f"the weights of {self} sum to 0 for some anchor, which so it has no ratio"
             )
         pull = self.source.positive_weight(views, total)
         return pull / (total if pull.ndim == 1 else total[:, None])
@@ -255,5 +255,5 @@ def read_number(text: str) -> float:
         return float(text)
     except ValueError:
         raise GradlabError(
-            f"a weight is a loss or 'NUMBER * loss', such as '0.05 * infonce'; {text!r} is no number"
+            f"a weight is a loss or 'NUMBER * loss', such as '0.05 * infonce'; {text!r} is not a number"
         ) from None

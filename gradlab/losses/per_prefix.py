@@ -50,7 +50,7 @@ class PerPrefix(Modifier):
         given = "" if weights == [1.0] * len(dims) else "+".join(map(repr, weights))
         object.__setattr__(self, "weights", given)
         if isinstance(self.loss, Combinator) and self.loss.has(PerPrefix):
-            raise GradlabError("per_prefix takes no loss that has prefixes already")
+            raise GradlabError("per_prefix cannot change a loss that already has prefixes")
 
     @property
     def prefixes(self) -> Mapping[int, float]:

@@ -79,7 +79,7 @@ class Pool(OtherCandidates):
         if self.positive == "twice" and "positive_other" not in self.pools:
             raise GradlabError("positive=twice needs the pool positive_other, where the pair stands again")
         if isinstance(self.loss, Combinator) and self.loss.has(Pool):
-            raise GradlabError("pool takes no loss that has a pool already; name all pools in one")
+            raise GradlabError("pool cannot change a loss that already has a pool; name all pools in one")
         fixed = [base.name for base in self.bases if isinstance(base, PairLoss) and base.negatives_are_fixed]
         if fixed:
             raise GradlabError(f"pool takes losses whose negatives move; those of {fixed[0]} are fixed (2r)")

@@ -42,7 +42,7 @@ def recombine(
         A `Recombined` loss, of pair similarities; a `RecombinedOnViews` if a part needs whole views.
 
     Raises:
-        GradlabError: a part that is no loss or number; a factor that is not greater than 0.
+        GradlabError: a part that is not a loss or number; a factor that is not greater than 0.
 
     Example:
         >>> import gradlab

@@ -41,7 +41,7 @@ class Symmetric(Modifier):
         super().__post_init__()
         if self.has(PerPrefix):
             raise GradlabError(
-                "symmetric takes no per_prefix; write per_prefix(symmetric(...)), which is the same"
+                "symmetric cannot change per_prefix; write per_prefix(symmetric(...)), which is the same"
             )
 
     @property

@@ -18,7 +18,7 @@ class TVMF(SoftmaxTemperature, LinkLoss):
 
     ``φ(s) = ((1 + s)/(1 + κ(1 - s)) - 1)/τ`` is steep near s = 1 and flat elsewhere: κ = 0 is InfoNCE (von Mises-Fisher),
     a larger κ leaves distant negatives alone and pulls on near positives. Published for the classes of a
-    classifier; here the other sentences are the classes, and the defaults are no published ones.
+    classifier; here the other sentences are the classes, and the defaults are not published ones.
     """
 
     temperature: float = setting(0.05, "softmax temperature τ", rule="positive")
@@ -34,7 +34,7 @@ class TVMF(SoftmaxTemperature, LinkLoss):
     year = {2021},
 }
 """
-    settings_source = "The defaults are no published ones."
+    settings_source = "The defaults are not published ones."
     formula = "-log σ(φ(cos θ_ii') - log Σ_k exp φ(cos θ_ik')), φ(s) = ((1 + s)/(1 + κ(1 - s)) - 1)/τ"
     latex = {
         "gradient_dissipation": r"\left(1 + \frac{e^{\phi(\cos\theta_{ii'})}}{\sum_{k\neq i} e^{\phi(\cos\theta_{ik'})}}\right)^{-1}",

@@ -108,22 +108,22 @@ def standing(run: Recording) -> Verdict:
         seen = f"The run has finished its {total} steps; the last record is of step {step}."
     if run.status == CRASHED:
         grade, seen = BAD, f"The run ended at {at} with an error: {why}."
-        mend = "Mend the error and go on from a checkpoint."
+        mend = "Fix the error, and resume from a checkpoint."
     elif run.status == STOPPED:
         grade, seen = (
             WATCH,
             f"Recording stopped at {at} while training went on: {why}. What came after is not judged.",
         )
-        mend = "Mend what is named and watch again."
+        mend = "Fix what the error names, and watch again."
     elif run.status == ENDED and unfinished:
         grade, seen = WATCH, f"The process ended at {at} without an error."
-        mend = "Find out what ended it; go on from a checkpoint."
+        mend = "Find out what ended it, and resume from a checkpoint."
     elif run.status == RUNNING and unfinished and silence > max(SILENT_SECONDS, SILENT * seconds):
         grade, seen = (
             WATCH,
             f"Nothing has been recorded for {_duration(silence)}, since {at}: the run was probably aborted.",
         )
-        mend = "See whether it still runs; if not, go on from a checkpoint."
+        mend = "See whether it still runs; if not, resume from a checkpoint."
     elif 0 < count < PERSISTENT:
         grade, seen = (
             OPEN,

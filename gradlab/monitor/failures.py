@@ -258,7 +258,7 @@ class Judge:
         )
 
     def _indistinct(self, step: int, state: _Group) -> Failure | None:
-        """The two views of a sentence are no closer to each other than to other sentences."""
+        """The two views of a sentence are not closer to each other than to other sentences."""
         positive, negative = state.latest.get("positive_cosine", math.nan), state.latest["negative_cosine"]
         shown = 1 - positive > INDISTINCT * (1 - negative)
         # New heads know nothing; once they have told sentences apart, falling back counts like everything else.

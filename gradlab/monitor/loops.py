@@ -110,7 +110,7 @@ def watch(
 
     if target is None and loss is None and output is None:
         raise GradlabError(
-            "watch wants what to watch: a Trainer; the loss of a loop of your own, to be called in its place; or "
+            "watch needs a Trainer; the loss of your own loop, to be called in its place; or "
             "loss='infonce', say, for batches that you pass to observe"
         )
     if trainers.is_trainer(target):

@@ -26,7 +26,7 @@ def short(value: float, digits: int = 3) -> str:
 
 
 def score(value: float) -> str:
-    """A score with three decimals, so that scores stand below each other; what is no share of one, as :func:`short`."""
+    """A score with three decimals, so that scores stand below each other; what is not a share of one, as :func:`short`."""
     return f"{value:.3f}".replace("-", "−") if abs(value) <= 1 else short(value)
 
 

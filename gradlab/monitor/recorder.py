@@ -61,7 +61,7 @@ class Recorder:
 
         Args:
             keep: which rows of an earlier recording in the folder to go on from; None replaces it.
-            trackers: are told everything too, but for histograms.
+            trackers: receive everything too, except histograms.
 
         Raises:
             GradlabError, OSError: if the folder or the file cannot be written.

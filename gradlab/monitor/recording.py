@@ -173,7 +173,7 @@ def read_recording(place: str | Path) -> Recording:
     except (OSError, ValueError) as error:
         raise GradlabError(f"cannot read {str(metrics)!r}: {reason(error)}") from error
     if header != ",".join(COLUMNS):
-        raise GradlabError(f"{str(metrics)!r} is no metrics file: its columns are not {', '.join(COLUMNS)}")
+        raise GradlabError(f"{str(metrics)!r} is not a metrics file: its columns are not {', '.join(COLUMNS)}")
     if not rows:
         raise GradlabError(f"{str(metrics)!r} holds no measurements yet")
     manifest = _manifest(folder)
@@ -231,7 +231,7 @@ def _manifest(folder: Path) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise GradlabError(f"cannot read {str(path)!r}: {reason(error)}") from error
     if not isinstance(content, dict):
-        raise GradlabError(f"{str(path)!r} is no JSON object")
+        raise GradlabError(f"{str(path)!r} is not a JSON object")
     return content
 
 

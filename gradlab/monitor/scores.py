@@ -16,7 +16,7 @@ MEASURES = {
     "pearson": "Pearson",
     "cosine_accuracy": "accuracy by cosine",
 }
-# What trainers write among their evaluations that is no score.
+# What trainers write among their evaluations that is not a score.
 NO_SCORES = ("runtime", "per_second", "preparation_time")
 # By how much a correlation or nDCG has to fall short of the best one to have fallen.
 FALL = 0.01
@@ -68,7 +68,7 @@ class Score:
 
 
 def scores_of(history: History) -> list[Score]:
-    """All scores of a run: correlations and nDCG first, losses last; those that are no number anywhere are left out."""
+    """All scores of a run: correlations and nDCG first, losses last; those that are never a number are left out."""
     found = []
     for name in history.names(EVALUATION):
         steps, values = history.series(EVALUATION, name)

@@ -53,7 +53,7 @@ def attach(
     """
     require("transformers", "accelerate")
     if getattr(trainer.compute_loss, "watched_by", None) is not None:
-        raise GradlabError("this trainer is watched already")
+        raise GradlabError("this trainer is already watched")
     for_sentences = hasattr(trainer, "collect_features")
     capture = capture_of(trainer, views)
     trained = loss if loss is not None or not for_sentences else trainer.loss

@@ -63,7 +63,7 @@ class Watch(Recorder):
             encoders: gives the modules that the loss holds but that are not part of it.
             settings: of the run, for the report.
             named: whether the user named the loss, see `Probe`.
-            trackers: are told everything that is written, but for histograms.
+            trackers: receive everything that is written, except histograms.
 
         Raises:
             GradlabError: a bad schedule, or an unknown name of a loss.

@@ -72,7 +72,7 @@ def follow_run(
         run: as in `write_report`; a folder in which nothing has been recorded yet is waited for.
         output: as in `write_report`.
         every: seconds between looks; the page asks its browser to load it again after as many.
-        say: is told the headline whenever that changes.
+        say: called with the headline whenever it changes.
 
     Returns:
         where the page lies.

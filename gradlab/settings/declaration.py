@@ -277,7 +277,7 @@ class Settings:
 
 
 def check_names(cls: type, given: Iterable[str]) -> None:
-    """Raise GradlabError for a name that is no setting of ``cls``; the message suggests the nearest one."""
+    """Raise GradlabError for a name that is not a setting of ``cls``; the message suggests the nearest one."""
     known = declarations(cls)
     for name in given:
         if name not in known:

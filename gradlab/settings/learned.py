@@ -82,7 +82,7 @@ def learned_settings(loss: Any) -> tuple[LearnedSetting, ...]:
     True
 
     Raises:
-        GradlabError: a learned setting that cannot be trained: one that is no number, or that belongs to a
+        GradlabError: a learned setting that cannot be trained: one that is not a number, or that belongs to a
             part of a recombined loss, whose gradient is not the derivative of a value.
     """
     return tuple(_walk(loss, ()))

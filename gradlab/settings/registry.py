@@ -146,7 +146,7 @@ class Registry(Generic[T]):
             several = len(split_texts(texts[""])) > 1 and not getattr(found, "takes_several", False)
             if not first or first in texts or several:
                 raise GradlabError(
-                    f"{text!r} is not of the form name(setting=value, ...): {texts['']!r} is no setting of {name}"
+                    f"{text!r} is not of the form name(setting=value, ...): {texts['']!r} is not a setting of {name}"
                 )
             texts = {first: texts.pop(""), **texts}
         return found, texts

@@ -72,7 +72,7 @@ def simulate(
 
     Raises:
         GradlabError: unknown names, values out of range, an engine that the loss does not have for the
-            quantity, or a loss that is no function of angles.
+            quantity, or a loss that is not a function of angles.
 
     Example:
         >>> result = simulate("arccon", mu_pos=[0.5], mu_neg=[0.6, 1.0])
@@ -166,7 +166,7 @@ def _pair_loss(loss: Loss) -> Any:
         return row
     if not isinstance(loss, PairLoss):
         raise GradlabError(
-            f"{loss.name} is no function of anchor-to-other-view angles alone: {loss.not_simulated}; draw whole batches with "
+            f"{loss.name} is not a function of anchor-to-other-view angles alone: {loss.not_simulated}; draw whole batches with "
             "gradlab.simulation.sphere.sample_views and call gradlab.components on them"
         )
     return loss

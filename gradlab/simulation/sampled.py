@@ -39,7 +39,7 @@ def affordable(
         cells: of a grid whose angles are given, or None.
 
     Raises:
-        GradlabError: a loss that is no function of dot products, or answers differently on the same batch.
+        GradlabError: a loss that is not a function of dot products, or answers differently on the same batch.
     """
     _check(loss, setting)
     z = torch.randn(2, setting.negatives, generator=torch.Generator().manual_seed(0), dtype=torch.float64)

@@ -154,7 +154,7 @@ def launch(trials: Trials, arguments: Sequence[str], workers: int, output: Path)
         if process.returncode:
             words = log.read_text(encoding="utf-8", errors="replace").strip().splitlines() or ["none"]
             raise GradlabError(
-                f"a worker ended with code {process.returncode}; its last words are in {log}: {words[-1]}"
+                f"a worker ended with code {process.returncode}; its log is {log}: {words[-1]}"
             )
 
 

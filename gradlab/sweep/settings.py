@@ -43,7 +43,7 @@ def unflatten(flat: Mapping[str, Any]) -> FlatSettings:
 
 
 def check_names(names: Collection[str], where: str) -> None:
-    """Raise GradlabError for a name that is no setting of `TrainConfig`, or one that a sweep sets itself."""
+    """Raise GradlabError for a name that is not a setting of `TrainConfig`, or one that a sweep sets itself."""
     known = declarations(TrainConfig)
     for name in names:
         first, dot, _ = name.partition(".")

@@ -25,7 +25,7 @@ from gradlab.sweep.settings import (
 )
 
 _GOALS = ("sts", "transfer")
-# Entries of a point that are no settings.
+# Entries of a point that are not settings.
 _OF_POINT = ("label", "seeds", "evaluate")
 
 

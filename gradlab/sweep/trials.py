@@ -160,7 +160,7 @@ class Trials:
                     if self._storage.get_trial(self._id(run)).state != self._states.RUNNING:
                         lost.set()
                 except Exception as error:  # a database that is away for a while must not end the run
-                    warnings.warn(f"no sign of life could be given: {error}", RuntimeWarning, stacklevel=1)
+                    warnings.warn(f"cannot report that this worker is alive: {error}", RuntimeWarning, stacklevel=1)
 
         thread = threading.Thread(target=beat, daemon=True, name="heartbeat")
         thread.start()
@@ -294,7 +294,7 @@ def _open(url: str, heartbeat: int) -> Any:
         parsed = make_url(url)
     except ArgumentError as error:
         raise GradlabError(
-            "that is no database URL; right are sqlite:///study.db or postgresql+psycopg://user:password@host/name"
+            "not a database URL; give one such as sqlite:///study.db or postgresql+psycopg://user:password@host/name"
         ) from error
     sqlite = parsed.get_backend_name() == "sqlite"
     if sqlite and parsed.database in (None, "", ":memory:"):

@@ -47,7 +47,7 @@ class Checkpoint:
             module.load_state_dict(weights)
         except RuntimeError as error:
             raise GradlabError(
-                f"{self.folder} is of another model: {' '.join(str(error).split())[:200]}"
+                f"{self.folder} belongs to another model: {' '.join(str(error).split())[:200]}"
             ) from error
         restored: dict[int, dict[str, Tensor]] = {}
         for key, tensor in load_file(self.folder / _OPTIMISER).items():

@@ -171,10 +171,10 @@ class LossSettings(Settings):
                 "mask(by=guide) goes by the cosines of another model; give guide, its name or folder"
             )
         if self.guide is not None and not guided:
-            raise GradlabError(f"guide is for a loss with mask(by=guide), which {self.loss} has not")
+            raise GradlabError(f"guide is for a loss with mask(by=guide), which {self.loss} does not have")
         if guided and self.queue_size:
             raise GradlabError(
-                "a guide knows no embeddings of a queue's sentences; leave queue_size or guide out"
+                "a guide has no embeddings of the sentences in a queue; leave queue_size or guide out"
             )
 
     def _check_queue(self) -> None:
@@ -372,5 +372,5 @@ def read_settings(path: str | Path) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise GradlabError(f"cannot read the configuration {str(path)!r}: {reason(error)}") from error
     if not isinstance(content, dict):
-        raise GradlabError(f"{str(path)!r} is no JSON object of settings")
+        raise GradlabError(f"{str(path)!r} is not a JSON object of settings")
     return content

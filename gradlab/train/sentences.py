@@ -137,7 +137,7 @@ def read_rows(path: Path, columns: Columns, encoding: str) -> Iterator[tuple[str
 def _lines(file: IO[bytes], path: Path, encoding: str, *, cut: bool = False) -> Iterator[str]:
     """Decoded lines; with ``cut`` what is beyond any use of a very long one is read and dropped."""
     if encoding.lower().replace("_", "-") in ("utf-8", "utf8"):
-        encoding = "utf-8-sig"  # a byte-order mark is no part of the first sentence
+        encoding = "utf-8-sig"  # a byte-order mark is not a part of the first sentence
     limit = 8 * LONGEST if cut else -1
     number = 0
     while raw := file.readline(limit):
@@ -169,7 +169,7 @@ def _json_lines(lines: Iterator[str], path: Path, columns: Columns) -> Iterator[
                 f"{path}, line {number}: not JSON ({error}); expected one object a line"
             ) from error
         if "\\ud" in line.lower() and not _is_text(row):
-            raise GradlabError(f"{path}, line {number}: half of a surrogate pair, which is no character")
+            raise GradlabError(f"{path}, line {number}: half of a surrogate pair, which is not a character")
         if isinstance(row, str) and columns == (None,) and not chosen:
             yield (row,)
             continue
@@ -179,7 +179,7 @@ def _json_lines(lines: Iterator[str], path: Path, columns: Columns) -> Iterator[
         values = tuple(row[column] for column in chosen)
         for column, value in zip(chosen, values, strict=True):
             if value is not None and not isinstance(value, str):
-                raise GradlabError(f"{path}, line {number}: {column!r} is no string")
+                raise GradlabError(f"{path}, line {number}: {column!r} is not a string")
         yield tuple(value or "" for value in values)
 
 
@@ -222,12 +222,12 @@ def _parquet(path: Path, columns: Columns) -> Iterator[tuple[str, ...]]:
             for column in chosen:
                 kind = file.schema_arrow.field(column).type
                 if not (pyarrow.types.is_string(kind) or pyarrow.types.is_large_string(kind)):
-                    raise GradlabError(f"{path}: column {column!r} holds {kind}, no strings")
+                    raise GradlabError(f"{path}: column {column!r} holds {kind}, not strings")
             for batch in file.iter_batches(batch_size=8192, columns=chosen):
                 values = [batch.column(column).to_pylist() for column in chosen]
                 yield from (tuple(value or "" for value in row) for row in zip(*values, strict=True))
     except pyarrow.ArrowException as error:
-        raise GradlabError(f"{path} is damaged or no Parquet file: {error}") from error
+        raise GradlabError(f"{path} is damaged or not a Parquet file: {error}") from error
 
 
 def _choose(path: Path, names: list[str], columns: Columns) -> list[str]:

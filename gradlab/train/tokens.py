@@ -95,7 +95,7 @@ def tokenize(
                     (temporary / "about.json").write_text(json.dumps(about), encoding="utf-8")
         cached = _open(folder)
     if cached is None:
-        raise GradlabError(f"the token cache {str(folder)!r} cannot be read back; is the disk sound?")
+        raise GradlabError(f"the token cache {str(folder)!r} cannot be read back; check the disk")
     return cached
 
 

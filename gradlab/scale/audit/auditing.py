@@ -231,7 +231,7 @@ def _builder(loss: Any, settings: Mapping[str, str]) -> tuple[bytes, str]:
         given = f"({', '.join(f'{name}={value}' for name, value in settings.items())})" if settings else ""
         return pickle.dumps(functools.partial(resolve_loss, loss, dict(settings))), loss + given
     if settings:
-        raise GradlabError("settings belong to a loss that is given by name; this one is made already")
+        raise GradlabError("settings belong to a loss that is given by name; this one is already an object")
     name = name_of(loss)
     try:
         return pickle.dumps(functools.partial(copy.deepcopy, loss)), name

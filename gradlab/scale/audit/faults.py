@@ -52,7 +52,7 @@ ADVICE = {
         "batch (drop_last=True)",
     ),
     "separate losses": (
-        "nothing is gathered: sentences of other processes are no negatives",
+        "nothing is gathered: sentences of other processes are not negatives",
         "gather the candidates of all processes with gradient (gather_across_devices=True, "
         "torch.distributed.nn.functional.all_gather)",
     ),
