@@ -39,7 +39,7 @@ def plain(anchors: Any, positives: Any) -> Any:
         ),
         (
             lambda: TrainConfig(**RUN, loss_settings={"temprature": 1}),
-            "unknown hyper-parameter 'temprature'; infonce has: temperature. Did you mean 'temperature'?",
+            "unknown hyper-parameter 'temprature'; infonce has: temperature, learnable, clamp. Did you mean 'temperature'?",
         ),
         (
             lambda: gradlab.simulate("arccon", temperature=0.1),
