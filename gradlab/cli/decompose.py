@@ -26,7 +26,7 @@ from gradlab.settings import read_assignments
     kind=Path,
 )
 @option("--side", "View whose gradient it is: anchors, positives or both.", "anchors")
-@option("--allow-residual", "Project a loss that is no function of dot products.", False)
+@option("--allow-residual", "Project a loss that is not a function of dot products.", False)
 @option("--tolerance", "Relative residual that counts as none.", 1e-4)
 @output_option("figures")
 def command(

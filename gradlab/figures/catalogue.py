@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -220,16 +221,26 @@ def draw_figures(
 
 HEAD = """# Figures
 
-Drawn by `gradlab figures`; `gradlab figures NAME` draws one. Each picture is drawn from the CSV files named below it
-and from nothing else. Numbers there have 12 significant digits and 14 decimals at most. Angles are in radians. Files
-of heatmaps have a row for each quantity and mean anchor-positive angle, a column for each mean anchor-negative angle.
-'The paper' is Li et al. (ACL 2024), "Towards Better Understanding of Contrastive Sentence Representation Learning: A
-Unified Paradigm for Gradient".
+`gradlab figures` draws them all, and `gradlab figures NAME` draws one. Open the fold below a picture for its settings, what
+it shows in detail, how it compares with the paper, and its numbers. 'The paper' is Li et al. (ACL 2024), "Towards Better
+Understanding of Contrastive Sentence Representation Learning: A Unified Paradigm for Gradient".
+
+Each picture is drawn from its CSV files and from nothing else. Numbers there have 12 significant digits and 14 decimals at most.
+Angles are in radians. Files of heatmaps have a row for each quantity and mean anchor-positive angle, and a column for each
+mean anchor-negative angle.
 """
+FOLD = "<details><summary>Settings, reading, numbers</summary>"
+
+
+def _first_sentences(caption: str) -> tuple[str, str]:
+    """The first two sentences of a caption, and what is folded below them."""
+    ends = [found.end() for found in re.finditer(r"[.!?](?=\s+[A-Z])", caption)]
+    end = ends[1] if len(ends) > 1 else len(caption)
+    return caption[:end], caption[end:].strip()
 
 
 def write_captions(folder: Path) -> Path:
-    """``captions.md``: for each figure in the folder what was computed, and how it differs from the paper's."""
+    """``captions.md``: two sentences for each figure in the folder; folded, its settings, comparison and numbers."""
     parts = [HEAD]
     for figure in FIGURES:
         tables = figure.read(folder)
@@ -244,10 +255,11 @@ def write_captions(folder: Path) -> Path:
         files = ", ".join(
             f"[{figure.csv_path(folder, name).name}]({figure.csv_path(folder, name).name})" for name in tables
         )
-        parts += [f"## {number}{figure.title}", shown, figure.caption(tables)]
+        first, rest = _first_sentences(figure.caption(tables))
+        parts += [f"## {number}{figure.title}", shown, first, FOLD, rest]
         if figure.comparison:
             parts.append(f"Compared with the paper: {figure.comparison}")
-        parts.append(f"Numbers: {files}")
+        parts += [f"Numbers: {files}", "</details>"]
     made = ", ".join(
         f"{name} {version}" for name, version in versions("matplotlib", "numpy", "scipy").items()
     )
