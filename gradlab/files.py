@@ -75,9 +75,7 @@ def check_writable(path: str | os.PathLike[str], folder: bool = False) -> None:
     if path.exists() and path.is_dir() != folder:
         raise GradlabError(f"cannot write {str(path)!r}: it is a {'file' if folder else 'folder'}")
     if not existing.is_dir() or not os.access(existing, os.W_OK):
-        raise GradlabError(
-            f"cannot write {str(path)!r}: {str(existing)!r} is not a writable folder"
-        )
+        raise GradlabError(f"cannot write {str(path)!r}: {str(existing)!r} is not a writable folder")
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> Path:

@@ -173,7 +173,9 @@ class SeveralPositives(SoftmaxTemperature, CandidateLoss):
     @property
     def not_simulated(self) -> str:
         """Which candidates are positives, angles do not say."""
-        return "which candidates are positives does not depend on their angles; with one positive it is infonce"
+        return (
+            "which candidates are positives does not depend on their angles; with one positive it is infonce"
+        )
 
     def logits(self, seen: Seen) -> Float[Array, "n c"]:
         """``s/τ``."""

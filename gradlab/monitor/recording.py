@@ -173,7 +173,9 @@ def read_recording(place: str | Path) -> Recording:
     except (OSError, ValueError) as error:
         raise GradlabError(f"cannot read {str(metrics)!r}: {reason(error)}") from error
     if header != ",".join(COLUMNS):
-        raise GradlabError(f"{str(metrics)!r} is not a metrics file: its columns are not {', '.join(COLUMNS)}")
+        raise GradlabError(
+            f"{str(metrics)!r} is not a metrics file: its columns are not {', '.join(COLUMNS)}"
+        )
     if not rows:
         raise GradlabError(f"{str(metrics)!r} holds no measurements yet")
     manifest = _manifest(folder)

@@ -160,7 +160,9 @@ class Trials:
                     if self._storage.get_trial(self._id(run)).state != self._states.RUNNING:
                         lost.set()
                 except Exception as error:  # a database that is away for a while must not end the run
-                    warnings.warn(f"cannot report that this worker is alive: {error}", RuntimeWarning, stacklevel=1)
+                    warnings.warn(
+                        f"cannot report that this worker is alive: {error}", RuntimeWarning, stacklevel=1
+                    )
 
         thread = threading.Thread(target=beat, daemon=True, name="heartbeat")
         thread.start()
