@@ -146,7 +146,7 @@ def measure(loss: str | Loss) -> Entry:
     """One loss at the stated setting; errors as `atlas`."""
     loss = get_loss(loss)
     angles, gate, _ = curve(loss)
-    half_open, slope = _half_open(angles, gate)
+    half_open, slope = half_open_angle(angles, gate)
     batches = [_both(loss, POSITIVE, NEGATIVE, seed) for seed in range(BATCHES)]
     stops = _what_stops(loss)
     rows = [_batch_numbers(*pair) for pair in batches]
@@ -196,7 +196,7 @@ def curve(loss: Loss, quantity: str = "gradient_dissipation") -> Curve:
         }
         values = np.array([of[quantity](one) for one in sides])
         mu = np.array(
-            [math.acos(other_view_cosine(POSITIVE, a, DIMENSIONS, *_spreads(a))[0]) for a in between]
+            [math.acos(other_view_cosine(POSITIVE, a, DIMENSIONS, *spreads(a))[0]) for a in between]
         )
     if quantity == "gradient_dissipation":
         error = None if error is None else divide(error, values[0])
@@ -204,7 +204,7 @@ def curve(loss: Loss, quantity: str = "gradient_dissipation") -> Curve:
     return np.degrees(mu), values, error
 
 
-def _half_open(angles: np.ndarray, gate: np.ndarray) -> tuple[float, float]:
+def half_open_angle(angles: np.ndarray, gate: np.ndarray) -> tuple[float, float]:
     """Where the gate is half open for the last time, and its fall there in percent a degree; NaN where it never is."""
     crossings = np.flatnonzero((gate[:-1] >= 0.5) & (gate[1:] < 0.5))
     if not crossings.size:
@@ -215,14 +215,15 @@ def _half_open(angles: np.ndarray, gate: np.ndarray) -> tuple[float, float]:
 
 
 def _both(loss: Loss, mu_pos: float, mu_neg: float, seed: int) -> tuple[Components, Components]:
-    sigma_pos, sigma_neg = _spreads(mu_neg)
+    sigma_pos, sigma_neg = spreads(mu_neg)
     views = sample_views(
         mu_pos, mu_neg, SENTENCES, DIMENSIONS, sigma_pos=sigma_pos, sigma_neg=sigma_neg, seed=seed
     )
     return components(loss, views.anchors[0], views.positives[0], side="both")
 
 
-def _spreads(mu_neg: float) -> tuple[float, float]:
+def spreads(mu_neg: float) -> tuple[float, float]:
+    """Spreads of the angles to the positive and to the negatives, around such a mean angle, radians."""
     # Wide spreads need room below: a cone of vectors cannot spread more than tan(μ/2)/2.
     return SPREADS[0], min(SPREADS[1], math.tan(mu_neg / 2) / 4)
 

@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from gradlab.atlas.entries import POSITIVE, SENTENCES, Curve, Entry, curve
+from gradlab.atlas.models import KINDS, ModelEntry
 from gradlab.errors import GradlabError, nearest
 from gradlab.losses.registry import get_loss
 from gradlab.plotting.heatmap import draw_curve
@@ -124,3 +125,28 @@ def draw_atlas(entries: Sequence[Entry], ax: Axes | None = None) -> tuple[Figure
     ]
     figure.legend(handles, present, loc="outside upper center", ncols=len(present), fontsize=8)
     return figure, list(axes)
+
+
+def draw_models(entries: Sequence[ModelEntry]) -> tuple[Figure, Axes]:
+    """Which negatives push an anchor in the losses of published models: a bar each."""
+    shown = list(
+        {(*entry.shares.values(), entry.hardest_share): entry for entry in reversed(entries)}.values()
+    )
+    with look(None, None):
+        figure, ax = new_figure((TEXT_WIDTH, 0.22 * len(shown) + 0.9))
+        left = np.zeros(len(shown))
+        for kind, color in zip(KINDS, COLORS, strict=False):
+            part = np.array([100 * entry.shares[kind] for entry in shown])
+            ax.barh(range(len(shown)), part, left=left, color=color, label=KINDS[kind], height=0.75)
+            left += part
+        ax.plot(
+            [100 * one.hardest_share for one in shown],
+            range(len(shown)),
+            "k|",
+            markersize=9,
+            label="the hardest one",
+        )
+        ax.set_yticks(range(len(shown)), [entry.name for entry in shown])
+        ax.set(xlim=(0, 100), ylim=(-0.6, len(shown) - 0.4), xlabel="share of an anchor's push, percent")
+        ax.legend(loc="lower center", bbox_to_anchor=(0.4, 1.0), ncols=4, frameon=False)
+    return figure, ax

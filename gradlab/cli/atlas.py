@@ -13,14 +13,18 @@ from gradlab.errors import GradlabError
 
 @click.command()
 @click.argument("losses", nargs=-1, metavar="[LOSS]...")
-@option("--from first", "Compare this loss ...", metavar="LOSS")
+@option("--models", "List what published embedding models were trained with.", False)
+@option("--from first", "Compare this loss, or published model, ...", metavar="LOSS")
 @option("--to second", "... with what would replace it.", metavar="LOSS")
 @option("--csv table", "Write the numbers here.", kind=Path)
 @option("--picture", "Write the picture here (png, svg or pdf).", kind=Path)
 @option("--pages", "Write a page for each loss and combinator here.", kind=OutputFolder(), metavar="FOLDER")
-@option("--write", "Write docs/atlas.md, docs/losses and figures/atlas.png, of all losses.", False)
+@option(
+    "--write", "Write docs/atlas.md, docs/models.md, docs/losses and their pictures, of all losses.", False
+)
 def command(
     losses: tuple[str, ...],
+    models: bool,
     first: str | None,
     second: str | None,
     table: Path | None,
@@ -35,6 +39,8 @@ def command(
         raise GradlabError("--from and --to belong together, such as --from infonce --to siglip")
     if first is not None and (losses or table or picture or pages or write):
         raise GradlabError("--from and --to compare two losses and take nothing else")
+    if models and (losses or first or picture or pages or write):
+        raise GradlabError("--models takes nothing else but --csv")
     if write and losses:
         raise GradlabError("--write covers all losses; leave the names out")
     if picture is not None and picture.suffix not in (".png", ".svg", ".pdf"):
@@ -44,7 +50,24 @@ def command(
     from gradlab.atlas.page import exchange, page, text_table
     from gradlab.files import write_text
 
+    if models:
+        from gradlab.atlas.models import models as rows_of_models
+        from gradlab.atlas.models import models_table
+
+        rows = rows_of_models()
+        click.echo(models_table(rows))
+        if table is not None:
+            from gradlab.files import write_text
+
+            write_text(table, rows.to_frame().to_csv(index=False))
+            click.echo(f"Wrote {table}")
+        return
     if first is not None and second is not None:
+        from gradlab.atlas.models import exchange_models, is_model, measure_model
+
+        if is_model(first) and is_model(second):
+            click.echo(exchange_models(measure_model(first), measure_model(second)))
+            return
         click.echo(exchange(measure(first), measure(second)))
         return
     if pages is not None or write:
@@ -58,7 +81,10 @@ def command(
     if table is not None:
         files.append(write_text(table, entries.to_frame().to_csv(index=False)))
     if write:
+        from gradlab.atlas.models import write_page
+
         files.append(write_text(Path("docs/atlas.md"), page(entries, "../figures/atlas.png")))
+        files += write_page(Path("docs/models.md"), Path("figures/models.png"))
     for place in filter(None, (picture, Path("figures/atlas.png") if write else None)):
         from gradlab.plotting.style import save
 

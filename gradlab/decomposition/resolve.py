@@ -8,6 +8,7 @@ from typing import Any
 
 from gradlab.errors import GradlabError, nearest
 from gradlab.losses.base import Loss
+from gradlab.losses.models import PREFIX, model_loss
 from gradlab.losses.registry import is_own, loss_class, parse_hyperparameters, read_loss
 from gradlab.settings import parse_call, read_json
 from gradlab.settings.objects import import_object
@@ -30,10 +31,8 @@ def resolve_loss(text: str, settings: Mapping[str, Any]) -> Any:
     if not is_own(text):
         return _registered(text, settings)
     target, own = parse_call(text)
-    if target.startswith("model:"):
-        raise GradlabError(
-            f"{target}: names that begin with 'model:' are kept for losses of known models, of which there are none yet"
-        )
+    if target.startswith(PREFIX):
+        return model_loss(text, settings)
     found = import_object(target)
     if inspect.isclass(found) and issubclass(found, Loss):
         texts = {name: str(value) for name, value in {**own, **settings}.items()}

@@ -1,0 +1,234 @@
+"""The losses of published models side by side: which negatives push, how unequally, and when an anchor stops."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gradlab.arrays import divide
+from gradlab.atlas.entries import EASY, NEGATIVE, POSITIVE, SPREADS, half_open_angle, spreads
+from gradlab.batch.batch import unit_rows
+from gradlab.drawing import Shown
+from gradlab.errors import GradlabError
+from gradlab.files import write_text
+from gradlab.gradient.paradigm import components
+from gradlab.losses.base import Loss
+from gradlab.losses.components import Components
+from gradlab.losses.models import PREFIX, PublishedModel, find_model, published_models
+from gradlab.losses.registry import get_loss, loss_names
+from gradlab.settings import parse_call
+from gradlab.simulation.sphere import sample_views
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+SENTENCES, DIMENSIONS, HARD = 64, 1024, 4  # prefixes of published models are up to 1,024 dimensions long
+NEARER = math.radians(10)  # hard negatives are by so much nearer to their anchor than other sentences are
+KINDS = {"other": "documents", "same": "queries", "hard": "hard negatives"}
+SETTING = (
+    f"Batches of {SENTENCES} sentences in {DIMENSIONS} dimensions, with positives at {math.degrees(POSITIVE):.0f}°, anchors at "
+    f"{math.degrees(NEGATIVE):.0f}° to each other, and {HARD} hard negatives a sentence that are {math.degrees(NEARER):.0f}° nearer, "
+    f"where the model has any; spreads of the angles are {SPREADS[0]:g} and {SPREADS[1]:g} radians."
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelEntry:
+    """What the loss of a model does to an anchor in the stated batch.
+
+    Attributes:
+        name: what it is called.
+        loss: the loss.
+        shares: kind of negative -> its share of the push; documents are the other view, queries the anchor's own.
+        hardest_share: share of the hardest negative in an anchor's push, mean.
+        effective_negatives: by how many equal negatives the push would be spread as much, mean.
+        ratio: pull over push of an anchor, median.
+        half_open: mean angle between sentences, degrees, from which on anchors learn at less than half of the strength that
+            they have where others are as near as the positive; NaN if they always do more.
+    """
+
+    name: str
+    loss: Loss
+    shares: dict[str, float]
+    hardest_share: float
+    effective_negatives: float
+    ratio: float
+    half_open: float
+
+    def percent(self, kind: str) -> str:
+        """Share of the push of a kind, as people read it."""
+        return f"{100 * self.shares[kind]:.0f}%"
+
+    @property
+    def stop(self) -> str:
+        """`half_open` as people read it."""
+        return "never" if math.isnan(self.half_open) else f"{self.half_open:.0f}°"
+
+
+class PublishedModels(tuple[PublishedModel, ...], Shown):
+    """The rows of the data file."""
+
+    kind = "models"
+
+    def columns(self) -> dict[str, list[Any]]:
+        """A column an attribute."""
+        return {
+            name: [getattr(row, name) for row in self]
+            for name in (
+                "key",
+                "title",
+                "year",
+                "expression",
+                "negatives",
+                "batch",
+                "confidence",
+                "source",
+                "remarks",
+            )
+        }
+
+    def headline(self) -> str:
+        """How many there are."""
+        return f"Losses of {len({row.name for row in self})} published models in {len(self)} stages"
+
+    def brief(self) -> DataFrame:
+        """What is asked first."""
+        return self.to_frame()[["key", "year", "expression", "confidence"]]
+
+
+def models() -> PublishedModels:
+    """The losses of published embedding models, as a table: `to_frame` has all columns."""
+    return PublishedModels(published_models())
+
+
+def is_model(text: str) -> bool:
+    """Whether a text such as ``"qwen3(temperature=0.05)"`` names a published model, and no loss."""
+    name = parse_call(text)[0].removeprefix(PREFIX).partition("/")[0]
+    return text.startswith(PREFIX) or (
+        name not in loss_names() and name in {row.name for row in published_models()}
+    )
+
+
+def measure_model(text: str) -> ModelEntry:
+    """A model's loss in the stated batch.
+
+    Raises:
+        GradlabError: unknown model, a loss that cannot be written, a setting that nobody published, or a loss that asks for a
+            teacher or scores.
+    """
+    row = find_model(parse_call(text)[0])
+    loss = get_loss(PREFIX + text.removeprefix(PREFIX))
+    if _asks_for_more(loss):
+        raise GradlabError(
+            f"{row.title} learns from a teacher or from scores, which the stated batch does not have"
+        )
+    found = _components(loss, row, NEGATIVE)
+    push = np.abs(found.gradient_dissipation[:, None] * found.weight)
+    share = divide(push, push.sum(axis=1, keepdims=True))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        entropy = -np.where(share > 0, share * np.log(share), 0).sum(axis=1)
+    shares = dict.fromkeys(KINDS, 0.0)
+    for kind, columns in found.columns.items():
+        shares["hard" if kind in ("extra", "own") else kind] += float(
+            divide(push[:, columns].sum(), push.sum())
+        )
+    angles = np.linspace(POSITIVE, EASY[1], 23)
+    gate = np.array([np.mean(_components(loss, row, angle).canonical_dissipation) for angle in angles])
+    return ModelEntry(
+        row.key,
+        loss,
+        shares,
+        float(np.nanmean(share.max(axis=1))),
+        float(np.mean(np.exp(entropy))),
+        float(np.median(found.scalar_ratio)),
+        half_open_angle(np.degrees(angles), divide(gate, gate[0]))[0],
+    )
+
+
+def _asks_for_more(loss: Loss) -> bool:
+    terms = getattr(loss, "terms", ())
+    return bool(loss.needs_teacher or loss.name == "cosent" or any(_asks_for_more(term) for term in terms))
+
+
+def _components(loss: Loss, row: PublishedModel, between: float) -> Components:
+    sigma_pos, sigma_neg = spreads(between)
+    views = sample_views(
+        POSITIVE, between, SENTENCES, DIMENSIONS, sigma_pos=sigma_pos, sigma_neg=sigma_neg, seed=0
+    )
+    anchors, positives = (rows[0] @ _turn() for rows in views)
+    rng = np.random.default_rng(0)
+    noise = rng.standard_normal((SENTENCES, HARD, DIMENSIONS))
+    noise = unit_rows(noise - np.einsum("nhd,nd->nh", noise, anchors)[:, :, None] * anchors[:, None])
+    angle = rng.normal(max(between - NEARER, POSITIVE), sigma_neg, (SENTENCES, HARD, 1))
+    hard = np.cos(angle) * anchors[:, None] + np.sin(angle) * noise
+    given: dict[str, Any] = {"mask": np.zeros((SENTENCES, SENTENCES), dtype=bool)}
+    if row.hard_negatives == "own":
+        given["own_negatives"] = hard
+    elif row.hard_negatives == "shared":
+        given["extra_negatives"] = hard.reshape(-1, DIMENSIONS)
+    return components(loss, anchors, positives, **given)
+
+
+@functools.cache
+def _turn() -> np.ndarray:
+    """A random rotation, after which prefixes see all directions alike."""
+    drawn = np.random.default_rng(1).standard_normal((DIMENSIONS, DIMENSIONS))
+    return np.linalg.qr(drawn)[0]
+
+
+def measurable_models(temperature: float = 0.02) -> list[ModelEntry]:
+    """Every row that the stated batch can measure, with one temperature where none was published."""
+    found = []
+    for row in published_models():
+        given = ", ".join(f"{name}={temperature}" for name in row.unpublished)
+        if row.loss and not _asks_for_more(row.make(dict.fromkeys(row.unpublished, temperature))):
+            found.append(measure_model(f"{row.key}({given})" if given else row.key))
+    return found
+
+
+def exchange_models(first: ModelEntry, second: ModelEntry) -> str:
+    """What changes from one model's loss to another's, as a table."""
+    both = first, second
+    rows = [(f"push of {text}", *(one.percent(kind) for one in both)) for kind, text in KINDS.items()]
+    rows += [
+        ("hardest negative", *(f"{100 * one.hardest_share:.0f}%" for one in both)),
+        ("effective negatives", *(f"{one.effective_negatives:.3g}" for one in both)),
+        ("pull/push", *(f"{one.ratio:.2g}" for one in both)),
+        ("half of the strength left at", *(one.stop for one in both)),
+    ]
+    return "\n".join([SETTING, "", *_aligned([("", first.name, second.name), *rows])])
+
+
+def models_table(rows: Sequence[PublishedModel]) -> str:
+    """The table for a terminal."""
+    headings = ("model:NAME/STAGE", "year", "source", "loss")
+    return "\n".join(
+        _aligned([headings, *((row.key, str(row.year), row.confidence, row.expression) for row in rows)])
+    )
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    wide = [max(len(row[i]) for row in rows) for i in range(len(rows[0]) - 1)]
+    return [
+        "  ".join([*(text.ljust(width) for text, width in zip(row, wide, strict=False)), row[-1]]).rstrip()
+        for row in rows
+    ]
+
+
+def write_page(path: Path, picture: Path) -> list[Path]:
+    """Write the page of the documentation, and its picture beside it."""
+    from gradlab.atlas.page import rendered
+    from gradlab.atlas.picture import draw_models
+    from gradlab.plotting.style import save
+
+    temperature = 0.02
+    entries = measurable_models(temperature)
+    content = {"entries": entries, "rows": published_models(), "setting": SETTING, "temperature": temperature}
+    text = rendered("models.md", picture=f"../{picture.as_posix()}", **content)
+    return [write_text(path, text), save(draw_models(entries)[0], picture)]

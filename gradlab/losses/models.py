@@ -1,0 +1,119 @@
+"""What published embedding models were trained with: losses as rows of a data file, each known as ``model:NAME/STAGE``."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import string
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from gradlab.errors import GradlabError, nearest
+from gradlab.losses.base import Loss
+from gradlab.losses.registry import get_loss
+from gradlab.settings import parse_call
+
+PREFIX = "model:"
+
+
+@dataclasses.dataclass(frozen=True)
+class PublishedModel:
+    """One stage of the training of a published model.
+
+    Attributes:
+        name, stage: what it is called: ``model:NAME/STAGE``; the first stage is also ``model:NAME``.
+        title, year: of the model.
+        negatives, batch, remarks: as published, in words.
+        hard_negatives: ``"shared"`` if they push every anchor, ``"own"`` if they push their own row, else empty.
+        source: where it was read.
+        confidence: ``"A"`` from code or the paper's text, ``"B"`` from a secondary text, ``"C"`` from an abstract or model card.
+        loss: the expression, with names in braces for settings that were not published; empty if it cannot be written.
+        refused: why it cannot be written.
+    """
+
+    name: str
+    stage: str
+    title: str
+    year: int
+    negatives: str
+    batch: str
+    source: str
+    confidence: str
+    hard_negatives: str = ""
+    remarks: str = ""
+    loss: str = ""
+    refused: str = ""
+
+    @property
+    def key(self) -> str:
+        """``NAME/STAGE``."""
+        return f"{self.name}/{self.stage}"
+
+    @property
+    def expression(self) -> str:
+        """The loss as a text, or why there is none."""
+        return self.loss or f"none: {self.refused}"
+
+    @property
+    def unpublished(self) -> tuple[str, ...]:
+        """Settings that nobody published."""
+        names = [name for _, name, _, _ in string.Formatter().parse(self.loss) if name]
+        return tuple(dict.fromkeys(names))
+
+    def make(self, settings: Mapping[str, Any]) -> Loss:
+        """The loss, with numbers for what was not published.
+
+        Raises:
+            GradlabError: it cannot be written, or settings are missing or unknown.
+        """
+        if self.refused:
+            raise GradlabError(f"{self.title} has no loss here: {self.refused}")
+        unknown = [name for name in settings if name not in self.unpublished]
+        if unknown:
+            others = f"it takes {', '.join(self.unpublished)} alone" if self.unpublished else "it takes none"
+            raise GradlabError(f"{PREFIX}{self.key} has no setting {unknown[0]!r}; {others}")
+        missing = [name for name in self.unpublished if name not in settings]
+        if missing:
+            wanted = ", ".join(f"{name}=NUMBER" for name in missing)
+            raise GradlabError(
+                f"nobody published the {' and the '.join(missing).replace('_', ' ')} of {self.title}; "
+                f"say {PREFIX}{self.key}({wanted})"
+            )
+        return get_loss(self.loss.format(**settings))
+
+
+@functools.cache
+def published_models() -> tuple[PublishedModel, ...]:
+    """All rows of the data file, stages of a model together."""
+    text = Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
+    return tuple(PublishedModel(**row) for row in tomllib.loads(text)["model"])
+
+
+def find_model(name: str) -> PublishedModel:
+    """The row of ``"gecko"``, ``"nv-embed/second"`` or the same after ``model:``.
+
+    Raises:
+        GradlabError: there is none.
+    """
+    wanted = name.removeprefix(PREFIX)
+    for row in published_models():
+        if wanted in (row.key, row.name):
+            return row
+    names = list(dict.fromkeys(row.name for row in published_models()))
+    model = wanted.partition("/")[0]
+    if model in names:
+        stages = ", ".join(row.stage for row in published_models() if row.name == model)
+        raise GradlabError(f"{model} has no stage {wanted.partition('/')[2]!r}; there are: {stages}")
+    raise GradlabError(f"unknown model {wanted!r}; there are: {', '.join(names)}.{nearest(wanted, names)}")
+
+
+def model_loss(text: str, settings: Mapping[str, Any]) -> Loss:
+    """The loss of ``"model:gecko(temperature=0.05)"``; ``settings`` come before those in the text.
+
+    Raises:
+        GradlabError: see `find_model` and `PublishedModel.make`.
+    """
+    name, own = parse_call(text)
+    return find_model(name).make({**own, **settings})

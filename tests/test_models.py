@@ -1,0 +1,179 @@
+"""Losses of published models: rows of confidence A against the published formulas, written here as loops."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from click.testing import CliRunner
+
+import gradlab
+from gradlab.atlas.models import is_model, measure_model, models
+from gradlab.cli.atlas import command
+from gradlab.losses.models import find_model, published_models
+from gradlab.settings import call_text
+
+ROWS = {row.key: row for row in published_models()}
+N, HARD, D, TEMPERATURE = 5, 2, 1024, 0.07
+
+
+def unpublished(row):
+    return {name: TEMPERATURE if "temperature" in name else 0.3 for name in row.unpublished}
+
+
+def cosine(first, second):
+    return float(first @ second / (first.norm() * second.norm()))
+
+
+def cross_entropy(positive, negatives, temperature):
+    """``-log e^p/(e^p + Σ e^n)`` of cosines."""
+    return math.log(1 + sum(math.exp((one - positive) / temperature) for one in negatives))
+
+
+def queries_to_documents(temperature, *, in_batch=True, queries=False, hard=None):
+    """The mean over queries of a softmax over their documents."""
+
+    def loss(q, d, shared, own):
+        values = []
+        for i in range(N):
+            others = [j for j in range(N) if j != i]
+            negatives = [cosine(q[i], d[j]) for j in others] if in_batch else []
+            negatives += [cosine(q[i], q[j]) for j in others] if queries else []
+            negatives += [cosine(q[i], one) for one in {"shared": shared, "own": own[i], None: []}[hard]]
+            values.append(cross_entropy(cosine(q[i], d[i]), negatives, temperature))
+        return sum(values) / N
+
+    return loss
+
+
+def both_directions(first, second):
+    """The mean of two losses, the second one of documents to queries."""
+    return lambda q, d, shared, own: (first(q, d, shared, own) + second(d, q, shared, own)) / 2
+
+
+def prefixes(loss, weights):
+    """The weighted sum over shortened vectors."""
+    return lambda q, d, shared, own: sum(
+        weight * loss(q[:, :dim], d[:, :dim], shared[:, :dim], own[:, :, :dim])
+        for dim, weight in weights.items()
+    )
+
+
+def pairs_of_sigmoids(scale, bias):
+    """``-1/N Σ_ij log σ(z_ij (s cos + b))``, z = 1 on the diagonal and -1 beside it."""
+
+    def loss(q, d, shared, own):
+        logits = [[scale * cosine(q[i], d[j]) + bias for j in range(N)] for i in range(N)]
+        return (
+            sum(
+                math.log(1 + math.exp(-(1 if i == j else -1) * logits[i][j]))
+                for i in range(N)
+                for j in range(N)
+            )
+            / N
+        )
+
+    return loss
+
+
+equal = dict.fromkeys
+PUBLISHED = {
+    "simcse/unsupervised": queries_to_documents(0.05),
+    "simcse/supervised": queries_to_documents(0.05, hard="shared"),
+    "e5-mistral/fine-tuning": queries_to_documents(0.02, hard="shared"),
+    "bge/fine-tuning": queries_to_documents(0.02, hard="shared"),
+    "bge/v1": queries_to_documents(0.01, hard="shared"),
+    "bge/own-negatives": queries_to_documents(0.02, in_batch=False, hard="own"),
+    "nomic/pretraining": queries_to_documents(0.02),
+    "nomic/fine-tuning": prefixes(
+        queries_to_documents(0.02, hard="shared"), equal((64, 128, 256, 512, 768), 1)
+    ),
+    "modernbert-embed/fine-tuning": prefixes(
+        queries_to_documents(0.02, hard="shared"), equal((256, 768), 1)
+    ),
+    "arctic-embed/fine-tuning": prefixes(
+        queries_to_documents(0.02, hard="shared"), equal((256, 1024), 0.5)
+    ),
+    "llm2vec/unsupervised": queries_to_documents(0.05),
+    "gritlm/embedding": queries_to_documents(0.02, hard="shared"),
+    "kalm/in-batch": prefixes(
+        queries_to_documents(0.01, hard="shared"), {896: 1, 512: 0.3, 256: 0.2, 128: 0.1, 64: 0.1}
+    ),
+    "kalm/own-negatives": prefixes(
+        queries_to_documents(0.01, in_batch=False, hard="own"), {896: 1, 512: 0.3, 256: 0.2, 128: 0.1, 64: 0.1}
+    ),
+    "nv-embed/first": queries_to_documents(TEMPERATURE, hard="shared"),
+    "nv-embed/second": queries_to_documents(TEMPERATURE, in_batch=False, hard="own"),
+    "nemotron/fine-tuning": queries_to_documents(0.02, in_batch=False, hard="own"),
+    "gecko/fine-tuning": queries_to_documents(TEMPERATURE, queries=True, hard="own"),
+    "jina-v5/classification": both_directions(
+        queries_to_documents(TEMPERATURE, hard="shared"), queries_to_documents(TEMPERATURE)
+    ),
+    "instructor/fine-tuning": both_directions(
+        queries_to_documents(TEMPERATURE, in_batch=False, hard="shared"), queries_to_documents(TEMPERATURE)
+    ),
+    "static-retrieval/training": prefixes(
+        queries_to_documents(0.05, hard="shared"), equal((32, 64, 128, 256, 512, 768, 1024), 1)
+    ),
+    "clip/pretraining": both_directions(queries_to_documents(0.07), queries_to_documents(0.07)),
+    "siglip/pretraining": pairs_of_sigmoids(10, -10),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("key", [key for key, row in ROWS.items() if row.confidence == "A" and row.loss])
+def test_rows_that_were_read_are_the_published_formulas(key) -> None:
+    row = ROWS[key]
+    rng = torch.Generator().manual_seed(0)
+    q, noise = (torch.randn(N, D, generator=rng, dtype=torch.float64) for _ in range(2))
+    d, shared = q + noise, torch.randn(N, D, generator=rng, dtype=torch.float64)
+    own = q[:, None] + torch.randn(N, HARD, D, generator=rng, dtype=torch.float64)
+    given = {"shared": {"extra_negatives": shared}, "own": {"own_negatives": own}, "": {}}
+    loss = gradlab.get_loss(f"model:{key}", **unpublished(row))
+    found = loss(q, d, normalize=True, **given[row.hard_negatives])
+    assert float(found) == pytest.approx(PUBLISHED[key](q, d, shared, own), rel=1e-11)
+
+
+@pytest.mark.parametrize("row", published_models(), ids=lambda row: row.key)
+def test_every_row_is_a_loss_or_says_why_not(row) -> None:
+    assert bool(row.loss) != bool(row.refused)
+    assert row.confidence in ("A", "B", "C")
+    if row.refused:
+        with pytest.raises(gradlab.GradlabError, match="has no loss here"):
+            gradlab.get_loss(f"model:{row.key}")
+        return
+    loss = gradlab.get_loss(f"model:{row.key}", **unpublished(row))
+    assert gradlab.get_loss(call_text(loss)) == loss
+    if row.unpublished:
+        with pytest.raises(gradlab.GradlabError, match=f"nobody published .*{row.unpublished[0]}=NUMBER"):
+            gradlab.get_loss(f"model:{row.key}")
+
+
+def test_names_of_models() -> None:
+    assert find_model("model:nv-embed") is find_model("nv-embed/first")
+    assert gradlab.get_loss("model:gecko(temperature=0.05)").loss.temperature == 0.05
+    for text, message in {
+        "model:geko": "unknown model 'geko'.*Did you mean 'gecko'",
+        "model:nv-embed/third": "there are: first, second",
+        "model:clip(temperature=1)": "no setting 'temperature'",
+    }.items():
+        with pytest.raises(gradlab.GradlabError, match=message):
+            gradlab.get_loss(text)
+    assert is_model("qwen3(temperature=0.1)")
+    assert not is_model("siglip")  # the loss
+
+
+def test_models_as_a_table_and_side_by_side() -> None:
+    output = CliRunner().invoke(command, ["--models"], catch_exceptions=False).output
+    assert all(row.key in output for row in published_models())
+    assert len(models().to_frame()) == len(published_models())
+    output = (
+        CliRunner()
+        .invoke(command, ["--from", "qwen3(temperature=0.02)", "--to", "nemotron"], catch_exceptions=False)
+        .output
+    )
+    assert "push of queries" in output
+    entry = measure_model("nemotron")
+    assert entry.shares == {"other": 0, "same": 0, "hard": pytest.approx(1)}
+    with pytest.raises(gradlab.GradlabError, match="learns from a teacher"):
+        measure_model("jina-v5(temperature=0.05, distillation_weight=1, gor_weight=1)")
