@@ -14,13 +14,18 @@ from gradlab.seeds import seed_everything
 from gradlab.train.distributed import Processes
 from gradlab.train.heads import MLP
 from gradlab.train.objective import Objective, freeze_unused
+from gradlab.train.parts import Parts
 
 
 def gradient(
     model: str, loss: str, sequences: list[np.ndarray], processes: Processes
 ) -> dict[str, torch.Tensor]:
-    """The gradient of one batch over all processes, dropout off, in float64; ``"infonce:5"`` in chunks of 5."""
+    """The gradient of one batch over all processes, dropout off, in float64.
+
+    ``"infonce:5"`` is in chunks of 5, ``"infonce; own"`` or ``"infonce; shared"`` has such hard negatives in two columns.
+    """
     loss, _, chunk = loss.partition(":")
+    loss, _, hard = loss.partition("; ")
     seed_everything(0)
     encoder = Encoder.load(model, "mean", dropout=0.0).double()
     objective = Objective(
@@ -29,11 +34,14 @@ def gradient(
         head=MLP(encoder.dimension).double(),
         processes=processes,
         chunk_size=int(chunk) if chunk else None,
+        parts=Parts(own_negatives=hard == "own"),
     )
     objective.train()
     freeze_unused(objective)
     rows = processes.share(np.arange(len(sequences)))
-    batch = objective.prepare([sequences[row] for row in rows])
+    shifts = (0, 3, 5, 7) if hard else (0,)
+    columns = [[sequences[(row + shift) % len(sequences)] for row in rows] for shift in shifts]
+    batch = objective.prepare(*columns)
     if chunk:
         output = objective.accumulate(batch, processes.count)
         processes.average(objective.parameters())

@@ -31,6 +31,10 @@ LOSSES = [
     "modified_mhe",
     "infonce:5",
     "modified_mhe:4",
+    "infonce; own",
+    "symmetric(infonce); own:5",
+    "hardness(infonce, on=hard); shared",
+    "met; shared",
 ]
 ROOT = Path(__file__).resolve().parents[1]
 
