@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -211,9 +211,11 @@ class Objective(nn.Module):
 
         def compare(rows: Tensor, keys: Tensor | None) -> Output:
             """The loss of what the trained branch gives, anchors first, and of the momentum branch's keys."""
-            anchors, *others = rows.split(len(rows) // columns)
-            every = map(gathered, others) if own or keys is None else [keys]
-            return self.compare(gathered(self.predict(anchors)), *every)
+            first, *others = rows.split(len(rows) // columns)
+            anchors = gathered(self.predict(first))
+            positives, *hard = map(gathered, others) if own or keys is None else [keys]
+            # A subclass may know of two views alone.
+            return self.compare(anchors, positives, hard=hard) if hard else self.compare(anchors, positives)
 
         if self._execution.chunk_size is not None:
             rows, *encoded = self._online.in_chunks(batch.online, batch.changed, cache)
@@ -236,25 +238,35 @@ class Objective(nn.Module):
             output = replace(output, keys=(output.positives if keys is None else keys).detach())
         return output
 
-    def compare(self, anchors: Tensor, positives: Tensor, *hard: Tensor) -> Output:
-        """The loss on embeddings (N, D), with the queue's negatives behind shared hard ones.
+    def compare(
+        self,
+        anchors: Tensor,
+        positives: Tensor,
+        extra_negatives: Tensor | None = None,
+        *,
+        hard: Sequence[Tensor] = (),
+    ) -> Output:
+        """The loss on embeddings (N, D), with the queue's negatives behind the extra ones.
 
         Args:
             anchors, positives: the two views.
-            hard: columns of hard negatives, (N, D) each.
+            extra_negatives: (M, D), of every anchor, or None.
+            hard: columns of hard negatives, (N, D) each: each anchor's own, or shared ones, which stand before the extra ones.
 
         Raises:
             Diverged: embeddings that are not finite.
         """
         ages, context = None, self._context
         own = bool(hard) and self.parts.own_negatives
-        extra = torch.cat(hard) if hard and not own else None
+        extra = extra_negatives
+        if hard and not own:
+            extra = torch.cat([*hard, *([] if extra is None else [extra])])
         if self.queue is not None:
             extra, ages, context = self.queue.behind(extra, anchors, context)
         if own:
-            context = {**context, "own_negatives": torch.stack(hard, dim=1)}
+            context = {**context, "own_negatives": torch.stack(list(hard), dim=1)}
         elif extra is not None and hard and self.loss.is_combinator:
-            # A column has one for each anchor, and the queue's are nobody's.
+            # A column has one for each anchor, and the others are nobody's.
             rows = torch.arange(len(extra), device=anchors.device)
             owners = torch.where(rows < len(hard) * len(anchors), rows % len(anchors), -1)
             context = {**context, "owners": owners}
