@@ -155,7 +155,7 @@ def test_command(tmp_path) -> None:
     assert picture.read_text(encoding="utf-8").startswith("<?xml")
     for arguments, message in (
         (["--from", "infonce"], "--from and --to belong together"),
-        (["--write", "met"], "--write is of all losses"),
+        (["--write", "met"], "--write covers all losses"),
         (["met", "--picture", "a.txt"], "must end in"),
         (["nonsense"], "unknown loss 'nonsense'"),
     ):

@@ -6,7 +6,6 @@ import dataclasses
 import functools
 import math
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +15,6 @@ from gradlab.atlas.entries import EASY, NEGATIVE, POSITIVE, SPREADS, half_open_a
 from gradlab.batch.batch import unit_rows
 from gradlab.drawing import Shown
 from gradlab.errors import GradlabError
-from gradlab.files import write_text
 from gradlab.gradient.paradigm import components
 from gradlab.losses.base import Loss
 from gradlab.losses.components import Components
@@ -219,16 +217,3 @@ def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
         "  ".join([*(text.ljust(width) for text, width in zip(row, wide, strict=False)), row[-1]]).rstrip()
         for row in rows
     ]
-
-
-def write_page(path: Path, picture: Path) -> list[Path]:
-    """Write the page of the documentation, and its picture beside it."""
-    from gradlab.atlas.page import rendered
-    from gradlab.atlas.picture import draw_models
-    from gradlab.plotting.style import save
-
-    temperature = 0.02
-    entries = measurable_models(temperature)
-    content = {"entries": entries, "rows": published_models(), "setting": SETTING, "temperature": temperature}
-    text = rendered("models.md", picture=f"../{picture.as_posix()}", **content)
-    return [write_text(path, text), save(draw_models(entries)[0], picture)]

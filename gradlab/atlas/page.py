@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from gradlab.atlas.entries import BATCHES, COLUMNS, DIMENSIONS, SENTENCES, SPREADS, Entry
+from gradlab.atlas.models import SETTING, ModelEntry
+from gradlab.losses.models import published_models
 
 
 def cell(entry: Entry, name: str) -> str:
@@ -113,6 +115,18 @@ def page(entries: Sequence[Entry], picture: str) -> str:
         headings=[heading for heading, _ in COLUMNS.values()],
         columns=list(COLUMNS.values()),
     )
+
+
+def models_page(entries: Sequence[ModelEntry], temperature: float, picture: str) -> str:
+    """The page of the losses of published models.
+
+    Args:
+        entries: those that the stated batch can measure.
+        temperature: of those that published none.
+        picture: path of the picture from the page.
+    """
+    content = {"entries": entries, "rows": published_models(), "setting": SETTING, "temperature": temperature}
+    return rendered("models.md", picture=picture, **content)
 
 
 def rendered(template: str, **content: Any) -> str:

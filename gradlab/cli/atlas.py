@@ -47,7 +47,7 @@ def command(
         raise GradlabError(f"--picture must end in .png, .svg or .pdf, not {str(picture)!r}")
     from gradlab.atlas.entries import atlas, measure
     from gradlab.atlas.loss_pages import write_pages
-    from gradlab.atlas.page import exchange, page, text_table
+    from gradlab.atlas.page import exchange, models_page, page, text_table
     from gradlab.files import write_text
 
     if models:
@@ -81,10 +81,16 @@ def command(
     if table is not None:
         files.append(write_text(table, entries.to_frame().to_csv(index=False)))
     if write:
-        from gradlab.atlas.models import write_page
+        from gradlab.atlas.models import measurable_models
+        from gradlab.atlas.picture import draw_models
+        from gradlab.plotting.style import save
 
         files.append(write_text(Path("docs/atlas.md"), page(entries, "../figures/atlas.png")))
-        files += write_page(Path("docs/models.md"), Path("figures/models.png"))
+        measured, picture_of_models = measurable_models(0.02), Path("figures/models.png")
+        files.append(
+            write_text(Path("docs/models.md"), models_page(measured, 0.02, f"../{picture_of_models}"))
+        )
+        files.append(save(draw_models(measured)[0], picture_of_models))
     for place in filter(None, (picture, Path("figures/atlas.png") if write else None)):
         from gradlab.plotting.style import save
 
