@@ -230,5 +230,5 @@ def test_options_mirror_a_function() -> None:
     options = mirrored(bake, "heat", "trays", "mode", "fan")(lambda: None).__click_params__[::-1]
     assert [one.opts for one in options] == [["--heat"], ["--trays"], ["--mode"], ["--fan"]]
     assert [one.default for one in options] == [1.5, None, "bake", False]
-    assert [one.type.name for one in options] == ["float", "integer", "text", "boolean"]
+    assert [one.type.name for one in options] == ["float", "integer range", "text", "boolean"]
     assert [one.help for one in options] == ["Of the oven, see Oven, in °C.", "Their number.", "How.", "How."]

@@ -29,7 +29,7 @@ def option(names: str, text: str, default: Any = None, kind: Any = None, **more:
         **more: what `click.option` takes.
     """
     if not (default is None and (more.get("required") or more.get("multiple"))):
-        more |= {"default": default, "show_default": default not in (None, False)}
+        more |= {"default": default, "show_default": default is not None and default is not False}
     if default is False:
         return click.option(*names.split(), is_flag=True, help=text, **more)
     if kind is Path:
@@ -124,13 +124,15 @@ def mirrored(function: Callable[..., Any], *names: str) -> Callable[[Any], Any]:
             default, kind = parameters[name].default, None
             if default is None:  # of "int | None" the first
                 kind = _TYPES.get(str(parameters[name].annotation).partition(" |")[0], str)
+            elif type(default) is int and default >= 0:  # counts, and seeds, which may be 0
+                kind = click.IntRange(min(default, 1))
             command = option(f"--{name.replace('_', '-')}", texts[name], default, kind)(command)
         return command
 
     return decorate
 
 
-_TYPES: dict[str, type] = {"int": int, "float": float}
+_TYPES: dict[str, Any] = {"int": click.IntRange(1), "float": float}
 
 
 def _argument_texts(function: Callable[..., Any]) -> dict[str, str]:
@@ -141,6 +143,7 @@ def _argument_texts(function: Callable[..., Any]) -> dict[str, str]:
         names, _, text = entry.partition(": ")
         text = text if text.startswith(("`", '"')) else text[:1].upper() + text[1:]
         text = re.sub(r"[`\"]|:\w+:", "", " ".join(text.split()))
+        text = re.sub(r"\bNone ", "unset ", re.sub(r"(?<=\. )None ", "Unset ", text))  # as it is at a shell
         texts |= dict.fromkeys(names.replace("*", "").split(", "), text)
     return texts
 

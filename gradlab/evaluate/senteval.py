@@ -133,7 +133,7 @@ def load_sts(folder: Path, name: str, split: str = "test") -> list[ScoredPairs]:
         return [_read_stsb(place / _STSB_FILES[split])]
     if name == "SICK-R":
         file = place / _SICK_FILES[split]
-        rows = ((*row[1:4], where) for where, row in _table(file, 4, _SICK_HEADER))
+        rows = ((row[1], row[2], row[3], where) for where, row in _table(file, 4, _SICK_HEADER))
         return [_pairs(name, file, rows)]
     return [_read_year(place, subset) for subset in _SUBSETS[name]]
 

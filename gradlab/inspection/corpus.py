@@ -68,15 +68,15 @@ def find_false_negatives(
             they stand for what it would make of the texts without dropout, one row a text, column after column.
         loss: a loss, or its name.
         batch_size: sentences that meet in one loss.
-        batches: drawn at random; no more than the corpus fills once.
+        batches: batches drawn at random; no more than the corpus fills once.
         overlap: share of the words from which on two texts are near-duplicates, rare words counting for more.
-        cosine: from which on neighbours by embedding are candidates too, whatever their words; of embeddings less their mean.
+        cosine: cosine, of embeddings less their mean, from which on neighbours are candidates whatever their words.
             None takes neighbours that share nearly enough words (``overlap`` less .1) and are nearer than all but one in 10,000
             pairs of this corpus drawn at random.
         max_length: tokens of a sentence.
         pooler: see `gradlab.encoder.model.Encoder.load`.
         device: "auto", "cpu", "cuda" or "cuda:N".
-        seed: of batches and dropout.
+        seed: seed of batches and dropout.
         progress: show progress bars.
 
     Raises:

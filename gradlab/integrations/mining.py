@@ -132,7 +132,7 @@ def mine(
         anchors: N texts.
         positives: N texts.
         share: a hard negative is at most this share as similar as the positive; None for no limit.
-        negatives: how many for each anchor; anchors with fewer are left out.
+        negatives: hard negatives of each anchor; anchors with fewer are left out.
         corpus: where to look beside the positives.
         loss: whose push is measured.
         batch_size: sentences that meet in one loss.

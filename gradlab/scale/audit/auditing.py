@@ -124,7 +124,7 @@ def audit(
             takes it, ``"package.module:Name"`` or ``"file.py:Name"``, or as an object that can be pickled. The
             model of a loss of sentence-transformers, and its guide, are replaced by tables of random
             embeddings; its labels are random scores between 0 and 1.
-        processes: P, at least 2.
+        processes: local processes P, at least 2.
         columns: columns of embeddings: anchors, positives, and hard negatives from 3 on.
         settings: arguments of a class or function that is given by name, as texts.
         averaged: gradients are averaged over processes, as DistributedDataParallel does; False sums them.
