@@ -199,7 +199,7 @@ def _read_year(folder: Path, subset: str) -> ScoredPairs:
         )
     where = (f"{gold_file}, line {number}" for number in range(1, len(gold) + 1))
     scored = (
-        (*row[:2], score, at) for row, score, at in zip(rows, gold, where, strict=True) if score.strip()
+        (row[0], row[1], score, at) for row, score, at in zip(rows, gold, where, strict=True) if score.strip()
     )
     return _pairs(subset, gold_file, scored)
 
