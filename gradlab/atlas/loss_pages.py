@@ -70,7 +70,7 @@ def loss_page(loss: Loss, entry: Entry | None, atlas: Sequence[Entry]) -> str:
         entry: its numbers; None of a loss of several positives or of a teacher, which the atlas does not have.
         atlas: those of the losses that are compared with it.
     """
-    cls, combined = type(loss), isinstance(loss, Combinator)
+    cls, combined = type(loss), loss if isinstance(loss, Combinator) else None
     page = {
         "loss": loss,
         "cls": cls,
@@ -81,9 +81,9 @@ def loss_page(loss: Loss, entry: Entry | None, atlas: Sequence[Entry]) -> str:
         "several": isinstance(loss, CandidateLoss),
         "fields": [field for field in dataclasses.fields(cls) if "text" in field.metadata],
         "missing": dataclasses.MISSING,
-        "whole_views": isinstance(loss.bases[0] if combined else loss, BatchLoss),
+        "whole_views": isinstance(combined.bases[0] if combined else loss, BatchLoss),
         "of_pairs": isinstance(loss, PairLoss),
-        "sampled": isinstance(loss, PairLoss) or (combined and loss.row_loss() is not None),
+        "sampled": isinstance(loss, PairLoss) or (combined is not None and combined.row_loss() is not None),
         "edges": _edges(loss) if isinstance(loss, PairLoss) else [],
     }
     return rendered("loss.md", **page, **({} if entry is None else _in_the_atlas(entry, atlas)))

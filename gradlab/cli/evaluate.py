@@ -62,9 +62,9 @@ def command(model: str, data: Path, output: Path | None, style: str, **options: 
             click.echo(f"{name:<16}{score:.4f}")
         if output is not None:
             about = {"model": model, "pooler": encoder.pooler, "task": str(data)}
-            write_json(output, {**about, "scores": scores})
+            write_json(output, about | {"scores": scores})
     else:
-        about = {"name": model, "pooler": encoder.pooler, "output": output}
-        click.echo(evaluate(encode, data, tasks, **about, **options).table(style))
+        options |= {"name": model, "pooler": encoder.pooler, "output": output}
+        click.echo(evaluate(encode, data, tasks, **options).table(style))
     if output is not None:
         click.echo(f"\nWrote {output}")

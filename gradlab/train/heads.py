@@ -29,16 +29,10 @@ class MLP(nn.Sequential):
 def projection(
     layers: int, dimension: int, width: int | None = None, dropout: float = 0.1, initial: str = "random"
 ) -> nn.Module:
-    """Of both branches: every layer ``width`` wide (unset: as wide as the embedding), the last one too.
-
-    The module has the attribute ``dimension``, that of its output.
-    """
+    """Of both branches: every layer ``width`` wide (unset: as wide as the embedding), the last one too."""
     if layers == 0:
         return nn.Identity()
-    width = width or dimension
-    made = nn.Sequential(*_hidden(layers, dimension, width, dropout, initial))
-    made.dimension = width
-    return made
+    return nn.Sequential(*_hidden(layers, dimension, width or dimension, dropout, initial))
 
 
 def predictor(

@@ -95,9 +95,11 @@ class Momentum(Component):
         """Follow the trained modules by one step."""
         self.last_decay = self._decay(step=self.updates)
         if self._averaged:
-            torch._foreach_lerp_(*map(list, zip(*self._averaged, strict=True)), 1 - self.last_decay)
+            mine, theirs = zip(*self._averaged, strict=True)
+            torch._foreach_lerp_(mine, theirs, 1 - self.last_decay)
         if self._shared:
-            torch._foreach_copy_(*map(list, zip(*self._shared, strict=True)))
+            mine, theirs = zip(*self._shared, strict=True)
+            torch._foreach_copy_(mine, theirs)
         self.updates += 1
 
     def before_step(self) -> None:

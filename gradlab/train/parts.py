@@ -120,7 +120,7 @@ class Parts:
         own = config.hard_negatives == "own"
         parts = cls(in_batch_negatives=config.in_batch_negatives, own_negatives=own)
         parts.projection = projection(config.projection_layers, width, config.projection_width, *how)
-        width = int(getattr(parts.projection, "dimension", width))
+        width = (config.projection_width or width) if config.projection_layers else width
         parts.predictor = predictor(config.predictor_layers, width, config.predictor_width, *how)
         for module in (parts.projection, parts.predictor):
             module.to(encoder.device)
