@@ -173,9 +173,10 @@ def test_bad_losses_are_one_line(name, words, file, views):
         assert "\n" not in str(caught.value)
 
 
-def test_names_of_known_models_are_kept():
-    with pytest.raises(gradlab.GradlabError, match="model:clip: names that begin with 'model:' are kept"):
-        gradlab.get_loss("model:clip")
+def test_a_file_called_model_is_a_file(file, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "model.py").write_text(file.read_text())
+    assert gradlab.get_loss("model.py:nce").original.__name__ == "nce"
 
 
 def test_a_file_that_does_not_import(tmp_path):
