@@ -252,7 +252,7 @@ def _dtype_name(rows: Any) -> str:
     return str(rows.dtype).removeprefix("torch.")
 
 
-def _check_norms(named: Mapping[str, Float[Array, "*_ d"]], normalize: bool) -> list[Float[Array, "*_ d"]]:
+def _check_norms(named: Mapping[str, Float[Array, "*_ d"]], normalize: bool) -> list[Array]:  # shapes in lists are checked by drawing random numbers
     """The rows, divided by their norms where these are not 1; the numbers of all are read back from a GPU at once."""
     parts = [at_least_single(rows) for rows in named.values()]
     xp = array_namespace(*parts)
