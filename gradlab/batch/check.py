@@ -252,8 +252,9 @@ def _dtype_name(rows: Any) -> str:
     return str(rows.dtype).removeprefix("torch.")
 
 
-def _check_norms(named: Mapping[str, Float[Array, "*_ d"]], normalize: bool) -> list[Array]:  # shapes in lists are checked by drawing random numbers
+def _check_norms(named: Mapping[str, Float[Array, "*_ d"]], normalize: bool) -> list[Array]:
     """The rows, divided by their norms where these are not 1; the numbers of all are read back from a GPU at once."""
+    # The result has no shapes: those of lists are checked at random, which would change the state of `random`.
     parts = [at_least_single(rows) for rows in named.values()]
     xp = array_namespace(*parts)
     norms = [xp.linalg.vector_norm(detach(rows), axis=-1) for rows in parts]
