@@ -1,4 +1,4 @@
-"""What doctor, report and inspect say of each planted fault, and of sound runs: the table of docs/symptoms.md.
+"""What doctor, report and inspect say of each planted fault, and of sound runs: the table of docs/watch.md.
 
     python tests/manual/planted_table.py [WORD ...]
 
@@ -54,7 +54,7 @@ FALSE_HARD = {**TRIPLETS, "negative_1": [
     for row, (anchor, hard) in enumerate(zip(TRIPLETS["anchor"], TRIPLETS["negative_1"], strict=True))
 ]}  # fmt: skip
 MORE = {
-    "rows repeated in other words' order": ("", ranking(), near_copies(PAIRS), None, {}),
+    "rows repeated with their words in another order": ("", ranking(), near_copies(PAIRS), None, {}),
     "every other hard negative is false": ("", ranking(), FALSE_HARD, None, {}),
     "an error in the middle": ("", ranking(), PAIRS, lambda t: t.add_callback(Stop()), {}),
 }
