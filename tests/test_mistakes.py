@@ -140,7 +140,7 @@ def test_a_folder_without_permission_is_told(tmp_path: Path) -> None:
     from gradlab.files import check_writable
 
     tmp_path.chmod(0o500)
-    with pytest.raises(gradlab.GradlabError, match="no folder that can be written to"):
+    with pytest.raises(gradlab.GradlabError, match="is not a writable folder"):
         check_writable(tmp_path / "results", folder=True)
 
 

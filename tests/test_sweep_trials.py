@@ -275,7 +275,7 @@ def test_bad_databases(tmp_path):
         Trials(spec, "postgresql+psycopg://nobody@127.0.0.1:1/sweeps")
     with pytest.raises(GradlabError, match="must be a file"):
         Trials(spec, "sqlite://")
-    with pytest.raises(GradlabError, match="no database URL"):
+    with pytest.raises(GradlabError, match="not a database URL"):
         Trials(spec, "study.db")
 
 

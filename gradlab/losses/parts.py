@@ -221,7 +221,7 @@ class Ratio(Part):
             return self(views.positive, (None, self.summary(views.other_view)))
         total = views.total_weight(self.source.negative_weight)
         if not bool(array_namespace(total).all(total != 0)):
-            raise GradlabError(f"the weights of {self} sum to 0 for some anchor, which so it has no ratio")
+            raise GradlabError(f"the weights of {self} sum to 0 for some anchor, so it has no ratio")
         pull = self.source.positive_weight(views, total)
         return pull / (total if pull.ndim == 1 else total[:, None])
 

@@ -290,7 +290,7 @@ def test_what_a_step_does_to_the_hardest_negative() -> None:
 def test_a_ratio_that_does_not_exist_is_refused() -> None:
     anchors, positives = batch()
     anchors[2] = anchors[4]
-    with pytest.raises(gradlab.GradlabError, match="without a ratio"):
+    with pytest.raises(gradlab.GradlabError, match="has no ratio"):
         gradlab.components(gradlab.recombine(gate=1, weight="mhe", ratio="mhs"), anchors, positives)
 
 
