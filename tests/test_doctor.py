@@ -297,6 +297,7 @@ def test_planted_fault_is_found(name, folder, tmp_path):
     found = examine(folder, tmp_path, *set_up)
     assert check in {one.check for one in found.problems}, f"{name}\n{found}"
     assert all(one.mend for one in found.problems)
+    assert found._repr_html_().index("bad</td>") < found._repr_html_().index("good</td>")  # the worst first
 
 
 @pytest.mark.parametrize("name", SOUND)

@@ -102,9 +102,13 @@ class Diagnosis:
         parts += [f"{watch} to keep an eye on"] if watch else []
         return f"{self.target}: {' and '.join(parts) or 'nothing wrong was found'}, in {len(self.verdicts)} checks."
 
+    @property
+    def ordered(self) -> list[Verdict]:
+        """The verdicts, the worst first."""
+        return sorted(self.verdicts, key=lambda one: list(LEVELS).index(one.level))
+
     def __str__(self) -> str:
-        ordered = sorted(self.verdicts, key=lambda one: list(LEVELS).index(one.level))
-        return "\n".join([self.headline, *map(str, ordered)])
+        return "\n".join([self.headline, *map(str, self.ordered)])
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
@@ -119,7 +123,8 @@ class Diagnosis:
     def _repr_html_(self) -> str:
         rows = "".join(
             f"<tr><td>{LEVELS[one.level]} {one.level}</td><td>{html.escape(one.check)}</td>"
-            f"<td style='text-align:left'>{html.escape(one.seen)} {html.escape(one.mend)}</td></tr>"
-            for one in self.verdicts
+            f"<td style='text-align:left'>{html.escape(one.seen)} {html.escape(one.mend)}"
+            f"{f' <code>gradlab explain {one.symptom}</code>' if one.symptom else ''}</td></tr>"
+            for one in self.ordered
         )
         return f"<p>{html.escape(self.headline)}</p><table>{rows}</table>"
