@@ -97,8 +97,12 @@ def main() -> int:
                 if key not in configs[1] and not same
             ]
             different += not same
-            apart = max((float((one[key] - other[key]).abs().max()) for key in one if key in other), default=0.0)
-            print(f"{name}: {'the same' if same else f'DIFFERENT by {apart:.2g}'}{''.join(f'; {line}' for line in settings)}")
+            apart = max(
+                (float((one[key] - other[key]).abs().max()) for key in one if key in other), default=0.0
+            )
+            print(
+                f"{name}: {'the same' if same else f'DIFFERENT by {apart:.2g}'}{''.join(f'; {line}' for line in settings)}"
+            )
     return 1 if different else 0
 
 
