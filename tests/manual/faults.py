@@ -293,9 +293,9 @@ FAULTS = [
     # large batches
     Fault(
         "extra negatives addressed from the first column: offset left out",
-        "scale/blocks.py",
-        "(index - block.columns.start).clamp",
-        "index.clamp",
+        "batch/batch.py",
+        "xp.clip(index - block.columns.start, 0,",
+        "xp.clip(index, 0,",
         "test_blockwise.py",
     ),
     Fault(
@@ -313,10 +313,10 @@ FAULTS = [
         "test_blockwise_batch.py test_blockwise.py",
     ),
     Fault(
-        "the chords of a whole batch: sign of what the positives receive",
-        "scale/laps.py",
-        "zip(into, (1, sign), strict=True)",
-        "zip(into, (1, -sign), strict=True)",
+        "chords: what the positives receive has the sign of what the anchors do",
+        "scale/blocks.py",
+        "(together + apart, together - apart)",
+        "(together + apart, together + apart)",
         "test_blockwise_batch.py test_blockwise.py",
     ),
     Fault(
@@ -343,15 +343,15 @@ FAULTS = [
     Fault(
         "processes: owners of extra negatives are counted from each process's first row",
         "scale/share.py",
-        "torch.where(own < 0, own, own + start)",
-        "own",
+        "torch.where(mine < 0, mine, mine + first)",
+        "mine",
         "test_processes.py",
     ),
     Fault(
         "embeddings augmented: the first positive left as it is",
         "train/parts.py",
-        "device=changed.device) >= anchors",
-        "device=changed.device) > anchors",
+        "changed[packed.order[:anchors]] = False",
+        "changed[packed.order[: anchors + 1]] = False",
         "test_augment.py test_train_branches.py",
     ),
     Fault(
@@ -364,8 +364,8 @@ FAULTS = [
     Fault(
         "momentum: η and 1 - η exchanged",
         "train/momentum.py",
-        "weight = 1 - self.last_decay",
-        "weight = self.last_decay",
+        "mine, theirs, 1 - self.last_decay",
+        "mine, theirs, self.last_decay",
         "test_train_momentum.py",
     ),
 ]
