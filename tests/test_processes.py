@@ -437,7 +437,7 @@ def test_backends_and_devices_that_cannot_carry_the_rows_are_refused(monkeypatch
     monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
     monkeypatch.setattr(torch.distributed, "get_rank", lambda group: 0)
     monkeypatch.setattr(torch.distributed, "get_world_size", lambda group: 2)
-    # The group must be one whose processes talk over what can send and receive in a ring.
+    # The group must be one whose processes talk over gloo or NCCL.
     monkeypatch.setattr(torch.distributed, "get_backend", lambda group: "mpi")
     with pytest.raises(gradlab.GradlabError, match="over gloo or nccl, not over 'mpi'"):
         Group(object())

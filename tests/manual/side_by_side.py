@@ -37,7 +37,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 sys.path.insert(0, str(Path(__file__).parent))
 from measured import peak, times_in_turns
 from other_libraries import load
-from ring import Criterion, measure
+from several_processes import Criterion, measure
 
 import gradlab
 

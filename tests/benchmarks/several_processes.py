@@ -1,7 +1,7 @@
-"""The ring's memory and processor time, against one process.
+"""Memory and processor time of several processes that share a batch, against one process.
 
-    python tests/benchmarks/ring.py --sizes 16384 65536 --processes 1 2 4 --losses infonce mpt
-    python tests/benchmarks/ring.py --sizes 65536 --processes 4 --dimensions 768 --losses infonce
+    python tests/benchmarks/several_processes.py --sizes 16384 65536 --processes 1 2 4 --losses infonce mpt
+    python tests/benchmarks/several_processes.py --sizes 65536 --processes 4 --dimensions 768 --losses infonce
 
 Every process has its share of N anchors and positives, unit rows, float32, and one thread. Printed are the processor time
 of all processes together, start-up excluded, its ratio to that of one process, both medians of turns, and the largest rise of a
