@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import html
 import importlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -76,6 +75,8 @@ class Shown:
         return numbers.agg(["mean", "min", "median", "max"]).T.dropna()
 
     def _repr_html_(self) -> str:
+        import html
+
         text = html.escape(self.headline()).replace("\n", "<br>")
         table = self.brief().to_html(float_format="{:.3g}".format, border=0, max_rows=2 * _ROWS)
         return f"<p>{text}</p>{table}"

@@ -6,12 +6,10 @@ import importlib
 import os
 import sys
 import threading
-from pathlib import Path
 
 import click
 
 from gradlab._version import __version__
-from gradlab.cli.options import losses_option
 from gradlab.errors import GradlabError, listed, missing, nearest
 
 # What comes with an extra, by the names under which it is imported.
@@ -96,6 +94,8 @@ class LazyGroup(CommandGroup):
         command.name = name  # every module calls its own `command`
         command.epilog = command.epilog or _help(name)
         if name in OF_LOSSES and not any("--losses" in one.opts for one in command.params):
+            from gradlab.cli.options import losses_option
+
             losses_option(command)
         return command
 
@@ -108,7 +108,8 @@ class LazyGroup(CommandGroup):
 
 def _help(name: str) -> str:
     """What a command's help ends with: examples, and what it reads and writes."""
-    text = (Path(__file__).parent / "help" / f"{name}.txt").read_text(encoding="utf-8")
+    with open(os.path.join(os.path.dirname(__file__), "help", f"{name}.txt"), encoding="utf-8") as file:
+        text = file.read()
     return text.replace("\\b\n", "\b\n")  # by which click leaves a paragraph's lines as they are
 
 

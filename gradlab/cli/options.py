@@ -9,13 +9,14 @@ import os
 import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from gradlab.errors import GradlabError
-from gradlab.settings import declarations, read_assignments
-from gradlab.settings.declaration import Declaration
+
+if TYPE_CHECKING:
+    from gradlab.settings.declaration import Declaration
 
 
 def option(names: str, text: str, default: Any = None, kind: Any = None, **more: Any) -> Callable[[Any], Any]:
@@ -158,6 +159,8 @@ class CommandOfSettings(click.Command):
     """
 
     def __init__(self, *args: Any, settings: type, **more: Any) -> None:
+        from gradlab.settings import declarations
+
         super().__init__(*args, **more)
         self._headings = {
             name: str(vars(group)["heading"])
@@ -204,6 +207,7 @@ def _option(declared: Declaration) -> click.Option:
 def build_loss(name: str, assignments: Iterable[str]) -> Any:
     """The loss of ``--loss`` and ``--set``."""
     from gradlab.losses.registry import read_loss
+    from gradlab.settings import read_assignments
 
     return read_loss(name, read_assignments(assignments))
 
