@@ -25,7 +25,7 @@ from gradlab.inspection.numbers import push_above
 from gradlab.inspection.push import PushTotals, measure, meet, share_of_candidates
 from gradlab.inspection.slots import slot_words, state_other_facts
 from gradlab.inspection.texts import Texts
-from gradlab.inspection.vectors import of_array, scratch
+from gradlab.inspection.vectors import of_arrays, scratch
 from gradlab.inspection.words import WordIndex, normalize
 from gradlab.losses.registry import loss_names
 from tests.tiny_models import WORDS, make_bert
@@ -159,7 +159,7 @@ def test_neighbours_are_those_of_exhaustive_search():
     generator = np.random.default_rng(0)
     rows = (generator.normal(size=(600, 40)) + 5).astype(np.float32)
     rows[300:320] = rows[:20] + 0.05 * generator.normal(size=(20, 40))
-    found = nearest_pairs(of_array(rows), np.arange(600), 10_000)
+    found = nearest_pairs(of_arrays(rows), np.arange(600), 10_000)
     units = unit(rows.astype(np.float64))
     centred = unit(units - units.mean(0))
     cosines = centred @ centred.T
@@ -171,9 +171,9 @@ def test_neighbours_are_those_of_exhaustive_search():
     first, second = found.pairs.T
     assert found.cosine == pytest.approx((units[first] * units[second]).sum(1), abs=1e-5)
     assert found.centred == pytest.approx(cosines[first, second], abs=1e-4)
-    again = nearest_pairs(of_array(rows), np.arange(600), 10_000)
+    again = nearest_pairs(of_arrays(rows), np.arange(600), 10_000)
     assert np.array_equal(again.pairs, found.pairs)
-    fewer = nearest_pairs(of_array(rows), np.arange(600), 20)
+    fewer = nearest_pairs(of_arrays(rows), np.arange(600), 20)
     assert {tuple(pair) for pair in fewer.pairs.tolist()} == {(i, 300 + i) for i in range(20)}
 
 
@@ -182,13 +182,13 @@ def test_mapped_files_give_what_arrays_give(tmp_path):
     np.save(tmp_path / "rows.npy", rows)
     mapped = np.load(tmp_path / "rows.npy", mmap_mode="r")
     some = np.array([7, 3, 3, 49])
-    assert np.array_equal(of_array(mapped).take(some), of_array(rows).take(some))
+    assert np.array_equal(of_arrays(mapped).take(some), of_arrays(rows).take(some))
     with scratch(50, 8) as (append, vectors):
         append(rows[:20])
         append(rows[20:])
         assert vectors.take(some) == pytest.approx(unit(rows[some]), abs=2e-3)
     with pytest.raises(GradlabError, match="embedding 3 is zero or not finite"):
-        of_array(np.where(np.arange(50)[:, None] == 3, 0, rows)).take(some)
+        of_arrays(np.where(np.arange(50)[:, None] == 3, 0, rows)).take(some)
 
 
 # Push.
@@ -240,8 +240,10 @@ def test_totals_are_sums_over_batches(name):
     for push, i, j in pairs:
         best[i, j] = max(push, best.get((i, j), 0))
     top = totals.strongest(5)
-    assert top[:, 2] == pytest.approx(sorted(best.values(), reverse=True)[:5], rel=1e-12)
-    assert [best[i, j] for i, j in top[:, :2]] == pytest.approx(top[:, 2], rel=1e-12)
+    assert top["push"].to_numpy() == pytest.approx(sorted(best.values(), reverse=True)[:5], rel=1e-12)
+    assert [best[i, j] for i, j in zip(top["first"], top["second"], strict=True)] == pytest.approx(
+        top["push"].to_numpy(), rel=1e-12
+    )
 
 
 def test_push_of_a_pair_is_autograds_derivative():

@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 
 from gradlab.batch.batch import Batch
 from gradlab.errors import GradlabError
-from gradlab.inspection.batches import ArraySource, ModelSource, Source
+from gradlab.inspection.batches import ModelSource, batch_of
 from gradlab.inspection.candidate_pairs import find_candidates, repeated_positives
 from gradlab.inspection.push import BatchPush, PushTotals, measure, meet
 from gradlab.inspection.result import Inspection
 from gradlab.inspection.texts import Texts
-from gradlab.inspection.vectors import Vectors, scratch
+from gradlab.inspection.vectors import Vectors, given_arrays, scratch
 from gradlab.losses.base import Loss
 from gradlab.losses.registry import get_loss
 from gradlab.settings import names_arguments
@@ -93,23 +93,30 @@ def find_false_negatives(
     loss = get_loss(loss)
     texts = _texts(sentences, positives, hard_negatives)
     _check(model, texts, embeddings, batch_size, batches, overlap, cosine)
+    bars = functools.partial(counted, visible=progress)
     with contextlib.ExitStack() as stack:
-        source, vectors = _source(
-            stack, model, texts, embeddings, pooler, max_length, device, batch_size, progress
-        )
-        bars = functools.partial(counted, visible=progress)
-        count = len(texts) if texts is not None else len(vectors) // _columns(source)
+        source = None if model is None else _model_source(model, texts, pooler, max_length, device)
+        if embeddings is not None:
+            vectors = given_arrays(embeddings)
+            _check_embeddings(vectors, texts, source)
+        else:
+            assert source is not None
+            append, vectors = stack.enter_context(scratch(source.texts.count, source.encoder.dimension))
+            with bars("Encoding", source.texts.count) as advance:
+                source.encode(batch_size, append, advance)
+        count = vectors.shape[0] if texts is None else len(texts)
+        columns = len(vectors) // count
         candidates = find_candidates(texts, vectors, count, overlap=overlap, cosine=cosine, bar=bars)
         size = min(batch_size, count)
-        has_positives = texts.positives is not None if texts is not None else _columns(source) > 1
         kept: list[Batch] = []
         drawn = _draw(count, size, batches, seed)
 
         def look(rows: NDArray[np.int64]) -> BatchPush:
-            views = source.views(rows)
+            known = batch_of([vectors.take(rows + count * column) for column in range(columns)])
+            seen = known if source is None else source.batch(rows)
             if len(kept) < min(len(drawn), -(-_KEPT // size)):  # not the batches in which candidates meet
-                kept.append(views)
-            return measure(loss, views, _clean(source, vectors, rows, count), two_texts=has_positives)
+                kept.append(seen)
+            return measure(loss, seen, None if source is None else known, two_texts=columns > 1)
 
         totals = PushTotals(count)
         with _seeded(seed), bars("Batches", len(drawn)) as advance:
@@ -174,86 +181,29 @@ def _check(
         raise GradlabError(f"cosine must lie between -1 and 1, not {cosine}")
 
 
-def _source(
-    stack: contextlib.ExitStack,
-    model: Any,
-    texts: Texts | None,
-    embeddings: Any,
-    pooler: str | None,
-    max_length: int,
-    device: str,
-    batch_size: int,
-    progress: bool,
-) -> tuple[Source, Vectors]:
-    """Where the views come from, and the embeddings of all texts."""
-    array = None if embeddings is None else _arrays(embeddings)
-    if model is None:
-        assert array is not None
-        if texts is not None and texts.count != len(array.all):
-            raise GradlabError(
-                f"there are {len(array.all)} embeddings and {texts.count} texts; both need one a text"
-            )
-        return array, array.all
+def _model_source(
+    model: Any, texts: Texts | None, pooler: str | None, max_length: int, device: str
+) -> ModelSource:
     from gradlab.encoder.model import Encoder
     from gradlab.train.cpu import attention_for
     from gradlab.train.distributed import find_device
 
     assert texts is not None
-    encoder = model
     if not isinstance(model, Encoder):
         found = find_device(device)
-        attention = attention_for(found)
-        encoder = Encoder.load(model, pooler, attention=attention, device=found)
-    if max_length > encoder.max_length:
-        raise GradlabError(f"max_length {max_length} exceeds the model's {encoder.max_length} tokens")
-    source = ModelSource(encoder, texts, max_length)
-    if array is not None:
-        shape = texts.count, encoder.dimension
-        if array.all.shape != shape:
-            raise GradlabError(
-                f"the embeddings have shape {array.all.shape}, but {shape[0]} texts and a model of width {shape[1]} need {shape}"
-            )
-        return source, array.all
-    append, vectors = stack.enter_context(scratch(texts.count, encoder.dimension))
-    with counted("Encoding", texts.count, visible=progress) as advance:
-        source.encode(batch_size, append, advance)
-    return source, vectors
+        model = Encoder.load(model, pooler, attention=attention_for(found), device=found)
+    return ModelSource(model, texts, max_length)
 
 
-def _arrays(embeddings: Any) -> ArraySource:
-    if not isinstance(embeddings, Mapping):
-        return ArraySource.of(embeddings)
-    unknown = set(embeddings) - {"anchors", "positives", "hard_negatives"}
-    if "anchors" not in embeddings or unknown:
+def _check_embeddings(vectors: Vectors, texts: Texts | None, source: ModelSource | None) -> None:
+    shape = len(vectors), vectors.shape[1]
+    if source is None and texts is not None and texts.count != shape[0]:
+        raise GradlabError(f"there are {shape[0]} embeddings and {texts.count} texts; both need one a text")
+    if source is not None and shape != (source.texts.count, source.encoder.dimension):
+        count, width = source.texts.count, source.encoder.dimension
         raise GradlabError(
-            f"embeddings hold {', '.join(sorted(embeddings)) or 'nothing'}; they need anchors, and may have positives and hard_negatives"
+            f"the embeddings have shape {shape}, but {count} texts and a model of width {width} need {count, width}"
         )
-    hard = embeddings.get("hard_negatives")
-    if hard is not None and embeddings.get("positives") is None:
-        raise GradlabError("hard_negatives need positives beside the anchors")
-    return ArraySource.of(
-        embeddings["anchors"],
-        embeddings.get("positives"),
-        hard if isinstance(hard, list) else [] if hard is None else [hard],
-    )
-
-
-def _columns(source: Source) -> int:
-    if isinstance(source, ArraySource):
-        return 1 + (source.positives is not None) + len(source.negatives)
-    assert isinstance(source, ModelSource)
-    return len(source.texts.columns)
-
-
-def _clean(source: Source, vectors: Vectors, rows: NDArray[np.int64], count: int) -> Batch | None:
-    """The views of a batch without dropout."""
-    if isinstance(source, ArraySource):
-        return None
-    columns = _columns(source)
-    parts = [vectors.take(rows + count * column).astype(np.float64) for column in range(columns)]
-    parts = [part / np.linalg.norm(part, axis=1, keepdims=True) for part in parts]
-    extra = np.concatenate(parts[2:]) if columns > 2 else None
-    return Batch(parts[0], parts[1] if columns > 1 else parts[0], extra)
 
 
 @contextlib.contextmanager

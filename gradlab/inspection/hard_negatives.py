@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from gradlab.inspection.texts import Texts
@@ -79,7 +80,7 @@ def false_by_words(texts: Texts, advance: Callable[[int], object] = lambda n: No
     return np.array(found, dtype=np.int64).reshape(-1, 2)
 
 
-def verdicts(hard: NDArray[np.float64], false: NDArray[np.int64]) -> NDArray[np.str_]:
+def verdicts(hard: pd.DataFrame) -> NDArray[np.str_]:
     """One of :data:`VERDICTS` for each hard negative.
 
     It looks like a positive if its words (without texts, its embedding) say so. That an encoder finds it nearer than
@@ -87,10 +88,7 @@ def verdicts(hard: NDArray[np.float64], false: NDArray[np.int64]) -> NDArray[np.
     matters if its anchor pushes it more than the mean negative, and is too easy if not.
 
     Args:
-        hard: (n, 7), see `gradlab.inspection.push.PushTotals.hard`.
-        false: (R, 2), see `false_by_words`.
+        hard: of each whether it is ``false`` by its words, ``cosine``, ``positive_cosine`` and ``times_average``.
     """
-    known = {(row, column - 1) for row, column in false.tolist()}
-    looks = np.array([(int(row), int(column)) in known for row, column in hard[:, :2]], dtype=bool)
-    cases = [looks, hard[:, 4] >= hard[:, 5], hard[:, 3] > 1]
+    cases = [hard["false"], hard["cosine"] >= hard["positive_cosine"], hard["times_average"] > 1]
     return np.select(cases, VERDICTS[:3], EASY)

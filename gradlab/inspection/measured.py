@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,8 @@ from numpy.typing import NDArray
 from gradlab.batch.batch import Batch
 from gradlab.errors import GradlabError, nearest
 from gradlab.inspection.candidate_pairs import KINDS, CandidatePairs
-from gradlab.inspection.push import MeetingPush, PushTotals
+from gradlab.inspection.hard_negatives import verdicts
+from gradlab.inspection.push import PushTotals
 from gradlab.inspection.texts import Texts
 from gradlab.losses.base import Loss
 
@@ -40,7 +42,7 @@ class Measured:
         texts: the sentences; None where only embeddings were given.
         totals: sums over the batches.
         candidates: likely false negatives.
-        meeting: their push when they meet.
+        meeting: their push when they meet, see `gradlab.inspection.push.meet`.
         views: of the first batches, in float64.
         repeated: rows whose positive has the words of its anchor.
         batch_size: sentences of a batch.
@@ -51,7 +53,7 @@ class Measured:
     texts: Texts | None
     totals: PushTotals
     candidates: CandidatePairs
-    meeting: MeetingPush
+    meeting: pd.DataFrame
     views: list[Batch]
     repeated: NDArray[np.int64]
     batch_size: int
@@ -92,8 +94,7 @@ class Measured:
 
     def _candidates(self) -> dict[str, Any]:
         found = self.candidates
-        push, share = np.full((2, len(found)), np.nan)
-        push[self.meeting.line], share[self.meeting.line] = self.meeting.push, self.meeting.share
+        met = self.meeting.reindex(range(len(found)))
         return {
             "kind": np.array(KINDS)[found.kind],
             **self._place(found.first, "first"),
@@ -102,8 +103,8 @@ class Measured:
             "cosine": found.cosine,
             "centred_cosine": found.centred,
             "row_pairs": found.rows,
-            "push_when_met": push,
-            "share_when_met": share,
+            "push_when_met": met["push"],
+            "share_when_met": met["share"],
         }
 
     def _neighbours(self) -> dict[str, Any]:
@@ -123,13 +124,11 @@ class Measured:
 
     def _pairs(self) -> dict[str, Any]:
         top = self.totals.strongest(1000)
+        known = ("push", "share", "cosine", "positive_cosine")
         return {
-            **self._place(top[:, 0].astype(np.int64), "first"),
-            **self._place(top[:, 1].astype(np.int64), "second"),
-            "push": top[:, 2],
-            "share": top[:, 3],
-            "cosine": top[:, 4],
-            "positive_cosine": top[:, 5],
+            **self._place(top["first"].to_numpy(), "first"),
+            **self._place(top["second"].to_numpy(), "second"),
+            **{name: top[name].to_numpy() for name in known},
         }
 
     def _sentences(self) -> dict[str, Any]:
@@ -149,35 +148,29 @@ class Measured:
             "closed": totals.mean("closed")[rows],
         }
 
-    def _hard_negatives(self) -> dict[str, Any]:
-        from gradlab.inspection.hard_negatives import verdicts
+    @functools.cached_property
+    def hard_negatives(self) -> pd.DataFrame:
+        """Hard negatives, those with the largest share first: those that were met, each once, and those that are false by their words."""
+        import pandas as pd
 
         if not self.totals.hard:
+            return pd.DataFrame()
+        met = pd.concat(self.totals.hard).drop_duplicates(["row", "column"])
+        false = pd.DataFrame(self.candidates.false_negatives - [0, 1], columns=["row", "column"])
+        found = met.merge(false.assign(false=True), "outer", ["row", "column"])
+        found["false"] = found["false"].notna()
+        found["verdict"] = verdicts(found)
+        found = found.sort_values(["column", "row"])
+        return found.sort_values("share", ascending=False, kind="stable", ignore_index=True)
+
+    def _hard_negatives(self) -> dict[str, Any]:
+        found, words = self.hard_negatives, {}
+        if found.empty:
             return {"row": []}
-        false = self.candidates.false_negatives
-        hard = np.concatenate(self.totals.hard)
-        met, first = np.unique(hard[:, :2].astype(np.int64) @ [1, self.totals.count], return_index=True)
-        hard = hard[first]
-        unmet = false[~np.isin(false @ [1, self.totals.count] - self.totals.count, met)]
-        unknown = np.full((len(unmet), 5), np.nan)
-        hard = np.concatenate([hard, np.concatenate([unmet - [0, 1], unknown], axis=1)])
-        hard = hard[np.argsort(-hard[:, 2], kind="stable")]
-        rows, columns = hard[:, 0].astype(np.int64), hard[:, 1].astype(np.int64)
-        numbers = rows + (columns + 2) * self.totals.count
-        words = {}
         if self.texts is not None and self.texts.positives is not None:
-            words = {
-                "column": np.array(list(self.texts.negatives))[columns],
-                "sentence": np.array([self.texts[row] for row in rows], dtype=object),
-                "positive": np.array([self.texts.positives[row] for row in rows], dtype=object),
-                "hard_negative": np.array([self.texts[number] for number in numbers], dtype=object),
-            }
-        return {
-            "row": rows,
-            **words,
-            "verdict": verdicts(hard, false),
-            "share": hard[:, 2],
-            "times_average": hard[:, 3],
-            "cosine": hard[:, 4],
-            "positive_cosine": hard[:, 5],
-        }
+            numbers = {"sentence": found["row"], "positive": found["row"] + self.totals.count}
+            numbers["hard_negative"] = found["row"] + (found["column"] + 2) * self.totals.count
+            words = {name: [self.texts[number] for number in column] for name, column in numbers.items()}
+            words = {"column": np.array(list(self.texts.negatives))[found["column"]], **words}
+        names = ("verdict", "share", "times_average", "cosine", "positive_cosine")
+        return {"row": found["row"], **words, **{name: found[name] for name in names}}

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from gradlab.batch.batch import Batch
 from gradlab.inspection.hard_negatives import VERDICTS
@@ -32,7 +33,7 @@ def summarize(found: Measured) -> dict[str, Any]:
     hubs = np.sort(received[np.setdiff1d(np.flatnonzero(many), copies)])[::-1]
     top = max(1, int(met.sum()) // 100)
     hardest = np.concatenate(totals.share)
-    duplicates = candidates.kind[meeting.line] == 0
+    duplicates = candidates.kind[meeting.index] == 0
     mask = candidates.mask_above
     by_dropout = found.texts is not None and found.texts.positives is None
     return {
@@ -50,9 +51,9 @@ def summarize(found: Measured) -> dict[str, Any]:
         "neighbours_from": float(candidates.threshold),
         "candidate_share_of_push": share,
         "candidate_share_error": error,
-        "candidate_share_when_met": _median(meeting.share),
+        "candidate_share_when_met": float(meeting["share"].median()),
         "pair_share_on_average": 1 / (found.batch_size - 1),
-        "hidden_by_dropout": _mean(meeting.hidden[duplicates]) if by_dropout else float("nan"),
+        "hidden_by_dropout": float(meeting["hidden"][duplicates].mean()) if by_dropout else float("nan"),
         "positives_that_repeat": len(found.repeated),
         "mask_above": mask,
         "mask_removes": push_above(found, mask),
@@ -92,16 +93,6 @@ def _levels(found: Measured) -> list[float]:
     return [level for level in (0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999) if level >= low]
 
 
-def _mean(values: Any) -> float:
-    kept = values[np.isfinite(values)]
-    return float(np.mean(kept)) if len(kept) else float("nan")
-
-
-def _median(values: Any) -> float:
-    kept = values[np.isfinite(values)]
-    return float(np.median(kept)) if len(kept) else float("nan")
-
-
 def _temperatures(loss: Loss, views: Sequence[Batch]) -> list[dict[str, float]]:
     """What other temperatures would do on the first batches; empty for a loss without one."""
     fields = {field.name for field in dataclasses.fields(loss)}
@@ -130,18 +121,17 @@ def _temperatures(loss: Loss, views: Sequence[Batch]) -> list[dict[str, float]]:
 
 def _false_share(found: Measured) -> float:
     """Share of all push with which anchors push their own false hard negatives, over the batches."""
-    if not found.totals.hard:
+    total = sum(found.totals.push)
+    if not found.totals.hard or not total:
         return float("nan")
-    hard, total = np.concatenate(found.totals.hard), sum(found.totals.push)
-    places = found.candidates.false_negatives @ [1, found.totals.count] - found.totals.count
-    false = np.isin(hard[:, :2].astype(np.int64) @ [1, found.totals.count], places)
-    return float(hard[false, 6].sum() / total) if total else float("nan")
+    false = found.hard_negatives.loc[found.hard_negatives["false"], ["row", "column"]]
+    return float(pd.concat(found.totals.hard).merge(false)["push"].sum() / total)
 
 
 def _hard(found: Measured) -> dict[str, int]:
     """How many of the hard negatives that were met are of each kind."""
     if not found.totals.hard:
         return {}
-    table = found.table("hard-negatives")
-    verdict = table["verdict"][table["share"].notna()]
-    return {kind: int((verdict == kind).sum()) for kind in VERDICTS}
+    met = found.hard_negatives["share"].notna()
+    counts = found.hard_negatives["verdict"][met].value_counts()
+    return {kind: int(counts.get(kind, 0)) for kind in VERDICTS}

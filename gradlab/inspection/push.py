@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from gradlab.arrays import divide
@@ -73,7 +74,6 @@ def _cosines(views: Batch, same: bool) -> NDArray[np.float64]:
     return np.clip(views.anchors @ negatives.T, -1, 1)
 
 
-@dataclass
 class PushTotals:
     """Sums over batches.
 
@@ -85,32 +85,21 @@ class PushTotals:
         push: of each batch, summed over its pairs.
         hard_push: what of it all goes to hard negatives.
         share: of each anchor that is not closed, what its hardest negative has of its push.
-        top: pairs with the largest push: row, number of the other text, push, share of the anchor's push, cosine, cosine of
-            the anchor's positive.
-        hard: for each hard negative that was met: row, column, share of its anchor's push, that share times the number of
-            negatives, its cosine and the positive's, and its push by its own anchor.
+        top: of some batches, pairs with the largest push: row, number of the other text, and what is known of the pair.
+        hard: of each batch, what is known of its hard negatives: row, column, share of the anchor's push, that share times
+            the number of negatives, cosine, the positive's, and push by the own anchor.
     """
 
-    count: int
-    seen: NDArray[np.float64] = field(init=False)
-    closed: NDArray[np.float64] = field(init=False)
-    dissipation: NDArray[np.float64] = field(init=False)
-    pull: NDArray[np.float64] = field(init=False)
-    given: NDArray[np.float64] = field(init=False)
-    received: NDArray[np.float64] = field(init=False)
-    received_squared: NDArray[np.float64] = field(init=False)
-    by_angle: NDArray[np.float64] = field(default_factory=lambda: np.zeros(BINS))
-    pairs_by_angle: NDArray[np.float64] = field(default_factory=lambda: np.zeros(BINS))
-    push: list[float] = field(default_factory=list)
-    share: list[NDArray[np.float64]] = field(default_factory=list)
-    top: NDArray[np.float64] = field(default_factory=lambda: np.empty((0, 6)))
-    hard: list[NDArray[np.float64]] = field(default_factory=list)
-    hard_push: float = 0.0
-
-    def __post_init__(self) -> None:
-        names = ("seen", "closed", "dissipation", "pull", "given", "received", "received_squared")
-        for name in names:
-            setattr(self, name, np.zeros(self.count))
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.seen, self.closed, self.dissipation, self.pull = np.zeros((4, count))
+        self.given, self.received, self.received_squared = np.zeros((3, count))
+        self.by_angle, self.pairs_by_angle = np.zeros((2, BINS))
+        self.push: list[float] = []
+        self.hard_push = 0.0
+        self.share: list[NDArray[np.float64]] = []
+        self.top: list[pd.DataFrame] = []
+        self.hard: list[pd.DataFrame] = []
 
     def add(self, rows: NDArray[np.int64], batch: BatchPush) -> None:
         """Add a batch of these rows, each of which is in it once."""
@@ -133,8 +122,8 @@ class PushTotals:
         shares = divide(batch.push, given[:, None])
         self.share.append(shares.max(1)[(batch.dissipation >= CLOSED) & (given > 0)])
         self._add_top(rows, batch, shares)
-        for column in range(batch.push.shape[1] // size - 1):
-            self._add_hard(rows, column, batch, shares)
+        if batch.push.shape[1] > size:
+            self._add_hard(rows, batch, shares)
 
     @property
     def pushers(self) -> NDArray[np.float64]:
@@ -154,57 +143,38 @@ class PushTotals:
     def _add_top(self, rows: NDArray[np.int64], batch: BatchPush, shares: NDArray[np.float64]) -> None:
         most = min(_TOP, batch.push.size - len(rows))
         place = np.argpartition(-batch.push.ravel(), most - 1)[:most]
+        place = place[batch.push.ravel()[place] > 0]
         anchor, column = np.divmod(place, batch.push.shape[1])
-        kind, other = np.divmod(column, len(rows))
+        block, other = np.divmod(column, len(rows))
         # Columns of texts: sentence, positive, hard negatives; a negative of the batch stands for its row.
-        number = rows[other] + np.where(kind > 0, kind + 1, 0) * self.count
-        found = np.stack(
-            [rows[anchor], number, batch.push[anchor, column], shares[anchor, column], batch.cosine[anchor, column],
-             batch.positive_cosine[anchor]], axis=1,
-        )  # fmt: skip
-        self.top = np.concatenate([self.top, found[found[:, 2] > 0]])
-        if len(self.top) > 20 * _TOP:
-            self.top = self.strongest(_TOP)
+        number = rows[other] + np.where(block > 0, block + 1, 0) * self.count
+        found = _known(batch, shares, anchor, column)
+        self.top.append(pd.DataFrame({"first": rows[anchor], "second": number, **found}))
+        if len(self.top) > 20:
+            self.top = [self.strongest(_TOP)]
 
-    def strongest(self, count: int) -> NDArray[np.float64]:
+    def strongest(self, count: int) -> pd.DataFrame:
         """The pairs with the largest push, each once, ordered."""
-        order = np.argsort(-self.top[:, 2], kind="stable")
-        _, first = np.unique(self.top[order, :2], axis=0, return_index=True)
-        return self.top[order[np.sort(first)[:count]]]
+        ordered = pd.concat(self.top).sort_values("push", ascending=False, kind="stable")
+        return ordered.drop_duplicates(["first", "second"]).head(count)
 
-    def _add_hard(
-        self, rows: NDArray[np.int64], column: int, batch: BatchPush, shares: NDArray[np.float64]
-    ) -> None:
-        place = np.arange(len(rows)), np.arange(len(rows)) + (column + 1) * len(rows)
-        share = shares[place]
-        negatives = batch.push.shape[1] - 1
-        columns = [
-            rows,
-            np.full(len(rows), column),
-            share,
-            share * negatives,
-            batch.cosine[place],
-            batch.positive_cosine,
-            batch.push[place],
-        ]
-        self.hard.append(np.stack(columns, axis=1))
+    def _add_hard(self, rows: NDArray[np.int64], batch: BatchPush, shares: NDArray[np.float64]) -> None:
+        place = np.arange(len(rows), batch.push.shape[1])
+        column, anchor = np.divmod(place - len(rows), len(rows))
+        found = pd.DataFrame({"row": rows[anchor], "column": column, **_known(batch, shares, anchor, place)})
+        self.hard.append(found.assign(times_average=found["share"] * (batch.push.shape[1] - 1)))
 
 
-@dataclass(frozen=True)
-class MeetingPush:
-    """The push between candidates for false negatives when they meet in a batch, which they seldom do by chance.
-
-    Attributes:
-        line: (n,) lines of the candidates that were made to meet.
-        push: (n,) push between the two, of both as anchors.
-        share: (n,) what the pair has of the push of its two anchors.
-        hidden: (n,) of its anchors, the share to which dropout makes the other sentence less similar than their positive is.
-    """
-
-    line: NDArray[np.int64]
-    push: NDArray[np.float64]
-    share: NDArray[np.float64]
-    hidden: NDArray[np.float64]
+def _known(
+    batch: BatchPush, shares: NDArray[np.float64], anchor: NDArray[np.int64], column: NDArray[np.int64]
+) -> dict[str, NDArray[np.float64]]:
+    """What is known of some pairs of a batch, by name."""
+    return {
+        "push": batch.push[anchor, column],
+        "share": shares[anchor, column],
+        "cosine": batch.cosine[anchor, column],
+        "positive_cosine": batch.positive_cosine[anchor],
+    }
 
 
 def meet(
@@ -215,8 +185,10 @@ def meet(
     generator: np.random.Generator,
     look: Callable[[NDArray[np.int64]], BatchPush],
     advance: Callable[[int], object] = lambda n: None,
-) -> MeetingPush:
+) -> pd.DataFrame:
     """Put pairs of texts into batches that are otherwise drawn at random; a quarter of a batch at most is of such pairs.
+
+    Candidates for false negatives seldom meet by chance.
 
     Args:
         lines: (n,) which lines of the candidates these are.
@@ -226,8 +198,12 @@ def meet(
         generator: draws the others.
         look: measures a batch of rows.
         advance: called with the number of pairs that have met.
+
+    Returns:
+        by line the ``push`` between the two, of both as anchors; the ``share`` that they have of the push of these
+        anchors; and ``hidden``, to what share of them dropout makes the other sentence less similar than their positive.
     """
-    found: list[tuple[int, float, float, float]] = []
+    found: dict[int, tuple[float, float, float]] = {}
     waiting = list(range(len(lines)))
     while waiting:
         chosen: list[int] = []
@@ -246,12 +222,11 @@ def meet(
         while len(rows) < min(batch_size, count):
             rows.setdefault(int(generator.integers(count)), len(rows))
         batch = look(np.array(list(rows)))
-        found += [(int(lines[place]), *_pair_push(numbers[place], count, rows, batch)) for place in chosen]
+        for place in chosen:
+            found[place] = _pair_push(numbers[place], count, rows, batch)
         advance(len(chosen))
-    columns = list(zip(*found, strict=True)) or [(), (), (), ()]
-    return MeetingPush(
-        np.array(columns[0], dtype=np.int64), np.array(columns[1]), np.array(columns[2]), np.array(columns[3])
-    )  # fmt: skip
+    columns = np.array(list(found.values())).reshape(-1, 3)
+    return pd.DataFrame(columns, lines[list(found)], columns=["push", "share", "hidden"])
 
 
 def _pair_push(
@@ -274,23 +249,25 @@ def _pair_push(
 
 
 def share_of_candidates(
-    meeting: MeetingPush, rows: NDArray[np.int64], totals: PushTotals, batch_size: int
+    meeting: pd.DataFrame, rows: NDArray[np.int64], totals: PushTotals, batch_size: int
 ) -> tuple[float, float]:
     """Share of all push that goes to candidates in batches drawn at random, and its standard error.
 
     Two rows meet in a batch with probability ``B(B-1)/(N(N-1))``; the lines measured are a sample of all of them.
 
     Args:
-        meeting: a sample of the lines.
+        meeting: a sample of the lines, of `meet`.
         rows: (P,) pairs of rows that each line stands for.
         totals: over batches drawn at random.
         batch_size: of these.
     """
-    if not len(meeting.line):
+    if meeting.empty:
         return 0.0, 0.0
+    if not sum(totals.push):
+        return float("nan"), float("nan")
     chance = batch_size * (batch_size - 1) / (totals.count * (totals.count - 1))
-    weighted = meeting.push * rows[meeting.line] * (len(rows) * chance / np.mean(totals.push))
-    error = float(weighted.std(ddof=1) / np.sqrt(len(weighted))) if len(weighted) > 1 else float("nan")
+    weighted = meeting["push"] * rows[meeting.index] * (len(rows) * chance / np.mean(totals.push))
+    error = float(weighted.std() / np.sqrt(len(weighted))) if len(weighted) > 1 else float("nan")
     # Where few random batches hold a candidate, their mean push can be less than what all candidates take.
     # All lines measured leave no error of sampling lines, but the dropout's.
     return min(float(weighted.mean()), 1.0), error

@@ -53,14 +53,14 @@ def throughput(options: argparse.Namespace) -> None:
     texts = Texts(list(itertools.islice(read_sentences(options.sentences), options.count)))
     encoder = Encoder.load(options.model, attention="eager", max_length=32)
     source = ModelSource(encoder, texts, 32)
-    source.views(np.arange(64))  # warm
+    source.batch(np.arange(64))  # warm
 
     def plain(meetings: int) -> tuple[float, float]:
         began = clocks()
         source.encode(64, lambda rows: None, lambda count: None)
         order = BatchOrder(np.arange(len(texts)), 64, 0)
         for number in range(options.batches + meetings):
-            source.views(order[number])
+            source.batch(order[number])
         return since(began)
 
     ratios = []
