@@ -13,12 +13,11 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from gradlab.arrays import Array, Bool, Float, to_numpy
+from gradlab.arrays import Float, to_numpy
 from gradlab.batch.batch import Batch
 from gradlab.decomposition.split import CanonicalSplit
 from gradlab.errors import GradlabError
 from gradlab.losses.base import Loss, PairLoss
-from gradlab.losses.components import Components
 from gradlab.losses.registry import get_loss, loss_class, loss_names
 from gradlab.losses.temperature import OF_TRAINING
 from gradlab.waiting import bar_interval
@@ -37,34 +36,68 @@ _BISECTIONS = 34  # of an interval of 8: to 5e-10
 
 
 @dataclasses.dataclass(frozen=True)
-class _Batch:
-    """The batch of a decomposition, and the side whose components are compared."""
+class _Target:
+    """Coefficients that those of losses are compared with, and where they were found.
 
+    Attributes:
+        values: of the negatives, row by row in the columns of `CanonicalSplit.weight`, then of the positives.
+        views: the batch as a loss takes it, the anchors first, in numpy.
+        side: whose coefficients these are.
+        both_directions: whether losses are compared in both directions.
+    """
+
+    values: Float[np.ndarray, "entries"]
     views: Batch
     side: str
-    both_directions: bool = False  # whether losses are compared in both directions
+    both_directions: bool = False
 
     @classmethod
-    def of(cls, found: CanonicalSplit) -> _Batch:
-        """In numpy; as the loss takes it, the anchors first."""
-        rows = found.views.mapped(lambda _, part: to_numpy(part))
-        return cls(rows if found.side == "anchors" else rows.exchanged(), found.side)
+    def of(cls, found: CanonicalSplit) -> _Target:
+        views = found.views.mapped(lambda _, rows: to_numpy(rows))
+        values = np.concatenate([to_numpy(found.coefficients).reshape(-1), to_numpy(found.positive)])
+        return cls(values, views if found.side == "anchors" else views.exchanged(), found.side)
 
     @property
     def sentences(self) -> int:
         """N."""
         return len(self.views.anchors)
 
-    @property
-    def extra_negatives(self) -> int:
-        """M."""
-        extra = self.views.extra_negatives
-        return 0 if extra is None else len(extra)
-
-    def components_of(self, loss: Loss) -> Components:
-        """Of this side."""
+    def coefficients(self, loss: Loss) -> Float[np.ndarray, "entries"] | None:
+        """All coefficients of the closed form in the order of `values`, or None where it has none here."""
         loss = get_loss("symmetric", loss=loss) if self.both_directions else loss
-        return loss.components_of(self.views) if self.side == "anchors" else loss.sides_of(self.views)[1]
+        try:
+            with np.errstate(all="ignore"):
+                of_anchors = self.side == "anchors"
+                parts = loss.components_of(self.views) if of_anchors else loss.sides_of(self.views)[1]
+                negatives = parts.gradient_dissipation[:, None] * parts.weight
+                positive = parts.pull
+        except (GradlabError, ValueError):
+            return None
+        if positive.ndim != 1 or not (np.isfinite(negatives).all() and np.isfinite(positive).all()):
+            return None
+        blocks = {name: negatives[:, columns] for name, columns in parts.columns.items()}
+        absent = np.zeros((self.sentences, self.sentences))
+        extra = self.views.extra_negatives
+        ordered = [blocks.get("other", absent), blocks.get("same", absent)]
+        if extra is not None:
+            ordered.append(blocks.get("extra", np.zeros((self.sentences, len(extra)))))
+        if parts.own is not None:
+            ordered.append(parts.gradient_dissipation[:, None] * parts.own)
+        return np.append(np.concatenate(ordered, axis=1), positive)
+
+    def compare(self, loss: Loss) -> tuple[float, float]:
+        """Best common factor, and the relative mismatch that it leaves."""
+        closed = self.coefficients(loss)
+        if closed is None or not np.any(closed):
+            return 0.0, 1.0
+        factor = float(closed @ self.values / (closed @ closed))
+        left = self.values - factor * closed
+        whole, n = float(np.linalg.norm(self.values)), self.sentences
+        parts = (slice(0, -n), slice(-n, None))
+        sizes = [float(np.linalg.norm(self.values[part])) or whole for part in parts]
+        return factor, max(
+            float(np.linalg.norm(left[part])) / size for part, size in zip(parts, sizes, strict=True)
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,11 +130,15 @@ class Match:
     @property
     def name(self) -> str:
         """Such as ``infonce`` or ``symmetric(infonce)``."""
-        return f"symmetric({self.loss.loss.name})" if self.symmetric else self.loss.name  # type: ignore[attr-defined]  # a combinator has one
+        return f"symmetric({self._base.name})" if self.symmetric else self.loss.name
+
+    @property
+    def _base(self) -> Loss:
+        return self.loss.loss if self.symmetric else self.loss  # type: ignore[attr-defined, no-any-return]  # a combinator has one
 
     def words(self) -> str:
         """Such as ``InfoNCE with temperature 0.05``, for people."""
-        base = self.loss.loss if self.symmetric else self.loss  # type: ignore[attr-defined]  # a combinator has one
+        base = self._base
         fields = [f"{name.replace('_', ' ')} {value:.3g}" for name, value in _hyperparameters(base).items()]
         *first, last = fields or [""]
         listed = f"{', '.join(first)} and {last}" if first else last
@@ -110,7 +147,7 @@ class Match:
 
     def text(self, sentences: int) -> str:
         """Such as ``infonce(temperature=0.05), divided by N = 64``."""
-        base = self.loss.loss if self.symmetric else self.loss  # type: ignore[attr-defined]  # likewise
+        base = self._base
         fields = ", ".join(f"{name}={value:.6g}" for name, value in _hyperparameters(base).items())
         text = f"{base.name}({fields})"
         text = f"{self.loss.name}({text})" if self.symmetric else text
@@ -130,27 +167,15 @@ def nearest_losses(found: CanonicalSplit) -> list[Match]:
     Where none has them, losses of pairs in both directions are tried too. The list is empty where no negative acts on
     the anchors (every gate is closed).
     """
-    target = np.concatenate(
-        [
-            _flat(part)
-            for part in (
-                found.other_view_gradient,
-                found.same_view_gradient,
-                found.own_gradient,
-                found.positive,
-            )
-            if part is not None
-        ]
-    )
-    if not np.any(target[: -len(found.positive)]):
+    target = _Target.of(found)
+    if not np.any(target.values[: -target.sentences]):
         return []
-    batch, active = _Batch.of(found), to_numpy(found.positive) != 0
     names = loss_names()
-    matches = _refined(_rough(names, batch, target, active), batch, target)
+    matches = _refined(_rough(names, target), target)
     if not any(match.same for match in matches):
-        both = dataclasses.replace(batch, both_directions=True)
+        both = dataclasses.replace(target, both_directions=True)
         pairs = [name for name in names if issubclass(loss_class(name), PairLoss)]
-        fitted = _refined(_rough(pairs, both, target, active), both, target, matches)
+        fitted = _refined(_rough(pairs, both), both, matches)
         matches += [dataclasses.replace(one, loss=get_loss("symmetric", loss=one.loss)) for one in fitted]
     # A further hyper-parameter that takes away less than a tenth of what is left explains nothing: a margin of 2e-8.
     least = max(SAME, 1.1 * min((match.mismatch for match in matches), default=0.0))
@@ -161,72 +186,54 @@ def nearest_losses(found: CanonicalSplit) -> list[Match]:
 
 
 def coefficients_of(match: Match, found: CanonicalSplit) -> tuple[np.ndarray, np.ndarray]:
-    """The match's coefficients on the batch of ``found``: those of the negatives, (n, 2n + m), and of the positive.
-
-    The columns are the other view's sentences, the extra negatives, then the other anchors.
-    """
-    batch = _Batch.of(found)
-    flat = _coefficients(match.loss, batch)
+    """The match's coefficients on the batch of ``found``: of the negatives, as `CanonicalSplit.coefficients`, and of the positives."""
+    target = _Target.of(found)
+    flat = target.coefficients(match.loss)
     assert flat is not None  # it was compared with them
-    n, m = batch.sentences, batch.extra_negatives
-    other, same, rest = np.split(match.factor * flat, [n * (n + m), n * (2 * n + m)])
-    positive = rest[-n:]
-    return np.concatenate([other.reshape(n, n + m), same.reshape(n, n)], axis=1), positive
+    negatives, positive = np.split(match.factor * flat, [-target.sentences])
+    return negatives.reshape(target.sentences, -1), positive
 
 
-def _rough(
-    names: Sequence[str], batch: _Batch, target: Float[np.ndarray, "entries"], active: Bool[np.ndarray, "n"]
-) -> list[Match]:
+def _rough(names: Sequence[str], target: _Target) -> list[Match]:
     """The named losses, roughly fitted, without those that have no components here."""
-    title = "comparing with registered losses" + (" in both directions" if batch.both_directions else "")
+    title = "comparing with registered losses" + (" in both directions" if target.both_directions else "")
     bar = tqdm(names, desc=title, unit=" losses", delay=2, leave=False, mininterval=bar_interval())
-    return [match for name in bar if (match := _fit(name, batch, target, active)) is not None]
+    return [match for name in bar if (match := _fit(name, target)) is not None]
 
 
-def _refined(
-    matches: Sequence[Match],
-    batch: _Batch,
-    target: Float[np.ndarray, "entries"],
-    others: Sequence[Match] = (),
-) -> list[Match]:
+def _refined(matches: Sequence[Match], target: _Target, others: Sequence[Match] = ()) -> list[Match]:
     """The same, the nearest of them fitted to the last digit; ``others`` are already."""
     least = min((match.mismatch for match in others), default=1.0)
     ranked = sorted(matches, key=lambda match: match.mismatch)
     near = [match for match in ranked[:REFINED] if match.mismatch <= CLOSE * least]
-    return [_refine(match, batch, target) for match in near] + ranked[len(near) :]
+    return [_fitted(match, target, **_EXACT) for match in near] + ranked[len(near) :]
 
 
-def _fit(
-    name: str, batch: _Batch, target: Float[np.ndarray, "entries"], active: Bool[np.ndarray, "n"]
-) -> Match | None:
+def _fit(name: str, target: _Target) -> Match | None:
     """A rough fit of the named loss, or None where it has no components here."""
     try:
         loss = get_loss(name)
     except (GradlabError, TypeError):
         return None
-    at_default = _coefficients(loss, batch)
-    if at_default is None or at_default.shape != target.shape:
+    at_default = target.coefficients(loss)
+    if at_default is None or at_default.shape != target.values.shape:
         return None
-    if not np.any((at_default != 0) & (target != 0)) and np.any(at_default):
+    if not np.any((at_default != 0) & (target.values != 0)) and np.any(at_default):
         return Match(loss, 0.0, 1.0)  # nothing in common: the other kind of negatives
     undetermined = {}
-    for field in _gates(loss, batch, at_default):
-        interval = _open_gates(loss, field, batch, active)
+    for field in _gates(loss, target, at_default):
+        interval = _open_gates(loss, field, target)
         if interval is not None:
             loss = dataclasses.replace(loss, **{field: _inside(getattr(loss, field), interval)})
             undetermined[field] = interval
-    match = Match(loss, *_compare(loss, batch, target), undetermined)
-    for fields in _smooth(match):
-        if match.mismatch > SAME:
-            match = _least_squares(match, fields, batch, target, starts=_STARTS, **_ROUGH)
-    return match
+    return _fitted(Match(loss, *target.compare(loss), undetermined), target, _STARTS, **_ROUGH)
 
 
-def _refine(match: Match, batch: _Batch, target: Float[np.ndarray, "entries"]) -> Match:
-    """The same, fitted to the last digit."""
+def _fitted(match: Match, target: _Target, starts: Sequence[float] = (1.0,), **options: Any) -> Match:
+    """The match with its hyper-parameters fitted; arguments as of `_least_squares`."""
     for fields in _smooth(match):
         if match.mismatch > SAME:
-            match = _least_squares(match, fields, batch, target, **_EXACT)
+            match = _least_squares(match, fields, target, starts, **options)
     return match
 
 
@@ -246,10 +253,6 @@ def _cost(match: Match) -> tuple[int, int]:
     return len(dataclasses.fields(match.loss)), match.loss.table_order
 
 
-def _flat(array: Float[Array, "..."]) -> Float[np.ndarray, "entries"]:
-    return to_numpy(array).reshape(-1)
-
-
 def _hyperparameters(loss: Loss) -> dict[str, float]:
     """Numeric hyper-parameters of a loss by name, without those of its training."""
     names = [field.name for field in dataclasses.fields(loss) if field.name not in OF_TRAINING]
@@ -257,67 +260,29 @@ def _hyperparameters(loss: Loss) -> dict[str, float]:
     return {n: v for n, v in values.items() if isinstance(v, (int, float)) and not isinstance(v, bool)}
 
 
-def _coefficients(loss: Loss, batch: _Batch) -> Float[np.ndarray, "entries"] | None:
-    """All coefficients of the closed form in the order of the target, or None where it has none here."""
-    try:
-        with np.errstate(all="ignore"):
-            components = batch.components_of(loss)
-            dissipation = components.gradient_dissipation
-            negatives = dissipation[:, None] * components.weight
-            positive = components.pull
-    except (GradlabError, ValueError):
-        return None
-    if positive.ndim != 1 or not (np.isfinite(negatives).all() and np.isfinite(positive).all()):
-        return None
-    n, m = batch.sentences, batch.extra_negatives
-    other, same = np.zeros((n, n + m)), np.zeros((n, n))
-    for name, target in (("other", other[:, :n]), ("same", same), ("extra", other[:, n:])):
-        if name in components.columns:
-            target[...] = negatives[:, components.columns[name]]
-    own = [] if components.own is None else [dissipation[:, None] * components.own]
-    return np.concatenate([part.reshape(-1) for part in (other, same, *own, positive)])
-
-
-def _compare(loss: Loss, batch: _Batch, target: Float[np.ndarray, "entries"]) -> tuple[float, float]:
-    """Best common factor, and the relative mismatch that it leaves."""
-    closed = _coefficients(loss, batch)
-    if closed is None or not np.any(closed):
-        return 0.0, 1.0
-    factor = float(closed @ target / (closed @ closed))
-    whole = float(np.linalg.norm(target))
-    mismatch = 0.0
-    for part in (slice(0, -batch.sentences), slice(-batch.sentences, None)):
-        size = float(np.linalg.norm(target[part]))
-        left = float(np.linalg.norm(target[part] - factor * closed[part]))
-        mismatch = max(mismatch, left / (size or whole))
-    return factor, mismatch
-
-
-def _gates(loss: Loss, batch: _Batch, here: Float[np.ndarray, "entries"]) -> list[str]:
+def _gates(loss: Loss, target: _Target, here: Float[np.ndarray, "entries"]) -> list[str]:
     """Hyper-parameters whose small change moves no coefficient, as margins of hard gates."""
     found = []
     for field, value in _hyperparameters(loss).items():
-        there = _coefficients(_with(loss, {field: value * (1 + 1e-9) + 1e-12}), batch)
+        there = target.coefficients(_with(loss, {field: value * (1 + 1e-9) + 1e-12}))
         if there is not None and np.array_equal(here, there):
             found.append(field)
     return found
 
 
-def _open_gates(
-    loss: Loss, field: str, batch: _Batch, active: Bool[np.ndarray, "n"]
-) -> tuple[float, float] | None:
+def _open_gates(loss: Loss, field: str, target: _Target) -> tuple[float, float] | None:
     """Interval of a gate's margin that opens as many gates as were found open; None where it opens none at all.
 
     Wider margins open more.
     """
 
     def opened(margin: float) -> int:
-        coefficients = _coefficients(_with(loss, {field: margin}), batch)
-        return 0 if coefficients is None else int(np.count_nonzero(coefficients[-len(active) :]))
+        coefficients = target.coefficients(_with(loss, {field: margin}))
+        return 0 if coefficients is None else int(np.count_nonzero(coefficients[-target.sentences :]))
 
     if opened(-WIDEST) == opened(WIDEST):
         return None
-    wanted = int(active.sum())
+    wanted = int(np.count_nonzero(target.values[-target.sentences :]))
     low = _boundary(lambda margin: opened(margin) >= wanted)
     high = _boundary(lambda margin: opened(margin) > wanted)
     return (low, high) if low < high else None
@@ -355,25 +320,20 @@ def _with(loss: Loss, values: Mapping[str, float]) -> Loss:
 
 
 def _least_squares(
-    match: Match,
-    fields: list[str],
-    batch: _Batch,
-    target: Float[np.ndarray, "entries"],
-    starts: Sequence[float] = (1.0,),
-    **options: float,
+    match: Match, fields: list[str], target: _Target, starts: Sequence[float], **options: float
 ) -> Match:
     """The match with these hyper-parameters fitted by Gauss-Newton, positive ones in the logarithm, if that is nearer.
 
     Args:
         match: where to begin.
         fields: the hyper-parameters.
-        batch, target: what is compared.
+        target: what is compared.
         starts: factors on the positive ones; the nearest of these is where the iteration begins.
         options: of `scipy.optimize.least_squares`.
     """
     from scipy.optimize import least_squares
 
-    loss, size = match.loss, float(np.linalg.norm(target))
+    loss, size = match.loss, float(np.linalg.norm(target.values))
     rules = {field.name: field.metadata.get("rule", "any") for field in dataclasses.fields(loss)}
     logarithmic = np.array([rules[field] == "positive" for field in fields])
 
@@ -382,10 +342,10 @@ def _least_squares(
         return _with(loss, dict(zip(fields, values.tolist(), strict=True)))
 
     def residual(x: Float[np.ndarray, "fields"]) -> Float[np.ndarray, "entries"]:
-        closed = _coefficients(at(x), batch)
+        closed = target.coefficients(at(x))
         if closed is None or not np.any(closed):
-            return target / size
-        left: np.ndarray = target - closed * (closed @ target / (closed @ closed))
+            return target.values / size
+        left: np.ndarray = target.values - closed * (closed @ target.values / (closed @ closed))
         return left / size
 
     here = np.array([getattr(loss, field) for field in fields], dtype=float)
@@ -396,6 +356,6 @@ def _least_squares(
     with np.errstate(all="ignore"):
         begin = min(begins, key=lambda x: float(np.linalg.norm(residual(x)))) if begins[1:] else begins[0]
         candidate = at(least_squares(residual, begin, **options).x)
-    factor, mismatch = _compare(candidate, batch, target)
+    factor, mismatch = target.compare(candidate)
     better = mismatch < match.mismatch
     return dataclasses.replace(match, loss=candidate, factor=factor, mismatch=mismatch) if better else match

@@ -79,16 +79,14 @@ def sentence(found: CanonicalSplit, matches: Sequence[Match] | None = None) -> s
 
 def differences(found: CanonicalSplit, match: Match) -> list[str]:
     """In which respects the loss differs from a registered one on this batch, in words."""
-    n, m = len(found.residual), found.other_view_gradient.shape[1] - len(found.residual)
-    own = np.concatenate([to_numpy(found.other_view_gradient), to_numpy(found.same_view_gradient)], axis=1)
-    theirs, their_positive = coefficients_of(match, found)
+    n = len(found.residual)
     views = found.views
     similarity = to_numpy(views.anchors) @ to_numpy(views.positives).T
     np.fill_diagonal(similarity, -1.0)
     # How much farther away the hardest negative of the other view is than the positive.
     lead = np.arccos(np.clip(similarity.max(axis=1), -1, 1)) - to_numpy(views.positive.angle)
-    mine = _traits(own, to_numpy(found.positive), n + m, lead)
-    other = _traits(theirs, their_positive, n + m, lead)
+    mine = _traits(to_numpy(found.coefficients), to_numpy(found.positive), lead)
+    other = _traits(*coefficients_of(match, found), lead)
     words = []
     if abs(mine["hardest"] - other["hardest"]) > 0.02:
         spread = "spread further" if mine["hardest"] < other["hardest"] else "concentrated more"
@@ -119,18 +117,16 @@ def differences(found: CanonicalSplit, match: Match) -> list[str]:
 def _traits(
     negatives: Float[np.ndarray, "n k"],
     positive: Float[np.ndarray, "n"],
-    others: int,
     lead: Float[np.ndarray, "n"],
 ) -> dict[str, float]:
     """Averages over anchors that do not depend on the loss's scale; NaN where there is none.
 
     Args:
-        negatives: coefficients, the columns of the other view first.
+        negatives: coefficients, in the columns of `CanonicalSplit.weight`.
         positive: coefficients of the positives.
-        others: how many columns are of the other view.
         lead: by what angle the hardest negative is farther away than the positive.
     """
-    push, dissipation = np.abs(negatives), negatives.sum(axis=1)
+    n, push, dissipation = len(lead), np.abs(negatives), negatives.sum(axis=1)
     acts = push.any(axis=1)
     push = push[acts]
     largest = np.abs(dissipation).max()
@@ -138,7 +134,7 @@ def _traits(
     ratios = positive[open_] / dissipation[open_]
     return {
         "hardest": float(np.mean(push.max(axis=1) / push.sum(axis=1))),
-        "same": float(np.mean(push[:, others:].sum(axis=1) / push.sum(axis=1))),
+        "same": float(np.mean(push[:, n : 2 * n].sum(axis=1) / push.sum(axis=1))),
         "stopped": float(np.count_nonzero(~open_)),
         "stop": _boundary(lead, open_),
         "ratio": float(np.median(ratios)),

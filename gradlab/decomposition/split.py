@@ -63,9 +63,17 @@ class CanonicalSplit:
     own_gradient: Float[Array, "n h"] | None = None
 
     @property
+    def coefficients(self) -> Float[Array, "n columns"]:
+        """Coefficients of all negatives, (n, 2n + m + h), in the order of `weight`."""
+        xp, n = array_namespace(self.positive), self.positive.shape[0]
+        other, extra = self.other_view_gradient[:, :n], self.other_view_gradient[:, n:]
+        own = [] if self.own_gradient is None else [self.own_gradient]
+        return xp.concat([other, self.same_view_gradient, extra, *own], axis=1)
+
+    @property
     def gradient_dissipation(self) -> Float[Array, "n"]:
         """``GD_i``: sum of the coefficients of all negatives, of both kinds."""
-        return self._coefficients.sum(-1)
+        return self.coefficients.sum(-1)
 
     @property
     def weight(self) -> Float[Array, "n columns"]:
@@ -73,7 +81,7 @@ class CanonicalSplit:
 
         Rows sum to 1; a row without any force on negatives (a closed gate) is zero.
         """
-        coefficients = self._coefficients
+        coefficients = self.coefficients
         xp = array_namespace(coefficients)
         total = self.gradient_dissipation[:, None]
         idle = (coefficients == 0).all(-1)[:, None]
@@ -131,19 +139,19 @@ class CanonicalSplit:
     @property
     def relative_error(self) -> float:
         """Largest estimated error over the largest coefficient of the batch; 0 if all are zero."""
-        scale = max(float(abs(self._coefficients).max()), float(abs(self.positive).max()))
+        scale = max(float(abs(self.coefficients).max()), float(abs(self.positive).max()))
         return float(self.error.max()) / scale if scale > 0 else 0.0
 
     @property
     def hardest_share(self) -> Float[Array, "n"]:
         """Largest single share of the force on negatives, ``max_j |n_ij| / Σ_j |n_ij|``; NaN where none acts."""
-        size = abs(self._coefficients)
+        size = abs(self.coefficients)
         return divide(array_namespace(size).max(size, axis=-1), size.sum(-1))
 
     @property
     def same_view_share(self) -> Float[Array, "n"]:
         """Share of the other anchors in the force on negatives, ``Σ_j |∂L/∂Q_ij|`` over both kinds."""
-        return divide(abs(self.same_view_gradient).sum(-1), abs(self._coefficients).sum(-1))
+        return divide(abs(self.same_view_gradient).sum(-1), abs(self.coefficients).sum(-1))
 
     def gradient(self) -> Float[Array, "n d"]:
         """``T_i g_i`` assembled from the components: `tangent_gradient` without `residual`."""
@@ -187,11 +195,3 @@ class CanonicalSplit:
             "unreliable": self.unreliable,
         }
         return {name: to_numpy(column) for name, column in columns.items()}
-
-    @property
-    def _coefficients(self) -> Float[Array, "n columns"]:
-        """Coefficients of all negatives, (n, 2n + m + h), in the order of `weight`."""
-        xp, n = array_namespace(self.positive), self.positive.shape[0]
-        other, extra = self.other_view_gradient[:, :n], self.other_view_gradient[:, n:]
-        own = [] if self.own_gradient is None else [self.own_gradient]
-        return xp.concat([other, self.same_view_gradient, extra, *own], axis=1)
