@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import copy
+import functools
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from gradlab.arrays import Float
 from gradlab.decomposition import from_metric_learning, from_sentence_transformers
 from gradlab.errors import GradlabError, first_line
 from gradlab.losses.base import Loss
 from gradlab.losses.registry import get_loss
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 TwoViewLoss = Callable[..., Any]
 
@@ -41,7 +38,7 @@ def two_views(loss: Any) -> tuple[TwoViewLoss, str]:
     if isinstance(loss, str):
         loss = get_loss(loss)
     if isinstance(loss, Loss):
-        return _gradlab(loss)
+        return functools.partial(loss, reduction="sum"), str(loss)
     library = _library(loss)
     name = name_of(loss)
     if library == "sentence_transformers" or hasattr(loss, "compute_loss_from_embeddings"):
@@ -105,16 +102,3 @@ def _library(loss: Any) -> str:
 def name_of(loss: Any) -> str:
     """What to call a loss, of any library."""
     return getattr(loss, "__name__", None) or type(loss).__name__
-
-
-def _gradlab(loss: Loss) -> tuple[TwoViewLoss, str]:
-    def total(
-        anchors: Float[Tensor, "n d"],
-        positives: Float[Tensor, "n d"],
-        extra_negatives: Float[Tensor, "m d"] | None = None,
-        **own: Any,
-    ) -> Float[Tensor, ""]:
-        value: Tensor = loss(anchors, positives, extra_negatives, reduction="sum", **own)
-        return value
-
-    return total, str(loss)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tqdm import tqdm
@@ -82,6 +82,42 @@ class ValueAndGradient:
         return bool(2 * moved.sum() <= (norms > 0).sum())
 
 
+def scalar_of(
+    function: Callable[..., Any],
+    name: str,
+    arguments: Sequence[Tensor],
+    differentiable: str = "differentiable",
+) -> Float[Tensor, ""]:
+    """What somebody else's loss returns.
+
+    Raises:
+        GradlabError: it raises, or returns no scalar, or none that carries the gradient which some argument requires.
+    """
+    import torch
+
+    try:
+        value = function(*arguments)
+    except GradlabError:
+        raise
+    except Exception as error:
+        raise GradlabError(f"{name} raised {type(error).__name__}: {first_line(error)}") from error
+    if not isinstance(value, torch.Tensor):
+        raise GradlabError(
+            f"{name} must return a torch scalar computed from its arguments, not {type(value).__name__}"
+        )
+    if value.numel() != 1:
+        raise GradlabError(
+            f"{name} returns shape {tuple(value.shape)}, not a scalar; sum or average over the anchors"
+        )
+    wanted = torch.is_grad_enabled() and any(rows.requires_grad for rows in arguments)
+    if wanted and not value.requires_grad:
+        raise GradlabError(
+            f"{name} is not {differentiable}: its value carries no gradient; "
+            "compute it with torch operations and without detach(), item() or no_grad()"
+        )
+    return value.reshape(())
+
+
 class CheckedLoss:
     """A loss whose every call is checked: a finite differentiable scalar that leaves its input alone.
 
@@ -119,18 +155,10 @@ class CheckedLoss:
             arguments = [given.anchors, given.positives]
             if len(batch.extra_negatives):
                 arguments.append(given.extra_negatives)
-            try:
-                value = self.function(*arguments)
-            except GradlabError:
-                raise
-            except Exception as error:
-                raise GradlabError(
-                    f"{self.name} raised {type(error).__name__}: {first_line(error)}"
-                ) from error
+            value = scalar_of(self.function, self.name, arguments, f"differentiable in the {self.moving}")
             self._check_unchanged(batch, given)
-            self._check_scalar(value)
             try:
-                (gradient,) = torch.autograd.grad(value.reshape(()), leaf, allow_unused=True)
+                (gradient,) = torch.autograd.grad(value, leaf, allow_unused=True)
             except Exception as error:
                 raise GradlabError(
                     f"the backward pass of {self.name} raised {type(error).__name__}: {first_line(error)}"
@@ -150,23 +178,6 @@ class CheckedLoss:
         for field in dataclasses.fields(LossInput):
             if not torch.equal(getattr(given, field.name), getattr(batch, field.name)):
                 raise GradlabError(f"{self.name} changes its {field.name} in place; let it work on a copy")
-
-    def _check_scalar(self, value: Any) -> None:
-        import torch
-
-        if not isinstance(value, torch.Tensor):
-            raise GradlabError(
-                f"{self.name} must return a torch scalar computed from its arguments, not {type(value).__name__}"
-            )
-        if value.numel() != 1:
-            raise GradlabError(
-                f"{self.name} returns shape {tuple(value.shape)}, not a scalar; sum or average over the anchors"
-            )
-        if not value.requires_grad:
-            raise GradlabError(
-                f"{self.name} is not differentiable in the {self.moving}: its value carries no gradient; "
-                "compute it with torch operations and without detach(), item() or no_grad()"
-            )
 
     def _check_finite(self, evaluation: ValueAndGradient) -> None:
         bad = (~evaluation.gradient.isfinite()).any(dim=1).nonzero().flatten().tolist()

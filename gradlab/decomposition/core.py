@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from array_api_compat import array_namespace, is_numpy_array
 
-from gradlab.arrays import Array, Bool, Float, Shaped, detach
+from gradlab.arrays import Array, Float, Shaped, detach
 from gradlab.batch.batch import Batch, unit_rows
 from gradlab.batch.check import check_batch
 from gradlab.decomposition.adapters import held_parameters, two_views
 from gradlab.decomposition.checking import (
     CheckedLoss,
     LossInput,
-    ValueAndGradient,
     check_repeats,
     check_uses_both_views,
     obstacle_to_lifting,
@@ -113,7 +112,13 @@ def decompose(
         function = _with_own(function, views)
 
     def of(one: str) -> Decomposition:
-        seen, given = (views, function) if one == "anchors" else (views.exchanged(), _exchanged(function))
+        seen, given = views, function
+        if one == "positives":
+            seen = views.exchanged()
+
+            def given(first: Any, second: Any, *extra: Any) -> Any:
+                return function(second, first, *extra)
+
         loss = CheckedLoss(given, name, side=one)
         return _decompose(loss, loss_fn, seen, views.own_negatives, tolerance, allow_residual)
 
@@ -131,13 +136,6 @@ def _with_own(function: Callable[..., Any], views: Batch) -> Callable[..., Any]:
         return function(first, second, *([rows[:m]] if m else []), own_negatives=each)
 
     return joined
-
-
-def _exchanged(function: Callable[..., Any]) -> Callable[..., Any]:
-    def exchanged(first: Any, second: Any, *extra: Any) -> Any:
-        return function(second, first, *extra)
-
-    return exchanged
 
 
 def _decompose(
@@ -170,7 +168,12 @@ def _decompose(
         else:
             obstacle = obstacle_to_lifting(loss, batch, here, tolerance)
         if obstacle:
-            reading, method = _span(name, obstacle, batch, tangent), "span"
+            try:
+                reading, method = read_span(batch, tangent), "span"
+            except GradlabError as error:
+                raise GradlabError(
+                    f"{name} {obstacle}; it can only be decomposed by least squares, and {error}"
+                ) from error
         else:
             reading, method = read_lifted(loss, batch, turned_batch, tangent), "lifted"
     unexplained = unexplained_anchors(reading, tangent, tolerance)
@@ -189,8 +192,31 @@ def _decompose(
     change, by_own = here.difference(turned), None
     if own is not None:
         reading, by_own = _own_part(name, reading, own.shape[1], views.own_negatives is not None, tolerance)
-    found = _assemble(views, name, here, tangent, reading, by_own, unreliable, method, change)
-    return dataclasses.replace(found, side=loss.side)
+
+    n = len(tangent)
+    same, other = reading.coefficients[:, :n], reading.coefficients[:, n:].clone()
+    positive = 0 - other.diagonal()  # not -x, which would make zeros negative
+    other.diagonal().zero_()
+
+    def as_given(array: Shaped[Tensor, "*n"]) -> Shaped[Array, "*n"]:
+        return array.numpy() if is_numpy_array(views.anchors) else array
+
+    return Decomposition(
+        loss=name,
+        value=here.value,
+        other_view_gradient=as_given(other),
+        same_view_gradient=as_given(same.clone()),
+        own_gradient=None if by_own is None else as_given(by_own),
+        positive=as_given(positive),
+        tangent_gradient=as_given(tangent),
+        residual=as_given(reading.residual),
+        error=as_given(reading.error),
+        unreliable=as_given(unreliable),
+        method=method,
+        rotation_change=change,
+        views=views,
+        side=loss.side,
+    )
 
 
 def _own_part(
@@ -229,48 +255,3 @@ def _torch_batch(views: Batch, own: Float[Array, "n h d"] | None) -> LossInput:
     beside = [torch.as_tensor(rows) for rows in (views.extra_negatives, own) if rows is not None]
     extra = [rows.reshape(-1, anchors.shape[1]) for rows in beside]
     return LossInput(anchors, positives, torch.cat([anchors[:0], *extra]))
-
-
-def _span(name: str, obstacle: str, batch: LossInput, tangent: Float[Tensor, "n d"]) -> Reading:
-    try:
-        return read_span(batch, tangent)
-    except GradlabError as error:
-        raise GradlabError(
-            f"{name} {obstacle}; it can only be decomposed by least squares, and {error}"
-        ) from error
-
-
-def _assemble(
-    views: Batch,
-    name: str,
-    here: ValueAndGradient,
-    tangent: Float[Tensor, "n d"],
-    reading: Reading,
-    by_own: Float[Tensor, "n h"] | None,
-    unreliable: Bool[Tensor, "n"],
-    method: str,
-    rotation_change: float,
-) -> Decomposition:
-    n = len(tangent)
-    same, other = reading.coefficients[:, :n], reading.coefficients[:, n:].clone()
-    positive = 0 - other.diagonal()  # not -x, which would make zeros negative
-    other.diagonal().zero_()
-
-    def as_given(array: Shaped[Tensor, "*n"]) -> Shaped[Array, "*n"]:
-        return array.numpy() if is_numpy_array(views.anchors) else array
-
-    return Decomposition(
-        loss=name,
-        value=here.value,
-        other_view_gradient=as_given(other),
-        same_view_gradient=as_given(same.clone()),
-        own_gradient=None if by_own is None else as_given(by_own),
-        positive=as_given(positive),
-        tangent_gradient=as_given(tangent),
-        residual=as_given(reading.residual),
-        error=as_given(reading.error),
-        unreliable=as_given(unreliable),
-        method=method,
-        rotation_change=rotation_change,
-        views=views,
-    )

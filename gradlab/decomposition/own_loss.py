@@ -13,9 +13,10 @@ from array_api_compat import is_torch_array
 from gradlab.arrays import Array, Float
 from gradlab.batch.batch import Batch
 from gradlab.decomposition.adapters import TwoViewLoss, apart, name_of, two_views
+from gradlab.decomposition.checking import scalar_of
 from gradlab.decomposition.core import decompose
 from gradlab.decomposition.resolve import resolve_loss
-from gradlab.errors import GradlabError, first_line
+from gradlab.errors import GradlabError
 from gradlab.losses.base import Loss
 from gradlab.losses.components import Components
 
@@ -95,23 +96,7 @@ class OwnLoss(Loss):
         self._check(views)
         given = [views.anchors, views.positives, views.extra_negatives]
         rows = [torch.as_tensor(one) for one in given if one is not None]
-        try:
-            value = self._function(rows[0].dtype == torch.float64)(*rows)
-        except GradlabError:
-            raise
-        except Exception as error:
-            raise GradlabError(f"{self.name} raised {type(error).__name__}: {first_line(error)}") from error
-        if not isinstance(value, torch.Tensor) or value.numel() != 1:
-            shape = f"shape {tuple(value.shape)}" if isinstance(value, torch.Tensor) else type(value).__name__
-            raise GradlabError(
-                f"{self.name} returns {shape}, not a scalar tensor; sum or average over the anchors"
-            )
-        if torch.is_grad_enabled() and any(one.requires_grad for one in rows) and not value.requires_grad:
-            raise GradlabError(
-                f"{self.name} is not differentiable: its value carries no gradient; compute it with torch operations and "
-                "without detach(), item() or no_grad()"
-            )
-        value = value.reshape(())
+        value = scalar_of(self._function(rows[0].dtype == torch.float64), self.name, rows)
         return value if is_torch_array(views.anchors) else value.detach().numpy()
 
     def components_of(self, views: Batch) -> Components:

@@ -58,6 +58,27 @@ class Reading:
         """Largest coefficient of each anchor in absolute value."""
         return self.coefficients.abs().amax(dim=1)
 
+    @property
+    def badness(self) -> Float[Tensor, "n"]:
+        """Error and residual of each anchor."""
+        return self.error + self.residual.norm(dim=1)
+
+    def or_better(self, other: Reading) -> Reading:
+        """The other reading for the anchors that it serves better."""
+        import torch
+
+        better = other.badness < self.badness
+        pairs = {
+            field.name: (getattr(self, field.name), getattr(other, field.name))
+            for field in dataclasses.fields(self)
+        }
+        return Reading(
+            **{
+                name: torch.where(better[:, None] if mine.ndim == 2 else better, theirs, mine)
+                for name, (mine, theirs) in pairs.items()
+            }
+        )
+
 
 def read_lifted(
     loss: CheckedLoss, batch: LossInput, turned: LossInput, tangent_gradient: Float[Tensor, "n d"]
@@ -93,17 +114,8 @@ def read_lifted(
         # A tie may divide the same sum in another way; a sum that depends on δ has no limit.
         diverges = near.abs().sum(dim=1) > DIVERGENCE * far.abs().sum(dim=1)
         reading = _compare(batch, extrapolated, error, diverges, tangent_gradient)
-        if best is None:
-            best = reading
-        else:
-            better = _badness(reading) < _badness(best)
-            best = Reading(
-                torch.where(better[:, None], reading.coefficients, best.coefficients),
-                torch.where(better, reading.error, best.error),
-                torch.where(better[:, None], reading.residual, best.residual),
-                torch.where(better, reading.diverges, best.diverges),
-            )
-        if bool((_badness(best) <= GOOD * best.scale).all()):
+        best = reading if best is None else best.or_better(reading)
+        if bool((best.badness <= GOOD * best.scale).all()):
             break
     assert best is not None
     return best
@@ -159,11 +171,6 @@ def _compare(
 ) -> Reading:
     residual = tangent_gradient - project(coefficients @ vectors(batch), batch.anchors)
     return Reading(coefficients, error, residual, diverges)
-
-
-def _badness(reading: Reading) -> Float[Tensor, "n"]:
-    badness: Tensor = reading.error + reading.residual.norm(dim=1)
-    return badness
 
 
 def unexplained_anchors(

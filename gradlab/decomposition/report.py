@@ -33,6 +33,7 @@ def report_text(found: CanonicalSplit, matches: Sequence[Match] | None = None) -
     """
     matches = nearest_losses(found) if matches is None else matches
     n, d = found.residual.shape
+    per = f"per {found.side.removesuffix('s')}"
     negatives = found.other_view_gradient.shape[1] - n
     lines = [
         f"{found.loss} on {n} sentences in {d} dimensions"
@@ -40,7 +41,7 @@ def report_text(found: CanonicalSplit, matches: Sequence[Match] | None = None) -
         + ("" if found.side == "anchors" else ": what it does to the positives"),
         *textwrap.wrap(sentence(found, matches), 100),
         "",
-        f"  {f'per {_row_of(found)}':<28}{'mean':>11}{'sd':>11}{'min':>11}{'median':>11}{'max':>11}",
+        f"  {per:<28}{'mean':>11}{'sd':>11}{'min':>11}{'median':>11}{'max':>11}",
         _row("gradient dissipation GD", found.gradient_dissipation, found.side),
         _row("ratio R", found.ratio, found.side),
         _row("hardest share max W/ΣW", found.hardest_share, found.side),
@@ -172,57 +173,46 @@ def both_sides_text(anchors: CanonicalSplit, positives: CanonicalSplit) -> str:
     return "\n".join([f"{anchors.loss}: both sides together", "", *rows])
 
 
-def _row_of(found: CanonicalSplit) -> str:
-    """What a row is: ``"anchor"`` or ``"positive"``."""
-    return found.side.removesuffix("s")
-
-
 def _facts(found: CanonicalSplit, matches: Sequence[Match]) -> list[str]:
-    n = len(found.residual)
-    dissipation = to_numpy(found.gradient_dissipation)
+    """Lines of a label and what is known."""
+    n, lifted = len(found.residual), found.method == "lifted"
+    negative = int(np.count_nonzero(to_numpy(found.gradient_dissipation) < 0))
     closed = int(np.count_nonzero(~np.any(to_numpy(found.weight), axis=1)))
-    how = (
-        "exact, in extra coordinates" if found.method == "lifted" else "least squares on the batch's vectors"
-    )
-    lines = [f"  {'value':<28}{found.value:.8g}"]
-    if closed:
-        idle = (
-            "no negative acts on them (a closed gate)"
-            if found.side == "anchors"
-            else "negatives of no anchor"
-        )
-        lines.append(f"  {'not pushed':<28}{closed} of {n} {found.side}: {idle}")
-    if np.any(dissipation < 0):
-        lines.append(
-            f"  {'negative GD':<28}{int((dissipation < 0).sum())} of {n} {found.side} are pulled by their negatives on balance: "
-            "read the coefficients"
-        )
-    if closed < n and not np.any(to_numpy(found.same_view_gradient)):
-        lines.append(f"  {'negatives':<28}other view only")
-    lines += [
-        f"  {'method':<28}{how}; estimated relative error {found.relative_error:.1g}",
-        f"  {'outside the paradigm':<28}{found.relative_residual:.2g} of the tangent gradient"
-        + _chance(found),
-    ]
     unreliable = int(to_numpy(found.unreliable).sum())
+    facts = [("value", f"{found.value:.8g}")]
+    if closed:
+        anchors = found.side == "anchors"
+        idle = "no negative acts on them (a closed gate)" if anchors else "negatives of no anchor"
+        facts.append(("not pushed", f"{closed} of {n} {found.side}: {idle}"))
+    if negative:
+        pulled = (
+            f"{negative} of {n} {found.side} are pulled by their negatives on balance: read the coefficients"
+        )
+        facts.append(("negative GD", pulled))
+    if closed < n and not np.any(to_numpy(found.same_view_gradient)):
+        facts.append(("negatives", "other view only"))
+    how = "exact, in extra coordinates" if lifted else "least squares on the batch's vectors"
+    outside = f"{found.relative_residual:.2g} of the tangent gradient{_chance(found)}"
+    facts.append(("method", f"{how}; estimated relative error {found.relative_error:.1g}"))
+    facts.append(("outside the paradigm", outside))
     if unreliable:
-        why = "ties, or gates at their threshold" if found.method == "lifted" else "their residual is large"
-        lines.append(f"  {f'unreliable {found.side}':<28}{unreliable} of {n} ({why})")
-    return [*lines, *_nearest(found, matches)]
+        why = "ties, or gates at their threshold" if lifted else "their residual is large"
+        facts.append((f"unreliable {found.side}", f"{unreliable} of {n} ({why})"))
+    return [f"  {label:<28}{text}" for label, text in [*facts, *_nearest(n, matches)]]
 
 
-def _nearest(found: CanonicalSplit, matches: Sequence[Match]) -> list[str]:
-    n = len(found.residual)
+def _nearest(n: int, matches: Sequence[Match]) -> list[tuple[str, str]]:
     same = [match for match in matches if match.same]
     if not same:
-        return [f"  {'nearest registered losses':<28}{match.text(n)}: {match.mismatch:.2g} relative" if not place else
-                f"  {'':<28}{match.text(n)}: {match.mismatch:.2g}" for place, match in enumerate(matches[:3])]  # fmt: skip
-    lines = [
-        f"  {'these are the components of':<28}{same[0].text(n)}",
-        f"  {'':<28}(they agree to {same[0].mismatch:.1g})",
+        texts = [f"{match.text(n)}: {match.mismatch:.2g}" for match in matches[:3]]
+        texts[:1] = [f"{text} relative" for text in texts[:1]]
+        return [("" if place else "nearest registered losses", text) for place, text in enumerate(texts)]
+    facts = [
+        ("these are the components of", same[0].text(n)),
+        ("", f"(they agree to {same[0].mismatch:.1g})"),
     ]
     others = ", ".join(match.name for match in same[1:])
-    return [*lines, f"  {'on this batch also of':<28}{others}"] if others else lines
+    return [*facts, ("on this batch also of", others)] if others else facts
 
 
 def _chance(found: CanonicalSplit) -> str:
