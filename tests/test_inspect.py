@@ -144,9 +144,9 @@ def test_lines_stand_for_all_pairs_of_rows():
         "a b c": sum(1 for i, j in itertools.combinations(range(6), 2) if "a b c" in sets[i] & sets[j]),
         "x y z": 1,
     }
-    assert found.rows.sum() == sum(expected.values()) == 4
-    assert set(found.kind.tolist()) == {0}
-    assert all(a % 6 != b % 6 for a, b in zip(found.first, found.second, strict=True))
+    assert found.lines["rows"].sum() == sum(expected.values()) == 4
+    assert set(found.lines["kind"]) == {0}
+    assert all(a % 6 != b % 6 for a, b in found.lines[["first", "second"]].to_numpy())
     rows = {(i, j) for i, j in itertools.combinations(range(6), 2) if sets[i] & sets[j]}
     assert {tuple(pair) for pair in found.pairs_of_rows(6).tolist()} == rows
     assert found.repeats == 3  # in two more rows "a b c", in one more "x y z"

@@ -284,9 +284,9 @@ def test_what_inspect_finds_of_hard_negatives_is_what_loops_find(hard_columns):
     assert {at % 10 for i, at in places if i == at % 10} == {2}
     assert found.numbers["hard_negatives_false"] == 2
     # Two hard negatives are never pushed apart, so that those of rows 3, 6 and 7, which are the same, are no candidates.
-    numbers = found.candidates.first, found.candidates.second
-    assert all(min(a, b) < 20 for a, b in zip(*numbers, strict=True))
-    assert found.candidates.rows.sum() == len(unordered_row_pairs(table)) == 5
+    numbers = found.candidates.lines[["first", "second"]].to_numpy()
+    assert all(min(a, b) < 20 for a, b in numbers)
+    assert found.candidates.lines["rows"].sum() == len(unordered_row_pairs(table)) == 5
 
 
 def unordered_row_pairs(table):

@@ -11,8 +11,6 @@ from gradlab.errors import GradlabError
 if TYPE_CHECKING:
     from torch import Tensor
 
-    Rows = Float[Tensor, "_ d"]
-
 
 def adapt(loss: Any, name: str) -> Callable[..., Any]:
     """The loss as a function of (anchors, positives[, extra_negatives]); see `two_views` for the conventions.
@@ -38,7 +36,11 @@ def adapt(loss: Any, name: str) -> Callable[..., Any]:
     if "VICRegLoss" in bases:
         return lambda anchors, positives: loss(anchors, ref_emb=positives)
 
-    def labelled(anchors: Rows, positives: Rows, extra_negatives: Rows | None = None) -> Any:
+    def labelled(
+        anchors: Float[Tensor, "n d"],
+        positives: Float[Tensor, "n d"],
+        extra_negatives: Float[Tensor, "m d"] | None = None,
+    ) -> Any:
         import torch
 
         labels = torch.arange(len(anchors), device=anchors.device)

@@ -11,8 +11,6 @@ from gradlab.errors import GradlabError
 if TYPE_CHECKING:
     from torch import Tensor
 
-    Rows = Float[Tensor, "_ d"]
-
 # Classes (or base classes) by what their `compute_loss_from_embeddings` expects.
 LABELLED_PAIRS = {"ContrastiveLoss", "OnlineContrastiveLoss", "CosineSimilarityLoss", "CoSENTLoss"}
 TRIPLETS = {"TripletLoss"}
@@ -51,7 +49,11 @@ def _total(value: Any) -> Any:
     return sum(value.values()) if isinstance(value, dict) else value
 
 
-def _columns(anchors: Rows, positives: Rows, extra_negatives: Rows | None = None) -> list[Rows]:
+def _columns(
+    anchors: Float[Tensor, "n d"],
+    positives: Float[Tensor, "n d"],
+    extra_negatives: Float[Tensor, "m d"] | None = None,
+) -> list[Float[Tensor, "n d"]]:
     import torch
 
     if extra_negatives is None:
@@ -65,7 +67,11 @@ def _columns(anchors: Rows, positives: Rows, extra_negatives: Rows | None = None
     return [anchors, positives, *torch.split(extra_negatives, n)]
 
 
-def _triplet(anchors: Rows, positives: Rows, extra_negatives: Rows | None = None) -> list[Rows]:
+def _triplet(
+    anchors: Float[Tensor, "n d"],
+    positives: Float[Tensor, "n d"],
+    extra_negatives: Float[Tensor, "m d"] | None = None,
+) -> list[Float[Tensor, "n d"]]:
     if extra_negatives is not None:
         return _columns(anchors, positives, extra_negatives)
     similarity = anchors.detach() @ positives.T
@@ -74,8 +80,11 @@ def _triplet(anchors: Rows, positives: Rows, extra_negatives: Rows | None = None
 
 
 def _all_pairs(
-    name: str, anchors: Rows, positives: Rows, extra_negatives: Rows | None = None
-) -> tuple[list[Rows], Float[Tensor, "pairs"]]:
+    name: str,
+    anchors: Float[Tensor, "n d"],
+    positives: Float[Tensor, "n d"],
+    extra_negatives: Float[Tensor, "m d"] | None = None,
+) -> tuple[list[Float[Tensor, "pairs d"]], Float[Tensor, "pairs"]]:
     import torch
 
     _no_extra(name, extra_negatives)
@@ -85,8 +94,11 @@ def _all_pairs(
 
 
 def _stacked(
-    name: str, anchors: Rows, positives: Rows, extra_negatives: Rows | None = None
-) -> tuple[list[Rows], Int[Tensor, "rows"]]:
+    name: str,
+    anchors: Float[Tensor, "n d"],
+    positives: Float[Tensor, "n d"],
+    extra_negatives: Float[Tensor, "m d"] | None = None,
+) -> tuple[list[Float[Tensor, "rows d"]], Int[Tensor, "rows"]]:
     import torch
 
     _no_extra(name, extra_negatives)
@@ -94,6 +106,6 @@ def _stacked(
     return [torch.cat([anchors, positives])], labels
 
 
-def _no_extra(name: str, extra_negatives: Rows | None) -> None:
+def _no_extra(name: str, extra_negatives: Float[Tensor, "m d"] | None) -> None:
     if extra_negatives is not None:
         raise GradlabError(f"{name} takes no extra negatives; leave them out")

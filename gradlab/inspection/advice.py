@@ -16,6 +16,10 @@ from gradlab.monitor.numbers import percent, short
 NEGLIGIBLE, LARGE = 0.01, 0.1
 NOTHING = "Nothing to fix was found."
 WRITE_CLEAN = " --write-clean "
+# Builders of the library datasets by the ending of a file; for all others "text".
+_LOADERS = {".csv": "csv", ".tsv": "csv", ".parquet": "parquet"} | dict.fromkeys(
+    (".jsonl", ".json", ".ndjson"), "json"
+)
 
 
 @dataclass(frozen=True)
@@ -75,11 +79,15 @@ def advise(numbers: Mapping[str, Any], place: Place | None = None) -> list[Advic
 def _candidates(n: Mapping[str, Any], place: Place | None) -> Advice | None:
     if not n["candidate_lines"]:
         return None
-    expected = n["candidate_row_pairs"] * _chance(n)
+    size, count = n["batch_size"], n["sentences"]
+    expected = n["candidate_row_pairs"] * size * (size - 1) / (count * (count - 1))
+    often = f"A batch of {size} has {short(expected)} such pairs on average"
+    if expected < 0.7:
+        often = f"One batch of {size} in {round(1 / expected):,} has such a pair"
     repeated = f"{_count(n['duplicates'], 'text')} of {n['sentences']:,} sentences repeat an earlier one. "
     text = (
         f"{repeated if n['duplicates'] else ''}{_count(n['candidate_lines'], 'pair')} of texts likely say the same, and the loss "
-        f"pushes them apart. {_often(expected, n['batch_size'])}, and these pairs take "
+        f"pushes them apart. {often}, and these pairs take "
         f"{percent_exactly(n['candidate_share_of_push'])} of all push{_error(n['candidate_share_error'])}."
     )
     if not math.isnan(n["candidate_share_when_met"]):
@@ -100,18 +108,6 @@ def _candidates(n: Mapping[str, Any], place: Place | None) -> Advice | None:
     return Advice(title, text, n["candidate_share_of_push"], [*_clean_steps(place), *_mask_steps(n, place)])
 
 
-def _often(expected: float, size: int) -> str:
-    """How often candidates meet in a batch, in words."""
-    if expected < 0.7:
-        return f"One batch of {size} in {round(1 / expected):,} has such a pair"
-    return f"A batch of {size} has {short(expected)} such pairs on average"
-
-
-def _chance(n: Mapping[str, Any]) -> float:
-    size, count = n["batch_size"], n["sentences"]
-    return size * (size - 1) / (count * (count - 1))
-
-
 def _clean_steps(place: Place | None) -> list[tuple[str, str]]:
     if place is None or not place.train_file or not place.command:
         return []
@@ -121,15 +117,7 @@ def _clean_steps(place: Place | None) -> list[tuple[str, str]]:
     )
     command, _, given = place.command.partition(WRITE_CLEAN)
     clean = shlex.split(given)[0] if given else source.name.removesuffix(ending) + "-clean" + ending
-    kinds = {
-        ".csv": "csv",
-        ".tsv": "csv",
-        ".jsonl": "json",
-        ".json": "json",
-        ".ndjson": "json",
-        ".parquet": "parquet",
-    }
-    kind = kinds.get(ending.split(".")[1] and "." + ending.split(".")[1], "text") if ending else "text"
+    kind = _LOADERS.get("." + ending.split(".")[1], "text") if ending else "text"
     more = ', sep="\\t"' if ending.startswith(".tsv") else ""
     load = (
         "from datasets import load_dataset\n"

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from gradlab.inspection.hard_negatives import false_by_words
@@ -17,7 +19,8 @@ from gradlab.inspection.rows import count_row_pairs, different_rows, hard_pairs,
 from gradlab.inspection.slots import ALIKE, slot_words, state_other_facts
 from gradlab.inspection.texts import Texts
 from gradlab.inspection.vectors import Vectors
-from gradlab.inspection.words import BANDS, WordIndex
+from gradlab.inspection.words import BANDS, WordIndex, normalize
+from gradlab.waiting import counted
 
 KINDS = ("duplicate", "near_duplicate", "neighbour")
 # How much less of their words two texts need to share where their embeddings are near.
@@ -25,18 +28,18 @@ LOOSER = 0.1
 # Share of neighbouring pairs above a cosine that must be near-duplicates by their words before the cosine alone decides.
 TRUST, FEWEST = 0.8, 20
 _MOST_NEIGHBOURS = 200_000
+# Shows progress: from a title and a total a context of a function that takes what was done.
+Bar = Callable[[str, int], contextlib.AbstractContextManager[Callable[[int], object]]]
 
 
 @dataclass(frozen=True)
 class CandidatePairs:
-    """Candidates for false negatives, one a line; columns of P entries.
+    """Candidates for false negatives.
 
     Attributes:
-        first, second: numbers of two texts; see `Texts`.
-        kind: places in :data:`KINDS`.
-        overlap: share of the words that both have; 1 for duplicates.
-        cosine, centred: see `Neighbours`; NaN without embeddings.
-        rows: pairs of different rows that the line stands for: a text that three rows have stands for three.
+        lines: a row each: ``first`` and ``second``, the numbers of two texts (see `Texts`); ``kind``, a place in :data:`KINDS`;
+            ``overlap``, the share of the words that both have; ``rows``, the pairs of different rows that it stands for (a
+            text that three rows have stands for three); ``cosine`` and ``centred``, see `Neighbours`, NaN without embeddings.
         threshold: centred cosine from which on neighbours are candidates; NaN without embeddings.
         near: the nearest pairs of different texts, candidates or not, nearest first; None without embeddings.
         confirmed: (len(near.pairs),) whether these are near-duplicates by their words; empty without texts.
@@ -46,13 +49,7 @@ class CandidatePairs:
         words: of the texts; None where only embeddings are known.
     """
 
-    first: NDArray[np.int64]
-    second: NDArray[np.int64]
-    kind: NDArray[np.int8]
-    overlap: NDArray[np.float64]
-    cosine: NDArray[np.float32]
-    centred: NDArray[np.float32]
-    rows: NDArray[np.int64]
+    lines: pd.DataFrame
     threshold: float
     near: Neighbours | None
     confirmed: NDArray[np.bool_]
@@ -61,7 +58,7 @@ class CandidatePairs:
     words: WordIndex | None = None
 
     def __len__(self) -> int:
-        return len(self.first)
+        return len(self.lines)
 
     def pairs_of_rows(self, count: int) -> NDArray[np.int64]:
         """All pairs of rows (R, 2) whose anchors or positives say the same, the smaller first, each once.
@@ -89,7 +86,7 @@ class CandidatePairs:
     def _sides(self) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
         """Numbers of the texts that each line stands for, each pair of groups once."""
         seen: set[tuple[int, int]] = set()
-        for first, second in zip(self.first.tolist(), self.second.tolist(), strict=True):
+        for first, second in self.lines[["first", "second"]].to_numpy().tolist():
             if self.words is None:
                 yield np.array([first]), np.array([second])
                 continue
@@ -114,11 +111,6 @@ class CandidatePairs:
         return float(self.confirmed[above].mean()) if above.any() else float("nan")
 
 
-@contextlib.contextmanager
-def _no_bar(title: str, total: int) -> Iterator[Callable[[int], object]]:
-    yield lambda count: None
-
-
 def _overlaps(
     words: WordIndex, pairs: NDArray[np.int64], advance: Callable[[int], object]
 ) -> NDArray[np.float64]:
@@ -138,7 +130,7 @@ def find_candidates(
     *,
     overlap: float,
     cosine: float | None,
-    bar: Callable[[str, int], contextlib.AbstractContextManager[Callable[[int], object]]] = _no_bar,
+    bar: Bar = functools.partial(counted, visible=False),  # noqa: B008  # it keeps nothing
 ) -> CandidatePairs:
     """Look through the whole corpus.
 
@@ -149,7 +141,7 @@ def find_candidates(
         overlap: share of the words from which on two texts are near-duplicates.
         cosine: centred cosine from which on neighbours are candidates, whatever their words; None takes those that are nearer
             than all but one in 10,000 pairs drawn at random and lack no more than :data:`LOOSER` of the overlap.
-        bar: shows progress: from a title and a total it makes a context of a function that takes what was done.
+        bar: shows progress.
     """
     if texts is None:
         return _by_embedding_alone(vectors, count, cosine, bar)
@@ -200,8 +192,6 @@ def find_candidates(
 
 def repeated_positives(texts: Texts) -> NDArray[np.int64]:
     """Rows whose positive has the words of its anchor: dropout alone makes two views of them."""
-    from gradlab.inspection.words import normalize
-
     if texts.positives is None:
         return np.empty(0, dtype=np.int64)
     pairs = zip(texts.anchors, texts.positives, strict=True)
@@ -234,7 +224,7 @@ def _kinds(
     pairs: NDArray[np.int64],
     overlaps: NDArray[np.float64],
     least: float,
-    bar: Callable[[str, int], contextlib.AbstractContextManager[Callable[[int], object]]],
+    bar: Bar,
 ) -> NDArray[np.int8]:
     """Places in :data:`KINDS` by the words alone (P,): 1, 2 where the embeddings are to confirm it, and 0 for no candidates."""
     kind = np.zeros(len(pairs), dtype=np.int8)
@@ -267,7 +257,7 @@ def _duplicates(words: WordIndex, texts: Texts) -> list[tuple[int, int, int, flo
 
 
 def _by_embedding_alone(
-    vectors: Vectors | None, count: int, cosine: float | None, bar: Callable[[str, int], Any]
+    vectors: Vectors | None, count: int, cosine: float | None, bar: Bar
 ) -> CandidatePairs:
     """Without texts nothing tells how far a cosine can be trusted: identical embeddings unless one is given."""
     assert vectors is not None
@@ -295,14 +285,12 @@ def _table(
     repeats: int,
     false_negatives: NDArray[np.int64],
 ) -> CandidatePairs:
-    columns = np.array(lines, dtype=np.float64).reshape(len(lines), 5).T
-    first, second, kind, overlap, rows = columns
-    pairs = np.stack([first, second], axis=1).astype(np.int64)
-    cosine, centred = np.full((2, len(pairs)), np.nan, dtype=np.float32)
-    if vectors is not None and near is not None and len(pairs):
-        cosine, centred = near.measure(vectors, pairs)
-    order = np.lexsort([-rows, -overlap, kind])
-    return CandidatePairs(
-        pairs[order, 0], pairs[order, 1], kind[order].astype(np.int8), overlap[order], cosine[order], centred[order],
-        rows[order].astype(np.int64), threshold, near, confirmed, repeats, false_negatives,
-    )  # fmt: skip
+    table = pd.DataFrame(lines, columns=["first", "second", "kind", "overlap", "rows"])
+    table = table.astype({"first": int, "second": int, "kind": int, "overlap": float, "rows": int})
+    table["cosine"] = table["centred"] = np.float32(np.nan)
+    if vectors is not None and near is not None and len(table):
+        table["cosine"], table["centred"] = near.measure(vectors, table[["first", "second"]].to_numpy())
+    table = table.sort_values(
+        ["kind", "overlap", "rows"], ascending=[True, False, False], kind="stable", ignore_index=True
+    )
+    return CandidatePairs(table, threshold, near, confirmed, repeats, false_negatives)

@@ -34,9 +34,8 @@ def distinct_rows(found: CandidatePairs, count: int) -> NDArray[np.int64]:
     assert found.words is not None  # without texts nothing is known to repeat
     group = found.words.group
     near: defaultdict[int, list[int]] = defaultdict(list)
-    for first, second in np.stack([group[found.first], group[found.second]], axis=1)[
-        found.kind == 1
-    ].tolist():
+    alike = found.lines.loc[found.lines["kind"] == 1, ["first", "second"]].to_numpy()
+    for first, second in group[alike].tolist():
         near[first].append(second)
         near[second].append(first)
     own = group[: 2 * count].reshape(-1, count).T.tolist()

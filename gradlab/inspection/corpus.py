@@ -125,7 +125,7 @@ def find_false_negatives(
                 advance(1)
             generator = np.random.default_rng([seed, 2])
             lines = np.sort(generator.permutation(len(candidates))[:MEETINGS])
-            pairs = np.stack([candidates.first[lines], candidates.second[lines]], axis=1)
+            pairs = candidates.lines[["first", "second"]].to_numpy()[lines]
             with bars("Candidates meet", len(lines)) as advance:
                 meeting = meet(lines, pairs, count, size, generator, look, advance)
     repeated = np.empty(0, dtype=np.int64) if texts is None else repeated_positives(texts)

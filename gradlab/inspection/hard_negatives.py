@@ -19,25 +19,10 @@ FALSE, NEARER, MATTERS, EASY = VERDICTS = (
     "too easy",
 )
 # One of them more or fewer turns a statement into its opposite; "t" is what is left of "don't".
-NEGATIONS = frozenset(
-    {"not", "no", "never", "none", "nobody", "nothing", "nowhere", "neither", "nor", "without", "cannot", "t"}
-    | {
-        "nicht",
-        "nie",
-        "kein",
-        "keine",
-        "keinen",
-        "keiner",
-        "niet",
-        "geen",
-        "inte",
-        "ne",
-        "pas",
-        "non",
-        "nunca",
-    }
-    | {"sin", "não", "senza"}
-)
+NEGATIONS = frozenset((
+    "not", "no", "never", "none", "nobody", "nothing", "nowhere", "neither", "nor", "without", "cannot", "t",
+    "nicht", "nie", "kein", "keine", "keinen", "keiner", "niet", "geen", "inte", "ne", "pas", "non", "nunca", "sin", "não", "senza",
+))  # fmt: skip
 
 
 def say_the_same(one: str, other: str) -> bool:

@@ -62,7 +62,9 @@ class Measured:
     @property
     def can_mask(self) -> bool:
         """Whether there are pairs to mask, and few enough to list their rows."""
-        return 0 < int(self.candidates.rows.sum()) + len(self.candidates.false_negatives) <= MOST_MASKED
+        return (
+            0 < int(self.candidates.lines["rows"].sum()) + len(self.candidates.false_negatives) <= MOST_MASKED
+        )
 
     def table(self, name: str) -> pd.DataFrame:
         """One of the tables, the most important rows first: ``candidates``, ``pairs``, ``sentences``, ``hard-negatives`` or
@@ -93,16 +95,16 @@ class Measured:
         return columns
 
     def _candidates(self) -> dict[str, Any]:
-        found = self.candidates
-        met = self.meeting.reindex(range(len(found)))
+        lines = self.candidates.lines
+        met = self.meeting.reindex(range(len(lines)))
         return {
-            "kind": np.array(KINDS)[found.kind],
-            **self._place(found.first, "first"),
-            **self._place(found.second, "second"),
-            "overlap": found.overlap,
-            "cosine": found.cosine,
-            "centred_cosine": found.centred,
-            "row_pairs": found.rows,
+            "kind": np.array(KINDS)[lines["kind"]],
+            **self._place(lines["first"].to_numpy(), "first"),
+            **self._place(lines["second"].to_numpy(), "second"),
+            "overlap": lines["overlap"],
+            "cosine": lines["cosine"],
+            "centred_cosine": lines["centred"],
+            "row_pairs": lines["rows"],
             "push_when_met": met["push"],
             "share_when_met": met["share"],
         }
@@ -111,8 +113,7 @@ class Measured:
         near = self.candidates.near
         if near is None:
             return {"first_row": [], "second_row": []}
-        candidates = self.candidates.first.tolist(), self.candidates.second.tolist()
-        known = set(map(frozenset, zip(*candidates, strict=True)))
+        known = set(map(frozenset, self.candidates.lines[["first", "second"]].to_numpy().tolist()))
         others = (place for place, pair in enumerate(near.pairs.tolist()) if frozenset(pair) not in known)
         kept = np.array([*itertools.islice(others, _NEIGHBOURS)], dtype=np.int64)
         return {

@@ -69,23 +69,18 @@ def nearest_pairs(
     # Of 15,000 sentences it finds .990 of the nearest eight (.999 with 64 and 48, in twice the time), and all that are near.
     settings: Any = {"expansion_add": 32, "expansion_search": 32, "enable_key_lookups": False}
     index = Index(ndim=axes.shape[1], metric="cos", dtype="f16", **settings)
-    for start, block in _blocks(vectors, rows, mean, axes):
-        for part in range(0, len(block), PART):
-            some = block[part : part + PART]
-            # One thread: the graph, and with it what is found, is the same each time.
-            index.add(np.arange(len(some)) + (start + part), some, threads=1)
-            advance(len(some))
+    for here, block in _blocks(vectors, rows, mean, axes):
+        # One thread: the graph, and with it what is found, is the same each time.
+        index.add(np.arange(here.start, here.stop), block, threads=1)
+        advance(len(block))
     count = min(NEIGHBOURS + 1, len(rows))
     keys = np.empty((len(rows), count), dtype=np.int32)
     cosines = np.empty((len(rows), count), dtype=np.float32)
-    for start, block in _blocks(vectors, rows, mean, axes):
-        for part in range(0, len(block), PART):
-            some = block[part : part + PART]
-            found = index.search(some, count, threads=1)
-            here = slice(start + part, start + part + len(some))
-            keys[here] = np.asarray(found.keys).reshape(len(some), -1)
-            cosines[here] = 1 - np.asarray(found.distances, dtype=np.float32).reshape(len(some), -1)
-            advance(len(some))
+    for here, block in _blocks(vectors, rows, mean, axes):
+        found = index.search(block, count, threads=1)
+        keys[here] = np.asarray(found.keys).reshape(len(block), -1)
+        cosines[here] = 1 - np.asarray(found.distances, dtype=np.float32).reshape(len(block), -1)
+        advance(len(block))
     pairs = _nearest(keys, cosines, most)
     cosine, centred = _cosines(vectors, rows[pairs], mean)
     order = np.argsort(-centred, kind="stable")
@@ -129,10 +124,14 @@ def _by_chance(centred: NDArray[np.float32]) -> float:
 
 def _blocks(
     vectors: Vectors, rows: NDArray[np.int64], mean: NDArray[np.float32], axes: NDArray[np.float32]
-) -> Iterator[tuple[int, NDArray[np.float32]]]:
-    """Places and principal coordinates of the rows, a block at a time."""
+) -> Iterator[tuple[slice, NDArray[np.float32]]]:
+    """Places and principal coordinates of the rows, a part at a time."""
     for number, block in enumerate(vectors.blocks(rows)):
-        yield number * BLOCK, np.ascontiguousarray((block - mean) @ axes)
+        coordinates = np.ascontiguousarray((block - mean) @ axes)
+        for start in range(0, len(block), PART):
+            some = coordinates[start : start + PART]
+            first = number * BLOCK + start
+            yield slice(first, first + len(some)), some
 
 
 def _cosines(

@@ -25,15 +25,16 @@ MANY = 0.1
 def summarize(found: Measured) -> dict[str, Any]:
     """Numbers of an inspection, ready for JSON; shares between 0 and 1, NaN where something was not to be measured."""
     totals, candidates, meeting = found.totals, found.candidates, found.meeting
-    share, error = share_of_candidates(meeting, candidates.rows, totals, found.batch_size)
+    lines = candidates.lines
+    share, error = share_of_candidates(meeting, lines["rows"].to_numpy(), totals, found.batch_size)
     met = totals.seen > 0
     received = totals.mean("received")
-    copies = np.concatenate([candidates.first, candidates.second]) % totals.count  # a finding of their own
+    copies = lines[["first", "second"]].to_numpy() % totals.count  # a finding of their own
     many = met & (totals.pushers >= max(2.0, MANY * (found.batch_size - 1)))
     hubs = np.sort(received[np.setdiff1d(np.flatnonzero(many), copies)])[::-1]
     top = max(1, int(met.sum()) // 100)
     hardest = np.concatenate(totals.share)
-    duplicates = candidates.kind[meeting.index] == 0
+    duplicates = lines["kind"][meeting.index] == 0
     mask = candidates.mask_above
     by_dropout = found.texts is not None and found.texts.positives is None
     return {
@@ -43,11 +44,11 @@ def summarize(found: Measured) -> dict[str, Any]:
         "batch_size": found.batch_size,
         "sentences_met": int(met.sum()),
         "duplicates": candidates.repeats,
-        "candidate_lines": len(candidates),
-        "candidate_row_pairs": int(candidates.rows.sum()),
+        "candidate_lines": len(lines),
+        "candidate_row_pairs": int(lines["rows"].sum()),
         "can_mask": found.can_mask,
-        "near_duplicates": int((candidates.kind == 1).sum()),
-        "neighbours": int((candidates.kind == 2).sum()),
+        "near_duplicates": int((lines["kind"] == 1).sum()),
+        "neighbours": int((lines["kind"] == 2).sum()),
         "neighbours_from": float(candidates.threshold),
         "candidate_share_of_push": share,
         "candidate_share_error": error,
