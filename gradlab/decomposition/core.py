@@ -111,14 +111,11 @@ def decompose(
     if views.own_negatives is not None:
         function = _with_own(function, views)
 
+    def exchanged(first: Any, second: Any, *extra: Any) -> Any:
+        return function(second, first, *extra)
+
     def of(one: str) -> Decomposition:
-        seen, given = views, function
-        if one == "positives":
-            seen = views.exchanged()
-
-            def given(first: Any, second: Any, *extra: Any) -> Any:
-                return function(second, first, *extra)
-
+        seen, given = (views, function) if one == "anchors" else (views.exchanged(), exchanged)
         loss = CheckedLoss(given, name, side=one)
         return _decompose(loss, loss_fn, seen, views.own_negatives, tolerance, allow_residual)
 

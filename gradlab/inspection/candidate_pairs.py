@@ -153,26 +153,31 @@ def find_candidates(
         overlaps = _overlaps(words, pairs, advance)
     alike = overlaps >= min(ALIKE, overlap)
     pairs, overlaps = pairs[alike], overlaps[alike]
-    near, threshold, places = None, np.nan, np.empty(0, dtype=np.int64)
+    near, threshold, nearest = None, np.nan, 0
     if vectors is not None:
         with bar("Nearest neighbours", 2 * len(words.first)) as advance:
             near = nearest_pairs(vectors, words.first, _MOST_NEIGHBOURS, advance)
         threshold = near.by_chance if cosine is None else cosine
         with bar("Comparing their words", len(near.pairs)) as advance:
             found = _overlaps(words, near.pairs, advance)
-        pairs, overlaps, places = _joined(pairs, overlaps, near.pairs, found, len(words.first))
+        # Each pair once, the near ones first.
+        nearest, count_of = len(near.pairs), len(words.first)
+        pairs, overlaps = np.concatenate([near.pairs, pairs]), np.append(found, overlaps)
+        first = np.sort(np.unique(pairs @ [count_of, 1], return_index=True)[1])
+        pairs, overlaps = pairs[first], overlaps[first]
     kind = _kinds(words, pairs, overlaps, overlap, bar)
     if near is not None and vectors is not None:
         doubtful = np.flatnonzero(kind == 2)
         kind[doubtful[near.measure(vectors, words.first[pairs[doubtful]])[1] < threshold]] = 0
         if cosine is not None:  # which decides alone
-            far = (kind[places] == 0) & ~np.isnan(overlaps[places]) & (near.centred >= cosine)
-            kind[places[far]] = 2
+            far = (kind[:nearest] == 0) & ~np.isnan(overlaps[:nearest]) & (near.centred >= cosine)
+            kind[:nearest][far] = 2
     else:
         kind[kind == 2] = 0
-    confirmed = kind[places] == 1
+    confirmed = kind[:nearest] == 1
     lines = [*_duplicates(words, texts)]
     kept = np.flatnonzero(kind)
+    kept = kept[np.lexsort(pairs[kept].T[::-1])]
     for (one, other), of_kind, value in zip(
         pairs[kept].tolist(), kind[kept].tolist(), overlaps[kept].tolist(), strict=True
     ):
@@ -204,19 +209,6 @@ def _threshold(cosines: NDArray[np.float32], confirmed: NDArray[np.bool_]) -> fl
     # It lies at a near-duplicate: beyond the last of them only the mean would carry others along.
     good = np.flatnonzero((trust >= TRUST) & confirmed)
     return float(cosines[good[-1]]) if len(good) and good[-1] + 1 >= FEWEST else np.nan
-
-
-def _joined(
-    pairs: NDArray[np.int64],
-    overlaps: NDArray[np.float64],
-    others: NDArray[np.int64],
-    found: NDArray[np.float64],
-    count: int,
-) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.int64]]:
-    """Pairs of both kinds, each once, with their overlaps, and where the others are among them."""
-    every = np.concatenate([pairs, others])
-    keys, first, where = np.unique(every @ [count, 1], return_index=True, return_inverse=True)
-    return np.stack(np.divmod(keys, count), axis=1), np.append(overlaps, found)[first], where[len(pairs) :]
 
 
 def _kinds(
@@ -290,7 +282,6 @@ def _table(
     table["cosine"] = table["centred"] = np.float32(np.nan)
     if vectors is not None and near is not None and len(table):
         table["cosine"], table["centred"] = near.measure(vectors, table[["first", "second"]].to_numpy())
-    table = table.sort_values(
-        ["kind", "overlap", "rows"], ascending=[True, False, False], kind="stable", ignore_index=True
-    )
+    by = {"kind": True, "overlap": False, "rows": False}
+    table = table.sort_values([*by], ascending=[*by.values()], kind="stable", ignore_index=True)
     return CandidatePairs(table, threshold, near, confirmed, repeats, false_negatives)
