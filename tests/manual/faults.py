@@ -324,7 +324,7 @@ FAULTS = [
         "scale/evaluation.py",
         "scale[here] * term.weight",
         "scale[here]",
-        "test_blockwise.py",
+        "test_combinators.py test_blockwise.py",
     ),
     Fault(
         "uneven shares: the padding is taken for rows",
