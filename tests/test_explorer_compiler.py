@@ -21,7 +21,8 @@ from gradlab.losses.base import Loss
 from gradlab.losses.infonce import InfoNCE
 from tests.node import run_compiled, run_script
 
-NAMES = gradlab.loss_names()
+# Without triplet, whose steps depend on how many positives there are.
+NAMES = [name for name in gradlab.loss_names() if name != "triplet"]
 MORE = [
     gradlab.recombine(gate="infonce", weight="0.05 * infonce", ratio="arccon"),
     gradlab.recombine(gate="mpt(margin=0.3)", weight="mhe", ratio=1.5),

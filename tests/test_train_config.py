@@ -65,7 +65,7 @@ def test_missing_and_unreadable_configurations(tmp_path):
     with pytest.raises(GradlabError, match="cannot read the configuration"):
         TrainConfig.from_json(tmp_path / "absent.json")
     (tmp_path / "list.json").write_text("[]")
-    with pytest.raises(GradlabError, match="no JSON object"):
+    with pytest.raises(GradlabError, match="is not a JSON object"):
         TrainConfig.from_json(tmp_path / "list.json")
 
 

@@ -84,10 +84,11 @@ class Triplet(CandidateLoss):
             negative = xp.argmax(xp.where(seen.negative, cosine, -inf), axis=-1)
             yield positive, seen.negative & (places == negative[:, None])
             return
-        order = xp.argsort(xp.where(seen.positive, places, places + cosine.shape[-1]), axis=-1)
-        count = xp.sum(xp.astype(seen.positive, xp.int64), axis=-1)
-        for at in range(int(xp.max(count))):
-            index, negatives = order[:, at], seen.negative & (at < count)[:, None]
+        left = as_float(seen.positive, cosine)  # positives that have not had their turn
+        for _ in range(int(xp.max(xp.sum(left, axis=-1)))):
+            index = xp.argmax(left, axis=-1)
+            negatives = seen.negative & (xp.max(left, axis=-1) > 0)[:, None]
+            left = xp.where(places == index[:, None], xp.zeros_like(left), left)
             if self.mining == "semi_hard":
                 farther = negatives & (cosine < take(cosine, index)[:, None])
                 near = xp.argmax(xp.where(farther, cosine, -inf), axis=-1)

@@ -302,7 +302,7 @@ def test_a_ratio_that_does_not_exist_is_refused() -> None:
         ({"ratio": True}, "ratio must be a loss"),
         ({"ratio": math.nan}, "ratio must be a loss"),
         ({"gate": "uniform"}, "unknown loss 'uniform'"),
-        ({"weight": "twice * infonce"}, "is no number"),
+        ({"weight": "twice * infonce"}, "is not a number"),
         ({"factor": 0.0}, "greater than 0"),
         ({"effective_ratio": "3r"}, "effective_ratio must be 'r' or '2r'"),
     ],
