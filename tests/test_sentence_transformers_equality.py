@@ -10,11 +10,13 @@ import torch
 from torch import nn
 
 import gradlab
-from gradlab.monitor.recognition import recognise
+from gradlab.monitor.recognition import recognise, seen_by, why_not
+from gradlab.monitor.snapshot import Snapshot
 from gradlab.settings import call_text
 
 adapter = pytest.importorskip("gradlab.integrations.sentence_transformers")
 losses = pytest.importorskip("sentence_transformers.losses")
+util = pytest.importorskip("sentence_transformers.util")
 TOLERANCE = 1e-10
 COUNT, DIMENSION = 7, 6
 
@@ -165,9 +167,118 @@ def test_gist(contrast, strategy, cached, monkeypatch) -> None:
         assert 0.05 < parts.statistics["masked_pairs"] < 0.95
 
 
-def test_other_similarities_are_not_recognised() -> None:
-    from sentence_transformers import util
+class WithDimension(Placeholder):
+    def get_embedding_dimension(self) -> int:
+        return DIMENSION
 
+
+def normal(*shape: int) -> torch.Tensor:
+    return torch.randn(shape, dtype=torch.float64, generator=torch.Generator().manual_seed(5))
+
+
+def unit(*shape: int) -> torch.Tensor:
+    return nn.functional.normalize(normal(*shape), dim=-1)
+
+
+CLASSES, COSINE = torch.tensor([0, 1, 0, 2, 1, 0, 3]), {"similarity_fct": util.pairwise_cos_sim}
+ONE_COLUMN = {"distance_metric": losses.BatchHardTripletLossDistanceFunction.cosine_distance}
+TRIPLET = {"distance_metric": losses.TripletDistanceMetric.COSINE}
+LABELLED = [
+    ("MarginMSELoss", COSINE, 4, normal(COUNT, 3)),
+    ("MarginMSELoss", COSINE, 4, normal(COUNT, 2)),
+    ("MarginMSELoss", COSINE, 3, normal(COUNT)),
+    ("DistillKLDivLoss", COSINE | {"temperature": 0.3}, 4, normal(COUNT, 3)),
+    ("DistillKLDivLoss", COSINE | {"student_temperature": 0.2, "teacher_temperature": 2.0}, 3, normal(COUNT, 2)),
+    ("EmbedDistillLoss", {}, 1, normal(COUNT, DIMENSION)),
+    ("EmbedDistillLoss", {}, 2, normal(COUNT, DIMENSION)),
+    ("EmbedDistillLoss", {"distance_metric": "mse"}, 2, unit(COUNT, 2, DIMENSION)),
+    ("MSELoss", {}, 1, unit(COUNT, DIMENSION)),
+    ("GlobalOrthogonalRegularizationLoss", {}, 2, None),
+    ("GlobalOrthogonalRegularizationLoss", {"mean_weight": 0.3, "second_moment_weight": 2.0, "aggregation": "sum"}, 2, None),
+    ("GlobalOrthogonalRegularizationLoss", {"mean_weight": 0.7, "second_moment_weight": None}, 2, None),
+    ("CoSENTLoss", {}, 2, torch.tensor([0.1, 0.5, 0.5, 1.0, 0.0, 0.3, 0.9])),
+    ("TripletLoss", TRIPLET | {"triplet_margin": 0.2}, 3, None),
+    *[(f"Batch{kind}TripletLoss", ONE_COLUMN | {"margin": margin}, 1, CLASSES)
+      for kind in ("All", "Hard", "SemiHard") for margin in (0.1, 5.0)],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "options", "number", "labels"), LABELLED)
+def test_losses_with_labels_and_teachers(name, options, number, labels) -> None:
+    """Value and gradients; what a watched trainer sees of the columns and labels is a batch of the loss that is recognised."""
+    made = getattr(losses, name)(WithDimension(), **options)
+    ours = recognise(made, number)
+    assert why_not(made, number) == ""
+    assert gradlab.get_loss(call_text(ours)) == ours
+    rows = [row.requires_grad_() for row in columns(number)]
+    value = made.compute_loss_from_embeddings(rows, *teacher_of(name, labels, number))
+    value = sum(value.values()) if isinstance(value, dict) else value
+    seen = {"positives": rows[-1]} | seen_by(made, rows, labels)
+    batch = Snapshot(rows[0], **seen).views()
+    found = ours.value_of(batch)
+    assert abs(float(found.mean()) - float(value.detach())) <= TOLERANCE * max(1, abs(float(value.detach())))
+    expected = torch.autograd.grad(value, rows)
+    count = 1 if ours.is_scalar(batch) else COUNT
+    for parts, one, row in zip(ours.sides_of(batch), expected[:2], rows, strict=False):
+        tangent = one - (one * row).sum(1, keepdim=True) * row
+        assert float((parts.gradient() / count - tangent).abs().max().detach()) <= TOLERANCE
+        assert float(tangent.abs().max().detach()) > 1e-3
+
+
+def teacher_of(name: str, labels, number: int) -> tuple:
+    """What the library's loss takes behind the columns."""
+    if name in ("EmbedDistillLoss", "MSELoss"):
+        return ([labels[:, i] if labels.ndim == 3 else labels for i in range(number)],)
+    return (labels,)
+
+
+def test_a_batch_of_classes_is_cut_to_its_first_sentences() -> None:
+    made = losses.BatchAllTripletLoss(Placeholder(), **ONE_COLUMN, margin=0.3)
+    (rows,) = columns(1)
+    few, all_rows = (
+        Snapshot(one, **seen_by(made, [one], known)).views()
+        for one, known in ((rows[:5], CLASSES[:5]), (rows, CLASSES))
+    )
+    loss = recognise(made, 1)
+    torch.testing.assert_close(loss.components_of(all_rows.first(5)).weight, loss.components_of(few).weight)
+
+
+class Cached(nn.Module):
+    """As a user of the library's gradient cache writes it around a loss."""
+
+    uses_gradient_cache = True
+
+    def __init__(self, loss: nn.Module) -> None:
+        super().__init__()
+        self.loss = loss
+
+
+def test_a_gradient_cache_around_a_loss_is_that_loss() -> None:
+    assert (
+        call_text(recognise(Cached(losses.CoSENTLoss(Placeholder(), scale=10.0))))
+        == "cosent(temperature=0.1)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "reason"),
+    [
+        ("MarginMSELoss", {}, "pairwise_dot_score of embeddings that the model does not normalize"),
+        ("EmbedDistillLoss", {"distance_metric": "l2"}, "l2"),
+        ("AnglELoss", {}, "complex"),
+        ("BatchHardTripletLoss", {}, "not with euclidean_distance"),
+        ("BatchHardSoftMarginTripletLoss", {}, "softplus"),
+        ("TripletLoss", {}, "COSINE"),
+        ("CosineSimilarityLoss", {}, "no closed form"),
+    ],
+)
+def test_what_is_not_recognised_says_why(name, options, reason) -> None:
+    made = getattr(losses, name)(Placeholder(), **options)
+    assert recognise(made) is None
+    assert reason in why_not(made)
+
+
+def test_other_similarities_are_not_recognised() -> None:
     assert (
         recognise(losses.MultipleNegativesRankingLoss(Placeholder(), similarity_fct=util.dot_score)) is None
     )

@@ -77,6 +77,10 @@ class CandidateLoss(Loss):
     def coefficients(self, seen: Seen) -> tuple[Float[Array, "n c"], Float[Array, "n c"]]:
         """By how much each candidate pushes, and by how much it pulls; 0 where it does not."""
 
+    def factor(self, views: Batch) -> Any:
+        """What all values are multiplied by: 1, unless the mean of the batch counts something else than anchors."""
+        return 1.0
+
     def is_scalar(self, views: Batch) -> bool:
         """It has one value an anchor."""
         return False
@@ -84,7 +88,7 @@ class CandidateLoss(Loss):
     def value_of(self, views: Batch) -> Float[Array, "*n"]:
         """The loss of each anchor, (N,); 0 for one without positives."""
         seen, without = self._seen(views)
-        value = self.value(seen)
+        value = self.value(seen) * self.factor(views)
         return value if without is None else array_namespace(value).where(without, 0 * value, value)
 
     def components_of(self, views: Batch) -> Components:
@@ -94,7 +98,8 @@ class CandidateLoss(Loss):
     def sides_of(self, views: Batch) -> tuple[Components, Components]:
         """The components of the anchors and those of the positives."""
         seen, without = self._seen(views)
-        xp, parts = array_namespace(seen.cosine), self.coefficients(seen)
+        xp, factor = array_namespace(seen.cosine), self.factor(views)
+        parts = tuple(part * factor for part in self.coefficients(seen))
         statistics = {}
         if without is not None:
             parts = tuple(xp.where(without[:, None], 0 * part, part) for part in parts)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
+from typing import Any
 
 from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Bool, Float, Int, as_float, one_hot, take
+from gradlab.batch.batch import Batch
 from gradlab.losses.candidate_loss import CandidateLoss, Seen
 from gradlab.losses.registry import register
 from gradlab.settings import setting
@@ -23,13 +25,19 @@ class Triplet(CandidateLoss):
     Positives are told by labels, as to `supcon`; without them each anchor has its own. A gate counts: the dissipation is the
     number of triplets within the margin, the weights and pull shares say in how many of them a sentence stands.
 
-    The value is the sum over an anchor's triplets. Other libraries take the mean over the active triplets, or over the positives, of
-    the batch. Of equally hard ones the first counts.
+    The value of an anchor is the sum over its triplets. ``mean_over`` changes what the mean over a batch counts: ``active`` is the mean over
+    its active triplets, ``positives`` that over its pairs of an anchor and a positive, as other libraries have them; values and
+    dissipations are multiplied by N over that number. Of equally hard ones the first counts.
     """
 
     margin: float = setting(0.1, "margin m between cosines", rule="non-negative")
     mining: str = setting(
         "all", "triplets that count: all, hard or semi_hard", choices=("all", "hard", "semi_hard")
+    )
+    mean_over: str = setting(
+        "anchors",
+        "what a batch's mean counts: anchors, active triplets, or pairs of anchor and positive",
+        choices=("anchors", "active", "positives"),
     )
 
     title = "Triplet"
@@ -74,6 +82,19 @@ class Triplet(CandidateLoss):
             push = push + active
             pull = pull + one_hot(index, cosine.shape[-1], array_namespace(cosine).sum(active, axis=-1))
         return push, pull
+
+    def factor(self, views: Batch) -> Any:
+        """N over what the mean of the whole batch counts."""
+        if self.mean_over == "anchors":
+            return 1.0
+        seen, without = self._seen(views.every)
+        xp, counted = array_namespace(seen.cosine), as_float(seen.positive, seen.cosine)
+        if self.mean_over == "active":
+            counted = self.coefficients(seen)[0]
+        if without is not None:
+            counted = xp.where(without[:, None], 0 * counted, counted)
+        total = xp.sum(counted)
+        return views.count / xp.where(total > 0, total, xp.ones_like(total))
 
     def _triplets(self, seen: Seen) -> Iterator[tuple[Int[Array, "n"], Bool[Array, "n c"]]]:
         """A positive of each anchor after the other, and the negatives that it stands in triplets with."""

@@ -21,7 +21,7 @@ from gradlab.losses.base import Loss
 from gradlab.losses.components import Components
 from gradlab.monitor.advice import LossInUse, settings_of
 from gradlab.monitor.history import DIAGNOSTICS, HISTOGRAM, histogram_rows
-from gradlab.monitor.recognition import recognise
+from gradlab.monitor.recognition import recognise, why_not
 from gradlab.monitor.snapshot import Snapshot, in_double
 from gradlab.scale.processes import several_processes
 from gradlab.settings import call_text
@@ -58,13 +58,20 @@ class Probe:
             named: whether the user named the loss: then it is measured even where the run's loss has another value
                 (further terms), which is noted.
         """
-        self.loss = None if loss is None else recognise(loss)
         self._original, self._encoders, self._named = loss, encoders, named
         self._unit: float | None = None
-        self.sentences = 0
-        self.method, self.note = "decomposition" if self.loss is None else "closed form", ""
+        self.sentences, self.note = 0, ""
+        self._recognise(columns=2)
         if loss is None:
             self._give_up("the loss is not known; name it with loss=")
+
+    def _recognise(self, columns: int) -> None:
+        original = self._original
+        self.loss = None if original is None else recognise(original, columns)
+        self.method, self._why = (
+            "decomposition" if self.loss is None else "closed form",
+            why_not(original, columns),
+        )
 
     @property
     def in_use(self) -> LossInUse:
@@ -104,6 +111,8 @@ class Probe:
         Raises:
             GradlabError: anchors or positives that are not finite or have no direction.
         """
+        if not self.sentences and self._original is not None:
+            self._recognise(snapshot.columns)
         self.sentences = self.sentences or len(snapshot.anchors)
         try:
             views = snapshot.views()
@@ -111,7 +120,9 @@ class Probe:
             self._give_up(first_line(error))
             snapshot = snapshot.alone()
             views = snapshot.views()
-        if snapshot.positives is None:
+        if self._why and (snapshot.positives is None or snapshot.labels):
+            self._give_up(self._why)
+        elif snapshot.positives is None:
             self._give_up("it sees one view of each sentence, so that there are no positives")
         elif snapshot.labels and self.loss is None:
             self._give_up("it has labels, so that its columns are not two views of the same sentences")
@@ -171,6 +182,8 @@ class Probe:
             extra = views.extra_negatives  # whole columns
             owners = None if extra is None else torch.arange(len(extra), device=extra.device) % views.count
             views = dataclasses.replace(views, owners=owners).first(MOST_DECOMPOSED)
+        if self._why and not self.note:
+            self.note = f"Components are found from the gradients of the loss: {self._why}."
         found, self._unit = relative_components(loss, views, self._unit)
         return found
 

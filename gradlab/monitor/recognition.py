@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable, Sequence
 from typing import Any
+
+import torch
+from torch import Tensor
 
 from gradlab.losses.base import Loss
 from gradlab.losses.registry import get_loss
@@ -25,31 +30,196 @@ POOLS = {
 HARDNESS = {"in_batch_negatives": "in_batch", "hard_negatives": "hard", "all_negatives": "other"}
 
 
-def recognise(loss: Any) -> Loss | None:
-    """The gradlab loss that ``loss`` computes, or None.
+# Names of functions that compare by cosine, and of those that do where the model's embeddings have unit length.
+COSINES = {"cos_sim", "pytorch_cos_sim", "pairwise_cos_sim"}
+DOTS = {"dot_score", "pairwise_dot_score"}
+MINING = {
+    "BatchAllTripletLoss": {"mining": "all", "mean_over": "active"},
+    "BatchHardTripletLoss": {"mining": "hard"},
+    "BatchSemiHardTripletLoss": {"mining": "semi_hard", "mean_over": "positives"},
+}
 
-    Known are gradlab's own (by name, as objects, blockwise, or as losses of sentence-transformers) and
-    sentence-transformers' ``MultipleNegativesRankingLoss`` with cosines, in all of its directions, partition and
-    hardness modes, its symmetric and cached forms, and ``GISTEmbedLoss``, plain and cached: InfoNCE, and
-    combinators of it, at ``temperature = 1/scale``. Hard negatives belong to their row: the components ask for
-    ``owners`` of the extra negatives, those of a guided loss for the guide's embeddings.
+
+def recognise(loss: Any, columns: int = 2) -> Loss | None:
+    """The gradlab loss that ``loss`` computes of so many columns of sentences, or None.
+
+    Known are gradlab's own (by name, as objects, blockwise, or as losses of sentence-transformers) and, with cosines, these of
+    sentence-transformers, also within a gradient cache: ``MultipleNegativesRankingLoss`` in all of its directions, partition and
+    hardness modes, ``GISTEmbedLoss``, ``MarginMSELoss``, ``DistillKLDivLoss``, ``EmbedDistillLoss`` and ``MSELoss``,
+    ``GlobalOrthogonalRegularizationLoss``, ``CoSENTLoss``, ``TripletLoss``, and ``BatchAllTripletLoss``, ``BatchHardTripletLoss`` and
+    ``BatchSemiHardTripletLoss``. They come with the library's own reductions and factors. What they see of their columns and
+    labels is said by `seen_by`.
 
     Raises:
         GradlabError: a name that is not registered.
     """
+    found = _known(loss, columns)
+    return found if isinstance(found, Loss) else None
+
+
+def why_not(loss: Any, columns: int = 2) -> str:
+    """Why a loss of sentence-transformers is not recognised, in a clause; empty where it is, and for other losses."""
+    found = None if loss is None else _known(loss, columns)
+    return found if isinstance(found, str) else ""
+
+
+def _known(loss: Any, columns: int) -> Loss | str:
     if isinstance(loss, str | Loss):
         known = get_loss(loss)
-        return known if known.closed_form else None
+        return known if known.closed_form else ""
     for attribute in ("definition", "loss"):  # EmbeddingLoss; BlockwiseLoss
         held = getattr(loss, attribute, None)
         if isinstance(held, Loss):
             return held
-    kind = type(loss)
-    if not kind.__module__.startswith("sentence_transformers."):
-        return None
-    if kind.__name__ in RANKING_LOSSES:
-        return _ranking(loss)
-    return _guided(loss) if kind.__name__ in GUIDED_LOSSES else None
+    loss = _within_cache(loss)
+    name = type(loss).__name__
+    if not type(loss).__module__.startswith("sentence_transformers."):
+        return ""
+    if name in RANKING_LOSSES:
+        return (
+            _ranking(loss)
+            or "MultipleNegativesRankingLoss is known with cosines and the direction query_to_doc"
+        )
+    if name in GUIDED_LOSSES:
+        return _guided(loss) or "GISTEmbedLoss is known with cosines"
+    if name in MINING:
+        return _mined(loss)
+    maker = MAKERS.get(name)
+    return maker(loss, columns) if maker else UNKNOWN.get(name, f"{name} has no closed form in gradlab")
+
+
+def _within_cache(loss: Any) -> Any:
+    """The loss that a gradient cache computes in pieces, or the loss itself."""
+    held = getattr(loss, "loss", None)
+    return held if getattr(loss, "uses_gradient_cache", False) and callable(held) else loss
+
+
+def seen_by(loss: Any, columns: Sequence[Tensor], labels: Tensor | None) -> dict[str, Any]:
+    """What a loss sees of embedded columns of N sentences each and of its labels, as `gradlab.monitor.snapshot.Snapshot` has it.
+
+    A teacher's scores, a teacher's embeddings, graded similarities and classes all come as labels. Sentences of one column with classes
+    are a batch of one view: the next sentence of the class stands for the positive.
+    """
+    name = type(_within_cache(loss)).__name__ if recognise(loss, len(columns)) else ""
+    anchors, rest = columns[0], columns[1:]
+    if name in MINING and labels is not None:
+        return _one_view(anchors, labels.view(-1), lonely=name == "BatchHardTripletLoss")
+    if name in ("EmbedDistillLoss", "MSELoss") and labels is not None:
+        taught = list(labels.unbind(1)) if labels.ndim == 3 else [labels, labels]
+        # Of one column the teacher's embedding is what the sentence is compared with.
+        return {"positives": rest[0] if rest else taught[0], "context": {"teacher": (taught * 2)[:2]}}
+    if name == "CoSENTLoss" and labels is not None:
+        return {"positives": rest[0], "context": {"scores": labels.view(-1).double()}}
+    if name in ("MarginMSELoss", "DistillKLDivLoss", "TripletLoss"):
+        context: dict[str, Any] = {"own_negatives": torch.stack(list(rest[1:]), dim=1)}
+        if name != "TripletLoss" and labels is not None:
+            scores = labels.reshape(len(anchors), -1)
+            if scores.shape[1] < len(rest):  # margins of the positive over the negatives
+                scores = torch.cat([torch.zeros_like(scores[:, :1]), -scores], dim=1)
+            context["teacher"] = scores.double()
+        return {"positives": rest[0], "in_batch_negatives": False, "context": context}
+    return {}
+
+
+def _one_view(rows: Tensor, labels: Tensor, lonely: bool) -> dict[str, Any]:
+    """Rows against each other; where a row has no other of its label, the row itself if ``lonely`` ones count."""
+    same = labels[:, None] == labels
+    mates = same & ~torch.eye(len(rows), dtype=torch.bool, device=rows.device)
+    alone = ~mates.any(dim=1)
+    places = torch.arange(len(rows), device=rows.device)
+    ahead = torch.where(mates, (places - places[:, None]) % len(rows), len(rows)).argmin(dim=1)
+    relation = mates.long() - (~same).long() + torch.diag((alone & lonely).long())
+    return {"positives": rows[torch.where(alone, places, ahead)], "context": {"relation": relation}}
+
+
+def _compares(loss: Any) -> str:
+    """Empty where a loss compares by cosine, else what it does, in a clause."""
+    name = getattr(loss.similarity_fct, "__name__", type(loss.similarity_fct).__name__)
+    if name in COSINES or (name in DOTS and _normalizes(loss.model)):
+        return ""
+    unit = " of embeddings that the model does not normalize" if name in DOTS else ""
+    return f"{type(loss).__name__} compares by {name}{unit}, and the closed form is that of cosines"
+
+
+def _normalizes(model: Any) -> bool:
+    last = list(model.children())[-1:] if isinstance(model, torch.nn.Module) else []
+    return bool(last) and type(last[0]).__name__ == "Normalize"
+
+
+def _margin_mse(loss: Any, columns: int) -> Loss | str:
+    return _compares(loss) or get_loss("margin_mse")
+
+
+def _kl(loss: Any, columns: int) -> Loss | str:
+    student = getattr(loss, "student_temperature", loss.temperature)  # older versions have one for both
+    teacher = getattr(loss, "teacher_temperature", loss.temperature)
+    plain = get_loss("kl", temperature=float(student), teacher_temperature=float(teacher))
+    return _compares(loss) or _times(float(student) ** 2, plain)
+
+
+def _embed_distill(loss: Any, columns: int) -> Loss | str:
+    name, kind = type(loss).__name__, loss.distance_metric
+    if loss.projection is not None:
+        return f"{name} compares a learned projection of the embeddings"
+    if kind == "l2":
+        return f"{name} with distance_metric='l2' takes the distance itself; cosine and mse are known"
+    if columns > 2:
+        return f"{name} is known for one or two columns, not {columns}"
+    one = get_loss("embedding_distillation", distance=kind)
+    both = get_loss("symmetric", loss=one) if columns == 2 else one
+    return both if kind == "cosine" else _times(1 / loss.model.get_embedding_dimension(), both)
+
+
+def _gor(loss: Any, columns: int) -> Loss | str:
+    if columns != 2:
+        return f"GlobalOrthogonalRegularizationLoss is known for two columns, not {columns}"
+    square, mean = float(loss.second_moment_weight or 0), float(loss.mean_weight or 0)
+    if min(square, mean) < 0:
+        return "GlobalOrthogonalRegularizationLoss is known with weights that are not negative"
+    # A mean square is never above 1.
+    threshold = 1 / loss.model.get_embedding_dimension() if square else 1.0
+    plain = get_loss("gor", threshold=threshold, mean_weight=mean / (square or 1))
+    twice = 2 if loss.aggregation == "sum" else 1
+    return _compares(loss) or _times((square or 1) * twice, get_loss("symmetric", loss=plain))
+
+
+def _cosent(loss: Any, columns: int) -> Loss | str:
+    return _compares(loss) or get_loss("cosent", temperature=1 / loss.scale)
+
+
+def _triplet(loss: Any, columns: int) -> Loss | str:
+    metrics = vars(sys.modules[type(loss).__module__].TripletDistanceMetric)
+    if loss.distance_metric is not metrics["COSINE"]:
+        return "TripletLoss has a closed form with TripletDistanceMetric.COSINE, not with other distances"
+    return get_loss("triplet", margin=float(loss.triplet_margin))
+
+
+def _mined(loss: Any) -> Loss | str:
+    name, distance = type(loss).__name__, getattr(loss.distance_metric, "__name__", "")
+    if distance != "cosine_distance":
+        return f"{name} has a closed form with cosine_distance, not with {distance or 'another distance'}"
+    margin = float(loss.margin if hasattr(loss, "margin") else loss.triplet_margin)
+    return get_loss("pool", loss=get_loss("triplet", margin=margin, **MINING[name]), negatives="same")
+
+
+def _times(factor: float, loss: Loss) -> Loss:
+    return loss if factor == 1 else get_loss("sum", losses=[loss], weights=[factor])
+
+
+MAKERS: dict[str, Callable[[Any, int], Loss | str]] = {
+    "MarginMSELoss": _margin_mse,
+    "DistillKLDivLoss": _kl,
+    "EmbedDistillLoss": _embed_distill,
+    "MSELoss": _embed_distill,
+    "GlobalOrthogonalRegularizationLoss": _gor,
+    "CoSENTLoss": _cosent,
+    "TripletLoss": _triplet,
+}
+UNKNOWN = {
+    "AnglELoss": "AnglELoss compares angles between complex numbers, which are no function of cosines",
+    "BatchHardSoftMarginTripletLoss": "BatchHardSoftMarginTripletLoss takes a softplus of the hardest triplet, and triplets have a margin here",
+    "MatryoshkaLoss": "MatryoshkaLoss is a sum over prefixes; name it with loss='per_prefix(...)'",
+}
 
 
 def _ranking(loss: Any) -> Loss | None:

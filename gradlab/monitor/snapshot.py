@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -31,6 +32,7 @@ class Snapshot:
         half: whether it was computed in half precision.
         context: what else the loss saw: ``owners`` of the extra negatives, a ``guide``'s embeddings; see
             `gradlab.batch.check.check_batch`.
+        columns: how many columns of sentences the loss was given.
         encoded: (N, D), the anchors as the encoder gives them; None where no head comes after it.
     """
 
@@ -43,6 +45,7 @@ class Snapshot:
     half: bool = False
     context: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     encoded: Tensor | None = None
+    columns: int = 2
 
     @property
     def loss(self) -> float | None:
@@ -77,7 +80,9 @@ class Snapshot:
         positives = self.anchors if self.positives is None else self.positives
         rows = [in_double(one, device) for one in (self.anchors, positives, self.extra_negatives)]
         context = {name: in_double(given, device) for name, given in self.context.items()}
-        return check_batch(*rows, normalize=True, in_batch_negatives=self.in_batch_negatives, **context)
+        with warnings.catch_warnings():  # in a batch of classes one that stands alone is no surprise
+            warnings.filterwarnings("ignore", message=".*have no positive")
+            return check_batch(*rows, normalize=True, in_batch_negatives=self.in_batch_negatives, **context)
 
 
 def in_double(given: Any, device: torch.device) -> Any:

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from gradlab.errors import GradlabError
 from gradlab.monitor.history import DIAGNOSTICS
+from gradlab.monitor.recognition import seen_by
 from gradlab.monitor.requirements import require
 from gradlab.monitor.snapshot import Snapshot
 from gradlab.monitor.watch import Watch
@@ -184,20 +185,20 @@ def _sentences(trainer: Any, inputs: dict[str, Any], outputs: list[Any], value: 
     extra = torch.cat(columns[2:]) if len(columns) > 2 else None
     positives = columns[1] if len(columns) > 1 and len(columns[1]) == count else None
     context = {}
-    own = getattr(_loss(trainer, _dataset(trainer, inputs)), "hard_negatives", None) == "own"
-    if own and extra is not None:
+    loss = _loss(trainer, _dataset(trainer, inputs))
+    if getattr(loss, "hard_negatives", None) == "own" and extra is not None:
         context, extra = {"own_negatives": torch.stack(columns[2:], dim=1)}, None
     if extra is not None and len(extra) == count * (len(columns) - 2):
         # A column of hard negatives has one for each anchor.
         context["owners"] = torch.arange(count, device=extra.device).repeat(len(columns) - 2)
+    usual = {"positives": positives, "extra_negatives": extra, "context": context}
     return Snapshot(
         columns[0],
-        positives,
-        extra,
         labels=labels is not None,
         value=value,
         half=_is_half(trainer),
-        context=context,
+        columns=len(features),
+        **(seen_by(loss, columns[: len(features)], labels) or usual),
     )
 
 
