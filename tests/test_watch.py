@@ -201,15 +201,43 @@ def test_losses_of_other_pools_are_measured_in_closed_form(folder, tmp_path, mak
 
 @takes_embeddings
 def test_a_loss_of_another_library_is_decomposed(folder, tmp_path):
-    trainer = make_trainer(folder, tmp_path, cosine_triplet, columns_of(32, 3), max_steps=2)
+    class Own(losses.TripletLoss):
+        """A class of one's own is not recognised."""
+
+    trainer = make_trainer(
+        folder, tmp_path, lambda m: Own(m, losses.TripletDistanceMetric.COSINE, 0.3), columns_of(32, 3), max_steps=2
+    )  # fmt: skip
     watcher = gradlab.watch(trainer, every=1)
     trainer.train()
+    assert "decomposition" in (tmp_path / "gradlab" / "manifest.json").read_text(encoding="utf-8")
     row = watcher.to_frame().loc[0]
     # Each gate is open or closed; the force on the only negative is that on the positive.
     assert row["ratio"] == pytest.approx(1, rel=1e-6)
     assert row["hardest_share"] == pytest.approx(1, rel=1e-6)
     assert row["gradient_dissipation"] == pytest.approx(row["active"], abs=1e-6)
     assert watcher.history.series("train", "batch_loss")[0] == [0, 1]
+
+
+@takes_embeddings
+@pytest.mark.parametrize(
+    ("make", "columns", "labels"),
+    [
+        (lambda m: losses.MarginMSELoss(m, pytest.importorskip("sentence_transformers").util.pairwise_cos_sim), 4, [[0.9, 0.1 * (i % 5), 0.3] for i in range(32)]),
+        (lambda m: losses.EmbedDistillLoss(m), 1, torch.randn(32, 32, generator=torch.Generator().manual_seed(1)).tolist()),
+        (lambda m: losses.CoSENTLoss(m), 2, [i / 32 for i in range(32)]),
+        (lambda m: losses.BatchAllTripletLoss(m, losses.BatchHardTripletLossDistanceFunction.cosine_distance, 0.3), 1, [i % 4 for i in range(32)]),
+    ],
+    ids=["margin mse", "embeddings of a teacher", "graded pairs", "classes"],
+)  # fmt: skip
+def test_losses_with_labels_are_measured_in_closed_form(folder, tmp_path, make, columns, labels):
+    """What is measured is what was trained: every record compares the value."""
+    trainer = make_trainer(folder, tmp_path, make, columns_of(32, columns) | {"label": labels}, max_steps=2)
+    watcher = gradlab.watch(trainer, every=1)
+    trainer.train()
+    manifest = json.loads((tmp_path / "gradlab" / "manifest.json").read_text(encoding="utf-8"))
+    assert manifest["watch"]["components"] == {"loss": "closed form"}
+    assert not manifest["watch"]["notes"]
+    assert watcher.to_frame()["gradient_dissipation"].notna().all()
 
 
 def test_decomposition_of_a_known_loss_agrees_with_its_closed_form(tmp_path):
@@ -236,8 +264,8 @@ def test_decomposition_of_a_known_loss_agrees_with_its_closed_form(tmp_path):
 @pytest.mark.parametrize(
     ("make", "table", "words"),
     [
-        (lambda m: losses.CoSENTLoss(m), {"score": [i / 32 for i in range(32)]}, "labels"),
-        (lambda m: losses.BatchAllTripletLoss(m), {"label": [i % 4 for i in range(32)]}, "one view"),
+        (lambda m: losses.AnglELoss(m), {"score": [i / 32 for i in range(32)]}, "complex"),
+        (lambda m: losses.BatchAllTripletLoss(m), {"label": [i % 4 for i in range(32)]}, "euclidean_distance"),
         pytest.param(
             lambda m: losses.TripletLoss(m), {}, "divided by their lengths", marks=takes_embeddings
         ),
@@ -246,7 +274,7 @@ def test_decomposition_of_a_known_loss_agrees_with_its_closed_form(tmp_path):
     ids=["labels", "one view", "lengths", "matryoshka"],
 )  # fmt: skip
 def test_what_cannot_be_known_is_said(folder, tmp_path, make, table, words):
-    columns = 1 if words == "one view" else 3 if words == "divided by their lengths" else 2
+    columns = 1 if words == "euclidean_distance" else 3 if words == "divided by their lengths" else 2
     trainer = make_trainer(folder, tmp_path, make, columns_of(32, columns) | table, max_steps=2)
     watcher = gradlab.watch(trainer, every=1)
     with warnings.catch_warnings():
