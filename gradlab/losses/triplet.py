@@ -87,13 +87,15 @@ class Triplet(CandidateLoss):
         """N over what the mean of the whole batch counts."""
         if self.mean_over == "anchors":
             return 1.0
-        seen, without = self._seen(views.every)
-        xp, counted = array_namespace(seen.cosine), as_float(seen.positive, seen.cosine)
-        if self.mean_over == "active":
-            counted = self.coefficients(seen)[0]
-        if without is not None:
-            counted = xp.where(without[:, None], 0 * counted, counted)
-        total = xp.sum(counted)
+        total: Any = 0
+        for rows in views.every.blocks():
+            seen, without = self._seen(rows)
+            xp, counted = array_namespace(seen.cosine), as_float(seen.positive, seen.cosine)
+            if self.mean_over == "active":
+                counted = self.coefficients(seen)[0]
+            if without is not None:
+                counted = xp.where(without[:, None], 0 * counted, counted)
+            total = total + xp.sum(counted)
         return views.count / xp.where(total > 0, total, xp.ones_like(total))
 
     def _triplets(self, seen: Seen) -> Iterator[tuple[Int[Array, "n"], Bool[Array, "n c"]]]:
