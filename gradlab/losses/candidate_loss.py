@@ -78,7 +78,7 @@ class CandidateLoss(Loss):
         """By how much each candidate pushes, and by how much it pulls; 0 where it does not."""
 
     def factor(self, views: Batch) -> Any:
-        """What all values are multiplied by: 1, unless the mean of the batch counts something else than anchors."""
+        """What values and gradients of the rows are multiplied by; 1 unless a loss says otherwise."""
         return 1.0
 
     def is_scalar(self, views: Batch) -> bool:
@@ -99,13 +99,14 @@ class CandidateLoss(Loss):
         """The components of the anchors and those of the positives."""
         seen, without = self._seen(views)
         xp, factor = array_namespace(seen.cosine), self.factor(views)
-        parts = tuple(part * factor for part in self.coefficients(seen))
+        push, pull = (part * factor for part in self.coefficients(seen))
         statistics = {}
         if without is not None:
-            parts = tuple(xp.where(without[:, None], 0 * part, part) for part in parts)
+            push, pull = (xp.where(without[:, None], 0 * part, part) for part in (push, pull))
             statistics["without_positives"] = xp.mean(xp.astype(without, seen.cosine.dtype))
         anchors, positives = from_candidates(
-            *parts,
+            push,
+            pull,
             seen.own,
             views.candidate_blocks,
             views,

@@ -8,6 +8,7 @@ from typing import Any
 from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Float
+from gradlab.batch.batch import Batch
 from gradlab.losses.candidate_loss import CandidateLoss, Seen, by_sign, log_sum_exp_over, softmax_over
 from gradlab.losses.registry import register
 from gradlab.losses.temperature import SoftmaxTemperature
@@ -24,10 +25,11 @@ class KL(SoftmaxTemperature, CandidateLoss):
     difference. Half of ``Σ|q - y|`` pushes and half pulls: **the dissipation is the total variation between student and teacher**,
     0 where they agree. The own positive may push, where the teacher finds it less near than the student does.
 
-    Libraries that follow Hinton's recipe multiply by τ²; here it is the plain divergence.
+    Hinton et al. and the libraries that follow them multiply by τ²: ``times_tau_squared=true``. The dissipation stays the total variation.
     """
 
     teacher_temperature: float = setting(0.05, "temperature of the teacher's softmax", rule="positive")
+    times_tau_squared: bool = setting(False, "whether the divergence is multiplied by τ²")
 
     needs_teacher = True
     title = "KL to a teacher"
@@ -53,7 +55,11 @@ class KL(SoftmaxTemperature, CandidateLoss):
     @property
     def unit(self) -> Any:
         """τ, so that the dissipation is the total variation."""
-        return self.temperature
+        return 1 / self.temperature if self.times_tau_squared else self.temperature
+
+    def factor(self, views: Batch) -> Any:
+        """τ² or 1."""
+        return self.temperature**2 if self.times_tau_squared else 1.0
 
     @property
     def not_simulated(self) -> str:

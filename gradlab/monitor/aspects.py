@@ -393,7 +393,11 @@ def training_loss(run: Recording) -> Verdict | None:
         return None  # its value says nothing
     ends, third = (values[0], statistics.median_low(values[-PERSISTENT:])), len(values) // 3
     rises = third >= 3 and min(values[-third:]) > WORSE * max(values[:third]) > 0
-    if rises and not (run.config or {}).get("queue_size"):  # a queue that fills makes the task harder
+    # A queue that fills makes the task harder; a mean over the triplets that are not yet solved keeps the hardest.
+    active = any(
+        getattr(base, "mean_over", "") == "active" for used in run.losses.values() for base in used.bases
+    )
+    if rises and not (run.config or {}).get("queue_size") and not active:
         return Verdict("Loss", WATCH, f"The loss rises: it {_went(ends)}.", "Lower the learning rate.")
     negative = run.history.series(DIAGNOSTICS, "negative_cosine")[1][:1]
     guessing = run.loss_at(negative[0], negative[0]) if negative else None
