@@ -153,9 +153,12 @@ def _margin_mse(loss: Any, columns: int) -> Loss | str:
 def _kl(loss: Any, columns: int) -> Loss | str:
     student = getattr(loss, "student_temperature", loss.temperature)  # older versions have one for both
     teacher = getattr(loss, "teacher_temperature", loss.temperature)
-    squared = float(student) != 1
-    temperatures = {"temperature": float(student), "teacher_temperature": float(teacher)}
-    return _compares(loss) or get_loss("kl", **temperatures, times_tau_squared=squared)
+    return _compares(loss) or get_loss(
+        "kl",
+        temperature=float(student),
+        teacher_temperature=float(teacher),
+        times_tau_squared=float(student) != 1,
+    )
 
 
 def _embed_distill(loss: Any, columns: int) -> Loss | str:
