@@ -6,6 +6,7 @@ last digit.
 
 from __future__ import annotations
 
+import bisect
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -32,7 +33,7 @@ _ROUGH: dict[str, Any] = {"xtol": 1e-3, "ftol": 1e-3, "gtol": 1e-10, "max_nfev":
 _EXACT: dict[str, Any] = {"xtol": 1e-12, "ftol": 1e-14, "gtol": 1e-14, "max_nfev": 50}
 # No difference of two cosines, chords or angles is wider than this: a margin that wide opens every gate.
 WIDEST = 4.0
-_BISECTIONS = 34  # of an interval of 8: to 5e-10
+_STEPS = 2**34  # of an interval of 8: to 5e-10
 
 
 @dataclasses.dataclass(frozen=True)
@@ -290,13 +291,8 @@ def _open_gates(loss: Loss, field: str, target: _Target) -> tuple[float, float] 
 
 def _boundary(holds: Callable[[float], bool]) -> float:
     """Smallest margin up to `WIDEST` at which a monotone condition holds."""
-    low, high = -WIDEST, WIDEST
-    if not holds(high):
-        return high
-    for _ in range(_BISECTIONS):
-        middle = (low + high) / 2
-        low, high = (low, middle) if holds(middle) else (middle, high)
-    return high
+    place = bisect.bisect_left(range(_STEPS), True, key=lambda step: holds(WIDEST * (2 * step / _STEPS - 1)))
+    return WIDEST * (2 * place / _STEPS - 1)
 
 
 def _inside(value: float, interval: tuple[float, float]) -> float:

@@ -82,8 +82,7 @@ def differences(found: CanonicalSplit, match: Match) -> list[str]:
     """In which respects the loss differs from a registered one on this batch, in words."""
     n = len(found.residual)
     views = found.views
-    similarity = to_numpy(views.anchors) @ to_numpy(views.positives).T
-    np.fill_diagonal(similarity, -1.0)
+    similarity = to_numpy(views.without_extra_negatives().negatives.cosine)
     # How much farther away the hardest negative of the other view is than the positive.
     lead = np.arccos(np.clip(similarity.max(axis=1), -1, 1)) - to_numpy(views.positive.angle)
     mine = _traits(to_numpy(found.coefficients), to_numpy(found.positive), lead)

@@ -8,7 +8,7 @@ from typing import Any
 from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Bool, Float, divide, to_numpy
-from gradlab.batch.batch import Batch, own_cosines
+from gradlab.batch.batch import Batch
 from gradlab.losses.components import Components, canonical
 
 
@@ -171,19 +171,12 @@ class CanonicalSplit:
         views = self.views
         n = self.positive.shape[0]
         xp = array_namespace(self.positive)
-        similarity = views.anchors @ views.positives.T
-        own = xp.eye(n, dtype=similarity.dtype, device=similarity.device) > 0
-        others = xp.where(own, -xp.inf, similarity)
-        if views.extra_negatives is not None:
-            others = xp.concat([others, views.anchors @ views.extra_negatives.T], axis=1)
-        if views.own_negatives is not None:
-            others = xp.concat([others, own_cosines(views.anchors, views.own_negatives)], axis=1)
         norm = xp.linalg.vector_norm
         columns = {
             "anchor": range(n),
             "positive_angle": views.positive.angle,
             "positive_cosine": views.positive.cosine,
-            "hardest_negative_cosine": xp.max(others, axis=-1),
+            "hardest_negative_cosine": xp.max(views.negatives.cosine, axis=-1),
             "gradient_dissipation": self.gradient_dissipation,
             "ratio": self.ratio,
             "positive": self.positive,
