@@ -162,6 +162,28 @@ def test_failures_are_told_on_the_page_and_at_the_shell(tmp_path):
     assert [attrs for tag, attrs in page.tags if attrs.get("class") == "verdict bad"]
 
 
+@pytest.mark.parametrize(
+    ("loss", "said", "unsaid"),
+    [
+        ("kl", "the others agree with the teacher", "harder negatives"),
+        ("infonce", "far enough from their negatives", "teacher"),
+        ("pool(triplet(mean_over=active),negatives=same)", "far enough", "The loss rises"),
+        ("triplet", "The loss rises", "teacher"),
+    ],
+)
+def test_what_is_said_depends_on_the_loss(tmp_path, loss, said, unsaid):
+    metrics = Metrics(tmp_path / "metrics.csv")
+    metrics.rewrite([])
+    for step in range(12):
+        metrics.record(step, "train", {"batch_loss": 0.3 if step < 6 or loss == "kl" else 0.4})
+        metrics.record(step, "diagnostics", {"gradient_dissipation": 0.05, "active": 0.05})
+    manifest = {"config": {"loss": loss}, "watch": {}, "status": "finished"}
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
+    text = write_report(tmp_path).read_text(encoding="utf-8")
+    assert said in text
+    assert unsaid not in text
+
+
 def score_history(scores, total=None, name="stsb_dev"):
     return History.of(((step, "evaluation", name, value) for step, value in scores.items()), total)
 

@@ -186,8 +186,10 @@ class Embeddings:
         if max(alive) > 0:
             share = statistics.fmean(alive)
             few = percent(share) if share >= 0.001 else "Fewer than 0.1%"
-            seen = f"{few} of the sentences in a batch are learning; the others are far enough from their negatives."
-            if share < 0.1:
+            taught = any(base.needs_teacher for base in self._used.bases)
+            others = "agree with the teacher" if taught else "are far enough from their negatives"
+            seen = f"{few} of the sentences in a batch are learning; the others {others}."
+            if share < 0.1 and not taught:
                 seen += " That is usual for a loss that works; harder negatives or larger batches would give it more to learn."
             if share > 0.995:
                 seen = "All sentences of a batch are learning."
