@@ -37,7 +37,7 @@ def formula_latex(formula: str) -> str:
 
     Example:
         >>> formula_latex("-log σ(cos θ_ii'/τ)")
-        "L = -\\\\log \\\\sigma (\\\\cos \\\\theta _{ii'}/\\\\tau )"
+        "L = -\\\\log \\\\sigma (\\\\cos \\\\theta_{ii'}/\\\\tau)"
     """
     value, *rest = _EXPLAINS.split(formula)
     lines = [f"L = {_latex(value)}" if not value.startswith("L ") else _latex(value), *map(_latex, rest)]

@@ -77,8 +77,11 @@ def seconds_of(
     step = a_token * 2 * settings["batch_size"] * min(estimate["tokens"], settings["max_length"])
     scored = 2 * estimate["weights"] * estimate["sentences"] * estimate["tokens"]
 
+    def nothing(_: Any) -> dict[str, Any]:
+        return {}
+
     def computed(flops: float) -> float:
-        return Case("", "", dict, flops, settings["precision"], fixed=0.0).seconds(dict(rates))
+        return Case("", "", nothing, flops, settings["precision"], fixed=0.0).seconds(dict(rates))
 
     return (
         estimate["fixed"] + computed(scored) + settings["max_steps"] * max(estimate["step"], computed(step))
