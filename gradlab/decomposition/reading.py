@@ -61,7 +61,8 @@ class Reading:
     @property
     def badness(self) -> Float[Tensor, "n"]:
         """Error and residual of each anchor."""
-        return self.error + self.residual.norm(dim=1)
+        badness: Tensor = self.error + self.residual.norm(dim=1)
+        return badness
 
     def or_better(self, other: Reading) -> Reading:
         """The other reading for the anchors that it serves better."""

@@ -127,7 +127,7 @@ def _blocks(
 ) -> Iterator[tuple[slice, NDArray[np.float32]]]:
     """Places and principal coordinates of the rows, a part at a time."""
     for number, block in enumerate(vectors.blocks(rows)):
-        coordinates = np.ascontiguousarray((block - mean) @ axes)
+        coordinates: NDArray[np.float32] = np.ascontiguousarray((block - mean) @ axes)
         for start in range(0, len(block), PART):
             some = coordinates[start : start + PART]
             first = number * BLOCK + start
