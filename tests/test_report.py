@@ -635,3 +635,7 @@ def test_a_run_is_followed_to_its_end(tmp_path):
     assert 'http-equiv="refresh"' not in path.read_text(encoding="utf-8")
     with pytest.raises(GradlabError, match="no folder"):
         follow_run(tmp_path / "nothing")
+    (tmp_path / "nothing").mkdir()
+    (tmp_path / "nothing" / "manifest.json").write_text('{"status": "failed"}')
+    with pytest.raises(gradlab.GradlabError, match="ended before anything was recorded"):
+        follow_run(tmp_path / "nothing")

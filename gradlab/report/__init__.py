@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -96,6 +97,8 @@ def follow_run(
             found = []
         if len(found) > 1:
             raise GradlabError(f"{str(run)!r} holds {len(found)} runs; follow one of them")
+        if not found and _ended(Path(run)):
+            raise GradlabError(f"the run in {str(run)!r} ended before anything was recorded")
         if not found and not told:
             told = "Waiting for the first record."
             say(told)
@@ -110,6 +113,15 @@ def follow_run(
             if one.status != RUNNING and place is not None:
                 return place
         time.sleep(every)
+
+
+def _ended(folder: Path) -> bool:
+    """Whether the manifest of a run says that it is over."""
+    manifest = folder / "manifest.json"
+    if not manifest.exists():
+        return False
+    status: str = json.loads(manifest.read_text(encoding="utf-8")).get("status", "running")
+    return status != "running"
 
 
 call_package(__name__, "write_report")
