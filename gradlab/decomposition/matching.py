@@ -135,7 +135,7 @@ class Match:
 
     @property
     def _base(self) -> Loss:
-        return self.loss.loss if self.symmetric else self.loss  # type: ignore[attr-defined, no-any-return]  # a combinator has one
+        return self.loss.loss if self.symmetric else self.loss  # type: ignore[attr-defined]  # a combinator has one
 
     def words(self) -> str:
         """Such as ``InfoNCE with temperature 0.05``, for people."""
