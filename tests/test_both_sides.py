@@ -140,6 +140,31 @@ def test_decompose_finds_the_positives_side(spec: str) -> None:
                 np.testing.assert_allclose(ours, push[:, columns], atol=1e-9)
 
 
+@pytest.mark.parametrize(
+    "spec", ["infonce", "symmetric(arccon)", "mhe", "sum(met, gor, weights=1+0.1)", "dcl"]
+)
+def test_components_by_autograd_are_those_in_closed_form(spec: str) -> None:
+    """With everything that a batch can hold, in the columns that the closed form has."""
+    anchors, positives, extra = batch("paired", count=6)
+    own = BATCHES["paired"](np.random.default_rng(5), 12, 7)[0].reshape(6, 2, 7)
+    given = {} if spec in ("mhe", "sum(met, gor, weights=1+0.1)") else {"own_negatives": own}
+    if spec == "dcl":
+        given["mask"] = np.random.default_rng(6).random((6, 6 + 4 + 2)) < 0.8
+    found, closed = (
+        gradlab.components(spec, anchors, positives, extra, side="both", method=method, **given)
+        for method in ("autograd", "closed")
+    )
+    for one, other in zip(found, closed, strict=True):
+        assert one.weight.shape[1] == sum(part.stop - part.start for part in one.columns.values())
+        np.testing.assert_allclose(one.pull, other.pull, atol=1e-9)
+        push = other.gradient_dissipation[:, None] * other.weight
+        for name, columns in other.columns.items():
+            ours = one.gradient_dissipation[:, None] * one.weight[:, one.columns[name]]
+            np.testing.assert_allclose(ours, push[:, columns], atol=1e-9)
+    with pytest.raises(gradlab.GradlabError, match="method must be 'closed' or 'autograd'"):
+        gradlab.components(spec, anchors, positives, method="exact")
+
+
 def test_verify_compares_both_sides() -> None:
     checks = gradlab.verify("infonce", batch_size=6, dim=5)
     assert {check.side for check in checks} == {"anchors", "positives"}

@@ -96,7 +96,10 @@ class OwnLoss(Loss):
         self._check(views)
         given = [views.anchors, views.positives, views.extra_negatives]
         rows = [torch.as_tensor(one) for one in given if one is not None]
-        value = scalar_of(self._function(rows[0].dtype == torch.float64), self.name, rows)
+        own = {} if views.own_negatives is None else {"own_negatives": torch.as_tensor(views.own_negatives)}
+        value = scalar_of(
+            functools.partial(self._function(rows[0].dtype == torch.float64), **own), self.name, rows
+        )
         return value if is_torch_array(views.anchors) else value.detach().numpy()
 
     def components_of(self, views: Batch) -> Components:
@@ -120,16 +123,12 @@ class OwnLoss(Loss):
             raise GradlabError(
                 f"{self.name} compares the sentences of a batch; it cannot do without in-batch negatives"
             )
-        if views.own_negatives is not None:
-            raise GradlabError(
-                f"{self.name} is called with two views; gradlab.decompose takes own_negatives, too"
-            )
 
     def _found(self, views: Batch, side: str) -> Any:
         self._check(views)
-        given = [views.anchors, views.positives, views.extra_negatives]
-        rows = [one.cpu() if is_torch_array(one) else one for one in given if one is not None]
-        found = decompose(self._function(True), *rows, side=side)
+        given = [views.anchors, views.positives, views.extra_negatives, views.own_negatives]
+        *rows, own = [one.cpu() if is_torch_array(one) else one for one in given]
+        found = decompose(self._function(True), *rows, own_negatives=own, side=side)
         return tuple(one.components for one in found) if isinstance(found, tuple) else found.components
 
     def _function(self, in_double: bool) -> TwoViewLoss:
@@ -145,8 +144,8 @@ class OwnLoss(Loss):
         function = two_views(apart(self.original))[0]
 
         @functools.wraps(function)
-        def named(*rows: Any) -> Any:
-            return function(*rows)
+        def named(*rows: Any, **own: Any) -> Any:
+            return function(*rows, **own)
 
         named.__name__ = self.given_as
         return named

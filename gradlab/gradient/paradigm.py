@@ -39,6 +39,7 @@ def components(
     normalize: bool = False,
     in_batch_negatives: bool = True,
     side: Literal["both"],
+    method: str = "closed",
     **context: Any,
 ) -> tuple[Components, Components]: ...
 @overload
@@ -51,6 +52,7 @@ def components(
     normalize: bool = False,
     in_batch_negatives: bool = True,
     side: str = "anchors",
+    method: str = "closed",
     **context: Any,
 ) -> Components: ...
 @takes_loss
@@ -63,9 +65,10 @@ def components(
     normalize: bool = False,
     in_batch_negatives: bool = True,
     side: str = "anchors",
+    method: str = "closed",
     **context: Any,
 ) -> Components | tuple[Components, Components]:
-    """Gradient dissipation, weight and ratio of a loss on two views, in closed form.
+    """Gradient dissipation, weight and ratio of a loss on two views.
 
     Args:
         loss: a loss, or its name for the published settings.
@@ -77,6 +80,9 @@ def components(
         in_batch_negatives: False takes negatives from ``extra_negatives`` only.
         side: the view whose gradient it is: ``"anchors"``, ``"positives"`` or ``"both"``. The positives are moved too,
             by the pull towards their anchors and as negatives of the other anchors.
+        method: ``"closed"``, by the formulas of the loss, or ``"autograd"``, read from the gradients of its value as
+            `gradlab.decompose` does it, in float64. Autograd gives the canonical split, in which the weights of an anchor sum
+            to 1, and what several positives pull counts as negative weight.
         **context: ``own_negatives``, unit rows (n, h, d), h negatives of each anchor that no other anchor has; and what
             some combinators ask for: ``owners``, ``guide``, ``mask``, ``sentences``; see
             `gradlab.batch.check.check_batch`.
@@ -89,8 +95,9 @@ def components(
         negatives K = M + H. The split of the anchors is the one that the loss declares, that of the positives the canonical one.
 
     Raises:
-        GradlabError: unknown loss or side; views of wrong kind or shape, with NaN, zero rows, rows that are not
-            unit-norm, or without any negative.
+        GradlabError: unknown loss, side or method; views of wrong kind or shape, with NaN, zero rows, rows that are not
+            unit-norm, or without any negative; by autograd also what `gradlab.decompose` refuses, and a batch
+            without in-batch negatives.
 
     Example:
         >>> import numpy as np
@@ -108,10 +115,27 @@ def components(
         in_batch_negatives=in_batch_negatives,
         **context,
     )
+    chosen = get_loss(loss)
+    if method == "autograd":
+        chosen = _as_code(chosen, views)
+    elif method != "closed":
+        raise GradlabError(f"method must be 'closed' or 'autograd', not {method!r}")
     if side == "anchors":
-        return get_loss(loss).components_of(views)
-    both = get_loss(loss).sides_of(views)
+        return chosen.components_of(views)
+    both = chosen.sides_of(views)
     return both if side == "both" else both[1]
+
+
+def _as_code(loss: Loss, views: Batch) -> Loss:
+    """A loss of which nothing is known but its value on batches like this one."""
+    given = _as_torch(views)
+
+    def value(anchors: Any, positives: Any, extra: Any = None, *, own_negatives: Any = None) -> Any:
+        rows = {"extra_negatives": extra, "own_negatives": own_negatives}
+        return loss.value_of(dataclasses.replace(given, anchors=anchors, positives=positives, **rows)).sum()
+
+    value.__name__ = str(loss)
+    return get_loss(value)  # type: ignore[arg-type]  # any function of two views, as its docstring says
 
 
 def first_components(loss: Loss, batch: Batch, most: int) -> Components:
