@@ -81,5 +81,4 @@ class BarlowTwins(BatchLoss):
         return {"radial": (2 * self.nu / views.count**2) * views.anchors}
 
     def exact_gate(self) -> ConstantGate:
-        """No dissipation."""
         return ConstantGate()

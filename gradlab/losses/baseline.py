@@ -51,11 +51,9 @@ class Baseline(SurrogateLoss):
         return self.effective_ratio == "2r"
 
     def summary(self, negatives: Negatives) -> PairSimilarity:
-        """The hardest negative."""
         return negatives.hardest
 
     def dissipation(self, positive: PairSimilarity, summary: PairSimilarity) -> Float[Array, "*n"]:
-        """MPT's gate."""
         return MPT(self.margin).dissipation(positive, summary)
 
     def weight(self, negatives: Negatives) -> Float[Array, "*n k"]:
@@ -63,9 +61,7 @@ class Baseline(SurrogateLoss):
         return negatives.softmax(self.temperature)
 
     def ratio(self, positive: PairSimilarity, summary: PairSimilarity) -> Float[Array, "*#n"]:
-        """``r``."""
         return array_namespace(positive.chord).full_like(positive.chord, self.static_ratio)
 
     def exact_gate(self) -> HardGate:
-        """MPT's."""
         return MPT(self.margin).exact_gate()

@@ -40,12 +40,10 @@ class Seen:
 
     @property
     def positive(self) -> Bool[Array, "n c"]:
-        """Which are positives."""
         return self.role == 1
 
     @property
     def negative(self) -> Bool[Array, "n c"]:
-        """Which are negatives."""
         return self.role == -1
 
     def count(self, which: Bool[Array, "n c"]) -> Float[Array, "n"]:

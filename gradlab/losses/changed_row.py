@@ -26,17 +26,14 @@ class ChangedRow:
 
     @property
     def name(self) -> str:
-        """Of the loss."""
         return str(self.loss.name)
 
     @property
     def one_hot_weight(self) -> bool:
-        """Of the loss."""
         return bool(self.loss.one_hot_weight)
 
     @property
     def pulls_alone(self) -> bool:
-        """Of the loss."""
         return bool(self.loss.pulls_alone)
 
     def summary(self, negatives: Negatives) -> Any:

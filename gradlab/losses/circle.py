@@ -1,4 +1,4 @@
-"""Circle loss."""
+"""Circle loss (Sun et al. 2020)."""
 
 from __future__ import annotations
 

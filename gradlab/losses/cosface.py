@@ -1,4 +1,4 @@
-"""CosFace."""
+"""CosFace (Wang et al. 2018)."""
 
 from __future__ import annotations
 

@@ -74,7 +74,6 @@ class CosineLogit:
     temperature: float
 
     def __call__(self, angle: Angles) -> Angles:
-        """The logit."""
         logit: np.ndarray = np.cos(angle) / self.temperature
         return logit
 
@@ -92,7 +91,6 @@ class FarLogit:
     nearest: float
 
     def __call__(self, angle: Angles) -> Angles:
-        """The logit, any shape."""
         return np.where(angle < self.nearest, -np.inf, self.logit(np.maximum(angle, self.nearest)))
 
 

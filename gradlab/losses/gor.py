@@ -64,7 +64,6 @@ class GOR(BatchLoss):
         return array_namespace(excess).where(excess > 0, excess, 0 * excess) + self.mean_weight * mean * mean
 
     def dissipation(self, views: Batch) -> Float[Array, "n"]:
-        """1."""
         return array_namespace(views.anchors).ones_like(views.anchors[:, 0])
 
     def negative_weight(self, views: Batch) -> Float[Array, "n k"]:
@@ -79,7 +78,6 @@ class GOR(BatchLoss):
         return xp.where(xp.isinf(cosine), xp.zeros_like(cosine), each * (4 / self._pairs(views)))
 
     def positive_weight(self, views: Batch, total: Float[Array, "n"]) -> Float[Array, "n *d"]:
-        """0."""
         return 0 * total
 
     def _means(self, views: Batch) -> tuple[Float[Array, ""], Float[Array, ""]]:

@@ -48,7 +48,6 @@ class Hardness(OtherCandidates):
 
     @property
     def acts_across_views(self) -> bool:
-        """Where its loss does."""
         return bool(self.loss.acts_across_views)
 
     def seen(self, views: Batch) -> Batch:

@@ -1,4 +1,4 @@
-"""InfoNCE."""
+"""InfoNCE (van den Oord et al. 2018)."""
 
 from __future__ import annotations
 

@@ -114,7 +114,6 @@ class Mask(OtherCandidates):
 
     @property
     def acts_across_views(self) -> bool:
-        """Where its loss does."""
         return bool(self.loss.acts_across_views)
 
     def seen(self, views: Batch) -> Batch:
@@ -152,7 +151,6 @@ class On:
 
     @property
     def must_leave_negatives(self) -> bool:
-        """As the rule says."""
         return self.rule.must_leave_negatives
 
     def left_out(self, block: Block, cosine: Float[Array, "n k"], views: Any) -> Bool[Array, "n k"] | None:
@@ -169,7 +167,6 @@ class NearDuplicates:
     must_leave_negatives = False
 
     def left_out(self, block: Block, cosine: Float[Array, "n k"], views: Any) -> Bool[Array, "n k"]:
-        """Those pairs."""
         return cosine > self.above
 
 
@@ -183,7 +180,6 @@ class NearToPositive:
     must_leave_negatives = False
 
     def left_out(self, block: Block, cosine: Float[Array, "n k"], views: Any) -> Bool[Array, "n k"]:
-        """Those pairs."""
         found, positive = views.guided(block) if self.guided else (cosine, detach(views.positive.cosine))
         xp = array_namespace(found)
         margin = self.margin * (xp.abs(positive) if self.relative else xp.ones_like(positive))
@@ -197,7 +193,6 @@ class Given:
     must_leave_negatives = True
 
     def left_out(self, block: Block, cosine: Float[Array, "n k"], views: Any) -> Bool[Array, "n k"] | None:
-        """Those pairs."""
         found: Bool[Array, "n k"] | None = views.masked(block)
         return found
 
@@ -210,7 +205,6 @@ class Pairs:
     must_leave_negatives = False
 
     def left_out(self, block: Block, cosine: Float[Array, "n k"], views: Any) -> Bool[Array, "n k"] | None:
-        """Those pairs."""
         numbers, others = (found.tolist() for found in views.numbered(block))
         if not others:
             return None

@@ -1,4 +1,4 @@
-"""MAT."""
+"""MAT, the triplet loss on angles."""
 
 from __future__ import annotations
 

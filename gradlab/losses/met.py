@@ -1,4 +1,4 @@
-"""MET."""
+"""MET, the triplet loss on Euclidean distances."""
 
 from __future__ import annotations
 
@@ -36,7 +36,6 @@ class MET(TripletLoss):
 
     @property
     def margin_value(self) -> float:
-        """``m``."""
         return self.margin
 
     def distance(self, similarity: PairSimilarity) -> Float[Array, "*n"]:

@@ -1,4 +1,4 @@
-"""MPT."""
+"""MPT, the triplet loss on inner products."""
 
 from __future__ import annotations
 
@@ -42,7 +42,6 @@ class MPT(TripletLoss):
 
     @property
     def margin_value(self) -> float:
-        """``m``."""
         return self.margin
 
     def distance(self, similarity: PairSimilarity) -> Float[Array, "*n"]:

@@ -81,6 +81,5 @@ class MultiSimilarity(PairLoss):
         return dataclasses.replace(super().components(positive, negatives), given_pull=pull)
 
     def exact_gate(self) -> SoftGate:
-        """Soft, at a fixed logit."""
         fixed = self.beta * self.threshold
         return SoftGate(CosineLogit(1 / self.beta), lambda angle: np.full_like(angle, fixed))

@@ -106,13 +106,11 @@ class Gate(Part):
     role = "gate"
 
     def __call__(self, positive: PairSimilarity, summary: Summary) -> Float[Array, "*n"]:
-        """Gradient dissipation."""
         if isinstance(self.source, PairLoss):
             return self.source.dissipation(positive, summary[0])
         return array_namespace(positive.chord).full_like(positive.chord, self.source)
 
     def of(self, views: Batch) -> Float[Array, "n"]:
-        """Gradient dissipation."""
         if isinstance(self.source, BatchLoss):
             return self.source.dissipation(views)
         return self(views.positive, (self.summary(views.other_view), None))
@@ -185,7 +183,6 @@ class Weight(Part):
         return self.factor * float(self.source) * each  # type: ignore[arg-type]  # no loss here: a number
 
     def of(self, views: Batch) -> Float[Array, "n k"]:
-        """Weight."""
         if isinstance(self.source, BatchLoss):
             return self.factor * self.source.negative_weight(views)
         return self(views.other_view)
@@ -206,7 +203,6 @@ class Ratio(Part):
     role = "ratio"
 
     def __call__(self, positive: PairSimilarity, summary: Summary) -> Float[Array, "*#n"]:
-        """Ratio."""
         if isinstance(self.source, PairLoss):
             return self.source.ratio(positive, summary[1])
         return array_namespace(positive.chord).full_like(positive.chord, self.source)

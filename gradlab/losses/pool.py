@@ -86,7 +86,6 @@ class Pool(OtherCandidates):
 
     @property
     def pools(self) -> tuple[str, ...]:
-        """Their names."""
         return tuple(name.strip() for name in self.negatives.split("+"))
 
     @property
@@ -95,7 +94,6 @@ class Pool(OtherCandidates):
         return "a pair of the own view, or of the other direction, pushes in the rows of two sentences, and one anchor's angles tell one"
 
     def seen(self, views: Batch) -> Batch:
-        """With all pools."""
         return self._with(views, self.pools)
 
     def _with(self, views: Batch, pools: tuple[str, ...]) -> Batch:
@@ -106,7 +104,6 @@ class Pool(OtherCandidates):
         )
 
     def _apart(self, views: Batch) -> list[Batch]:
-        """With each pool alone."""
         return [self._with(views, (name,)) for name in self.pools]
 
     def terms_of(self, batch: Batch) -> list[tuple[float, Loss, Batch]]:

@@ -93,7 +93,6 @@ class Recombined(RecombinedParts, SurrogateLoss):
 
     @property
     def one_hot_weight(self) -> bool:  # type: ignore[override]  # of the class in other losses; here it depends on the part
-        """The weight's."""
         return bool(self.weight.is_one_hot)
 
     @property
@@ -129,7 +128,6 @@ class RecombinedOnViews(RecombinedParts, BatchLoss):
 
     @property
     def negative_view(self) -> str:  # type: ignore[override]  # of the class in other losses; here it depends on the part
-        """The weight's."""
         return str(self.weight.negative_view)
 
     @property

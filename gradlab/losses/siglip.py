@@ -93,7 +93,6 @@ class SigLIP(PairLoss):
         return dataclasses.replace(super().components(positive, negatives), given_pull=pull)
 
     def exact_gate(self) -> SumGate:
-        """One sigmoid a negative."""
         return SumGate(lambda angle: np.exp(log_sigmoid(self._logits(np.cos(angle)))), scale=self.temperature)
 
     def _logits(self, cosine: Float[Array, "*n"]) -> Float[Array, "*n"]:

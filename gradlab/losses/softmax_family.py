@@ -145,12 +145,10 @@ class SoftmaxLoss(SoftmaxTemperature, LinkLoss):
         return negatives.log_sum_exp(self.temperature)
 
     def log_sum_of(self, negatives: Negatives) -> Float[Array, "*n"]:
-        """The same."""
         found: Array = self.summary(negatives)
         return found
 
     def log_sum_exp(self, summary: Float[Array, "*#n"]) -> Float[Array, "*n"]:
-        """The summary."""
         return summary
 
     def weight(self, negatives: Negatives) -> Float[Array, "*n k"]:

@@ -62,7 +62,6 @@ class SurrogateLoss(PairLoss):
     surrogate: ClassVar[bool] = True
 
     def value(self, positive: PairSimilarity, negatives: Negatives) -> Float[Array, "*n"]:
-        """Eq. 5."""
         summary = self.summary(negatives)
         total, pushed = negatives.weighted(self.weight, one_hot=self.one_hot_weight)
         pull = total * self.ratio(positive, summary)

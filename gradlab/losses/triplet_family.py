@@ -39,7 +39,6 @@ class TripletLoss(PairLoss):
         """``-∂d/∂cos θ``."""
 
     def summary(self, negatives: Negatives) -> PairSimilarity:
-        """The hardest negative."""
         return negatives.hardest
 
     def value(self, positive: PairSimilarity, negatives: Negatives) -> Float[Array, "*n"]:

@@ -52,5 +52,4 @@ class UniformityLoss(BatchLoss):
         return array_namespace(total).full_like(total, 2 / views.count)
 
     def exact_gate(self) -> ConstantGate:
-        """No dissipation."""
         return ConstantGate()

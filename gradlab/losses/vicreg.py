@@ -1,4 +1,4 @@
-"""VICReg."""
+"""VICReg (Bardes et al. 2022)."""
 
 from __future__ import annotations
 
@@ -149,7 +149,6 @@ class VICReg(BatchLoss):
         return factor
 
     def exact_gate(self) -> ConstantGate:
-        """No dissipation."""
         return ConstantGate()
 
 
