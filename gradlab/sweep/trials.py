@@ -140,6 +140,12 @@ class Trials:
         about = {"results": {self.spec.metric: value, **results}, "evaluated": run.point.evaluate}
         return self._set(run, self._states.COMPLETE, [value], **about)
 
+    def adopt(self, run: Run, results: dict[str, float]) -> None:
+        """Record the results, by name, of a run that was finished elsewhere, and that nobody has begun here."""
+        about = {**self._about(run, 1, 0), "results": results, "evaluated": run.point.evaluate}
+        complete, value = self._states.COMPLETE, results[self.spec.metric]
+        self._study.add_trial(self._create_trial(state=complete, value=value, user_attrs=about))
+
     def fail(self, run: Run, error: str, diverged: bool = False) -> bool:
         """Record why a run failed; False if the run is no longer this worker's."""
         return self._set(run, self._states.FAIL, error=error, diverged=diverged)
@@ -172,8 +178,11 @@ class Trials:
             stop.set()
             thread.join()
 
+    def _about(self, run: Run, attempt: int, deaths: int) -> dict[str, Any]:
+        return {"key": run.key, "settings": run.settings, "attempt": attempt, "deaths": deaths}
+
     def _add(self, run: Run, attempt: int, deaths: int) -> None:
-        about = {"key": run.key, "settings": run.settings, "attempt": attempt, "deaths": deaths}
+        about = self._about(run, attempt, deaths)
         self._study.add_trial(self._create_trial(state=self._states.WAITING, user_attrs=about))
 
     def _latest(self) -> dict[str, Any]:

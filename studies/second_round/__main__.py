@@ -19,12 +19,13 @@ Examples:
   python -m studies.second_round plan
   python -m studies.second_round run heads --output runs/second --workers 2 --model FOLDER_OF_A_SMALL_BERT \\
       --train-file SENTENCES --sts SentEval/data/downstream
-  python -m studies.second_round report heads --output runs/second
+  python -m studies.second_round collect heads --output runs/second
+  python -m studies.second_round report
   python -m studies.second_round plan --at-length
   python -m studies.second_round run all --at-length --output runs/long --model bert-base-uncased \\
       --train-file wiki1m_for_simcse.txt --sts SentEval/data/downstream
 
-The same `run` goes on where it was stopped; in a second terminal it adds a worker.
+The same `run` goes on where it was stopped, and leaves out the runs whose rows are committed; in a second terminal it adds a worker.
 """
 
 
@@ -89,31 +90,23 @@ def run(
 
 
 @command.command()
-@click.argument("parts", nargs=-1, required=True, metavar="PART...")
+@click.argument("part")
 @click.option("--output", required=True, type=click.Path(path_type=Path), help="Folder of the second round.")
-@click.option(
-    "--table", type=click.Path(path_type=Path), help="Folder to write rows and contrasts to, as CSV."
-)
-def report(parts: tuple[str, ...], output: Path, table: Path | None) -> None:
-    """Judge the contrasts of PARTS as one family; all confirmatory parts are meant to be given together in the end."""
-    from gradlab.files import write_csv
-    from studies.second_round.rounds import judged, rows_of
+def collect(part: str, output: Path) -> None:
+    """Add the finished runs of PART to its committed rows, figures/study/second_round/PART.csv."""
+    from studies.second_round import rounds
 
-    rows = {part: rows_of(part, output) for part in parts}
-    for part, one in rows.items():
-        click.echo(f"{part}: {len(one)} runs are finished")
-    contrasts = judged(rows)
-    for one in contrasts.itertuples():
-        if one.seeds < 2:
-            click.echo(f"{one.name}: fewer than two seeds have all of its conditions")
-            continue
-        interval = f"{one.estimate:+.2f} ({one.low:+.2f} to {one.high:+.2f}), {one.seeds} seeds"
-        click.echo(f"{one.name}: {interval}: {one.verdict}")
-    if table is not None:
-        for name, one in {**rows, "contrasts": contrasts}.items():
-            click.echo(
-                f"Wrote {write_csv(table / f'{name}.csv', {column: one[column].tolist() for column in one})}"
-            )
+    rows = rounds.collect(part, output)
+    click.echo(f"{rounds.ROWS / f'{part}.csv'} has {len(rows)} runs of {part}")
+
+
+@command.command()
+def report() -> None:
+    """Judge the contrasts of all parts from the committed rows, as one family, and draw them."""
+    from studies.second_round.results import write_results
+
+    for line in write_results():
+        click.echo(line)
 
 
 if __name__ == "__main__":

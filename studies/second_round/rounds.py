@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
 import tomllib
 from collections.abc import Mapping
@@ -14,9 +15,19 @@ from scipy.stats import qmc
 
 from gradlab import GradlabError
 from gradlab.errors import nearest
-from gradlab.files import write_text
+from gradlab.files import write_csv, write_text
 from gradlab.gpu_check import Case
-from gradlab.sweep import DIVERGED, FINISHED, Spec, known_runs, parse_spec, read_spec, run_sweep
+from gradlab.sweep import (
+    DIVERGED,
+    FINISHED,
+    Spec,
+    Trials,
+    known_runs,
+    parse_spec,
+    read_spec,
+    run_folder,
+    run_sweep,
+)
 from gradlab.train import say
 from studies.evidence.analysis import by_seed
 from studies.evidence.contrasts import Contrast
@@ -24,6 +35,9 @@ from studies.statistics import judge, over_seeds
 
 DECLARATION = Path(__file__).with_name("declaration.toml")
 AT_LENGTH = Path(__file__).with_name("at_length.toml")
+# Where rows are committed, and the columns they have.
+ROWS = Path(__file__).parents[2] / "figures/study/second_round"
+COLUMNS = ("label", "seed", "state", "sts", "stsb_dev", "device", "commit")
 # Settings that grow with the length of a run.
 LENGTHS = ("max_steps", "save_every", "eval_every", "diagnostics_every")
 CONFIRMATORY = "confirmatory"
@@ -149,11 +163,17 @@ def sobol_points(design: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def run_part(
-    part: str, output: Path, changes: Mapping[str, Any], workers: int = 1, file: Path | None = None
+    part: str,
+    output: Path,
+    changes: Mapping[str, Any],
+    workers: int = 1,
+    file: Path | None = None,
+    committed: Path = ROWS,
 ) -> int:
     """Train what is left of a part, and return how many of its runs are finished.
 
-    Called again, it goes on where it stopped. The declaration is copied into ``output`` when the first run begins.
+    Called again, it goes on where it stopped; runs whose rows are committed are not trained again. The declaration is copied
+    into ``output`` when the first run begins.
 
     Raises:
         GradlabError: bad input, or a declaration that has changed since.
@@ -174,20 +194,69 @@ def run_part(
     if not begun:
         for copy, text in copies.items():
             write_text(copy, text)
+    if file is None:
+        _adopt(spec, output / part, read_rows(committed).get(part))
     runs = run_sweep(spec, output / part, say, workers=workers)
     return sum(run.state == FINISHED for run in runs)
 
 
+def _adopt(spec: Spec, output: Path, rows: pd.DataFrame | None) -> None:
+    """Have a sweep begin with the finished runs of committed rows."""
+    if rows is None:
+        return
+    output.mkdir(parents=True, exist_ok=True)
+    trials = Trials(spec, f"sqlite:///{(output / 'study.db').absolute()}")
+    finished = rows[rows.state == FINISHED].set_index(["label", "seed"]).sts
+    for run in trials.runs():
+        if run.trial < 0 and (run.point.title(), run.seed) in finished.index:
+            trials.adopt(run, {spec.metric: finished[run.point.title(), run.seed]})
+
+
 def rows_of(part: str, output: Path) -> pd.DataFrame:
-    """A row a run that has ended: label, seed, state and ``sts`` (-1 to 1); what diverged counts as the untrained encoder."""
+    """A row a run that has ended and was trained in ``output``.
+
+    Columns are label, seed, state, ``sts`` and ``stsb_dev`` after the last step (-1 to 1), and what trained it: device, commit. What
+    diverged counts as the untrained encoder.
+    """
     lowest = declaration(declared_in(output))["protocol"]["untrained"]
     spec = read_spec(output / part / "sweep.json")
-    ended = [run for run in known_runs(spec, output / part) if run.state in (FINISHED, DIVERGED)]
-    rows = [
-        (run.point.title(), run.seed, run.state, run.value if run.state == FINISHED else lowest)
-        for run in ended
-    ]
-    return pd.DataFrame(rows, columns=["label", "seed", "state", "sts"])
+    rows = []
+    for run in known_runs(spec, output / part):
+        manifest = run_folder(output / part, run) / "manifest.json"
+        if run.state not in (FINISHED, DIVERGED) or not manifest.exists():
+            continue
+        about = json.loads(manifest.read_text(encoding="utf-8"))
+        score, dev = (
+            (run.value, (run.results or {}).get("stsb_dev_last")) if run.state == FINISHED else (lowest, None)
+        )
+        rows.append(
+            (run.point.title(), run.seed, run.state, score, dev, about["device"]["name"], about.get("commit"))
+        )
+    return pd.DataFrame(rows, columns=list(COLUMNS))
+
+
+def collect(part: str, output: Path, committed: Path = ROWS) -> pd.DataFrame:
+    """Add the rows of ``output`` to the committed ones of a part, write them to ``PART.csv`` there, and return all of them.
+
+    Raises:
+        GradlabError: a run that is committed with another score.
+    """
+    found, before = rows_of(part, output).round(6), read_rows(committed).get(part)
+    rows = found if before is None else pd.concat([before, found])
+    rows = rows.drop_duplicates(["label", "seed", "state", "sts"])
+    twice = rows[rows.duplicated(["label", "seed"])]
+    if len(twice):
+        one = twice.iloc[0]
+        raise GradlabError(f"{one.label}, seed {one.seed}, is committed with another score")
+    rows = rows.sort_values(["seed", "label"], ignore_index=True)
+    write_csv(committed / f"{part}.csv", {name: rows[name].tolist() for name in rows})
+    return rows
+
+
+def read_rows(committed: Path = ROWS) -> dict[str, pd.DataFrame]:
+    """The committed rows by part, in the order of the declaration."""
+    files = {part: committed / f"{part}.csv" for part in declaration()["parts"]}
+    return {part: pd.read_csv(file) for part, file in files.items() if file.exists()}
 
 
 def contrasts_of(part: str) -> list[Contrast]:
@@ -202,7 +271,7 @@ def judged(rows: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """Every contrast of confirmatory parts, as one family; those without two seeds stay inconclusive.
 
     Args:
-        rows: part -> `rows_of`, of the parts that are to be judged.
+        rows: of the parts that are to be judged, as `read_rows` gives them.
     """
     parts = [part for part, about in declaration()["parts"].items() if about["status"] == CONFIRMATORY]
     found = [

@@ -13,6 +13,7 @@ from scipy import stats
 
 from gradlab import GradlabError
 from studies.second_round import rounds
+from studies.second_round.results import write_results
 from tests.senteval_folder import make_senteval
 from tests.tiny_models import make_bert, make_sentences
 
@@ -121,23 +122,35 @@ def small(tmp_path, monkeypatch):
 
 def test_a_part_is_run_once_and_judged(small, tmp_path, capsys):
     output = tmp_path / "second"
-    assert rounds.run_part("heads", output, small) == 4
+    assert rounds.run_part("heads", output, small, committed=tmp_path) == 4
     capsys.readouterr()
-    assert rounds.run_part("heads", output, small) == 4
+    assert rounds.run_part("heads", output, small, committed=tmp_path) == 4
     assert "Training" not in capsys.readouterr().err  # nothing is trained again
     rows = rounds.rows_of("heads", output)
     assert sorted(zip(rows.label, rows.seed, strict=True)) == sorted(
         (f"SimCSE, head_initial={head}", seed) for head in ("random", "identity") for seed in (11, 12)
     )
-    (one,) = rounds.judged({"heads": rows}).itertuples()
+    committed = tmp_path / "rows"
+    found = rounds.collect("heads", output, committed)
+    assert rounds.collect("heads", output, committed).equals(found)  # the same rows are added once
+    lines = list(write_results(committed))
+    assert lines[0] == "heads: 4 runs, 2 to 2 seeds a condition"
+    assert (committed / "heads.png").stat().st_size > 0
+    (one,) = pd.read_csv(committed / "contrasts.csv").itertuples()
     wide = 100 * rows.pivot(index="seed", columns="label", values="sts")
     differences = wide["SimCSE, head_initial=identity"] - wide["SimCSE, head_initial=random"]
-    assert one.estimate == pytest.approx(differences.mean())
+    assert one.estimate == pytest.approx(differences.mean(), abs=1e-3)  # rows have six digits
     assert one.seeds == 2
+    # Elsewhere, what is committed is not trained again; a row with another score is refused.
+    assert rounds.run_part("heads", tmp_path / "elsewhere", small, committed=committed) == 4
+    assert "Training" not in capsys.readouterr().err
+    found.assign(sts=0.0).to_csv(committed / "heads.csv", index=False)
+    with pytest.raises(GradlabError, match="is committed with another score"):
+        rounds.collect("heads", output, committed)
     # A declaration that changes after the first run is refused.
     rounds.DECLARATION.write_text(rounds.DECLARATION.read_text() + "\n# later\n", encoding="utf-8")
     with pytest.raises(GradlabError, match="declaration has changed"):
-        rounds.run_part("heads", output, small)
+        rounds.run_part("heads", output, small, committed=tmp_path)
 
 
 def test_at_length_it_is_run_into_a_folder_of_its_own(small, tmp_path, monkeypatch):
