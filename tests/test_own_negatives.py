@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 
 import numpy as np
 import pytest
@@ -303,12 +304,13 @@ def test_what_does_not_take_them(rows):
         )
 
 
-def test_simulated_without_spread_they_are_what_the_formula_says():
+@pytest.mark.parametrize("engine", ["exact", "monte_carlo"])
+def test_simulated_without_spread_they_are_what_the_formula_says(engine):
     """Of K negatives at μ_neg and H own ones at μ_own."""
     angles = {"mu_pos": [0.5, 0.9], "mu_neg": [0.8, 1.2]}
     none = {"sigma_pos": 0.0, "sigma_neg": 0.0, "sigma_own": 0.0, "batches": 2}
     found = gradlab.simulate(
-        "infonce", negatives=20, own_negatives=3, mu_own=0.7, engine="monte_carlo", **angles, **none
+        "infonce", negatives=20, own_negatives=3, mu_own=0.7, engine=engine, **angles, **none
     )
     positive, others, own = (np.exp(np.cos(angle) / 0.05) for angle in ([[0.5], [0.9]], [0.8, 1.2], 0.7))
     push = 20 * others + 3 * own
@@ -320,13 +322,38 @@ def test_simulated_without_spread_they_are_what_the_formula_says():
     assert ratio.settings["own_negatives"] == 3
 
 
-def test_simulated_with_the_angles_of_the_others_they_are_further_negatives():
-    angles = {"mu_pos": [0.5], "mu_neg": [0.9, 1.3], "seed": 3, "batches": 50, "engine": "monte_carlo"}
-    more = gradlab.simulate("met", negatives=30, **angles).value
-    own = gradlab.simulate("met", negatives=23, own_negatives=7, **angles).value
-    np.testing.assert_array_equal(more, own)
-    nearer = gradlab.simulate("met", negatives=23, own_negatives=7, mu_own=0.3, sigma_own=0.0, **angles).value
-    assert (nearer == 1).all()
+SOFT_HARD_AND_SUM = ["infonce", "met", "mpt", "siglip", "mask(infonce, above=0.6)", "mask(mpt, above=0.6)"]
+
+
+@pytest.mark.parametrize("name", SOFT_HARD_AND_SUM)
+def test_simulated_with_the_angles_of_the_others_they_are_further_negatives(name):
+    angles = {"mu_pos": [0.5], "mu_neg": [0.9, 1.3], "seed": 3, "batches": 50}
+    for engine in ("exact", "monte_carlo"):
+        more = gradlab.simulate(name, negatives=30, engine=engine, **angles).value
+        own = gradlab.simulate(name, negatives=23, own_negatives=7, engine=engine, **angles).value
+        np.testing.assert_allclose(own, more, rtol=1e-13)
+
+
+@pytest.mark.parametrize("name", SOFT_HARD_AND_SUM)
+def test_exact_simulation_with_own_negatives_is_what_samples_approach(name):
+    setting = {"mu_pos": [0.4, 0.7], "mu_neg": [1.0, 1.4], "negatives": 20}
+    setting |= {"own_negatives": 3, "mu_own": 0.8, "sigma_own": 0.05}
+    exact = gradlab.simulate(name, **setting)
+    sampled = gradlab.simulate(name, engine="monte_carlo", batches=20_000, **setting)
+    assert exact.engine == "exact"
+    assert np.all(np.abs(sampled.value - exact.value) <= 4.5 * sampled.standard_error)
+    fewer = gradlab.simulate(name, **setting | {"own_negatives": 1})
+    assert np.abs(fewer.value - exact.value).max() > 20 * sampled.standard_error.min()
+
+
+def test_a_hard_gate_with_one_negative_of_each_kind_is_two_normal_probabilities():
+    """Open unless both are beyond the margin, whose probabilities are independent."""
+    found = gradlab.simulate(
+        "mpt(margin=0.2)", mu_pos=[0.6], mu_neg=[0.9], sigma_pos=0.0, negatives=1, own_negatives=1, mu_own=1.1, sigma_own=0.2
+    )  # fmt: skip
+    angle = math.acos(math.cos(0.6) - 0.2)
+    inside = [statistics.NormalDist(mu, sigma).cdf(angle) for mu, sigma in ((0.9, 0.1), (1.1, 0.2))]
+    assert found.value[0, 0] == pytest.approx(1 - (1 - inside[0]) * (1 - inside[1]), rel=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -336,11 +363,7 @@ def test_simulated_with_the_angles_of_the_others_they_are_further_negatives():
         ("infonce", {"own_negatives": -1}, "own_negatives must be a whole number of at least 0, not -1"),
         ("infonce", {"own_negatives": 2, "mu_own": 4.0}, "mu_own must be angles in radians between 0 and π"),
         ("infonce", {"own_negatives": 2, "sigma_own": -1.0}, "sigma_own must be a spread in radians"),
-        (
-            "infonce",
-            {"own_negatives": 2, "engine": "exact"},
-            "no exact form .* with own negatives; use engine",
-        ),
+        ("met", {"own_negatives": 2, "sigma_own": 0.0}, "negatives without spread; use engine='monte_carlo'"),
         ("mhe", {"own_negatives": 2}, "mhe is not simulated with own negatives"),
     ],
 )

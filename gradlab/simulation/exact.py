@@ -4,15 +4,15 @@ Of a million negatives at mean angles of 0 a hard gate is off by up to 1e-8, as 
 
 An angle drawn from a normal distribution enters a loss only through its cosine, so it is folded to
 [0, π], where the folded density is smooth and so is every loss; composite Gauss-Legendre panels then
-converge to rounding error. With K independent negatives everything else is a matrix product over the
-grid of mean angles.
+converge to rounding error. With independent negatives, of one distribution or of two (own negatives have
+their own), everything else is a matrix product over the grid of mean angles.
 """
 
 from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -50,29 +50,40 @@ def dissipation(gate: ExactGate, setting: Setting) -> Float[np.ndarray, "p q"]:
 
 
 def _hard(gate: HardGate, setting: Setting) -> Float[np.ndarray, "p q"]:
-    """``E_p[1 - (1 - q)^K]`` with ``q = P(cos θ_neg > x(θ_pos))``."""
-    if setting.sigma_neg == 0 and setting.sigma_pos > 0:
+    """``E_p[1 - (1 - q)^K (1 - q_own)^H]`` with ``q = P(cos θ_neg > x(θ_pos))``, ``q_own`` that of own negatives."""
+    spread = min(sigma for _, _, sigma in setting.kinds)
+    if spread == 0 and setting.sigma_pos > 0:
         raise GradlabError(
-            "the exact engine cannot integrate a hard gate over sigma_neg=0; use engine='monte_carlo'"
+            "the exact engine cannot integrate a hard gate over negatives without spread; use engine='monte_carlo'"
         )
     # The nearest of K negatives spreads less than one does, in the tail of a normal distribution by √(2 log K).
-    tail = max(3.0, np.sqrt(2 * np.log(setting.negatives)))
-    width = min(2 * setting.sigma_pos, 3 / tail * setting.sigma_neg, WIDEST_PANEL)
-    angles, weights = _rule(setting.mu_pos, setting.sigma_pos, width, _kinks(gate, setting.negatives))
+    tail = max(3.0, np.sqrt(2 * np.log(setting.columns)))
+    width = min(2 * setting.sigma_pos, 3 / tail * spread, WIDEST_PANEL)
+    angles, weights = _rule(setting.mu_pos, setting.sigma_pos, width, _kinks(gate, setting.columns))
     total = np.zeros((setting.mu_pos.size, setting.mu_neg.size))
-    # The chance that a negative does not count.
-    out = _cap_probability(np.arccos(np.array([gate.ceiling])), setting.mu_neg, setting.sigma_neg)
+    # The chance that a negative of each kind does not count.
+    edge = np.arccos(np.array([gate.ceiling]))
+    out = [_cap_probability(edge, mu, sigma) for _, mu, sigma in setting.kinds]
     for part in _blocks(angles.size, 2048):
         threshold = gate.threshold(angles[part])
         weight = weights[:, part]
         # A cosine is below -1 never and above 1 never: always open, unless no negative counts, and never open.
-        total += weight[:, threshold <= -1].sum(axis=1)[:, None] * (1 - out**setting.negatives)
+        total += weight[:, threshold <= -1].sum(axis=1)[:, None] * (1 - _none_of(setting, out))
         inside = (threshold > -1) & (threshold < gate.ceiling)
-        chance = _cap_probability(np.arccos(threshold[inside]), setting.mu_neg, setting.sigma_neg)
-        chance = np.maximum(chance - out, 0)  # the difference of two rounded sums
-        with np.errstate(divide="ignore"):  # log 0 = -inf is the intended limit: surely open
-            total += weight[:, inside] @ -np.expm1(setting.negatives * np.log1p(-chance))
+        closed = np.zeros((1, 1))  # the logarithm of the chance that no negative opens the gate
+        for (count, mu, sigma), uncounted in zip(setting.kinds, out, strict=True):
+            chance = _cap_probability(np.arccos(threshold[inside]), mu, sigma)
+            chance = np.maximum(chance - uncounted, 0)  # the difference of two rounded sums
+            with np.errstate(divide="ignore"):  # log 0 = -inf is the intended limit: surely open
+                closed = closed + count * np.log1p(-chance)
+        total += weight[:, inside] @ -np.expm1(closed)
     return total
+
+
+def _none_of(setting: Setting, chances: Sequence[Float[np.ndarray, "..."]]) -> Float[np.ndarray, "..."]:
+    """The chance that something happens to all negatives, of that for one of each kind."""
+    kinds = zip(setting.kinds, chances, strict=True)
+    return functools.reduce(np.multiply, [chance**count for (count, _, _), chance in kinds])
 
 
 def _kinks(gate: HardGate, negatives: int) -> dict[float, int]:
@@ -111,23 +122,25 @@ def _cap_probability(
 
 
 def _sum(gate: SumGate, setting: Setting) -> Float[np.ndarray, "p q"]:
-    """``K E_n f``, whatever the positive."""
-    width = min(2 * setting.sigma_neg, 4 * gate.scale)
-    angles, weights = _rule(setting.mu_neg, setting.sigma_neg, width, dict.fromkeys(gate.kinks, 0))
-    mean = setting.negatives * (weights @ gate.term(angles))
-    return np.tile(mean, (setting.mu_pos.size, 1))
+    """``K E_n f``, whatever the positive, and as much of own negatives."""
+    total = np.zeros((setting.mu_pos.size, setting.mu_neg.size))
+    for count, mu, sigma in setting.kinds:
+        width = min(2 * sigma, 4 * gate.scale)
+        angles, weights = _rule(mu, sigma, width, dict.fromkeys(gate.kinks, 0))
+        total += count * (weights @ gate.term(angles))
+    return total
 
 
 def _soft(gate: SoftGate, setting: Setting) -> Float[np.ndarray, "p q"]:
     """``E[S/(S + a)] = 1 - ∫ a e^{-t(a + S)} dt`` with ``t = e^v``, positive and negatives apart."""
     logit, weights = _logit_rule(gate.positive_logit, setting.mu_pos, setting.sigma_pos)
-    negatives = gate.negative_logit, setting.mu_neg.tobytes(), setting.sigma_neg
+    kinds = [(gate.negative_logit, mu.tobytes(), sigma) for _, mu, sigma in setting.kinds]
     total = np.zeros((setting.mu_pos.size, setting.mu_neg.size))
     vanished = np.isneginf(logit)  # a = 0: open if any negative counts
     if vanished.any():
-        other, of_other = _negative_rule(*negatives)
-        uncounted = of_other[:, np.isneginf(other)].sum(axis=1)
-        total += weights[:, vanished].sum(axis=1)[:, None] * (1 - uncounted**setting.negatives)
+        rules = [_negative_rule(*kind) for kind in kinds]
+        uncounted = [of_other[:, np.isneginf(other)].sum(axis=1) for other, of_other in rules]
+        total += weights[:, vanished].sum(axis=1)[:, None] * (1 - _none_of(setting, uncounted))
     usual = logit[np.isfinite(logit)]
     if usual.size == 0:
         return total
@@ -139,7 +152,14 @@ def _soft(gate: SoftGate, setting: Setting) -> Float[np.ndarray, "p q"]:
         if active.any():
             exponent = v + logit[active, None]
             kernel = weights[:, active] @ np.exp(exponent - np.exp(exponent))
-            total += kernel @ _opening(*negatives, setting.negatives, block)
+            closed = functools.reduce(
+                np.add,
+                [
+                    count * _log_closed(*kind, block)
+                    for (count, _, _), kind in zip(setting.kinds, kinds, strict=True)
+                ],
+            )
+            total += kernel @ (-LAPLACE_STEP * np.expm1(closed))
     return total
 
 
@@ -148,8 +168,8 @@ def _laplace_grid(block: int) -> Float[np.ndarray, "v"]:
 
 
 @functools.lru_cache(maxsize=256)
-def _opening(logit: Logit, mu_bytes: bytes, sigma: float, count: int, block: int) -> Float[np.ndarray, "v q"]:
-    """``1 - E[exp(-e^v Σ_k e^{logit(θ_k)})]`` times the step in v; InfoNCE and ArcCon, or a moving slider, share it."""
+def _log_closed(logit: Logit, mu_bytes: bytes, sigma: float, block: int) -> Float[np.ndarray, "v q"]:
+    """``log E[exp(-e^v e^{logit(θ)})]`` of one negative; InfoNCE and ArcCon, or a moving slider, share it."""
     logits, weights = _negative_rule(logit, mu_bytes, sigma)
     v = _laplace_grid(block)
     saturated, active = _regimes(logits, v)
@@ -157,12 +177,12 @@ def _opening(logit: Logit, mu_bytes: bytes, sigma: float, count: int, block: int
     one += weights[:, saturated].sum(axis=1)
     np.minimum(one, 1, out=one)  # the quadrature may exceed 1 in the last digit
     with np.errstate(divide="ignore"):  # log 0 = -inf is the intended limit
-        opening: np.ndarray = -LAPLACE_STEP * np.expm1(count * np.log1p(-one))
-    opening.flags.writeable = False
-    return opening
+        closed: np.ndarray = np.log1p(-one)
+    closed.flags.writeable = False
+    return closed
 
 
-@functools.lru_cache(maxsize=2)
+@functools.lru_cache(maxsize=4)
 def _negative_rule(
     logit: Logit, mu_bytes: bytes, sigma: float
 ) -> tuple[Float[np.ndarray, "a"], Float[np.ndarray, "q a"]]:

@@ -61,8 +61,7 @@ def simulate(
         sigma_pos: spread of the positive's angle, radians.
         sigma_neg: spread of the negatives' angles, radians.
         negatives: negatives an anchor.
-        own_negatives: further negatives of an anchor, such as mined hard ones, with angles of their own (Monte Carlo only, but for
-            the ratio).
+        own_negatives: further negatives of an anchor, such as mined hard ones, with angles of their own.
         mu_own: mean angle to own negatives in radians; unset is that of the other negatives.
         sigma_own: spread of their angles, radians; unset is that of the others.
         batches: sampled batches a cell (Monte Carlo only). Unset is 1000, and for a loss of your own what a minute allows.
@@ -103,7 +102,6 @@ def simulate(
     batches = 1000 if batches is None else batches
     gate = loss.exact_gate()
     has_exact = loss.closed_form and _has_exact(loss, quantity, gate)
-    has_exact &= not own_negatives or quantity == "ratio"
     if engine is None:
         engine = "exact" if has_exact else "monte_carlo"
     settings: dict[str, Any] = {
@@ -115,8 +113,7 @@ def simulate(
         settings |= {name: getattr(setting, name) for name in ("own_negatives", "mu_own", "sigma_own")}
     if engine == "exact":
         if not has_exact:
-            own = " with own negatives" if own_negatives else ""
-            raise GradlabError(f"{loss.name} has no exact form of {quantity}{own}; use engine='monte_carlo'")
+            raise GradlabError(f"{loss.name} has no exact form of {quantity}; use engine='monte_carlo'")
         estimate = _exact(loss, quantity, setting, gate)
     else:
         check_device(device)

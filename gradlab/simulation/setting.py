@@ -46,6 +46,16 @@ class Setting:
         """K + H."""
         return self.negatives + self.own_negatives
 
+    @property
+    def kinds(self) -> list[tuple[int, Float[np.ndarray, "q"], float]]:
+        """How many negatives there are of each kind, their mean angles (one for all columns of the grid, or one each), and their spread."""
+        found = [(self.negatives, self.mu_neg, self.sigma_neg)]
+        if self.own_negatives:
+            mu = self.mu_neg if self.mu_own is None else np.array([self.mu_own])
+            sigma = self.sigma_neg if self.sigma_own is None else self.sigma_own
+            found.append((self.own_negatives, mu, sigma))
+        return found
+
     def means(self, mu_neg: float) -> Float[np.ndarray, "k"]:
         """The mean angle to each of an anchor's negatives, (K + H,), the own ones last."""
         return self._each(mu_neg, self.mu_own)
