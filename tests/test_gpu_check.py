@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import json
 import os
@@ -20,6 +21,8 @@ from gradlab.cli.gpu_check import command
 from gradlab.gpu_check import right, running, speed, waits
 from gradlab.gpu_check.machine import Case, Machine
 from gradlab.scale import blocks
+from gradlab.scale.audit import auditing
+from tests.processes import forking
 
 pytest.importorskip("transformers")
 blockwise = importlib.import_module("gradlab.scale.blockwise")  # not the function of that name
@@ -31,6 +34,11 @@ def short(monkeypatch):
     """A few cases of each part, and few steps of training."""
     monkeypatch.setattr(right, "COMBINED", ("symmetric(infonce)",))
     monkeypatch.setattr(right, "BLOCKWISE", ("infonce",))
+    monkeypatch.setattr(right, "loss_names", lambda: ["infonce", "mhe"])
+    context = forking()
+    monkeypatch.setattr(auditing.multiprocessing, "get_context", lambda _: context)
+    forked = functools.partial(torch.multiprocessing.start_processes, start_method="forkserver")
+    monkeypatch.setattr(torch.multiprocessing, "spawn", forked)
     monkeypatch.setattr(speed, "WARM", 1)
     names = ("plain torch", "gradlab.blockwise", "Inf-CL")
     monkeypatch.setattr(speed, "LOSSES", {name: speed.LOSSES[name] for name in names})
@@ -46,7 +54,7 @@ def test_without_a_gpu_it_says_so(monkeypatch):
     assert done.output.count("\n") == 1
 
 
-@pytest.mark.parametrize("part", [name for name in gpu_check.PARTS if name != "tests"])
+@pytest.mark.parametrize("part", gpu_check.PARTS)
 def test_each_part_by_itself(short, tmp_path, part):
     if part == "training":
         pytest.importorskip("datasets")
@@ -142,25 +150,37 @@ def test_results_of_another_device_are_not_mixed(tmp_path):
         gpu_check.gpu_check(tmp_path, device="cpu")
 
 
+class OffRows(torch.Tensor):
+    """Rows that differ in the ninth digit from those on the CPU."""
+
+    def cpu(self):
+        plain = self.as_subclass(torch.Tensor)
+        return torch.nn.functional.normalize(plain + 1e-9 * torch.arange(plain.shape[-1]), dim=-1)
+
+
+OffRows.__module__ = "torch"
+
+
 class Off(Machine):
-    """A device that computes with rows which differ in the ninth digit from those on the CPU."""
+    """A device that computes with such rows."""
 
     def rows(self, *args, **options):
-        class Rows(torch.Tensor):
-            def cpu(self):
-                plain = self.as_subclass(torch.Tensor)
-                return torch.nn.functional.normalize(plain + 1e-9 * torch.arange(plain.shape[-1]), dim=-1)
-
-        Rows.__module__ = "torch"
-        return [one.as_subclass(Rows) for one in super().rows(*args, **options)]
+        return [one.as_subclass(OffRows) for one in super().rows(*args, **options)]
 
 
 @pytest.mark.parametrize("check", [right._gradients, right._decompose])
-def test_a_device_that_is_off_is_found(check):
+@pytest.mark.parametrize("beside", ["", "own_negatives"])
+def test_a_device_that_is_off_is_found(check, beside):
     place = torch.device("cpu"), Path()
-    sound, off = (check("infonce", machine(*place)) for machine in (Machine, Off))
+    sound, off = (check("infonce", beside, machine(*place)) for machine in (Machine, Off))
     assert sound["error"] <= sound["tolerance"]
     assert off["error"] > off["tolerance"]
+
+
+def test_what_is_computed_elsewhere_is_an_error():
+    rows = [torch.ones(2)]
+    with pytest.raises(gradlab.GradlabError, match="computed on cpu, not on cuda:0"):
+        right._differ(rows, rows, GPU, 1e-11)
 
 
 def test_differences_are_seen():
@@ -256,7 +276,7 @@ def test_it_runs_where_little_is_installed(tmp_path):
         "absent = 'pandas matplotlib psutil accelerate datasets pyarrow platformdirs optuna'.split()\n"
         "sys.modules.update(dict.fromkeys(absent))\n"
         "from gradlab.gpu_check import right, running\n"
-        "right.COMBINED, right.BLOCKWISE = (), ('infonce',)\n"
+        "right.BESIDE, right.BLOCKWISE = (), ('infonce',)\n"
         "results = running.gpu_check(sys.argv[1], ['decompose', 'blockwise', 'resume'], device='cpu')\n"
         "notes = [found['note'] for found in results['cases'].values() if 'note' in found]\n"
         "sys.exit('; '.join(notes) or 0)\n"

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
-import os
+import operator
 import socket
-import subprocess
-import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import torch
+import torch.distributed.nn
 from torch import Tensor
 
+from gradlab.batch.check import check_batch
 from gradlab.decomposition import decompose
+from gradlab.errors import GradlabError
 from gradlab.gpu_check.machine import Case, Machine
 from gradlab.gpu_check.speed import Stopped, empty
 from gradlab.gradient.paradigm import autograd_gradient, components
+from gradlab.gradient.verification import verify
 from gradlab.losses import get_loss, loss_names
+from gradlab.losses.registry import taught_names
 from gradlab.scale import blockwise
+from gradlab.scale.audit import audit
 
 COMBINED = (
     "symmetric(infonce)",
@@ -29,68 +34,153 @@ COMBINED = (
     "hardness(infonce)",
     "per_prefix(infonce, dims=16+48)",
     "recombined(gate=met, weight=infonce, ratio=1.5)",
+    "sum(infonce, gor, weights=1+0.1)",
+)
+# Losses of batches that have more than two views, and what that is.
+BESIDE = (
+    ("infonce", "own_negatives"),
+    ("symmetric(arccon)", "own_negatives"),
+    ("met", "extra_negatives"),
+    ("supcon", "labels"),
+    ("mil_nce", "labels"),
+    ("triplet", "labels"),
+    ("kl", "teacher"),
+    ("margin_mse", "teacher"),
 )
 BLOCKWISE = ("infonce", "met", "arccon", "siglip(learnable=false)", "dhel", "mhe", "cosent", *COMBINED)
 # Unit roundoff: what the gradients lose when they are rounded to the format of the rows.
 ROUNDING = {"bfloat16": 2**-8, "float16": 2**-11}
 COUNT, DIM = 40, 48
+CPU = operator.methodcaller("cpu")
+
+Rows = dict[str, Any]  # arguments of a loss by name: tensors, or lists of them
+
+
+def batch(machine: Machine, beside: str = "", dtype: torch.dtype = torch.float64) -> Rows:
+    """Two views, and what stands beside them, on the device."""
+    found: Rows = dict(zip(("anchors", "positives"), machine.rows(COUNT, DIM, dtype=dtype), strict=True))
+    if beside == "own_negatives":
+        found[beside] = machine.rows(3 * COUNT, DIM, 1, dtype)[0].unflatten(0, (COUNT, 3))
+    elif beside == "extra_negatives":
+        found[beside] = machine.rows(COUNT, DIM, 1, dtype)[0]
+    elif beside == "teacher":
+        found[beside] = machine.rows(COUNT, DIM, 1, dtype)
+    elif beside == "labels":
+        found[beside] = torch.arange(COUNT, device=machine.device) // 3
+    return found
+
+
+def _each(rows: Rows, change: Callable[[Tensor], Tensor]) -> Rows:
+    return {
+        name: [change(one) for one in given] if isinstance(given, list) else change(given)
+        for name, given in rows.items()
+    }
+
+
+def _title(spec: str, beside: str) -> str:
+    return f"{spec} with {beside.replace('_', ' ')}" if beside else spec
+
+
+def verify_cases() -> Iterator[Case]:
+    """Closed forms against autograd, both on the device, on batches of every shape."""
+    for spec in (*loss_names(), *taught_names(), "symmetric(infonce)", "sum(infonce, gor, weights=1+0.1)"):
+        yield Case("verify", spec, functools.partial(_verify, spec), precision="float64", fixed=0.5)
+
+
+def _verify(spec: str, machine: Machine) -> dict[str, Any]:
+    declared = [one for one in verify(spec, device=str(machine.device)) if one.declared]
+    return {"error": max(one.error for one in declared), "tolerance": declared[0].loss.exact_to}
 
 
 def gradient_cases() -> Iterator[Case]:
     """Closed forms and autograd of both sides, in float64, on the device against the CPU."""
-    for spec in (*loss_names(), *COMBINED):
-        yield Case("gradients", spec, functools.partial(_gradients, spec), precision="float64", fixed=0.3)
+    for spec, beside in (*((spec, "") for spec in (*loss_names(), *COMBINED)), *BESIDE):
+        run = functools.partial(_gradients, spec, beside)
+        yield Case("gradients", _title(spec, beside), run, precision="float64", fixed=0.3)
 
 
-def _gradients(spec: str, machine: Machine) -> dict[str, Any]:
-    there = machine.rows(COUNT, DIM)
+def _gradients(spec: str, beside: str, machine: Machine) -> dict[str, Any]:
+    there = batch(machine, beside)
     sides = []
-    for rows in ([one.cpu() for one in there], there):
-        found = [part.gradient() for part in components(spec, *rows, side="both")]
-        sides.append([*found, *autograd_gradient(spec, *rows, side="both")])
-    return {"error": max(map(relative, sides[1], sides[0])), "tolerance": 1e-11}
+    for rows in (_each(there, CPU), there):
+        found = [part.gradient() for part in components(spec, **rows, side="both")]
+        sides.append([*found, *autograd_gradient(spec, **rows, side="both")])
+    return _differ(sides[1], sides[0], machine, 1e-11)
 
 
 def decompose_cases() -> Iterator[Case]:
     """Components of a loss found from its gradients, in float64."""
-    for spec in ("infonce", "arccon", "met", "symmetric(infonce)"):
-        yield Case("decompose", spec, functools.partial(_decompose, spec), precision="float64", fixed=0.5)
+    for spec, beside in (
+        *((spec, "") for spec in ("infonce", "arccon", "met", "symmetric(infonce)")),
+        ("infonce", "own_negatives"),
+        ("sum(infonce, gor, weights=1+0.1)", ""),
+    ):
+        run = functools.partial(_decompose, spec, beside)
+        yield Case("decompose", _title(spec, beside), run, precision="float64", fixed=0.5)
 
 
-def _decompose(spec: str, machine: Machine) -> dict[str, Any]:
-    there = machine.rows(COUNT, DIM)
-    here, found = (decompose(spec, *rows) for rows in ([one.cpu() for one in there], there))
-    names = ("gradient_dissipation", "weight", "ratio")
-    errors = [relative(torch.as_tensor(getattr(found, n)), torch.as_tensor(getattr(here, n))) for n in names]
-    return {"error": max(errors), "tolerance": 1e-9}
+def _decompose(spec: str, beside: str, machine: Machine) -> dict[str, Any]:
+    there = batch(machine, beside)
+    here, found = (
+        [getattr(one, name) for name in ("gradient_dissipation", "weight", "ratio")]
+        for one in (decompose(spec, **rows) for rows in (_each(there, CPU), there))
+    )
+    return _differ(found, here, machine, 1e-9)
 
 
 def blockwise_cases() -> Iterator[Case]:
     """Blocks in float64 against the plain loss on the CPU, and of half-precision rows against float32."""
     for spec in BLOCKWISE:
         for dtype in ("float64", *ROUNDING):
-            run = functools.partial(_blockwise, spec, dtype)
+            run = functools.partial(_blockwise, spec, "", dtype)
             yield Case("blockwise", f"{spec} in {dtype}", run, fixed=0.3)
+    for spec, beside in BESIDE:
+        run = functools.partial(_blockwise, spec, beside, "float64")
+        yield Case("blockwise", f"{_title(spec, beside)} in float64", run, fixed=0.3)
+    yield Case("blockwise", "rows of a batch", _rows, fixed=0.3)
 
 
-def _blockwise(spec: str, dtype: str, machine: Machine) -> dict[str, Any]:
-    rows = [one.to(getattr(torch, dtype)) for one in machine.rows(COUNT, DIM)]
-    blocks = functools.partial(blockwise(spec, 16), normalize=True)
+def _blockwise(spec: str, beside: str, dtype: str, machine: Machine) -> dict[str, Any]:
+    rows = batch(machine, beside, getattr(torch, dtype))
+    blocks = blockwise(spec, 16)
     found = differentiated(blocks, rows)
     if dtype == "float64":
-        plain = functools.partial(get_loss(spec), normalize=True)
-        expected = differentiated(plain, [one.cpu() for one in rows])
+        expected = differentiated(get_loss(spec), _each(rows, CPU))
     else:  # which is computed in float32, so that the rounding of the gradients is the only difference
-        expected = differentiated(blocks, [one.float() for one in rows])
-    return {"error": max(map(relative, found, expected)), "tolerance": ROUNDING.get(dtype, 1e-11)}
+        expected = differentiated(blocks, _each(rows, Tensor.float))
+    return _differ(found, expected, machine, ROUNDING.get(dtype, 1e-11))
 
 
-def differentiated(criterion: Any, rows: list[Tensor]) -> list[Tensor]:
-    """Value, and gradients by both views."""
-    leaves = [one.detach().clone().requires_grad_() for one in rows]
-    value = criterion(*leaves)
+def _rows(machine: Machine) -> dict[str, Any]:
+    """What a block is made of: some rows of a batch on the device, against the whole batch on the CPU."""
+    loss, there = get_loss("infonce"), batch(machine, "own_negatives")
+    whole = check_batch(**there)
+    found = [loss.value_of(whole.rows(first, first + 16)) for first in range(0, COUNT, 16)]
+    expected = loss.value_of(check_batch(**_each(there, CPU)))
+    return _differ([torch.cat(found)], [expected], machine, 1e-11)
+
+
+def differentiated(criterion: Any, rows: Rows) -> list[Tensor]:
+    """Value, and gradients by both views and by extra and own negatives."""
+    given = dict(rows)
+    names = [name for name in given if name in ("anchors", "positives") or name.endswith("negatives")]
+    for name in names:
+        given[name] = given[name].detach().clone().requires_grad_()
+    value = criterion(**given, normalize=True)
     value.backward()
-    return [value.detach(), *(leaf.grad for leaf in leaves if leaf.grad is not None)]
+    return [value.detach(), *(given[name].grad for name in names if given[name].grad is not None)]
+
+
+def _differ(found: Any, expected: Any, machine: Machine, tolerance: float) -> dict[str, Any]:
+    """The result of a check.
+
+    Raises:
+        GradlabError: something was found elsewhere than on the device.
+    """
+    elsewhere = {str(one.device) for one in found if one.device.type != machine.device.type}
+    if elsewhere:
+        raise GradlabError(f"computed on {', '.join(elsewhere)}, not on {machine.device}")
+    return {"error": max(map(relative, found, expected)), "tolerance": tolerance}
 
 
 def relative(found: Tensor, expected: Tensor) -> float:
@@ -123,15 +213,48 @@ def _process(rank: int, count: int, port: int, machine: Machine, errors: Any) ->
     torch.distributed.init_process_group(
         "gloo" if machine.small else "nccl", f"tcp://127.0.0.1:{port}", rank=rank, world_size=count
     )
-    rows = [one.to(device) for one in machine.rows(COUNT * count, DIM)]
+    views = [one.to(device) for one in machine.rows(COUNT * count, DIM)]
+    rows = dict(zip(("anchors", "positives"), views, strict=True))
     own, error = slice(rank * COUNT, (rank + 1) * COUNT), 0.0
     for spec in ("infonce", "symmetric(infonce)"):
         value, *expected = differentiated(get_loss(spec), rows)
-        found = differentiated(blockwise(spec, group="world"), [one[own] for one in rows])
+        found = differentiated(blockwise(spec, group="world"), _each(rows, lambda one: one[own]))
         error = max(error, *map(relative, found, [value, *(one[own] for one in expected)]))
     errors.put(error)
     torch.distributed.barrier()
     torch.distributed.destroy_process_group()
+
+
+def audit_cases() -> Iterator[Case]:
+    """Audits of losses that are computed on the device: one that is right, and one that sees its own rows alone."""
+    for title, fault in (("gathered", ""), ("alone", "separate losses")):
+        yield Case("audit", title, functools.partial(_audit, fault), precision="float64", fixed=15)
+
+
+def _audit(fault: str, machine: Machine) -> dict[str, Any]:
+    found = audit(Audited(str(machine.device), gathers=not fault), uneven=False)
+    if [one.name for one in found.faults] != [fault] * bool(fault):
+        raise GradlabError(f"the audit of a loss {'with' if fault else 'without'} a fault says: {found}")
+    error = 0.0 if fault else max(one.error for one in found.outcomes.values())
+    return {"error": error, "tolerance": 1e-11}
+
+
+@dataclasses.dataclass
+class Audited:
+    """InfoNCE on a device of rows that travel between CPUs, as several processes cannot share one GPU over NCCL."""
+
+    device: str
+    gathers: bool
+
+    def __call__(self, anchors: Tensor, positives: Tensor) -> Tensor:
+        """The loss of all rows on every process: rows receive the gradients of P equal losses, which averaging divides by P."""
+        views = [anchors, positives]
+        if self.gathers:
+            views = [torch.cat(torch.distributed.nn.functional.all_gather(one)) for one in views]
+        value: Tensor = get_loss("infonce")(
+            views[0].to(self.device), views[1].to(self.device), normalize=True
+        )
+        return value.cpu()
 
 
 def resume_cases() -> Iterator[Case]:
@@ -173,37 +296,3 @@ def _resume(precision: str, machine: Machine) -> dict[str, Any]:
         RunFolder(Path(config(name).output)).encoder / "model.safetensors" for name in ("whole", "broken")
     ]
     return {"error": float(files[0].read_bytes() != files[1].read_bytes()), "tolerance": 0.0}
-
-
-def test_cases() -> Iterator[Case]:
-    """The tests of the repository that need a GPU, where the repository and pytest are at hand."""
-    yield Case("tests", "pytest -k cuda", _tests, fixed=60)
-
-
-def _tests(machine: Machine) -> dict[str, Any]:
-    import pytest
-
-    root = Path(__file__).parents[2]
-    if not (root / "tests" / "test_blockwise.py").exists():
-        raise ModuleNotFoundError("no tests beside this copy of gradlab", name="tests")
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "-k",
-        "cuda_equals_cpu",
-        "tests/test_blockwise.py",
-    ]
-    done = subprocess.run(
-        command,
-        cwd=root,
-        capture_output=True,
-        text=True,
-        env=os.environ | {"PYTHONPATH": str(root)},
-        check=False,
-    )
-    bad = done.returncode not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
-    return {"error": float(bad), "tolerance": 0.0, "said": (done.stdout.strip().splitlines() or [""])[-1]}

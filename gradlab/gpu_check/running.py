@@ -24,17 +24,27 @@ from gradlab.gpu_check.machine import RATES, Case, Machine
 
 PARTS: Mapping[str, Callable[[Machine], Iterator[Case]]] = {
     "rate": lambda machine: speed.rate_cases(),
+    "verify": lambda machine: right.verify_cases(),
     "gradients": lambda machine: right.gradient_cases(),
     "decompose": lambda machine: right.decompose_cases(),
     "blockwise": lambda machine: right.blockwise_cases(),
     "processes": right.process_cases,
+    "audit": lambda machine: right.audit_cases(),
     "resume": lambda machine: right.resume_cases(),
-    "tests": lambda machine: right.test_cases(),
     "waits": lambda machine: waits.wait_cases(),
     "loss": speed.loss_cases,
     "training": speed.training_cases,
 }
-PACKAGES = ("torch", "triton", "transformers", "sentence-transformers", "numpy", "open_clip_torch", "inf-cl")
+PACKAGES = (
+    "torch",
+    "triton",
+    "transformers",
+    "sentence-transformers",
+    "numpy",
+    "open_clip_torch",
+    "inf-cl",
+    "GradCache",
+)
 
 
 def gpu_check(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gradlab.arrays import Float
+from gradlab.arrays import Array, Float, to_numpy
 from gradlab.batch.batch import unit_rows
 from gradlab.drawing import Shown
 from gradlab.gradient.paradigm import autograd_gradient, check_side, components, raw_gradient
@@ -152,6 +152,7 @@ def verify(
     dim: int = 64,
     seed: int = 0,
     side: str = "both",
+    device: str | None = None,
 ) -> Checks:
     """Compare closed-form components with autograd in float64.
 
@@ -161,6 +162,7 @@ def verify(
         dim: dimensions, D.
         seed: seed of the batches.
         side: ``"anchors"``, ``"positives"`` or ``"both"``: the view whose gradient is compared.
+        device: where torch computes both, such as ``"cuda"``; None computes the closed forms with numpy.
 
     Returns:
         One `Check` for each loss, side, form, convention and batch, with own negatives for losses that take them.
@@ -172,10 +174,12 @@ def verify(
     losses = (
         [get_loss(name) for name in [*loss_names(), *taught_names()]] if loss is None else [get_loss(loss)]
     )
-    return Checks(check for one in losses for check in _checks(one, batch_size, dim, seed, side))
+    return Checks(check for one in losses for check in _checks(one, batch_size, dim, seed, side, device))
 
 
-def _checks(loss: Loss, batch_size: int, dim: int, seed: int, side: str) -> Iterator[Check]:
+def _checks(
+    loss: Loss, batch_size: int, dim: int, seed: int, side: str, device: str | None
+) -> Iterator[Check]:
     sides = ("anchors", "positives") if side == "both" else (side,)
     kinds = {name: (make, 0) for name, make in BATCHES.items()}
     if loss.takes_own_negatives:
@@ -192,6 +196,7 @@ def _checks(loss: Loss, batch_size: int, dim: int, seed: int, side: str) -> Iter
             context["teacher"] = [
                 unit_rows(rows + rng.normal(size=rows.shape) / np.sqrt(dim)) for rows in given
             ]
+        anchors, positives, scale, context = _placed((anchors, positives, scale, context), device)
         closed_forms = dict(
             zip(
                 ("anchors", "positives"),
@@ -211,16 +216,30 @@ def _checks(loss: Loss, batch_size: int, dim: int, seed: int, side: str) -> Iter
                 yield from _compare(loss, closed_forms[one], references[one], convention, name)
 
 
+def _placed(given: Any, device: str | None) -> Any:
+    """Arrays, alone or in tuples, lists and dictionaries, as tensors on a device; as they are where that is None."""
+    if device is None:
+        return given
+    if isinstance(given, dict):
+        return {name: _placed(one, device) for name, one in given.items()}
+    if isinstance(given, (tuple, list)):
+        return [_placed(one, device) for one in given]
+    import torch
+
+    return torch.as_tensor(given, device=device)
+
+
 def _compare(
-    loss: Loss, parts: Components, reference: Float[np.ndarray, "n d"], convention: str, batch: str
+    loss: Loss, parts: Components, reference: Float[Array, "n d"], convention: str, batch: str
 ) -> Iterator[Check]:
-    push = np.abs(parts.gradient_dissipation[:, None] * parts.weight).max()
-    scale = max(1.0, float(push), float(np.abs(parts.pull).max()))
+    reference = to_numpy(reference)
+    push = abs(parts.gradient_dissipation[:, None] * parts.weight).max()
+    scale = max(1.0, float(push), float(abs(parts.pull).max()))
     forms = {"components": loss.exact_in}
     if parts.extra_terms:
         forms["exact"] = loss.exact_in_full
     for form, exact_in in forms.items():
-        closed = parts.gradient(tangent=convention != "similarity", exact=form == "exact")
+        closed = to_numpy(parts.gradient(tangent=convention != "similarity", exact=form == "exact"))
         error = float(np.abs(closed - reference).max()) / scale
         with np.errstate(invalid="ignore", divide="ignore"):  # nothing acts: 0/0
             relative = float(np.linalg.norm(closed - reference) / np.linalg.norm(reference))
