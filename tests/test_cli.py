@@ -126,7 +126,7 @@ def test_bad_input_is_one_line_and_exit_2(run, arguments: tuple[str, ...], messa
         (("report",), "RUN... is missing.", "report"),
         (("simulate", "--grid", "many"), "'many' is not a valid integer", "simulate"),
         (("losses", "--format", "html"), "'html' is not one of", "losses"),
-        (("losses", "mpt", "all"), "unexpected extra argument (all).", "losses"),
+        (("losses", "mpt", "all"), "unexpected argument (all)", "losses"),
         (("simulat",), "figures. Did you mean 'simulate'?", ""),
     ],
 )

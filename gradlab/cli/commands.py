@@ -195,6 +195,9 @@ def _usage(error: click.ClickException) -> str:
     if isinstance(error, click.NoSuchOption):
         near = f" Did you mean {error.possibilities[0]!r}?" if error.possibilities else ""
         text = f"unknown option {error.option_name!r}.{near}"
+    if text.startswith("Got unexpected extra argument") and isinstance(error, click.UsageError) and error.ctx:
+        text = text.replace("Got unexpected extra argument", "unexpected argument")
+        text += "; a loss is given by --loss" * any("--loss" in one.opts for one in error.ctx.command.params)
     stop = "" if text.endswith((".", "?")) else "."
     context = error.ctx if isinstance(error, click.UsageError) else None
     return f"{text}{stop} Try '{context.command_path} --help'." if context is not None else text

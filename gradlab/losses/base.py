@@ -25,7 +25,7 @@ from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.errors import GradlabError
 from gradlab.losses.components import Components, canonical, from_pools, seen_by_positives
 from gradlab.losses.notation import PARTS, formula_latex
-from gradlab.settings import Settings
+from gradlab.settings import Settings, call_text
 
 if TYPE_CHECKING:
     from gradlab.losses.gates import ExactGate
@@ -94,6 +94,10 @@ class Loss(Settings, abc.ABC):
     needs_teacher: ClassVar[bool] = False
     example: ClassVar[str] = ""
     settings_source: ClassVar[str] = ""
+
+    def __str__(self) -> str:
+        """The text from which `gradlab.get_loss` makes it again, without settings at their defaults."""
+        return call_text(self)
 
     def _repr_markdown_(self) -> str:
         """In a notebook: its settings, its value and its components as mathematics."""

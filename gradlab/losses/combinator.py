@@ -27,7 +27,7 @@ from gradlab.losses.candidate_loss import CandidateLoss
 from gradlab.losses.changed_row import ChangedRow
 from gradlab.losses.components import Components, weighted_sum
 from gradlab.losses.registry import check_closed_form, get_loss
-from gradlab.settings import call_text, setting
+from gradlab.settings import setting
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,9 +58,6 @@ class Combinator(Loss):
                     f"{self.name} takes losses of pair similarities such as infonce, or combinators of them; {base.name} "
                     "compares whole views"
                 )
-
-    def __str__(self) -> str:
-        return call_text(self)
 
     @property
     @abc.abstractmethod
