@@ -19,10 +19,11 @@ from gradlab.explorer.tracing import OPERATIONS
 from gradlab.gradient.lemma import many_negatives_bound, take_step
 from gradlab.losses.base import Loss
 from gradlab.losses.infonce import InfoNCE
+from gradlab.losses.registry import taught_names
 from tests.node import run_compiled, run_script
 
 # Without triplet, whose steps depend on how many positives there are.
-NAMES = [name for name in gradlab.loss_names() if name != "triplet"]
+NAMES = [name for name in [*gradlab.loss_names(), *taught_names()] if name != "triplet"]
 MORE = [
     gradlab.recombine(gate="infonce", weight="0.05 * infonce", ratio="arccon"),
     gradlab.recombine(gate="mpt(margin=0.3)", weight="mhe", ratio=1.5),
@@ -38,6 +39,10 @@ MORE = [
             "mask(infonce, above=0.8)",
             "symmetric(pool(arccon, negatives=other+same))",
             "pool(mpt, negatives=other+same+positive_other+positive_same, denominators=separate)",
+            "triplet(mining=hard)",
+            "symmetric(pool(supcon, negatives=other+same))",
+            "sum(infonce, gor, weights=1+0.1)",
+            "sum(kl, symmetric(embedding_distillation))",
         ),
     ),
 ]
@@ -108,15 +113,23 @@ def test_scene_is_what_the_rooms_say() -> None:
         loss = gradlab.get_loss(name)
         arrays = example(needs_batch(loss), 2)
         extra = arrays.get("negatives")
+        rows = [arrays["positives"]] if extra is None else [arrays["positives"], extra]
+        context = {name: arrays[name] for name in ("labels", "relation") if name in arrays}
+        if loss.needs_teacher:
+            context["teacher"] = (arrays["teacher"], *rows)
         parts = gradlab.components(
-            loss, arrays["anchors"], arrays["positives"], extra, in_batch_negatives=extra is None
+            loss, arrays["anchors"], *rows, in_batch_negatives=extra is None, **context
         )
         found = run_scene(loss, **arrays)
         gradient = parts.gradient()
         np.testing.assert_allclose(
             found["pull"] + found["push"], -gradient[0], atol=1e-12 * np.abs(gradient).max()
         )
-        if parts.positive_weight.ndim == 1 and not parts.extra_terms:
+        if (
+            parts.positive_weight.ndim == 1
+            and not parts.extra_terms
+            and not {"pull_shares", "target"} & found.keys()
+        ):
             step = take_step(
                 arrays["anchors"][0],
                 arrays["positives"][0],

@@ -78,14 +78,14 @@ def test_the_address_holds_what_is_seen(page: str) -> None:
             readState("");
             state.panels[0].numbers.margin = 0.4; state.panels[1] = own(NAMES[1]); state.chosen = 3; state.step = 0.2;
             state.curve = { x: "chosen", y: "ratio", kept: [own(NAMES[2])] };
-            setCount(5); state.camera = { yaw: 0.5, pitch: -0.3 }; state.heat = { y: "ratio", x: "margin", frames: { "mpt.margin": 4 } };
+            setCount(5); setMates(2); state.camera = { yaw: 0.5, pitch: -0.3 }; state.heat = { y: "ratio", x: "margin", frames: { "mpt.margin": 4 } };
             const before = structuredClone(state);
             readState(writeState());
             console.log(JSON.stringify([before, state]));
             """,
         )
     )
-    for name in ("panels", "chosen", "step", "curve", "heat"):
+    for name in ("panels", "mates", "chosen", "step", "curve", "heat"):
         assert read[name] == written[name]
     for name, points in written["points"].items():
         np.testing.assert_allclose(read["points"][name], points, atol=2e-4)  # hundredths of a degree
@@ -130,6 +130,50 @@ def test_panels_of_the_page_say_what_the_library_says(page: str) -> None:
         )
         np.testing.assert_allclose(np.add(pull, push), -parts.gradient()[0], atol=1e-12)
         assert np.isfinite(low)
+
+
+SEVERAL = ("infonce", "supcon", "symmetric(pool(supcon))", "kl", "embedding_distillation", "symmetric(kl)")
+
+
+def test_further_positives_and_a_teacher_are_what_the_library_makes_of_them(monkeypatch) -> None:
+    """The first points are told by a relation, or of whole batches by labels; a teacher puts the anchor elsewhere and nothing else."""
+    monkeypatch.setattr(frames, "ROWS", 3)
+    monkeypatch.setattr(frames, "COLUMNS", 3)
+    page = explore(*SEVERAL, progress=False).html
+    rows, found, moved = json.loads(
+        without_document(
+            page,
+            """
+            readState(""); setCount(4); setMates(5); setMates(2);
+            const { anchor, positive, negatives, partners, teacher } = state.points;
+            const found = NAMES.map((name) => evaluate(own(name), state.points));
+            const all = swept(state.points, "negatives", 1).negatives.map((point) => angleOf(point, anchor));
+            console.log(JSON.stringify([[anchor, positive, negatives, partners, teacher],
+              found.map((f) => [f.weight, f.shares, f.pull, f.push, f.tugs && f.tugs.length, f.bounds !== undefined]), all.map((angle) => Math.abs(angle - 1) < 1e-9)]));
+            """,
+        )
+    )
+    anchor, positive, negatives, partners, teacher = map(np.array, rows)
+    assert len(negatives) == 6
+    assert moved == [False] * 2 + [True] * 4
+    for name, (weight, shares, pull, push, tugs, bounded) in zip(SEVERAL, found, strict=True):
+        loss, batch = gradlab.get_loss(name), name.startswith("symmetric")
+        first = np.vstack([anchor, negatives]) if batch else anchor[None]
+        rest = [np.vstack([positive, partners])] if batch else [positive[None], negatives]
+        known = {"labels": [0, 0, 0, 1, 2, 3, 4]} if batch else {"relation": [[1, 1, 1, -1, -1, -1, -1]]}
+        if loss.needs_teacher:
+            known["teacher"] = (np.vstack([teacher, first[1:]]), *rest)
+        parts = gradlab.components(loss, first, *rest, in_batch_negatives=batch, normalize=True, **known)
+        np.testing.assert_allclose(np.add(pull, push), -parts.gradient()[0], atol=1e-11)
+        columns = parts.weight[0].reshape(-1, 7).sum(0)[1:] if batch else parts.weight[0]
+        np.testing.assert_allclose(weight, columns, rtol=1e-11, atol=1e-14)
+        pulls = parts.pull_shares
+        right = [1, *[0] * 6] if pulls is None else pulls[0].reshape(-1, 7).sum(0)
+        right = np.zeros(7) if parts.target is not None else right
+        np.testing.assert_allclose(shares, right, rtol=1e-11, atol=1e-14)
+        assert (tugs, bounded) == {"infonce": (None, True), "embedding_distillation": (1, False)}.get(
+            name, (7, False)
+        )
 
 
 def test_frames_are_simulations_to_the_stated_tolerance(page: str) -> None:

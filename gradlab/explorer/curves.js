@@ -1,9 +1,10 @@
 // Curves: the scene of the sphere, swept along one angle.
 "use strict";
-const MOVES = { negatives: "all negatives", chosen: "the chosen negative", positive: "the positive" };
+const MOVES = { negatives: "all negatives", chosen: "the chosen point", positive: "the positive" };
 const HEIGHTS = {
   dissipation: { name: "dissipation", of: (found) => found.dissipation, unit: true, words: "1: the anchor learns at full strength; 0: it is left alone." },
   weight: { name: "share of the chosen negative in the weight", of: (found) => Math.abs(found.weight[state.chosen]) / found.size, unit: true, words: "How much of the push comes from the one negative that is marked on the sphere. Drag or focus another to choose it." },
+  shares: { name: "share of the chosen point in the pull", of: (found) => found.shares[state.chosen + 1], words: "With further positives or a teacher: how much of the pull goes to the point that is marked on the sphere. Below 0 it is pushed away." },
   hardest: { name: "share of the hardest negative in the weight", of: (found) => found.hardest_share, unit: true, words: "Near 1 the push is against the hardest negative alone; near 1/K it is against all alike." },
   ratio: { name: "ratio", of: (found) => found.ratio, limit: 4, words: "Pull on the positive over push from the negatives; cut at 4." },
   pull: { name: "pull", of: (found) => Math.hypot(...found.pull), words: "Length of the tangent part of the pull, dissipation included: what the anchor feels." },
@@ -23,7 +24,8 @@ const angleNow = () => {
   const { anchor, positive, negatives } = state.points;
   if (state.curve.x === "positive") return angleOf(anchor, positive);
   if (state.curve.x === "chosen") return angleOf(anchor, negatives[state.chosen]);
-  return negatives.reduce((sum, v) => sum + angleOf(anchor, v), 0) / negatives.length;
+  const others = negatives.slice(state.mates);
+  return others.reduce((sum, v) => sum + angleOf(anchor, v), 0) / others.length;
 };
 // The points with one of them, or all negatives, at an angle from the anchor; their own positives go along.
 const swept = (points, what, angle) => {
@@ -31,7 +33,7 @@ const swept = (points, what, angle) => {
   if (what === "positive") return { ...points, positive: at(points.positive) };
   const negatives = [...points.negatives], partners = [...points.partners];
   negatives.forEach((v, i) => {
-    if (what === "chosen" && i !== state.chosen) return;
+    if (what === "chosen" ? i !== state.chosen : i < state.mates) return;
     negatives[i] = at(v);
     partners[i] = turned(partners[i], axisTo(points.anchor, v), angle - angleOf(points.anchor, v));
   });
@@ -86,7 +88,7 @@ const paintCurves = () => {
   const { y, x } = state.curve, height = HEIGHTS[y], svg = byId("chart");
   fitChart(svg);
   const all = chart.series.flatMap((one) => one.values).filter(Number.isFinite);
-  let low = height.unit ? 0 : Math.min(0, ...all), high = height.unit ? 1 : Math.max(...all, low + 1e-6);
+  let low = height.unit ? 0 : Math.min(0, ...all), high = height.unit ? Math.max(1, ...all) : Math.max(...all, low + 1e-6);
   if (height.limit) { low = Math.max(low, -1); high = Math.min(high, height.limit); }
   if (!height.unit) { const room = 0.05 * (high - low); high += room; if (low < 0) low -= room; }
   const right = (angle) => BOX.left + ((BOX.right - BOX.left) * angle) / Math.PI;

@@ -94,7 +94,7 @@ class HeatMap {
     const some = HEAT.series[loss]?.[state.heat.y];
     if (some && state.heat.x === "positive_spread") return "It does not depend on the spread of the positive.";
     if (some) return `It has no ${SLIDERS[state.heat.x]}.`;
-    return HEAT.series[loss] ? "Needs the angles within a view, of which these heatmaps know nothing." : "This loss has no heatmaps: it compares whole views.";
+    return HEAT.series[loss] ? "Needs the angles within a view, of which these heatmaps know nothing." : `This loss has no heatmaps: ${LOSSES[loss].why}.`;
   }
 
   value(cell) {

@@ -6,8 +6,10 @@ let frame = 0, saving = 0;
 const drawAll = () => {
   frame = 0;
   const { points, step } = state;
-  byId("count").value = points.negatives.length;
-  byId("count-text").textContent = points.negatives.length;
+  for (const [id, value] of [["count", points.negatives.length - state.mates], ["mates", state.mates]]) {
+    byId(id).value = value;
+    byId(`${id}-text`).textContent = value;
+  }
   byId("step").value = Math.log10(step);
   byId("step-text").textContent = show(step);
   if (panels[0].arcs.length !== points.negatives.length) panels.forEach((panel) => panel.fit());
@@ -40,6 +42,7 @@ const startAll = () => {
   byId("panels").append(...panels.map((panel) => panel.node));
   byId("maps").append(...maps.map((map) => map.node));
   byId("count").oninput = (event) => { setCount(Number(event.target.value)); changed(); };
+  byId("mates").oninput = (event) => { setMates(Number(event.target.value)); refresh(); };
   byId("step").oninput = (event) => { state.step = Number((10 ** Number(event.target.value)).toPrecision(3)); changed(); };
   byId("shuffle").onclick = () => {
     state.points = firstPoints(state.points.negatives.length, Math.floor(Math.random() * 2 ** 31));

@@ -25,7 +25,7 @@ from gradlab.explorer.stored import first_points, stored_scenes
 from gradlab.files import write_text
 from gradlab.losses.base import Loss
 from gradlab.losses.notation import formula_html
-from gradlab.losses.registry import get_loss, loss_names
+from gradlab.losses.registry import get_loss, loss_names, taught_names
 from gradlab.settings import call_text
 
 SCRIPTS = ("arrays.js", "state.js", "sphere.js", "curves.js", "heatmap.js", "page.js")
@@ -75,7 +75,7 @@ def explore(*losses: str | Loss, progress: bool | None = None) -> Page:
         >>> page.losses
         ('mpt',)
     """
-    chosen = {(call_text(loss)): loss for loss in map(get_loss, losses or loss_names())}
+    chosen = {(call_text(loss)): loss for loss in map(get_loss, losses or [*loss_names(), *taught_names()])}
     scripts, left_out = {}, {}
     disable = None if progress is None else not progress
     for name, loss in tqdm(chosen.items(), delay=2, disable=disable, unit="loss", desc="formulas"):
@@ -141,6 +141,8 @@ def _loss(loss: Loss, script: Script) -> str:
         "title": _title(loss),
         "formula": formula_html(loss.formula),
         "batch": needs_batch(loss),
+        "taught": loss.needs_teacher,
+        "why": loss.not_simulated,
         "shown": [],
         "numbers": [_number(loss, path, value, script.numbers) for path, value in script.numbers.items()],
     }

@@ -11,24 +11,36 @@ from array_api_compat import array_namespace
 
 from gradlab.arrays import Array
 from gradlab.batch.batch import Batch, unit_rows
+from gradlab.batch.candidates import USUAL, Candidates, Labelled
+from gradlab.batch.known import Known
 from gradlab.batch.similarity import PairSimilarity
 from gradlab.batch.triple import Triple
 from gradlab.errors import GradlabError
 from gradlab.explorer.compiler import Script, compile_script
 from gradlab.gradient.lemma import projected_sphere_bounds, tangent_bounds
 from gradlab.losses.base import Loss, PairLoss
+from gradlab.losses.candidate_loss import CandidateLoss
 from gradlab.losses.combinator import Combinator
 from gradlab.losses.components import Components
+from gradlab.losses.embedding_distillation import EmbeddingDistillation
 from gradlab.losses.per_prefix import PerPrefix
+from gradlab.losses.triplet import Triplet
 
 
 def needs_batch(loss: Loss) -> bool:
     """Whether the loss compares whole views, so that each negative is a sentence with a positive of its own."""
-    return not isinstance(loss, PairLoss)
+    return not isinstance(loss, (PairLoss, CandidateLoss, EmbeddingDistillation))
 
 
 def run_scene(
-    loss: Loss, anchors: Array, positives: Array, step: Array, negatives: Array | None = None
+    loss: Loss,
+    anchors: Array,
+    positives: Array,
+    step: Array,
+    negatives: Array | None = None,
+    relation: Array | None = None,
+    labels: Array | None = None,
+    teacher: Array | None = None,
 ) -> dict[str, Any]:
     """One anchor in its batch.
 
@@ -38,13 +50,28 @@ def run_scene(
         positives: (N, D).
         step: learning rate, of the gradient of the sum over anchors.
         negatives: (K, D), of a loss that needs no batch (N is 1 then); else None, and the rest of the batch are the negatives.
+        relation: (1, 1 + K) where there are negatives: which of the positive and them are positives (1), and which negatives (-1); or None.
+        labels: (N,) where there are none: sentences with the anchor's label are its positives; or None.
+        teacher: (N, D), where a teacher puts the anchors; all else stands where it does. Or None.
 
     Returns:
         Of the first anchor: ``dissipation``, ``ratio`` and ``hardest_share``, (); ``positive_weight``, () or (D,); ``weight`` (K) and the ``negatives``
         (K, D) that its columns stand for, of a batch one or two views of all N; ``pull`` and ``push``, the tangent parts of minus the gradient, ``moved``, where a
-        step of gradient descent takes it, each (D,); the angle to the positive ``before`` and ``after``, radians.
+        step of gradient descent takes it, each (D,); the angle to the positive ``before`` and ``after``, radians. Of losses that may pull
+        the anchor elsewhere ``pull_shares``, of the positive first, or the ``target`` of the pull, (D,).
     """
-    views = Batch(anchors, positives, negatives, in_batch_negatives=negatives is None)
+    ruled = relation is not None or labels is not None
+    views = Batch(
+        anchors,
+        positives,
+        negatives,
+        in_batch_negatives=negatives is None,
+        known=Known(labels=labels, relation=relation),
+        teacher=None
+        if teacher is None
+        else Batch(teacher, positives, negatives, in_batch_negatives=negatives is None),
+        candidates=Candidates(rules=(Labelled(),)) if ruled else USUAL,
+    )
     parts = loss.components_of(views)
     if type(parts) is not Components:
         raise GradlabError("one set of components is drawn, and it has several")
@@ -53,7 +80,8 @@ def run_scene(
     no_push = dataclasses.replace(parts, weight=xp.zeros_like(parts.weight), given_pull=parts.pull)
     moved = unit_rows(anchors - step * parts.gradient(exact=True))
     after = PairSimilarity.from_vectors(moved, positives)
-    return {
+    elsewhere = {"pull_shares": parts.pull_shares, "target": parts.target}
+    return {name: value[0, ...] for name, value in elsewhere.items() if value is not None} | {
         "dissipation": parts.gradient_dissipation[0],
         "ratio": parts.scalar_ratio[0],
         "positive_weight": parts.positive_weight[0, ...],
@@ -105,6 +133,11 @@ def compile_scene(loss: Loss) -> Script:
         raise GradlabError(
             "per_prefix cannot be compiled: it has one set of components a prefix, and one set is drawn"
         )
+    bases = loss.bases if isinstance(loss, Combinator) else (loss,)
+    if any(isinstance(base, Triplet) and base.mining != "hard" for base in bases):
+        raise GradlabError(
+            "triplet cannot be compiled: its loop has as many steps as there are positives; triplet(mining=hard) has none"
+        )
     return compile_script(run_scene, loss, functools.partial(example, needs_batch(loss)))
 
 
@@ -115,9 +148,19 @@ def example(batch: bool, which: int) -> dict[str, Any]:
     rows = unit_rows(rng.standard_normal((count + others, dimensions)) + 1.5)
     near = unit_rows(rows[:count] + 0.3 * rng.standard_normal((count, dimensions)))
     step = np.asarray(0.02 + 0.01 * which)
+    teacher = unit_rows(rows[:count] + 0.4 * rng.standard_normal((count, dimensions)))
     if batch:
-        return {"anchors": rows[:count], "positives": near, "step": step}
-    return {"anchors": rows[:1], "positives": near[:1], "negatives": rows[count:], "step": step}
+        labels = np.where(np.arange(count) % 4 == 2, 0, np.arange(count))
+        return {
+            "anchors": rows[:count],
+            "positives": near,
+            "step": step,
+            "labels": labels,
+            "teacher": teacher,
+        }
+    relation = np.where(np.arange(1 + others) % 4 == 0, 1, -1)[None]
+    one = {"anchors": rows[:1], "positives": near[:1], "negatives": rows[count:], "step": step}
+    return one | {"relation": relation, "teacher": teacher[:1]}
 
 
 def example_of_bounds(which: int) -> dict[str, Any]:

@@ -31,7 +31,7 @@ const addNegative = (points, draw) => {
 };
 function firstPoints(count, seed = 7) {
   const draw = drawer(seed), anchor = unit([-0.15, 0.1, 1]);
-  const points = { anchor, positive: placed(anchor, 0.5, -0.9), negatives: [], partners: [] };
+  const points = { ...START, anchor, positive: placed(anchor, 0.5, -0.9), negatives: [], partners: [] };
   for (let i = 0; i < count; i++) addNegative(points, draw);
   return points;
 }
@@ -41,7 +41,7 @@ const matrix = (rows) => {
   for (let i = 0; i < rows.length; i++) data.set(rows[i], 3 * i);
   return { shape: [rows.length, 3], data };
 };
-const vector = (row) => ({ shape: [3], data: Float64Array.from(row) });
+const list = (numbers) => ({ shape: [numbers.length], data: Float64Array.from(numbers) });
 const scalar = (x) => (typeof x === "number" ? x : x === null ? NaN : x.data[0]);
 
 // What a loss makes of the points: the compiled scene, and the bounds on the ratio.
@@ -54,10 +54,10 @@ const stored = (loss, [what, i]) => {
   return Object.fromEntries(Object.entries(loss.stored[what][i]).map(([name, x]) => [name, array(x)]));
 };
 function evaluate(panel, points, withBounds = true, at = ["now", 0]) {
-  const loss = LOSSES[panel.loss];
+  const loss = LOSSES[panel.loss], { anchor, positive, negatives, partners, teacher } = points, roles = negatives.map((_, i) => (i < state.mates ? 1 : -1));
   const arrays = loss.batch
-    ? { anchors: matrix([points.anchor, ...points.negatives]), positives: matrix([points.positive, ...points.partners]), step: state.step }
-    : { anchors: matrix([points.anchor]), positives: matrix([points.positive]), negatives: matrix(points.negatives), step: state.step };
+    ? { anchors: matrix([anchor, ...negatives]), positives: matrix([positive, ...partners]), labels: list([0, ...roles.map((role, i) => (role > 0 ? 0 : i + 1))]), teacher: matrix([teacher, ...negatives]), step: state.step }
+    : { anchors: matrix([anchor]), positives: matrix([positive]), negatives: matrix(negatives), relation: { ...list([1, ...roles]), shape: [1, 1 + roles.length] }, teacher: matrix([teacher]), step: state.step };
   let out;
   if (loss.stored) {
     out = stored(loss, at);
@@ -66,29 +66,38 @@ function evaluate(panel, points, withBounds = true, at = ["now", 0]) {
     if (!(error instanceof RangeError)) throw error;
     return null;
   }
-  const found = { ...weighed(out, loss.batch, points.negatives.length), pull: [...out.pull.data], push: [...out.push.data], moved: [...out.moved.data] };
+  const found = { ...weighed(out, loss.batch, points), pull: [...out.pull.data], push: [...out.push.data], moved: [...out.moved.data] };
   for (const name of ["dissipation", "ratio", "hardest_share", "before", "after"]) found[name] = scalar(out[name]);
   const total = out.weight.data.reduce((sum, w) => sum + w, 0), step = state.step * found.dissipation;
-  if (withBounds && total > 0 && step > 0 && shapeRank(out.positive_weight) === 0) {
+  if (withBounds && total > 0 && step > 0 && shapeRank(out.positive_weight) === 0 && !found.tugs) {
     try {
-      const bound = BOUNDS($, { anchor: vector(points.anchor), positive: vector(points.positive), negatives: out.negatives, weight: out.weight, step });
+      const bound = BOUNDS($, { anchor: list(anchor), positive: list(positive), negatives: out.negatives, weight: out.weight, step });
       found.bounds = Object.fromEntries(Object.entries(bound).map(([key, value]) => [key, scalar(value)]));
     } catch (error) { if (!(error instanceof RangeError)) throw error; }
   }
   return found;
 }
-// The weight of each negative, and where the column of its largest weight is. A batch has one or two views of all, the anchor first.
-const weighed = (out, batch, count) => {
-  const block = batch ? count + 1 : count, weight = new Array(count).fill(0), targets = [], largest = new Array(count).fill(-1);
+// The weight of each negative, and where the column of its largest weight is. If the pull does not all go to the positive, who pulls and how much: the positive first.
+const weighed = (out, batch, points) => {
+  const count = points.negatives.length, pushes = apart(out.weight.data, out.negatives, batch ? 1 : 0, count);
+  const found = { weight: pushes.each, targets: pushes.targets, size: pushes.size, shares: [1, ...new Array(count).fill(0)], tugs: null };
+  if (out.target) return { ...found, shares: found.shares.fill(0), tugs: norm(out.target.data) > 0 ? [[1, unit(out.target.data)]] : [] };
+  if (!out.pull_shares) return found;
+  const own = out.pull_shares.data[0], columns = batch ? out.negatives : { data: [0, 0, 0, ...out.negatives.data] }, pulls = apart(out.pull_shares.data, columns, 1, count);
+  return { ...found, shares: [own, ...pulls.each], tugs: pulls.size ? [[own, points.positive], ...pulls.each.map((share, i) => [share, pulls.targets[i]])] : null };
+};
+// Columns by points: a view is that of the anchor and of all others, or of these alone.
+const apart = (values, { data }, lead, count) => {
+  const each = new Array(count).fill(0), targets = [], largest = new Array(count).fill(-1);
   let size = 0;
-  out.weight.data.forEach((w, column) => {
-    const i = (column % block) - (batch ? 1 : 0);
+  values.forEach((w, column) => {
+    const i = (column % (count + lead)) - lead;
     if (i < 0) return;
-    weight[i] += w;
+    each[i] += w;
     size += Math.abs(w);
-    if (Math.abs(w) > largest[i]) { largest[i] = Math.abs(w); targets[i] = [...out.negatives.data.subarray(3 * column, 3 * column + 3)]; }
+    if (Math.abs(w) > largest[i]) { largest[i] = Math.abs(w); targets[i] = [...data.slice(3 * column, 3 * column + 3)]; }
   });
-  return { weight, targets, size };
+  return { each, targets, size };
 };
 const shapeRank = (x) => x?.shape?.length ?? 0;
 
@@ -122,14 +131,18 @@ const arc = (from, to) => {
 const circle = (axis, from) => orbit(from, axis, 2 * Math.PI, 48);
 
 // In the order of painting; the Tab key follows it.
-const POINTS = () => [...state.points.partners.map((_, i) => ["partner", i]), ...state.points.negatives.map((_, i) => ["negative", i]), ["positive", 0], ["anchor", 0]];
+const POINTS = () => [...state.points.partners.map((_, i) => ["partner", i]), ...state.points.negatives.map((_, i) => ["negative", i]), ["positive", 0], ["teacher", 0], ["anchor", 0]];
 const getPoint = ([kind, index]) => (kind === "negative" ? state.points.negatives[index] : kind === "partner" ? state.points.partners[index] : state.points[kind]);
 const setPoint = ([kind, index], v) => {
   if (kind === "negative") state.points.negatives[index] = v;
   else if (kind === "partner") state.points.partners[index] = v;
   else state.points[kind] = v;
 };
-const called = ([kind, index]) => ({ anchor: "anchor", positive: "positive of the anchor", negative: `negative ${index + 1}`, partner: `positive of negative ${index + 1}` })[kind];
+const isMate = ([kind, index]) => kind === "negative" && index < state.mates;
+const others = (index) => (index < state.mates ? `positive ${index + 2}` : `negative ${index - state.mates + 1}`);
+const called = ([kind, index]) => ({ anchor: "anchor", positive: "positive of the anchor", teacher: "where the teacher puts the anchor", negative: others(index), partner: `other view of ${others(index)}` })[kind];
+// What only some losses look at.
+const isHidden = ([kind], loss) => (kind === "partner" && !loss.batch) || (kind === "teacher" && !loss.taught);
 
 class Panel {
   constructor(index) {
@@ -158,11 +171,13 @@ class Panel {
     const fill = () => shape("rect", { class: "fill", height: 18, rx: 3 });
     this.fills = { dissipation: fill(), hardest_share: fill() };
     this.ratio = { band: shape("rect", { class: "band", height: 18 }), tick: shape("line", { class: "tick", y1: 0, y2: 18 }), mark: shape("rect", { class: "mark", width: 4, height: 18, rx: 2 }) };
-    this.bars = shape("svg", { class: "meter bars", viewBox: "0 0 200 34", preserveAspectRatio: "none", "aria-hidden": "true" });
+    const bars = () => shape("svg", { class: "meter bars", viewBox: "0 0 200 34", preserveAspectRatio: "none", "aria-hidden": "true" });
+    [this.bars, this.pulls] = [bars(), bars()];
     this.numbers = {
       dissipation: row("dissipation", meter(this.fills.dissipation)),
       hardest_share: row("hardest share", meter(this.fills.hardest_share)),
       weight: row("weights", this.bars),
+      shares: row("pull shares", this.pulls),
       ratio: row("ratio", meter(this.ratio.band, this.ratio.tick, this.ratio.mark)),
     };
     const wide = (name) => { const node = tag("dd", { className: "wide" }); this.reading.append(tag("dt", { textContent: name }), node); return node; };
@@ -178,10 +193,10 @@ class Panel {
     this.formula.innerHTML = loss.formula;
     const points = POINTS();
     this.dots = points.map((which) => {
-      const r = { anchor: 9, positive: 8, negative: 7, partner: 5 }[which[0]];
+      const r = { anchor: 9, positive: 8, teacher: 7, negative: 7, partner: 5 }[which[0]];
       const node = shape("circle", { class: `point ${which[0]}`, r, tabindex: 0, role: "button", "aria-label": called(which) });
       const hit = shape("circle", { class: "hit", r: 16 });
-      if (which[0] === "partner" && !loss.batch) node.style.display = hit.style.display = "none";
+      if (isHidden(which, loss)) node.style.display = hit.style.display = "none";
       node.addEventListener("keydown", (event) => this.press(event, which));
       node.addEventListener("focus", () => choose(which));
       return { which, node, hit };
@@ -189,9 +204,15 @@ class Panel {
     this.layers.points.replaceChildren(...this.dots.flatMap(({ hit, node }) => [hit, node]));
     this.arcs = state.points.negatives.map(() => shape("path", { class: "arc" }));
     this.ties = state.points.negatives.map(() => shape("path", { class: "tie" }));
-    this.layers.lines.replaceChildren(...this.arcs, ...this.ties);
-    this.shares = state.points.negatives.map((_, i) => shape("rect", { class: "share" }));
-    this.bars.replaceChildren(shape("rect", { class: "back", width: 200, height: 34, rx: 3 }), ...this.shares);
+    this.tugs = ["", ...this.arcs].map(() => shape("path", { class: "tug" }));
+    this.layers.lines.replaceChildren(...this.arcs, ...this.tugs, ...this.ties);
+    const bars = (node, count) => {
+      const all = Array.from({ length: count }, () => shape("rect", { class: "share" }));
+      node.replaceChildren(shape("rect", { class: "back", width: 200, height: 34, rx: 3 }), ...all);
+      return all;
+    };
+    this.shares = bars(this.bars, state.points.negatives.length);
+    this.pullShares = bars(this.pulls, 1 + state.points.negatives.length);
     this.sliders.replaceChildren(...loss.numbers.map((number) => this.slider(panel, number)));
   }
 
@@ -218,7 +239,7 @@ class Panel {
     if (event.button > 0) return;
     const [x, y] = this.at(event);
     const near = this.dots
-      .filter(({ which }) => which[0] !== "partner" || LOSSES[state.panels[this.index].loss].batch)
+      .filter(({ which }) => !isHidden(which, LOSSES[state.panels[this.index].loss]))
       .map(({ which, node }) => { const [a, b, deep] = seen(getPoint(which)); return { which, node, deep, away: Math.hypot(a - x, b - y) + (deep < 0 ? 0.04 : 0) }; })
       .filter(({ away }) => away < 0.13).sort((p, q) => p.away - q.away)[0];
     if (near) event.preventDefault();
@@ -260,10 +281,10 @@ class Panel {
     this.globe();
     this.dots.forEach(({ which, node, hit }) => {
       const [kind, index] = which;
-      if (kind === "partner" && !loss.batch) return; // hidden
+      if (isHidden(which, loss)) return;
       const [x, y, deep] = seen(getPoint(which)), cx = tenths(MIDDLE + RADIUS * x), cy = tenths(MIDDLE - RADIUS * y);
       const isChosen = kind === "negative" && index === state.chosen;
-      put(node, { cx, cy, class: `point ${kind}${deep < 0 ? " behind" : ""}${isChosen ? " chosen" : ""}` });
+      put(node, { cx, cy, class: `point ${isMate(which) ? "positive" : kind}${deep < 0 ? " behind" : ""}${isChosen ? " chosen" : ""}` });
       put(hit, { cx, cy });
     });
     this.ties.forEach((tie, i) => put(tie, { d: loss.batch ? arc(points.negatives[i], points.partners[i]) : "" }));
@@ -282,13 +303,23 @@ class Panel {
 
   drawFound(found, points) {
     const size = found.size || 1;
+    const line = (node, share, to, name) => put(node, { d: share < 0.001 ? "" : arc(points.anchor, to), class: name, "stroke-width": tenths(0.5 + 7 * Math.min(1, share)), "stroke-opacity": tenths(0.25 + 0.5 * Math.sqrt(Math.min(1, share))) });
+    const bar = (nodes, i, share, name) => {
+      const width = 200 / nodes.length, y = Math.round(100 * (33 - 32 * Math.min(1, share))) / 100;
+      put(nodes[i], { class: `share${name}`, x: (i + 0.12) * width, width: 0.76 * width, y, height: Math.max(1, 33 - y) });
+    };
     this.arcs.forEach((node, i) => {
       const share = Math.abs(found.weight[i]) / size;
-      put(node, { d: share < 0.001 ? "" : arc(points.anchor, found.targets[i]), "stroke-width": tenths(0.5 + 7 * share), "stroke-opacity": tenths(0.25 + 0.5 * Math.sqrt(share)) });
-      const width = 200 / this.shares.length, height = 32 * share;
-      const y = Math.round(100 * (33 - height)) / 100, chosen = i === state.chosen ? " chosen" : "";
-      put(this.shares[i], { class: `share${chosen}`, x: (i + 0.12) * width, width: 0.76 * width, y, height: Math.max(1, 33 - y) });
+      line(node, share, found.targets[i], "arc");
+      bar(this.shares, i, share, i === state.chosen ? " chosen" : "");
     });
+    const sign = (share) => (share < 0 ? " repelled" : " pulled"); // below 0 a positive is pushed away
+    this.tugs.forEach((node, i) => {
+      const [share, to] = found.tugs?.[i] ?? [0];
+      line(node, Math.abs(share), to, `tug${sign(share)}`);
+    });
+    found.shares.forEach((share, i) => bar(this.pullShares, i, Math.abs(share), `${sign(share)}${i === state.chosen + 1 ? " chosen" : ""}`));
+    write(this.numbers.shares, show(found.shares[0]));
     for (const name of ["pull", "push"]) put(this.parts[name], { d: arrow(points.anchor, scaled(found[name], 1 / size)) });
     const [x, y] = screen(found.moved);
     put(this.parts.moved, { d: `M${x - 5} ${y - 5}L${x + 5} ${y + 5}M${x + 5} ${y - 5}L${x - 5} ${y + 5}` });
@@ -305,10 +336,10 @@ class Panel {
     write(this.numbers.step, stepWords(found));
   }
 
-  drawBounds({ bounds, ratio }) {
+  drawBounds({ bounds, ratio, tugs }) {
     const place = (r) => 200 * Math.max(0, Math.min(1, r / 3));
     put(this.ratio.mark, { x: Number.isFinite(ratio) ? Math.min(196, Math.max(0, place(ratio) - 2)) : -10 });
-    let words = "no bound here: the anchor rests, or weights do not sum to more than 0", band = [0, 0], tick = -10;
+    let words = `no bound here: ${tugs ? "the pull does not go to its positive alone" : "the anchor rests, or weights do not sum to more than 0"}`, band = [0, 0], tick = -10;
     if (bounds) {
       const { low, high, feasible, outside, lemma } = bounds;
       if (!feasible) words = "no ratio does it at this step";
@@ -325,7 +356,7 @@ class Panel {
 
   drawNothing() {
     for (const part of ["pull", "push", "moved", "track"]) put(this.parts[part], { d: "" });
-    this.arcs.forEach((node) => put(node, { d: "" }));
+    for (const node of [...this.arcs, ...this.tugs]) put(node, { d: "" });
     Object.values(this.fills).forEach((node) => put(node, { width: 0 }));
     Object.values(this.numbers).forEach((node) => { node.textContent = "–"; });
     const { stored: beforehand } = LOSSES[state.panels[this.index].loss];
@@ -367,8 +398,20 @@ const moveTo = (which, v) => {
 };
 const setCount = (count) => {
   const { negatives, partners } = state.points;
-  const draw = drawer(100 + negatives.length);
-  while (negatives.length < count) addNegative(state.points, draw);
-  negatives.length = partners.length = count;
-  state.chosen = Math.min(state.chosen, count - 1);
+  const draw = drawer(100 + negatives.length), all = state.mates + count;
+  while (negatives.length < all) addNegative(state.points, draw);
+  negatives.length = partners.length = all;
+  state.chosen = Math.min(state.chosen, all - 1);
+};
+// Further positives stand before the negatives, at other angles around the anchor than these begin with.
+const setMates = (count) => {
+  const { anchor, negatives, partners } = state.points, draw = drawer(200 + state.mates), before = state.mates;
+  for (; state.mates < count; state.mates++) {
+    const mate = placed(anchor, 0.25 + 0.5 * draw(), 2.4 * (state.mates + 0.6 * draw()) + 0.8);
+    negatives.splice(state.mates, 0, mate);
+    partners.splice(state.mates, 0, placed(mate, 0.2 + 0.25 * draw(), 2 * Math.PI * draw()));
+  }
+  for (const all of [negatives, partners]) all.splice(count, state.mates - count);
+  state.mates = count;
+  state.chosen = Math.max(0, state.chosen + count - before);
 };

@@ -7,6 +7,7 @@ const own = (name) => ({ loss: name, numbers: Object.fromEntries(LOSSES[name].nu
 const start = () => ({
   panels: [own(NAMES[0]), own(NAMES[Math.min(1, NAMES.length - 1)])],
   points: structuredClone(START),
+  mates: 0, // further positives, the first of the negatives' points
   chosen: 0,
   step: 0.01,
   camera: { yaw: 0, pitch: 0.12 },
@@ -44,7 +45,7 @@ const writeState = () => {
     a: writeLoss(panels[0]), b: writeLoss(panels[1]),
     at: textOf(points),
     view: `${hundredth(state.camera.yaw)}.${hundredth(state.camera.pitch)}`,
-    step: Number(state.step.toPrecision(4)), chosen: state.chosen,
+    step: Number(state.step.toPrecision(4)), mates: state.mates, chosen: state.chosen, teacher: writePoint(points.teacher),
     curve: `${curve.y}.${curve.x}`, heat: `${heat.y}.${heat.x}`,
   });
   curve.kept.forEach((panel) => query.append("keep", writeLoss(panel)));
@@ -60,11 +61,13 @@ const readState = (hash) => {
   read("b", (text) => { state.panels[1] = readLoss(text); });
   read("at", (text) => {
     const all = text.split("_").map(readPoint), count = (all.length - 2) / 2;
-    if (!Number.isInteger(count) || count < 1 || count > 32) return;
-    state.points = { anchor: all[0], positive: all[1], negatives: all.slice(2, 2 + count), partners: all.slice(2 + count) };
+    if (!Number.isInteger(count) || count < 1 || count > 40) return;
+    state.points = { ...state.points, anchor: all[0], positive: all[1], negatives: all.slice(2, 2 + count), partners: all.slice(2 + count) };
   });
   read("view", (text) => { const [yaw, pitch] = text.split(".").map((t) => Number(t) / HUNDREDTHS); if (Number.isFinite(yaw + pitch)) state.camera = { yaw, pitch }; });
   read("step", (text) => { if (Number(text) > 0) state.step = Number(text); });
+  read("teacher", (text) => { state.points.teacher = readPoint(text); });
+  read("mates", (text) => { state.mates = Math.min(Math.max(0, Math.trunc(Number(text)) || 0), 8, state.points.negatives.length - 1); });
   read("chosen", (text) => { state.chosen = Math.min(Math.max(0, Math.trunc(Number(text)) || 0), state.points.negatives.length - 1); });
   read("curve", (text) => { const [y, x] = text.split("."); if (y in HEIGHTS && x in MOVES) Object.assign(state.curve, { x, y }); });
   read("heat", (text) => { const [y, x] = text.split("."); if (y in QUANTITIES && x in SLIDERS) Object.assign(state.heat, { x, y }); });

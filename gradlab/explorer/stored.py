@@ -18,7 +18,7 @@ ENDS = (0.02, math.pi - 0.02)
 
 
 def first_points() -> dict[str, Any]:
-    """Anchor and positive, (3,), negatives and their own positives, (8, 3), in directions a golden section apart."""
+    """Anchor, positive and a teacher's anchor, (3,), negatives and their own positives, (8, 3), in directions a golden section apart."""
     draw = np.random.default_rng(7)
     anchor = unit_rows(np.array([[-0.15, 0.1, 1.0]]))[0]
     negatives = [
@@ -26,7 +26,7 @@ def first_points() -> dict[str, Any]:
     ]
     partners = [_placed(one, 0.2 + 0.25 * draw.random(), 2 * math.pi * draw.random()) for one in negatives]
     return {"anchor": anchor, "positive": _placed(anchor, 0.5, -0.9), "negatives": np.array(negatives),
-            "partners": np.array(partners)}  # fmt: skip
+            "teacher": _placed(anchor, 0.4, 0.6), "partners": np.array(partners)}  # fmt: skip
 
 
 def swept(points: dict[str, Any], what: str, angle: float) -> dict[str, Any]:

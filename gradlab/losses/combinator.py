@@ -132,7 +132,7 @@ class Combinator(Loss):
             scalars = [loss.is_scalar(seen) for _, loss, seen in terms]
             if any(scalars) != all(scalars):  # the batch's value stands in each of the rows that are summed
                 factors = [
-                    factor * (views.count if scalar else 1)
+                    (views.count if scalar else 1) * factor  # in this order the explorer keeps the count
                     for factor, scalar in zip(factors, scalars, strict=True)
                 ]
         sides = [
