@@ -84,7 +84,7 @@ html_static_path = ["_static"]
 html_extra_path = ["_static/root"]
 html_css_files = ["site.css"]
 templates_path = [str(ROOT / "docs" / "_templates")]  # autosummary looks from the top, not from here
-html_sidebars = {page: [] for page in ("docs/index", "docs/start", "docs/questions")}
+html_sidebars = {page: [] for page in ("docs/index", "docs/start", "docs/questions", "docs/symptoms")}
 html_theme_options = {
     "navigation_with_keys": False,
     "header_links_before_dropdown": 6,

@@ -53,7 +53,7 @@ def test_the_command():
     assert told["name"] == "temperature"
     assert told["threads"][0]["url"]
     assert len(json.loads(run(command, ["--json"]).output)) == len(symptoms())
-    assert "Usual causes:" in run(command, ["loss", "0"]).output
+    assert "Likely causes:" in run(command, ["loss", "0"]).output
     with pytest.raises(GradlabError, match="no symptom is like 'xyzzy'"):
         find_symptom("xyzzy")
 

@@ -97,7 +97,7 @@ def _in_the_atlas(entry: Entry, atlas: Sequence[Entry]) -> dict[str, Any]:
         (heading, cell(base, name), cell(entry, name)) for name, (heading, _) in COLUMNS.items() if base
     ]
     return {
-        "numbers": [(heading, cell(entry, name), text) for name, (heading, text) in COLUMNS.items()],
+        "numbers": [(heading, cell(entry, name)) for name, (heading, _) in COLUMNS.items()],
         "gate": [(at, f"{100 * float(np.interp(at, entry.angles, entry.gate)):.0f}") for at in inside],
         "base": base,
         "changed": [row for row in changed if row[1] != row[2]],

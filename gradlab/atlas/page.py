@@ -125,7 +125,12 @@ def models_page(entries: Sequence[ModelEntry], temperature: float, picture: str)
         temperature: of those that published none.
         picture: path of the picture from the page.
     """
-    content = {"entries": entries, "rows": published_models(), "setting": SETTING, "temperature": temperature}
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for one in entries:
+        shares = [one.percent(kind) for kind in ("other", "same", "hard")]
+        numbers = (f"{100 * one.hardest_share:.0f}%", f"{one.effective_negatives:.3g}", f"{one.ratio:.2g}")
+        alike.setdefault((*shares, *numbers, one.stop), []).append(f"`{one.name}`")
+    content = {"entries": alike, "rows": published_models(), "setting": SETTING, "temperature": temperature}
     return rendered("models.md", picture=picture, **content)
 
 

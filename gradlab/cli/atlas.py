@@ -14,8 +14,8 @@ from gradlab.errors import GradlabError
 @click.command()
 @click.argument("losses", nargs=-1, metavar="[LOSS]...")
 @option("--models", "List what published embedding models were trained with.", False)
-@option("--from first", "Compare this loss, or published model, ...", metavar="LOSS")
-@option("--to second", "... with what would replace it.", metavar="LOSS")
+@option("--from first", "Compare this loss or published model with that of --to.", metavar="LOSS")
+@option("--to second", "The loss or published model that would replace it.", metavar="LOSS")
 @option("--csv table", "Write the numbers here.", kind=Path)
 @option("--picture", "Write the picture here (png, svg or pdf).", kind=Path)
 @option("--pages", "Write a page for each loss and combinator here.", kind=OutputFolder(), metavar="FOLDER")
@@ -32,7 +32,7 @@ def command(
     pages: Path | None,
     write: bool,
 ) -> None:
-    """Place losses by what distinguishes their gradients, or say what changes from one to another."""
+    """Compare losses by what their gradients do, or say what would change from one to another."""
     # Before numpy loads: for matrices this small its threads would only wait for each other.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if (first is None) != (second is None):

@@ -22,12 +22,12 @@ from gradlab.settings import read_assignments
 @option("--seed", "Seed of the batch.", 0, click.IntRange(0))
 @option(
     "--embeddings",
-    "Take the batch from an .npz file: anchors, positives[, extra_negatives], a sentence a row.",
+    "Take the batch from an .npz file: anchors, positives[, extra_negatives], one row a sentence.",
     kind=Path,
 )
 @option("--side", "View whose gradient it is: anchors, positives or both.", "anchors")
 @option("--allow-residual", "Project a loss that is not a function of dot products.", False)
-@option("--tolerance", "Relative residual that counts as none.", 1e-4)
+@option("--tolerance", "Relative residual below which the decomposition counts as exact.", 1e-4)
 @output_option("figures")
 def command(
     target: str,

@@ -19,17 +19,21 @@ from gradlab.evaluate import downstream, evaluate, task_names
 @option("--tasks", "What to evaluate.  [default: sts]", multiple=True, metavar="sts|transfer|all|NAME...")
 @click.argument("more_tasks", nargs=-1, metavar="[TASK]...")
 @pooler_option
-@option("--max-length", "Tokens read of a sentence.  [default: the model's limit]", kind=click.IntRange(2))
+@option(
+    "--max-length", "Tokens read from each sentence.  [default: the model's limit]", kind=click.IntRange(2)
+)
 @mirrored(evaluate, "split", "aggregation", "classifier", "folds", "seed", "jobs")
 @option(
-    "--batch-size", "Sentences a forward pass (default: 32 on a CPU, 128 elsewhere).", kind=click.IntRange(1)
+    "--batch-size",
+    "Sentences in each forward pass (default: 32 on a CPU, 128 elsewhere).",
+    kind=click.IntRange(1),
 )
 @device_option
 @option("--format style", "Format of the table.", "text", ["text", "markdown", "latex"])
 @option("--output", "Also write every score, with settings and versions, as JSON; kept up to date after each task.",
         kind=click.Path(dir_okay=False, path_type=Path), metavar="FILE.json")  # fmt: skip
 def command(model: str, data: Path, output: Path | None, style: str, **options: Any) -> None:
-    """Evaluate a sentence encoder on STS and transfer tasks, as the field does, or on a retrieval task by mteb.
+    """Evaluate a sentence encoder on STS and transfer tasks as SentEval does, or on a retrieval task by mteb.
 
     Prints Spearman's correlation and accuracy times 100 with their averages, and names pooler and split. A --data folder
     with corpus.jsonl, queries.jsonl and qrels/test.tsv (BEIR's layout) is a retrieval task: nDCG at 10 and others.

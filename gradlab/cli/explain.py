@@ -12,10 +12,10 @@ from gradlab.cli.options import option
 
 @click.command()
 @click.argument("symptom", nargs=-1)
-@option("--json as_json", "Print JSON: of all symptoms, or of the one that is asked for.", False)
+@option("--json as_json", "Print JSON, of all symptoms or of the one asked for.", False)
 @option("--markdown", "Print the documentation's page.", False)
 def command(symptom: tuple[str, ...], as_json: bool, markdown: bool) -> None:
-    """Explain a symptom of training: usual causes, how to tell, what to do, threads about it."""
+    """Explain a symptom of training: likely causes, how to check, what to do, and who else met it."""
     from gradlab.diagnosis.symptoms import find_symptom, page, symptoms
 
     if markdown:

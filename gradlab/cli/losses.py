@@ -12,12 +12,12 @@ from gradlab.cli.options import loss_option, option
 @loss_option(hidden=True)
 @option(
     "--format style",
-    "text for reading; the papers' component tables for the others.",
+    "text to read; markdown and latex print the papers' component tables.",
     "text",
     ["text", "markdown", "latex"],
 )
 def command(name: str | None, loss_name: str | None, style: str) -> None:
-    """List the losses, or show the one of that NAME: formula, hyper-parameters with units and defaults, paper."""
+    """List the losses, or show one of them by NAME: formula, hyper-parameters with units and defaults, paper."""
     from gradlab.losses.registry import combinator_names, loss_class, loss_names, taught_names
     from gradlab.losses.tables import latex_table, markdown_table, text_entry
 

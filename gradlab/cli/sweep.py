@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("file", metavar="SPEC.toml", type=click.Path(path_type=Path))
 @option("--light", "The small version that the file has for 2 CPU cores.", False)
-@set_option("A setting for all runs, before the file's: where model and data lie, for example; repeatable.")
+@set_option("A setting for all runs that overrides the file, such as where model and data lie; repeatable.")
 @option("--output", "Folder of the sweep.  [default: runs/NAME]", kind=Path)
 @option("--plan", "List the points, and run nothing.", False)
 @option(
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     False,
 )
 @option("--status", "Show what is finished, running, waiting and failed, and run nothing.", False)
-@option("--no-wait", "End when nothing is left to claim, even while others still run.", False)
+@option("--no-wait", "End when no run is left to start, even while other workers still run.", False)
 @mirrored(run_sweep, "workers", "storage", "heartbeat", "retry_failed")
 def command(
     file: Path,

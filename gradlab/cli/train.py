@@ -18,7 +18,7 @@ from gradlab.train.config import TrainConfig, read_settings
 @hyperparameters_option
 @option(
     "--config config_file",
-    "JSON file of settings, or a run's manifest; options given here come before it.",
+    "JSON file of settings, or a run's manifest; other options override it.",
     kind=Path,
 )
 @option("--resume", "Continue the run in --output from its newest whole checkpoint.", False)
@@ -30,7 +30,7 @@ def command(
     show: bool,
     **options: Any,
 ) -> None:
-    """Fine-tune an encoder on sentences with any loss, measuring its gradient on the way.
+    """Fine-tune an encoder on sentences with any loss, and record what the loss does to the embeddings.
 
     The two views of a sentence are the sentence itself under independent dropout (unsupervised SimCSE), unless
     options or a recipe say otherwise. Options given here come before those of the recipe.

@@ -16,7 +16,7 @@ from gradlab.gradient.verification import BATCHES, CONVENTIONS, OWN, Check, veri
 @loss_option()
 @hyperparameters_option
 @mirrored(verify, "batch_size", "dim", "seed", "side", "device")
-@option("--per-batch", "A line for each kind of batch.", False)
+@option("--per-batch", "Print a line for each kind of batch.", False)
 def command(loss_name: str | None, assignments: tuple[str, ...], per_batch: bool, **options: Any) -> None:
     """Compare every closed form with autograd, in float64."""
     from tqdm import tqdm

@@ -145,11 +145,11 @@ def loss(found: Observation) -> Iterator[Verdict]:
     """The loss beside what guessing would give, and a loss of 0."""
     for name, batches in found.of_losses().items():
         values, first = [batch.value for batch in batches], batches[0]
-        seen = f"It begins at {', '.join(f'{value:.3g}' for value in values)}."
+        seen = f"In the first batches it is {', '.join(f'{value:.3g}' for value in values)}."
         known = first.known is not None and first.known.name == "infonce" and first.snapshot is not None
         chance = math.log(first.candidates) if known else math.inf
         if 0 < chance < math.inf:
-            seen += f" Guessing among {first.candidates} candidates would give {chance:.3g}."
+            seen += f" Guessing among {first.candidates} candidates gives {chance:.3g}."
         wrong = (
             "loss-not-finite" if not all(map(math.isfinite, values))
             else "batch-of-one" if chance == 0
@@ -208,7 +208,10 @@ def duplicates(found: Observation) -> Iterator[Verdict]:
         repeats = sum(map(_repeats, columns))
         repeats -= _repeats(zip(*columns, strict=True)) if len(columns) > 1 else 0
         expected = repeats * size * (size - 1) / max(1, rows * (rows - 1))
-        seen = f"{repeats:,} pairs of {rows:,} rows share a text: {expected:.2g} pairs a batch of {size} on average."
+        seen = (
+            f"{repeats:,} pairs of {rows:,} rows share a text. "
+            f"In a batch of {size}, {expected:.2g} such pairs meet on average."
+        )
         if "no_duplicates" in sampler:
             yield good("duplicates", f"{seen} The batch sampler keeps them apart.", name)
         elif expected > SOME_DUPLICATES:
@@ -226,7 +229,7 @@ def temperature(found: Observation) -> Iterator[Verdict]:
             continue
         value, published = held
         ratio = max(value / published, published / value)
-        seen = f"{value:g}, that is scale {1 / value:g}; published settings use about {published:g}."
+        seen = f"It is {value:g} (scale {1 / value:g}). Published settings use about {published:g}."
         if ratio <= UNUSUAL:
             yield good("temperature", seen, name)
             continue

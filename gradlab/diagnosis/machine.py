@@ -42,7 +42,7 @@ def checks(args: Any = None) -> Iterator[Verdict]:
         yield fault("versions", seen=seen, why=why.capitalize(), command=command)
     lack = [extra for extra, package in EXTRAS.items() if not _installed(package)]
     have = [extra for extra in EXTRAS if extra not in lack]
-    advice = f" Not installed: {', '.join(lack)}; pip install '.[{''.join(lack[:1])}]' in the folder of gradlab brings one."
+    advice = f" Not installed: {', '.join(lack)}. To add one: pip install '.[{''.join(lack[:1])}]' in the folder of gradlab."
     yield good("extras", f"Installed: {', '.join(have) or 'none'}.{advice if lack else ''}")
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     if device.type == "cpu" and Path("/proc/driver/nvidia/version").exists():
@@ -52,7 +52,7 @@ def checks(args: Any = None) -> Iterator[Verdict]:
             "GPU",
             f"{device_name(device)}."
             if device.type == "cuda"
-            else f"None; it runs on {device_name(device)}.",
+            else f"No GPU: PyTorch computes on {device_name(device)}.",
         )
     threads, cores = torch.get_num_threads(), os.cpu_count() or 1
     seen = f"PyTorch computes on {threads} of {cores} cores."

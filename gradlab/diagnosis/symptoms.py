@@ -14,7 +14,7 @@ from typing import Any
 from gradlab.errors import GradlabError, nearest
 
 # Heading of each part of a symptom, by the attribute that holds it.
-PARTS = {"cause": "Usual causes", "show": "How gradlab shows it", "mend": "What to do"}
+PARTS = {"cause": "Likely causes", "show": "How to check", "mend": "What to do"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Symptom:
         name: a short name, by which ``gradlab explain`` finds it.
         title: what is seen, in a sentence.
         also: other words for it.
-        cause, show, mend: the usual causes, how gradlab shows which it is, and what to do.
+        cause, show, mend: the likely causes, how to check which of them it is, and what to do.
         threads: public discussions of it: ``url``, and ``about`` in a few words.
     """
 
@@ -47,12 +47,12 @@ class Symptom:
         return "\n".join(lines)
 
     def markdown(self) -> str:
-        """A section of the page."""
-        lines = [f"({self.name})=", f"## {self.title}", "", f"`gradlab explain {self.name}`", ""]
+        """The section of the documentation's page."""
+        lines = [f"({self.name})=", f"## {self.title}", ""]
         for part, heading in PARTS.items():
             lines += [f"**{heading}**", "", *(f"- {one}" for one in getattr(self, part)), ""]
-        threads = "; ".join(f"[{_short(one['url'])}]({one['url']}) ({one['about']})" for one in self.threads)
-        return "\n".join([*lines, f"**Threads**: {threads}.", ""])
+        threads = ", ".join(f"[{_short(one['url'])}]({one['url']})" for one in self.threads)
+        return "\n".join([*lines, f"Others met it: {threads}", ""])
 
 
 @functools.cache
@@ -94,22 +94,33 @@ def find_symptom(words: str) -> Symptom:
     return best
 
 
+HEAD = """# Symptoms
+
+Does something look wrong in your training? Let gradlab look first. One line before the training finds most of the causes on this page:
+
+<!-- example: fragment -->
+```python
+print(gradlab.doctor(trainer))  # before trainer.train()
+```
+
+```text
+SentenceTransformerTrainer with MultipleNegativesRankingLoss: 2 problems, in 15 checks.
+✗ duplicates: 32 pairs of 64 rows share a text. In a batch of 16, 1.9 such pairs meet on average.
+    To fix it: Set batch_sampler=BatchSamplers.NO_DUPLICATES, and look at `gradlab inspect`.
+    More: gradlab explain false-negatives
+✗ temperature: It is 20 (scale 0.05). Published settings use about 0.05. All negatives weigh the same.
+    To fix it: Set a temperature near 0.05; sentence-transformers' scale is its reciprocal, about 20.
+    More: gradlab explain temperature
+```
+
+If the training has run already, find below what you see. `gradlab explain "all cosines are above .9"` prints the same entry in
+a terminal, and says what was seen in the threads that each entry links (`--json` for programs). [What each tool finds](watch.md#what-each-tool-finds) was measured with planted faults."""
+
+
 def page() -> str:
     """The documentation's page, as Markdown."""
     entries = [f"- [{one.title}](#{one.name})" for one in symptoms().values()]
-    return "\n".join(
-        [
-            "# Symptoms",
-            "",
-            "Find what you see in training; each entry says what usually causes it, how to tell with gradlab, and what to",
-            "change. `gradlab explain \"all cosines are above .9\"` prints an entry, `--json` for programs. Most of the causes",
-            "are found before training starts by `gradlab.doctor(trainer)`.",
-            "",
-            *entries,
-            "",
-            *(one.markdown() for one in symptoms().values()),
-        ]
-    )  # fmt: skip
+    return "\n".join([HEAD, "", *entries, "", *(one.markdown() for one in symptoms().values())])
 
 
 def _words(text: str) -> set[str]:

@@ -92,7 +92,7 @@ def evaluate(
             classifier trained by Adam that most papers report).
         folds: folds of the transfer tasks; papers use 10.
         seed: seed of folds and classifier.
-        jobs: processes for the transfer tasks; -1 for one a core.
+        jobs: processes for the transfer tasks; -1: one for each core.
         name: what the result calls the model; its ``name_or_path`` or class name by default.
         pooler: of a model that is loaded; of any other what the result calls it, ``model.pooler`` by default.
         output: a JSON file to save the result to, anew after each transfer task, so that an interruption loses no

@@ -68,8 +68,8 @@ def find_false_negatives(
             they stand for what it would make of the texts without dropout, one row a text, column after column.
         loss: a loss, or its name.
         batch_size: sentences that meet in one loss.
-        batches: batches drawn at random; no more than the corpus fills once.
-        overlap: share of the words from which on two texts are near-duplicates, rare words counting for more.
+        batches: random batches to draw, at most as many as the corpus fills once.
+        overlap: share of common words that makes two texts near-duplicates; rare words count for more.
         cosine: cosine, of embeddings less their mean, from which on neighbours are candidates whatever their words.
             None takes neighbours that share nearly enough words (``overlap`` less .1) and are nearer than all but one in 10,000
             pairs of this corpus drawn at random.

@@ -131,7 +131,7 @@ def mine(
         model: an encoder's folder or hub name, an `Encoder` or a ``SentenceTransformer``.
         anchors: N texts.
         positives: N texts.
-        share: a hard negative is at most this share as similar as the positive; None for no limit.
+        share: a hard negative has at most this share of the positive's similarity; None for no limit.
         negatives: hard negatives of each anchor; anchors with fewer are left out.
         corpus: where to look beside the positives.
         loss: whose push is measured.

@@ -279,8 +279,8 @@ class Embeddings:
                 else None
             )
         cosines = (
-            f"two views of one have a mean cosine of {score(positive[1])} (at first {score(positive[0])}), different "
-            f"sentences of {score(negative[1])} (at first {score(negative[0])})."
+            f"the two views of a sentence have a mean cosine of {score(positive[1])} (at first {score(positive[0])}), and "
+            f"different sentences one of {score(negative[1])} (at first {score(negative[0])})."
         )
         gap = positive[1] - negative[1]
         if gap > NARROW:

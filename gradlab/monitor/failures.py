@@ -232,7 +232,7 @@ class Judge:
         return Failure(
             SAME_VIEWS,
             step,
-            "Both views of every sentence are identical, so that there is no positive to learn from.",
+            "Both views of every sentence are identical, so there is no positive to learn from.",
             "Give two different texts, or one text twice with dropout on (model.train(); dropout above 0).",
         )
 

@@ -75,25 +75,25 @@ PLANS = (
     ),
     Plan(
         "Effective rank",
-        "Dimensions that the embeddings of a batch make use of.",
+        "How many dimensions the embeddings of a batch really use.",
         (("effective_rank", "effective rank"),),
         (),
         0,
     ),
 )
 FOR_RESEARCHERS = (
-    Plan("Ratio", "Pull on the positive over push from the negatives, of anchors that learn.",
+    Plan("Ratio", "Pull to the positive over push from the negatives, for anchors that learn.",
          (("ratio_median", "median"), ("ratio", "mean")), ((1.0, "equal"),)),
     Plan("Lemma 1", "Share of triples whose ratio is large enough to bring the anchor closer to its positive.",
          (("lemma_share", "satisfied"),), (), 0, 1),
-    Plan("Ratio of both sides", "Pull over push, what a sentence receives as a positive and as a negative included.",
+    Plan("Ratio of both sides", "Pull over push of a sentence, as an anchor, as a positive and as a negative of others.",
          (("ratio_both_sides", "both views"), ("ratio_positives", "positives")), ((1.0, "equal"),)),
     Plan("Hubness", "How unevenly sentences are pushed: 0, all alike; towards 1, one of them takes all.",
          (("hubness", "as negatives of others"), ("push_spread", "as anchors")), (), 0, 1),
     Plan("Largest hub", "What the most pushed sentence receives as a negative of others, in equal shares.",
          (("hubness_largest", "largest"),), ((1.0, "equal"),), 0),
-    Plan("Alignment", "Mean squared distance of positives; smaller is closer.", (("alignment", "alignment"),), (), 0),
-    Plan("Uniformity", "Smaller is more evenly spread over the sphere.",
+    Plan("Alignment", "Mean squared distance between the two views of a sentence.", (("alignment", "alignment"),), (), 0),
+    Plan("Uniformity", "The smaller, the more evenly the embeddings cover the sphere.",
          (("uniformity", "uniformity"),), (), None, 0),
 )  # fmt: skip
 # The quantities of which a simulation says what is usual.

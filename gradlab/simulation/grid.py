@@ -52,8 +52,8 @@ def simulate(
     Args:
         loss: a loss, or its name.
         quantity: ``"gradient_dissipation"`` (its mean), ``"hardest_share"`` (mean of ``max_j W/Σ_j W`` over the
-            batches with GD >= 0.01) or ``"ratio"`` (at ``θ = μ``; by Monte Carlo its median, for its mean does not exist).
-        engine: ``"exact"`` or ``"monte_carlo"``; unset is exact where there is an exact form.
+            batches with GD >= 0.01) or ``"ratio"`` (at ``θ = μ``; by Monte Carlo the median, because it has no mean).
+        engine: ``"exact"`` or ``"monte_carlo"``; unset: exact where the loss has an exact form.
         mu_pos: mean angles to the positive in radians, or None for the paper's range [π/20, π/2].
         mu_neg: mean angles to the negatives in radians, or None for the paper's range [π/20, π].
         grid: points an axis; in Python also (points of μ_pos, points of μ_neg). Unset is 100, and for a loss of your own

@@ -75,7 +75,7 @@ def run_sweep(
         spec: the sweep, checked.
         output: its folder.
         say: where messages go.
-        workers: processes to start here; 1 is this one.
+        workers: worker processes to start on this machine; 1 works in this process.
         storage: the database that workers share; None is a file in the folder.
         heartbeat: seconds between a worker's signs of life.
         retry_failed: repeat failed runs from the beginning.

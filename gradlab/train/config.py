@@ -58,13 +58,15 @@ class ModelSettings(Settings):
     momentum: float | None = setting(
         None, "Weight of the old average in a momentum branch; unset: no such branch.", at_least=0, at_most=1
     )
-    momentum_end: float = setting(1.0, "The same in the last step, if it changes.", at_least=0, at_most=1)
+    momentum_end: float = setting(
+        1.0, "Weight of the old average in the last step, if it changes.", at_least=0, at_most=1
+    )
     momentum_schedule: str = setting(
         "constant", "How the weight changes over the steps.", choices=("constant", "cosine", "linear")
     )
     momentum_dropout: bool = setting(True, "The momentum branch drops out as the trained one does.")
     momentum_modules: str = setting(
-        "embeddings,encoder,head,projection", "What is averaged; the branches share the others."
+        "embeddings,encoder,head,projection", "Modules that are averaged; the branches share the others."
     )
     momentum_use: str = setting(
         "positives",
@@ -98,9 +100,11 @@ class DataSettings(Settings):
     encoding: str = setting("utf-8", "Encoding of a text, JSON or CSV file.")
     max_length: int = setting(32, "Tokens of a sentence, special ones included.", at_least=3)
     held_out: float = setting(
-        0.0, "Share of the sentences kept for analysis, drawn by seed.", at_least=0, below=1
+        0.0, "Share of the sentences that are kept out of training, for analysis.", at_least=0, below=1
     )
-    augment: str | None = setting(None, "Makes the second view, such as subword_repetition(rate=0.32).")
+    augment: str | None = setting(
+        None, "Augmentation of the second view, such as subword_repetition(rate=0.32)."
+    )
     augment_views: str = setting("second", "Views that the augmentation makes.", choices=("second", "both"))
     fgsm: float = setting(0.0, "Step of FGSM on the looked-up embeddings; 0 for none.", at_least=0)
     fgsm_gradient: str = setting(
@@ -132,11 +136,11 @@ class LossSettings(Settings):
     in_batch_negatives: bool = setting(True, "The other sentences of the batch are negatives.")
     negative_columns: str | None = setting(
         None,
-        "Columns of hard negatives, joined by +, beside --second-column: one of each row's in each column.",
+        "Columns of hard negatives, joined by +, each with one for every row; needs --second-column.",
     )
     hard_negatives: str = setting(
         "own",
-        "Whose negatives they are: own, of the anchor in their row alone, or shared, of every anchor.",
+        "Which anchors they push: own, that of their row alone; shared, every anchor.",
         choices=("own", "shared"),
     )
     queue_size: int = setting(0, "Negatives from earlier steps; 0 for no queue.", at_least=0)
@@ -146,7 +150,7 @@ class LossSettings(Settings):
         None, "Frozen model by whose cosines mask(by=guide) finds likely false negatives."
     )
     open_shares: str | None = setting(
-        None, "CSV (seed, step, share) of the anchors that count in each step: those open in another run."
+        None, "CSV (seed, step, share): the share of anchors that may learn in each step, as in another run."
     )
     open_shares_use: str = setting(
         "random",
@@ -204,7 +208,7 @@ class OptimiserSettings(Settings):
     batch_size: int = setting(64, "Sentences that meet in one loss, all processes together.", at_least=2)
     accumulation: int = setting(1, "Batches whose gradients are averaged for one step.", at_least=1)
     epochs: int = setting(1, "Passes over the sentences, unless max_steps says otherwise.", at_least=1)
-    max_steps: int | None = setting(None, "Optimiser steps; unset takes all of the epochs.", at_least=1)
+    max_steps: int | None = setting(None, "Optimiser steps; unset: as many as the epochs have.", at_least=1)
     learning_rate: float = setting(3e-5, "Peak learning rate of AdamW.", at_least=0)
     head_rate: float = setting(1.0, "Factor on the learning rate of the heads.", at_least=0)
     weight_decay: float = setting(0.0, "Decoupled weight decay.", at_least=0)
@@ -225,10 +229,10 @@ class RunSettings(Settings):
 
     output: str = setting(MISSING, "Run folder: manifest, metrics, checkpoints, best and final encoder.")
     recipe: str | None = setting(
-        None, "Published settings for all that is not given: unified, simcse, esimcse or mocose."
+        None, "Published settings for every option that is not given: unified, simcse, esimcse or mocose."
     )
     backbone: str | None = setting(
-        None, "The recipe's: bert-base, ..., roberta-large; unset: asks the model."
+        None, "Backbone of the recipe: bert-base, ..., roberta-large; unset: read from the model."
     )
     seed: int = setting(42, "Seed of order, dropout, held-out share and new layers.", at_least=0)
     device: str = setting("auto", "auto (CUDA if there is one), cpu, cuda or cuda:N.")
@@ -249,12 +253,14 @@ class RunSettings(Settings):
         at_least=1,
     )
     length_groups: int | None = setting(
-        None, "Groups by length, which save padding; speed alone. Unset: 2 on a CPU, 1 elsewhere.", at_least=1
+        None,
+        "Groups by length in a batch, which save padding and only change the speed. Unset: 2 on a CPU, 1 elsewhere.",
+        at_least=1,
     )
     compile: bool = setting(False, "Compile the encoder with torch.compile.")
     sts: str | None = setting(
         None,
-        "SentEval's data/downstream, or a retrieval task in BEIR's layout: keep the encoder best on its dev set.",
+        "SentEval's data/downstream, or a retrieval task in BEIR's layout: keep the encoder that is best on its dev set.",
     )
     eval_every: int = setting(125, "Steps between evaluations.", at_least=1)
     eval_start: bool = setting(True, "Evaluate before the first step too.")

@@ -53,12 +53,12 @@ def audit(loss: str) -> None:
 
 
 CALLS: dict[str, Callable[[str], Any]] = {
-    "get_loss, its value": lambda loss: gradlab.get_loss(loss)(*VIEWS),
+    "the value": lambda loss: gradlab.get_loss(loss)(*VIEWS),
     "autograd_gradient": lambda loss: gradlab.autograd_gradient(loss, *VIEWS),
     "train": train,
     "audit": audit,
     "components": lambda loss: gradlab.components(loss, *VIEWS, side="both"),
-    "decompose, its sentence": lambda loss: gradlab.decompose(loss, *VIEWS).summary(),
+    "decompose": lambda loss: gradlab.decompose(loss, *VIEWS).summary(),
     "verify": lambda loss: gradlab.verify(loss, batch_size=8, dim=20),
     "simulate": lambda loss: gradlab.simulate(loss, grid=3, batches=3, negatives=7, progress=False),
     "plot_curves": lambda loss: gradlab.plot_curves([loss, "infonce"]),
@@ -67,18 +67,18 @@ CALLS: dict[str, Callable[[str], Any]] = {
     "find_false_negatives": lambda loss: gradlab.find_false_negatives(
         embeddings=dict(zip(("anchors", "positives"), VIEWS, strict=True)), loss=loss, batch_size=12
     ),
-    "watch, its components": watch,
+    "watch": watch,
     "blockwise": gradlab.blockwise,
     "recombine": lambda loss: gradlab.recombine(gate=loss, weight="infonce", ratio=1.0),
-    "symmetric and other combinators": lambda loss: gradlab.get_loss(f"symmetric({loss})"),
+    "combinators": lambda loss: gradlab.get_loss(f"symmetric({loss})"),
 }
 
 
 def table() -> str:
-    """A row a call, a column a loss: yes, or the number of the line that it answers with."""
+    """A row for calls that answer alike, a column a loss: yes, or the number of the line that it answers with."""
     frames.ROWS = frames.COLUMNS = 4
     reasons: list[str] = []
-    rows = ["| |" + "".join(f" `{name}` |" for name in NAMES), "|---|" + ":-:|" * len(NAMES)]
+    alike: dict[tuple[str, ...], list[str]] = {}
     for call, function in CALLS.items():
         cells = []
         for name in NAMES:
@@ -87,11 +87,13 @@ def table() -> str:
                 cells.append("yes")
             except gradlab.GradlabError as error:
                 text = str(error).replace(f"{FILE}:{name}", "*loss*").replace(name, "*loss*")
-                text = re.sub(r"\b\d+\.\d+\b", "…", text)
+                text = re.sub(r"\b\d+\.\d+\b|(?<=as code, and ).*(?= needs formulas)", "…", text)
                 reasons += [] if text in reasons else [text]
                 cells.append(f"({reasons.index(text) + 1})")
             print(call, name, cells[-1], flush=True)
-        rows.append(f"| {call} | " + " | ".join(cells) + " |")
+        alike.setdefault(tuple(cells), []).append(call)
+    rows = ["| |" + "".join(f" `{name}` |" for name in NAMES), "|---|" + ":-:|" * len(NAMES)]
+    rows += [f"| {', '.join(calls)} | " + " | ".join(cells) + " |" for cells, calls in alike.items()]
     return "\n".join([*rows, "", *(f"{number}. {text}" for number, text in enumerate(reasons, 1))])
 
 

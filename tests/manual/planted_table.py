@@ -1,4 +1,4 @@
-"""What doctor, report and inspect say of each planted fault, and of sound runs: the table of docs/watch.md.
+"""What doctor, report and inspect say of each planted fault, and of sound runs; docs/watch.md sums it up.
 
     python tests/manual/planted_table.py [WORD ...]
 

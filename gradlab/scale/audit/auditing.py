@@ -125,7 +125,7 @@ def audit(
             model of a loss of sentence-transformers, and its guide, are replaced by tables of random
             embeddings; its labels are random scores between 0 and 1.
         processes: local processes P, at least 2.
-        columns: columns of embeddings: anchors, positives, and hard negatives from 3 on.
+        columns: columns of embeddings: anchors, positives, and from the third on hard negatives.
         settings: arguments of a class or function that is given by name, as texts.
         averaged: gradients are averaged over processes, as DistributedDataParallel does; False sums them.
         uneven: also try a smaller share on the last process, as in a last batch that is not dropped.
