@@ -15,7 +15,8 @@ import torch
 
 from gradlab import GradlabError
 from gradlab.encoder import files
-from gradlab.encoder.model import POOLERS, Encoder
+from gradlab.encoder.model import Encoder
+from gradlab.encoder.pooling import POOLERS
 from gradlab.files import recover_folder
 from tests.tiny_models import make_bert, make_roberta, make_sentences
 

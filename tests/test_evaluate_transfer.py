@@ -16,7 +16,7 @@ from sklearn.model_selection import StratifiedKFold
 from gradlab.errors import GradlabError
 from gradlab.evaluate import TRANSFER_TASKS, evaluate
 from gradlab.evaluate.classifiers import AdamLinear
-from gradlab.evaluate.senteval import load_transfer
+from gradlab.evaluate.tasks import load_transfer
 
 FILES = {
     "MR": ("rt-polarity.pos", "rt-polarity.neg"),

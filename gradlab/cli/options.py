@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gradlab.encoder.pooling import POOLERS
 from gradlab.errors import GradlabError
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ hyperparameters_option = set_option(
 )
 device_option = option("--device", "auto (CUDA if there is one), cpu, cuda or cuda:N.", "auto")
 pooler_option = option(
-    "--pooler", "cls, mean or first_last.  [default: the one saved with the model, else cls]"
+    "--pooler", f"One of {', '.join(POOLERS)}.  [default: the one saved with the model, else cls]"
 )
 data_option = option(
     "--data",

@@ -281,6 +281,10 @@ def _read_json(name: str, file: str, subfolder: str = "") -> Any:
     return None if found is None else json.loads(Path(found).read_text(encoding="utf-8"))
 
 
+# How sentence-transformers pools what comes out of its layers.
+_MODES = {"cls": "cls", "mean": "mean", "first_last": "mean"}
+
+
 def _write_modules(encoder: Savable, place: Path) -> None:
     """The files by which sentence-transformers pools as ``encoder`` does."""
     types = [_TRANSFORMER, *([_LAYERS] if encoder.pooler == "first_last" else []), _POOLING]
@@ -295,8 +299,8 @@ def _write_modules(encoder: Savable, place: Path) -> None:
     )
     pooling = {
         "word_embedding_dimension": encoder.dimension,
-        "pooling_mode_cls_token": encoder.pooler == "cls",
-        "pooling_mode_mean_tokens": encoder.pooler != "cls",
+        "pooling_mode_cls_token": _MODES[encoder.pooler] == "cls",
+        "pooling_mode_mean_tokens": _MODES[encoder.pooler] == "mean",
         "pooling_mode_max_tokens": False,
         "pooling_mode_mean_sqrt_len_tokens": False,
     }

@@ -12,25 +12,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from gradlab.encoder.files import load_pretrained, save_pretrained
-from gradlab.errors import GradlabError, nearest
+from gradlab.encoder.pooling import check_pooler, pool
+from gradlab.errors import GradlabError
 from gradlab.waiting import bar_interval
-
-POOLERS = {
-    "cls": "last hidden state of the first token",
-    "mean": "mean of the last hidden states over the tokens",
-    "first_last": "mean of the first and the last layer's hidden states over the tokens",
-}
-
-
-def check_pooler(name: str, known: Sequence[str] = tuple(POOLERS)) -> str:
-    """Return ``name`` if it is a pooler.
-
-    Raises:
-        GradlabError: if it is not; suggests the nearest one.
-    """
-    if name not in known:
-        raise GradlabError(f"unknown pooler {name!r}; choose from {', '.join(known)}.{nearest(name, known)}")
-    return name
 
 
 class Encoder(nn.Module):
@@ -39,7 +23,7 @@ class Encoder(nn.Module):
     Attributes:
         model: the Hugging Face model.
         tokenizer: its tokenizer.
-        pooler: a key of :data:`POOLERS`.
+        pooler: a key of :data:`gradlab.encoder.pooling.POOLERS`.
         max_length: tokens of a sentence that :meth:`encode` reads, special tokens included.
     """
 
@@ -70,7 +54,7 @@ class Encoder(nn.Module):
         Args:
             name_or_path: a folder (of transformers, sentence-transformers or gradlab) or a hub name such as
                 "bert-base-uncased".
-            pooler: a key of :data:`POOLERS`; None takes the one stored with a sentence-transformers or gradlab
+            pooler: a key of :data:`gradlab.encoder.pooling.POOLERS`; None takes the one stored with a sentence-transformers or gradlab
                 model, and "cls" where none is stored.
             dropout: probability for all dropout layers of the model; None keeps its own.
             max_length: see :class:`Encoder`; None takes the stored one, or the longest input of model and tokenizer.
@@ -105,14 +89,7 @@ class Encoder(nn.Module):
         ``inputs`` may hold ``inputs_embeds`` (rows, length, D) in place of ``input_ids``. Padding is on the right.
         """
         output = self.model(input_ids=input_ids, attention_mask=attention_mask, **inputs)
-        if self.pooler == "cls":
-            return output.last_hidden_state[:, 0]
-        hidden = output.last_hidden_state
-        if self.pooler == "first_last":
-            # hidden_states[0] is the embedding layer; the first transformer layer is [1] (as in SimCSE's code).
-            hidden = (output.hidden_states[1] + hidden) / 2
-        weights = attention_mask.unsqueeze(-1).to(hidden.dtype)
-        return (hidden * weights).sum(1) / weights.sum(1)
+        return pool(self.pooler, output, attention_mask)
 
     def encode(
         self,

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from gradlab.evaluate.embed import as_encode
 from gradlab.evaluate.report import EvaluationResult
-from gradlab.evaluate.senteval import (
+from gradlab.evaluate.sts import cosines, spearman, stsb_dev, stsb_dev_cosines
+from gradlab.evaluate.suite import check_tasks, evaluate, task_names
+from gradlab.evaluate.tasks import (
     STS_TASKS,
     TRANSFER_TASKS,
     MissingFile,
@@ -13,8 +15,6 @@ from gradlab.evaluate.senteval import (
     load_sts,
     load_stsb_dev,
 )
-from gradlab.evaluate.sts import cosines, spearman, stsb_dev, stsb_dev_cosines
-from gradlab.evaluate.suite import check_tasks, evaluate, task_names
 from gradlab.settings.objects import call_package
 
 __all__ = [

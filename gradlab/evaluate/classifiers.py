@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradlab.errors import GradlabError, missing, nearest
-from gradlab.evaluate.senteval import Validation
+from gradlab.evaluate.tasks import Validation
 
 Examples = tuple[NDArray[np.float32], NDArray[np.int64]]
 """Features (n, D) and labels (n,)."""

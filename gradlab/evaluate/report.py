@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from gradlab.errors import GradlabError
-from gradlab.evaluate.senteval import STS_TASKS, TRANSFER_TASKS
+from gradlab.evaluate.tasks import STS_TASKS, TRANSFER_TASKS
 from gradlab.files import write_text
 
 STYLES = ("text", "markdown", "latex")

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from gradlab.evaluate.embed import Encode
 from gradlab.evaluate.retrieval import is_retrieval_folder, retrieval_task, task_scores
-from gradlab.evaluate.senteval import load_stsb_dev
 from gradlab.evaluate.sts import stsb_dev
+from gradlab.evaluate.tasks import load_stsb_dev
 
 # As they are recorded, and as a sweep's metric.
 STSB_DEV, RETRIEVAL = "stsb_dev", "ndcg_at_10"

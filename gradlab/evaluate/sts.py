@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gradlab.evaluate.embed import Embedder, Encode, as_encode
-from gradlab.evaluate.senteval import ScoredPairs, load_stsb_dev
+from gradlab.evaluate.tasks import ScoredPairs, load_stsb_dev
 
 AGGREGATIONS = ("all", "mean", "wmean")
 

@@ -12,9 +12,11 @@ from gradlab.errors import GradlabError, nearest
 from gradlab.evaluate.classifiers import get_classifier
 from gradlab.evaluate.embed import Embedder, Encode, as_encode
 from gradlab.evaluate.report import EvaluationResult
-from gradlab.evaluate.senteval import (
+from gradlab.evaluate.sts import AGGREGATIONS, sts_scores
+from gradlab.evaluate.tasks import (
     STS_TASKS,
     TRANSFER_TASKS,
+    WITHOUT_DEV,
     MissingFile,
     ScoredPairs,
     TransferTask,
@@ -23,7 +25,6 @@ from gradlab.evaluate.senteval import (
     load_sts,
     load_transfer,
 )
-from gradlab.evaluate.sts import AGGREGATIONS, sts_scores
 from gradlab.evaluate.transfer import Protocol
 from gradlab.files import versions
 
@@ -181,7 +182,7 @@ def _load(
     loaded: dict[str, list[ScoredPairs] | TransferTask] = {}
     absent: dict[str, str] = {}
     for task in wanted:
-        if split == "dev" and task in STS_TASKS[:5]:
+        if split == "dev" and task in WITHOUT_DEV:
             absent[task] = "has no dev split"
             continue
         try:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from gradlab.evaluate.classifiers import Classifier, Examples
 from gradlab.evaluate.embed import Embedder
-from gradlab.evaluate.senteval import Split, TransferTask
+from gradlab.evaluate.tasks import Split, TransferTask
 
 
 def examples(part: Split, embed: Embedder) -> Examples:

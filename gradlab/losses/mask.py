@@ -101,7 +101,8 @@ class Mask(OtherCandidates):
     def _far(self, negatives: Negatives) -> Negatives:
         cosine = negatives.cosine
         xp = array_namespace(cosine)
-        return dataclasses.replace(negatives, cosine=xp.where(cosine > self.above, -xp.inf, cosine))
+        near = is_near(cosine, self.above)
+        return dataclasses.replace(negatives, cosine=xp.where(near, -xp.inf, cosine))
 
     def exact_gate(self) -> ExactGate | None:
         """The loss's, of the negatives that are left."""
@@ -159,6 +160,11 @@ class On:
         return self.rule.left_out(block, cosine, views) if name in self.pools else None
 
 
+def is_near(cosine: Float[Array, "*n"], above: float) -> Bool[Array, "*n"]:
+    """Which cosines are of near-duplicates; `gradlab.losses.gates.without_near` is the same for the exact engine of the simulation."""
+    return cosine > above
+
+
 @dataclasses.dataclass(frozen=True)
 class NearDuplicates:
     """Pairs whose own cosine is above a threshold."""
@@ -167,7 +173,7 @@ class NearDuplicates:
     must_leave_negatives = False
 
     def left_out(self, block: Block, cosine: Float[Array, "n k"], views: Any) -> Bool[Array, "n k"]:
-        return cosine > self.above
+        return is_near(cosine, self.above)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -11,44 +11,45 @@ from dataclasses import dataclass
 
 from gradlab.monitor.advice import HARDEST, LEARNING, LossInUse, change
 from gradlab.monitor.failures import (
-    COINCIDE,
     COLLAPSE,
-    ENOUGH,
     FALLEN,
     HARM,
-    MOST,
-    NEAR_UNIFORM,
     NOT_FINITE,
-    NOTHING,
     NOTHING_TO_LEARN,
-    PERSISTENT,
     RATIO_TOO_LOW,
     SAME_VIEWS,
     TOO_HIGH,
-    TUNED,
     Failure,
 )
 from gradlab.monitor.history import DIAGNOSTICS, TRAIN, History
 from gradlab.monitor.numbers import percent, score, short
 from gradlab.monitor.recording import CRASHED, ENDED, FINISHED, RUNNING, STOPPED, Recording
 from gradlab.monitor.scores import scores_of
+from gradlab.monitor.thresholds import (
+    ALL_LEARN,
+    COINCIDE,
+    COLD,
+    ENOUGH,
+    FEW_LEARN,
+    GUESSING,
+    MANY_COPIES,
+    MOST,
+    NARROW,
+    NEAR_UNIFORM,
+    NEARLY_ALL,
+    NO_TREND,
+    NOTHING,
+    PERSISTENT,
+    SILENT,
+    SILENT_SECONDS,
+    TREND,
+    TUNED,
+    VANISHED,
+    WIDE,
+    WORSE,
+)
 
 BAD, WATCH, OPEN, GOOD = "bad", "watch", "open", "good"
-# Dissipation below this moves no weight, in any precision.
-VANISHED = 1e-8
-# A softmax temperature at which the loss is a comparison with the hardest negative alone.
-COLD = 0.005
-# Cosines of positives and negatives that differ by less are hardly told apart, by more are told apart clearly.
-NARROW, WIDE = 0.05, 0.3
-# Copies of sentences in a batch, as a share of it, that are worth a word.
-MANY_COPIES = 0.02
-# A loss this near to that of guessing has learned nothing; a loss or score of held-out data that is this much worse.
-GUESSING, WORSE = 0.97, 1.1
-# Records that it takes to see a trend, and what is none: a slope of 3 standard errors, or a first record that is 4
-# standard deviations away from the others.
-TREND, NO_TREND = 12, 3.0
-# A run is silent after so many times the usual pause between records, and at least so many seconds.
-SILENT, SILENT_SECONDS = 20, 300.0
 SYMPTOMS = {
     NOT_FINITE: "loss-nan", NOTHING_TO_LEARN: "loss-zero", TOO_HIGH: "temperature", RATIO_TOO_LOW: "positives-fall",
     COLLAPSE: "cosines-above-0-9", SAME_VIEWS: "loss-zero", HARM: "score-falls", FALLEN: "score-falls",
@@ -189,9 +190,9 @@ class Embeddings:
             taught = any(base.needs_teacher for base in self._used.bases)
             others = "agree with the teacher" if taught else "are far enough from their negatives"
             seen = f"{few} of the sentences in a batch are learning; the others {others}."
-            if share < 0.1 and not taught:
+            if share < FEW_LEARN and not taught:
                 seen += " That is usual for a loss that works; harder negatives or larger batches would give it more to learn."
-            if share > 0.995:
+            if share > ALL_LEARN:
                 seen = "All sentences of a batch are learning."
             return Verdict("Learning", GOOD, seen, "", terms)
         settings = change(self._used, LEARNING, raises=True)
@@ -215,7 +216,7 @@ class Embeddings:
         count, cosine, temperature = 1 / equal[1], self._ends("negative_cosine"), self._used.temperature
         flat = share[1] < NEAR_UNIFORM * equal[1]
         seen = f"The hardest of {count:.0f} negatives receives {percent(share[1])} of the weight"
-        if temperature is not None and temperature <= COLD and share[1] > 0.9 and count > 2:
+        if temperature is not None and temperature <= COLD and share[1] > NEARLY_ALL and count > 2:
             mend = _sentence(change(self._used, HARDEST, raises=False))
             return Verdict(
                 "Hard negatives", WATCH, f"{seen}: only that one counts.", mend, terms, "temperature"
@@ -250,7 +251,7 @@ class Embeddings:
         if share is None:
             return None
         if share[1] >= MOST:
-            most = "Steps" if share[1] >= 0.9 else "Most steps"
+            most = "Steps" if share[1] >= NEARLY_ALL else "Most steps"
             return Verdict(
                 "Pull and push", GOOD, f"{most} bring sentences closer to their positives.", "", terms
             )

@@ -1,9 +1,4 @@
-"""Known failures of contrastive training, told from records as they come.
-
-Thresholds are for what has gone wrong for good, not for what is merely not best. A healthy SimCSE run, for
-comparison, begins with embeddings of cosine .92 to each other and shares of the hardest negative near uniform, and both
-change within tens of steps; its mean dissipation falls below .01 within a hundred, which is what dissipation is for.
-"""
+"""Known failures of contrastive training, told from records as they come."""
 
 from __future__ import annotations
 
@@ -17,32 +12,29 @@ from typing import Any
 from gradlab.monitor.advice import HARDEST, LEARNING, PULL, LossInUse, change
 from gradlab.monitor.history import DIAGNOSTICS, EVALUATION, History
 from gradlab.monitor.scores import Score
+from gradlab.monitor.thresholds import (
+    APART,
+    COINCIDE,
+    EARLY,
+    EARLY_RECORDS,
+    ENOUGH,
+    FALL,
+    INDISTINCT,
+    MOST,
+    NEAR_UNIFORM,
+    NOTHING,
+    ONE_POINT,
+    PATIENCE,
+    PERSISTENT,
+    RECORDS_OF_NEW_HEADS,
+    RUINED,
+    SAME,
+    TUNED,
+)
 
 NOT_FINITE, NOTHING_TO_LEARN, TOO_HIGH = "not finite", "nothing to learn", "temperature too high"
 RATIO_TOO_LOW, COLLAPSE, SAME_VIEWS = "ratio too low", "collapse", "identical views"
 HARM, FALLEN = "training hurts", "score fell"
-# Records in a row that must show a failure.
-PERSISTENT = 3
-# Dissipation so small that no anchor learns; within which part of the run (or how many records) that is early.
-NOTHING, EARLY, EARLY_RECORDS = 1e-4, 0.1, 10
-# The hardest negative counts less than this many times the average one, although embeddings are this far apart: those of an
-# encoder that was not tuned yet are not, and make any temperature look high. Of fewer than 8 negatives the hardest has a
-# large share whatever the temperature.
-NEAR_UNIFORM, TUNED, ENOUGH = 2.5, 0.8, 8
-# Different sentences are apart while the two views of each are the same.
-APART = 0.9
-# Share of triples whose ratio satisfies the lemma; a positive this close leaves nothing to come closer to.
-MOST, COINCIDE = 0.5, 0.99
-# Different sentences with this mean cosine are one point; records after which embeddings that came as one are to have
-# spread. Two views that are nearer than this are the same text without dropout.
-ONE_POINT, PATIENCE, SAME = 0.98, 10, 1 - 1e-6
-# Squared distance of a sentence's views, as a share of that of different sentences: a healthy run begins near .75, for
-# dropout alone, and falls from there. Records that must show more need not follow each other, since such runs oscillate;
-# it takes more of them where new heads make it so from the beginning.
-INDISTINCT, RECORDS_OF_NEW_HEADS = 0.9, 6
-# A correlation or nDCG has fallen if it ends this far below its best; training hurts if it is below this share of the
-# one before training, twice in a row.
-FALL, RUINED = 0.01, 0.75
 LOSSES = ("loss", "batch_loss", "eval_loss")
 
 

@@ -18,8 +18,6 @@ MEASURES = {
 }
 # What trainers write among their evaluations that is not a score.
 NO_SCORES = ("runtime", "per_second", "preparation_time")
-# By how much a correlation or nDCG has to fall short of the best one to have fallen.
-FALL = 0.01
 
 
 @dataclass(frozen=True)

@@ -19,10 +19,11 @@ from gradlab.monitor.aspects import (
     told,
     training_loss,
 )
-from gradlab.monitor.failures import NOT_FINITE, PERSISTENT
+from gradlab.monitor.failures import NOT_FINITE
 from gradlab.monitor.history import DIAGNOSTICS
 from gradlab.monitor.numbers import listed
 from gradlab.monitor.recording import Recording
+from gradlab.monitor.thresholds import PERSISTENT
 
 __all__ = ["BAD", "GOOD", "OPEN", "WATCH", "Judgement", "Verdict", "judge_run"]
 GRADES = (BAD, WATCH, OPEN, GOOD)

@@ -16,11 +16,10 @@ from gradlab.errors import GradlabError
 from gradlab.files import write_json
 from gradlab.sweep.spec import Spec
 from gradlab.sweep.table import write_tables
-from gradlab.sweep.trials import ENDED, FAILED, NotBegun, Run, Trials
+from gradlab.sweep.trials import ENDED, FAILED, HEARTBEAT, NotBegun, Run, Trials
 from gradlab.sweep.worker import run_folder, terminable, work
 from gradlab.waiting import bar_interval
 
-HEARTBEAT = 30  # seconds between a worker's signs of life
 # The specification of a sweep, in its folder: what its workers read.
 SPEC = "sweep.json"
 
@@ -82,7 +81,8 @@ def run_sweep(
         wait: stay while other workers have runs, to take over those of one that dies.
 
     Returns:
-        All runs. One that fails does not end the others; its error is in the table.
+        All runs. One that fails does not end the others; its error is in the table. One whose workers died
+        `gradlab.sweep.trials.DEATHS` times is given up.
 
     Raises:
         GradlabError: bad input.

@@ -22,6 +22,8 @@ from gradlab.sweep.spec import Point, Spec
 
 # A run whose workers died this often is given up: it may be what kills them.
 DEATHS = 3
+# Seconds between a worker's signs of life.
+HEARTBEAT = 30
 WAITING, RUNNING, FINISHED, FAILED, DIVERGED = "waiting", "running", "finished", "failed", "diverged"
 # The states of a run that is over unless it is retried.
 ENDED = (FINISHED, FAILED, DIVERGED)
@@ -82,7 +84,7 @@ class Trials:
         GradlabError: the database cannot be used, or Optuna is not installed.
     """
 
-    def __init__(self, spec: Spec, url: str, heartbeat: int = 30, *, create: bool = True) -> None:
+    def __init__(self, spec: Spec, url: str, heartbeat: int = HEARTBEAT, *, create: bool = True) -> None:
         self.spec, self.heartbeat = spec, heartbeat
         optuna = require_optuna()
         optuna.logging.set_verbosity(optuna.logging.WARNING)

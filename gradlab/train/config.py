@@ -14,10 +14,12 @@ from dataclasses import MISSING, dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
+from gradlab.encoder.pooling import POOLERS as encoder_poolers
 from gradlab.errors import GradlabError, reason
 from gradlab.settings import Settings, check_names, declarations, setting
 
-POOLERS = ("cls", "cls_mlp", "mean", "first_last")
+# The encoder's, and SimCSE's MLP behind the first token, which is not saved.
+POOLERS = (*encoder_poolers, "cls_mlp")
 PRECISIONS = ("auto", "float32", "bfloat16")
 # What may differ when a run is resumed: where things lie, and what does not change the weights. A
 # training file is compared by the hash of its content instead of its name.
@@ -32,7 +34,7 @@ class ModelSettings(Settings):
 
     model: str = setting(MISSING, "Encoder to start from: a local folder or a Hugging Face hub name.")
     pooler: str = setting(
-        "cls", "cls, cls_mlp (its MLP in training only), mean or first_last.", choices=POOLERS
+        "cls", f"One of {', '.join(POOLERS)}; the last is cls with an MLP in training only.", choices=POOLERS
     )
     dropout: float | None = setting(
         None, "Dropout of the encoder; unset: the model's own.", at_least=0, below=1

@@ -27,7 +27,9 @@ FOLDERS = {
     "TREC": "TREC",
     "MRPC": "MRPC",
 }
-STS_TASKS, TRANSFER_TASKS = tuple(FOLDERS)[:7], tuple(FOLDERS)[7:]
+STS_TASKS = ("STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R")
+WITHOUT_DEV = frozenset(STS_TASKS) - {"STS-B", "SICK-R"}
+TRANSFER_TASKS = ("MR", "CR", "SUBJ", "MPQA", "SST-2", "TREC", "MRPC")
 # STS13 is without its SMT part, whose sentences cannot be redistributed; nobody reports it.
 _SUBSETS = {
     "STS12": ("MSRpar", "MSRvid", "SMTeuroparl", "surprise.OnWN", "surprise.SMTnews"),

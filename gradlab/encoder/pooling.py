@@ -1,0 +1,47 @@
+"""Poolers: how the states of a sentence's tokens become its vector."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from gradlab.errors import GradlabError, nearest
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+POOLERS = {
+    "cls": "last hidden state of the first token",
+    "mean": "mean of the last hidden states over the tokens",
+    "first_last": "mean of the first and the last layer's hidden states over the tokens",
+}
+
+
+def check_pooler(name: str, known: Sequence[str] = tuple(POOLERS)) -> str:
+    """Return ``name`` if it is a pooler.
+
+    Raises:
+        GradlabError: if it is not; suggests the nearest one.
+    """
+    if name not in known:
+        raise GradlabError(f"unknown pooler {name!r}; choose from {', '.join(known)}.{nearest(name, known)}")
+    return name
+
+
+def pool(name: str, output: Any, attention_mask: Tensor) -> Tensor:
+    """Embeddings (rows, D) from what a Hugging Face encoder returns.
+
+    Args:
+        name: a key of :data:`POOLERS`; ``first_last`` needs ``output_hidden_states``.
+        output: of the encoder.
+        attention_mask: (rows, length), 1 for tokens and 0 for padding.
+    """
+    check_pooler(name)
+    hidden: Tensor = output.last_hidden_state
+    if name == "cls":
+        return hidden[:, 0]
+    if name == "first_last":
+        # hidden_states[0] is the embedding layer; the first transformer layer is [1] (as in SimCSE's code).
+        hidden = (output.hidden_states[1] + hidden) / 2
+    weights = attention_mask.unsqueeze(-1).to(hidden.dtype)
+    return (hidden * weights).sum(1) / weights.sum(1)
