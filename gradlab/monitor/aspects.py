@@ -118,13 +118,13 @@ def standing(run: Recording) -> Verdict:
         mend = "Fix what the error names, and watch again."
     elif run.status == ENDED and unfinished:
         grade, seen = WATCH, f"The process ended at {at} without an error."
-        mend = "Find out what ended it, and resume from a checkpoint."
+        mend = "Find out why it ended, and resume from a checkpoint."
     elif run.status == RUNNING and unfinished and silence > max(SILENT_SECONDS, SILENT * seconds):
         grade, seen = (
             WATCH,
             f"Nothing has been recorded for {_duration(silence)}, since {at}: the run was probably aborted.",
         )
-        mend = "See whether it still runs; if not, resume from a checkpoint."
+        mend = "Check whether it still runs. If not, resume from a checkpoint."
     elif 0 < count < PERSISTENT:
         grade, seen = (
             OPEN,
@@ -300,7 +300,7 @@ class Embeddings:
         known = [trend for trend in trends if trend is not None]
         if NOTHING_TO_LEARN in self._failures or len(known) < 2 or any(trend > NO_TREND for trend in known):
             return None
-        seen = "The embeddings look as they did at the beginning: nothing that was measured has changed."
+        seen = "The embeddings look as they did at the beginning: no measured quantity has changed."
         mend = (
             "Check that the learning rate is above 0, that the encoder's weights require gradients and are in the "
             "optimiser, and that the embeddings are not detached."
@@ -389,7 +389,7 @@ def training_loss(run: Recording) -> Verdict | None:
     used = run.losses.get("", LossInUse())
     if len(values) >= PERSISTENT and not any(values[-PERSISTENT:]):
         settings = change(used, LEARNING, raises=True)
-        mend = "In fp16, compute the loss in fp32; else make the task harder"
+        mend = "In fp16, compute the loss in fp32; otherwise make the task harder"
         mend += f", or {settings}." if settings else "."
         return Verdict("Loss", BAD, "The loss is exactly 0: nothing is learned.", mend, symptom="loss-zero")
     if used.loss is not None and used.loss.surrogate:
@@ -437,7 +437,7 @@ def evaluations(run: Recording) -> Verdict | None:
                 f"{one.title} rises since step {best[0]}: it was {score(best[1])} and is {score(last[1])}. The encoder "
                 "learns its training data by heart."
             )
-            mend = f"Use the encoder of about step {best[0]}; train for fewer steps, or on more data."
+            mend = f"Use the encoder from about step {best[0]}; train for fewer steps, or on more data."
             return Verdict("Scores", WATCH, seen, mend)
         start = f"{score(before)} before training, " if before is not None else ""
         end = f", last {score(last[1])}" if last != best else ""
