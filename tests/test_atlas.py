@@ -139,6 +139,8 @@ def test_exchange_says_what_changes() -> None:
     same = exchange(measure("infonce"), measure("infonce"))
     assert "Nothing that this atlas measures would change much." in same
     assert "*" not in same
+    with pytest.raises(gradlab.GradlabError, match=r"sum\(infonce, kl\) learns from a teacher"):
+        measure("sum(infonce, kl)")
 
 
 def test_command(tmp_path) -> None:

@@ -161,6 +161,7 @@ def test_a_gather_that_fails_on_uneven_shares_is_named(evaluations):
         ("audit_losses:own_spread", {"columns": 1}, "at least 2"),
         (lambda anchors, positives: anchors.sum(), {}, "give it by name"),
         (audit_losses.own_spread, {"settings": {"a": "1"}}, "settings belong"),
+        ("supcon", {}, "a loss of gradlab, is evaluated over processes by gradlab.blockwise"),
     ],
 )
 def test_bad_input_is_one_line(loss, options, words):

@@ -233,6 +233,9 @@ def test_losses(run) -> None:
     assert len(table) == 2 + len(names)
     assert len({row.count("|") for row in table}) == 1
     assert r"\begin{tabular}" in run("losses", "--format", "latex", "--loss", "met")[1]
+    assert "mining = hard: " in run("losses", "triplet(mining=hard)")[1]
+    assert "losses = infonce, kl(temperature=0.1): " in run("losses", "sum(infonce, kl(temperature=0.1))")[1]
+    assert "loss = infonce(temperature=0.02): " in run("losses", "model:gecko(temperature=0.02)")[1]
 
 
 def test_importing_is_light() -> None:

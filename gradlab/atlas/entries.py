@@ -16,6 +16,7 @@ from tqdm.auto import tqdm
 
 from gradlab.arrays import divide
 from gradlab.drawing import Shown
+from gradlab.errors import GradlabError
 from gradlab.gradient.diagnostics import two_sided_statistics
 from gradlab.gradient.paradigm import components
 from gradlab.losses.base import Loss, PairLoss
@@ -145,6 +146,8 @@ def atlas(losses: Iterable[str | Loss] | None = None, *, progress: bool | None =
 def measure(loss: str | Loss) -> Entry:
     """One loss at the stated setting; errors as `atlas`."""
     loss = get_loss(loss)
+    if loss.needs_teacher:
+        raise GradlabError(f"{call_text(loss)} learns from a teacher, whom the atlas does not have")
     angles, gate, _ = curve(loss)
     half_open, slope = half_open_angle(angles, gate)
     batches = [_both(loss, POSITIVE, NEGATIVE, seed) for seed in range(BATCHES)]
@@ -231,13 +234,14 @@ def spreads(mu_neg: float) -> tuple[float, float]:
 def _batch_numbers(anchors: Components, positives: Components) -> dict[str, float]:
     statistics = two_sided_statistics(anchors, positives)
     share = np.abs(anchors.weight)
-    share = divide(share, share.sum(axis=1, keepdims=True))
+    share = share[share.any(axis=1)]  # of anchors that something pushes
+    share = share / share.sum(axis=1, keepdims=True) if share.size else np.full((1, 1), np.nan)
     with np.errstate(divide="ignore", invalid="ignore"):
-        entropy = -np.where(share > 0, share * np.log(share), 0).sum(axis=1)
+        entropy = -np.where(share == 0, 0, share * np.log(share)).sum(axis=1)
     push = np.abs(anchors.gradient_dissipation[:, None] * anchors.weight)
     own = anchors.columns.get("same")
     return {
-        "hardest_share": float(np.nanmean(share.max(axis=1))),
+        "hardest_share": float(np.mean(share.max(axis=1))),
         "effective_negatives": float(np.mean(np.exp(entropy))),
         "ratio": float(np.median(anchors.scalar_ratio)),
         "ratio_positives": statistics["ratio_positives"],

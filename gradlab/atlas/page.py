@@ -78,7 +78,7 @@ def _sentences(first: Entry, second: Entry) -> list[str]:
             f"Anchors would be left alone {sooner}: negatives {by:.0f}° {'nearer' if sooner == 'sooner' else 'farther'}."
         )
     spread = second.effective_negatives / first.effective_negatives
-    if not 0.8 < spread < 1.25:
+    if spread == spread and not 0.8 < spread < 1.25:
         more = "more" if spread > 1 else "fewer"
         found.append(
             f"The push would come from {more} negatives: {second.effective_negatives:.3g} instead of {first.effective_negatives:.3g}."

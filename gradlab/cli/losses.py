@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from gradlab.cli.options import loss_option, option
@@ -18,13 +20,26 @@ from gradlab.cli.options import loss_option, option
 )
 def command(name: str | None, loss_name: str | None, style: str) -> None:
     """List the losses, or show one of them by NAME: formula, hyper-parameters with units and defaults, paper."""
-    from gradlab.losses.registry import combinator_names, loss_class, loss_names, taught_names
+    from gradlab.losses.models import PREFIX
+    from gradlab.losses.registry import (
+        combinator_names,
+        get_loss,
+        is_own,
+        loss_class,
+        loss_names,
+        taught_names,
+    )
     from gradlab.losses.tables import latex_table, markdown_table, text_entry
 
     loss_name = name or loss_name
-    classes = [loss_class(name) for name in ([loss_name] if loss_name else [*loss_names(), *taught_names()])]
+    shown: list[Any] = [*loss_names(), *taught_names()] if loss_name is None else [loss_name]
+    # With settings, or of a published model, it is a loss whose values are shown; else a class with its defaults.
+    made = loss_name is not None and (
+        loss_name.startswith(PREFIX) or ("(" in loss_name and not is_own(loss_name))
+    )
+    shown = [get_loss(one) if made else loss_class(one) for one in shown]
     if style == "text":
-        click.echo("\n\n".join(text_entry(cls) for cls in classes))
+        click.echo("\n\n".join(map(text_entry, shown)))
         if not loss_name:
             names = ", ".join(combinator_names())
             click.echo(
@@ -32,4 +47,4 @@ def command(name: str | None, loss_name: str | None, style: str) -> None:
                 "`gradlab losses symmetric` describes one."
             )
     else:
-        click.echo(markdown_table(classes) if style == "markdown" else latex_table(classes))
+        click.echo(markdown_table(shown) if style == "markdown" else latex_table(shown))

@@ -9,7 +9,7 @@ import click
 
 from gradlab.cli.options import build_loss, hyperparameters_option, loss_option, mirrored, option
 from gradlab.errors import GradlabError
-from gradlab.gradient.verification import BATCHES, CONVENTIONS, OWN, Check, verify
+from gradlab.gradient.verification import BATCHES, CONVENTIONS, LABELS, OWN, Check, verify
 
 
 @click.command()
@@ -44,7 +44,7 @@ def command(loss_name: str | None, assignments: tuple[str, ...], per_batch: bool
                 f"  the paper's form of {checks[0].loss.name} is off, relative to the gradient, by: {off}"
             )
     click.echo(
-        f"\nBatches of {options['batch_size']} x {options['dim']}: {', '.join(BATCHES)}; {OWN} for losses of pairs."
+        f"\nBatches of {options['batch_size']} x {options['dim']}: {', '.join(BATCHES)}; {OWN} for losses of pairs; {LABELS} for several positives."
     )
     if failed:
         click.echo("Some closed form misses its declared exactness ('!').", err=True)

@@ -19,6 +19,8 @@ from gradlab.batch.batch import unit_rows
 from gradlab.drawing import Shown
 from gradlab.gradient.paradigm import autograd_gradient, check_side, components, raw_gradient
 from gradlab.losses.base import Loss
+from gradlab.losses.candidate_loss import CandidateLoss
+from gradlab.losses.combinator import Combinator
 from gradlab.losses.components import Components
 from gradlab.losses.registry import get_loss, loss_names, takes_loss, taught_names
 from gradlab.seeds import random_generator
@@ -142,6 +144,7 @@ BATCHES: dict[str, Callable[[np.random.Generator, int, int], TwoViews]] = {
     "nearly collapsed": collapsed_batch,
 }
 OWN = "own negatives"  # the name of a batch whose anchors have three negatives of their own
+LABELS = "labels"  # that of one in which four sentences each are positives of each other
 
 
 @takes_loss
@@ -165,7 +168,8 @@ def verify(
         device: where torch computes both, such as ``"cuda"``; None computes the closed forms with numpy.
 
     Returns:
-        One `Check` for each loss, side, form, convention and batch, with own negatives for losses that take them.
+        One `Check` for each loss, side, form, convention and batch, with own negatives for losses that take them, and with labels
+        for losses of several positives.
 
     Raises:
         GradlabError: an unknown loss or side.
@@ -184,15 +188,21 @@ def _checks(
     kinds = {name: (make, 0) for name, make in BATCHES.items()}
     if loss.takes_own_negatives:
         kinds[OWN] = paired_batch, 3
+    if any(
+        isinstance(base, CandidateLoss) for base in (loss.bases if isinstance(loss, Combinator) else (loss,))
+    ):
+        kinds[LABELS] = clustered_batch, 0
     for name, (make, own) in kinds.items():
         rng = random_generator(seed)
         anchors, positives = make(rng, batch_size, dim)
         context: dict[str, Any] = {}
         if own:
             context["own_negatives"] = unit_rows(anchors[:, None] + rng.normal(size=(batch_size, own, dim)))
+        if name == LABELS:
+            context["labels"] = np.arange(batch_size) // 4
         scale = rng.uniform(0.5, 2, batch_size)
         if loss.needs_teacher:
-            given = anchors, positives, *context.values()
+            given = anchors, positives, *([context["own_negatives"]] if own else [])
             context["teacher"] = [
                 unit_rows(rows + rng.normal(size=rows.shape) / np.sqrt(dim)) for rows in given
             ]

@@ -7,18 +7,20 @@ import math
 from collections.abc import Sequence
 
 from gradlab.losses.base import Loss
+from gradlab.settings.registry import plain_text
 
 COLUMNS = {"gradient_dissipation": "Gradient dissipation", "weight": "Weight", "ratio": "Ratio"}
 
 
-def text_entry(cls: type[Loss]) -> str:
-    """Name, paper, formula and hyper-parameters, for a terminal."""
-    lines = [f"{cls.name}: {cls.title}, {cls.paper}", f"  L = {cls.formula}"]
+def text_entry(cls: type[Loss] | Loss) -> str:
+    """Name, paper, formula and hyper-parameters, for a terminal: the defaults of a class, the values of a loss."""
+    lines = [", ".join(filter(None, [f"{cls.name}: {cls.title}", cls.paper])), f"  L = {cls.formula}"]
     for field in dataclasses.fields(cls):
+        value = getattr(cls, field.name, field.default)
         text, unit = field.metadata.get("text", ""), field.metadata.get("unit", "")
-        default = f"{field.default:.12g}" if isinstance(field.default, float) else str(field.default)
-        degrees = f" ({math.degrees(float(default)):g}°)" if unit == "radians" else ""
-        lines.append(f"  {field.name} = {default}{f' {unit}' if unit else ''}{degrees}: {text}")
+        written = f"{value:.12g}" if isinstance(value, float) else plain_text(value)
+        degrees = f" ({math.degrees(float(written)):g}°)" if unit == "radians" else ""
+        lines.append(f"  {field.name} = {written}{f' {unit}' if unit else ''}{degrees}: {text}")
     for name, preset in cls.presets.items():
         settings = ", ".join(f"{key}={value}" for key, value in preset.hyperparameters.items())
         lines.append(f"  preset={name}: {settings}; {preset.source}")

@@ -79,9 +79,9 @@ def call_text(instance: Any) -> str:
     if own := getattr(instance, "given_as", ""):  # of a loss that is not registered
         return str(own)
     first = getattr(instance, "first_setting", "")
-    changed = [_plain(getattr(instance, first))] if first else []
+    changed = [plain_text(getattr(instance, first))] if first else []
     changed += [
-        f"{field.name}={_plain(getattr(instance, field.name))}"
+        f"{field.name}={plain_text(getattr(instance, field.name))}"
         for field in dataclasses.fields(instance)
         if field.name != first and getattr(instance, field.name) != field.default
     ]
@@ -194,9 +194,10 @@ def _malformed(text: str) -> GradlabError:
     return GradlabError(f"{text!r} is not of the form name(setting=value, ...), such as mpt(margin=0.3)")
 
 
-def _plain(value: Any) -> str:
+def plain_text(value: Any) -> str:
+    """A setting's value as it stands in `call_text`, such as ``infonce, gor`` for a tuple of losses."""
     if isinstance(value, tuple) and all(map(dataclasses.is_dataclass, value)) and value:
-        return ", ".join(map(_plain, value))
+        return ", ".join(map(plain_text, value))
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return call_text(value)
     return str(value) if isinstance(value, str) else repr(value)

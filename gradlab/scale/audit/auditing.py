@@ -225,9 +225,15 @@ def _builder(loss: Any, settings: Mapping[str, str]) -> tuple[bytes, str]:
     """A pickled function that makes the loss in another process, and the name of the loss."""
     from gradlab.decomposition.adapters import name_of
     from gradlab.decomposition.resolve import resolve_loss
+    from gradlab.losses.registry import is_own
 
     if isinstance(loss, str):
         resolve_loss(loss, settings)  # raises here what is wrong with the name or the settings
+        if not is_own(loss):
+            raise GradlabError(
+                f"an audit is of code that gathers rows by itself; {loss}, a loss of gradlab, is evaluated over processes by "
+                f"gradlab.blockwise({loss!r}, group='world')"
+            )
         given = f"({', '.join(f'{name}={value}' for name, value in settings.items())})" if settings else ""
         return pickle.dumps(functools.partial(resolve_loss, loss, dict(settings))), loss + given
     if settings:
