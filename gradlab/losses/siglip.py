@@ -85,18 +85,18 @@ class SigLIP(PairLoss):
         """``σ(-p/τ - b)/Σ_k σ(S_ik/τ + b)``; infinite where the push is too small to divide by."""
         xp = array_namespace(summary)
         with np.errstate(over="ignore"):
-            return xp.exp(log_sigmoid(-self._logits(positive.cosine)) - summary)
+            return xp.exp(log_sigmoid(self._logits(positive.cosine, -1)) - summary)
 
     def components(self, positive: PairSimilarity, negatives: Negatives) -> Components:
         """The pull is ``σ(-p/τ - b)/τ``, also where the push is too small to divide by."""
-        pull = sigmoid(-self._logits(positive.cosine)) / self.temperature
+        pull = sigmoid(self._logits(positive.cosine, -1)) / self.temperature
         return dataclasses.replace(super().components(positive, negatives), given_pull=pull)
 
     def exact_gate(self) -> SumGate:
         return SumGate(lambda angle: np.exp(log_sigmoid(self._logits(np.cos(angle)))), scale=self.temperature)
 
-    def _logits(self, cosine: Float[Array, "*n"]) -> Float[Array, "*n"]:
-        return cosine / self.temperature + self.bias
+    def _logits(self, cosine: Float[Array, "*n"], sign: int = 1) -> Float[Array, "*n"]:
+        return cosine * (sign / self.temperature) + sign * self.bias
 
     def _log_push(self, negatives: Negatives) -> Float[Array, "*n k"]:
         """``log σ(S_ik/τ + b)``."""
@@ -104,4 +104,4 @@ class SigLIP(PairLoss):
 
     def _log_rest(self, negatives: Negatives) -> Float[Array, "*n k"]:
         """``log σ(-S_ik/τ - b)``."""
-        return log_sigmoid(-self._logits(negatives.finite_cosine))
+        return log_sigmoid(self._logits(negatives.finite_cosine, -1))

@@ -20,7 +20,7 @@ CPU_ENTRIES, GPU_BYTES, FEWEST_ROWS = 1 << 22, 1 << 10, 512
 # Columns of one product on a CPU: narrow products pack them into the cache, 10 to 20 percent faster than one wide product.
 CPU_TILE = 1024
 # Pairs of rows that are measured at a time.
-PAIRS = 64
+PAIRS = 128
 # Similarities whose contributions to a sum are made at a time.
 SUM_ENTRIES = 1 << 17
 
@@ -248,10 +248,18 @@ class _Chords(torch.autograd.Function):
 def chords(first: Tensor, second: Tensor) -> Tensor:
     """``|h - h'|`` and ``|h + h'|`` of each row, (2, n)."""
     found = first.new_empty(2, len(first))
-    for rows in slices(0, len(first), PAIRS):
-        found[0, rows] = (first[rows] - second[rows]).norm(dim=-1)
-        found[1, rows] = (first[rows] + second[rows]).norm(dim=-1)
+    for rows, *ends in _ends(first, second, slice(0, len(first))):
+        for lengths, end in zip(found, ends, strict=True):
+            torch.linalg.vector_norm(end, dim=-1, out=lengths[rows])
     return found
+
+
+def _ends(first: Tensor, second: Tensor, some: slice) -> Iterator[tuple[slice, Tensor, Tensor]]:
+    """Some rows at a time, and their differences and sums, which the next ones overwrite."""
+    apart, together = first.new_empty(2, PAIRS, first.shape[1])
+    for rows in slices(some.start, some.stop, PAIRS):
+        pair, count = (first[rows], second[rows]), rows.stop - rows.start
+        yield rows, torch.sub(*pair, out=apart[:count]), torch.add(*pair, out=together[:count])
 
 
 def add_chord_gradients(
@@ -264,12 +272,10 @@ def add_chord_gradients(
 ) -> None:
     """Add the derivatives of ``Σ u c`` by both rows, for some rows and their `chords` c; 0 where one is 0, NaN if u is infinite there."""
     factor = torch.where(lengths > 0, upstream / lengths, 0 * upstream)[:, :, None]
-    for rows in slices(some.start, some.stop, PAIRS):
-        apart = (first[rows] - second[rows]).mul_(factor[0, rows])
-        together = (first[rows] + second[rows]).mul_(factor[1, rows])
-        for total, part in zip(into, (together + apart, together - apart), strict=True):
+    for rows, apart, together in _ends(first, second, some):
+        for total, sign in zip(into, (1, -1), strict=True):
             if total is not None:
-                total[rows] += part
+                total[rows].addcmul_(apart, factor[0, rows], value=sign).addcmul_(together, factor[1, rows])
 
 
 class _Taken(torch.autograd.Function):

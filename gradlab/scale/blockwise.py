@@ -30,8 +30,7 @@ def blockwise(
     Args:
         loss: a loss, or its name for the published settings. What it learns (`gradlab.Loss.learned`) are parameters of the
             module.
-        block_size: rows handled at a time; None chooses what is fast on the device, and evaluates batches of at most 256
-            sentences as they stand. Processes may have different ones.
+        block_size: rows handled at a time; None chooses what is fast on the device. Processes may have different ones.
         group: a process group of torch.distributed, or ``"world"`` for all processes. Each process calls the loss with its
             own rows, of which there may be different numbers, and gets the loss of the batch of all processes; extra
             negatives of any process belong to all, own negatives stay with their anchors. The rows receive the gradient that

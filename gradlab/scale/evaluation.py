@@ -25,9 +25,6 @@ from gradlab.scale.blocks import Blocks, Gradients, default_block_size, slices
 from gradlab.scale.laps import Laps
 from gradlab.scale.processes import Processes
 
-# A batch of no more sentences, on one process, is evaluated as it stands.
-SMALL = 256
-
 
 class _Term(NamedTuple):
     weight: float
@@ -134,13 +131,6 @@ class Evaluation:
         self, batch: Batch, scale: Tensor | None
     ) -> tuple[Tensor, list[Tensor | None], list[Tensor]]:
         """Values, derivatives by all rows of each kind, and derivatives by the learned settings."""
-        if self._small:
-            value = self.loss.value_of(batch)
-            self._check_values(value.detach())
-            if scale is None:
-                return value, [], []
-            upstream = scale if value.ndim else torch.ones_like(value)
-            return value.detach(), *self._through(batch, value, upstream, Gradients(), [])
         laps, gradients = Laps(self.processes, self.block_size, both_directions=True), Gradients()
         by_settings = [torch.zeros_like(one) for one in self.learned]
         in_laps, in_blocks = _sorted(_terms(self.loss, batch, 1.0))
@@ -172,18 +162,12 @@ class Evaluation:
         else:
             scale = self.processes.gather(scale, self.shares[0] if self.shares else [])
             scale = scale if found.ndim else scale.sum()
-        by_rows, others = self._through(batch, found, scale, gradients, laps.answers, laps)
+        by_rows, others = self._through(batch, found, scale, gradients, laps)
         laps.close()
         settings = [
             self.processes.total(own).add_(other) for own, other in zip(by_settings, others, strict=True)
         ]
         return values, by_rows, settings
-
-    @property
-    def _small(self) -> bool:
-        extra = self.batch.extra_negatives
-        size = self.count + (0 if extra is None else len(extra))
-        return self.processes.count == 1 and self.block_size is None and size <= SMALL
 
     def _in_blocks(
         self, term: _Term, scale: Tensor | None, gradients: Gradients, by_settings: list[Tensor]
@@ -236,19 +220,17 @@ class Evaluation:
         value: Tensor | None,
         upstream: Tensor,
         gradients: Gradients,
-        answers: list[Tensor],
-        laps: Laps | None = None,
+        laps: Laps,
     ) -> tuple[list[Tensor | None], list[Tensor]]:
         """The derivatives by rows and learned settings of what ran on all rows, and of what was added up beside it."""
-        rows = batch.embeddings
+        rows, answers = batch.embeddings, laps.answers
         leaves = [part for part in rows if part is not None and part.requires_grad]
         ends = [*answers, *leaves, *self.learned]
         found: list[Tensor | None] = [None] * len(ends)
         if value is not None and value.requires_grad and ends:
             again = bool(answers or gradients.found())  # how the rows were made, below
             found = list(torch.autograd.grad(value, ends, upstream, allow_unused=True, retain_graph=again))
-        if laps is not None:
-            laps.backward(found[: len(answers)], gradients)
+        laps.backward(found[: len(answers)], gradients)
         directly = found[len(answers) : len(answers) + len(leaves)]
         derived = [
             (part, total) for part, total in gradients.found() if not any(part is leaf for leaf in leaves)
