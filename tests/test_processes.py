@@ -18,13 +18,14 @@ TOLERANCE = 1e-12  # times max(1, largest entry)
 
 
 def rounding(spec: str) -> float:
-    """What a cosine that is rounded otherwise changes: eps/τ of a weight, which has the factor 1/τ; it shows at τ = .001."""
-    return 4 * torch.finfo(torch.float64).eps / coldest(gradlab.get_loss(spec)) ** 2
+    """What a cosine that is rounded otherwise changes: a weight that is a logit's slope s, by eps s²."""
+    return 4 * torch.finfo(torch.float64).eps * steepest(gradlab.get_loss(spec)) ** 2
 
 
-def coldest(loss) -> float:
-    terms = loss.terms if isinstance(loss, Combinator) else ()
-    return min([getattr(loss, "temperature", 1.0), *(coldest(term) for term in terms)])
+def steepest(loss) -> float:
+    """The slope of a logit where it is largest: 1/τ, of t-vMF (1 + 2κ)/τ."""
+    own = (1 + 2 * getattr(loss, "concentration", 0.0)) / getattr(loss, "temperature", 1.0)
+    return max([own, *map(steepest, loss.terms if isinstance(loss, Combinator) else ())])
 
 
 COMBINATORS = ("symmetric", "pool", "mask", "hardness", "sum")
@@ -375,7 +376,7 @@ def test_all_processes_call_the_same_collectives_in_one_order(together, count):
         first, *others = (one[number]["collectives"] for one in found)
         assert first, case
         assert all(other == first for other in others), case
-        assert {name for name, _ in first} <= {"all_gather", "all_gather_object", "all_reduce"}
+        assert {name for name, _ in first} <= {"all_gather_object", "all_reduce", "broadcast", "reduce"}
 
 
 def test_what_processes_need_not_bring_alike(together):

@@ -245,11 +245,10 @@ class Evaluation:
             total = known.get(id(leaf))
             if after is not None:
                 total = after if total is None else total.add_(after)
-            if self.processes.count > 1 and leaf is not batch.own_negatives:
-                total = self.processes.total(torch.zeros_like(leaf) if total is None else total.contiguous())
-            if plain is not None:
-                total = plain if total is None else total.add_(plain)
-            by_leaf[id(leaf)] = torch.zeros_like(leaf) if total is None else total
+            total = torch.zeros_like(leaf) if total is None else total.contiguous()
+            if self.shares is not None and leaf is not batch.own_negatives:
+                total = self.processes.to_owners(total, self.shares[leaf is batch.extra_negatives])
+            by_leaf[id(leaf)] = total if plain is None else total.add_(plain)
         settings = [
             torch.zeros_like(end) if part is None else part
             for end, part in zip(self.learned, found[len(answers) + len(leaves) :], strict=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -46,6 +46,10 @@ class Processes:
     def gather(self, own: Tensor, sizes: list[int]) -> Tensor:
         """The rows of all processes, (Σ sizes, ...), in the order of the ranks; this one has (sizes[rank], ...)."""
         return own
+
+    def to_owners(self, value: Tensor, sizes: list[int]) -> Tensor:
+        """The sum of rows (Σ sizes, ...) over the processes, in place; a process gets those of its share, others mean nothing."""
+        return value
 
     def agree(self, mine: dict[str, Any], error: str | None) -> list[dict[str, Any]]:
         """What every process says of itself; an error of one is raised by all.
@@ -129,14 +133,28 @@ class Group(Processes):
         return value
 
     def gather(self, own: Tensor, sizes: list[int]) -> Tensor:
-        """The rows of all processes, by an all-gather of shares that are padded to the largest."""
-        largest = max(sizes)
-        padded = own.new_zeros(largest, *own.shape[1:])
-        padded[: len(own)] = own
-        parts = [own.new_empty(largest, *own.shape[1:]) for _ in sizes]
+        """The rows of all processes, each of which broadcasts its own: an all-gather would copy them twice more."""
+        found = own.new_empty(sum(sizes), *own.shape[1:])
+        found.split(sizes)[self.rank].copy_(own)
+        self._with_each(dist.broadcast, found, sizes)
+        return found
+
+    def to_owners(self, value: Tensor, sizes: list[int]) -> Tensor:
+        """The sum over the processes, in place, of each process's rows on that process."""
+        self._with_each(dist.reduce, value, sizes)
+        return value
+
+    def _with_each(self, send: Callable[..., Any], value: Tensor, sizes: list[int]) -> None:
+        """Send the rows of all processes from, or to, the process that has them."""
+        every = enumerate(value.split(sizes))
         with self._others():
-            dist.all_gather(parts, padded, group=self.group)
-        return torch.cat([part[:size] for part, size in zip(parts, sizes, strict=True)])
+            under_way = [
+                send(part, dist.get_global_rank(self.group, rank), group=self.group, async_op=True)
+                for rank, part in every
+                if len(part)
+            ]
+            for work in under_way:
+                work.wait()
 
     @contextlib.contextmanager
     def _others(self) -> Iterator[None]:
