@@ -62,10 +62,10 @@ def test_the_loss_is_that_of_the_columns(bert, tmp_path, columns, kind, loss):
 def test_chunks_train_the_same_weights(bert, tmp_path, columns):
     for name, chunk_size in (("whole", None), ("chunks", 5)):
         train(small_config(bert, tmp_path, name, negative_columns="c+d", chunk_size=chunk_size, **columns))
-    # Rounding, which Adam divides by its own size; a step moves weights by 1e-3.
+    # Rounding, which Adam divides by its own size; three steps move weights by 3e-3.
     one, other = (final_weights(tmp_path / name) for name in ("whole", "chunks"))
     for name, weights in one.items():
-        torch.testing.assert_close(weights, other[name], rtol=0, atol=1e-4)
+        torch.testing.assert_close(weights, other[name], rtol=0, atol=3e-4)
 
 
 def test_own_negatives_alone(bert, tmp_path, columns):
