@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 GATES = ("none", "hard", "soft")
@@ -71,6 +71,12 @@ def _longer(
     return tuple(one for one in _softmax(gate, weight, ratio) if not one.startswith("soft /"))
 
 
+def _temperatures(among: Callable[..., tuple[str, ...]]) -> Iterator[Contrast]:
+    for ratio in RATIOS:
+        plus, minus = (among(weight=weight, ratio=ratio) for weight in ("softmax .05", "softmax .3"))
+        yield Contrast(f"softmax .05 − softmax .3 at ratio {ratio:g}", plus, minus)
+
+
 def _pairs(*pairs: tuple[str, str], margin: float | None = None) -> tuple[Contrast, ...]:
     return tuple(Contrast(f"{plus} − {minus}", (plus,), (minus,), margin=margin) for plus, minus in pairs)
 
@@ -137,5 +143,21 @@ EXPLORED = {
             cells("none", "softmax .05", 1.75),
             cells("none", "softmax .05", 1.0),
         ),
+        *_temperatures(cells),
+        *(
+            Contrast(f"ratio 1 − .5 at {weight}", cells(weight=weight, ratio=1.0), cells(weight=weight, ratio=0.5))
+            for weight in WEIGHTS[1:]
+        ),
     ),
-}
+    "longer": tuple(_temperatures(_longer)),
+    # A repair's parts counted from the loss as it is published.
+    "exchanges": tuple(
+        Contrast(f"{loss}: {name}", (f"{loss}: {plus}",), (f"{loss}: {minus}",))
+        for loss, whole in (("mhe", "gate+weight+ratio"), ("barlow_twins", "gate+weight+ratio"), ("mhs", "gate+ratio"))
+        for name, plus, minus in (
+            ("ratio alone − published", "ratio", "native"),
+            ("whole repair − published", whole, "native"),
+            ("whole repair − ratio alone", whole, "ratio"),
+        )
+    ),
+}  # fmt: skip
