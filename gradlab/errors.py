@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import textwrap
 from collections.abc import Iterable, Sequence
 
 
@@ -23,9 +24,9 @@ def reason(error: Exception) -> str:
 
 
 def first_line(error: Exception) -> str:
-    """The first line of an exception's message, without a full stop and of at most 200 characters; its kind if it has none."""
+    """The first line of an exception's message, without a full stop and of at most 300 characters; its kind if it has none."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
-    return lines[0][:200].rstrip(".")
+    return textwrap.shorten(lines[0], 300, placeholder=" …").rstrip(".")
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -320,7 +320,7 @@ def test_planted_pairs_are_found_and_reported(bert, tmp_path):
     assert found.numbers["duplicates"] == 5
     of_copies = next(one for one in found.advice if one.title == "Leave out the copies, or mask them.")
     assert of_copies.share == found.numbers["candidate_share_of_push"]
-    assert of_copies.text.startswith(f"5 texts of {len(texts)} sentences repeat an earlier one.")
+    assert of_copies.text.startswith(f"Among {len(texts)} sentences, 5 texts repeat an earlier one.")
     again = gradlab.inspect(bert, texts, batch_size=16, batches=4)
     for name in ("candidates", "pairs", "sentences", "neighbours"):
         assert found.table(name).equals(again.table(name)), name

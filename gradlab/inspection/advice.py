@@ -84,7 +84,8 @@ def _candidates(n: Mapping[str, Any], place: Place | None) -> Advice | None:
     often = f"A batch of {size} has {short(expected)} such pairs on average"
     if expected < 0.7:
         often = f"One batch of {size} in {round(1 / expected):,} has such a pair"
-    repeated = f"{_count(n['duplicates'], 'text')} of {n['sentences']:,} sentences repeat an earlier one. "
+    repeats = "text repeats" if n["duplicates"] == 1 else "texts repeat"
+    repeated = f"Among {n['sentences']:,} sentences, {n['duplicates']:,} {repeats} an earlier one. "
     text = (
         f"{repeated if n['duplicates'] else ''}{_count(n['candidate_lines'], 'pair')} of texts likely say the same, and the loss "
         f"pushes them apart. {often}, and these pairs take "
@@ -207,7 +208,7 @@ def _temperature(n: Mapping[str, Any], place: Place | None) -> Advice | None:
         )
     if now["closed"] > 0.5:
         return Advice(
-            "Give harder negatives or larger batches, or raise the temperature, if the score no longer rises.",
+            "Use harder negatives or larger batches, or raise the temperature, if the score no longer rises.",
             f"{at}, the loss leaves {stopped} of the anchors alone: their gradient has all but vanished. That is usual for an "
             "encoder that was tuned with such a loss.",
         )
