@@ -26,6 +26,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from array_api_compat import array_namespace, is_torch_array
 
+from gradlab.errors import GradlabError
+
 # Whoever checks shapes has loaded jaxtyping. For others they are annotations alone: to load it takes 0.2 s.
 if TYPE_CHECKING or "jaxtyping" in sys.modules:
     from jaxtyping import Bool as Bool
@@ -40,8 +42,45 @@ else:
     from typing import Annotated as Real
     from typing import Annotated as Shaped
 
+if TYPE_CHECKING:
+    from functools import cached_property as cached_property
+else:
+
+    class cached_property:  # as that of functools, whose lock `torch.compile` cannot trace
+        """A property that is computed once."""
+
+        def __init__(self, function: Any) -> None:
+            self.func, self.name, self.__doc__ = function, function.__name__, function.__doc__
+
+        def __get__(self, instance: Any, owner: Any = None) -> Any:
+            if instance is None:
+                return self
+            found = self.func(instance)
+            object.__setattr__(instance, self.name, found)
+            return found
+
+
 # What has a shape and a dtype: a numpy array, a torch tensor, an array that `gradlab.explorer` records.
 Array = Any
+
+
+def compiled(x: Array) -> bool:
+    """Whether `torch.compile` is tracing what is made of ``x``: then no number can be read."""
+    if not is_torch_array(x):
+        return False
+    import torch
+
+    return torch.compiler.is_compiling()
+
+
+def require(condition: Bool[Array, ""], message: str) -> None:
+    """Raise `GradlabError` unless a condition holds; a compiled program ends with torch's RuntimeError instead."""
+    if compiled(condition):
+        import torch
+
+        torch._assert_async(condition, message)
+    elif not bool(condition):
+        raise GradlabError(message)
 
 
 def logsumexp(x: Float[Array, "*n k"]) -> Float[Array, "*n"]:
@@ -50,8 +89,16 @@ def logsumexp(x: Float[Array, "*n k"]) -> Float[Array, "*n"]:
     if is_torch_array(x):
         return xp.logsumexp(x, -1)
     largest = _largest(x)
-    with np.errstate(divide="ignore"):  # log 0 = -inf
-        return xp.log(xp.sum(xp.exp(x - largest), axis=-1)) + largest[..., 0]
+    return log(xp.sum(xp.exp(x - largest), axis=-1)) + largest[..., 0]
+
+
+def log(x: Float[Array, "*n"]) -> Float[Array, "*n"]:
+    """``log x``, -inf at 0 without numpy's warning."""
+    xp = array_namespace(x)
+    if is_torch_array(x):
+        return xp.log(x)
+    with np.errstate(divide="ignore"):
+        return xp.log(x)
 
 
 def cumulative_logsumexp(x: Float[Array, "n"]) -> Float[Array, "n"]:

@@ -127,8 +127,8 @@ def _decorate(value: Any) -> Any:
         return type(value)(_decorate(value.__func__))
     if isinstance(value, property):
         return property(_decorate(value.fget), value.fset, value.fdel, value.__doc__)
-    if isinstance(value, functools.cached_property):
-        return functools.cached_property(_decorate(value.func))
+    if type(value).__name__ == "cached_property":  # of functools, or of gradlab.arrays
+        return type(value)(_decorate(value.func))
     return value
 
 

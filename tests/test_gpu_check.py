@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
 import json
@@ -17,9 +18,11 @@ from click.testing import CliRunner
 
 import gradlab
 from gradlab import gpu_check
+from gradlab.batch.batch import unit_rows
 from gradlab.cli.gpu_check import command
 from gradlab.gpu_check import right, running, speed, waits
 from gradlab.gpu_check.machine import Case, Machine
+from gradlab.monitor import watch
 from gradlab.scale import blocks
 from gradlab.scale.audit import auditing
 from tests.processes import forking
@@ -238,18 +241,48 @@ def test_blocks_of_a_gpu_grow_with_its_memory(monkeypatch):
     assert rows == {16: [4096, 512], 80: [20480, 512]}
 
 
-def test_a_watched_step_without_a_record_waits_as_long_as_its_loss(tmp_path):
-    loss = gradlab.get_loss("infonce")
-    watched = gradlab.watch(loss, output=tmp_path, total_steps=30, every=10)
-    counts = []
-    for criterion in (loss, *[watched] * 12):
-        rows = torch.randn(2, 16, 8, requires_grad=True)
+class Behind:
+    """Events and streams of a GPU that has done what it was given only when it is said to."""
+
+    done = False
+    record = wait_event = synchronize = lambda *_: None
+
+    def __init__(self, *_):
+        pass
+
+    def query(self):
+        return self.done
+
+
+@pytest.mark.parametrize("ahead", [False, True])
+def test_training_waits_for_a_record_on_a_cpu_alone(monkeypatch, tmp_path, ahead):
+    """A step waits as long as its loss; on a GPU also one that is recorded, whose copies are measured in a later step."""
+    if ahead:
+        monkeypatch.setattr(watch, "works_ahead", lambda rows: True)
+        monkeypatch.setattr(torch.cuda, "current_stream", lambda _: None)
+        monkeypatch.setattr(torch.cuda, "stream", contextlib.nullcontext)
+        for name in ("Event", "Stream"):
+            monkeypatch.setattr(torch.cuda, name, Behind)
+    loss, generator = gradlab.get_loss("infonce"), torch.Generator().manual_seed(0)
+    watched = gradlab.watch(loss, output=tmp_path / "watched", total_steps=30, every=2)
+    counts, batches = [], []
+    for step, criterion in enumerate((loss, *[watched] * 6)):
+        monkeypatch.setattr(Behind, "done", step % 2 == 0)
+        batches.append(torch.randn(2, 16, 8, generator=generator))
+        rows = batches[-1].clone().requires_grad_()
         with waits.Waits() as found:
             criterion(*rows, normalize=True).backward()
         counts.append(sum(found.found.values()))
-    plain, first, *between, last, _ = counts
-    assert between == [plain] * 9
-    assert min(first, last) > plain  # a record reads its numbers back
+        rows.data.zero_()  # what was recorded is a copy
+    plain, recorded, between = counts[0], counts[1::2], counts[2::2]
+    measured, others = (between, recorded) if ahead else (recorded, between)
+    assert others == [plain] * 3
+    assert min(measured) > plain
+    watched.watch.finish()
+    steps, values = watched.watch.history.series("diagnostics", "alignment")
+    expected = [gradlab.gradient.diagnostics.alignment(*unit_rows(batches[at].double())) for at in (1, 3, 5)]
+    assert steps == [0, 2, 4]
+    assert values == pytest.approx(expected, rel=1e-6)
 
 
 def test_memory_and_description_of_a_gpu(monkeypatch):

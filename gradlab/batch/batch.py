@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from array_api_compat import array_namespace
 
-from gradlab.arrays import Array, Bool, Float, Int, Shaped, detach
+from gradlab.arrays import Array, Bool, Float, Int, Shaped, cached_property, compiled, detach, require
 from gradlab.batch.candidates import POOLS, USUAL, Block, Candidates, Rule
 from gradlab.batch.known import NOTHING, Known
 from gradlab.batch.similarity import Negatives, PairSimilarity, gaps_of
@@ -210,37 +209,37 @@ class Batch:
 
     # Similarities.
 
-    @functools.cached_property
+    @cached_property
     def positive(self) -> PairSimilarity:
         """Anchor i to its own positive, (n,)."""
         return self.pair(self.anchors, self.positives)
 
-    @functools.cached_property
+    @cached_property
     def negatives(self) -> Negatives:
         """Anchor i to all its `candidates`, (n, K); -inf where a column is not a negative."""
         return self.comparison.negatives(self, self.candidate_blocks, self.candidates.rules)
 
-    @functools.cached_property
+    @cached_property
     def other_view(self) -> Negatives:
         """Anchor i to the other view's sentences and the extra negatives, (n, K); -inf at j = i."""
         return self.comparison.negatives(self, self._blocks_of(USUAL))
 
-    @functools.cached_property
+    @cached_property
     def same_view(self) -> Negatives:
         """Anchor i to the other anchors, ``Q_ij``, (n, N); -inf at j = i."""
         return self._within(self.anchors, self.every.anchors)
 
-    @functools.cached_property
+    @cached_property
     def same_view_fixed(self) -> Negatives:
         """`same_view` with the other anchors held fixed: no gradient through ``h_j``."""
         return self._within(self.anchors, self.every._fixed_anchors)
 
-    @functools.cached_property
+    @cached_property
     def _fixed_anchors(self) -> Float[Array, "all d"]:
         """The anchors without gradient: one tensor for all rows, by which `gradlab.scale` knows them."""
         return detach(self.anchors)
 
-    @functools.cached_property
+    @cached_property
     def positive_view(self) -> Negatives:
         """Positive i to the other positives, ``Q'_ij``, (n, N); -inf at j = i."""
         return self._within(self.positives, self.every.positives)
@@ -649,7 +648,9 @@ def _check_some_are_left(cosines: list[Float[Array, "n _"]], start: int) -> None
     left = xp.zeros_like(cosines[0][:, 0], dtype=xp.bool)
     for cosine in cosines:
         left = left | xp.any(~xp.isinf(cosine), axis=-1)
-    if not bool(xp.all(left)):
+    if compiled(left):
+        require(xp.all(left), "the mask leaves an anchor no negative; leave it at least one")
+    elif not bool(xp.all(left)):
         alone = start + int(xp.argmax(xp.astype(~left, cosines[0].dtype)))
         raise GradlabError(f"the mask leaves anchor {alone} no negative; leave it at least one")
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from array_api_compat import array_namespace, is_numpy_array, is_torch_array
 
-from gradlab.arrays import Array, Bool, Float, Int, Real, at_least_single, detach
+from gradlab.arrays import Array, Bool, Float, Int, Real, at_least_single, compiled, detach, require
 from gradlab.batch.batch import Batch, unit_rows
 from gradlab.batch.candidates import USUAL, Candidates, Labelled
 from gradlab.batch.known import Known
@@ -161,7 +161,10 @@ def _check_guide(guide: Sequence[Any], batch: dict[str, Array], who: str = "guid
                 f"{name} have shape {tuple(rows.shape)}, but those of the batch {tuple(like.shape)}; give the "
                 f"{who}'s embeddings of the same batch"
             )
-    return Batch(**dict(zip(names, _check_norms(given, True), strict=True)))
+    rows = dict(zip(names, _check_norms(given, True), strict=True))
+    return Batch(
+        **rows, known=Known(), candidates=USUAL
+    )  # said, as torch.compile cannot trace these defaults
 
 
 def _as_array(name: str, given: Any, anchors: Array) -> Array:
@@ -259,7 +262,15 @@ def _check_norms(named: Mapping[str, Float[Array, "*_ d"]], normalize: bool) -> 
     xp = array_namespace(*parts)
     norms = [xp.linalg.vector_norm(detach(rows), axis=-1) for rows in parts]
     # The largest is NaN if any entry is NaN.
-    ends = xp.stack([end for one in norms for end in (xp.max(xp.abs(one - 1)), xp.min(one))]).tolist()
+    ends = [end for one in norms for end in (xp.max(xp.abs(one - 1)), xp.min(one))]
+    if compiled(parts[0]):
+        for name, worst, least in zip(named, ends[::2], ends[1::2], strict=True):
+            fine = xp.isfinite(worst) & (least > 0)
+            if not normalize:
+                fine = fine & (worst <= NORM_TOLERANCE[_dtype_name(named[name])])
+            require(fine, f"{name} must be {'finite and not zero' if normalize else 'unit vectors'}")
+        return [unit_rows(rows) if normalize else rows for rows in parts]
+    ends = xp.stack(ends).tolist()
     checked = []
     for name, rows, worst, least in zip(named, parts, ends[::2], ends[1::2], strict=True):
         fine = worst <= NORM_TOLERANCE[_dtype_name(named[name])]

@@ -12,14 +12,25 @@ itself, those that are too near for the difference.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import math
 from collections.abc import Callable
 from typing import Any
 
 from array_api_compat import array_namespace, is_torch_array
 
-from gradlab.arrays import Array, Bool, Float, Int, detach, logsumexp, softmax, softmax_of_all, take
+from gradlab.arrays import (
+    Array,
+    Bool,
+    Float,
+    Int,
+    cached_property,
+    compiled,
+    detach,
+    logsumexp,
+    softmax,
+    softmax_of_all,
+    take,
+)
 
 _NEAR_ENTRIES = 2**20  # numbers that the differences of near vectors may take at a time
 
@@ -186,7 +197,7 @@ class Negatives:
             gaps=lambda sign: gaps_of(anchors, negatives, cosine, sign),
         )
 
-    @functools.cached_property
+    @cached_property
     def masked(self) -> Bool[Array, "*n k"]:
         """Which columns are not negatives."""
         return self.cosine == -array_namespace(self.cosine).inf
@@ -196,12 +207,12 @@ class Negatives:
         """The cosines with 0 instead of -inf in masked columns, for sums in which those have weight 0."""
         return array_namespace(self.cosine).where(self.masked, 0.0, self.cosine)
 
-    @functools.cached_property
+    @cached_property
     def one_minus_cosine(self) -> Float[Array, "*n k"]:
         """``1 - cos θ``, relatively accurate near 0 where vectors or angles are known; 1 in masked columns."""
         return self._gap(-1)
 
-    @functools.cached_property
+    @cached_property
     def one_plus_cosine(self) -> Float[Array, "*n k"]:
         """``1 + cos θ``, relatively accurate near π where vectors or angles are known; 1 in masked columns."""
         return self._gap(1)
@@ -213,13 +224,13 @@ class Negatives:
         gap = 1 + sign * self.cosine if self.gaps is None else self.gaps(sign)
         return array_namespace(self.cosine).where(self.masked, 1.0, gap)
 
-    @functools.cached_property
+    @cached_property
     def hardest_index(self) -> Int[Array, "*n"]:
         """Column of the largest cosine; the first one where several are equal."""
         xp = array_namespace(self.cosine)
         return xp.argmax(self.cosine, axis=-1)
 
-    @functools.cached_property
+    @cached_property
     def hardest(self) -> PairSimilarity:
         """Similarity to the hardest negative, measured by its chords."""
         return self.measure(self.hardest_index)
@@ -286,7 +297,7 @@ class Negatives:
         """
         xp, cosine = array_namespace(self.cosine), self.cosine
         alone = xp.all(self.masked, axis=-1)
-        if not bool(xp.any(alone)):
+        if not compiled(alone) and not bool(xp.any(alone)):
             return self, None
         filled = xp.where(alone[..., None], xp.zeros_like(cosine), cosine)
         # Where a row has no negative, the gaps are 1 already, as in all masked columns.
@@ -321,7 +332,7 @@ class Negatives:
         weight = detach(self.softmax_of_all(temperature))
         return array_namespace(weight).sum(weight, axis=-1)
 
-    @functools.cached_property
+    @cached_property
     def _every(self) -> Negatives:
         assert self.whole is not None
         return self.whole()

@@ -8,7 +8,7 @@ from typing import Any
 
 from array_api_compat import array_namespace
 
-from gradlab.arrays import Array, Float
+from gradlab.arrays import Array, Float, require
 from gradlab.batch.batch import Batch, unit_rows
 from gradlab.errors import GradlabError
 from gradlab.losses.base import Loss
@@ -124,10 +124,8 @@ def prefix(views: Batch, d: int) -> Batch:
 
     def cut(name: str, rows: Float[Array, "*_ d"]) -> Float[Array, "*_ prefix"]:
         xp = array_namespace(rows)
-        if not bool(xp.all(xp.any(rows[..., :d] != 0, axis=-1))):
-            raise GradlabError(
-                f"the first {d} coordinates of a row of {name} are zero, which has no direction"
-            )
+        some = xp.all(xp.any(rows[..., :d] != 0, axis=-1))
+        require(some, f"the first {d} coordinates of a row of {name} are zero, which has no direction")
         return unit_rows(rows[..., :d])
 
     return views.mapped(cut)

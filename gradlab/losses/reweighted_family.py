@@ -6,10 +6,9 @@ import abc
 import dataclasses
 from typing import Any, NamedTuple
 
-import numpy as np
 from array_api_compat import array_namespace
 
-from gradlab.arrays import Array, Bool, Float, log_sigmoid, sigmoid
+from gradlab.arrays import Array, Bool, Float, log, log_sigmoid, sigmoid
 from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.losses.base import PairLoss
 from gradlab.losses.components import Components
@@ -87,8 +86,7 @@ class ReweightedLoss(SoftmaxTemperature, PairLoss):
         gap = summary.log - positive.cosine / self.temperature
         clamped = xp.log(summary.count) - positive.antichord * positive.antichord / (2 * self.temperature)
         prior = xp.full_like(gap, self.prior)
-        with np.errstate(divide="ignore"):  # log 0 = -inf is the intended limit: nothing is taken off
-            taken = xp.log(summary.count * prior) - gap
+        taken = log(summary.count * prior) - gap  # -inf is the intended limit: nothing is taken off
         left = taken < 0
         rest = xp.log(-xp.expm1(xp.where(left, taken, -xp.ones_like(taken))))
         free = gap + rest - xp.log1p(-prior)

@@ -52,6 +52,11 @@ class Snapshot:
         """The loss that was computed, as a number."""
         return float(self.value.detach().mean()) if isinstance(self.value, Tensor) else self.value
 
+    def kept(self) -> Snapshot:
+        """A copy, to be measured when training has gone on."""
+        given = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return Snapshot(**{name: _copied(one) for name, one in given.items()})
+
     def not_finite(self) -> float:
         """The share of the sentences of which an embedding is NaN or infinite."""
         finite = torch.isfinite(self.anchors).all(dim=1)
@@ -83,6 +88,14 @@ class Snapshot:
         with warnings.catch_warnings():  # in a batch of classes one that stands alone is no surprise
             warnings.filterwarnings("ignore", message=".*have no positive")
             return check_batch(*rows, normalize=True, in_batch_negatives=self.in_batch_negatives, **context)
+
+
+def _copied(given: Any) -> Any:
+    if isinstance(given, Mapping):
+        return {name: _copied(one) for name, one in given.items()}
+    if isinstance(given, (tuple, list)):
+        return [_copied(one) for one in given]
+    return given.detach().clone() if isinstance(given, Tensor) else given
 
 
 def in_double(given: Any, device: torch.device) -> Any:

@@ -10,8 +10,9 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import torch
 from torch import Tensor, nn
 
 from gradlab.errors import GradlabError, first_line
@@ -33,6 +34,34 @@ LOSS, COST = (TRAIN, "batch_loss"), "watch"
 
 class TrainingWarning(UserWarning):
     """Training shows a known failure; the message says which, and what to do about it."""
+
+
+class _Held(NamedTuple):
+    """A batch that is still to be measured, and where in its work the GPU has made the copies of it."""
+
+    mark: torch.cuda.Event | None
+    step: int
+    dataset: str
+    snapshot: Snapshot
+    learned: dict[str, float]
+
+
+def works_ahead(rows: Tensor) -> bool:
+    """Whether the device of these rows is given work that it does later."""
+    return rows.device.type == "cuda"
+
+
+@contextlib.contextmanager
+def _beside_training(held: _Held) -> Iterator[None]:
+    """Within the block the GPU works in a stream of its own, once the copies are made: reading a number waits for that alone."""
+    if held.mark is None:
+        yield
+        return
+    stream = torch.cuda.Stream(held.snapshot.anchors.device)
+    with torch.cuda.stream(stream):
+        stream.wait_event(held.mark)
+        yield
+    stream.synchronize()  # before the copies are freed
 
 
 class Watch(Recorder):
@@ -77,6 +106,7 @@ class Watch(Recorder):
         self.settings = dict(settings or {})
         self._every, self._trackers, self._began = every, list(trackers), time.perf_counter()
         self._last: dict[str, int] = {}
+        self._held: _Held | None = None
         self._status, self._ended = RUNNING, ""
 
     @property
@@ -97,28 +127,53 @@ class Watch(Recorder):
 
     def wants(self, step: int, dataset: str = "") -> bool:
         """Whether a batch of this step is to be recorded: the first one of each scheduled step."""
+        self.catch_up(wait=False)
         return not self._failed and step % self.every == 0 and self._last.get(dataset) != step
 
     def record(self, step: int, find: Callable[[], Snapshot], dataset: str = "") -> None:
-        """Measure a batch now and write it down; an error in doing so ends the watching, not the run.
+        """Measure a batch and write it down; an error in doing so ends the watching, not the run.
+
+        On a GPU the embeddings are copied there, and measured in one of the next steps, beside the training's own work:
+        training does not wait for a record. A loss that is known by its gradients alone is measured at once.
 
         Args:
             step: how many updates were made before it.
             find: gives its embeddings.
             dataset: its dataset, where there are several losses.
         """
+        self.catch_up()
         self._last[dataset] = step
         with self._safely(step):
-            snapshot = find()
+            snapshot, probe = find(), self._probes[dataset]
             if len(snapshot.anchors) < 2:
                 return
+            learned, mark = probe.learned(snapshot.value), None
+            if probe.method == "closed form" and works_ahead(snapshot.anchors):
+                snapshot = snapshot.kept()
+                mark = torch.cuda.Event()
+                mark.record(torch.cuda.current_stream(snapshot.anchors.device))
+            self._held = _Held(mark, step, dataset, snapshot, learned)
+        self.catch_up(wait=False)
+
+    def catch_up(self, wait: bool = True) -> None:
+        """Measure the batch that was copied on a GPU for the last record, if there is one.
+
+        Args:
+            wait: whether to wait until the GPU has made the copies; False leaves them for later if it has not.
+        """
+        held = self._held
+        if held is None or not (wait or held.mark is None or held.mark.query()):
+            return
+        self._held = None
+        step, probe, snapshot = held.step, self._probes[held.dataset], held.snapshot
+        with self._safely(step), _beside_training(held):
             if not self.begun:
                 self._open(0)
             if snapshot.loss is not None:
                 self.write(step, LOSS[0], {LOSS[1]: snapshot.loss})
-            if learned := self._probes[dataset].learned(snapshot.value):
-                self.write(step, TRAIN, learned)
-            self.measure(step, self._probes[dataset], [snapshot], f"{DIAGNOSTICS} {dataset}".strip())
+            if held.learned:
+                self.write(step, TRAIN, held.learned)
+            self.measure(step, probe, [snapshot], f"{DIAGNOSTICS} {held.dataset}".strip())
             self.write(step, COST, {"seconds": self.seconds, "run_seconds": self._elapsed})
         for failure in self.judge():
             _caution(str(failure))
@@ -131,6 +186,7 @@ class Watch(Recorder):
             group: ``train`` or ``evaluation``.
             values: by name.
         """
+        self.catch_up()
         if values and not self._failed:
             with self._safely(step):
                 # A trainer that evaluates before it trains has yet to say whether it resumes a run.
@@ -146,6 +202,7 @@ class Watch(Recorder):
             step: how many updates were made; 0 is a new run, which replaces the recording of any other.
             total_steps: planned length of the run; None keeps what was said before.
         """
+        self._held = None
         self._status, self._ended, self._last = RUNNING, "", {}
         if total_steps is not None:
             self.history.total_steps = total_steps
@@ -156,6 +213,7 @@ class Watch(Recorder):
 
     def finish(self) -> str:
         """End the recording: what it cost and found, in a few lines; also written to the manifest."""
+        self.catch_up()
         if not self._failed and (self.begun or self.history.groups()):
             if not self.begun:
                 self._open(0)
@@ -180,6 +238,7 @@ class Watch(Recorder):
 
     def to_frame(self) -> DataFrame:
         """What was measured, one row a record, as a pandas DataFrame indexed by step."""
+        self.catch_up()
         return self.history.to_frame()
 
     def _open(self, step: int) -> None:

@@ -111,6 +111,9 @@ class BlockwiseLoss(LossModule):
         """
         given = (anchors, positives, extra_negatives)
         options: dict[str, Any] = {"normalize": normalize, "in_batch_negatives": in_batch_negatives}
+        if torch.compiler.is_compiling():  # which cannot trace autograd within the forward pass
+            eager: Array = torch.compiler.disable(self.forward)(*given, reduction, **options, **context)
+            return eager
         if self.group is not None and (group := Group(self.group)).count > 1:
             return self._together(group, given, reduction, options, context)
         check_reduction(reduction)

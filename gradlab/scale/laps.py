@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from gradlab.arrays import cached_property
 from gradlab.batch.batch import PLAIN, Batch, Comparison, own_cosines
 from gradlab.batch.candidates import Block, Rule
 from gradlab.batch.similarity import Negatives, OfEach, PairSimilarity
@@ -442,12 +443,12 @@ class Columns(Negatives):
         """``Σ_k softmax_k(φ) f_k``, (n,)."""
         return self._ask(lambda negatives: negatives.mean_of(quantity, logit))
 
-    @functools.cached_property
+    @cached_property
     def count(self) -> Tensor:  # type: ignore[override]  # a property there
         """How many negatives each anchor has, (n,)."""
         return self._ask(lambda negatives: negatives.count)
 
-    @functools.cached_property
+    @cached_property
     def hardest_index(self) -> Tensor:
         """Column of the largest cosine, (n,)."""
         with torch.no_grad():
@@ -455,7 +456,7 @@ class Columns(Negatives):
             parts = [self._some(some).hardest_index for some in self._slices()]
             return self._laps.gather(torch.cat(parts), len(rows))
 
-    @functools.cached_property
+    @cached_property
     def hardest(self) -> PairSimilarity:
         """Similarity to the hardest negative, measured by its chords."""
         return self._laps.pair(*self._laps._pairs(self._blocks, self.hardest_index))

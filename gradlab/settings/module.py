@@ -95,12 +95,18 @@ class LossModule(torch.nn.Module):
         return found
 
     def _numbers(self) -> Mapping[Path, float]:
+        compiled = torch.compiler.is_compiling()  # then no number can be read back
         with torch.no_grad():
             for setting in self._settings:
                 trained = self.values[setting.parameter[0]]
-                if setting.least is not None and trained < setting.least:
-                    trained.fill_(setting.least)
-            found = {path: float(value) for path, value in self._tensors().items()}
+                if setting.least is not None and (compiled or trained < setting.least):
+                    trained.clamp_(min=setting.least)
+            tensors = self._tensors()
+            if compiled:
+                for path, value in tensors.items():
+                    torch._assert_async(value.isfinite(), f"the learned {path[-1]} is not finite any more")
+                return {}
+            found = {path: float(value) for path, value in tensors.items()}
         for setting in self._settings:
             _check(setting, found[setting.path])
         return found
