@@ -25,18 +25,18 @@ EXTRAS = {
 GROUPS = {
     "Understand a loss": {
         "losses": ("losses", "List the losses: formula, hyper-parameters, defaults, paper."),
-        "atlas": ("atlas", "Place all losses by what distinguishes their gradients; compare two."),
-        "simulate": ("simulate", "Simulate a component of a loss over angle distributions."),
-        "explore": ("explore", "Write a page that teaches and compares losses by moving things."),
+        "atlas": ("atlas", "Compare all losses, or two of them, by what their gradients do."),
+        "simulate": ("simulate", "Simulate what a loss does over distributions of angles."),
+        "explore": ("explore", "Write a page on which you move points and compare losses."),
         "decompose": ("decompose", "Find the components of any loss from its gradients."),
         "verify": ("verify", "Compare every closed form with autograd."),
-        "audit": ("audit", "Check a loss's gradient on several processes against one."),
+        "audit": ("audit", "Check the gradient of a loss on several processes against one."),
         "gpu-check": ("gpu_check", "Check gradlab on an NVIDIA GPU, and measure how fast it is."),
     },
     "Train and watch": {
         "doctor": ("doctor", "Check a machine, a model or a training set-up for known faults."),
-        "explain": ("explain", "Explain a symptom of training: causes, how to tell, what to do."),
-        "train": ("train", "Fine-tune an encoder with any loss, measuring its gradient on the way."),
+        "explain": ("explain", "Explain a symptom of training: likely causes, how to check, what to do."),
+        "train": ("train", "Fine-tune an encoder with any loss, and record what the loss does."),
         "sweep": ("sweep", "Train over grids and seeds of any settings, with several workers."),
         "example": ("example", "Make a small example to try watch, report and inspect on."),
         "report": ("report", "Show training runs as one page: verdicts, curves, histograms."),
@@ -50,7 +50,7 @@ GROUPS = {
         "mine": ("mine", "Mine hard negatives, and show what they do to the gradient."),
     },
     "Reproduce the papers": {
-        "figures": ("figures", "Draw the figures of the unified-gradient paper that need no training."),
+        "figures": ("figures", "Draw the theory figures of the unified-gradient paper."),
     },
 }
 # Commands that take a loss, and so files that register losses.
@@ -116,7 +116,7 @@ def _help(name: str) -> str:
 @click.group(cls=LazyGroup, epilog=_help("gradlab"), context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="gradlab")
 def cli() -> None:
-    """Why a sentence-embedding loss works: its gradient as dissipation, weight and ratio."""
+    """See what a loss does to embeddings: which sentences still learn, which negatives push them away, and how hard."""
 
 
 def run(command: click.Command | None = None) -> int:

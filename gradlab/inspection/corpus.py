@@ -70,10 +70,10 @@ def find_false_negatives(
         batch_size: sentences that meet in one loss.
         batches: random batches to draw, at most as many as the corpus fills once.
         overlap: share of common words that makes two texts near-duplicates; rare words count for more.
-        cosine: cosine, of embeddings less their mean, from which on neighbours are candidates whatever their words.
+        cosine: neighbours are candidates from this cosine on, of embeddings less their mean, whatever their words.
             None takes neighbours that share nearly enough words (``overlap`` less .1) and are nearer than all but one in 10,000
             pairs of this corpus drawn at random.
-        max_length: tokens of a sentence.
+        max_length: tokens read from each sentence.
         pooler: see `gradlab.encoder.model.Encoder.load`.
         device: "auto", "cpu", "cuda" or "cuda:N".
         seed: seed of batches and dropout.
