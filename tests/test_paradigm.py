@@ -10,6 +10,7 @@ import gradlab
 from gradlab.arrays import span
 from gradlab.batch.batch import unit_rows
 from gradlab.batch.check import check_batch
+from gradlab.gradient.diagnostics import batch_statistics
 from gradlab.gradient.paradigm import first_components
 from gradlab.gradient.verification import BATCHES
 
@@ -229,6 +230,11 @@ def test_components_of_the_first_sentences(spec: str, numbered: str) -> None:
     found = first_components(loss, batch, 3)
     if spec == "arccon":
         expected = loss.components_of(batch).gradient()[:3]
+        rest = check_batch(anchors[:3], positives[:3], np.concatenate([positives[3:], extra]))
+        one, same = (
+            batch_statistics(anchors[:3], positives[:3], part) for part in (found, loss.components_of(rest))
+        )
+        assert one == pytest.approx(same, rel=1e-12)
     else:
         expected = loss.components_of(cut).gradient()
     np.testing.assert_allclose(found.gradient(), expected, atol=1e-13)

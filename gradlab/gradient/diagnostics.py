@@ -11,6 +11,7 @@ from typing import Any
 from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Bool, Float
+from gradlab.batch.batch import own_pairs
 from gradlab.batch.check import check_batch
 from gradlab.batch.triple import Triple
 from gradlab.errors import GradlabError
@@ -92,7 +93,8 @@ def lemma_share(
     counts = xp.zeros_like(satisfied) | (ratio == ratio)  # not NaN
     for name in ("other", "same"):
         if name in gradient.columns:
-            counts[:, gradient.columns[name]] &= ~_eye(xp, anchors)
+            columns = gradient.columns[name]
+            counts[:, columns] &= ~own_pairs(counts[:, columns], views.start)
     return _mean(xp, xp.astype(satisfied[counts], radial.dtype))
 
 
@@ -320,7 +322,7 @@ def _negatives(gradient: Components) -> int:
     in_batch = "other" in gradient.columns or "same" in gradient.columns
     extra = 0 if views.extra_negatives is None else views.extra_negatives.shape[0]
     own = 0 if views.own_negatives is None else views.own_negatives.shape[1]
-    return int((views.anchors.shape[0] - 1 if in_batch else 0) + extra + own)
+    return int((views.count - 1 if in_batch else 0) + extra + own)
 
 
 def _histogram(xp: Any, name: str, values: Float[Array, "values"]) -> dict[float, float]:

@@ -142,17 +142,13 @@ def first_components(loss: Loss, batch: Batch, most: int) -> Components:
     """Components of the anchors, of no more than the first ``most`` sentences.
 
     Where the batch has no more sentences, the components have their `counterpart`. A loss of pairs compares the first
-    sentences with the whole batch; any other loss, and any with labels, sees the first sentences alone (`Batch.first`).
+    sentences with the whole batch; any other loss sees the first sentences alone (`Batch.first`).
     """
     if batch.count <= most:
         return loss.sides_of(batch)[0]
-    if not isinstance(loss, PairLoss) or batch.candidates.rules:
+    if not isinstance(loss, PairLoss):
         return loss.components_of(batch.first(most))
-    # It asks for rows and nothing else; the other sentences become extra negatives.
-    in_batch = batch.in_batch_negatives
-    extra = batch.negative_vectors[most:] if in_batch else batch.extra_negatives
-    own = None if batch.own_negatives is None else batch.own_negatives[:most]
-    return loss.components_of(Batch(batch.anchors[:most], batch.positives[:most], extra, in_batch, own))
+    return loss.components_of(batch.rows(0, most))
 
 
 def check_side(side: str) -> None:
