@@ -174,6 +174,14 @@ def losses() -> dict[str, Callable[[Tensor, Tensor], Tensor]]:
     simple = others("gradcache.loss").SimpleContrastiveLoss()
     plain = resolve_loss(f"{LIBRARY}:MultipleNegativesRankingLoss", {})
     assert isinstance(plain, theirs.MultipleNegativesRankingLoss)
+    cached = resolve_loss(f"{LIBRARY}:CachedMultipleNegativesRankingLoss", {"mini_batch_size": str(CHUNK)})
+    assert isinstance(cached, theirs.CachedMultipleNegativesRankingLoss)
+
+    def chunk_by_chunk(*columns: Tensor) -> Tensor:
+        """As its gradient cache has it: each chunk of rows is a leaf, and each chunk's similarities go back at once."""
+        leaves = [[part.detach().requires_grad_() for part in rows.split(CHUNK)] for rows in columns]
+        return cached.calculate_loss(leaves, with_backward=True).requires_grad_()
+
     one, both, sigmoid = (
         gradlab.blockwise(name)
         for name in (gradlab.get_loss("infonce", temperature=1 / SCALE), SYMMETRIC, "siglip")
@@ -181,6 +189,7 @@ def losses() -> dict[str, Callable[[Tensor, Tensor], Tensor]]:
     return {
         "infonce: GradCache SimpleContrastiveLoss": lambda a, b: simple(SCALE * a, b),
         "infonce: sentence-transformers, plain": lambda a, b: plain.compute_loss_from_embeddings([a, b], None),
+        "infonce: sentence-transformers, cached": chunk_by_chunk,
         "infonce: gradlab.blockwise": one,
         "symmetric: open_clip ClipLoss": clip,
         "symmetric: gradlab.blockwise": both,
