@@ -22,10 +22,26 @@ def gradient(
 ) -> dict[str, torch.Tensor]:
     """The gradient of one batch over all processes, dropout off, in float64.
 
-    ``"infonce:5"`` is in chunks of 5, ``"infonce; own"`` or ``"infonce; shared"`` has such hard negatives in two columns.
+    ``"infonce:5"`` is in chunks of 5, ``"infonce; own"`` or ``"infonce; shared"`` has such hard negatives in two columns, and
+    ``"kl; teacher"`` tells the loss such things.
     """
     loss, _, chunk = loss.partition(":")
-    loss, _, hard = loss.partition("; ")
+    loss, _, with_ = loss.partition("; ")
+    hard = "own" in with_ or "shared" in with_
+    every = np.arange(len(sequences))
+    tables = torch.randn(4, len(sequences), 7, generator=torch.Generator().manual_seed(1)).double()
+
+    def taught(rows: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        first, second, *more = (table[rows] for table in tables[: 4 if hard else 2])
+        more = [torch.stack(more, 1) if "own" in with_ else torch.cat(more)] if hard else []
+        return first, second, *more
+
+    told = {
+        "labels": lambda rows: rows % 3,
+        "scores": lambda rows: tables[0, rows, 0],
+        "teacher": taught,
+        "guide": taught,
+    }
     seed_everything(0)
     encoder = Encoder.load(model, "mean", dropout=0.0).double()
     objective = Objective(
@@ -34,14 +50,16 @@ def gradient(
         head=MLP(encoder.dimension).double(),
         processes=processes,
         chunk_size=int(chunk) if chunk else None,
-        parts=Parts(own_negatives=hard == "own"),
+        parts=Parts(
+            own_negatives="own" in with_, told={name: tell for name, tell in told.items() if name in with_}
+        ),
     )
     objective.train()
     freeze_unused(objective)
-    rows = processes.share(np.arange(len(sequences)))
+    rows = processes.share(every)
     shifts = (0, 3, 5, 7) if hard else (0,)
     columns = [[sequences[(row + shift) % len(sequences)] for row in rows] for shift in shifts]
-    batch = objective.prepare(*columns)
+    batch = objective.prepare(*columns, sentences=every)
     if chunk:
         output = objective.accumulate(batch, processes.count)
         processes.average(objective.parameters())

@@ -34,7 +34,13 @@ LOSSES = [
     "infonce; own",
     "symmetric(infonce); own:5",
     "hardness(infonce, on=hard); shared",
-    "met; shared",
+    "infonce; shared",
+    "symmetric(pool(supcon, negatives=other+same)); labels",
+    "pool(triplet(mining=semi_hard, mean_over=active), negatives=same); labels:5",
+    "cosent; scores",
+    "sum(infonce, kl); own teacher",
+    "margin_mse; shared teacher:5",
+    "mask(infonce, by=guide); own guide",
 ]
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -67,6 +67,7 @@ class Loss(Settings, abc.ABC):
         presets: published settings by name, beside the defaults.
         table_order: place in the papers' tables.
         is_combinator: whether it changes another loss; see `gradlab.losses.combinator`.
+        takes_scores: whether it looks at ``scores=``.
         needs_teacher: whether every call must bring ``teacher=``; see `gradlab.losses.registry.taught_names`.
         example: the text at which its page shows its numbers; empty for its name alone.
         settings_source: where the defaults come from, in a sentence, where that is not plainly the paper.
@@ -91,6 +92,7 @@ class Loss(Settings, abc.ABC):
     table_order: ClassVar[int] = 100
     setting_noun: ClassVar[str] = "hyper-parameter"
     is_combinator: ClassVar[bool] = False
+    takes_scores: ClassVar[bool] = False
     needs_teacher: ClassVar[bool] = False
     example: ClassVar[str] = ""
     settings_source: ClassVar[str] = ""
@@ -143,6 +145,11 @@ class Loss(Settings, abc.ABC):
         `sides_of`.
         """
         return "all" if self.negative_view == "other" else "pull"
+
+    @property
+    def bases(self) -> tuple[Loss, ...]:
+        """The losses at the bottom, that are not combinators: itself, unless it is one."""
+        return (self,)
 
     @property
     def acts_across_views(self) -> bool:

@@ -81,9 +81,7 @@ class Combinator(Loss):
     @property
     def bases(self) -> tuple[Loss, ...]:
         """The losses at the bottom, that are not combinators."""
-        return tuple(
-            base for term in self.terms for base in (term.bases if isinstance(term, Combinator) else (term,))
-        )
+        return tuple(base for term in self.terms for base in term.bases)
 
     def has(self, kind: type[Combinator]) -> bool:
         """Whether a combinator of a kind is in it, or it is one."""

@@ -53,6 +53,7 @@ class CoSENT(SoftmaxTemperature, BatchLoss):
         "ratio": r"\frac{e^{-\cos\theta_{ii'}/\tau}\,\sum_{k\neq l} e^{\cos\theta_{kl'}/\tau}}{\sum_{k} e^{-\cos\theta_{kk'}/\tau}\,\sum_{k\neq i} e^{\cos\theta_{ik'}/\tau}}",
     }
     table_order = 28
+    takes_scores = True
 
     def value(self, views: Batch) -> Float[Array, ""]:
         """``log(1 + e^u)``, a scalar."""

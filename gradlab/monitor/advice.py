@@ -15,7 +15,6 @@ import numpy as np
 from gradlab.errors import GradlabError
 from gradlab.gradient.paradigm import components
 from gradlab.losses.base import Loss
-from gradlab.losses.combinator import Combinator
 from gradlab.settings import declarations
 
 # What a lever is to move: the name of a statistic of a loss's components on a batch.
@@ -45,7 +44,7 @@ class LossInUse:
         """The losses that combinators change, each once."""
         if self.loss is None:
             return ()
-        bases = self.loss.bases if isinstance(self.loss, Combinator) else (self.loss,)
+        bases = self.loss.bases
         return tuple(base for at, base in enumerate(bases) if base not in bases[:at])
 
     @property

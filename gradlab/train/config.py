@@ -99,6 +99,13 @@ class DataSettings(Settings):
     )
     column: str | None = setting(None, "Column with the sentences (JSON lines, CSV, TSV, Parquet).")
     second_column: str | None = setting(None, "Column with their second views (paraphrases, translations).")
+    label_column: str | None = setting(
+        None,
+        "Column with the label of a row, text or a number: sentences with the same label are positives of each other.",
+    )
+    score_column: str | None = setting(
+        None, "Column with how similar the two sentences of a row are, for cosent."
+    )
     encoding: str = setting("utf-8", "Encoding of a text, JSON or CSV file.")
     max_length: int = setting(32, "Tokens of a sentence, special ones included.", at_least=3)
     held_out: float = setting(
@@ -119,6 +126,10 @@ class DataSettings(Settings):
             raise GradlabError("second_column needs column, the name of the first one")
         if self.second_column is not None and self.augment is not None:
             raise GradlabError("augment and second_column both make the second view; give one of them")
+        if self.score_column is not None and self.second_column is None:
+            raise GradlabError(
+                "score_column says how similar two sentences are; give second_column, the second ones"
+            )
         if self.augment is not None:
             from gradlab.train.augment import get_augmentation  # here, as most runs need none
 
@@ -151,6 +162,9 @@ class LossSettings(Settings):
     guide: str | None = setting(
         None, "Frozen model by whose cosines mask(by=guide) finds likely false negatives."
     )
+    teacher: str | None = setting(
+        None, "Frozen model that kl, margin_mse and embedding_distillation learn from, by its embeddings."
+    )
     open_shares: str | None = setting(
         None, "CSV (seed, step, share): the share of anchors that may learn in each step, as in another run."
     )
@@ -164,24 +178,26 @@ class LossSettings(Settings):
         super().__post_init__()
         self._check_queue()
         from gradlab.losses.mask import is_guided  # here, as help needs no loss
-        from gradlab.losses.registry import get_loss
+        from gradlab.losses.registry import get_loss, taught_names
 
         loss = get_loss(self.loss, **self.loss_settings)
         if self.negative_columns and self.hard_negatives == "own" and not loss.takes_own_negatives:
             raise GradlabError(
                 f"{loss.name} compares whole views, and takes no hard negatives of an anchor's own; give hard_negatives shared"
             )
-        guided = is_guided(loss)
-        if guided and self.guide is None:
-            raise GradlabError(
-                "mask(by=guide) goes by the cosines of another model; give guide, its name or folder"
-            )
-        if self.guide is not None and not guided:
-            raise GradlabError(f"guide is for a loss with mask(by=guide), which {self.loss} does not have")
-        if guided and self.queue_size:
-            raise GradlabError(
-                "a guide has no embeddings of the sentences in a queue; leave queue_size or guide out"
-            )
+        for name, needed, why, whom in (
+            ("guide", is_guided(loss), "mask(by=guide) goes by the cosines of", "a loss with mask(by=guide)"),
+            ("teacher", loss.needs_teacher, f"{loss.name} learns from", " or ".join(taught_names())),
+        ):
+            given = getattr(self, name) is not None
+            if needed and not given:
+                raise GradlabError(f"{why} another model; give {name}, its name or folder")
+            if given and not needed:
+                raise GradlabError(f"{name} is for {whom}; leave it out of {self.loss}")
+            if given and self.queue_size:
+                raise GradlabError(
+                    f"a {name} has no embeddings of the sentences in a queue; leave queue_size or {name} out"
+                )
 
     def _check_queue(self) -> None:
         if self.queue_initial > self.queue_size:
@@ -297,13 +313,33 @@ class TrainConfig(RunSettings, OptimiserSettings, LossSettings, DataSettings, Mo
             raise GradlabError(
                 "negative_columns needs second_column, the positives that the negatives stand beside"
             )
-        if self.negatives and (self.momentum is not None or self.guide is not None):
+        if self.negatives and self.momentum is not None:
             raise GradlabError(
-                "a momentum branch or a guide embeds no hard negatives; leave it, or negative_columns, out"
+                "a momentum branch embeds no hard negatives; leave it, or negative_columns, out"
             )
+        if self.label_column is not None and self.queue_size:
+            raise GradlabError(
+                "the sentences in a queue have no labels; leave queue_size or label_column out"
+            )
+        self._check_told()
         if self.chunk_size is not None and self.fgsm:
             raise GradlabError(
                 "fgsm needs the whole batch's activations; leave chunk_size out, or train without fgsm"
+            )
+
+    def _check_told(self) -> None:
+        """Refuse columns that the loss would not look at."""
+        from gradlab.losses.registry import get_loss
+
+        bases = get_loss(self.loss, **self.loss_settings).bases
+        # Losses whose rows have candidates look at labels, and they are those that take own negatives.
+        if self.label_column is not None and not any(base.takes_own_negatives for base in bases):
+            raise GradlabError(
+                f"{self.loss} does not look at labels; leave label_column out, or train supcon"
+            )
+        if self.score_column is not None and not any(base.takes_scores for base in bases):
+            raise GradlabError(
+                f"{self.loss} does not look at scores; leave score_column out, or train cosent"
             )
 
     def to_dict(self) -> dict[str, Any]:
@@ -340,7 +376,8 @@ class TrainConfig(RunSettings, OptimiserSettings, LossSettings, DataSettings, Mo
         Raises:
             GradlabError: as :meth:`from_dict`, but for loss and augmentation.
         """
-        unchecked: dict[str, Any] = {"loss": "infonce", "loss_settings": {}, "guide": None, "augment": None}
+        unchecked: dict[str, Any] = {"loss": "infonce", "loss_settings": {}}
+        unchecked |= dict.fromkeys(("guide", "teacher", "augment", "label_column", "score_column"))
         config = cls.from_dict({**content, **unchecked})
         for name in unchecked:
             object.__setattr__(config, name, content.get(name, getattr(config, name)))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
@@ -13,6 +15,7 @@ from gradlab.errors import GradlabError
 from gradlab.train.batches import BatchOrder, split_held_out
 from gradlab.train.config import TrainConfig
 from gradlab.train.distributed import Processes
+from gradlab.train.sentences import read_beside
 from gradlab.train.tokens import Tokens, tokenize, tokenize_pairs
 
 
@@ -27,6 +30,7 @@ class Corpus:
         held_out: rows of those kept from training.
         order: rows of every batch.
         steps: optimiser steps that the configuration asks for.
+        told: what further columns tell the loss of each row: its label, as a whole number, and its score.
     """
 
     tokens: Tokens
@@ -35,6 +39,7 @@ class Corpus:
     held_out: NDArray[np.int64]
     order: BatchOrder
     steps: int
+    told: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
     @classmethod
     def read(cls, config: TrainConfig, encoder: Encoder, processes: Processes) -> Self:
@@ -57,6 +62,7 @@ class Corpus:
         others, hard = more[0] if more else None, tuple(more[1:])
         if processes.is_main:
             processes.wait()
+        told = _told(config, len(tokens))
         training, held_out = split_held_out(len(tokens), config.held_out, config.seed)
         if config.held_out and len(held_out) < 2:
             raise GradlabError(
@@ -70,7 +76,7 @@ class Corpus:
                 f"{len(training)} training sentences do not fill one step of "
                 f"{config.accumulation} batches of {config.batch_size}"
             )
-        return cls(tokens, others, hard, held_out, order, steps)
+        return cls(tokens, others, hard, held_out, order, steps, told)
 
     def take(self, rows: NDArray[np.int64]) -> tuple[list[NDArray[Any]], ...]:
         """Token ids of several sentences, of their second views where the file has them, and of their hard negatives."""
@@ -94,3 +100,31 @@ def _tokens(config: TrainConfig, encoder: Encoder, progress: bool) -> tuple[Toke
         return (tokenize(file, tokenizer, length, column=config.column, **how),)
     columns = (config.column or "", config.second_column, *config.negatives)
     return tokenize_pairs(file, tokenizer, length, columns, **how)
+
+
+def _told(config: TrainConfig, count: int) -> dict[str, NDArray[Any]]:
+    """The labels and scores of ``count`` tokenised rows, as far as the configuration names their columns."""
+    file, found = config.train_file, {}
+    columns = (config.column, *([config.second_column, *config.negatives] if config.second_column else []))
+    for name, beside in (("labels", config.label_column), ("scores", config.score_column)):
+        if beside is None:
+            continue
+        numbers, texts = zip(*read_beside(file, columns, beside, config.encoding), strict=True)
+        if len(texts) != count:
+            raise GradlabError(
+                f"{file} has {len(texts)} sentences with {name} and {count} after tokenising; take those without tokens out"
+            )
+        if name == "labels":
+            found[name] = np.unique(texts, return_inverse=True)[1].astype(np.int64)
+        else:
+            found[name] = np.array([_number(*row, beside, file) for row in zip(texts, numbers, strict=True)])
+    return found
+
+
+def _number(text: str, row: int, column: str, file: str) -> float:
+    try:
+        if math.isfinite(found := float(text)):
+            return found
+    except ValueError:
+        pass
+    raise GradlabError(f"{file}, row {row}: {column!r} is {text[:60]!r}; scores are finite numbers")

@@ -1,4 +1,4 @@
-"""A frozen model whose cosines tell a loss which negatives are likely to be false (GISTEmbed, Solatorio 2024)."""
+"""A frozen model beside the one that is trained: a mask's guide (GISTEmbed, Solatorio 2024), or a teacher."""
 
 from __future__ import annotations
 
@@ -23,40 +23,40 @@ KEPT = 2**26
 class Guide:
     """Embeds the sentences of the training file, as they stand there, without dropout or gradient.
 
+    Called with rows of the training file, (N,), it gives embeddings (N, D) of the first and of the second views, on its own device, and
+    behind them those of the hard negatives: (N, columns, D) of own ones, (columns N, D) of shared ones.
+
     Attributes:
         encoder: the model, with the pooler that was saved with it.
         corpus: the sentences in its own tokens.
+        own: whether hard negatives are those of the anchor in their row alone.
     """
 
-    def __init__(self, encoder: Encoder, corpus: Corpus) -> None:
-        self.encoder, self.corpus = encoder.requires_grad_(False), corpus
-        views = [corpus.tokens] + ([] if corpus.others is None else [corpus.others])
+    def __init__(self, encoder: Encoder, corpus: Corpus, own: bool = True) -> None:
+        self.encoder, self.corpus, self.own = encoder.requires_grad_(False), corpus, own
+        views = [one for one in (corpus.tokens, corpus.others, *corpus.hard) if one is not None]
         self._views: list[tuple[Tokens, dict[int, Tensor]]] = [(tokens, {}) for tokens in views]
 
     @classmethod
-    def load(cls, config: TrainConfig, corpus: Corpus, processes: Processes) -> Guide:
-        """The guide that a configuration names, for the corpus of the encoder that is trained.
+    def load(cls, model: str, config: TrainConfig, corpus: Corpus, processes: Processes) -> Guide:
+        """The model of a name or folder, for the corpus of the encoder that is trained.
 
         Raises:
             GradlabError: there is no such model, or its tokenizer leaves out other sentences.
         """
-        assert config.guide is not None
-        encoder = Encoder.load(config.guide, device=processes.device)
+        encoder = Encoder.load(model, device=processes.device)
         length = min(config.max_length, encoder.max_length)
-        own = Corpus.read(dataclasses.replace(config, max_length=length), encoder, processes)
+        changed = dataclasses.replace(config, max_length=length, label_column=None, score_column=None)
+        own = Corpus.read(changed, encoder, processes)
         if len(own.tokens) != len(corpus.tokens):
             raise GradlabError(
-                f"the guide's tokenizer makes {len(own.tokens)} sentences of {config.train_file} and the model's "
+                f"the tokenizer of {model} makes {len(own.tokens)} sentences of {config.train_file} and the model's "
                 f"{len(corpus.tokens)}, as some have no tokens; take them out of the file"
             )
-        return cls(encoder, own)
+        return cls(encoder, own, config.hard_negatives == "own")
 
-    def __call__(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """Embeddings of the first and of the second views of some sentences, (N, D) each, on the guide's device.
-
-        Args:
-            rows: (N,) their rows in the training file.
-        """
+    def __call__(self, rows: Tensor) -> tuple[Tensor, ...]:
+        """Embeddings of the views of some sentences, and of their hard negatives, if there are such; see the class."""
         wanted, found = rows.tolist(), []
         for tokens, kept in self._views:
             new = [row for row in dict.fromkeys(wanted) if row not in kept]
@@ -64,7 +64,10 @@ class Guide:
             found.append(torch.stack([kept[row] if row in kept else made[row] for row in wanted]))
             if (len(kept) + len(made)) * self.encoder.dimension <= KEPT:
                 kept.update(made)
-        return found[0], found[-1]
+        views, hard = (found * 2)[:2], found[2:]
+        if not hard:
+            return tuple(views)
+        return *views, torch.stack(hard, dim=1) if self.own else torch.cat(hard)
 
     @torch.no_grad()
     def _embed(self, sequences: list[np.ndarray]) -> Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -200,11 +201,10 @@ class Objective(nn.Module):
         """
         gathered = gather or (lambda rows: rows)
         self._together, self._context = gather is not None, {}
-        # Of the losses only combinators ask for more than embeddings.
-        if self.loss.is_combinator and batch.sentences is not None:
-            self._context["sentences"] = batch.sentences
-            if self.parts.guide is not None:
-                self._context["guide"] = self.parts.guide(batch.sentences)
+        if batch.sentences is not None:
+            self._context = {name: tell(batch.sentences) for name, tell in self.parts.told.items()}
+            if self.loss.is_combinator:  # no other loss asks for numbers of sentences
+                self._context["sentences"] = batch.sentences
         keys = None if batch.target is None else gathered(self._keys(batch.target, cache))
         own = self.momentum is None or not self.momentum.makes_positives or keys is None
         columns = 2 + batch.hard if own else 1
@@ -278,7 +278,9 @@ class Objective(nn.Module):
         gate = self.open_share if torch.is_grad_enabled() else None
         # Owners are rows of the whole batch, which no process has.
         spread = self._spread if self._together and gate is None and "owners" not in context else None
-        criterion: Any = spread or self._criterion
+        criterion: Any = self._criterion
+        if spread is not None:
+            criterion = partial(spread, hard=0 if own else len(hard))
         reduction = "mean" if gate is None else "none"
         views = (anchors, positives, extra)
         try:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -22,7 +23,6 @@ from gradlab.train.batches import Packed
 from gradlab.train.branch import Sequences
 from gradlab.train.config import TrainConfig
 from gradlab.train.fgsm import FGSM, PreviousFGSM
-from gradlab.train.guide import Guide
 from gradlab.train.heads import predictor, projection
 from gradlab.train.momentum import Momentum, parse_modules
 from gradlab.train.open_share import OpenShare, read_open_shares
@@ -86,7 +86,8 @@ class Parts:
         own_negatives: whether hard negatives are those of the anchor in their row alone.
         fgsm: perturbs the embeddings of the trained branch, or None.
         open_share: which anchors count, or how much, or None for all of them.
-        guide: embeddings of the sentences by another model, for a mask that goes by it, or None.
+        told: what the loss is told of the sentences, by the name of its argument, such as ``guide`` or ``labels``: functions of
+            their rows in the training file, (N,).
     """
 
     views: Views = Views()
@@ -98,11 +99,11 @@ class Parts:
     own_negatives: bool = True
     fgsm: FGSM | None = None
     open_share: OpenShare | None = None
-    guide: Guide | None = None
+    told: dict[str, Callable[[Tensor], Any]] = field(default_factory=dict)
 
     @classmethod
     def build(cls, config: TrainConfig, encoder: Encoder, head: nn.Module, steps: int) -> Self:
-        """The parts of a configuration, but for the guide.
+        """The parts of a configuration, but for what the loss is told of the sentences.
 
         Args:
             config: the settings.

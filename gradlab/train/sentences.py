@@ -94,6 +94,27 @@ def read_columns(
             )
 
 
+def read_beside(
+    path: str | Path, columns: Columns, beside: str, encoding: str = "utf-8"
+) -> Iterator[tuple[int, str]]:
+    """Yield what a further column, of text or numbers, holds for each sentence, with the number of its row, from 1.
+
+    Args:
+        path, encoding: see :func:`read_columns`.
+        columns: those of the sentences, or ``(None,)`` for the usual one; rows that are blank in all of them are left out.
+        beside: the further column.
+
+    Raises:
+        GradlabError: if the file cannot be read or lacks the column, or a sentence has nothing in it (names the row).
+    """
+    for number, row in enumerate(read_rows(Path(path), (*columns, beside), encoding, free=beside), start=1):
+        *texts, value = (text.strip() for text in row)
+        if any(texts):
+            if not value:
+                raise GradlabError(f"{path}, row {number}: {beside!r} is blank; each sentence needs a value")
+            yield number, value
+
+
 def check_file(path: Path, encoding: str = "utf-8") -> None:
     """Raise GradlabError if there is no such file or encoding."""
     if not path.is_file():
@@ -105,8 +126,10 @@ def check_file(path: Path, encoding: str = "utf-8") -> None:
         raise GradlabError(f"unknown encoding {encoding!r}; utf-8 and latin-1 are usual") from error
 
 
-def read_rows(path: Path, columns: Columns, encoding: str) -> Iterator[tuple[str, ...]]:
-    """The rows of some columns as they are, blank ones too; a column that is None is chosen."""
+def read_rows(
+    path: Path, columns: Columns, encoding: str, *, free: str | None = None
+) -> Iterator[tuple[str, ...]]:
+    """The rows of some columns as they are, blank ones too; a column that is None is chosen, the ``free`` one may hold numbers."""
     check_file(path, encoding)
     endings = [ending.lower() for ending in path.suffixes]
     opener: Any = open
@@ -115,19 +138,18 @@ def read_rows(path: Path, columns: Columns, encoding: str) -> Iterator[tuple[str
     ending = endings[-1] if endings else ""
     try:
         if ending in _PARQUET:
-            yield from _parquet(path, columns)
+            yield from _parquet(path, columns, free)
             return
         with opener(path, "rb") as file:
             if ending in _TABLES:
                 yield from _table(_lines(file, path, encoding), path, _TABLES[ending], columns)
             elif ending in _JSON:
-                yield from _json_lines(_lines(file, path, encoding), path, columns)
+                yield from _json_lines(_lines(file, path, encoding), path, columns, free)
             elif columns == (None,):
                 yield from ((line,) for line in _lines(file, path, encoding, cut=True))
             else:
-                raise GradlabError(
-                    f"{path} is plain text and has no column {columns[0]!r}; expected {FORMATS}"
-                )
+                named = next(column for column in columns if column is not None)
+                raise GradlabError(f"{path} is plain text and has no column {named!r}; expected {FORMATS}")
     except (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile) as error:
         raise GradlabError(f"{path} is damaged or not {path.suffix[1:]} data: {error}") from error
     except OSError as error:
@@ -156,7 +178,9 @@ def _lines(file: IO[bytes], path: Path, encoding: str, *, cut: bool = False) -> 
             ) from error
 
 
-def _json_lines(lines: Iterator[str], path: Path, columns: Columns) -> Iterator[tuple[str, ...]]:
+def _json_lines(
+    lines: Iterator[str], path: Path, columns: Columns, free: str | None
+) -> Iterator[tuple[str, ...]]:
     chosen: list[str] = []
     for number, line in enumerate(lines, start=1):
         if not line.strip():
@@ -178,9 +202,10 @@ def _json_lines(lines: Iterator[str], path: Path, columns: Columns) -> Iterator[
         chosen = _choose(path, list(row), chosen or columns)
         values = tuple(row[column] for column in chosen)
         for column, value in zip(chosen, values, strict=True):
-            if value is not None and not isinstance(value, str):
-                raise GradlabError(f"{path}, line {number}: {column!r} is not a string")
-        yield tuple(value or "" for value in values)
+            if not isinstance(value, str | int | float if column == free else str) and value is not None:
+                wanted = "a string or a number" if column == free else "a string"
+                raise GradlabError(f"{path}, line {number}: {column!r} is not {wanted}")
+        yield tuple("" if value is None else str(value) for value in values)
 
 
 def _is_text(row: Any) -> bool:
@@ -212,20 +237,22 @@ def _table(lines: Iterator[str], path: Path, delimiter: str, columns: Columns) -
         raise GradlabError(f"{path}, line {rows.line_num}: {error}") from error
 
 
-def _parquet(path: Path, columns: Columns) -> Iterator[tuple[str, ...]]:
+def _parquet(path: Path, columns: Columns, free: str | None) -> Iterator[tuple[str, ...]]:
     import pyarrow
-    from pyarrow import parquet
+    from pyarrow import parquet, types
 
     try:
         with parquet.ParquetFile(path) as file:
             chosen = _choose(path, list(file.schema_arrow.names), columns)
             for column in chosen:
                 kind = file.schema_arrow.field(column).type
-                if not (pyarrow.types.is_string(kind) or pyarrow.types.is_large_string(kind)):
+                known = types.is_string(kind) or types.is_large_string(kind)
+                if not known and (column != free or types.is_nested(kind)):
                     raise GradlabError(f"{path}: column {column!r} holds {kind}, not strings")
             for batch in file.iter_batches(batch_size=8192, columns=chosen):
                 values = [batch.column(column).to_pylist() for column in chosen]
-                yield from (tuple(value or "" for value in row) for row in zip(*values, strict=True))
+                for row in zip(*values, strict=True):
+                    yield tuple("" if value is None else str(value) for value in row)
     except pyarrow.ArrowException as error:
         raise GradlabError(f"{path} is damaged or not a Parquet file: {error}") from error
 

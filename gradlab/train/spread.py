@@ -44,18 +44,38 @@ class SpreadLoss:
         *,
         normalize: bool,
         in_batch_negatives: bool,
-        **context: Tensor,
+        hard: int = 0,
+        **context: Tensor | tuple[Tensor, ...],
     ) -> Tensor:
         """The loss of rows that all processes have; gradient flows to this process's share of them.
 
-        ``context`` holds tensors with an entry for each sentence, and for each extra negative after
-        them.
+        Args:
+            anchors, positives: (N, D).
+            extra: (hard N + M, D), columns of hard negatives before others, or None.
+            reduction, normalize, in_batch_negatives: see `gradlab.Loss.__call__`.
+            hard: columns of hard negatives among the extra ones.
+            **context: tensors with an entry for each sentence, and for each extra negative after them, or tuples of embeddings
+                by another model.
         """
         rank, count, share = self.processes.rank, self.processes.count, self.processes.share
-        others = None if extra is None else extra[rank::count]
+        size = len(anchors)
+
+        def beside(rows: Tensor) -> Tensor:
+            """Hard negatives of the process that embedded them, and an equal part of the others."""
+            columns = [share(column) for column in rows[: hard * size].split(size)]
+            return torch.cat([*columns, rows[hard * size :][rank::count]])
+
+        def mine(rows: Tensor) -> Tensor:
+            return torch.cat([share(rows[:size]), beside(rows[size:])])
+
+        def embedded(rows: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+            of_extra = 2 if extra is not None else None
+            return tuple(beside(one) if at == of_extra else share(one) for at, one in enumerate(rows))
+
         told = {
-            name: torch.cat([share(value[: len(anchors)]), value[len(anchors) :][rank::count]])
+            name: embedded(value) if isinstance(value, tuple) else mine(value)
             for name, value in context.items()
         }
+        others = None if extra is None else beside(extra)
         how: dict[str, bool] = {"normalize": normalize, "in_batch_negatives": in_batch_negatives}
         return self.loss(share(anchors), share(positives), others, reduction, **how, **told)

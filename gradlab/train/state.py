@@ -85,8 +85,11 @@ class TrainerState:
         if config.pooler == "cls_mlp":
             head = MLP(encoder.dimension, config.head_initial, config.pooler_activation).to(device)
         parts = Parts.build(config, encoder, head, self.steps)
-        if config.guide is not None:
-            parts.guide = Guide.load(config, self.corpus, self.processes)
+        for name, values in self.corpus.told.items():
+            parts.told[name] = torch.from_numpy(values).to(device).__getitem__
+        for name, model in (("guide", config.guide), ("teacher", config.teacher)):
+            if model is not None:
+                parts.told[name] = Guide.load(model, config, self.corpus, self.processes)
         self.objective = objective(
             encoder,
             loss,

@@ -1,0 +1,171 @@
+"""What a loss is told of the sentences in training: labels and scores out of columns, and a teacher."""
+
+from __future__ import annotations
+
+import csv
+import json
+
+import numpy as np
+import pyarrow
+import pytest
+import torch
+from pyarrow import parquet
+
+import gradlab
+from gradlab import GradlabError
+from gradlab.encoder.model import Encoder
+from gradlab.train import Objective, train
+from tests.tiny_models import make_bert, make_roberta
+from tests.train_helpers import final_weights, make_sentences, small_config
+
+COUNT = 40
+COLUMNS = {"column": "a", "second_column": "b"}
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("models")
+    return make_bert(folder / "bert"), make_roberta(folder / "roberta", seed=3)
+
+
+@pytest.fixture(scope="module")
+def rows():
+    """Sentences, second views and hard negatives, a label that begins the sentence, and a score."""
+    columns = [make_sentences(COUNT, seed=seed) for seed in range(4)]
+    labels = [sentence.split()[0] for sentence in columns[0]]
+    kinds = sorted(set(labels))
+    return [
+        dict(zip("abcd", texts, strict=True), kind=f"kind {kinds.index(label) % 3}", number=kinds.index(label) % 3, score=at / 7)
+        for at, (*texts, label) in enumerate(zip(*columns, labels, strict=True))
+    ]  # fmt: skip
+
+
+@pytest.fixture
+def file(rows, tmp_path):
+    place = tmp_path / "rows.csv"
+    with place.open("w", newline="") as handle:
+        table = csv.DictWriter(handle, list(rows[0]))
+        table.writeheader()
+        table.writerows(rows)
+    return str(place)
+
+
+class Watch(Objective):
+    """Keeps what the loss was given."""
+
+    seen: list = []  # noqa: RUF012 - of one test
+
+    def evaluate(self, batch, gather=None, cache=None):
+        found = super().evaluate(batch, gather, cache)
+        self.seen.append((batch.sentences, found))
+        return found
+
+
+CASES = {
+    "supcon": {"label_column": "kind"},
+    "symmetric(pool(sincere, negatives=other+same))": {"label_column": "number"},
+    "pool(triplet(mean_over=active), negatives=same)": {"label_column": "kind", "second_column": None},
+    "infonce": {"label_column": "kind", "negative_columns": "c"},
+    "sum(supcon, cosent)": {"label_column": "kind", "score_column": "score"},
+    "sum(infonce, kl)": {"negative_columns": "c+d"},
+    "margin_mse": {"negative_columns": "c+d", "hard_negatives": "shared"},
+}
+
+
+@pytest.mark.parametrize("loss", CASES)
+def test_the_loss_is_that_of_the_columns(models, tmp_path, rows, file, loss, monkeypatch):
+    monkeypatch.setattr(Watch, "seen", [])
+    settings = COLUMNS | CASES[loss]
+    if "kl" in loss or "mse" in loss:
+        settings["teacher"] = str(models[1])
+    train(small_config(models[0], tmp_path, train_file=file, loss=loss, **settings), objective=Watch)
+    teacher = Encoder.load(models[1], max_length=16)
+    for sentences, output in Watch.seen:
+        batch = [rows[row] for row in sentences]
+        told = {}
+        if "label_column" in settings:
+            told["labels"] = [row["number"] for row in batch]
+        if "score_column" in settings:
+            told["scores"] = [row["score"] for row in batch]
+        if "teacher" in settings:
+            first, second, *hard = (
+                torch.tensor(teacher.encode([row[name] for row in batch])) for name in "abcd"
+            )
+            own = "hard_negatives" not in settings
+            told["teacher"] = (first, second, torch.stack(hard, 1) if own else torch.cat(hard))
+        if "own_negatives" in output.context:
+            told["own_negatives"] = output.context["own_negatives"]
+        views = output.anchors, output.positives, output.extra_negatives
+        expected = gradlab.get_loss(loss)(*views, normalize=True, **told)
+        torch.testing.assert_close(output.loss, expected, rtol=1e-4, atol=1e-5)
+    assert len(Watch.seen) == 6
+
+
+def test_training_on_labels_brings_them_together(models, tmp_path):
+    labels = np.arange(COUNT) % 3
+    topics = np.array(["lun lun lun", "kera kera kera", "zora zora zora"])[labels]
+    sentences = [f"{topic} {text}" for topic, text in zip(topics, make_sentences(COUNT), strict=True)]
+    place = tmp_path / "topics.tsv"
+    rows = [f"{text}\t{topic}" for text, topic in zip(sentences, topics, strict=True)]
+    place.write_text("\n".join(["text\ttopic", *rows]))
+
+    def apart(model) -> float:
+        """Mean cosine of sentences with one label less that of others."""
+        embedded = Encoder.load(model, "mean", max_length=16).encode(sentences)
+        embedded /= np.linalg.norm(embedded, axis=1, keepdims=True)
+        same = labels[:, None] == labels
+        cosine = embedded @ embedded.T
+        return cosine[same & ~np.eye(COUNT, dtype=bool)].mean() - cosine[~same].mean()
+
+    config = small_config(
+        models[0], tmp_path, train_file=str(place), label_column="topic", loss="supcon", max_steps=20, pooler="mean",
+    )  # fmt: skip
+    train(config)
+    before, after = apart(models[0]), apart(tmp_path / "run" / "encoder")
+    assert before < 0.1 < 0.3 < after
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "parquet"])
+def test_numbers_are_labels_and_scores_in_every_format(models, tmp_path, rows, kind):
+    """And the same training, in chunks too."""
+    place, weights = tmp_path / f"rows.{kind}", []
+    if kind == "jsonl":
+        place.write_text("\n".join(json.dumps(row) for row in rows))
+    else:
+        parquet.write_table(pyarrow.Table.from_pylist(rows), place)
+    for at, changes in enumerate(({"label_column": "kind"}, {"label_column": "number", "chunk_size": 5})):
+        settings = {"loss": "sum(supcon, cosent)", "score_column": "score", "dropout": 0.0, "max_steps": 3}
+        train(
+            small_config(
+                models[0], tmp_path, f"run{at}", train_file=str(place), **COLUMNS, **settings, **changes
+            )
+        )
+        weights.append(final_weights(tmp_path / f"run{at}"))
+    for name in weights[0]:
+        assert float((weights[0][name] - weights[1][name]).abs().mean()) < 1e-5
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"loss": "supcon", "label_column": "class"}, "has no column 'class'; it has a, b, c, d, kind"),
+        ({"loss": "mhe", "label_column": "kind"}, "mhe does not look at labels; leave label_column out"),
+        ({"loss": "infonce", "score_column": "score"}, "infonce does not look at scores; leave"),
+        ({"loss": "cosent", "score_column": "kind"}, "row 1: 'kind' is 'kind .'; scores are finite numbers"),
+        ({"loss": "cosent", "score_column": "score", "second_column": None}, "give second_column"),
+        ({"loss": "supcon", "label_column": "kind", "queue_size": 8}, "in a queue have no labels"),
+        ({"loss": "sum(infonce, kl)"}, "learns from another model; give teacher, its name or folder"),
+        ({"teacher": "x"}, "teacher is for kl or margin_mse or embedding_distillation; leave it out of"),
+    ],
+)
+def test_what_cannot_be_told_is_refused(models, tmp_path, file, changes, message):
+    with pytest.raises(GradlabError, match=message) as error:
+        train(small_config(models[0], tmp_path, train_file=file, **COLUMNS | changes))
+    assert "\n" not in str(error.value)
+
+
+def test_a_sentence_without_a_label_is_named(models, tmp_path):
+    place = tmp_path / "rows.csv"
+    place.write_text("text,kind\na b,1\n,\nb c,\n")
+    with pytest.raises(GradlabError, match=r"row 3: 'kind' is blank; each sentence needs a value"):
+        train(small_config(models[0], tmp_path, train_file=str(place), loss="supcon", label_column="kind"))
