@@ -10,6 +10,7 @@ import torch.distributed as dist
 import torch.nn.functional as functional
 from torch import Tensor
 
+import gradlab
 from gradlab.scale.audit.cases import ROWS, cases, draw, material
 
 TEMPERATURE = 0.1
@@ -283,6 +284,18 @@ def own_spread(anchors: Tensor, positives: Tensor) -> Tensor:
     return (1 - functional.cosine_similarity(anchors, positives).mean() + anchors.mean(0).pow(4).sum()).exp()
 
 
+def own_hard(anchors: Tensor, positives: Tensor, own_negatives: Tensor) -> Tensor:
+    """InfoNCE of all processes with negatives of each anchor's own."""
+    loss = gradlab.blockwise("infonce(temperature=0.1)", group="world", average=True)
+    return loss(anchors, positives, own_negatives=own_negatives, normalize=True)
+
+
+def own_misplaced(anchors: Tensor, positives: Tensor, own_negatives: Tensor) -> Tensor:
+    """The same, each process with the own negatives of the first one's anchors."""
+    every = with_gradient(own_negatives.flatten(1)).view(-1, *own_negatives.shape[1:])
+    return own_hard(anchors, positives, every[: len(anchors)])
+
+
 def unsuited(anchors: Tensor, positives: Tensor) -> Tensor:
     """Distances to the mean of all positives, to the fourth power, which is no sum over the batch's vectors."""
     return (anchors - cut(positives).mean(0)).pow(4).sum(1).mean()
@@ -297,7 +310,7 @@ def work(rank: int, job: dict, connection) -> None:
     join(Path(job["folder"]), rank, job["processes"], job["timeout"])
     found = {}
     for name, (target, settings, uneven) in job["losses"].items():
-        own = {**job, "cases": job["cases"] if uneven else job["cases"][:-1]}
+        own = {**job, **given(job, target, uneven)}
         found[name] = dict(measure(lambda t=target, s=settings: resolve_loss(t, s), own, rank))
     if rank >= 0:
         dist.barrier()
@@ -325,12 +338,13 @@ def measured(
     for process in started:
         process.join(60)
     return {
-        name: (
-            name,
-            {**job, "cases": job["cases"][: None if uneven else -1]},
-            [one[name] for one in found],
-            [],
-            True,
-        )
-        for name, (_, _, uneven) in losses.items()
+        name: (name, {**job, **given(job, target, uneven)}, [one[name] for one in found], [], True)
+        for name, (target, _, uneven) in losses.items()
     }
+
+
+def given(job: dict, target: str, uneven: bool) -> dict:
+    """What differs between losses: uneven shares, and two own negatives."""
+    own = 2 if ":own_hard" in target or ":own_misplaced" in target else 0
+    more = material(job["processes"], 2 + own, 0) if own else {}
+    return {"cases": job["cases"][: None if uneven else -1], "own": own, **more}

@@ -77,6 +77,8 @@ def _compute(rank: int, count: int, folder: str) -> None:
         rows = [share_of(part, sizes, rank) for part, sizes in zip(case["rows"], case["sizes"], strict=True)]
         if rank in case.get("without gradient", ()):
             rows = [None if part is None else part.detach() for part in rows]
+        if "widths" in case:
+            rows[3] = rows[3][:, : case["widths"][rank]].detach().requires_grad_()
         own = {**case, **case.get(f"on {rank}", {})}
         try:
             if own.get("ends"):

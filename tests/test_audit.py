@@ -61,6 +61,10 @@ OTHERS = {  # name -> (target, settings, whether it can be given uneven shares, 
     "learnable scale, whole": ("audit_losses:Scaled", {"whole": "true"}, True, "parameter", "parameter scale is off by 1 of"),
     "other split": ("audit_losses:split_dependent", {}, False, "shuffled shares, factor", "3 times"),
     "own spread": ("audit_losses:own_spread", {}, True, "separate losses", "as if there were no others"),
+    "own negatives": ("audit_losses:own_hard", {}, True, "", ""),
+    "own negatives of others": (
+        "audit_losses:own_misplaced", {}, True, "missing negatives", "10 of 60 negatives of the same process (rows in the role of"
+    ),
     "unsuited": ("audit_losses:unsuited", {}, True, "cut gradient", "depend on the positives"),
     "mnrl": (RANKING.format("", ""), {}, True, "separate losses", "as if there were no others"),
     "mnrl gathering": (RANKING.format("", ""), GATHERING, False, "", ""),

@@ -10,6 +10,7 @@ from process_worker import compute
 import gradlab
 from gradlab.losses.base import BatchLoss
 from gradlab.losses.combinator import Combinator
+from gradlab.losses.mask import hard_negative_numbers
 from gradlab.scale.processes import Group
 from gradlab.scale.share import check_share
 from tests.processes import forking
@@ -221,6 +222,7 @@ def uneven(folder) -> list[tuple[dict, dict]]:
             {"own_negatives": drawn(10, 2, 12), "guide": [*guide, own]},
         ),
         *known_candidates(four),
+        *unequal_own(four, folder),
         ({"loss": "infonce", "sizes": four, "times": 3, "without gradient": (0,)}, {}),
         ({"loss": "infonce", "sizes": four, "dtype": torch.bfloat16}, {}),
     ]
@@ -248,6 +250,13 @@ def known_candidates(sizes: list[list[int]]) -> list[tuple[dict, dict]]:
         ("sum(kl, margin_mse)", 4, "teacher", teacher),
         ("symmetric(sum(kl, embedding_distillation))", 0, "teacher", rows),
         ("cosent", 0, "scores", scores),
+        ("triplet(mean_over=active, margin=0.5)", 4, "labels", labels),
+        (
+            "pool(triplet(mining=semi_hard, mean_over=positives, margin=0.5), negatives=same)",
+            0,
+            "labels",
+            labels,
+        ),
     ):
         parts = [
             [part[some] for part in whole] if isinstance(whole, list) else whole[some]
@@ -260,9 +269,37 @@ def known_candidates(sizes: list[list[int]]) -> list[tuple[dict, dict]]:
     return found
 
 
+def unequal_own(sizes: list[list[int]], folder) -> list[tuple[dict, dict]]:
+    """Two own negatives of each anchor on one process, three on the other.
+
+    On one process a third one stands opposite to the anchor, which leaves it e^-50 of the softmax.
+    """
+    (anchors, positives), own = (part.detach() for part in views(10)[:2]), drawn(10, 3, 12)
+    own[:4, 2] = -anchors[:4]
+    (folder / "own").write_text("1,1,2\n6,6,1\n")
+    numbers = torch.stack([hard_negative_numbers(torch.arange(10), column) for column in (1, 2, 3)], 1)
+    numbers[:4, 2] = -1
+    case = {
+        "rows": [anchors, positives, None, own],
+        "sizes": [*sizes[:2], [0, 0], sizes[0]],
+        "widths": [2, 3],
+    }
+    parts = [
+        torch.cat([torch.arange(10)[some], numbers[some, :h].flatten()])
+        for some, h in ((slice(4), 2), (slice(4, 10), 3))
+    ]
+    told = {f"on {k}": {"context": {"sentences": part}} for k, part in enumerate(parts)}
+    masked = f"mask(infonce(temperature=0.02), by=pairs, pairs={folder / 'own'})"
+    return [
+        ({**case, "loss": "infonce(temperature=0.02)"}, {}),
+        ({**case, "loss": "symmetric(infonce(temperature=0.02))"}, {}),
+        ({**case, "loss": masked, **told}, {"sentences": torch.cat([torch.arange(10), numbers.flatten()])}),
+    ]
+
+
 def uneven_case(change: dict) -> dict:
     rows = [None if part is None else part.detach() for part in views(10, change.get("extra", 0))]
-    if "extra" not in change:
+    if "extra" not in change and "widths" not in change:
         change = {**change, "sizes": [*change["sizes"][:2], [0, 0]]}
     return {"rows": rows, "reduction": "mean", **change}
 
@@ -283,9 +320,15 @@ ERRORS = {
         "on 0": {"context": {"guide": [drawn(4, 6)] * 2}},
         "on 1": {"context": {"guide": [drawn(4, 6).float()] * 2}},
     },
-    "differ in negatives of an anchor's own: 3 on process 0, 2 on process 1": {
-        f"on {rank}": {"context": {"own_negatives": unit(torch.ones(4, 3 - rank, 12).double())}}
-        for rank in (0, 1)
+    "differ in whether anchors have negatives of their own: True on process 0, False on process 1": {
+        "on 0": {"context": {"own_negatives": unit(torch.ones(4, 3, 12).double())}}
+    },
+    "differ in the columns of what is known of candidates: {'relation': (8,)} on process 0, {'relation': (9,)} on": {
+        f"on {rank}": {"context": {"relation": torch.ones(4, 8 + rank, dtype=torch.int64)}} for rank in (0, 1)
+    },
+    "process 0: triplet(mean_over=active) counts triplets of all processes, which do not know each other's own": {
+        "loss": "triplet(mean_over=active)",
+        **{f"on {k}": {"context": {"own_negatives": unit(torch.ones(4, 3, 12).double())}} for k in (0, 1)},
     },
     "process 1: own_negatives have shape (2, 3, 12), but there are 4 anchors": {
         "on 1": {"context": {"own_negatives": unit(torch.ones(2, 3, 12).double())}}
@@ -385,9 +428,11 @@ def test_what_processes_need_not_bring_alike(together):
         case, parts = uneven_case(change), [one[number] for one in found]
         assert all("error" not in part for part in parts), (change, parts)
         dtype, times = case.get("dtype", torch.float64), case.get("times", 1)
-        rows = [None if part is None else part.to(dtype).requires_grad_() for part in case["rows"]]
+        rows = [None if part is None else part.to(dtype, copy=True).requires_grad_() for part in case["rows"]]
         loss = (gradlab.get_loss if dtype == torch.float64 else gradlab.blockwise)(case["loss"])
-        value = loss(*rows, in_batch_negatives=case.get("in_batch", True), **context)
+        if len(rows) > 3:
+            context = {**context, "own_negatives": rows[3]}
+        value = loss(*rows[:3], in_batch_negatives=case.get("in_batch", True), **context)
         value.backward(torch.tensor(1.7 * times, dtype=value.dtype))
         # Half-precision rows are computed with in float32, and have gradients of their own dtype.
         near = TOLERANCE if dtype == torch.float64 else 1e-5
@@ -395,10 +440,12 @@ def test_what_processes_need_not_bring_alike(together):
         for rank, part in enumerate(parts):
             torch.testing.assert_close(part["value"], value.detach(), rtol=near, atol=near)
             for leaf, sizes, gradient in zip(rows, case["sizes"], part["gradients"], strict=True):
-                if rank in case.get("without gradient", ()) or not sizes[rank]:
+                if leaf is None or rank in case.get("without gradient", ()) or not sizes[rank]:
                     assert gradient is None or not len(gradient)
                 else:
                     share = leaf.grad.split(sizes)[rank]
+                    if "widths" in case and leaf is rows[3]:
+                        share = share[:, : case["widths"][rank]]
                     scale = max(1.0, float(leaf.grad.abs().max()))
                     torch.testing.assert_close(gradient, share, rtol=0, atol=size * scale, msg=str(change))
 

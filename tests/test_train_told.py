@@ -53,7 +53,7 @@ def file(rows, tmp_path):
 class Watch(Objective):
     """Keeps what the loss was given."""
 
-    seen: list = []  # noqa: RUF012 - of one test
+    seen: list = []
 
     def evaluate(self, batch, gather=None, cache=None):
         found = super().evaluate(batch, gather, cache)

@@ -387,8 +387,10 @@ class Batch:
         start, k = self._known_from(block), block.vectors.shape[-2]
         if block.name != "own":
             return self.sentences[self._rows], self.sentences[start : start + k]
-        own = array_namespace(self.anchors).reshape(self.sentences[start:], (-1, k))
-        return self.sentences[self._rows], own[self._rows]
+        own = self.sentences[start:]
+        if own.shape[0]:  # another process may have more of them in a row
+            own = array_namespace(own).reshape(own, (self.count, -1))[self._rows, :k]
+        return self.sentences[self._rows], own
 
     @property
     def _rows(self) -> slice:

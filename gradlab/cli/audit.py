@@ -17,7 +17,7 @@ from gradlab.settings import read_assignments
 @set_option("An argument of the loss, e.g. scale=20; repeatable.")
 @option("--summed", "Gradients are summed over processes, not averaged as by DDP.", False)
 @option("--even", "Test equal shares only, as if incomplete last batches were dropped.", False)
-@mirrored(audit, "processes", "columns", "timeout", "seed")
+@mirrored(audit, "processes", "columns", "own_negatives", "timeout", "seed")
 def command(target: str, assignments: tuple[str, ...], summed: bool, even: bool, **options: Any) -> None:
     """Check the gradient of a loss on several processes against one process."""
     settings = read_assignments(assignments)

@@ -10,6 +10,7 @@ from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Bool, Float, Int, as_float, one_hot, take
 from gradlab.batch.batch import Batch
+from gradlab.errors import GradlabError
 from gradlab.losses.candidate_loss import CandidateLoss, Seen
 from gradlab.losses.registry import register
 from gradlab.settings import setting
@@ -87,6 +88,12 @@ class Triplet(CandidateLoss):
         """N over what the mean of the whole batch counts."""
         if self.mean_over == "anchors":
             return 1.0
+        own = views.every.own_negatives
+        if own is not None and own.shape[0] < views.count:
+            raise GradlabError(
+                f"triplet(mean_over={self.mean_over}) counts triplets of all processes, which do not know each other's own negatives; "
+                "use mean_over=anchors"
+            )
         total: Any = 0
         for rows in views.every.blocks():
             seen, without = self._seen(rows)

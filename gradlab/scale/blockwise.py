@@ -119,7 +119,7 @@ class BlockwiseLoss(LossModule):
         check_reduction(reduction)
         share = in_torch(check_batch(anchors, positives, extra_negatives, **options, **context))
         sizes = [len(share.anchors)], [0 if share.extra_negatives is None else len(share.extra_negatives)]
-        whole = gathered(share, Processes(), *sizes, False)
+        whole = gathered(share, Processes(), *sizes, [0], False)
         value = self._value(
             share, whole, Processes(), sizes, reduction, self._wants_gradient(share.embeddings)
         )
@@ -164,7 +164,7 @@ class BlockwiseLoss(LossModule):
         if few and not sum(sizes[1]):
             raise GradlabError("the batch of all processes leaves no negatives; give extra_negatives")
         owned = any(one["whether extra negatives have owners"] for one in said)
-        whole = gathered(share, group, *sizes, owned)
+        whole = gathered(share, group, *sizes, [one["own negatives"] for one in said], owned)
         some = any(one["own gradient"] for one in said)
         value = self._value(
             share, whole, group, sizes, reduction, some, kept=not all(one["own gradient"] for one in said)

@@ -155,17 +155,23 @@ class Laps(Comparison):
         return self.answer(found, backward)
 
     def own_cosines(self, block: Block, first: int) -> Tensor:
-        """The cosines of all rows to their own negatives, (n, h), as an answer; each process has those of rows from ``first`` on."""
+        """The cosines of all rows to their own negatives, (n, h), as an answer; each process has those of rows from ``first`` on.
+
+        Where one process has fewer than another, -inf stands in the place of those that it lacks.
+        """
         rows, own = block.rows, block.vectors
-        found = rows.new_zeros(len(rows), own.shape[1])
+        count = own.shape[1]
+        found = rows.new_zeros(len(rows), max(self.processes.collect(count)))
+        found[first : first + len(own), count:] = -torch.inf
         parts = [
             (slice(first + some.start, first + some.stop), some) for some in slices(0, len(own), FEWEST_ROWS)
         ]
         for here, some in parts:
-            found[here] = own_cosines(rows.detach()[here], own.detach()[some])
+            found[here, :count] = own_cosines(rows.detach()[here], own.detach()[some])
 
         def backward(gradients: Gradients, upstream: Tensor) -> None:
             by_rows, by_own = gradients.by(rows), gradients.by(own)
+            upstream = upstream[:, :count]
             for here, some in parts:
                 if by_rows is not None:
                     by_rows[here] += (upstream[here, None] @ own.detach()[some])[:, 0]

@@ -90,14 +90,15 @@ def describe_share(share: Batch) -> dict[str, Any]:
         "own anchors": len(share.anchors),
         "own extra negatives": 0 if extra is None else len(extra),
         "whether extra negatives have owners": None if extra is None else share.owners is not None,
-        "negatives of an anchor's own": 0 if share.own_negatives is None else share.own_negatives.shape[1],
+        "whether anchors have negatives of their own": share.own_negatives is not None,
+        "own negatives": 0 if share.own_negatives is None else share.own_negatives.shape[1],
         "guide": guide is not None,
         "the guide's dtype": None if guide is None else _name(guide.anchors),
         "the guide's dimensions": None if guide is None else guide.anchors.shape[1],
         "numbers of sentences": share.sentences is not None,
-        "what is known of candidates": sorted(
-            name for name, one in vars(share.known).items() if one is not None
-        ),
+        "the columns of what is known of candidates": {
+            name: tuple(one.shape[1:]) for name, one in vars(share.known).items() if one is not None
+        },
         "teacher": None if share.teacher is None else _name(share.teacher.anchors),
     }
 
@@ -106,18 +107,21 @@ def _name(rows: Tensor) -> str:
     return str(rows.dtype).removeprefix("torch.")
 
 
-def gathered(share: Batch, processes: Processes, anchors: list[int], extra: list[int], owned: bool) -> Batch:
+def gathered(
+    share: Batch, processes: Processes, anchors: list[int], extra: list[int], own: list[int], owned: bool
+) -> Batch:
     """The batch of all processes, without a graph; of own negatives each process keeps those of its anchors.
 
     Args:
         share: of this process.
         processes: those that share the batch.
         anchors, extra: how many anchors and extra negatives each of them has.
+        own: how many negatives of its own an anchor of each of them has.
         owned: whether extra negatives have owners.
     """
     if processes.count == 1:
         return share.mapped(lambda _, rows: rows.detach())
-    n, own = len(share.anchors), share.own_negatives
+    n, h = len(share.anchors), own[processes.rank]
     first = sum(anchors[: processes.rank])
 
     def rows_of(batch: Batch) -> Batch:
@@ -137,12 +141,13 @@ def gathered(share: Batch, processes: Processes, anchors: list[int], extra: list
         mine = share.anchors.new_empty(0, dtype=torch.int64) if share.owners is None else share.owners.long()
         owners = processes.gather(torch.where(mine < 0, mine, mine + first), extra)
     if share.sentences is not None:
-        sizes = [n, extra[processes.rank], n * (0 if own is None else own.shape[1])]
+        sizes = [n, extra[processes.rank], n * h]
         missing = share.sentences.new_full((sum(sizes) - len(share.sentences),), -1)
         parts = torch.cat([share.sentences, missing]).long().split(sizes)
         joined = [processes.gather(parts[0], anchors), processes.gather(parts[1], extra)]
-        if own is not None:
-            joined.append(processes.gather(parts[2].view(n, -1), anchors).flatten())
+        if h:
+            widest = torch.nn.functional.pad(parts[2].view(n, h), (0, max(own) - h), value=-1)
+            joined.append(processes.gather(widest, anchors).flatten())
         sentences = torch.cat(joined)
     guide, teacher = (None if one is None else rows_of(one) for one in (share.guide, share.teacher))
     known = share.known.mapped(lambda _, rows: processes.gather(rows.contiguous(), anchors))

@@ -108,6 +108,7 @@ def audit(
     *,
     processes: int = 2,
     columns: int = 2,
+    own_negatives: int = 0,
     settings: Mapping[str, str] | None = None,
     averaged: bool = True,
     uneven: bool = True,
@@ -126,6 +127,7 @@ def audit(
             embeddings; its labels are random scores between 0 and 1.
         processes: local processes P, at least 2.
         columns: columns of embeddings: anchors, positives, and from the third on hard negatives.
+        own_negatives: negatives of each anchor's own, which a function is given as ``own_negatives=`` of shape (n, h, D); 0 for none.
         settings: arguments of a class or function that is given by name, as texts.
         averaged: gradients are averaged over processes, as DistributedDataParallel does; False sums them.
         uneven: also try a smaller share on the last process, as in a last batch that is not dropped.
@@ -143,9 +145,12 @@ def audit(
     for name, value in (("processes", processes), ("columns", columns)):
         if not isinstance(value, int) or value < 2:
             raise GradlabError(f"{name} must be a whole number of at least 2, not {value!r}")
+    if not isinstance(own_negatives, int) or own_negatives < 0:
+        raise GradlabError(f"own_negatives must be a whole number of at least 0, not {own_negatives!r}")
     build, target = _builder(loss, settings or {})
-    given = material(processes, columns, seed)
+    given = material(processes, columns + own_negatives, seed)
     job = {
+        "own": own_negatives,
         "build": build,
         "processes": processes,
         "cases": cases(processes)[: None if uneven else -1],

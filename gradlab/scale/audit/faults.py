@@ -243,7 +243,8 @@ def _pairs(outcome: Outcome, depends_on_split: bool) -> Fault | None:
     found, expected = coefficients  # (N, columns N)
     nothing = NOTHING * abs(expected).max()
     owners = outcome.case.owners
-    own = np.tile(np.eye(count, dtype=bool), columns)
+    # Of anchors and positives that of the same sentence is no negative.
+    own = np.tile(np.eye(count, dtype=bool), columns) & (np.arange(columns * count) < 2 * count)
     wanted, seen = (~own & (abs(one) > nothing) for one in (expected, found))
     return (
         _wrong_positives(found < -nothing, expected < -nothing, found.argmin(1), own, owners)

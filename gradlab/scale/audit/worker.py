@@ -56,6 +56,7 @@ class Share:
         scores: (n,) labels of pairs.
         numbers: (n,) the sentences, which serve as labels of classes.
         owners: (n,) the process that each sentence belongs to in the case.
+        own: how many of the columns, the last ones, are negatives of an anchor's own.
     """
 
     columns: Tensor
@@ -64,6 +65,7 @@ class Share:
     scores: Tensor
     numbers: Tensor
     owners: Tensor
+    own: int = 0
 
     @classmethod
     def of(cls, job: dict[str, Any], case: Case, rank: int) -> Share:
@@ -74,7 +76,7 @@ class Share:
             torch.from_numpy(job[name][:, sentences].copy()) for name in ("rows", "along", "guide")
         )
         scores = torch.from_numpy(job["scores"][sentences])
-        return cls(rows, along, guide, scores, torch.tensor(sentences), owners)
+        return cls(rows, along, guide, scores, torch.tensor(sentences), owners, job.get("own", 0))
 
 
 def measure(build: Callable[[], Any], job: dict[str, Any], rank: int) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -165,10 +167,18 @@ def _gradient(leaf: Tensor) -> Tensor:
 def _criterion(loss: Any, share: Share) -> Callable[[list[Tensor]], Tensor]:
     """A loss of any kind as a function of columns of embeddings."""
     if any(isinstance(getattr(loss, name, None), nn.Module) for name in MODEL):
+        if share.own:
+            raise GradlabError(
+                "a loss of sentence-transformers has its own negatives in columns; give columns instead"
+            )
         return _on_sentences(loss, share)
     if not callable(loss):
         raise GradlabError(f"the loss must be callable on columns of embeddings, not {type(loss).__name__}")
-    return lambda columns: loss(*columns)
+    if not share.own:
+        return lambda columns: loss(*columns)
+    return lambda columns: loss(
+        *columns[: -share.own], own_negatives=torch.stack(columns[-share.own :], dim=1)
+    )
 
 
 def _on_sentences(loss: Any, share: Share) -> Callable[[list[Tensor]], Tensor]:
