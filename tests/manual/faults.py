@@ -1,4 +1,4 @@
-"""Forty faults, one at a time, in a copy of the tree: does the suite find each?
+"""Some fifty faults, one at a time, in a copy of the tree: does the suite find each?
 
     python tests/manual/faults.py            # all of them, some minutes
     python tests/manual/faults.py gini cosent  # those with such a word in their description
@@ -346,6 +346,34 @@ FAULTS = [
         "torch.where(mine < 0, mine, mine + first)",
         "mine",
         "test_processes.py",
+    ),
+    Fault(
+        "own negatives: sign of their gradient in laps",
+        "scale/laps.py",
+        "by_own[some] += upstream",
+        "by_own[some] -= upstream",
+        "test_own_negatives.py",
+    ),
+    Fault(
+        "own negatives: those of a later process counted from the first row",
+        "batch/batch.py",
+        "own[start - self.own_start : stop - self.own_start]",
+        "own[start:stop]",
+        "test_processes.py",
+    ),
+    Fault(
+        "sum: terms without their weights",
+        "losses/sum.py",
+        "(weight, loss, batch if loss.takes_own_negatives else views)",
+        "(1.0, loss, batch if loss.takes_own_negatives else views)",
+        "test_combinators.py",
+    ),
+    Fault(
+        "shared hard negatives in training: each process takes others than it has embedded",
+        "train/spread.py",
+        "columns = [share(column) for column in rows[: hard * size].split(size)]",
+        "columns = [column[rank::count] for column in rows[: hard * size].split(size)]",
+        "test_train_distributed.py",
     ),
     Fault(
         "embeddings augmented: the first positive left as it is",
