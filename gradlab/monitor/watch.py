@@ -274,6 +274,7 @@ class Watch(Recorder):
             return
         error = getattr(sys, "last_value", None)
         with contextlib.suppress(Exception):
+            self.catch_up()
             self._end(CRASHED, f"{type(error).__name__}: {first_line(error)}") if error else self._end(ENDED)
 
 
