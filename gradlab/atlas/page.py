@@ -118,7 +118,7 @@ def page(entries: Sequence[Entry], picture: str) -> str:
 
 
 def models_page(entries: Sequence[ModelEntry], temperature: float, picture: str) -> str:
-    """The page of the losses of published models.
+    """The page about the losses of published models; their sources are on `model_sources_page`.
 
     Args:
         entries: those that the stated batch can measure.
@@ -130,8 +130,13 @@ def models_page(entries: Sequence[ModelEntry], temperature: float, picture: str)
         shares = [one.percent(kind) for kind in ("other", "same", "hard")]
         numbers = (f"{100 * one.hardest_share:.0f}%", f"{one.effective_negatives:.3g}", f"{one.ratio:.2g}")
         alike.setdefault((*shares, *numbers, one.stop), []).append(f"`{one.name}`")
-    content = {"entries": alike, "rows": published_models(), "setting": SETTING, "temperature": temperature}
+    content = {"entries": alike, "setting": SETTING, "temperature": temperature}
     return rendered("models.md", picture=picture, **content)
+
+
+def model_sources_page() -> str:
+    """The page of all published models, row by row, with where their losses were read."""
+    return rendered("model-sources.md", rows=published_models())
 
 
 def rendered(template: str, **content: Any) -> str:

@@ -47,7 +47,7 @@ def command(
         raise GradlabError(f"--picture must end in .png, .svg or .pdf, not {str(picture)!r}")
     from gradlab.atlas.entries import atlas, measure
     from gradlab.atlas.loss_pages import write_pages
-    from gradlab.atlas.page import exchange, models_page, page, text_table
+    from gradlab.atlas.page import exchange, model_sources_page, models_page, page, text_table
     from gradlab.files import write_text
 
     if models:
@@ -90,6 +90,7 @@ def command(
         files.append(
             write_text(Path("docs/models.md"), models_page(measured, 0.02, f"../{picture_of_models}"))
         )
+        files.append(write_text(Path("docs/reference/models.md"), model_sources_page()))
         files.append(save(draw_models(measured)[0], picture_of_models))
     for place in filter(None, (picture, Path("figures/atlas.png") if write else None)):
         from gradlab.plotting.style import save
