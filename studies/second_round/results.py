@@ -58,5 +58,5 @@ def draw_heads(rows: pd.DataFrame, protocol: Mapping[str, float]) -> Figure:
     )
     axis.set_xticks(places, [f"heads:\n{one}" for one in BEGINNINGS] * len(RECIPES))
     axis.set(ylabel="STS average x 100")
-    axis.legend(loc="lower right")
+    axis.legend(loc="lower left")
     return figure
