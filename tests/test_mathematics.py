@@ -49,7 +49,7 @@ def test_links_lead_somewhere(path: Path) -> None:
         if target.startswith("#"):
             assert target[1:] in headings, target
         else:
-            assert (path.parent / target).exists(), target
+            assert (path.parent / target.partition("#")[0]).exists(), target  # Sphinx checks headings
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
