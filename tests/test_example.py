@@ -18,7 +18,9 @@ def test_the_example_runs_and_its_duplicates_are_found(tmp_path, monkeypatch):
             done = CliRunner().invoke(cli, shlex.split(line)[1:])
             assert done.exit_code == 0, done.output
             printed = done.output
-    assert "Among 64 sentences, 3 texts repeat an earlier one" in printed  # planted: three anchors occur twice
+    assert (
+        "Among 64 sentences, 3 texts repeat an earlier one" in printed
+    )  # planted: three anchors occur twice
     assert (tmp_path / "example" / "run" / "report.html").is_file()
     again = CliRunner().invoke(cli, ["example"])
     assert "--overwrite" in str(again.exception)

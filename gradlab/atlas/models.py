@@ -30,9 +30,9 @@ SENTENCES, DIMENSIONS, HARD = 64, 1024, 4  # prefixes of published models are up
 NEARER = math.radians(10)  # hard negatives are by so much nearer to their anchor than other sentences are
 KINDS = {"other": "documents", "same": "queries", "hard": "hard negatives"}
 SETTING = (
-    f"Batches of {SENTENCES} sentences in {DIMENSIONS} dimensions, with positives at {math.degrees(POSITIVE):.0f}°, anchors at "
-    f"{math.degrees(NEGATIVE):.0f}° to each other, and {HARD} hard negatives a sentence that are {math.degrees(NEARER):.0f}° nearer, "
-    f"where the model has any; spreads of the angles are {SPREADS[0]:g} and {SPREADS[1]:g} radians."
+    f"Each batch has {SENTENCES} sentences in {DIMENSIONS} dimensions. Positives are at {math.degrees(POSITIVE):.0f}°, anchors at "
+    f"{math.degrees(NEGATIVE):.0f}° to each other. A model that trains with hard negatives has {HARD} a sentence, "
+    f"{math.degrees(NEARER):.0f}° nearer than other sentences. Angles to positives spread by {SPREADS[0]:g} radians, others by {SPREADS[1]:g}."
 )
 
 
