@@ -133,8 +133,7 @@ def compile_scene(loss: Loss) -> Script:
         raise GradlabError(
             "per_prefix cannot be compiled: it has one set of components a prefix, and one set is drawn"
         )
-    bases = loss.bases if isinstance(loss, Combinator) else (loss,)
-    if any(isinstance(base, Triplet) and base.mining != "hard" for base in bases):
+    if any(isinstance(base, Triplet) and base.mining != "hard" for base in loss.bases):
         raise GradlabError(
             "triplet cannot be compiled: its loop has as many steps as there are positives; triplet(mining=hard) has none"
         )

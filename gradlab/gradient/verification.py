@@ -20,7 +20,6 @@ from gradlab.drawing import Shown
 from gradlab.gradient.paradigm import autograd_gradient, check_side, components, raw_gradient
 from gradlab.losses.base import Loss
 from gradlab.losses.candidate_loss import CandidateLoss
-from gradlab.losses.combinator import Combinator
 from gradlab.losses.components import Components
 from gradlab.losses.registry import get_loss, loss_names, takes_loss, taught_names
 from gradlab.seeds import random_generator
@@ -188,9 +187,7 @@ def _checks(
     kinds = {name: (make, 0) for name, make in BATCHES.items()}
     if loss.takes_own_negatives:
         kinds[OWN] = paired_batch, 3
-    if any(
-        isinstance(base, CandidateLoss) for base in (loss.bases if isinstance(loss, Combinator) else (loss,))
-    ):
+    if any(isinstance(base, CandidateLoss) for base in loss.bases):
         kinds[LABELS] = clustered_batch, 0
     for name, (make, own) in kinds.items():
         rng = random_generator(seed)
