@@ -9,7 +9,7 @@ from gradlab.sweep.spec import read_spec
 from gradlab.sweep.trials import Trials
 
 
-def main(file: str, url: str, start: str) -> None:
+def main(file: str, url: str, start: str, logs: list[str]) -> None:
     import optuna  # noqa: F401 - slow; what is tested begins at the same moment
 
     spec = read_spec(file)
@@ -19,4 +19,8 @@ def main(file: str, url: str, start: str) -> None:
     trials = Trials(spec, url)
     while (claim := trials.claim()) is not None:
         print(claim.key, flush=True)
+        while not all(len(Path(log).read_text().split()) > 1 for log in logs):
+            time.sleep(
+                0.001
+            )  # until every worker has its first run: none takes all of them before another begins
         assert trials.finish(claim, 1.0, {})
