@@ -19,8 +19,8 @@ from gradlab.batch.similarity import Negatives, OfEach, PairSimilarity, log_sum_
 CPU_ENTRIES, GPU_BYTES, FEWEST_ROWS = 1 << 22, 1 << 10, 512
 # Columns of one product on a CPU: narrow products pack them into the cache, 10 to 20 percent faster than one wide product.
 CPU_TILE = 1024
-# Pairs of rows that are measured at a time.
-PAIRS = 128
+# Pairs of rows that are measured at a time: on a processor as many as stay in its cache.
+CPU_PAIRS, GPU_PAIRS = 128, 1 << 14
 # Similarities whose contributions to a sum are made at a time.
 SUM_ENTRIES = 1 << 17
 
@@ -256,8 +256,9 @@ def chords(first: Tensor, second: Tensor) -> Tensor:
 
 def _ends(first: Tensor, second: Tensor, some: slice) -> Iterator[tuple[slice, Tensor, Tensor]]:
     """Some rows at a time, and their differences and sums, which the next ones overwrite."""
-    apart, together = first.new_empty(2, PAIRS, first.shape[1])
-    for rows in slices(some.start, some.stop, PAIRS):
+    step = CPU_PAIRS if first.device.type == "cpu" else GPU_PAIRS
+    apart, together = first.new_empty(2, min(step, some.stop - some.start), first.shape[1])
+    for rows in slices(some.start, some.stop, step):
         pair, count = (first[rows], second[rows]), rows.stop - rows.start
         yield rows, torch.sub(*pair, out=apart[:count]), torch.add(*pair, out=together[:count])
 
@@ -322,14 +323,14 @@ class _Sum(torch.autograd.Function):
         ctx: Any, cosine: Tensor, negatives: Negatives, quantity: OfEach, memory: _Memory, *learned: Tensor
     ) -> Tensor:
         ctx.negatives, ctx.quantity, ctx.memory, ctx.learned = negatives, quantity, memory, learned
-        every = (negatives.some(rows, negatives.cosine[rows].clone()) for rows in _few_rows(cosine))
+        every = (negatives.some(rows, negatives.cosine[rows].clone()) for rows in few_rows(cosine))
         return torch.cat([sum_of_each(few, quantity) for few in every])
 
     @staticmethod
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
         cosine, settings = ctx.negatives.cosine, [torch.zeros_like(one) for one in ctx.learned]
         by_cosine = ctx.memory.take(cosine, *cosine.shape)
-        for rows in _few_rows(cosine):
+        for rows in few_rows(cosine):
             few = cosine[rows].detach().requires_grad_()
             with torch.enable_grad():  # a copy, as a quantity may write over it
                 found = sum_of_each(ctx.negatives.some(rows, few.clone()), ctx.quantity)
@@ -341,5 +342,7 @@ class _Sum(torch.autograd.Function):
         return by_cosine, None, None, None, *settings
 
 
-def _few_rows(cosine: Tensor) -> Iterator[slice]:
-    return slices(0, len(cosine), max(1, SUM_ENTRIES // cosine.shape[1]))
+def few_rows(block: Tensor) -> Iterator[slice]:
+    """The rows of a block, as many at a time as stay in a processor's cache; all of them on a GPU."""
+    count = max(1, SUM_ENTRIES // block.shape[1]) if block.device.type == "cpu" else max(1, len(block))
+    return slices(0, len(block), count)

@@ -29,6 +29,7 @@ from gradlab.scale.blocks import (
     chords,
     cosines,
     default_block_size,
+    few_rows,
     slices,
 )
 from gradlab.scale.processes import Processes
@@ -285,7 +286,8 @@ class Laps(Comparison):
         for some, first, tile in self._tiles(product, half, shift):
             exponentials = tile.sub_(shift).exp_()
             factor = 0.0 if by_columns is None else by_columns[first:]
-            exponentials *= factor if by_rows is None else by_rows[some, None] + factor
+            for few in few_rows(exponentials):  # the factors of a whole block would be as large as the block
+                exponentials[few] *= factor if by_rows is None else by_rows[some][few, None] + factor
             product.push(exponentials, some, first, half, gradients)
 
     def _half(self, product: _Product) -> bool:
