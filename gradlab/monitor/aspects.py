@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from gradlab.monitor import thresholds as limit
 from gradlab.monitor.advice import HARDEST, LEARNING, LossInUse, change
 from gradlab.monitor.failures import (
     COLLAPSE,
@@ -20,34 +22,12 @@ from gradlab.monitor.failures import (
     SAME_VIEWS,
     TOO_HIGH,
     Failure,
+    sentence,
 )
 from gradlab.monitor.history import DIAGNOSTICS, TRAIN, History
 from gradlab.monitor.numbers import percent, score, short
 from gradlab.monitor.recording import CRASHED, ENDED, FINISHED, RUNNING, STOPPED, Recording
-from gradlab.monitor.scores import scores_of
-from gradlab.monitor.thresholds import (
-    ALL_LEARN,
-    COINCIDE,
-    COLD,
-    ENOUGH,
-    FEW_LEARN,
-    GUESSING,
-    MANY_COPIES,
-    MOST,
-    NARROW,
-    NEAR_UNIFORM,
-    NEARLY_ALL,
-    NO_TREND,
-    NOTHING,
-    PERSISTENT,
-    SILENT,
-    SILENT_SECONDS,
-    TREND,
-    TUNED,
-    VANISHED,
-    WIDE,
-    WORSE,
-)
+from gradlab.monitor.scores import Score, scores_of
 
 BAD, WATCH, OPEN, GOOD = "bad", "watch", "open", "good"
 SYMPTOMS = {
@@ -56,6 +36,29 @@ SYMPTOMS = {
 }  # fmt: skip
 UNTOLD = "Check that the two texts of a row belong together; train longer, or at a higher learning rate."
 BATCH_STATISTICS = ("negative_cosine", "positive_cosine", "uniformity", "alignment", "effective_rank")
+# What researchers ask for beside a verdict, by its subject: words, and the series whose course follows them.
+TERMS = {
+    "Learning": {
+        "Mean gradient dissipation": "gradient_dissipation",
+        "The share of anchors above 0.01": "active",
+    },
+    "Hard negatives": {
+        "The hardest negative's share of the weight": "hardest_share",
+        "An equal share": "uniform_share",
+    },
+    "Pull and push": {
+        "The median ratio": "ratio_median",
+        "The share of triples that satisfy Lemma 1": "lemma_share",
+        "Pull over push of both views together": "ratio_both_sides",
+        "Hubness (Gini coefficient of what sentences receive as negatives)": "hubness",
+    },
+    "Spread": {
+        "The effective rank of a batch": "effective_rank",
+        "Before any head, different sentences' mean cosine": "encoder_cosine",
+    },
+}
+# Grade, what was seen, what to change, and the symptom; the last two where there are any. None: nothing can be said.
+Seen = tuple[str, ...] | None
 
 
 @dataclass(frozen=True)
@@ -67,16 +70,16 @@ class Verdict:
         grade: `GOOD`, `WATCH`, `BAD`, or `OPEN` for what cannot be judged (yet).
         seen: what was seen, in everyday words.
         change: what to change; empty where nothing is wrong.
-        terms: the same for researchers, in the terms of the papers.
         symptom: what `gradlab explain` calls it; empty where it has no name.
+        terms: the same for researchers, in the terms of the papers.
     """
 
     subject: str
     grade: str
     seen: str
     change: str = ""
-    terms: str = ""
     symptom: str = ""
+    terms: str = ""
 
     @property
     def about(self) -> str:
@@ -87,7 +90,7 @@ class Verdict:
 def told(subject: str, failure: Failure, terms: str = "") -> Verdict:
     """The verdict on a known failure."""
     seen = f"{failure.headline} (Seen at step {failure.step}.)"
-    return Verdict(subject, BAD, seen, failure.advice, terms, SYMPTOMS[failure.name])
+    return Verdict(subject, BAD, seen, failure.advice, SYMPTOMS[failure.name], terms)
 
 
 def records(history: History) -> int:
@@ -97,45 +100,38 @@ def records(history: History) -> int:
     return max(counts, default=0)
 
 
-def standing(run: Recording) -> Verdict:
+def standing(run: Recording) -> tuple[str, ...]:
     """How far the run got, and whether there is enough to judge."""
     step, total, why = run.history.last_step(), run.history.total_steps, run.manifest.get("why", "")
     at = f"step {step}" + (f" of {total}" if total else "")
     steps, seconds = _pause(run.history)
     unfinished = total is not None and step + steps < total
     silence, count = time.time() - run.written, records(run.history)
-    grade, seen, mend = GOOD, f"The run has finished, at {at}.", ""
-    if total is not None and not unfinished:
-        seen = f"The run has finished its {total} steps; the last record is of step {step}."
     if run.status == CRASHED:
-        grade, seen = BAD, f"The run ended at {at} with an error: {why}."
         mend = "Fix the error, and resume from a checkpoint."
-    elif run.status == STOPPED:
-        grade, seen = (
-            WATCH,
-            f"Recording stopped at {at} while training went on: {why}. What came after is not judged.",
-        )
-        mend = "Fix what the error names, and watch again."
-    elif run.status == ENDED and unfinished:
-        grade, seen = WATCH, f"The process ended at {at} without an error."
+        return BAD, f"The run ended at {at} with an error: {why}.", mend
+    if run.status == STOPPED:
+        seen = f"Recording stopped at {at} while training went on: {why}. What came after is not judged."
+        return WATCH, seen, "Fix what the error names, and watch again."
+    if run.status == ENDED and unfinished:
         mend = "Find out why it ended, and resume from a checkpoint."
-    elif run.status == RUNNING and unfinished and silence > max(SILENT_SECONDS, SILENT * seconds):
-        grade, seen = (
-            WATCH,
-            f"Nothing has been recorded for {_duration(silence)}, since {at}: the run was probably aborted.",
+        return WATCH, f"The process ended at {at} without an error.", mend
+    if run.status == RUNNING and unfinished and silence > max(limit.SILENT_SECONDS, limit.SILENT * seconds):
+        seen = (
+            f"Nothing has been recorded for {_duration(silence)}, since {at}: the run was probably aborted."
         )
-        mend = "Check whether it still runs. If not, resume from a checkpoint."
-    elif 0 < count < PERSISTENT:
-        grade, seen = (
-            OPEN,
-            f"The embeddings were measured {'once' if count == 1 else 'twice'}, which is too little to judge.",
-        )
-        mend = "Record more often: every=, or --diagnostics-every."
-    elif run.status == RUNNING:
-        grade, seen = OPEN, f"The run is at {at}."
-    elif run.status not in (FINISHED, ENDED):
-        grade, seen = OPEN, f"The recording goes to {at}; it does not say whether the run has finished."
-    return Verdict("Run", grade, seen, mend)
+        return WATCH, seen, "Check whether it still runs. If not, resume from a checkpoint."
+    if 0 < count < limit.PERSISTENT:
+        times = "once" if count == 1 else "twice"
+        seen = f"The embeddings were measured {times}, which is too little to judge."
+        return OPEN, seen, "Record more often: every=, or --diagnostics-every."
+    if run.status == RUNNING:
+        return OPEN, f"The run is at {at}."
+    if run.status not in (FINISHED, ENDED):
+        return OPEN, f"The recording goes to {at}; it does not say whether the run has finished."
+    if total is None or unfinished:
+        return GOOD, f"The run has finished, at {at}."
+    return GOOD, f"The run has finished its {total} steps; the last record is of step {step}."
 
 
 def _pause(history: History) -> tuple[int, float]:
@@ -156,7 +152,7 @@ def _duration(seconds: float) -> str:
 
 
 class Embeddings:
-    """What a loss does to the embeddings, aspect by aspect; each is a verdict, or None where nothing can be said.
+    """What a loss does to the embeddings, aspect by aspect.
 
     Attributes:
         dataset: whose loss it is, where each has its own; else empty.
@@ -170,153 +166,126 @@ class Embeddings:
         self._failures = {one.name: one for one in run.failures if one.dataset == self.dataset}
 
     def verdicts(self) -> list[Verdict]:
-        """All that can be said."""
-        found = (self.learning(), self.hard_negatives(), self.pull_and_push(), self.spread(), self.views(),
-                 self.progress(), self.duplicates())  # fmt: skip
-        return [one for one in found if one]
+        """All that can be said: of each aspect the failure that it has shown or, without one, what it looks like."""
+        aspects: tuple[tuple[str, str, Callable[[], Seen]], ...] = (
+            ("Learning", NOTHING_TO_LEARN, self._learning),
+            ("Hard negatives", TOO_HIGH, self._hard_negatives),
+            ("Pull and push", RATIO_TOO_LOW, self._pull_and_push),
+            ("Spread", COLLAPSE, self._spread),
+            ("Batch", SAME_VIEWS, lambda: None),
+            ("Progress", "", self._progress),
+            ("Duplicates", "", self._duplicates),
+        )
+        found = []
+        for aspect, failure, look in aspects:
+            subject = f"{aspect}, {self.dataset}" if self.dataset else aspect
+            courses = {words: self._ends(name) for words, name in TERMS.get(aspect, {}).items()}
+            terms = " ".join(f"{words} {_went(ends)}." for words, ends in courses.items() if ends)
+            if failure in self._failures:
+                found.append(told(subject, self._failures[failure], terms))
+            elif (seen := look()) is not None:
+                found.append(dataclasses.replace(Verdict(subject, *seen), terms=terms))
+        return found
 
-    def learning(self) -> Verdict | None:
+    def _learning(self) -> Seen:
         """Whether sentences still get a gradient."""
-        mean, active = self._ends("gradient_dissipation"), self._ends("active")
-        if mean is None or active is None:
-            return None
-        terms = f"Mean gradient dissipation {_went(mean)}; the share of anchors above 0.01 {_went(active)}."
-        if NOTHING_TO_LEARN in self._failures:
-            return told("Learning", self._failures[NOTHING_TO_LEARN], terms)
         last, alive = self._last("gradient_dissipation"), self._last("active")
+        if not last or not alive:
+            return None
         if max(alive) > 0:
             share = statistics.fmean(alive)
+            if share > limit.ALL_LEARN:
+                return GOOD, "All sentences of a batch are learning."
             few = percent(share) if share >= 0.001 else "Fewer than 0.1%"
             taught = any(base.needs_teacher for base in self._used.bases)
             others = "agree with the teacher" if taught else "are far enough from their negatives"
             seen = f"{few} of the sentences in a batch are learning; the others {others}."
-            if share < FEW_LEARN and not taught:
+            if share < limit.FEW_LEARN and not taught:
                 seen += " That is usual for a loss that works; harder negatives or larger batches would give it more to learn."
-            if share > ALL_LEARN:
-                seen = "All sentences of a batch are learning."
-            return Verdict("Learning", GOOD, seen, "", terms)
+            return GOOD, seen
         settings = change(self._used, LEARNING, raises=True)
         mend = "Stop here, or make the task harder: harder negatives, larger batches"
         mend += f"; or {settings}." if settings else "."
-        if max(last) < VANISHED:
+        if max(last) < limit.VANISHED:
             seen = (
                 f"No sentence learns any more: the gradient has vanished (mean dissipation {last[-1]:.1g})."
             )
-            return Verdict("Learning", BAD, seen, mend, terms, "loss-zero")
-        return Verdict("Learning", WATCH, "No sentence of the last batches learns any more.", mend, terms)
+            return BAD, seen, mend, "loss-zero"
+        return WATCH, "No sentence of the last batches learns any more.", mend
 
-    def hard_negatives(self) -> Verdict | None:
+    def _hard_negatives(self) -> Seen:
         """How the push is divided among negatives."""
-        share, equal = self._ends("hardest_share"), self._ends("uniform_share")
-        if share is None or equal is None:
+        share, equal = self._end("hardest_share"), self._end("uniform_share")
+        if math.isnan(share) or math.isnan(equal):
             return None
-        terms = f"The hardest negative's share of the weight {_went(share)}; uniform: {short(equal[1])}."
-        if TOO_HIGH in self._failures:
-            return told("Hard negatives", self._failures[TOO_HIGH], terms)
-        count, cosine, temperature = 1 / equal[1], self._ends("negative_cosine"), self._used.temperature
-        flat = share[1] < NEAR_UNIFORM * equal[1]
-        seen = f"The hardest of {count:.0f} negatives receives {percent(share[1])} of the weight"
-        if temperature is not None and temperature <= COLD and share[1] > NEARLY_ALL and count > 2:
-            mend = _sentence(change(self._used, HARDEST, raises=False))
-            return Verdict(
-                "Hard negatives", WATCH, f"{seen}: only that one counts.", mend, terms, "temperature"
-            )
-        if count < ENOUGH or (flat and cosine and cosine[1] >= TUNED):
+        count, cosine, temperature = 1 / equal, self._end("negative_cosine"), self._used.temperature
+        flat = share < limit.NEAR_UNIFORM * equal
+        seen = f"The hardest of {count:.0f} negatives receives {percent(share)} of the weight"
+        if temperature is not None and temperature <= limit.COLD and share > limit.NEARLY_ALL and count > 2:
+            mend = sentence(change(self._used, HARDEST, raises=False))
+            return WATCH, f"{seen}: only that one counts.", mend, "temperature"
+        if count < limit.ENOUGH or (flat and cosine >= limit.TUNED):
             return None  # too few negatives, or too near to each other, to tell hard ones from easy ones
         if flat:
-            mend = _sentence(change(self._used, HARDEST, raises=True))
-            return Verdict(
-                "Hard negatives",
-                WATCH,
-                f"{seen}, hardly more than an equal share.",
-                mend,
-                terms,
-                "temperature",
-            )
-        return Verdict(
-            "Hard negatives", GOOD, f"{seen}; an equal share would be {percent(equal[1])}.", "", terms
-        )
+            mend = sentence(change(self._used, HARDEST, raises=True))
+            return WATCH, f"{seen}, hardly more than an equal share.", mend, "temperature"
+        return GOOD, f"{seen}; an equal share would be {percent(equal)}."
 
-    def pull_and_push(self) -> Verdict | None:
+    def _pull_and_push(self) -> Seen:
         """Whether steps bring sentences closer to their positives."""
-        share = self._ends("lemma_share")
-        terms = self._terms(
-            ("The median ratio", "ratio_median"),
-            ("The share of triples that satisfy Lemma 1", "lemma_share"),
-            ("Pull over push of both views together", "ratio_both_sides"),
-            ("Hubness (Gini coefficient of what sentences receive as negatives)", "hubness"),
-        )
-        if RATIO_TOO_LOW in self._failures:
-            return told("Pull and push", self._failures[RATIO_TOO_LOW], terms)
-        if share is None:
+        share = self._end("lemma_share")
+        if math.isnan(share):
             return None
-        if share[1] >= MOST:
-            most = "Steps" if share[1] >= NEARLY_ALL else "Most steps"
-            return Verdict(
-                "Pull and push", GOOD, f"{most} bring sentences closer to their positives.", "", terms
-            )
-        dissipation, cosine = self._ends("gradient_dissipation"), self._ends("positive_cosine")
-        if (dissipation and dissipation[1] < NOTHING) or (cosine and cosine[1] >= COINCIDE):
+        if share >= limit.MOST:
+            most = "Steps" if share >= limit.NEARLY_ALL else "Most steps"
+            return GOOD, f"{most} bring sentences closer to their positives."
+        if (
+            self._end("gradient_dissipation") < limit.NOTHING
+            or self._end("positive_cosine") >= limit.COINCIDE
+        ):
             return None  # nothing moves, or positives cannot come closer
-        seen = f"Only {percent(share[1])} of the last steps bring a sentence closer to its positive."
+        seen = f"Only {percent(share)} of the last steps bring a sentence closer to its positive."
         mend = "Use views that are closer to each other, or lower the learning rate."
-        return Verdict("Pull and push", WATCH, seen, mend, terms, "positives-fall")
+        return WATCH, seen, mend, "positives-fall"
 
-    def spread(self) -> Verdict | None:
+    def _spread(self) -> Seen:
         """Whether different sentences are told apart."""
-        positive, negative, rank = (
-            self._ends(n) for n in ("positive_cosine", "negative_cosine", "effective_rank")
-        )
-        terms = self._terms(
-            ("The effective rank of a batch", "effective_rank"),
-            ("Before any head, different sentences' mean cosine", "encoder_cosine"),
-        )
-        if COLLAPSE in self._failures:
-            return told("Spread", self._failures[COLLAPSE], terms)
+        positive, negative = self._ends("positive_cosine"), self._ends("negative_cosine")
         if not (positive and negative):
-            return (
-                Verdict("Spread", OPEN, f"A batch uses {short(rank[1])} dimensions.", "", terms)
-                if rank
-                else None
-            )
+            rank = self._ends("effective_rank")
+            return (OPEN, f"A batch uses {short(rank[1])} dimensions.") if rank else None
         cosines = (
             f"the two views of a sentence have a mean cosine of {score(positive[1])} (at first {score(positive[0])}), and "
             f"different sentences one of {score(negative[1])} (at first {score(negative[0])})."
         )
         gap = positive[1] - negative[1]
-        if gap > NARROW:
-            how = "clearly told apart" if gap > WIDE else "told apart, though not by much"
-            return Verdict("Spread", GOOD, f"Sentences are {how}: {cosines}", "", terms)
-        grade, seen = OPEN if self._running else WATCH, f"Sentences are hardly told apart: {cosines}"
-        return Verdict("Spread", grade, seen, UNTOLD, terms, "loss-at-chance")
+        if gap > limit.NARROW:
+            how = "clearly told apart" if gap > limit.WIDE else "told apart, though not by much"
+            return GOOD, f"Sentences are {how}: {cosines}"
+        grade = OPEN if self._running else WATCH
+        return grade, f"Sentences are hardly told apart: {cosines}", UNTOLD, "loss-at-chance"
 
-    def views(self) -> Verdict | None:
-        """Whether the two views of a sentence differ."""
-        return told("Batch", self._failures[SAME_VIEWS]) if SAME_VIEWS in self._failures else None
-
-    def progress(self) -> Verdict | None:
+    def _progress(self) -> Seen:
         """Whether anything about the embeddings has changed since the beginning."""
         trends = [_trend(*self._history.series(self._group, name)) for name in BATCH_STATISTICS]
         known = [trend for trend in trends if trend is not None]
-        if NOTHING_TO_LEARN in self._failures or len(known) < 2 or any(trend > NO_TREND for trend in known):
+        if NOTHING_TO_LEARN in self._failures or len(known) < 2 or max(known) > limit.NO_TREND:
             return None
         seen = "The embeddings look as they did at the beginning: no measured quantity has changed."
         mend = (
             "Check that the learning rate is above 0, that the encoder's weights require gradients and are in the "
             "optimiser, and that the embeddings are not detached."
         )
-        return Verdict("Progress", WATCH, seen, mend, symptom="weights-do-not-move")
+        return WATCH, seen, mend, "weights-do-not-move"
 
-    def duplicates(self) -> Verdict | None:
+    def _duplicates(self) -> Seen:
         """Negatives as near as positives, with a gap below them: the same text twice in a batch."""
         positives, negatives = (
             self._history.histograms(f"{kind}_cosine") for kind in ("positive", "negative")
         )
-        equal, late = (
-            self._ends("uniform_share"),
-            sorted(positives.keys() & negatives.keys())[-PERSISTENT * 3 :],
-        )
-        if self.dataset or len(late) < PERSISTENT or equal is None:
+        equal = self._end("uniform_share")
+        late = sorted(positives.keys() & negatives.keys())[-limit.PERSISTENT * 3 :]
+        if self.dataset or len(late) < limit.PERSISTENT or math.isnan(equal):
             return None
         near = between = middle = 0.0
         for step in late:
@@ -324,8 +293,8 @@ class Embeddings:
             near += sum(share for low, share in negatives[step].items() if low >= edge)
             between += sum(share for low, share in negatives[step].items() if 2 * edge - 1 <= low < edge)
             middle += edge - centre
-        each = 2 * near / len(late) / equal[1]  # half of them lie below the median of the positives
-        if middle / len(late) < WIDE or each < MANY_COPIES or near <= 2 * between:
+        each = 2 * near / len(late) / equal  # half of them lie below the median of the positives
+        if middle / len(late) < limit.WIDE or each < limit.MANY_COPIES or near <= 2 * between:
             return None
         seen = (
             f"About {percent(each)} of the sentences meet a copy of themselves among their negatives: some negatives are "
@@ -335,21 +304,26 @@ class Embeddings:
             "Find them with gradlab inspect FILE; in sentence-transformers set "
             "batch_sampler=BatchSamplers.NO_DUPLICATES."
         )
-        return Verdict("Duplicates", WATCH, seen, mend, symptom="false-negatives")
+        return WATCH, seen, mend, "false-negatives"
+
+    def _finite(self, name: str) -> list[float]:
+        return [value for value in self._history.series(self._group, name)[1] if math.isfinite(value)]
 
     def _ends(self, name: str) -> tuple[float, float] | None:
-        """The first finite value of a series, and the middle one of its last three; None if there is none."""
-        values = [value for value in self._history.series(self._group, name)[1] if math.isfinite(value)]
-        return (values[0], statistics.median_low(values[-PERSISTENT:])) if values else None
+        return _ends(self._finite(name))
+
+    def _end(self, name: str) -> float:
+        """The middle one of the last three finite values of a series; NaN if there is none."""
+        ends = self._ends(name)
+        return ends[1] if ends else math.nan
 
     def _last(self, name: str) -> list[float]:
-        values = self._history.series(self._group, name)[1]
-        return [value for value in values if math.isfinite(value)][-PERSISTENT:]
+        return self._finite(name)[-limit.PERSISTENT :]
 
-    def _terms(self, *named: tuple[str, str]) -> str:
-        """How series went that researchers ask for, a sentence each."""
-        found = [(words, self._ends(name)) for words, name in named]
-        return " ".join(f"{words} {_went(ends)}." for words, ends in found if ends)
+
+def _ends(values: Sequence[float]) -> tuple[float, float] | None:
+    """The first of some values, and the middle one of the last three; None if there is none."""
+    return (values[0], statistics.median_low(values[-limit.PERSISTENT :])) if values else None
 
 
 def _went(ends: tuple[float, float]) -> str:
@@ -363,7 +337,7 @@ def _trend(steps: Sequence[int], values: Sequence[float]) -> float | None:
     None if there are too few points.
     """
     points = [(step, value) for step, value in zip(steps, values, strict=True) if math.isfinite(value)]
-    if len(points) < TREND:
+    if len(points) < limit.TREND:
         return None
     x, y = zip(*points, strict=True)
     slope, start = statistics.linear_regression(x, y)
@@ -380,37 +354,38 @@ def _median_bin(shares: dict[float, float]) -> float:
     return next(low for low, total in zip(edges, reached, strict=True) if total >= reached[-1] / 2)
 
 
-def training_loss(run: Recording) -> Verdict | None:
+def training_loss(run: Recording) -> Seen:
     """Where the value of the loss begins and ends, and what guessing would give."""
     series = [run.history.series(TRAIN, name)[1] for name in ("batch_loss", "loss")]
     values = [value for value in next(filter(None, series), []) if math.isfinite(value)]
-    if not values:
+    ends = _ends(values)
+    if ends is None:
         return None
     used = run.losses.get("", LossInUse())
-    if len(values) >= PERSISTENT and not any(values[-PERSISTENT:]):
+    if len(values) >= limit.PERSISTENT and not any(values[-limit.PERSISTENT :]):
         settings = change(used, LEARNING, raises=True)
         mend = "In fp16, compute the loss in fp32; otherwise make the task harder"
         mend += f", or {settings}." if settings else "."
-        return Verdict("Loss", BAD, "The loss is exactly 0: nothing is learned.", mend, symptom="loss-zero")
+        return BAD, "The loss is exactly 0: nothing is learned.", mend, "loss-zero"
     if used.loss is not None and used.loss.surrogate:
         return None  # its value says nothing
-    ends, third = (values[0], statistics.median_low(values[-PERSISTENT:])), len(values) // 3
-    rises = third >= 3 and min(values[-third:]) > WORSE * max(values[:third]) > 0
+    third = len(values) // 3
+    rises = third >= 3 and min(values[-third:]) > limit.WORSE * max(values[:third]) > 0
     # A queue that fills makes the task harder; a mean over the triplets that are not yet solved keeps the hardest.
     active = any(
         getattr(base, "mean_over", "") == "active" for used in run.losses.values() for base in used.bases
     )
     if rises and not (run.config or {}).get("queue_size") and not active:
-        return Verdict("Loss", WATCH, f"The loss rises: it {_went(ends)}.", "Lower the learning rate.")
+        return WATCH, f"The loss rises: it {_went(ends)}.", "Lower the learning rate."
     negative = run.history.series(DIAGNOSTICS, "negative_cosine")[1][:1]
     guessing = run.loss_at(negative[0], negative[0]) if negative else None
-    if guessing and len(values) >= 3 * PERSISTENT and ends[1] >= GUESSING * guessing:
+    if guessing and len(values) >= 3 * limit.PERSISTENT and ends[1] >= limit.GUESSING * guessing:
         seen = f"The loss is that of guessing: it is {short(ends[1])}, and {short(guessing)} if nothing is told apart."
-        return Verdict("Loss", WATCH, seen, UNTOLD, symptom="loss-at-chance")
+        return WATCH, seen, UNTOLD, "loss-at-chance"
     if ends[1] >= ends[0]:
         return None
     compared = f"; guessing would give {short(guessing)}" if guessing and guessing > ends[1] else ""
-    return Verdict("Loss", GOOD, f"The loss {_went(ends)}{compared}.")
+    return GOOD, f"The loss {_went(ends)}{compared}."
 
 
 def evaluations(run: Recording) -> Verdict | None:
@@ -418,32 +393,32 @@ def evaluations(run: Recording) -> Verdict | None:
     for failure in run.failures:
         if failure.name in (HARM, FALLEN):
             return told("Scores", failure)
-    parts = []
-    for one in scores_of(run.history):
-        before, best, last = one.before, one.best, one.last
-        if best is None or last is None:
-            continue
-        if one.is_quality and math.isnan(last[1]):
-            seen = f"{one.title} cannot be computed at step {last[0]}: the embeddings are constant."
-            mend = "Lower the learning rate, and use an earlier encoder."
-            return Verdict("Scores", BAD, seen, mend, symptom="cosines-above-0-9")
-        if one.is_quality and before is not None and best[1] <= before:
-            seen = f"{one.title} has not improved: {score(before)} before training, at best {score(best[1])} (step {best[0]})."
-            mend = "Lower the learning rate, or use data nearer to what the score measures."
-            return Verdict("Scores", WATCH, seen, mend, symptom="score-does-not-rise")
-        late = [value for _, value in one.points[-PERSISTENT:]]
-        if one.is_loss and len(one.points) > PERSISTENT and min(late) > WORSE * best[1] > 0:
-            seen = (
-                f"{one.title} rises since step {best[0]}: it was {score(best[1])} and is {score(last[1])}. The encoder "
-                "learns its training data by heart."
-            )
-            mend = f"Use the encoder from about step {best[0]}; train for fewer steps, or on more data."
-            return Verdict("Scores", WATCH, seen, mend)
-        start = f"{score(before)} before training, " if before is not None else ""
-        end = f", last {score(last[1])}" if last != best else ""
-        parts.append(f"{one.title}: {start}best {score(best[1])} at step {best[0]}{end}.")
-    return Verdict("Scores", GOOD, " ".join(parts)) if parts else None
+    found = [seen for one in scores_of(run.history) if (seen := _score(one)) is not None]
+    wrong = next((seen for seen in found if seen[0] != GOOD), None)
+    if wrong is not None:
+        return Verdict("Scores", *wrong)
+    return Verdict("Scores", GOOD, " ".join(words for _, words in found)) if found else None
 
 
-def _sentence(words: str) -> str:
-    return f"{words[:1].upper()}{words[1:]}." if words else ""
+def _score(one: Score) -> Seen:
+    before, best, last = one.before, one.best, one.last
+    if best is None or last is None:
+        return None
+    if one.is_quality and math.isnan(last[1]):
+        seen = f"{one.title} cannot be computed at step {last[0]}: the embeddings are constant."
+        return BAD, seen, "Lower the learning rate, and use an earlier encoder.", "cosines-above-0-9"
+    if one.is_quality and before is not None and best[1] <= before:
+        seen = f"{one.title} has not improved: {score(before)} before training, at best {score(best[1])} (step {best[0]})."
+        mend = "Lower the learning rate, or use data nearer to what the score measures."
+        return WATCH, seen, mend, "score-does-not-rise"
+    late = [value for _, value in one.points[-limit.PERSISTENT :]]
+    if one.is_loss and len(one.points) > limit.PERSISTENT and min(late) > limit.WORSE * best[1] > 0:
+        seen = (
+            f"{one.title} rises since step {best[0]}: it was {score(best[1])} and is {score(last[1])}. The encoder "
+            "learns its training data by heart."
+        )
+        mend = f"Use the encoder from about step {best[0]}; train for fewer steps, or on more data."
+        return WATCH, seen, mend
+    start = f"{score(before)} before training, " if before is not None else ""
+    end = f", last {score(last[1])}" if last != best else ""
+    return GOOD, f"{one.title}: {start}best {score(best[1])} at step {best[0]}{end}."

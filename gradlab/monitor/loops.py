@@ -117,18 +117,15 @@ def watch(
         return trainers.attach(target, views=views, loss=loss, every=every, output=output)
     if isinstance(views, str) or (views is not None and not callable(views)):
         raise GradlabError("names of views belong to a Trainer; for a loss give a function of its arguments")
-    place = output if output is not None else "gradlab-watch"
-    if target is None:
-        return LoopWatch(loss, output=place, every=every, total_steps=total_steps)
-    if not callable(target):
+    if target is not None and not callable(target):
         raise GradlabError(
             f"watch takes a Trainer or a loss, loss(anchors, positives), not {type(target).__name__}"
         )
     watched = LoopWatch(
         target if loss is None else loss,
-        output=place,
+        output="gradlab-watch" if output is None else output,
         every=every,
         total_steps=total_steps,
         named=loss is not None,
     )
-    return WatchedLoss(target, watched, views)
+    return watched if target is None else WatchedLoss(target, watched, views)

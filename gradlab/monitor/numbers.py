@@ -38,11 +38,6 @@ def percent(share: float) -> str:
     return f"{per_cent:.1f}%" if 0 < per_cent < 9.95 else f"{per_cent:.0f}%"
 
 
-def listed(words: Sequence[str]) -> str:
-    """``"a, b and c"``."""
-    return " and ".join(part for part in (", ".join(words[:-1]), *words[-1:]) if part)
-
-
 def ticks(low: float, high: float, most: int = 5) -> list[float]:
     """Round numbers in [low, high], at most ``most`` + 1 of them."""
     if not high > low:

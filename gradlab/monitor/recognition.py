@@ -12,15 +12,6 @@ from torch import Tensor
 from gradlab.losses.base import Loss
 from gradlab.losses.registry import get_loss
 
-# Losses of sentence-transformers; those called cached compute the same in pieces, and the symmetric ones are the
-# ranking loss with other defaults.
-RANKING_LOSSES = {
-    "MultipleNegativesRankingLoss",
-    "CachedMultipleNegativesRankingLoss",
-    "MultipleNegativesSymmetricRankingLoss",
-    "CachedMultipleNegativesSymmetricRankingLoss",
-}
-GUIDED_LOSSES = {"GISTEmbedLoss", "CachedGISTEmbedLoss"}
 POOLS = {
     "query_to_doc": "other",
     "query_to_query": "same",
@@ -28,8 +19,6 @@ POOLS = {
     "doc_to_doc": "positive_same",
 }
 HARDNESS = {"in_batch_negatives": "in_batch", "hard_negatives": "hard", "all_negatives": "other"}
-
-
 # Names of functions that compare by cosine, and of those that do where the model's embeddings have unit length.
 COSINES = {"cos_sim", "pytorch_cos_sim", "pairwise_cos_sim"}
 DOTS = {"dot_score", "pairwise_dot_score"}
@@ -75,17 +64,9 @@ def _known(loss: Any, columns: int) -> Loss | str:
     name = type(loss).__name__
     if not type(loss).__module__.startswith("sentence_transformers."):
         return ""
-    if name in RANKING_LOSSES:
-        return (
-            _ranking(loss)
-            or "MultipleNegativesRankingLoss is known with cosines and the direction query_to_doc"
-        )
-    if name in GUIDED_LOSSES:
-        return _guided(loss) or "GISTEmbedLoss is known with cosines"
-    if name in MINING:
-        return _mined(loss)
-    maker = MAKERS.get(name)
-    return maker(loss, columns) if maker else UNKNOWN.get(name, f"{name} has no closed form in gradlab")
+    if name in MAKERS:
+        return MAKERS[name](loss, columns)
+    return UNKNOWN.get(name, f"{name} has no closed form in gradlab")
 
 
 def _within_cache(loss: Any) -> Any:
@@ -146,10 +127,6 @@ def _normalizes(model: Any) -> bool:
     return bool(last) and type(last[0]).__name__ == "Normalize"
 
 
-def _margin_mse(loss: Any, columns: int) -> Loss | str:
-    return _compares(loss) or get_loss("margin_mse")
-
-
 def _kl(loss: Any, columns: int) -> Loss | str:
     student = getattr(loss, "student_temperature", loss.temperature)  # older versions have one for both
     teacher = getattr(loss, "teacher_temperature", loss.temperature)
@@ -187,10 +164,6 @@ def _gor(loss: Any, columns: int) -> Loss | str:
     return _compares(loss) or _times((square or 1) * twice, get_loss("symmetric", loss=plain))
 
 
-def _cosent(loss: Any, columns: int) -> Loss | str:
-    return _compares(loss) or get_loss("cosent", temperature=1 / loss.scale)
-
-
 def _triplet(loss: Any, columns: int) -> Loss | str:
     metrics = vars(sys.modules[type(loss).__module__].TripletDistanceMetric)
     if loss.distance_metric is not metrics["COSINE"]:
@@ -198,7 +171,7 @@ def _triplet(loss: Any, columns: int) -> Loss | str:
     return get_loss("triplet", margin=float(loss.triplet_margin))
 
 
-def _mined(loss: Any) -> Loss | str:
+def _mined(loss: Any, columns: int) -> Loss | str:
     name, distance = type(loss).__name__, getattr(loss.distance_metric, "__name__", "")
     if distance != "cosine_distance":
         return f"{name} has a closed form with cosine_distance, not with {distance or 'another distance'}"
@@ -210,44 +183,29 @@ def _times(factor: float, loss: Loss) -> Loss:
     return loss if factor == 1 else get_loss("sum", losses=[loss], weights=[factor])
 
 
-MAKERS: dict[str, Callable[[Any, int], Loss | str]] = {
-    "MarginMSELoss": _margin_mse,
-    "DistillKLDivLoss": _kl,
-    "EmbedDistillLoss": _embed_distill,
-    "MSELoss": _embed_distill,
-    "GlobalOrthogonalRegularizationLoss": _gor,
-    "CoSENTLoss": _cosent,
-    "TripletLoss": _triplet,
-}
-UNKNOWN = {
-    "AnglELoss": "AnglELoss compares angles between complex numbers, which are no function of cosines",
-    "BatchHardSoftMarginTripletLoss": "BatchHardSoftMarginTripletLoss takes a softplus of the hardest triplet, and triplets have a margin here",
-    "MatryoshkaLoss": "MatryoshkaLoss is a sum over prefixes; name it with loss='per_prefix(...)'",
-}
-
-
-def _ranking(loss: Any) -> Loss | None:
+def _ranking(loss: Any, columns: int) -> Loss | str:
+    unknown = "MultipleNegativesRankingLoss is known with cosines and the direction query_to_doc"
     directions = getattr(loss, "directions", None)
     if directions is None:  # older versions
         directions = ("query_to_doc",) if "Symmetric" not in type(loss).__name__ else ()
-    if getattr(loss.similarity_fct, "__name__", "") != "cos_sim" or not set(directions) <= set(POOLS):
-        return None
+    chosen = set(directions)
+    if getattr(loss.similarity_fct, "__name__", "") != "cos_sim" or not chosen <= set(POOLS):
+        return unknown
     plain = hardened = get_loss("infonce", temperature=1 / loss.scale)
     mode = getattr(loss, "hardness_mode", None)
     if mode is not None and loss.hardness_strength:
         if mode not in HARDNESS:
-            return None
+            return unknown
         hardened = get_loss("hardness", loss=plain, alpha=float(loss.hardness_strength), on=HARDNESS[mode])
-    chosen = set(directions)
     if chosen == {"query_to_doc"}:
         return hardened
     if getattr(loss, "partition_mode", "joint") == "per_direction":
         if chosen != {"query_to_doc", "doc_to_query"}:
-            return None
+            return unknown
         # Nothing is added to the logits of the other direction.
         return get_loss("symmetric", loss=hardened, reverse="" if hardened is plain else plain)
     if "query_to_doc" not in chosen:
-        return None
+        return unknown
     return get_loss(
         "pool",
         loss=hardened,
@@ -256,9 +214,9 @@ def _ranking(loss: Any) -> Loss | None:
     )
 
 
-def _guided(loss: Any) -> Loss | None:
+def _guided(loss: Any, columns: int) -> Loss | str:
     if type(loss.similarity_fct).__name__ != "CosineSimilarity":
-        return None
+        return "GISTEmbedLoss is known with cosines"
     pools = ["other"]
     pools += ["same"] if getattr(loss, "contrast_anchors", True) else []
     pools += ["positive_same"] if getattr(loss, "contrast_positives", True) else []
@@ -268,3 +226,27 @@ def _guided(loss: Any) -> Loss | None:
     margin = float(getattr(loss, "margin", 0.0))
     kind = getattr(loss, "margin_strategy", "absolute")
     return get_loss("mask", loss=inner, by="guide", margin=margin, margin_kind=kind)
+
+
+# Of so many columns. Losses called cached compute the same in pieces; symmetric ones are the ranking loss with other defaults.
+MAKERS: dict[str, Callable[[Any, int], Loss | str]] = {
+    "MultipleNegativesRankingLoss": _ranking,
+    "CachedMultipleNegativesRankingLoss": _ranking,
+    "MultipleNegativesSymmetricRankingLoss": _ranking,
+    "CachedMultipleNegativesSymmetricRankingLoss": _ranking,
+    "GISTEmbedLoss": _guided,
+    "CachedGISTEmbedLoss": _guided,
+    "MarginMSELoss": lambda loss, columns: _compares(loss) or get_loss("margin_mse"),
+    "DistillKLDivLoss": _kl,
+    "EmbedDistillLoss": _embed_distill,
+    "MSELoss": _embed_distill,
+    "GlobalOrthogonalRegularizationLoss": _gor,
+    "CoSENTLoss": lambda loss, columns: _compares(loss) or get_loss("cosent", temperature=1 / loss.scale),
+    "TripletLoss": _triplet,
+    **dict.fromkeys(MINING, _mined),
+}
+UNKNOWN = {
+    "AnglELoss": "AnglELoss compares angles between complex numbers, which are no function of cosines",
+    "BatchHardSoftMarginTripletLoss": "BatchHardSoftMarginTripletLoss takes a softplus of the hardest triplet, and triplets have a margin here",
+    "MatryoshkaLoss": "MatryoshkaLoss is a sum over prefixes; name it with loss='per_prefix(...)'",
+}

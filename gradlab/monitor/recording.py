@@ -1,4 +1,4 @@
-"""A recorded run, read from its folder; and the manifest of a watched one, which is written there."""
+"""A recorded run, read from its folder."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gradlab.errors import GradlabError, reason
-from gradlab.files import versions, write_json
 from gradlab.losses.base import BatchLoss, Loss
 from gradlab.losses.registry import get_loss
 from gradlab.monitor.advice import LossInUse
@@ -19,16 +18,12 @@ from gradlab.monitor.history import DIAGNOSTICS, History
 from gradlab.monitor.metrics import COLUMNS, METRICS, read_metrics
 from gradlab.monitor.reference import loss_at
 
-if TYPE_CHECKING:
-    from gradlab.monitor.probe import Probe
-
 MANIFEST = "manifest.json"
 # Where a trainer's output folder holds the recording of a watched run, and what its manifest calls it.
 WATCHED, KIND = "gradlab", "watched run"
 # How a run stands. Stopped is the recording, while training went on; ended is a process that ended without an error,
 # but also without saying that the run was over.
 RUNNING, FINISHED, STOPPED, CRASHED, ENDED = "running", "finished", "stopped", "crashed", "ended"
-PACKAGES = ("torch", "transformers", "sentence-transformers", "accelerate", "numpy")
 
 
 @dataclass(frozen=True)
@@ -64,6 +59,11 @@ class Recording:
         return bool(self.manifest.get("kind") == KIND)
 
     @property
+    def watch(self) -> dict[str, Any]:
+        """What the manifest of a watched run says of the watching."""
+        return dict(self.manifest.get("watch", {}))
+
+    @property
     def config(self) -> dict[str, Any] | None:
         """The configuration of a run of `gradlab train`; None of any other."""
         content = self.manifest.get("config")
@@ -78,11 +78,11 @@ class Recording:
     def losses(self) -> dict[str, LossInUse]:
         """The loss in use, by dataset; of a single one by ``""``."""
         config = self.manifest.get("config", {})
-        settings = self.manifest.get("watch", {}).get("settings", {})
+        settings = self.watch.get("settings", {})
         texts = config.get("loss", "")
         named = texts if isinstance(texts, Mapping) else {"": texts}
         own = config.get("loss_settings", {}) if not self.watched else {}
-        known = self.manifest.get("watch", {}).get("known", {})
+        known = self.watch.get("known", {})
         return {
             # A function of the user's own may have the name of a registered loss.
             name: LossInUse(_loss(text, own) if known.get(name, True) else None, settings.get(name, {}))
@@ -91,15 +91,11 @@ class Recording:
 
     def loss_at(self, positive: float, negative: float) -> float | None:
         """The loss of the run's batches at two cosines, see `gradlab.monitor.reference.loss_at`; None if that is not known."""
-        used, (_, shares) = (
-            self.losses.get("", LossInUse()),
-            self.history.series(DIAGNOSTICS, "uniform_share"),
-        )
+        used = self.losses.get("", LossInUse())
+        _, shares = self.history.series(DIAGNOSTICS, "uniform_share")
         if used.loss is None or isinstance(used.loss, BatchLoss) or used.loss.surrogate or not shares:
             return None
-        known = self.manifest.get("watch", {}).get("sentences", {}).get("") or (self.config or {}).get(
-            "batch_size"
-        )
+        known = self.watch.get("sentences", {}).get("") or (self.config or {}).get("batch_size")
         candidates = round(1 / shares[0]) + 1
         sentences = min(known or candidates, candidates)
         return loss_at(used.loss, positive, negative, sentences, candidates - sentences)
@@ -112,7 +108,7 @@ class Recording:
     @property
     def notes(self) -> list[str]:
         """What could not be recorded, in sentences."""
-        return list(self.manifest.get("watch", {}).get("notes", []))
+        return list(self.watch.get("notes", []))
 
 
 def read_recordings(places: Iterable[str | Path]) -> list[Recording]:
@@ -178,53 +174,19 @@ def read_recording(place: str | Path) -> Recording:
         )
     if not rows:
         raise GradlabError(f"{str(metrics)!r} holds no measurements yet")
-    manifest = _manifest(folder)
+    manifest = read_manifest(folder)
     watch, config = manifest.get("watch", {}), manifest.get("config", {})
     total = watch.get("total_steps") or manifest.get("results", {}).get("steps") or config.get("max_steps")
     history = History.of(rows, total if isinstance(total, int) else None)
     return Recording(folder, history, manifest, metrics.stat().st_mtime)
 
 
-def write_watched(
-    folder: Path,
-    probes: Mapping[str, Probe],
-    settings: Mapping[str, Any],
-    schedule: Mapping[str, int | None],
-    results: Mapping[str, Any],
-    status: tuple[str, str],
-) -> None:
-    """Write the manifest of a watched run, atomically.
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """The manifest of a run; empty if there is none.
 
-    Args:
-        folder: where its metrics are.
-        probes: of its losses, by dataset; of a single one by "".
-        settings: of the run.
-        schedule: of the recording.
-        results: so far.
-        status: `RUNNING` and so on, and why it ended; the latter is empty if there is nothing to say.
+    Raises:
+        GradlabError: it cannot be read, or is not a JSON object.
     """
-    texts = {name: probe.loss_text() for name, probe in probes.items()}
-    components = {name or "loss": probe.method for name, probe in probes.items()}
-    content = {
-        "kind": KIND,
-        "config": {"loss": texts.get("", texts), **settings},
-        "watch": {
-            **schedule,
-            "components": components,
-            "sentences": {name: probe.sentences for name, probe in probes.items()},
-            "known": {name: probe.loss is not None for name, probe in probes.items()},
-            "settings": {name: probe.in_use.settings for name, probe in probes.items()},
-            "notes": [one.note for one in probes.values() if one.note],
-        },
-        "versions": versions(*PACKAGES),
-        "status": status[0],
-        "why": status[1],
-        "results": dict(results),
-    }
-    write_json(folder / MANIFEST, content)
-
-
-def _manifest(folder: Path) -> dict[str, Any]:
     path = folder / MANIFEST
     if not path.exists():
         return {}

@@ -97,12 +97,12 @@ def _wrap(trainer: Any, watch: Watch, snapshot_of: Callable[..., Snapshot]) -> N
     original = trainer.compute_loss
 
     def compute_loss(model: nn.Module, inputs: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
-        step, dataset = trainer.state.global_step, _dataset(trainer, inputs)
+        step, (dataset, loss) = trainer.state.global_step, loss_of(trainer, inputs)
         due = model.training and trainer.is_world_process_zero() and watch.wants(step, dataset)
         if not due:
             return original(model, inputs, *args, **kwargs)
-        given, guide = dict(inputs), _guide(trainer, dataset)
-        with _outputs_of(model) as outputs, _outputs_of(guide) as guided:
+        given = dict(inputs)
+        with _outputs_of(model) as outputs, _outputs_of(getattr(loss, "guide", None)) as guided:
             result = original(model, inputs, *args, **kwargs)
         value = result[0] if isinstance(result, tuple) else result
 
@@ -117,20 +117,13 @@ def _wrap(trainer: Any, watch: Watch, snapshot_of: Callable[..., Snapshot]) -> N
     trainer.compute_loss = compute_loss
 
 
-def _dataset(trainer: Any, inputs: Mapping[str, Any]) -> str:
-    """The name of the batch's dataset, where each has a loss of its own."""
-    return str(inputs.get("dataset_name", "")) if isinstance(getattr(trainer, "loss", None), dict) else ""
-
-
-def _guide(trainer: Any, dataset: str) -> nn.Module | None:
-    """The other model that a loss compares with, as GISTEmbed's."""
-    guide = getattr(_loss(trainer, dataset), "guide", None)
-    return guide if isinstance(guide, nn.Module) else None
-
-
-def _loss(trainer: Any, dataset: str) -> Any:
+def loss_of(trainer: Any, inputs: Mapping[str, Any]) -> tuple[str, Any]:
+    """The name of a batch's dataset, where each has a loss of its own, else empty; and the loss, None if it is not known."""
     loss = getattr(trainer, "loss", None)
-    return loss.get(dataset) if isinstance(loss, dict) else loss
+    if not isinstance(loss, dict):
+        return "", loss
+    dataset = str(inputs.get("dataset_name", ""))
+    return dataset, loss.get(dataset)
 
 
 def _with_guide(snapshot: Snapshot, outputs: list[Any]) -> Snapshot:
@@ -145,10 +138,10 @@ def _with_guide(snapshot: Snapshot, outputs: list[Any]) -> Snapshot:
 
 
 @contextlib.contextmanager
-def _outputs_of(model: nn.Module | None) -> Iterator[list[Any]]:
-    """What the model, if there is one, returns while the block runs."""
+def _outputs_of(model: Any) -> Iterator[list[Any]]:
+    """What a model returns while the block runs; nothing of what is no model."""
     outputs: list[Any] = []
-    if model is None:
+    if not isinstance(model, nn.Module):
         yield outputs
         return
 
@@ -163,12 +156,20 @@ def _outputs_of(model: nn.Module | None) -> Iterator[list[Any]]:
         handle.remove()
 
 
+def columns_of(trainer: Any, inputs: Mapping[str, Any]) -> tuple[list[Mapping[str, Any]], Tensor | None]:
+    """The tokenised columns and the labels of a batch; no columns for a trainer that is not of sentence-transformers."""
+    if not hasattr(trainer, "collect_features"):
+        return [], None
+    columns, labels = trainer.collect_features({k: v for k, v in inputs.items() if k != "dataset_name"})
+    return columns, labels
+
+
 def _sentences(trainer: Any, inputs: dict[str, Any], outputs: list[Any], value: Tensor) -> Snapshot:
     """What a sentence-transformers loss saw: its columns in the order in which they were embedded.
 
     However the passes are cut (a column each, columns merged, pieces of columns), rows come column by column.
     """
-    features, labels = trainer.collect_features({k: v for k, v in inputs.items() if k != "dataset_name"})
+    features, labels = columns_of(trainer, inputs)
     outputs = [
         output
         for output in outputs
@@ -185,7 +186,7 @@ def _sentences(trainer: Any, inputs: dict[str, Any], outputs: list[Any], value: 
     extra = torch.cat(columns[2:]) if len(columns) > 2 else None
     positives = columns[1] if len(columns) > 1 and len(columns[1]) == count else None
     context = {}
-    loss = _loss(trainer, _dataset(trainer, inputs))
+    _, loss = loss_of(trainer, inputs)
     if getattr(loss, "hard_negatives", None) == "own" and extra is not None:
         context, extra = {"own_negatives": torch.stack(columns[2:], dim=1)}, None
     if extra is not None and len(extra) == count * (len(columns) - 2):
@@ -226,16 +227,9 @@ def _named_views(views: Callable[..., Any] | Sequence[str] | str | None) -> Call
     Raises:
         GradlabError: names that are not one, two or three.
     """
-    if isinstance(views, str):
-        names = [views]
-    elif callable(views):
-        names = []
-    else:
-        names = list(views or [])
-        if len(names) not in (2, 3):
-            raise GradlabError(
-                f"views takes the names of two or three fields of the output, not {len(names)}"
-            )
+    names = [views] if isinstance(views, str) else [] if callable(views) else list(views or [])
+    if not isinstance(views, str) and not callable(views) and len(names) not in (2, 3):
+        raise GradlabError(f"views takes the names of two or three fields of the output, not {len(names)}")
 
     def snapshot(trainer: Any, inputs: dict[str, Any], outputs: list[Any], value: Tensor) -> Snapshot:
         if callable(views):

@@ -6,22 +6,11 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from gradlab.monitor.aspects import (
-    BAD,
-    GOOD,
-    OPEN,
-    WATCH,
-    Embeddings,
-    Verdict,
-    evaluations,
-    records,
-    standing,
-    told,
-    training_loss,
-)
+from gradlab.errors import listed
+from gradlab.monitor import aspects
+from gradlab.monitor.aspects import BAD, GOOD, OPEN, WATCH, Embeddings, Verdict
 from gradlab.monitor.failures import NOT_FINITE
 from gradlab.monitor.history import DIAGNOSTICS
-from gradlab.monitor.numbers import listed
 from gradlab.monitor.recording import Recording
 from gradlab.monitor.thresholds import PERSISTENT
 
@@ -46,14 +35,15 @@ class Judgement:
 
 def judge_run(run: Recording) -> Judgement:
     """Judge a run by everything that it recorded."""
-    found = [standing(run), *(told("Numbers", one) for one in run.failures if one.name == NOT_FINITE)]
+    found = [Verdict("Run", *aspects.standing(run))]
+    found += [aspects.told("Numbers", one) for one in run.failures if one.name == NOT_FINITE]
     for group in run.history.groups():
-        if group.startswith(DIAGNOSTICS):
-            seen = Embeddings(run, group)
-            where = f", {seen.dataset}" if seen.dataset else ""
-            found += [dataclasses.replace(one, subject=one.subject + where) for one in seen.verdicts()]
-    found += filter(None, (training_loss(run), evaluations(run)))
-    if records(run.history) < PERSISTENT:  # then nothing is good
+        found += Embeddings(run, group).verdicts() if group.startswith(DIAGNOSTICS) else []
+    if loss := aspects.training_loss(run):
+        found.append(Verdict("Loss", *loss))
+    if scores := aspects.evaluations(run):
+        found.append(scores)
+    if aspects.records(run.history) < PERSISTENT:  # then nothing is good
         found = [dataclasses.replace(one, grade=OPEN) if one.grade == GOOD else one for one in found]
     verdicts = sorted(found, key=lambda one: GRADES.index(one.grade))
     return Judgement(*_headline(verdicts), tuple(verdicts))

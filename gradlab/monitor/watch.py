@@ -16,12 +16,13 @@ import torch
 from torch import Tensor, nn
 
 from gradlab.errors import GradlabError, first_line
+from gradlab.files import versions, write_json
 from gradlab.monitor.failures import Failure
 from gradlab.monitor.history import DIAGNOSTICS, HISTOGRAM, TRAIN
 from gradlab.monitor.metrics import Row, Tracker
 from gradlab.monitor.probe import Probe
 from gradlab.monitor.recorder import Recorder
-from gradlab.monitor.recording import CRASHED, ENDED, FINISHED, MANIFEST, RUNNING, STOPPED, write_watched
+from gradlab.monitor.recording import CRASHED, ENDED, FINISHED, KIND, MANIFEST, RUNNING, STOPPED
 from gradlab.monitor.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 # Steps between records, and how many records a short run gets at least.
 EVERY, FEWEST_RECORDS = 25, 20
 LOSS, COST = (TRAIN, "batch_loss"), "watch"
+PACKAGES = ("torch", "transformers", "sentence-transformers", "accelerate", "numpy")
 
 
 class TrainingWarning(UserWarning):
@@ -107,7 +109,7 @@ class Watch(Recorder):
         self._every, self._trackers, self._began = every, list(trackers), time.perf_counter()
         self._last: dict[str, int] = {}
         self._held: _Held | None = None
-        self._status, self._ended = RUNNING, ""
+        self._status = RUNNING
 
     @property
     def findings(self) -> list[Failure]:
@@ -203,7 +205,7 @@ class Watch(Recorder):
             total_steps: planned length of the run; None keeps what was said before.
         """
         self._held = None
-        self._status, self._ended, self._last = RUNNING, "", {}
+        self._status, self._last = RUNNING, {}
         if total_steps is not None:
             self.history.total_steps = total_steps
         with self._safely(step):
@@ -250,11 +252,30 @@ class Watch(Recorder):
 
     def _end(self, status: str, why: str = "") -> None:
         """Write how the run stands to the manifest."""
-        self._status, self._ended = status, why
-        schedule = {"every": self.every, "total_steps": self.history.total_steps}
-        names = [failure.name for failure in self.failures]
-        results = {"failures": names, "seconds": self.seconds, "run_seconds": self._elapsed}
-        write_watched(self.folder, self._probes, self.settings, schedule, results, (status, why))
+        self._status, probes = status, self._probes
+        texts = {name: probe.loss_text() for name, probe in probes.items()}
+        content = {
+            "kind": KIND,
+            "config": {"loss": texts.get("", texts), **self.settings},
+            "watch": {
+                "every": self.every,
+                "total_steps": self.history.total_steps,
+                "components": {name or "loss": probe.method for name, probe in probes.items()},
+                "sentences": {name: probe.sentences for name, probe in probes.items()},
+                "known": {name: probe.loss is not None for name, probe in probes.items()},
+                "settings": {name: probe.in_use.settings for name, probe in probes.items()},
+                "notes": [probe.note for probe in probes.values() if probe.note],
+            },
+            "versions": versions(*PACKAGES),
+            "status": status,
+            "why": why,
+            "results": {
+                "failures": [failure.name for failure in self.failures],
+                "seconds": self.seconds,
+                "run_seconds": self._elapsed,
+            },
+        }
+        write_json(self.folder / MANIFEST, content)
 
     @contextlib.contextmanager
     def _safely(self, step: int) -> Iterator[None]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -83,7 +82,7 @@ def follow_run(
     """
     from gradlab.errors import GradlabError
     from gradlab.files import write_text
-    from gradlab.monitor.recording import RUNNING, read_recordings
+    from gradlab.monitor.recording import RUNNING, read_manifest, read_recordings
     from gradlab.monitor.verdicts import judge_run
     from gradlab.report.page import render_run
 
@@ -97,7 +96,7 @@ def follow_run(
             found = []
         if len(found) > 1:
             raise GradlabError(f"{str(run)!r} holds {len(found)} runs; follow one of them")
-        if not found and _ended(Path(run)):
+        if not found and read_manifest(Path(run)).get("status", RUNNING) != RUNNING:
             raise GradlabError(f"the run in {str(run)!r} ended before anything was recorded")
         if not found and not told:
             told = "Waiting for the first record."
@@ -113,15 +112,6 @@ def follow_run(
             if one.status != RUNNING and place is not None:
                 return place
         time.sleep(every)
-
-
-def _ended(folder: Path) -> bool:
-    """Whether the manifest of a run says that it is over."""
-    manifest = folder / "manifest.json"
-    if not manifest.exists():
-        return False
-    status: str = json.loads(manifest.read_text(encoding="utf-8")).get("status", "running")
-    return status != "running"
 
 
 call_package(__name__, "write_report")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from gradlab.gradient.diagnostics import BINS
 from gradlab.monitor.advice import LossInUse
@@ -17,31 +18,26 @@ from gradlab.report.charts import Series, histogram_chart, line_chart
 
 @dataclass(frozen=True)
 class Plan:
-    """What a chart of diagnostics shows.
+    """What a chart shows.
 
     Attributes:
         title, hint: above the chart.
-        names: (name, label) of each line.
-        references: (name or value, label) of each line to compare with.
+        names: of each line, with its label.
         low, high: what the axis shows at least.
+        references: (name or value, label) of each line to compare with.
     """
 
     title: str
-    hint: str
-    names: tuple[tuple[str, str], ...]
-    references: tuple[tuple[str | float, str], ...] = ()
+    hint: str = ""
+    names: Mapping[str, str] = field(default_factory=dict)
     low: float | None = None
     high: float | None = None
+    references: Sequence[tuple[str | float, str]] = ()
 
 
 @dataclass(frozen=True)
 class Card:
-    """A chart with its title.
-
-    Attributes:
-        title, hint: above the chart.
-        chart: HTML.
-    """
+    """A chart, as HTML, with its title and a hint above it."""
 
     title: str
     hint: str
@@ -49,52 +45,29 @@ class Card:
 
 
 PLANS = (
-    Plan(
-        "Gradient dissipation",
-        "The fraction of the gradient that is still alive: 1, a sentence learns at full strength; 0, it is left alone.",
-        (("gradient_dissipation", "mean"), ("active", "share of sentences that learn")),
-        (),
-        0,
-        1,
-    ),
-    Plan(
-        "Share of the hardest negative",
-        "How much of the push on a sentence comes from its most similar negative.",
-        (("hardest_share", "hardest"),),
-        (("uniform_share", "equal share"),),
-        0,
-        1,
-    ),
-    Plan(
-        "Cosines",
-        "Two views of a sentence, and different sentences.",
-        (("positive_cosine", "positives"), ("negative_cosine", "negatives")),
-        (),
-        0,
-        1,
-    ),
-    Plan(
-        "Effective rank",
-        "How many dimensions the embeddings of a batch really use.",
-        (("effective_rank", "effective rank"),),
-        (),
-        0,
-    ),
-)
+    Plan("Gradient dissipation",
+         "The fraction of the gradient that is still alive: 1, a sentence learns at full strength; 0, it is left alone.",
+         {"gradient_dissipation": "mean", "active": "share of sentences that learn"}, 0, 1),
+    Plan("Share of the hardest negative", "How much of the push on a sentence comes from its most similar negative.",
+         {"hardest_share": "hardest"}, 0, 1, (("uniform_share", "equal share"),)),
+    Plan("Cosines", "Two views of a sentence, and different sentences.",
+         {"positive_cosine": "positives", "negative_cosine": "negatives"}, 0, 1),
+    Plan("Effective rank", "How many dimensions the embeddings of a batch really use.",
+         {"effective_rank": "effective rank"}, 0),
+)  # fmt: skip
 FOR_RESEARCHERS = (
     Plan("Ratio", "Pull to the positive over push from the negatives, for anchors that learn.",
-         (("ratio_median", "median"), ("ratio", "mean")), ((1.0, "equal"),)),
+         {"ratio_median": "median", "ratio": "mean"}, references=((1.0, "equal"),)),
     Plan("Lemma 1", "Share of triples whose ratio is large enough to bring the anchor closer to its positive.",
-         (("lemma_share", "satisfied"),), (), 0, 1),
+         {"lemma_share": "satisfied"}, 0, 1),
     Plan("Ratio of both sides", "Pull over push of a sentence, as an anchor, as a positive and as a negative of others.",
-         (("ratio_both_sides", "both views"), ("ratio_positives", "positives")), ((1.0, "equal"),)),
+         {"ratio_both_sides": "both views", "ratio_positives": "positives"}, references=((1.0, "equal"),)),
     Plan("Hubness", "How unevenly sentences are pushed: 0, all alike; towards 1, one of them takes all.",
-         (("hubness", "as negatives of others"), ("push_spread", "as anchors")), (), 0, 1),
+         {"hubness": "as negatives of others", "push_spread": "as anchors"}, 0, 1),
     Plan("Largest hub", "What the most pushed sentence receives as a negative of others, in equal shares.",
-         (("hubness_largest", "largest"),), ((1.0, "equal"),), 0),
-    Plan("Alignment", "Mean squared distance between the two views of a sentence.", (("alignment", "alignment"),), (), 0),
-    Plan("Uniformity", "The smaller, the more evenly the embeddings cover the sphere.",
-         (("uniformity", "uniformity"),), (), None, 0),
+         {"hubness_largest": "largest"}, 0, references=((1.0, "equal"),)),
+    Plan("Alignment", "Mean squared distance between the two views of a sentence.", {"alignment": "alignment"}, 0),
+    Plan("Uniformity", "The smaller, the more evenly the embeddings cover the sphere.", {"uniformity": "uniformity"}, high=0),
 )  # fmt: skip
 # The quantities of which a simulation says what is usual.
 SIMULATED = {"gradient_dissipation": "mean", "hardest_share": "hardest"}
@@ -108,89 +81,78 @@ DISTRIBUTIONS = {
     "positive_cosine": ("Cosine of positives", "Two views of a sentence."),
     "negative_cosine": ("Cosine of negatives", "Different sentences."),
 }
-SHOWN = {name for plan in (*PLANS, *FOR_RESEARCHERS) for name, _ in plan.names}
+SHOWN = {name for plan in (*PLANS, *FOR_RESEARCHERS) for name in plan.names}
 SHOWN |= {"uniform_share", "loss", "batch_loss", "seconds", "run_seconds", "epoch", "not_finite", *OPTIMISER}
 # Several runs in one chart, and how many of them.
 LOSSES, MOST_LINES = {"loss": "mean since the last log", "batch_loss": "recorded batches"}, 10
-# In a chart of several runs there is room for one quantity; of a plan with two lines these are drawn apart.
-APART = {"Cosines": (DISTRIBUTIONS["positive_cosine"], DISTRIBUTIONS["negative_cosine"])}
+# In a chart of several runs there is room for one quantity; those of these plans are drawn apart.
+APART = ("Cosines",)
 
 
-def training(histories: dict[str, History], references: Sequence[tuple[str, float]] = ()) -> list[Card]:
+def training(histories: dict[str, History], references: Sequence[tuple[str | float, str]] = ()) -> list[Card]:
     """The loss of training and every score, a line a run.
 
     Args:
         histories: by label.
-        references: values of the loss to compare with, with their labels.
+        references: values of the loss to compare with, and their labels.
     """
-    cards = []
-    plan = Plan("Training loss", "", tuple(LOSSES.items()), tuple((v, label) for label, v in references))
+    plan = Plan("Training loss", references=references)
     if len(histories) == 1:
         (history,) = histories.values()
-        lines = [one for name, label in plan.names for one in _series(history, TRAIN, name, label)]
-        if lines:
-            lines += _references(history, TRAIN, lines[-1], plan)
-            cards.append(Card(plan.title, "", line_chart(plan.title, lines)))
+        lines = [one for name, label in LOSSES.items() if (one := _series(history, TRAIN, name, label))]
+        cards = [_card(plan, [*lines, *_references(history, TRAIN, lines[-1], plan)])] if lines else []
     else:
-        names = {
-            label: next((n for n in LOSSES if h.series(TRAIN, n)[0]), "loss")
-            for label, h in histories.items()
-        }
-        cards += [card for card in [_overlay(plan.title, "", histories, TRAIN, names)] if card.chart]
+        cards = _overlay(plan, histories, TRAIN, *LOSSES)
     scores = [score.name for history in histories.values() for score in scores_of(history)]
     for name in dict.fromkeys(scores):
-        cards.append(_overlay(readable(name), "Evaluation.", histories, EVALUATION, name))
+        cards += _overlay(Plan(readable(name), "Evaluation."), histories, EVALUATION, name)
     return cards
 
 
 def optimiser(histories: dict[str, History]) -> list[Card]:
     """Learning rate, gradient norm and what the loss learns of its own settings, where they were recorded."""
-    names = list(dict.fromkeys(name for history in histories.values() for name in history.names(TRAIN)))
-    learned = {n: n.removeprefix(LEARNED) for n in names if n.startswith(LEARNED)}
-    titles = OPTIMISER | {
-        n: f"Learned {one.replace('_gradient', ', its gradient')}" for n, one in learned.items()
-    }
-    return [_overlay(title, "", histories, TRAIN, name) for name, title in titles.items() if name in names]
+    titles = dict(OPTIMISER)
+    for name in (name for history in histories.values() for name in history.names(TRAIN)):
+        if name.startswith(LEARNED):
+            titles[name] = f"Learned {name.removeprefix(LEARNED).replace('_gradient', ', its gradient')}"
+    return [card for name, title in titles.items() for card in _overlay(Plan(title), histories, TRAIN, name)]
 
 
 def diagnostics(run: Recording, plans: Sequence[Plan] = PLANS) -> list[Card]:
     """What the loss of one run does to the embeddings; of several datasets at most three a chart."""
-    history = run.history
+    history, loss = run.history, run.losses.get("", LossInUse()).loss
     groups = [group for group in history.groups() if group.startswith(DIAGNOSTICS)]
     cards = []
     for plan in plans:
-        lines = [(group, name, label) for name, label in plan.names for group in groups]
+        lines = [(group, name, label) for name, label in plan.names.items() for group in groups]
         for start in range(0, len(lines), 3):
-            series = []
+            found = []
             for group, name, label in lines[start : start + 3]:
-                suffix = group.removeprefix(DIAGNOSTICS).strip()
-                series += _series(history, group, name, f"{label}, {suffix}" if suffix else label)
-            if series:
-                series += _references(history, groups[0], series[0], plan)
-                if start == 0 and plan.names[0][0] in SIMULATED and groups == [DIAGNOSTICS]:
-                    series += _usual(run, plan.names[0][0])
-                chart = line_chart(plan.title, series, plan.low, plan.high)
-                cards.append(Card(plan.title, plan.hint, chart))
+                dataset = group.removeprefix(DIAGNOSTICS).strip()
+                found.append(_series(history, group, name, f"{label}, {dataset}" if dataset else label))
+            series = [one for one in found if one]
+            if not series:
+                continue
+            series += _references(history, groups[0], series[0], plan)
+            quantity = next(iter(plan.names))
+            if start == 0 and quantity in SIMULATED and groups == [DIAGNOSTICS] and loss is not None:
+                steps, values = usual(loss, quantity, history, DIAGNOSTICS)
+                series += [Series("usual at these cosines", steps, values, True)] if steps else []
+            cards.append(_card(plan, series))
     return cards
-
-
-def _usual(run: Recording, name: str) -> list[Series]:
-    """What the loss usually does at the cosines of the run."""
-    loss = run.losses.get("", LossInUse()).loss
-    steps, values = usual(loss, name, run.history, DIAGNOSTICS) if loss is not None else ([], [])
-    return [Series("usual at these cosines", steps, values, True)] if steps else []
 
 
 def overlaid(histories: dict[str, History], plans: Sequence[Plan] = PLANS) -> list[Card]:
     """What the losses of several runs do to the embeddings: a chart a quantity, a line a run."""
     cards = []
     for plan in plans:
-        (_, label), *others = plan.names
-        whole = plan.hint if not others else f"{plan.hint} Here: {label}."
-        apart = APART.get(plan.title, ((plan.title, whole),))
-        for (title, hint), (quantity, _) in zip(apart, plan.names, strict=False):
-            cards.append(_overlay(title, hint, histories, DIAGNOSTICS, quantity, plan))
-    return [card for card in cards if card.chart]
+        (name, label), *others = plan.names.items()
+        shown = {name: (plan.title, f"{plan.hint} Here: {label}." if others else plan.hint)}
+        if plan.title in APART:
+            shown = {name: DISTRIBUTIONS[name] for name in plan.names}
+        for name, (title, hint) in shown.items():
+            cards += _overlay(dataclasses.replace(plan, title=title, hint=hint), histories, DIAGNOSTICS, name)
+    return cards
 
 
 def distributions(history: History) -> list[Card]:
@@ -206,17 +168,13 @@ def distributions(history: History) -> list[Card]:
 
 def others(histories: dict[str, History]) -> list[Card]:
     """Whatever else was recorded."""
-    known = {(group, name) for h in histories.values() for group in h.groups() for name in h.names(group)}
-    scores = {score.name for history in histories.values() for score in scores_of(history)}
+    recorded = {(group, name) for h in histories.values() for group in h.groups() for name in h.names(group)}
+    drawn = {(EVALUATION, score.name) for history in histories.values() for score in scores_of(history)}
     cards = []
-    for group, name in sorted(known):
-        if (
-            name not in SHOWN
-            and not name.startswith(LEARNED)
-            and not (group == EVALUATION and name in scores)
-        ):
-            cards.append(_overlay(readable(name), f"{group.capitalize()}.", histories, group, name))
-    return [card for card in cards if card.chart]
+    for group, name in sorted(recorded - drawn):
+        if name not in SHOWN and not name.startswith(LEARNED):
+            cards += _overlay(Plan(readable(name), f"{group.capitalize()}."), histories, group, name)
+    return cards
 
 
 def average(histories: Sequence[History]) -> History:
@@ -230,36 +188,34 @@ def average(histories: Sequence[History]) -> History:
     return mean
 
 
-def _overlay(
-    title: str,
-    hint: str,
-    histories: dict[str, History],
-    group: str,
-    name: str | dict[str, str],
-    plan: Plan | None = None,
-) -> Card:
-    """One quantity, a line a run; a run that has not recorded it keeps its colour for the other charts."""
-    names = dict.fromkeys(histories, name) if isinstance(name, str) else name
-    found = {label: _series(history, group, names[label], label) for label, history in histories.items()}
-    measured = [one for some in found.values() for one in some]
+def _card(plan: Plan, series: Sequence[Series]) -> Card:
+    return Card(plan.title, plan.hint, line_chart(plan.title, series, plan.low, plan.high))
+
+
+def _overlay(plan: Plan, histories: dict[str, History], group: str, *names: str) -> list[Card]:
+    """The first of some quantities that a run has recorded, a line a run; without any there is no card.
+
+    A run that has recorded none of them keeps its colour for the other charts.
+    """
+    found = {
+        label: next(filter(None, (_series(history, group, name, label) for name in names)), None)
+        for label, history in histories.items()
+    }
+    measured = {label: one for label, one in found.items() if one}
     if not measured:
-        return Card(title, hint, "")
+        return []
+    label, first = next(iter(measured.items()))
+    absent = first.steps[:1], [math.nan]
+    series = [one or Series(f"{label} (not recorded)", *absent) for label, one in found.items()]
     if len(histories) == 1:
-        series = [Series(title, measured[0].steps, measured[0].values)]
-    else:
-        nothing = measured[0].steps[:1], [math.nan]
-        series = [(some or [Series(f"{label} (not recorded)", *nothing)])[0] for label, some in found.items()]
-    if plan is not None:
-        first = next(history for label, history in histories.items() if found[label])
-        series += _references(first, group, measured[0], plan)
-    low, high = (plan.low, plan.high) if plan else (None, None)
-    return Card(title, hint, line_chart(title, series, low, high))
+        series = [dataclasses.replace(first, label=plan.title)]
+    return [_card(plan, [*series, *_references(histories[label], group, first, plan)])]
 
 
-def _series(history: History, group: str, name: str, label: str) -> list[Series]:
-    """The finite points of a series; none if there is none."""
+def _series(history: History, group: str, name: str, label: str) -> Series | None:
+    """The finite points of a series; None if there is none."""
     points = [(s, v) for s, v in zip(*history.series(group, name), strict=True) if math.isfinite(v)]
-    return [Series(label, [s for s, _ in points], [v for _, v in points])] if points else []
+    return Series(label, [s for s, _ in points], [v for _, v in points]) if points else None
 
 
 def _references(history: History, group: str, first: Series, plan: Plan) -> list[Series]:
@@ -267,7 +223,7 @@ def _references(history: History, group: str, first: Series, plan: Plan) -> list
     for what, label in plan.references:
         if isinstance(what, str):
             steps, values = history.series(group, what)
-            found += [Series(label, steps, values, True)] if steps else []
         else:
-            found.append(Series(label, [first.steps[0], first.steps[-1]], [what, what], True))
+            steps, values = [first.steps[0], first.steps[-1]], [what, what]
+        found += [Series(label, steps, values, True)] if steps else []
     return found

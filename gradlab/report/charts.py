@@ -65,38 +65,24 @@ def line_chart(
         marks = ticks(bottom, top, 4)
     steps = [step for one in series for step in one.steps]
     first, last = min(steps), max(max(steps), min(steps) + 1)
-
-    def x(step: float) -> float:
-        return LEFT + (step - first) / (last - first) * (WIDTH - LEFT - RIGHT)
-
-    def y(value: float) -> float:
-        share = (
-            math.log(value / bottom) / math.log(top / bottom)
-            if logarithmic
-            else (value - bottom) / (top - bottom)
-        )
-        return HEIGHT - BOTTOM - share * (HEIGHT - TOP - BOTTOM)
-
-    parts = [_grid(marks, y, ticks(first, last, 4), x)]
-    colour = dashes = 0
+    x, y = _across(first, last), _upwards(bottom, top, logarithmic)
+    parts, data, entries = [_grid(marks, y, ticks(first, last, 4), x)], [], []
+    lines, references = (iter(range(len(series))) for _ in range(2))
     for one in series:
-        kind = f"reference r{dashes}" if one.reference else f"line c{colour}"
-        colour, dashes = colour + (not one.reference), dashes + one.reference
-        parts.append(f'<path class="{kind}" d="{_path(one, x, y)}"/>')
         points = [(s, v) for s, v in zip(one.steps, one.values, strict=True) if math.isfinite(v)]
+        colour = f"reference r{next(references)}" if one.reference else f"c{next(lines)}"
+        entries.append((one.label, colour))
+        parts.append(
+            f'<path class="{colour if one.reference else f"line {colour}"}" d="{_path(one, x, y)}"/>'
+        )
         if len(points) == 1:
-            parts.append(
-                f'<circle class="dot c{colour - 1}" cx="{x(points[0][0]):.1f}" cy="{y(points[0][1]):.1f}" r="3"/>'
-            )
-    data = [
-        {"label": one.label, "points": [[step, round(x(step), 1), short(value)] for step, value in zip(one.steps, one.values, strict=True)]}
-        for one in series
-        if not one.reference
-    ]  # fmt: skip
-    note = "logarithmic axis" if logarithmic else ""
-    return _legend([(one.label, one.reference) for one in series], note) + _svg(
-        _spoken(title, series), "".join(parts), data
-    )
+            at, value = points[0]
+            parts.append(f'<circle class="dot {colour}" cx="{x(at):.1f}" cy="{y(value):.1f}" r="3"/>')
+        if not one.reference:
+            told = [[s, round(x(s), 1), short(v)] for s, v in zip(one.steps, one.values, strict=True)]
+            data.append({"label": one.label, "points": told})
+    legend = _legend(entries, "logarithmic axis" if logarithmic else "")
+    return legend + _svg(_spoken(title, series), "".join(parts), data)
 
 
 def histogram_chart(
@@ -116,12 +102,7 @@ def histogram_chart(
     left, right = max(low, left - margin), min(high, right + margin)
     top = 1.08 * max(share for shares in histograms.values() for share in shares.values())
 
-    def x(value: float) -> float:
-        return LEFT + (value - left) / (right - left) * (WIDTH - LEFT - RIGHT)
-
-    def y(share: float) -> float:
-        return HEIGHT - BOTTOM - share / top * (HEIGHT - TOP - BOTTOM)
-
+    x, y = _across(left, right), _upwards(0, top)
     parts = [_grid(ticks(0, top, 3), y, ticks(left, right, 5), x, as_percent=True)]
     for number, shares in enumerate(histograms.values()):
         outline = [f"M{x(left):.1f} {y(0):.1f}"]
@@ -132,9 +113,19 @@ def histogram_chart(
                 outline.append(f"L{x(edge):.1f} {y(share):.1f}L{x(edge + width):.1f} {y(share):.1f}")
         outline.append(f"L{x(right):.1f} {y(0):.1f}Z")
         parts.append(f'<path class="area c{number}" d="{"".join(outline)}"/>')
-    return _legend([(label, False) for label in histograms]) + _svg(
-        f"{title}: distribution over a batch", "".join(parts)
-    )
+    legend = _legend([(label, f"c{number}") for number, label in enumerate(histograms)])
+    return legend + _svg(f"{title}: distribution over a batch", "".join(parts))
+
+
+def _across(low: float, high: float) -> Scale:
+    return lambda value: LEFT + (value - low) / (high - low) * (WIDTH - LEFT - RIGHT)
+
+
+def _upwards(low: float, high: float, logarithmic: bool = False) -> Scale:
+    height = HEIGHT - TOP - BOTTOM
+    if logarithmic:
+        return lambda value: HEIGHT - BOTTOM - math.log(value / low) / math.log(high / low) * height
+    return lambda value: HEIGHT - BOTTOM - (value - low) / (high - low) * height
 
 
 def _svg(label: str, content: str, data: object = None) -> str:
@@ -171,16 +162,11 @@ def _path(one: Series, x: Scale, y: Scale) -> str:
     return "".join(parts)
 
 
-def _legend(entries: Sequence[tuple[str, bool]], note: str = "") -> str:
-    if len(entries) == 1:
-        entries = []  # the title says it
-    colour, dashes, parts = 0, 0, []
-    for label, reference in entries:
-        kind = f"reference r{dashes}" if reference else f"c{colour}"
-        colour, dashes = colour + (not reference), dashes + reference
-        parts.append(f'<li><i class="{kind}"></i>{html.escape(label)}</li>')
-    if note:
-        parts.append(f'<li class="note">{html.escape(note)}</li>')
+def _legend(entries: Sequence[tuple[str, str]], note: str = "") -> str:
+    """Labels with their colours; of a single one the title says it."""
+    parts = [f'<li><i class="{colour}"></i>{html.escape(label)}</li>' for label, colour in entries]
+    parts = parts if len(parts) > 1 else []
+    parts += [f'<li class="note">{html.escape(note)}</li>'] if note else []
     return f'<ul class="legend">{"".join(parts)}</ul>' if parts else ""
 
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import functools
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from gradlab._version import __version__
+from gradlab.errors import listed
 from gradlab.monitor import numbers
-from gradlab.monitor.numbers import listed
-from gradlab.monitor.recording import Recording
+from gradlab.monitor.recording import RUNNING, Recording
 from gradlab.monitor.scores import Score, scores_of
 from gradlab.monitor.verdicts import BAD, GOOD, OPEN, WATCH, Judgement, Verdict, judge_run
 from gradlab.report import cards
@@ -35,33 +34,20 @@ class ComparedRun:
         run: the run.
         label: what to call it in legends: the settings that are its own.
         settings: those in which the runs differ.
+        score: the one that most of the runs have; None if this one has not.
+        judgement: the verdicts on it.
     """
 
     run: Recording
     label: str
     settings: dict[str, str]
-
-    @functools.cached_property
-    def judgement(self) -> Judgement:
-        """The verdicts on it."""
-        return judge_run(self.run)
+    score: Score | None
+    judgement: Judgement
 
     @property
-    def point(self) -> tuple[str, ...]:
+    def point(self) -> dict[str, str]:
         """Its settings without the seed."""
-        return tuple(value for name, value in self.settings.items() if name != SEED)
-
-    def score(self, name: str | None) -> Score | None:
-        """One of its scores."""
-        return next((one for one in scores_of(self.run.history) if one.name == name), None)
-
-
-@dataclass
-class ComparisonTable:
-    """A table: its head, and rows of cells; ``colour`` is that of a run's lines, ``best`` marks the best score."""
-
-    head: list[str]
-    rows: list[dict[str, Any]] = field(default_factory=list)
+        return {name: value for name, value in self.settings.items() if name != SEED}
 
 
 def render_runs(runs: Sequence[Recording], title: str) -> str:
@@ -98,57 +84,62 @@ def markdown_runs(runs: Sequence[Recording], title: str) -> str:
 
 def _content(runs: Sequence[Recording], title: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """What a page of several runs says, and the histories that it draws, by label."""
-    entries = entries_of(runs)
-    names = [score.name for run in runs for score in scores_of(run.history)]
-    main = max(dict.fromkeys(names), key=names.count, default=None)
+    entries = _compared(runs)
     # A run that was watched has not the settings of a run of `gradlab train`, so that the two are never the same.
-    points = list(dict.fromkeys((entry.run.watched, entry.point) for entry in entries))
-    groups = [[one for one in entries if (one.run.watched, one.point) == point] for point in points]
-    spread = len(points) < len(entries)
-    lines, notes = _lines(entries, groups, main)
+    points: dict[tuple[bool, str], list[ComparedRun]] = {}
+    for entry in entries:
+        points.setdefault((entry.run.watched, str(entry.point)), []).append(entry)
+    groups = list(points.values())
+    lines, notes = _lines(entries, groups)
     content = {
         "title": title,
         "facts": _facts(runs, title),
         "count": len(runs),
-        "headline": _headline(groups, main),
+        "headline": _headline(groups),
         "judgements": _judged(entries),
         "notes": notes,
-        "groups": _groups(groups, main) if spread else ComparisonTable([]),
-        "runs": _runs(entries, main, list(lines)),
+        "groups": _groups(groups) if len(groups) < len(entries) else {"head": [], "rows": []},
+        "runs": _runs(entries, list(lines)),
     }
     return content, lines
 
 
-def entries_of(runs: Sequence[Recording]) -> list[ComparedRun]:
+def _compared(runs: Sequence[Recording]) -> list[ComparedRun]:
     """Runs with the settings in which they differ."""
+    scores = [{score.name: score for score in scores_of(run.history)} for run in runs]
+    recorded = [name for some in scores for name in some]
+    main = max(dict.fromkeys(recorded), key=recorded.count, default="")
     settings = [run.settings for run in runs]
     names = [name for name in dict.fromkeys(n for one in settings for n in one) if name not in PLACES]
     # A setting that some do not record is one that their version did not have; of a loss it has its default there.
     known = [name for name in names if "." in name or all(name in one for one in settings)]
     differing = [name for name in known if len({one.get(name) for one in settings}) > 1]
     entries: list[ComparedRun] = []
-    for run, one in zip(runs, settings, strict=True):
+    for run, one, some in zip(runs, settings, scores, strict=True):
         mine = {name: one.get(name, "default") for name in differing}
-        # The last part of a nested name says what it is.
-        words = ", ".join(f"{name.rsplit('.', 1)[-1]}={value}" for name, value in mine.items())
-        label = words if 0 < len(words) <= LONGEST_LABEL else run.name
-        taken = {entry.label for entry in entries}
-        number = 2
+        label, number, taken = _words(mine, run.name), 2, {entry.label for entry in entries}
         unique = label
         while unique in taken:
             unique, number = f"{label} ({number})", number + 1
-        entries.append(ComparedRun(run, unique, mine))
+        entries.append(ComparedRun(run, unique, mine, some.get(main), judge_run(run)))
     return entries
 
 
-def _lines(
-    entries: list[ComparedRun], groups: list[list[ComparedRun]], main: str | None
-) -> tuple[dict[str, Any], list[str]]:
+def _words(settings: dict[str, str], otherwise: str) -> str:
+    """Settings as a label, each by the last part of its nested name; something else where that is too long, or empty."""
+    words = ", ".join(f"{name.rsplit('.', 1)[-1]}={value}" for name, value in settings.items())
+    return words if 0 < len(words) <= LONGEST_LABEL else otherwise
+
+
+def _name(group: list[ComparedRun]) -> str:
+    return _words(group[0].point, group[0].label)
+
+
+def _lines(entries: list[ComparedRun], groups: list[list[ComparedRun]]) -> tuple[dict[str, Any], list[str]]:
     """Histories to draw, by label: of each run or, of too many, the mean of each group, of too many the best ones."""
     if len(entries) <= cards.MOST_LINES:
         return {entry.label: entry.run.history for entry in entries}, []
-    ranked = sorted(groups, key=lambda group: _rank(group, main))
-    kept = ranked[: cards.MOST_LINES]
+    kept = sorted(groups, key=_rank)[: cards.MOST_LINES]
     shown = [group for group in groups if group in kept]
     lines = {_name(group): cards.average([one.run.history for one in group]) for group in shown}
     note = "Curves are means over runs of the same settings"
@@ -156,31 +147,21 @@ def _lines(
     return lines, [note + (f", of the {len(shown)} settings with the best scores." if left else ".")]
 
 
-def _name(group: list[ComparedRun]) -> str:
-    first = group[0]
-    words = ", ".join(
-        f"{name.rsplit('.', 1)[-1]}={value}" for name, value in first.settings.items() if name != SEED
-    )
-    return words if 0 < len(words) <= LONGEST_LABEL else first.label
+def _best(group: list[ComparedRun]) -> list[float]:
+    return [entry.score.best[1] for entry in group if entry.score and entry.score.best]
 
 
-def _best(group: list[ComparedRun], main: str | None) -> list[float]:
-    scores = [entry.score(main) for entry in group]
-    return [score.best[1] for score in scores if score is not None and score.best is not None]
-
-
-def _rank(group: list[ComparedRun], main: str | None) -> float:
+def _rank(group: list[ComparedRun]) -> float:
     """Small for good scores; infinite without any."""
-    values, score = _best(group, main), group[0].score(main)
+    values, score = _best(group), group[0].score
     if not values or score is None:
         return math.inf
     return statistics.fmean(values) * (1 if score.is_loss else -1)
 
 
-def _headline(groups: list[list[ComparedRun]], main: str | None) -> str:
-    group = min(groups, key=lambda group: _rank(group, main))
-    values = _best(group, main)
-    score = group[0].score(main)
+def _headline(groups: list[list[ComparedRun]]) -> str:
+    group = min(groups, key=_rank)
+    values, score = _best(group), group[0].score
     if score is None or not values:
         return ""
     if len(group) == 1:
@@ -200,34 +181,32 @@ def _spread(values: Sequence[float]) -> str:
     return f"{numbers.score(statistics.fmean(values))} ± {numbers.score(statistics.stdev(values))}"
 
 
-def _groups(groups: list[list[ComparedRun]], main: str | None) -> ComparisonTable:
-    names = [name for name in groups[0][0].settings if name != SEED]
-    table = ComparisonTable([*_score_head(groups[0], main), "runs", *names])
-    best = min(groups, key=lambda group: _rank(group, main))
+def _groups(groups: list[list[ComparedRun]]) -> dict[str, Any]:
+    """A table of the settings: its head, and rows of cells; ``best`` marks the best score."""
+    head = _score_head([entry for group in groups for entry in group])
+    best, rows = min(groups, key=_rank), []
     for group in groups:
-        scores = [score for entry in group if (score := entry.score(main)) is not None]
+        scores = [entry.score for entry in group if entry.score]
         values = (
-            [score.best[1] for score in scores if score.best],
+            _best(group),
             [score.last[1] for score in scores if score.last],
             [score.before for score in scores if score.before is not None],
         )
-        cells = [*(map(_spread, values) if main else ()), str(len(group)), *group[0].point]
-        table.rows.append({"cells": cells, "colour": None, "best": group is best and main is not None})
-    return table
+        cells = [*(map(_spread, values) if head else ()), str(len(group)), *group[0].point.values()]
+        rows.append({"cells": cells, "colour": None, "best": group is best and bool(head)})
+    return {"head": [*head, "runs", *groups[0][0].point], "rows": rows}
 
 
-def _runs(entries: list[ComparedRun], main: str | None, lines: list[str]) -> ComparisonTable:
-    table = ComparisonTable(["run", *_score_head(entries, main), *entries[0].settings, "verdict"])
-    best = min(entries, key=lambda entry: _rank([entry], main))
+def _runs(entries: list[ComparedRun], lines: list[str]) -> dict[str, Any]:
+    """A table of the runs, as of :func:`_groups`; ``colour`` is that of a run's lines."""
+    head = _score_head(entries)
+    best, rows = min(entries, key=lambda entry: _rank([entry])), []
     for entry in entries:
-        score = entry.score(main)
-        cells = [entry.run.name]
-        if main is not None:
-            cells += ["–", "–", "–"] if score is None else _ends(score)
-        cells += [*entry.settings.values(), _verdict_of(entry.judgement)]
+        scored = _ends(entry.score) if head else []
+        cells = [entry.run.name, *scored, *entry.settings.values(), _verdict_of(entry.judgement)]
         colour = lines.index(entry.label) if entry.label in lines else None
-        table.rows.append({"cells": cells, "colour": colour, "best": entry is best and main is not None})
-    return table
+        rows.append({"cells": cells, "colour": colour, "best": entry is best and bool(head)})
+    return {"head": ["run", *head, *entries[0].settings, "verdict"], "rows": rows}
 
 
 def _verdict_of(judgement: Judgement) -> str:
@@ -236,13 +215,16 @@ def _verdict_of(judgement: Judgement) -> str:
     return judgement.grade if judgement.grade in (GOOD, OPEN) else f"{judgement.grade}: {listed(subjects)}"
 
 
-def _score_head(entries: list[ComparedRun], main: str | None) -> list[str]:
-    title = next((score.title for entry in entries if (score := entry.score(main))), "")
-    return [f"{title}, best", "last", "before training"] if main is not None else []
+def _score_head(entries: list[ComparedRun]) -> list[str]:
+    """Headings of the score's columns; none where no run has one."""
+    score = next((entry.score for entry in entries if entry.score), None)
+    return [f"{score.title}, best", "last", "before training"] if score else []
 
 
-def _ends(score: Score) -> list[str]:
+def _ends(score: Score | None) -> list[str]:
     """The cells under :func:`_score_head`."""
+    if score is None:
+        return ["–"] * 3
     points = [f"{numbers.score(at[1])} (step {at[0]})" if at else "–" for at in (score.best, score.last)]
     return [*points, "–" if score.before is None else numbers.score(score.before)]
 
@@ -254,15 +236,11 @@ def _judged(entries: list[ComparedRun]) -> list[tuple[str, Verdict]]:
         for one in entry.judgement.verdicts:
             if one.grade in (BAD, WATCH):
                 found.setdefault((one.grade, one.subject), []).append((entry.run.name, one))
-    several = sorted(found.items(), key=lambda item: item[0][0] != BAD)
-    return [
-        (
-            listed([name for name, _ in some[:MOST_NAMES]])
-            + (f" and {len(some) - MOST_NAMES} more" if len(some) > MOST_NAMES else ""),
-            some[0][1],
-        )
-        for _, some in several
-    ]
+    judged = []
+    for _, some in sorted(found.items(), key=lambda item: item[0][0] != BAD):
+        more = f" and {len(some) - MOST_NAMES} more" if len(some) > MOST_NAMES else ""
+        judged.append((listed([name for name, _ in some[:MOST_NAMES]]) + more, some[0][1]))
+    return judged
 
 
 def _common(runs: Sequence[Recording]) -> dict[str, str]:
@@ -273,7 +251,7 @@ def _common(runs: Sequence[Recording]) -> dict[str, str]:
 def _facts(runs: Sequence[Recording], title: str) -> str:
     losses = list(dict.fromkeys(run.settings["loss"] for run in runs if "loss" in run.settings))
     models = list(dict.fromkeys(run.settings["model"] for run in runs if "model" in run.settings))
-    running = sum(run.manifest.get("status") == "running" for run in runs)
+    running = sum(run.status == RUNNING for run in runs)
     parts = [
         count if (count := f"{len(runs)} runs") != title else "",
         f"loss {listed(losses)}" if 0 < len(losses) <= 3 else "",

@@ -62,14 +62,14 @@ def _summary(run: Recording) -> dict[str, object]:
     }
 
 
-def _references(run: Recording) -> list[tuple[str, float]]:
+def _references(run: Recording) -> list[tuple[float, str]]:
     """The loss of guessing, and what it usually is at the first cosines that were recorded."""
     negative = run.history.series(DIAGNOSTICS, "negative_cosine")[1][:1]
     loss = run.losses.get("", LossInUse()).loss
     first = loss_at_first(loss, run.history, DIAGNOSTICS) if loss and not loss.surrogate else None
     found = [("guessing", run.loss_at(*negative, *negative) if negative else None)]
     found += [(f"usual at the cosines of step {first[0]}", first[1])] if first else []
-    return [(f"{label}: {short(value)}", value) for label, value in found if value is not None]
+    return [(value, f"{label}: {short(value)}") for label, value in found if value is not None]
 
 
 def ends(one: Score) -> list[tuple[str, str, str]]:
