@@ -55,9 +55,8 @@ def gradient(found: Observation) -> Iterator[Verdict]:
     if broken:
         yield fault("gradient-not-finite", count=len(broken), name=next(iter(broken)))
     elif due and (len(empty) == len(due) or (adapters and not any(reached[name] for name in adapters))):
-        what = (
-            "no trained weight" if len(empty) == len(due) else f"none of the {len(adapters)} adapter tensors"
-        )
+        adapted = f"none of the {len(adapters)} adapter tensors"
+        what = "no trained weight" if len(empty) == len(due) else adapted
         problem = next((batch.problem for batch in found.batches if batch.problem), "")
         problem = problem or ("" if any(batch.value for batch in found.batches) else "the loss is 0")
         yield fault("no-gradient", what=what, why=f" ({problem})" if problem else "")
@@ -78,9 +77,8 @@ def optimizer(found: Observation) -> Iterator[Verdict]:
         rate, kind = max(group["lr"] for group in given.param_groups), type(given).__name__
     kind = str(getattr(kind, "value", kind))
     ruinous = TOO_FAST if any(ADAPTER.search(name) for name in found.trained) else FAST
-    dense = any(
-        isinstance(one, nn.Linear) for one in found.trainer.model.modules()
-    )  # no table of words alone
+    # A table of words alone is trained at larger rates.
+    dense = any(isinstance(one, nn.Linear) for one in found.trainer.model.modules())
     if rate < STILL:
         yield fault("rate-too-low", rate=rate)
     elif "adam" in kind.lower() and dense and rate >= ruinous:
@@ -208,10 +206,7 @@ def duplicates(found: Observation) -> Iterator[Verdict]:
         repeats = sum(map(_repeats, columns))
         repeats -= _repeats(zip(*columns, strict=True)) if len(columns) > 1 else 0
         expected = repeats * size * (size - 1) / max(1, rows * (rows - 1))
-        seen = (
-            f"{repeats:,} pairs of {rows:,} rows share a text. "
-            f"In a batch of {size}, {expected:.2g} such pairs meet on average."
-        )
+        seen = f"{repeats:,} pairs of {rows:,} rows share a text. In a batch of {size}, {expected:.2g} such pairs meet on average."
         if "no_duplicates" in sampler:
             yield good("duplicates", f"{seen} The batch sampler keeps them apart.", name)
         elif expected > SOME_DUPLICATES:
@@ -233,10 +228,8 @@ def temperature(found: Observation) -> Iterator[Verdict]:
         if ratio <= UNUSUAL:
             yield good("temperature", seen, name)
             continue
-        wrong, level = (
-            f"temperature-{'high' if value > published else 'low'}",
-            "bad" if ratio >= WRONG_ORDER else "watch",
-        )
+        wrong = "temperature-high" if value > published else "temperature-low"
+        level = "bad" if ratio >= WRONG_ORDER else "watch"
         yield fault(wrong, name, level=level, seen=seen, published=published, scale=1 / published)
 
 
@@ -244,12 +237,9 @@ def _logits(name: str, batch: Batch) -> Iterator[Verdict]:
     """Dot products of embeddings that are not normalised, times a scale that is meant for cosines."""
     scale, function = getattr(batch.loss, "scale", None), getattr(batch.loss, "similarity_fct", None)
     snapshot = batch.snapshot
-    if (
-        getattr(function, "__name__", "") != "dot_score"
-        or snapshot is None
-        or snapshot.positives is None
-        or not scale
-    ):
+    if getattr(function, "__name__", "") != "dot_score" or not scale:
+        return
+    if snapshot is None or snapshot.positives is None:
         return
     spread = float((scale * snapshot.anchors.double() @ snapshot.positives.double().T).std())
     if spread > DECIDED:
@@ -264,16 +254,13 @@ def gradient_cache(found: Observation) -> Iterator[Verdict]:
             continue
         limit = HALF_ROUNDING if cached[0].half else ROUNDING
         replay, plain = (max(getattr(b, key) or 0.0 for b in cached) for key in ("replay", "plain"))
-        seen = (
-            f"On {len(cached)} batches, with dropout: embeddings of the second pass are off by {replay:.1g}"
-        )
-        seen += f", gradients by {plain:.1g} of plain training." if cached[0].plain is not None else "."
+        beside = f", gradients by {plain:.1g} of plain training" if cached[0].plain is not None else ""
+        seen = f"On {len(cached)} batches, with dropout: embeddings of the second pass are off by {replay:.1g}{beside}."
         if max(replay, plain) <= limit:
             yield good("gradient cache", seen, name)
         else:
-            yield fault(
-                "dropout-not-replayed" if replay > limit else "cached-gradients-differ", name, seen=seen
-            )
+            wrong = "dropout-not-replayed" if replay > limit else "cached-gradients-differ"
+            yield fault(wrong, name, seen=seen)
 
 
 def processes(found: Observation) -> Iterator[Verdict]:
@@ -304,13 +291,8 @@ def _same_texts(columns: list[Mapping[str, Any]]) -> float:
         return float(len(columns))
     if any("input_ids" not in column or "attention_mask" not in column for column in columns[:2]):
         return 0.0
-    texts = [
-        [
-            tuple(ids[mask.bool()].tolist())
-            for ids, mask in zip(one["input_ids"], one["attention_mask"], strict=True)
-        ]
-        for one in columns[:2]
-    ]
+    pairs = [zip(one["input_ids"], one["attention_mask"], strict=True) for one in columns[:2]]
+    texts = [[ids[mask.bool()].tolist() for ids, mask in column] for column in pairs]
     return sum(one == other for one, other in zip(*texts, strict=True)) / len(texts[0])
 
 

@@ -48,22 +48,16 @@ def checks(args: Any = None) -> Iterator[Verdict]:
     if device.type == "cpu" and Path("/proc/driver/nvidia/version").exists():
         yield fault("gpu-not-seen", version=torch.__version__)
     else:
-        yield good(
-            "GPU",
-            f"{device_name(device)}."
-            if device.type == "cuda"
-            else f"No GPU: PyTorch computes on {device_name(device)}.",
-        )
+        name = device_name(device)
+        yield good("GPU", f"{name}." if device.type == "cuda" else f"No GPU: PyTorch computes on {name}.")
     threads, cores = torch.get_num_threads(), os.cpu_count() or 1
     seen = f"PyTorch computes on {threads} of {cores} cores."
     few = device.type == "cpu" and "OMP_NUM_THREADS" in os.environ and threads * 4 <= cores
     wrong = "too-many-threads" if threads > cores else "few-threads" if few else ""
     yield fault(wrong, seen=seen) if wrong else good("threads", seen)
     instructions = bfloat16_instructions(device)
-    seen, emulated = (
-        f"bfloat16 in hardware: {instructions or 'no'}.",
-        getattr(args, "bf16", False) and not instructions,
-    )
+    seen = f"bfloat16 in hardware: {instructions or 'no'}."
+    emulated = getattr(args, "bf16", False) and not instructions
     yield fault("bfloat16-emulated", seen=seen) if emulated else good("half precision", seen)
 
 

@@ -21,9 +21,10 @@ from gradlab.errors import GradlabError, first_line
 from gradlab.losses.base import Loss
 from gradlab.monitor.recognition import recognise
 from gradlab.monitor.snapshot import Snapshot
-from gradlab.monitor.trainers import ROWS, capture_of, in_order
+from gradlab.monitor.trainers import ROWS, capture_of, columns_of, in_order, loss_of
 from gradlab.scale.audit import audit
 from gradlab.scale.audit.worker import GivenModel
+from gradlab.scale.gradient_cache import GradientCache
 from gradlab.seeds import undisturbed
 
 # Batches that are drawn at most to find some of every data set.
@@ -101,12 +102,13 @@ class Batch:
         """Of each anchor to every positive and hard negative, (N, N + M), in float64; None without two finite views."""
         if self.snapshot is None or self.snapshot.positives is None or self.labelled:
             return None
-        given = [self.snapshot.positives, self.snapshot.extra_negatives]
         if self.snapshot.positives.shape != self.snapshot.anchors.shape:
             return None
+        given = [self.snapshot.positives, self.snapshot.extra_negatives]
+        candidates = torch.cat([rows for rows in given if rows is not None])
         anchors, others = (
             nn.functional.normalize(rows.detach().double().cpu(), dim=1)
-            for rows in (self.snapshot.anchors, torch.cat([rows for rows in given if rows is not None]))
+            for rows in (self.snapshot.anchors, candidates)
         )
         found = anchors @ others.T
         return found if bool(found.isfinite().all()) else None
@@ -248,14 +250,13 @@ def _draw(trainer: Any, count: int) -> list[dict[str, Any]]:
 def _try(
     trainer: Any, inputs: dict[str, Any], capture: Callable[..., Snapshot], trained: dict[str, Tensor]
 ) -> Batch:
-    dataset, loss = str(inputs.get("dataset_name", "")), getattr(trainer, "loss", None)
-    loss = loss[dataset] if isinstance(loss, dict) else loss
+    dataset, (_, loss) = str(inputs.get("dataset_name", "")), loss_of(trainer, inputs)
     own = {id(one) for one in trainer.model.parameters()}
     parameters = dict(loss.named_parameters()) if isinstance(loss, nn.Module) else {}
     tensors = trained | {
         f"loss.{name}": one for name, one in parameters.items() if one.requires_grad and id(one) not in own
     }
-    columns, labels = _columns(trainer, inputs)
+    columns, labels = columns_of(trainer, inputs)
     value, forward, backward = _step(trainer, inputs, tensors)
     snapshot, problem = None, ""
     try:
@@ -268,13 +269,6 @@ def _try(
         replay, plain = _gradient_cache(trainer, batch, inputs, trained)
         return dataclasses.replace(batch, replay=replay, plain=plain)
     return batch
-
-
-def _columns(trainer: Any, inputs: Mapping[str, Any]) -> tuple[list[Mapping[str, Any]], Tensor | None]:
-    if not hasattr(trainer, "collect_features"):
-        return [], None
-    columns, labels = trainer.collect_features({k: v for k, v in inputs.items() if k != "dataset_name"})
-    return columns, labels
 
 
 def _step(
@@ -303,11 +297,11 @@ def _calls_of(model: nn.Module) -> Iterator[list[Call]]:
     """Every pass through the model while the block runs."""
     calls: list[Call] = []
     begun: list[tuple[dict[str, Any], list[Tensor]]] = []
-    device = next(model.parameters()).device
+    random = GradientCache(next(model.parameters()).device)
 
     def before(module: nn.Module, args: Any, given: Any) -> None:
         features = args[0] if args and isinstance(args[0], Mapping) else given
-        begun.append((dict(features), _random_state(device)))
+        begun.append((dict(features), random.state()))
 
     def after(module: nn.Module, args: Any, given: Any, output: Any) -> None:
         features, state = begun.pop()
@@ -327,10 +321,6 @@ def _calls_of(model: nn.Module) -> Iterator[list[Call]]:
             handle.remove()
 
 
-def _random_state(device: torch.device) -> list[Tensor]:
-    return [torch.get_rng_state(), *([torch.cuda.get_rng_state(device)] if device.type == "cuda" else [])]
-
-
 def _size(parameter: Tensor) -> float:
     gradient = parameter.grad
     if gradient is None:
@@ -344,7 +334,6 @@ def _gradient_cache(
 ) -> tuple[float | None, float | None]:
     """`Batch.replay` and `Batch.plain`, on the first rows of a batch, which plain training has room for."""
     count = len(batch.snapshot.anchors) if batch.snapshot else 0
-    labels = _columns(trainer, inputs)[1]
     few = {
         name: value[:PLAIN_ROWS] if isinstance(value, Tensor) and len(value) == count else value
         for name, value in inputs.items()
@@ -356,7 +345,7 @@ def _gradient_cache(
     _, forward, backward = _step(trainer, few, trained)
     for name, size in before.items():
         setattr(batch.loss, name, size)
-    labels = None if labels is None else labels[:PLAIN_ROWS]
+    labels = columns_of(trainer, few)[1]
     return _replay(forward, backward), _plain(trainer, batch, forward, labels, trained)
 
 
@@ -396,13 +385,11 @@ def _plain(
         criterion = lambda columns: loss.calculate_loss([[one] for one in columns])  # noqa: E731
     else:
         return None
-    device = next(model.parameters()).device
+    random = GradientCache(next(model.parameters()).device)
     with trainer.compute_loss_context_manager(), torch.enable_grad():
         rows = []
         for call in cached:
-            torch.set_rng_state(call.state[0])
-            if device.type == "cuda":
-                torch.cuda.set_rng_state(call.state[1], device)
+            random.restore(call.state)
             rows.append(model(dict(call.features))["sentence_embedding"])
         count = sum(map(len, rows)) // max(2, len(batch.columns))
         value = criterion(

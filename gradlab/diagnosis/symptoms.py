@@ -7,14 +7,15 @@ import functools
 import re
 import textwrap
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import resources
-from typing import Any
 
 from gradlab.errors import GradlabError, nearest
 
 # Heading of each part of a symptom, by the attribute that holds it.
 PARTS = {"cause": "Likely causes", "show": "How to check", "mend": "What to do"}
+# Words that tell no symptoms apart.
+SKIPPED = "the a is are of or it to in does not and that i my at all"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,11 +32,11 @@ class Symptom:
 
     name: str
     title: str
-    also: tuple[str, ...]
-    cause: tuple[str, ...]
-    show: tuple[str, ...]
-    mend: tuple[str, ...]
-    threads: tuple[Mapping[str, str], ...]
+    also: Sequence[str]
+    cause: Sequence[str]
+    show: Sequence[str]
+    mend: Sequence[str]
+    threads: Sequence[Mapping[str, str]]
 
     def __str__(self) -> str:
         lines = [self.title]
@@ -59,14 +60,7 @@ class Symptom:
 def symptoms() -> dict[str, Symptom]:
     """All symptoms by name, in the order of the page."""
     text = (resources.files("gradlab.diagnosis") / "symptoms.toml").read_text(encoding="utf-8")
-    return {name: _symptom(name, **parts) for name, parts in tomllib.loads(text).items()}
-
-
-def _symptom(name: str, **parts: Any) -> Symptom:
-    fields: dict[str, Any] = {
-        key: tuple(part) if isinstance(part, list) else part for key, part in parts.items()
-    }
-    return Symptom(name, **fields)
+    return {name: Symptom(name, **parts) for name, parts in tomllib.loads(text).items()}
 
 
 def find_symptom(words: str) -> Symptom:
@@ -126,26 +120,7 @@ def page() -> str:
 def _words(text: str) -> set[str]:
     """The words that tell symptoms apart, in lower case, without plurals."""
     plain = re.sub(r"(?<!\d)\.(\d)", r"0.\1", text.lower()).replace("-", " ")
-    skipped = {
-        "the",
-        "a",
-        "is",
-        "are",
-        "of",
-        "or",
-        "it",
-        "to",
-        "in",
-        "does",
-        "not",
-        "and",
-        "that",
-        "i",
-        "my",
-        "at",
-        "all",
-    }
-    return {word.removesuffix("s") for word in re.findall(r"[\w.]*\w", plain)} - skipped
+    return {word.removesuffix("s") for word in re.findall(r"[\w.]*\w", plain)} - set(SKIPPED.split())
 
 
 def _short(url: str) -> str:

@@ -66,7 +66,7 @@ class GradientCache:
         left = order.argsort()
         with torch.no_grad():
             for piece in pieces:
-                states.append(self._state())
+                states.append(self.state())
                 found = encode(piece)
                 joined = joined or [one.new_empty(len(order), *one.shape[1:]) for one in found]
                 places.append(left[: len(found[0])])
@@ -91,7 +91,7 @@ class GradientCache:
         with self._replayed():
             for one in encoded:
                 for piece, places, state in zip(one.pieces, one.places, one.states, strict=True):
-                    self._restore(state)
+                    self.restore(state)
                     left -= 1
                     with alone() if alone is not None and left else contextlib.nullcontext():
                         with torch.enable_grad():
@@ -102,19 +102,21 @@ class GradientCache:
 
     @contextlib.contextmanager
     def _replayed(self) -> Iterator[None]:
-        before = self._state()
+        before = self.state()
         try:
             yield
         finally:
-            self._restore(before)
+            self.restore(before)
 
-    def _state(self) -> list[Tensor]:
+    def state(self) -> list[Tensor]:
+        """The state of the random generators that encoding draws from."""
         states = [torch.get_rng_state()]
         if self._device.type == "cuda":
             states.append(torch.cuda.get_rng_state(self._device))
         return states
 
-    def _restore(self, states: list[Tensor]) -> None:
+    def restore(self, states: list[Tensor]) -> None:
+        """Put the random generators where :meth:`state` found them."""
         torch.set_rng_state(states[0])
         if self._device.type == "cuda":
             torch.cuda.set_rng_state(states[1], self._device)
