@@ -138,7 +138,8 @@ def test_templates_state_other_facts():
 def test_lines_stand_for_all_pairs_of_rows():
     anchors = ["a b c", "A b, c!", "d e f", "a b c", "g h i", "k l m"]
     positives = ["x y z", "a b c", "d e f", "p q r", "x y z", "n o p"]
-    found = find_candidates(Texts(anchors, positives), None, 6, overlap=0.9, cosine=None)
+    vectors = of_arrays(*np.random.default_rng(0).normal(size=(2, 6, 8)))
+    found = find_candidates(Texts(anchors, positives), vectors, 6, overlap=0.9, cosine=None)
     sets = [{normalize(a), normalize(p)} for a, p in zip(anchors, positives, strict=True)]
     expected = {
         "a b c": sum(1 for i, j in itertools.combinations(range(6), 2) if "a b c" in sets[i] & sets[j]),

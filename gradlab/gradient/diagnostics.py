@@ -179,7 +179,7 @@ def two_sided_statistics(anchors: Components, positives: Components) -> dict[str
         "hubness_largest": float(xp.max(received)) * received.shape[0] / total if total > 0 else math.nan,
         "push_spread": gini(anchors.canonical_dissipation),
         "ratio_both_sides": both,
-        "ratio_positives": _finite_median(xp, _along(positives) / _nonzero(xp, received)),
+        "ratio_positives": _finite_median(xp, pull_along(positives) / _nonzero(xp, received)),
     }
 
 
@@ -190,7 +190,7 @@ def effective_ratio(anchors: Components, positives: Components) -> Float[Array, 
     """
     xp = array_namespace(anchors.weight)
     push = anchors.canonical_dissipation + positives.canonical_dissipation
-    return (_along(anchors) + _along(positives)) / _nonzero(xp, push)
+    return (pull_along(anchors) + pull_along(positives)) / _nonzero(xp, push)
 
 
 def gini(values: Float[Array, "n"]) -> float:
@@ -205,7 +205,7 @@ def gini(values: Float[Array, "n"]) -> float:
     return float(xp.sum(rank * ordered)) / (count * total) if total > 0 else math.nan
 
 
-def _along(gradient: Components) -> Float[Array, "n"]:
+def pull_along(gradient: Components) -> Float[Array, "n"]:
     """The pull as one number a row: along the positive where it is a vector."""
     pull = gradient.pull
     if pull.ndim == 1:

@@ -39,9 +39,9 @@ class CandidatePairs:
     Attributes:
         lines: a row each: ``first`` and ``second``, the numbers of two texts (see `Texts`); ``kind``, a place in :data:`KINDS`;
             ``overlap``, the share of the words that both have; ``rows``, the pairs of different rows that it stands for (a
-            text that three rows have stands for three); ``cosine`` and ``centred``, see `Neighbours`, NaN without embeddings.
-        threshold: centred cosine from which on neighbours are candidates; NaN without embeddings.
-        near: the nearest pairs of different texts, candidates or not, nearest first; None without embeddings.
+            text that three rows have stands for three); ``cosine`` and ``centred``, see `Neighbours`.
+        threshold: centred cosine from which on neighbours are candidates.
+        near: the nearest pairs of different texts, candidates or not, nearest first.
         confirmed: (len(near.pairs),) whether these are near-duplicates by their words; empty without texts.
         repeats: anchors and positives that have the words of one of an earlier row.
         false_negatives: (R, 2) rows, and columns (from 1) of their own hard negatives that say the same as their anchor or
@@ -51,7 +51,7 @@ class CandidatePairs:
 
     lines: pd.DataFrame
     threshold: float
-    near: Neighbours | None
+    near: Neighbours
     confirmed: NDArray[np.bool_]
     repeats: int
     false_negatives: NDArray[np.int64]
@@ -98,17 +98,16 @@ class CandidatePairs:
     @property
     def mask_above(self) -> float:
         """Cosine (not centred) from which on four of five near pairs are near-duplicates by their words; NaN if none is."""
-        if self.near is None or not len(self.confirmed):
+        if not len(self.confirmed):
             return float("nan")
         order = np.argsort(-self.near.cosine, kind="stable")
         return _threshold(self.near.cosine[order], self.confirmed[order])
 
     def confirmed_above(self, cosine: float) -> float:
         """Share of near-duplicates by words among the near pairs of at least this cosine; NaN if there are none."""
-        if self.near is None or not len(self.confirmed):
-            return float("nan")
         above = self.near.cosine >= cosine
-        return float(self.confirmed[above].mean()) if above.any() else float("nan")
+        known = len(self.confirmed) and above.any()
+        return float(self.confirmed[above].mean()) if known else float("nan")
 
 
 def _overlaps(
@@ -125,7 +124,7 @@ def _overlaps(
 
 def find_candidates(
     texts: Texts | None,
-    vectors: Vectors | None,
+    vectors: Vectors,
     count: int,
     *,
     overlap: float,
@@ -136,7 +135,7 @@ def find_candidates(
 
     Args:
         texts: the sentences; None where only embeddings are known.
-        vectors: their embeddings, a row for each text; None leaves them out.
+        vectors: their embeddings, a row for each text.
         count: rows of the corpus, N.
         overlap: share of the words from which on two texts are near-duplicates.
         cosine: centred cosine from which on neighbours are candidates, whatever their words; None takes those that are nearer
@@ -153,28 +152,21 @@ def find_candidates(
         overlaps = _overlaps(words, pairs, advance)
     alike = overlaps >= min(ALIKE, overlap)
     pairs, overlaps = pairs[alike], overlaps[alike]
-    near, threshold, nearest = None, np.nan, 0
-    if vectors is not None:
-        with bar("Nearest neighbours", 2 * len(words.first)) as advance:
-            near = nearest_pairs(vectors, words.first, _MOST_NEIGHBOURS, advance)
-        threshold = near.by_chance if cosine is None else cosine
-        with bar("Comparing their words", len(near.pairs)) as advance:
-            found = _overlaps(words, near.pairs, advance)
-        # Each pair once, the near ones first.
-        nearest, count_of = len(near.pairs), len(words.first)
-        pairs, overlaps = np.concatenate([near.pairs, pairs]), np.append(found, overlaps)
-        first = np.sort(np.unique(pairs @ [count_of, 1], return_index=True)[1])
-        pairs, overlaps = pairs[first], overlaps[first]
+    with bar("Nearest neighbours", 2 * len(words.first)) as advance:
+        near = nearest_pairs(vectors, words.first, _MOST_NEIGHBOURS, advance)
+    threshold, nearest = near.by_chance if cosine is None else cosine, len(near.pairs)
+    with bar("Comparing their words", nearest) as advance:
+        found = _overlaps(words, near.pairs, advance)
+    # Each pair once, the near ones first.
+    pairs, overlaps = np.concatenate([near.pairs, pairs]), np.append(found, overlaps)
+    first = np.sort(np.unique(pairs @ [len(words.first), 1], return_index=True)[1])
+    pairs, overlaps = pairs[first], overlaps[first]
     kind = _kinds(words, pairs, overlaps, overlap, bar)
-    if near is not None and vectors is not None:
-        doubtful = np.flatnonzero(kind == 2)
-        kind[doubtful[near.measure(vectors, words.first[pairs[doubtful]])[1] < threshold]] = 0
-        if cosine is not None:  # which decides alone
-            far = (kind[:nearest] == 0) & ~np.isnan(overlaps[:nearest]) & (near.centred >= cosine)
-            kind[:nearest][far] = 2
-    else:
-        kind[kind == 2] = 0
-    confirmed = kind[:nearest] == 1
+    doubtful = np.flatnonzero(kind == 2)
+    kind[doubtful[near.measure(vectors, words.first[pairs[doubtful]])[1] < threshold]] = 0
+    if cosine is not None:  # which decides alone
+        far = (kind[:nearest] == 0) & ~np.isnan(overlaps[:nearest]) & (near.centred >= cosine)
+        kind[:nearest][far] = 2
     lines = [*_duplicates(words, texts)]
     kept = np.flatnonzero(kind)
     kept = kept[np.lexsort(pairs[kept].T[::-1])]
@@ -188,11 +180,13 @@ def find_candidates(
     own = words.group[: 2 * len(texts)].astype(np.int64)
     in_rows = np.unique(own * len(texts) + np.arange(len(own)) % len(texts))
     repeats = len(in_rows) - len(np.unique(own))
-    near = None if near is None else dataclasses.replace(near, pairs=words.first[near.pairs])
+    near = dataclasses.replace(near, pairs=words.first[near.pairs])
     with bar("Comparing hard negatives", len(texts.negatives) * len(texts)) as advance:
         false_negatives = false_by_words(texts, advance)
-    table = _table(lines, vectors, near, threshold, confirmed, repeats, false_negatives)
-    return dataclasses.replace(table, words=words)
+    confirmed = kind[:nearest] == 1
+    return CandidatePairs(
+        _table(lines, near, vectors), threshold, near, confirmed, repeats, false_negatives, words
+    )
 
 
 def repeated_positives(texts: Texts) -> NDArray[np.int64]:
@@ -248,40 +242,27 @@ def _duplicates(words: WordIndex, texts: Texts) -> list[tuple[int, int, int, flo
     return lines
 
 
-def _by_embedding_alone(
-    vectors: Vectors | None, count: int, cosine: float | None, bar: Bar
-) -> CandidatePairs:
+def _by_embedding_alone(vectors: Vectors, count: int, cosine: float | None, bar: Bar) -> CandidatePairs:
     """Without texts nothing tells how far a cosine can be trusted: identical embeddings unless one is given."""
-    assert vectors is not None
     with bar("Nearest neighbours", 2 * len(vectors)) as advance:
         near = nearest_pairs(vectors, np.arange(len(vectors)), _MOST_NEIGHBOURS, advance)
     threshold = 1 - 2**-10 if cosine is None else cosine  # what float16 keeps of a cosine of 1
     pairs = near.pairs[near.centred >= threshold]
     own = (pairs[:, 0] % count == pairs[:, 1] % count) & (is_hard(pairs, count).sum(1) == 1)
     false_negatives = np.stack([pairs[own, 0] % count, pairs[own, 1] // count - 1], axis=1)
-    false_negatives = np.unique(false_negatives, axis=0)
     lines = [
         (first, second, 2, np.nan, 1)
         for first, second in pairs.tolist()
         if different_rows(np.array([first]), np.array([second]), count)
     ]
-    return _table(lines, vectors, near, threshold, np.empty(0, dtype=bool), 0, false_negatives)
+    table, confirmed = _table(lines, near, vectors), np.empty(0, dtype=bool)
+    return CandidatePairs(table, threshold, near, confirmed, 0, np.unique(false_negatives, axis=0))
 
 
-def _table(
-    lines: list[tuple[Any, ...]],
-    vectors: Vectors | None,
-    near: Neighbours | None,
-    threshold: float,
-    confirmed: NDArray[np.bool_],
-    repeats: int,
-    false_negatives: NDArray[np.int64],
-) -> CandidatePairs:
+def _table(lines: list[tuple[Any, ...]], near: Neighbours, vectors: Vectors) -> pd.DataFrame:
+    """`CandidatePairs.lines`, those of duplicates first, then by the words that they share."""
     table = pd.DataFrame(lines, columns=["first", "second", "kind", "overlap", "rows"])
     table = table.astype({"first": int, "second": int, "kind": int, "overlap": float, "rows": int})
-    table["cosine"] = table["centred"] = np.float32(np.nan)
-    if vectors is not None and near is not None and len(table):
-        table["cosine"], table["centred"] = near.measure(vectors, table[["first", "second"]].to_numpy())
+    table["cosine"], table["centred"] = near.measure(vectors, table[["first", "second"]].to_numpy())
     by = {"kind": True, "overlap": False, "rows": False}
-    table = table.sort_values([*by], ascending=[*by.values()], kind="stable", ignore_index=True)
-    return CandidatePairs(table, threshold, near, confirmed, repeats, false_negatives)
+    return table.sort_values([*by], ascending=[*by.values()], kind="stable", ignore_index=True)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import bz2
 import csv
-import gzip
 import itertools
-import lzma
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +15,7 @@ from numpy.typing import NDArray
 from gradlab.errors import GradlabError
 from gradlab.files import atomic_path
 from gradlab.inspection.candidate_pairs import CandidatePairs
-from gradlab.train.sentences import read_rows
+from gradlab.train.sentences import form_of, read_rows
 
 
 def distinct_rows(found: CandidatePairs, count: int) -> NDArray[np.int64]:
@@ -68,15 +65,20 @@ def copy_rows(
     numbers = itertools.count()
     wanted = set(kept.tolist())
     copied = [any(text.strip() for text in row) and next(numbers) in wanted for row in texts]
+    ending, opener = form_of(source)
     with atomic_path(output) as path:
-        if _ending(source) in (".parquet", ".pq"):
+        if ending in (".parquet", ".pq"):
             from pyarrow import parquet
 
             parquet.write_table(parquet.read_table(source).filter(copied), path)
         else:
             reading = "utf-8-sig" if encoding.lower().replace("_", "-") in ("utf-8", "utf8") else encoding
-            with _open(source, "rt", reading) as old, _open(path, "wt", encoding) as new:
-                _copy_text(old, new, _ending(source), iter(copied))
+            # Lines end at a line feed alone, as `read_rows` takes them.
+            with (
+                opener(source, "rt", encoding=reading, newline="\n") as old,
+                form_of(path)[1](path, "wt", encoding=encoding, newline="\n") as new,
+            ):
+                _copy_text(old, new, ending, iter(copied))
     return output
 
 
@@ -86,22 +88,11 @@ def check_ending(source: Path, output: Path) -> None:
         raise GradlabError(
             f"{output} is the training file itself; give another name, which keeps what is left out"
         )
-    if _ending(source) != _ending(output):
+    ending = form_of(source)[0]
+    if form_of(output)[0] != ending:
         raise GradlabError(
-            f"{output} must have the ending of {source.name}, {_ending(source) or 'none'}: rows are copied as they are"
+            f"{output} must have the ending of {source.name}, {ending or 'none'}: rows are copied as they are"
         )
-
-
-def _ending(path: Path) -> str:
-    endings = [ending.lower() for ending in path.suffixes if ending.lower() not in (".gz", ".xz", ".bz2")]
-    return endings[-1] if endings else ""
-
-
-def _open(path: Path, mode: str, encoding: str) -> TextIO:
-    """A text file, compressed or not, whose lines end at a line feed alone, as `read_rows` takes them."""
-    opener: Any = {".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open}.get(path.suffix.lower(), open)
-    file: TextIO = opener(path, mode, encoding=encoding, newline="\n")
-    return file
 
 
 def _copy_text(old: TextIO, new: TextIO, ending: str, copied: Iterator[bool]) -> None:

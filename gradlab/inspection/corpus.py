@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -90,9 +90,21 @@ def find_false_negatives(
         >>> found.table("candidates")[["first_row", "second_row"]].to_numpy()
         array([[0, 1]])
     """
+    import torch
+
     loss = get_loss(loss)
     texts = _texts(sentences, positives, hard_negatives)
-    _check(model, texts, embeddings, batch_size, batches, overlap, cosine)
+    if model is None and embeddings is None:
+        raise GradlabError("nothing embeds the sentences; give a model, or embeddings")
+    if model is not None and texts is None:
+        raise GradlabError("the model has nothing to read; give sentences too")
+    for name, value, least in (("batch_size", batch_size, 2), ("batches", batches, 1)):
+        if value < least:
+            raise GradlabError(f"{name} must be at least {least}, not {value}")
+    if not 0 < overlap <= 1:
+        raise GradlabError(f"overlap must be a share above 0 and at most 1, not {overlap}")
+    if cosine is not None and not -1 <= cosine <= 1:
+        raise GradlabError(f"cosine must lie between -1 and 1, not {cosine}")
     bars = functools.partial(counted, visible=progress)
     with contextlib.ExitStack() as stack:
         source = None if model is None else _model_source(model, texts, pooler, max_length, device)
@@ -119,7 +131,8 @@ def find_false_negatives(
             return measure(loss, seen, None if source is None else known, two_texts=columns > 1)
 
         totals = PushTotals(count)
-        with _seeded(seed), bars("Batches", len(drawn)) as advance:
+        with torch.random.fork_rng(), bars("Batches", len(drawn)) as advance:
+            torch.manual_seed(seed)  # of dropout
             for rows in drawn:
                 totals.add(rows, look(rows))
                 advance(1)
@@ -159,28 +172,6 @@ def _texts(
     return Texts(sentences, positives, hard_negatives)
 
 
-def _check(
-    model: Any,
-    texts: Texts | None,
-    embeddings: Any,
-    batch_size: int,
-    batches: int,
-    overlap: float,
-    cosine: float | None,
-) -> None:
-    if model is None and embeddings is None:
-        raise GradlabError("nothing embeds the sentences; give a model, or embeddings")
-    if model is not None and texts is None:
-        raise GradlabError("the model has nothing to read; give sentences too")
-    for name, value, least in (("batch_size", batch_size, 2), ("batches", batches, 1)):
-        if value < least:
-            raise GradlabError(f"{name} must be at least {least}, not {value}")
-    if not 0 < overlap <= 1:
-        raise GradlabError(f"overlap must be a share above 0 and at most 1, not {overlap}")
-    if cosine is not None and not -1 <= cosine <= 1:
-        raise GradlabError(f"cosine must lie between -1 and 1, not {cosine}")
-
-
 def _model_source(
     model: Any, texts: Texts | None, pooler: str | None, max_length: int, device: str
 ) -> ModelSource:
@@ -204,13 +195,3 @@ def _check_embeddings(vectors: Vectors, texts: Texts | None, source: ModelSource
         raise GradlabError(
             f"the embeddings have shape {shape}, but {count} texts and a model of width {width} need {count, width}"
         )
-
-
-@contextlib.contextmanager
-def _seeded(seed: int) -> Iterator[None]:
-    """Dropout drawn from the seed, and torch's generator left as it was."""
-    import torch
-
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
-        yield

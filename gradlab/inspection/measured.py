@@ -111,8 +111,6 @@ class Measured:
 
     def _neighbours(self) -> dict[str, Any]:
         near = self.candidates.near
-        if near is None:
-            return {"first_row": [], "second_row": []}
         known = set(map(frozenset, self.candidates.lines[["first", "second"]].to_numpy().tolist()))
         others = (place for place, pair in enumerate(near.pairs.tolist()) if frozenset(pair) not in known)
         kept = np.array([*itertools.islice(others, _NEIGHBOURS)], dtype=np.int64)

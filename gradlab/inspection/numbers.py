@@ -88,7 +88,7 @@ def push_above(found: Measured, cosine: float) -> float:
 def _levels(found: Measured) -> list[float]:
     """Round cosines near the top of the nearest pairs."""
     near = found.candidates.near
-    if near is None or not len(near.cosine):
+    if not len(near.cosine):
         return []
     low = float(np.quantile(near.cosine, 0.5))
     return [level for level in (0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999) if level >= low]
@@ -104,11 +104,9 @@ def _temperatures(loss: Loss, views: Sequence[Batch]) -> list[dict[str, float]]:
         value = loss.temperature * factor  # type: ignore[attr-defined]  # it is among its fields
         other = get_loss(loss, temperature=value)
         batches = [measure(other, one) for one in views]
-        dissipation = np.concatenate([batch.dissipation for batch in batches])
-        push = np.concatenate([batch.push for batch in batches])
-        given = push.sum(1)
-        learns = (dissipation >= CLOSED) & (given > 0)
-        hardest = push.max(1)[learns] / given[learns]
+        dissipation, hardest = (
+            np.concatenate([getattr(one, name) for one in batches]) for name in ("dissipation", "hardest")
+        )
         found.append(
             {
                 "temperature": float(value),

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 # title, table, hint, columns of the table and their headings, rows of the table or None for all, sorted by
-_LISTS: tuple[tuple[str, str, str, dict[str, str], str | None, str | None], ...] = (
+_Shown = tuple[str, str, str, dict[str, str], str | None, str | None]
+_LISTS: tuple[_Shown, ...] = (
     ("Texts that say the same", "candidates",
      "Likely false negatives, looked for in the whole corpus. The two last columns are empty where the pair was not made to meet in a batch.",
      {"kind": "kind", "first": "one", "second": "other", "overlap": "words shared", "cosine": "cosine", "row_pairs": "pairs of rows",
@@ -52,12 +53,9 @@ def render(found: Measured, numbers: Mapping[str, Any], advice: Sequence[Advice]
         numbers: of `gradlab.inspection.numbers.summarize`.
         advice: drawn from them.
     """
-    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from gradlab.report.templates import render as fill
 
-    environment = Environment(
-        loader=PackageLoader("gradlab.inspection", "templates"), autoescape=True, undefined=StrictUndefined
-    )
-    lists = [one for entry in _LISTS if (one := _list(found, *entry)) is not None]
+    lists = [one for entry in _LISTS if (one := _list(found, entry)) is not None]
     facts = [
         f"{numbers['sentences']:,} sentences",
         f"loss {numbers['loss']}",
@@ -77,7 +75,9 @@ def render(found: Measured, numbers: Mapping[str, Any], advice: Sequence[Advice]
         (short(one["temperature"]), percent(one["closed"]), percent(one["hardest_share"]), place == 1)
         for place, one in enumerate(numbers["temperatures"])
     ]
-    return environment.get_template("inspect.html").render(
+    return fill(
+        "gradlab.inspection",
+        "inspect.html",
         version=__version__,
         facts=" · ".join(facts),
         figures=figures,
@@ -90,16 +90,9 @@ def render(found: Measured, numbers: Mapping[str, Any], advice: Sequence[Advice]
     )
 
 
-def _list(
-    found: Measured,
-    title: str,
-    table: str,
-    hint: str,
-    columns: dict[str, str],
-    only: str | None,
-    by: str | None,
-) -> dict[str, Any] | None:
+def _list(found: Measured, shown: _Shown) -> dict[str, Any] | None:
     """What the page shows of a table; None if that is empty."""
+    title, table, hint, columns, only, by = shown
     rows = found.table(table)
     if only is not None:
         rows = rows[rows[only] > 0]

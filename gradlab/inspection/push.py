@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -11,10 +12,11 @@ from numpy.typing import NDArray
 
 from gradlab.arrays import divide
 from gradlab.batch.batch import Batch
+from gradlab.gradient.diagnostics import ACTIVE, pull_along
 from gradlab.losses.base import Loss
 
 # Below this dissipation an anchor counts as closed: softmax losses have no gate that closes altogether.
-CLOSED = 0.01
+CLOSED = ACTIVE
 # Bins of the angle between the two sentences of a pair, a tenth of a degree each.
 BINS = 1800
 _TOP = 1000
@@ -41,6 +43,25 @@ class BatchPush:
     seen_cosine: NDArray[np.float64]
     seen_positive: NDArray[np.float64]
 
+    @functools.cached_property
+    def shares(self) -> NDArray[np.float64]:
+        """(N, K), of all the push of an anchor; NaN where there is none."""
+        return divide(self.push, self.push.sum(1)[:, None])
+
+    @property
+    def hardest(self) -> NDArray[np.float64]:
+        """Of each anchor that is not closed, what its hardest negative has of its push."""
+        return self.shares.max(1)[(self.dissipation >= CLOSED) & (self.push.sum(1) > 0)]
+
+    def known(self, anchor: NDArray[np.int64], column: NDArray[np.int64]) -> dict[str, NDArray[np.float64]]:
+        """What is known of some pairs, by name."""
+        return {
+            "push": self.push[anchor, column],
+            "share": self.shares[anchor, column],
+            "cosine": self.cosine[anchor, column],
+            "positive_cosine": self.positive_cosine[anchor],
+        }
+
 
 def measure(loss: Loss, views: Batch, clean: Batch | None = None, *, two_texts: bool = True) -> BatchPush:
     """The push on each pair of a batch and the pull on each anchor.
@@ -57,15 +78,14 @@ def measure(loss: Loss, views: Batch, clean: Batch | None = None, *, two_texts: 
     extra = [blocks.pop("extra")] if "extra" in blocks else []
     # A sentence is pushed by what it is in either view.
     push = np.concatenate([sum(blocks.values()), *extra], axis=1)
-    pull = parts.pull
-    if pull.ndim == 2:  # a diagonal matrix: its length along the positive
-        pull = (pull * views.positives**2).sum(1)
     same = "other" not in parts.columns
     seen = _cosines(views, same)
     cosine = seen if clean is None else _cosines(clean, same)
     seen_positive = views.positive.cosine
     positive = clean.positive.cosine if clean is not None and two_texts else seen_positive
-    return BatchPush(push, cosine, parts.gradient_dissipation, pull, positive, seen, seen_positive)
+    return BatchPush(
+        push, cosine, parts.gradient_dissipation, pull_along(parts), positive, seen, seen_positive
+    )
 
 
 def _cosines(views: Batch, same: bool) -> NDArray[np.float64]:
@@ -84,7 +104,7 @@ class PushTotals:
         by_angle, pairs_by_angle: (BINS,) push, and pairs, by the angle between the two sentences.
         push: of each batch, summed over its pairs.
         hard_push: what of it all goes to hard negatives.
-        share: of each anchor that is not closed, what its hardest negative has of its push.
+        share: of each batch, `BatchPush.hardest`.
         top: of some batches, pairs with the largest push: row, number of the other text, and what is known of the pair.
         hard: of each batch, what is known of its hard negatives: row, column, share of the anchor's push, that share times
             the number of negatives, cosine, the positive's, and push by the own anchor.
@@ -119,11 +139,10 @@ class PushTotals:
         angle = np.minimum((np.arccos(batch.cosine[other]) * (BINS / np.pi)).astype(int), BINS - 1)
         self.by_angle += np.bincount(angle, batch.push[other], BINS)
         self.pairs_by_angle += np.bincount(angle, minlength=BINS)
-        shares = divide(batch.push, given[:, None])
-        self.share.append(shares.max(1)[(batch.dissipation >= CLOSED) & (given > 0)])
-        self._add_top(rows, batch, shares)
+        self.share.append(batch.hardest)
+        self._add_top(rows, batch)
         if batch.push.shape[1] > size:
-            self._add_hard(rows, batch, shares)
+            self._add_hard(rows, batch)
 
     @property
     def pushers(self) -> NDArray[np.float64]:
@@ -140,7 +159,7 @@ class PushTotals:
         """(N,) the mean of a sum over the times that each sentence was seen; NaN where it was not."""
         return divide(getattr(self, name), self.seen)
 
-    def _add_top(self, rows: NDArray[np.int64], batch: BatchPush, shares: NDArray[np.float64]) -> None:
+    def _add_top(self, rows: NDArray[np.int64], batch: BatchPush) -> None:
         most = min(_TOP, batch.push.size - len(rows))
         place = np.argpartition(-batch.push.ravel(), most - 1)[:most]
         place = place[batch.push.ravel()[place] > 0]
@@ -148,7 +167,7 @@ class PushTotals:
         block, other = np.divmod(column, len(rows))
         # Columns of texts: sentence, positive, hard negatives; a negative of the batch stands for its row.
         number = rows[other] + np.where(block > 0, block + 1, 0) * self.count
-        found = _known(batch, shares, anchor, column)
+        found = batch.known(anchor, column)
         self.top.append(pd.DataFrame({"first": rows[anchor], "second": number, **found}))
         if len(self.top) > 20:
             self.top = [self.strongest(_TOP)]
@@ -158,23 +177,11 @@ class PushTotals:
         ordered = pd.concat(self.top).sort_values("push", ascending=False, kind="stable")
         return ordered.drop_duplicates(["first", "second"]).head(count)
 
-    def _add_hard(self, rows: NDArray[np.int64], batch: BatchPush, shares: NDArray[np.float64]) -> None:
+    def _add_hard(self, rows: NDArray[np.int64], batch: BatchPush) -> None:
         place = np.arange(len(rows), batch.push.shape[1])
         column, anchor = np.divmod(place - len(rows), len(rows))
-        found = pd.DataFrame({"row": rows[anchor], "column": column, **_known(batch, shares, anchor, place)})
+        found = pd.DataFrame({"row": rows[anchor], "column": column, **batch.known(anchor, place)})
         self.hard.append(found.assign(times_average=found["share"] * (batch.push.shape[1] - 1)))
-
-
-def _known(
-    batch: BatchPush, shares: NDArray[np.float64], anchor: NDArray[np.int64], column: NDArray[np.int64]
-) -> dict[str, NDArray[np.float64]]:
-    """What is known of some pairs of a batch, by name."""
-    return {
-        "push": batch.push[anchor, column],
-        "share": shares[anchor, column],
-        "cosine": batch.cosine[anchor, column],
-        "positive_cosine": batch.positive_cosine[anchor],
-    }
 
 
 def meet(
@@ -208,17 +215,13 @@ def meet(
     while waiting:
         chosen: list[int] = []
         rows: dict[int, int] = {}
-        later = []
         for place in waiting:
             pair = (numbers[place] % count).tolist()
-            full = len(chosen) >= max(1, batch_size // 8)
-            if full or any(row in rows for row in pair):
-                later.append(place)
-                continue
-            chosen.append(place)
-            for row in pair:
-                rows[row] = len(rows)
-        waiting = later
+            if len(chosen) < max(1, batch_size // 8) and rows.keys().isdisjoint(pair):
+                chosen.append(place)
+                for row in pair:
+                    rows[row] = len(rows)
+        waiting = [place for place in waiting if place not in chosen]
         while len(rows) < min(batch_size, count):
             rows.setdefault(int(generator.integers(count)), len(rows))
         batch = look(np.array(list(rows)))

@@ -126,16 +126,19 @@ def check_file(path: Path, encoding: str = "utf-8") -> None:
         raise GradlabError(f"unknown encoding {encoding!r}; utf-8 and latin-1 are usual") from error
 
 
+def form_of(path: Path) -> tuple[str, Any]:
+    """The ending that tells the format of a file, in lower case and without that of a compression; and what opens the file."""
+    endings = [ending.lower() for ending in path.suffixes]
+    opener = _OPENERS[endings.pop()] if endings and endings[-1] in _OPENERS else open
+    return endings[-1] if endings else "", opener
+
+
 def read_rows(
     path: Path, columns: Columns, encoding: str, *, free: str | None = None
 ) -> Iterator[tuple[str, ...]]:
     """The rows of some columns as they are, blank ones too; a column that is None is chosen, the ``free`` one may hold numbers."""
     check_file(path, encoding)
-    endings = [ending.lower() for ending in path.suffixes]
-    opener: Any = open
-    if endings and endings[-1] in _OPENERS:
-        opener = _OPENERS[endings.pop()]
-    ending = endings[-1] if endings else ""
+    ending, opener = form_of(path)
     try:
         if ending in _PARQUET:
             yield from _parquet(path, columns, free)
