@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import inspect as signatures
 import io
 from collections.abc import Sequence
@@ -150,16 +149,14 @@ def mine(
         raise GradlabError(f"{len(anchors)} anchors and {len(positives)} positives; each anchor needs one")
     if negatives < 1:
         raise GradlabError(f"negatives must be at least 1, not {negatives}")
-    encoder = (
-        model
-        if not isinstance(model, str)
-        else Encoder.load(model, pooler, max_length=max_length, device=device)
-    )
-    embedded = _Embedded(encoder, progress)
-    search = functools.partial(_search, embedded, anchors, positives, corpus, negatives)
-    limits = sorted({*SHARES, *([] if share is None else [share])})
-    measured = functools.partial(_measured, embedded, get_loss(loss), batch_size)
-    choices = [measured(limit, search(limit)) for limit in (*limits, None)]
+    if isinstance(model, str):
+        model = Encoder.load(model, pooler, max_length=max_length, device=device)
+    embedded, loss = _Embedded(model, progress), get_loss(loss)
+    choices = []
+    for limit in (*sorted({*SHARES, *([] if share is None else [share])}), None):
+        found = _search(embedded, anchors, positives, corpus, negatives, limit)
+        false = sum(map(_is_false, found))
+        choices.append(Choice(limit, found, false, _push(embedded, loss, batch_size, found)))
     rows = [row for row in next(one.rows for one in choices if one.share == share) if not _is_false(row)]
     if not rows:
         raise GradlabError(
@@ -209,18 +206,12 @@ def _is_false(row: tuple[str, ...]) -> bool:
     return any(looks_like_a_positive(text, anchor, positive) for text in hard)
 
 
-def _measured(
-    embedded: _Embedded, loss: Loss, batch_size: int, share: float | None, rows: list[tuple[str, ...]]
-) -> Choice:
-    """The gradient on some of the rows, from embeddings without dropout."""
+def _push(embedded: _Embedded, loss: Loss, batch_size: int, rows: list[tuple[str, ...]]) -> float:
+    """`Choice.push` on some of the rows, from embeddings without dropout."""
     some = rows[:: max(1, len(rows) // MEASURED)]
-    push = float("nan")
-    if len(some) >= 2:
-        anchors, positives, *hard = (embedded.encode(column) for column in zip(*some, strict=True))
-        found = find_false_negatives(
-            embeddings={"anchors": anchors, "positives": positives, "hard_negatives": hard},
-            loss=loss,
-            batch_size=batch_size,
-        )
-        push = found.numbers["hard_negatives_share"]
-    return Choice(share, rows, sum(map(_is_false, rows)), push)
+    if len(some) < 2:
+        return float("nan")
+    anchors, positives, *hard = (embedded.encode(column) for column in zip(*some, strict=True))
+    given = {"anchors": anchors, "positives": positives, "hard_negatives": hard}
+    found = find_false_negatives(embeddings=given, loss=loss, batch_size=batch_size)
+    return float(found.numbers["hard_negatives_share"])

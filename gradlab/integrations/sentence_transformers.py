@@ -81,9 +81,9 @@ def loss(
         ... )
     """
     made = get_loss(name, preset=preset, **hyperparameters)
-    return _class(made.name)._of(
+    return _class(made.name)(
         model,
-        made,
+        definition=made,
         blockwise=blockwise,
         block_size=block_size,
         chunk_size=chunk_size,
@@ -119,38 +119,13 @@ class EmbeddingLoss(nn.Module):
         gather_across_devices: bool = False,
         hard_negatives: str = "shared",
         preset: str | None = None,
+        definition: Loss | None = None,
         **hyperparameters: Any,
     ) -> None:
-        """See `loss`."""
+        """See `loss`; a ``definition`` is the loss object itself, in place of a preset and hyper-parameters."""
         super().__init__()
-        self._set(
-            model,
-            get_loss(self.loss_name, preset=preset, **hyperparameters),
-            blockwise,
-            block_size,
-            chunk_size,
-            gather_across_devices,
-            hard_negatives,
-        )
-
-    @classmethod
-    def _of(cls, model: nn.Module, definition: Loss, **options: Any) -> EmbeddingLoss:
-        """From a loss object."""
-        made = cls.__new__(cls)
-        nn.Module.__init__(made)
-        made._set(model, definition, **options)
-        return made
-
-    def _set(
-        self,
-        model: nn.Module,
-        definition: Loss,
-        blockwise: bool,
-        block_size: int | None,
-        chunk_size: int | None,
-        gather_across_devices: bool,
-        hard_negatives: str,
-    ) -> None:
+        if definition is None:
+            definition = get_loss(self.loss_name, preset=preset, **hyperparameters)
         if hard_negatives not in ("shared", "own"):
             raise GradlabError(f"hard_negatives must be 'shared' or 'own', not {hard_negatives!r}")
         if hard_negatives == "own" and not definition.takes_own_negatives:
@@ -228,7 +203,8 @@ class EmbeddingLoss(nn.Module):
         """
         if len(embeddings) < 2:
             raise GradlabError(f"the loss needs at least two columns of embeddings, not {len(embeddings)}")
-        anchors, positives, *hard = [_full_precision(rows) for rows in embeddings]
+        half = (torch.float16, torch.bfloat16)
+        anchors, positives, *hard = [rows.float() if rows.dtype in half else rows for rows in embeddings]
         shared, own = ([], hard) if self.hard_negatives == "own" else (hard, [])
         criterion, together = self.criterion, self.gather_across_devices and several_processes()
         if together and self._ring is not None:
@@ -236,7 +212,7 @@ class EmbeddingLoss(nn.Module):
         elif together:
             anchors, positives, shared, own = self._gather(anchors, positives, shared, own)
             if labels is not None and pairs_files(self.definition):
-                labels = _gathered(labels.reshape(-1))
+                labels = torch.cat(_all_gather(labels.reshape(-1)))
         if criterion is not self._ring and not (shared or own) and len(anchors) == 1:
             return (anchors * 0).sum()
         negatives = torch.cat(shared) if shared else None
@@ -289,16 +265,11 @@ class EmbeddingLoss(nn.Module):
         """The settings, as the class takes them."""
         blocks = self.criterion if isinstance(self.criterion, BlockwiseLoss) else None
         fields = {f.name: getattr(self.definition, f.name) for f in dataclasses.fields(self.definition)}
-        plain = {
-            name: str(value)
-            if isinstance(value, str)
-            else call_text(value)
-            if isinstance(value, Loss)
-            else value
-            for name, value in fields.items()
-        }
+        texts = {name: call_text(value) for name, value in fields.items() if isinstance(value, Loss)}
+        texts |= {name: str(value) for name, value in fields.items() if isinstance(value, str)}
         return {
-            **plain,
+            **fields,
+            **texts,
             "blockwise": blocks is not None,
             "block_size": blocks.block_size if blocks else None,
             "chunk_size": self.chunk_size,
@@ -386,21 +357,8 @@ def _chunk(value: Any, rows: Tensor, count: int, width: int, used: int) -> Any:
     return chosen[:, :used] if value.ndim > 1 and value.shape[1] == width else chosen
 
 
-def _full_precision(rows: Tensor) -> Tensor:
-    return rows.float() if rows.dtype in (torch.float16, torch.bfloat16) else rows
-
-
 def _all_gather(rows: Tensor) -> list[Tensor]:
     """Rows of every process, in the order of their ranks, with gradient flowing back to each."""
     import torch.distributed.nn.functional
 
     return list(torch.distributed.nn.functional.all_gather(rows.contiguous()))
-
-
-def _gathered(numbers: Tensor) -> Tensor:
-    """Whole numbers of every process, in the order of their ranks."""
-    if not several_processes():
-        return numbers
-    parts = [torch.empty_like(numbers) for _ in range(torch.distributed.get_world_size())]
-    torch.distributed.all_gather(parts, numbers.contiguous())
-    return torch.cat(parts)
