@@ -94,17 +94,10 @@ def test_nothing_is_overwritten_in_silence(run, tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (("simulate", "--loss", "arcon"), "Did you mean 'arccon'"),
-        (("simulate", "--loss", "infonce", "--set", "temperature=0"), "greater than 0"),
-        (("simulate", "--loss", "infonce", "--set", "temperature=nan"), "greater than 0"),
         (("simulate", "--loss", "infonce", "--set", "temperature=warm"), "must be a number"),
         (("simulate", "--loss", "infonce", "--set", "temperature"), "NAME=VALUE"),
-        (("simulate", "--loss", "infonce", "--set", "margin=1"), "unknown hyper-parameter"),
-        (("simulate", "--loss", "infonce", "--sigma-pos", "-1"), "sigma_pos"),
-        (("simulate", "--loss", "infonce", "--negatives", "0"), "negatives"),
         (("simulate", "--loss", "infonce", "--grid", "1"), "grid"),
-        (("simulate", "--loss", "infonce", "--device", "cuda:7", "--engine", "monte_carlo"), "not available"),
         (("simulate", "--loss", "mpt", "--output", os.devnull), "cannot write"),
-        (("simulat",), "Did you mean 'simulate'"),
         (("verify", "--set", "temperature=1"), "--set needs --loss"),
     ],
 )
@@ -167,13 +160,12 @@ gradlab.cli.main()
 """
 
 
-@pytest.mark.parametrize("delay", [0, 0.1, 0.5])
-def test_interrupted_early_is_one_line(delay: float) -> None:
+def test_interrupted_early_is_one_line() -> None:
     code = WHEN_IMPORTED.format(module="gradlab.cli.commands", action="print('up', flush=True)")
-    assert interrupted(code, delay) == (True, ["Interrupted."])
+    assert interrupted(code, delay=0.1) == (True, ["Interrupted."])
 
 
-@pytest.mark.parametrize("module", ["click", "gradlab.cli.verify", "numpy", "torch.nn"])
+@pytest.mark.parametrize("module", ["click", "torch.nn"])
 def test_interrupted_within_an_import_is_one_line(module: str) -> None:
     code = WHEN_IMPORTED.format(module=module, action="os.kill(os.getpid(), signal.SIGINT)")
     assert interrupted(code) == (True, ["Interrupted."])
@@ -191,18 +183,6 @@ def test_interrupted_is_exit_130_and_leaves_no_half_files(run, monkeypatch, tmp_
     assert code == 130
     assert "Interrupted" in err
     assert not list((tmp_path / "figures").glob("*")) if (tmp_path / "figures").exists() else True
-
-
-def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
-    from gradlab.files import atomic_path
-
-    target = tmp_path / "result.csv"
-    target.write_text("old")
-    with pytest.raises(RuntimeError), atomic_path(target) as temporary:
-        temporary.write_text("half")
-        raise RuntimeError
-    assert target.read_text() == "old"
-    assert [path.name for path in tmp_path.iterdir()] == ["result.csv"]
 
 
 def test_verify(run) -> None:

@@ -220,52 +220,6 @@ def test_known_losses_are_combinators() -> None:
     assert float(nt_xent(a, b)) == pytest.approx(float(expected), rel=1e-12)
 
 
-def test_metric_learnings_nt_xent() -> None:
-    library = pytest.importorskip("pytorch_metric_learning.losses")
-    (a, b, _), _ = batch("paired")
-    rows = torch.from_numpy(np.concatenate([a, b]))
-    expected = library.NTXentLoss(temperature=0.2)(rows, torch.arange(8).repeat(2))
-    nt_xent = gradlab.get_loss("symmetric(pool(infonce(temperature=0.2), negatives=other+same))")
-    assert float(nt_xent(a, b)) == pytest.approx(float(expected), rel=1e-10)
-
-
-def test_the_pair_twice_gates_by_log_2() -> None:
-    """GD = σ(LSE - p/τ - log 2) and R = 1."""
-    (a, b, _), _ = batch("paired")
-    text = "pool(infonce(temperature=0.2), negatives=other+positive_other, positive=twice)"
-    parts = gradlab.components(text, a, b, side="both")
-    for i in range(8):
-        negatives = [a[i] @ b[j] / 0.2 for j in range(8) if j != i] + [
-            b[i] @ a[j] / 0.2 for j in range(8) if j != i
-        ]
-        gap = np.log(np.exp(negatives).sum()) - a[i] @ b[i] / 0.2 - np.log(2)
-        assert parts[0].pull[i] == pytest.approx(1 / (1 + np.exp(-gap)) / 0.2, rel=1e-10)
-    total = parts[0].gradient_dissipation + parts[1].gradient_dissipation
-    assert parts[0].pull.sum() == pytest.approx(total.sum() / 2, rel=1e-10)
-    assert (gradlab.get_loss(text)(a, b, reduction="none") > np.log(2)).all()
-
-
-def test_hardness_leaves_the_ratio_and_is_simulated_exactly() -> None:
-    (a, b, _), _ = batch("paired")
-    for base in ("infonce", "arccon"):
-        plain, hard = gradlab.components(base, a, b), gradlab.components(f"hardness({base}, alpha=4)", a, b)
-        np.testing.assert_allclose(hard.ratio, plain.ratio, rtol=1e-12)
-        assert np.abs(hard.weight - plain.weight).max() > 0.01
-        setting = {"mu_pos": [0.5, 0.9], "mu_neg": [0.7, 1.1], "negatives": 20}
-        result = gradlab.simulate(f"hardness({base}(temperature=0.2), alpha=4)", **setting)
-        assert result.engine == "exact"
-        rng = np.random.default_rng(0)
-        u = 0 if base == "infonce" else gradlab.get_loss(base).margin
-        for row, mu in enumerate(setting["mu_pos"]):
-            for column, nu in enumerate(setting["mu_neg"]):
-                positive = np.cos(np.abs(rng.normal(mu, 0.05, 20000)) + u)
-                negative = np.cos(rng.normal(nu, 0.1, (20000, 20)))
-                total = np.exp(negative * (5 + 4)).sum(1)
-                share = total / (total + np.exp(positive * 5))
-                error = share.std() / 20000**0.5
-                assert abs(result.value[row, column] - share.mean()) < 5 * error
-
-
 @pytest.mark.parametrize("base", ["siglip", "multi_similarity"])
 def test_losses_that_pull_alone_do_so_in_numpy_and_torch(base: str) -> None:
     (a, b, _), _ = batch("random")

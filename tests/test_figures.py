@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -21,13 +20,12 @@ from gradlab.figures.catalogue import (
     FIGURES,
     TheoryFigure,
     choose,
-    draw_figures,
     figure_names,
 )
 from gradlab.gradient.lemma import gets_closer
 from gradlab.plotting import style
 from gradlab.plotting.heatmap import draw_grid, heatmap
-from gradlab.plotting.live import LiveHeatmap, explore
+from gradlab.plotting.live import explore
 from gradlab.plotting.tables import Tables, grid_of, grid_table, read_table, rounded, select, stack
 from gradlab.simulation.sphere import sample_views
 
@@ -134,11 +132,6 @@ def test_no_words_are_cut_off_or_overlap(figure: TheoryFigure, monkeypatch: pyte
             assert min(wide, high) <= 1, f"{text.get_text()!r} overlaps {other.get_text()!r}"
 
 
-def test_pi_labels() -> None:
-    labels = {0: "0", 1: "π", 0.75: "3π/4", -0.5: "−π/2", 2: "2π", 1 / 6: "π/6", 1 / 3: "π/3"}
-    assert {multiple: style.pi_label(multiple) for multiple in labels} == labels
-
-
 def test_axes_are_labelled_in_fractions_of_pi() -> None:
     figure, ax = heatmap(gradlab.simulate("mpt", grid=50))
     figure.draw_without_rendering()
@@ -169,18 +162,6 @@ def test_long_titles_are_not_cut_off(name: str) -> None:
     width = figure.get_size_inches()[0] * figure.dpi
     assert box.x0 >= 0
     assert box.x1 <= width
-
-
-def test_drawing_needs_neither_pyplot_nor_torch(tmp_path: Path) -> None:
-    code = (
-        "import sys; from gradlab.figures.catalogue import draw_figures; draw_figures(['12', '2'], sys.argv[1]);"
-        "print([m for m in ('matplotlib.pyplot', 'torch', 'pandas', 'ipywidgets') if m in sys.modules])"
-    )
-    made = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True
-    )
-    assert made.stdout.strip() == "[]"
-    assert made.stderr == ""
 
 
 # Numbers, against formulas written down here
@@ -498,14 +479,6 @@ def test_command_refuses_in_one_line(run: Any, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_captions_follow_the_folder(tmp_path: Path) -> None:
-    draw_figures(["12"], tmp_path, formats=["png"])
-    first = (tmp_path / "captions.md").read_text(encoding="utf-8")
-    draw_figures(["12"], tmp_path, formats=["png"])
-    assert (tmp_path / "captions.md").read_text(encoding="utf-8") == first
-    assert "nan" not in first
-
-
 def test_tables_round_trip(tmp_path: Path) -> None:
     value = np.array([[1 / 3, -1e-20], [2.0, 1e-5 / 7]])
     table = grid_table(np.array([0.1, 0.2]), np.array([0.3, 1 / 3]), {"one": value, "two": 2 * value})
@@ -521,20 +494,6 @@ def test_tables_round_trip(tmp_path: Path) -> None:
 
 
 # Sliders
-
-
-def test_live_heatmap_shows_what_simulate_gives() -> None:
-    live = LiveHeatmap("arccon", grid=20)
-    settings = {"temperature": 0.08, "margin": 0.3, "sigma_pos": 0.1, "sigma_neg": 0.2, "negatives": 63}
-    live.update(**settings)
-    expected = gradlab.simulate(
-        gradlab.get_loss("arccon", temperature=0.08, margin=0.3),
-        grid=20, sigma_pos=0.1, sigma_neg=0.2, negatives=63,
-    )  # fmt: skip
-    np.testing.assert_array_equal(live.ax.collections[0].get_array(), expected.value)
-    assert live.ax.get_title() == "ArcCon (temperature 0.08, margin 17.2°)"
-    live.update()  # without settings: the loss's own
-    np.testing.assert_array_equal(live.result.value, gradlab.simulate("arccon", grid=20).value)
 
 
 def test_sliders_move_the_picture(monkeypatch: pytest.MonkeyPatch) -> None:

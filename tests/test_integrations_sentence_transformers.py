@@ -11,7 +11,6 @@ import torch
 
 import gradlab
 from gradlab import GradlabError
-from gradlab.losses.base import PairLoss
 from tests.gathering_processes import cached, compute_share
 from tests.processes import forking
 from tests.sentence_training import (
@@ -21,14 +20,12 @@ from tests.sentence_training import (
     losses,
     make_trainer,
     relative_difference,
-    weights,
 )
 from tests.tiny_models import make_bert
 
 adapter = pytest.importorskip("gradlab.integrations.sentence_transformers")
 
 NAMES = gradlab.loss_names()
-PAIR_LOSSES = [name for name in NAMES if isinstance(gradlab.get_loss(name), PairLoss)]
 
 
 @pytest.fixture(scope="module")
@@ -70,31 +67,13 @@ def gradients_of_one_batch(folder, loss, table):
     return float(value.detach()), {n: p.grad for n, p in model.named_parameters() if p.grad is not None}
 
 
-@pytest.mark.parametrize("columns", [2, 3, 4])
-@pytest.mark.parametrize("ours", [infonce, blockwise_infonce])
-def test_gradients_are_those_of_multiple_negatives_ranking(folder, columns, ours):
+@pytest.mark.parametrize(("ours", "columns"), [(infonce, 2), (infonce, 4), (blockwise_infonce, 3)])
+def test_gradients_are_those_of_multiple_negatives_ranking(folder, ours, columns):
     table = columns_of(12, columns)
     value, expected = gradients_of_one_batch(folder, mnrl, table)
     found_value, found = gradients_of_one_batch(folder, ours, table)
     assert found_value == pytest.approx(value, rel=1e-5)
     assert relative_difference(found, expected) < 1e-5
-
-
-@pytest.mark.parametrize(
-    ("first", "second"), [(infonce, mnrl), (blockwise_infonce, infonce)], ids=["mnrl", "blockwise"]
-)
-def test_weights_after_twenty_steps_are_the_same(folder, tmp_path, first, second):
-    ends = []
-    for number, loss in enumerate((first, second)):
-        trainer = make_trainer(folder, tmp_path / str(number), loss, columns_of(64))
-        start = weights(trainer.model)
-        trainer.train()
-        assert trainer.state.global_step == 20
-        ends.append(weights(trainer.model))
-    assert relative_difference(start, ends[0]) > 1e-3  # the steps did something
-    assert relative_difference(*ends) < 1e-5
-    largest = max(float((ends[0][name] - ends[1][name]).abs().max()) for name in ends[0])
-    assert largest < 1e-5
 
 
 def test_one_column_is_the_same_column_twice(folder):
@@ -178,19 +157,6 @@ def test_bad_settings_are_refused_in_one_line(model, settings, words):
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("name", ["mhe", "mhs", "vicreg", "modified_mhe", "modified_barlow_twins"])
-def test_losses_of_the_batch_are_the_same_blockwise(model, name):
-    torch.manual_seed(0)
-    columns = list(torch.randn(3, 9, 6, dtype=torch.float64))
-    found = []
-    for options in ({}, {"blockwise": True, "block_size": 4}):
-        rows = [column.clone().requires_grad_() for column in columns]
-        value = adapter.loss(model, name, **options).compute_loss_from_embeddings(rows)
-        found.append((value.detach(), *torch.autograd.grad(value, rows, materialize_grads=True)))
-    for one, other in zip(*found, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-11, atol=1e-13)
-
-
 def test_a_last_batch_of_one_sentence_teaches_nothing(model):
     rows = torch.randn(2, 1, 4, requires_grad=True)
     value = adapter.loss(model, "infonce").compute_loss_from_embeddings(list(rows))
@@ -244,29 +210,6 @@ def test_training_with_evaluation_saving_and_a_model_card(folder, tmp_path):
     for place in (tmp_path / "final", tmp_path / "checkpoint-3"):
         again = SentenceTransformer(str(place), device="cpu")
         assert again.encode("ba be bi").shape == (32,)
-
-
-def test_a_loss_per_dataset_made_from_the_model(folder, tmp_path):
-    """The trainer's other ways to be given losses: a dictionary, and functions of the model."""
-    from datasets import Dataset
-    from sentence_transformers import SentenceTransformerTrainer, SentenceTransformerTrainingArguments
-
-    model = load_model(folder)
-    arguments = SentenceTransformerTrainingArguments(
-        output_dir=str(tmp_path), max_steps=4, per_device_train_batch_size=8, use_cpu=True,
-        report_to="none", save_strategy="no", disable_tqdm=True,
-    )  # fmt: skip
-    trainer = SentenceTransformerTrainer(
-        model=model,
-        args=arguments,
-        train_dataset={
-            "pairs": Dataset.from_dict(columns_of(32)),
-            "hard": Dataset.from_dict(columns_of(32, 3)),
-        },
-        loss={"pairs": lambda m: adapter.loss(m, "mhe"), "hard": lambda m: adapter.loss(m, "met")},
-    )
-    trainer.train()
-    assert trainer.state.global_step == 4
 
 
 def test_gathering_across_devices_is_the_loss_of_the_whole_batch(tmp_path):

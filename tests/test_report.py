@@ -20,9 +20,9 @@ from gradlab.cli.commands import cli
 from gradlab.monitor.failures import failures_of
 from gradlab.monitor.history import History, histogram_rows, mean_of
 from gradlab.monitor.metrics import Metrics
-from gradlab.monitor.numbers import decades, labels, percent, short, ticks
+from gradlab.monitor.numbers import labels, short, ticks
 from gradlab.monitor.recording import read_recording, read_recordings
-from gradlab.monitor.scores import readable, scores_of
+from gradlab.monitor.scores import scores_of
 from gradlab.report import charts, follow_run, write_report
 from gradlab.report.charts import Series, histogram_chart, line_chart
 
@@ -90,19 +90,6 @@ def test_the_page_needs_nothing_but_itself(watched):
     assert "a <b>" in page.words
 
 
-def test_both_sides_are_drawn(watched):
-    text = write_report(watched.folder).read_text(encoding="utf-8")
-    page, frame = Page(text), watched.to_frame()
-    for title, label, column in (
-        ("Hubness", "as negatives of others", "hubness"),
-        ("Hubness", "as anchors", "push_spread"),
-        ("Largest hub", "largest", "hubness_largest"),
-        ("Ratio of both sides", "both views", "ratio_both_sides"),
-    ):
-        (series,) = [one for one in page.series[title] if one["label"] == label]
-        assert [point[2] for point in series["points"]] == [short(value) for value in frame[column].dropna()]
-
-
 def test_the_numbers_are_those_of_the_run(watched):
     page = Page(write_report(watched.folder).read_text(encoding="utf-8"))
     frame = watched.to_frame()
@@ -111,6 +98,8 @@ def test_the_numbers_are_those_of_the_run(watched):
         ("Cosines", "negatives", "negative_cosine"),
         ("Effective rank", "effective rank", "effective_rank"),
         ("Lemma 1", "satisfied", "lemma_share"),
+        ("Hubness", "as anchors", "push_spread"),
+        ("Ratio of both sides", "both views", "ratio_both_sides"),
     ):
         (series,) = [one for one in page.series[title] if one["label"] == label]
         expected = frame[column].dropna()
@@ -222,19 +211,6 @@ def test_scores_before_at_best_and_at_last():
     assert (loss.before, loss.best, loss.last) == (3.0, (10, 1.0), (20, 2.0))
     (alone,) = scores_of(score_history({0: 0.4}))
     assert (alone.before, alone.best, alone.last) == (0.4, None, None)
-
-
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("stsb_dev", "STS-B dev"),
-        ("eval_sts-dev_spearman_cosine", "sts-dev: Spearman of cosines"),
-        ("spearman", "Spearman"),
-        ("gradient_norm", "Gradient norm"),
-    ],
-)
-def test_readable_names(name, text):
-    assert readable(name) == text
 
 
 def write_run(folder, scores, seed, temperature, finished=True):
@@ -446,11 +422,6 @@ def test_marks_are_round_evenly_spaced_and_inside(low, span):
     assert len(set(labels(marks))) == len(marks)
 
 
-def test_marks_of_tiny_and_of_narrow_ranges():
-    assert ticks(0, 3e-14) == pytest.approx([0, 1e-14, 2e-14, 3e-14], rel=1e-9)
-    assert labels(ticks(8.69531, 8.69534)) == ["8.69531", "8.69532", "8.69533", "8.69534"]
-
-
 @pytest.mark.parametrize(
     ("value", "text"),
     [(0, "0"), (1, "1"), (0.97595, "0.976"), (0.00216, "0.00216"), (1.2e-5, "1.2e−5"), (1e-31, "1e−31"), (-3.42, "−3.42"),
@@ -458,19 +429,6 @@ def test_marks_of_tiny_and_of_narrow_ranges():
 )  # fmt: skip
 def test_short_numbers(value, text):
     assert short(value) == text
-
-
-def test_percentages_and_decades():
-    assert [percent(v) for v in (0, 0.0213, 0.0994, 0.0996, 0.5, 1)] == [
-        "0%",
-        "2.1%",
-        "9.9%",
-        "10%",
-        "50%",
-        "100%",
-    ]
-    assert decades(1e-4, 1) == [1e-4, 1e-3, 1e-2, 1e-1, 1.0]
-    assert len(decades(1e-20, 1)) <= 6
 
 
 def test_history_keeps_the_last_of_repeated_rows_and_reads_histograms_back():

@@ -349,14 +349,6 @@ def test_engines_agree_within_four_standard_errors(name: str) -> None:
     assert np.abs(exact - sampled.value)[~cells].max(initial=0) < 0.02
 
 
-def test_standard_error_is_that_of_repeated_runs() -> None:
-    point = {"mu_pos": [0.7], "mu_neg": [1.25], "engine": "monte_carlo", "batches": 200}
-    runs = [simulate("infonce", seed=s, **point) for s in range(200)]
-    spread = np.std([run.value[0, 0] for run in runs], ddof=1)
-    stated = np.mean([run.standard_error[0, 0] for run in runs])
-    assert 0.85 < spread / stated < 1.15  # a standard deviation from 200 runs is known to 5%
-
-
 def test_a_unanimous_gate_has_a_bound_not_a_zero_error() -> None:
     result = simulate("mpt", engine="monte_carlo", mu_pos=[0.2, 1.2], mu_neg=[0.2, 3.0], batches=100)
     assert result.value[1, 0] == 1
@@ -408,14 +400,6 @@ def test_hardest_share(name: str) -> None:
             assert result.value[0, column] == pytest.approx(np.mean(shares), rel=1e-10)
         else:
             assert np.isnan(result.value[0, column])
-
-
-def test_hardest_share_is_nan_where_nothing_passes() -> None:
-    result = simulate("infonce", "hardest_share", mu_pos=[0.3], mu_neg=[0.4, 3.0], batches=100)
-    assert result.engine == "monte_carlo"
-    assert result.pass_probability[0, 1] == 0
-    assert np.isnan(result.value[0, 1])
-    assert 0 < result.value[0, 0] <= 1
 
 
 @pytest.mark.parametrize("name", ["mpt", "met", "mat"])
@@ -474,16 +458,6 @@ def test_zero_spreads(sigma_pos: float) -> None:
         np.testing.assert_array_equal(
             simulate("mpt", **at).value, simulate("mpt", engine="monte_carlo", batches=10, **at).value
         )
-
-
-def test_the_pattern_of_figures_2_and_10() -> None:
-    """1 where the angles are close, 0 where the negatives are far beyond the positive, falling between."""
-    for name in ("infonce", "arccon", "mpt", "met"):
-        result = simulate(name, grid=40)
-        gap = result.mu_neg - result.mu_pos[:, None]
-        assert result.value[gap <= 0.05].min() > 0.97
-        assert result.value[gap > 1.4].max() < 0.01
-        assert np.diff(result.value, axis=1).max() < 1e-12
 
 
 def test_frame_save_and_load(tmp_path) -> None:

@@ -55,9 +55,7 @@ def steady(rows):
     return [row for row in rows if row[2] != "sentences_per_second"]
 
 
-@pytest.mark.parametrize(
-    ("make", "crash"), [(make_bert, 1), (make_bert, 5), (make_bert, 6), (make_roberta, 3)]
-)
+@pytest.mark.parametrize(("make", "crash"), [(make_bert, 1), (make_bert, 6), (make_roberta, 5)])
 def test_resumed_run_ends_with_the_same_bits(make, crash, tmp_path):
     """Weights, metrics, best checkpoint and scores equal those of a run that nothing happened to."""
     model, sts = make(tmp_path / "model"), str(write_stsb(tmp_path))

@@ -23,12 +23,6 @@ from tests.tiny_models import make_bert, make_roberta
 from tests.train_helpers import final_weights, same_weights, small_config, write_stsb
 
 
-@pytest.fixture(scope="module", params=["bert", "roberta"])
-def model(request, tmp_path_factory) -> Path:
-    make = {"bert": make_bert, "roberta": make_roberta}[request.param]
-    return make(tmp_path_factory.mktemp(request.param))
-
-
 @pytest.fixture(scope="module")
 def bert(tmp_path_factory) -> Path:
     return make_bert(tmp_path_factory.mktemp("model"))
@@ -43,17 +37,8 @@ def test_settings_may_be_given_to_the_function_itself(bert, tmp_path):
     assert same_weights(tmp_path / "one", tmp_path / "three")
 
 
-def test_a_run_is_evaluated_and_reported_by_functions(bert, tmp_path):
-    sts = write_stsb(tmp_path)
-    result = gradlab.train(small_config(bert, tmp_path, sts=str(sts)))
-    scores = gradlab.evaluate(result.output / "best", sts, "STS-B", split="dev", progress=False)
-    assert scores.sts["STS-B"] == pytest.approx(result.best_score, abs=1e-12)
-    assert (scores.model, scores.pooler) == (str(result.output / "best"), "cls")
-    assert gradlab.report(result.output) == result.output / "report.html"
-
-
-def test_run_folder_holds_everything(model, tmp_path):
-    config = small_config(model, tmp_path, sts=str(write_stsb(tmp_path)), eval_every=2, held_out=0.1,
+def test_run_folder_holds_everything(bert, tmp_path):
+    config = small_config(bert, tmp_path, sts=str(write_stsb(tmp_path)), eval_every=2, held_out=0.1,
                           pooler="mean", analysis_batch=10, analysis_batches=2)  # fmt: skip
     result = train(config)
     assert sorted(result.scores) == [0, 2, 4, 6]
@@ -84,21 +69,20 @@ def test_run_folder_holds_everything(model, tmp_path):
         assert next(csv.reader(file)) == ["step", "group", "name", "value"]
 
 
-def test_same_seed_gives_the_same_weights_and_another_does_not(model, tmp_path):
+def test_same_seed_gives_the_same_weights_and_another_does_not(bert, tmp_path):
     for output, seed in (("one", 1), ("two", 1), ("three", 2)):
         torch.rand(3)  # whatever was drawn before
-        train(small_config(model, tmp_path, output, seed=seed, pooler="cls_mlp"))
+        train(small_config(bert, tmp_path, output, seed=seed, pooler="cls_mlp"))
     assert same_weights(tmp_path / "one", tmp_path / "two")
     assert not same_weights(tmp_path / "one", tmp_path / "three")
 
 
-@pytest.mark.parametrize("changes", [{"diagnostics_every": 0}, {"diagnostics_every": 1}, {"eval_every": 1},
-                                     {"save_every": 5, "keep": 1, "log_every": 4}])  # fmt: skip
-def test_watching_does_not_change_training(bert, tmp_path, changes):
-    sts = str(write_stsb(tmp_path))
-    common = {"held_out": 0.1, "analysis_batch": 10, "sts": sts}
-    train(small_config(bert, tmp_path, "one", **common))
-    train(small_config(bert, tmp_path, "two", **common | changes))
+def test_watching_does_not_change_training(bert, tmp_path):
+    common = {"held_out": 0.1, "analysis_batch": 10, "sts": str(write_stsb(tmp_path))}
+    often = {"diagnostics_every": 1, "eval_every": 1}
+    rarely = {"diagnostics_every": 0, "save_every": 5, "keep": 1, "log_every": 4}
+    train(small_config(bert, tmp_path, "one", **common | often))
+    train(small_config(bert, tmp_path, "two", **common | rarely))
     assert same_weights(tmp_path / "one", tmp_path / "two")
 
 
@@ -133,8 +117,9 @@ def plain_loop(config):
     return model.state_dict(), losses
 
 
-@pytest.mark.parametrize("accumulation", [1, 2])
-def test_weights_equal_those_of_a_plain_loop(model, tmp_path, accumulation):
+@pytest.mark.parametrize(("make", "accumulation"), [(make_bert, 1), (make_roberta, 2)])
+def test_weights_equal_those_of_a_plain_loop(make, tmp_path, accumulation):
+    model = make(tmp_path / "model")
     config = small_config(model, tmp_path, dropout=0.0, accumulation=accumulation, learning_rate=1e-4)
     train(config)
     expected, losses = plain_loop(config)
@@ -186,40 +171,16 @@ def test_other_architectures_train_and_are_saved(kind, bert, tmp_path):
     assert not np.allclose(before, after)
 
 
-@pytest.mark.parametrize("loss", gradlab.loss_names())
-def test_every_registered_loss_trains(bert, tmp_path, loss):
+# One for each way in which a loss is evaluated; what depends on the formula alone is tested without training.
+@pytest.mark.parametrize(
+    "loss", ["met", "baseline", "recombined", "siglip", "vicreg", "dhel", "modified_mhs"]
+)
+def test_losses_of_all_kinds_train(bert, tmp_path, loss):
     train(small_config(bert, tmp_path, loss=loss, max_steps=2, diagnostics_every=2))
     start = Encoder.load(bert).model.state_dict()
     after = final_weights(tmp_path / "run")
     assert all(torch.isfinite(value).all() for value in after.values())
     assert any(not torch.equal(after[name], start[name]) for name in after)
-
-
-def test_training_with_infonce_separates_the_sentences(bert, tmp_path):
-    config = small_config(bert, tmp_path, pooler="mean", max_steps=25, batch_size=16, held_out=0.2,
-                          analysis_batch=40, diagnostics_every=25)  # fmt: skip
-    train(config)
-    rows = {(step, name): value for step, _, name, value in read_metrics(tmp_path / "run" / "metrics.csv")}
-    assert rows[25, "negative_cosine"] < rows[0, "negative_cosine"] - 0.3
-    assert rows[25, "uniformity"] < rows[0, "uniformity"] - 1
-    assert rows[25, "gradient_dissipation"] < rows[0, "gradient_dissipation"] / 2
-
-
-def test_diagnostics_of_the_batch_are_those_of_its_embeddings(bert, tmp_path):
-    from gradlab.gradient.diagnostics import diagnose
-
-    seen = []
-
-    class Watch(Callback):
-        def on_step(self, trainer, output):
-            seen.append(diagnose("infonce", output.anchors.detach().double(), output.positives.detach().double(),
-                                 normalize=True))  # fmt: skip
-
-    train(small_config(bert, tmp_path, diagnostics_every=1), callbacks=[Watch()])
-    rows = [row for row in read_metrics(tmp_path / "run" / "metrics.csv") if row[1] == "diagnostics"]
-    for step, _, name, value in rows:
-        assert value == pytest.approx(seen[step - 1][name], nan_ok=True)
-    assert len(rows) == 6 * len(seen[0])
 
 
 def test_tensorboard_gets_the_numbers_too(bert, tmp_path):

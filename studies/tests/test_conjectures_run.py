@@ -6,6 +6,7 @@ import functools
 import json
 import shutil
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pandas as pd
@@ -64,11 +65,15 @@ def study(inputs, output: Path, parts, jobs: int = 1, **changes) -> Path:
 
 
 @pytest.fixture(scope="module")
-def whole(inputs, tmp_path_factory) -> Path:
-    """A study of all parts; one value beside the baseline's of m, τ and r."""
+def whole(inputs, tmp_path_factory) -> Iterator[Path]:
+    """A study of all parts; one value beside the baseline's of m, τ and r, and a loss or two of each kind."""
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("studies.conjectures.conditions.CONTRASTIVE", ("infonce",))
+        patch.setattr(
+            "studies.conjectures.conditions.REPAIRS", {"mhe": "modified_mhe", "vicreg": "modified_vicreg"}
+        )
         patch.setenv("GRADLAB_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "cache"))
-        return study(
+        yield study(
             inputs, tmp_path_factory.mktemp("whole") / "study", None, seeds=2, sweep_seeds=1, variant_seeds=1,
             margins=(0.3, 1.0), temperatures=(0.05, 0.3), ratios=(0.5, 2.0),
         )  # fmt: skip
@@ -108,9 +113,9 @@ class TestWhole:
         for path in [*whole.glob("*.csv"), *whole.glob("*.png")]:
             assert path.name in text, path.name
         manifest = json.loads((whole / "manifest.json").read_text())
-        # 14 headline conditions with 2 seeds, 4 sweep runs, 5 runs with 2r.
-        assert (manifest["runs"], manifest["finished"]) == (37, 37)
-        assert len(read_tables(whole)["runs"]) == 37
+        # 9 headline conditions with 2 seeds, 4 sweep runs, 3 runs with 2r.
+        assert (manifest["runs"], manifest["finished"]) == (25, 25)
+        assert len(read_tables(whole)["runs"]) == 25
 
     def test_plain_verdicts_say_what_the_claims_say(self, whole: Path) -> None:
         text = (whole / "verdicts.md").read_text()
@@ -137,10 +142,10 @@ class TestWhole:
     def test_runs_of_a_seed_begin_alike(self, whole: Path) -> None:
         table = read_tables(whole)["training"]
         start = table[(table.step == 0) & (table.seed == 1)]
-        assert len(start) >= 14
+        assert len(start) >= 9
         assert start.theta_pos_mean.nunique() == 1
         later = table[(table.step == 4) & (table.seed == 1)]
-        assert later.theta_pos_mean.nunique() > 10
+        assert later.theta_pos_mean.nunique() > 7
 
     def test_claims_follow_from_the_tables(self, whole: Path) -> None:
         tables = read_tables(whole)
@@ -196,17 +201,15 @@ def test_interrupted_and_resumed_gives_the_same_tables(inputs, tmp_path, monkeyp
     assert calls == [1, 2, 3, 4, 1, 2, 3]
 
 
-def test_side_by_side_gives_the_same_tables(inputs, tmp_path, monkeypatch) -> None:
-    import torch
-
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # as each of several processes has
-    try:
-        one = tables_of(study(inputs, tmp_path / "one", ["assumptions"], seeds=2))
-    finally:
-        torch.set_num_threads(threads)
-    assert tables_of(study(inputs, tmp_path / "two", ["assumptions"], jobs=2, seeds=2)) == one
+def test_side_by_side_are_the_workers_of_a_sweep(inputs, tmp_path, monkeypatch) -> None:
+    """What these do is tested there; no more of them than there are runs."""
+    asked = []
+    monkeypatch.setattr(
+        "studies.conjectures.study.run_sweep", lambda *_, workers, **__: asked.append(workers) or []
+    )
+    for seeds, jobs in ((1, 2), (3, 2)):
+        study(inputs, tmp_path / str(seeds), ["assumptions"], jobs=jobs, seeds=seeds)
+    assert asked == [1, 2]
 
 
 def test_a_failed_run_ends_no_other_and_is_made_by_the_next_call(inputs, tmp_path, monkeypatch) -> None:
