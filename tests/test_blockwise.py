@@ -147,12 +147,12 @@ def test_what_rows_nearly_equal_lack_to_1_is_known(
     assert_equal_to_autograd(gradlab.get_loss("arctanh"), rows, 3, tolerance)
 
 
-def test_rows_of_any_layout() -> None:
+@all_ways
+def test_rows_of_any_layout(loss: Loss) -> None:
     """Transposed and strided rows, one tensor as both views, and rows whose graph goes on."""
     raw = torch.randn(
         12, 40, dtype=torch.float64, generator=torch.Generator().manual_seed(0), requires_grad=True
     )
-    loss = gradlab.get_loss("arccon")
 
     def train(function: Any) -> torch.Tensor:
         rows = unit(raw.T)
@@ -189,39 +189,6 @@ def test_all_rows_equal(loss: Loss) -> None:
             gradlab.blockwise(loss)(*rows)
         return
     assert_equal_to_autograd(loss, rows, 4, 1e-13, smallest_scale=10.0)  # terms of size 1/τ cancel
-
-
-def loop_gradients(
-    loss: PairLoss, anchors: np.ndarray, positives: np.ndarray, extra: np.ndarray, fixed: bool
-) -> list[np.ndarray]:
-    """The gradient of ``Σ_i sg(GD_i) Σ_j sg(W_ij) (S_ij - sg(R_i) p_i)`` with respect to all rows, term by term."""
-    parts = gradlab.components(loss, anchors, positives, extra)
-    by_anchors, by_positives, by_extra = (np.zeros_like(rows) for rows in (anchors, positives, extra))
-    negatives = np.concatenate([positives, extra])
-    by_negatives = np.zeros_like(negatives)
-    for i in range(len(anchors)):
-        for j in range(len(negatives)):
-            if i == j:
-                continue
-            push = parts.gradient_dissipation[i] * parts.weight[i, j]
-            by_anchors[i] += push * (negatives[j] - parts.ratio[i] * positives[i])
-            by_negatives[j] += 0 if fixed else push * anchors[i]
-            by_positives[i] -= push * parts.ratio[i] * anchors[i]
-    return [
-        by_anchors,
-        by_positives + by_negatives[: len(positives)],
-        by_extra + by_negatives[len(positives) :],
-    ]
-
-
-@pytest.mark.parametrize("loss", [loss for loss in PAIR_LOSSES if loss.surrogate], ids=str)
-def test_surrogates_equal_loops(loss: Loss) -> None:
-    rows = views(9, 4, 5)
-    _, found = gradients(gradlab.blockwise(loss, 4), rows, "sum", torch.ones((), dtype=torch.float64))
-    expected = loop_gradients(loss, *(part.detach().numpy() for part in rows), fixed=loss.negatives_are_fixed)
-    assert any(np.abs(part).max() > 0.01 for part in expected)
-    for one, other in zip(found, expected, strict=True):
-        np.testing.assert_allclose(one.numpy(), other, rtol=0, atol=1e-13 * max(1, np.abs(other).max()))
 
 
 @pytest.mark.parametrize(
@@ -509,11 +476,6 @@ def test_is_a_module_that_pickles(loss: Loss) -> None:
         assert other.loss == loss
         assert other.block_size == 8
         assert torch.equal(other(*rows), blocks(*rows))
-
-
-def test_by_name() -> None:
-    assert gradlab.blockwise("arccon").loss == gradlab.get_loss("arccon")
-    assert isinstance(gradlab.blockwise("mpt"), gradlab.BlockwiseLoss)
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,8 @@ from __future__ import annotations
 import dataclasses
 import gc
 import itertools
-import math
 import weakref
 
-import numpy as np
 import pytest
 import torch
 from blockwise_helpers import assert_equal_to_autograd, gradients, unit, views
@@ -33,48 +31,6 @@ def modified(name: str, **options: object) -> BatchLoss:
     """With a margin that opens some gates of the batches here and leaves others closed."""
     temperature = {} if name == "modified_mhs" else {"temperature": TAU}
     return gradlab.get_loss(name, margin=0.25, static_ratio=RATIO, **temperature, **options)
-
-
-def loop_gradients(
-    name: str, gate: str, both_ways: bool, anchors: np.ndarray, positives: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Eq. 4 with the components of Table 2, ``Σ_i d_i Σ_j W_ij (h_j - r h_i')``, term by term."""
-    n = len(anchors)
-    across, within, other = anchors @ positives.T, anchors @ anchors.T, positives @ positives.T
-    by_anchors, by_positives = np.zeros_like(anchors), np.zeros_like(positives)
-    for i in range(n):
-        rest = [j for j in range(n) if j != i]
-        near = max(within[i, j] for j in rest)
-        gap = 1 - near if gate == "one_view" else across[i, i] - max(across[i, j] for j in rest)
-        for j in rest if gap < 0.25 else []:
-            if name == "modified_mhs":
-                weight = (within[i, j] == near) / np.linalg.norm(anchors[i] - anchors[j])
-            else:
-                q = other if name == "modified_barlow_twins" else within
-                total = sum(math.exp(q[k, m] / TAU) for k in range(n) for m in range(n) if k != m)
-                weight = math.exp(q[i, j] / TAU) / total * (2 / TAU if name == "modified_mhe" else 1)
-            by_anchors[i] += weight * (anchors[j] - RATIO * positives[i])
-            by_positives[i] -= weight * RATIO * anchors[i] * both_ways
-    return by_anchors, by_positives
-
-
-@pytest.mark.parametrize("name", MODIFIED)
-@every_option
-def test_repaired_losses_equal_loops(name: str, options: dict[str, str]) -> None:
-    rows = views(14, 0, 5)
-    loss = modified(name, **options)
-    _, found = gradients(gradlab.blockwise(loss, 4), rows, "sum", torch.ones((), dtype=torch.float64))
-    plain = [part.detach().numpy() for part in rows[:2]]
-    expected = loop_gradients(name, options["gate"], options["effective_ratio"] == "2r", *plain)
-    gates = gradlab.components(loss, *plain).gradient_dissipation
-    assert set(gates) == {0.0, 1.0}
-    assert np.abs(expected[0]).max() > 0.01
-    assert (np.abs(expected[1]).max() > 0.01) == (options["effective_ratio"] == "2r")
-    for row, one, other in zip(plain, found, expected, strict=True):
-        difference = one.numpy() - other
-        # Chords have a radial part that dot products have not.
-        tangent = difference - (difference * row).sum(-1, keepdims=True) * row
-        np.testing.assert_allclose(tangent, 0, atol=1e-13 * max(1, np.abs(other).max()))
 
 
 @pytest.mark.parametrize("name", MODIFIED)
@@ -116,20 +72,6 @@ def test_any_temperature_in_float32(name: str, temperature: float) -> None:
     for one, other in zip(found, expected, strict=True):
         # Cosines are rounded to 1e-7 before they are divided by τ.
         assert float((one - other).abs().max()) <= (1e-6 + 4e-7 / temperature) * largest
-
-
-@pytest.mark.parametrize("loss", [gradlab.get_loss("mhe"), *(modified(name) for name in MODIFIED)], ids=str)
-def test_the_same_rows_twice_and_rows_of_any_layout(loss: BatchLoss) -> None:
-    """Batch that share their memory are compared with each other as others are."""
-    generator = torch.Generator().manual_seed(0)
-    raw = torch.randn(6, 40, dtype=torch.float64, generator=generator, requires_grad=True)
-
-    def train(function: object) -> torch.Tensor:
-        rows = unit(raw.T)
-        value = function(rows[::2], rows[1::2]) + function(rows, rows, rows[:3].contiguous())
-        return torch.autograd.grad(value, raw)[0]
-
-    torch.testing.assert_close(train(gradlab.blockwise(loss, 7)), train(loss), rtol=1e-12, atol=1e-13)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -197,13 +139,6 @@ def test_a_new_loss_is_served(loss: BatchLoss) -> None:
     assert_equal_to_autograd(gradlab.recombine(gate=loss, weight=loss, ratio=loss), views(30, 4, 6), 8, 1e-12)
 
 
-@pytest.mark.parametrize("block_size", [1, 5, 9, 100])
-@pytest.mark.parametrize("loss", ["mhe", "cosent", *(modified(name) for name in MODIFIED)], ids=str)
-def test_blocks_of_any_size(loss: BatchLoss, block_size: int) -> None:
-    """Each pair of a view is made once for both of its sentences."""
-    assert_equal_to_autograd(gradlab.get_loss(loss), views(23, 3), block_size, 1e-12, smallest_scale=1e-4)
-
-
 def test_a_loss_that_takes_all_similarities_is_refused() -> None:
     class Everything(Unregistered):
         def value(self, views):
@@ -237,16 +172,6 @@ def test_a_loss_of_one_number_has_no_others() -> None:
     for rows in (views(6), [part.detach() for part in views(6)[:2]]):
         with pytest.raises(gradlab.GradlabError, match="one loss of the whole batch"):
             gradlab.blockwise("mhe")(*rows, reduction="none")
-
-
-def test_values_of_views_do_not_depend_on_the_block_size() -> None:
-    rows = [part.detach() for part in views(33, 4)[:2]]
-    for name in ("mhe", "mhs", *MODIFIED):
-        loss = gradlab.get_loss(name)
-        expected = loss.value_of(Batch(*rows)).sum()
-        for block_size in (1, 5, 33, 100, None):
-            found = gradlab.blockwise(loss, block_size)(*rows, reduction="sum")
-            torch.testing.assert_close(found, expected, rtol=1e-13, atol=1e-15)
 
 
 @pytest.mark.parametrize("size", [530, 600])

@@ -14,7 +14,7 @@ from scipy.special import log_softmax
 from torch import nn
 
 from gradlab.errors import GradlabError
-from gradlab.evaluate.classifiers import AdamLinear, Logistic, _Adam, _initial, _path, get_classifier
+from gradlab.evaluate.classifiers import AdamLinear, Logistic, _path, get_classifier
 
 Examples = tuple[np.ndarray, np.ndarray]
 
@@ -169,30 +169,6 @@ def test_adam_is_sentevals_training(classes: int, seed: int) -> None:
             assert clear.mean() > 0.98
             found = classifier.predict(train, test[0], decay, given)
             np.testing.assert_array_equal(found[clear], logits.argmax(1).numpy()[clear])
-
-
-def test_adam_step_is_torchs() -> None:
-    random = np.random.default_rng(6)
-    weights = random.standard_normal((5, 3)).astype(np.float32)
-    parameter = nn.Parameter(torch.tensor(weights))
-    optimizer = torch.optim.Adam([parameter])
-    adam = _Adam(np.zeros_like(weights), np.zeros_like(weights))
-    for step in range(60):
-        gradient = (random.standard_normal((5, 3)) * 10.0 ** (step % 5 - 4)).astype(np.float32)
-        parameter.grad = torch.tensor(gradient)
-        optimizer.step()
-        adam.step(weights, gradient)
-    # 60 steps of 1e-3, each with a few roundings of float32
-    np.testing.assert_allclose(weights, parameter.detach().numpy(), rtol=0, atol=1e-6)
-
-
-@pytest.mark.usefixtures("_keep_global_generators")
-def test_initial_weights_are_torchs() -> None:
-    torch.manual_seed(1111)
-    layer = nn.Linear(30, 4)
-    found = _initial(30, 4, 1111)
-    np.testing.assert_array_equal(found[:-1].T, layer.weight.detach().numpy())
-    np.testing.assert_array_equal(found[-1], layer.bias.detach().numpy())
 
 
 def test_adam_leaves_the_global_generators_alone() -> None:

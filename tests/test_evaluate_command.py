@@ -193,23 +193,3 @@ class TestCommand:
         assert run.stdout == f"{expected.table()}\n\nWrote {output}\n"
         assert "pooler mean" in run.stdout
         assert json.loads(output.read_text(encoding="utf-8")) == expected.to_dict()
-
-    @pytest.mark.parametrize(
-        ("arguments", "message"),
-        [
-            (["--tasks", "MRCP"], "unknown task 'MRCP'"),
-            (["--pooler", "max"], "unknown pooler 'max'"),
-            (["--device", "cuda:99"], "cuda"),
-            (["--device", "gpu"], "unknown device 'gpu'"),
-        ],
-    )
-    def test_bad_input_is_one_line_and_exit_2(
-        self, bert: Path, data: Path, arguments: list[str], message: str
-    ) -> None:
-        with pytest.raises(GradlabError, match=message):
-            CliRunner().invoke(
-                cli,
-                ["evaluate", "--model", str(bert), "--data", str(data), *arguments],
-                standalone_mode=False,
-                catch_exceptions=False,
-            )

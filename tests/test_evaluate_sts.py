@@ -16,7 +16,7 @@ from senteval_folder import SUBSETS, encode, make_senteval
 from gradlab.errors import GradlabError
 from gradlab.evaluate import STS_TASKS, evaluate, stsb_dev
 from gradlab.evaluate.embed import Embedder
-from gradlab.evaluate.sts import cosines, spearman
+from gradlab.evaluate.sts import cosines
 
 
 @pytest.fixture(scope="module")
@@ -101,20 +101,6 @@ def test_unscored_pairs_count_for_nothing(data: Path, tmp_path: Path) -> None:
     result = evaluate(lambda s: (seen.extend(s), encode(s))[1], folder, "STS16", progress=False)
     assert result.scores == evaluate(encode, data, "STS16", progress=False).scores
     assert "other words" not in seen
-
-
-def test_spearman_against_ranks_by_hand() -> None:
-    random = np.random.default_rng(0)
-    x, y = random.integers(0, 6, 40).astype(float), random.standard_normal(40).round(1)
-
-    def ranks(values: np.ndarray) -> np.ndarray:
-        return np.array([(values < v).sum() + ((values == v).sum() + 1) / 2 for v in values])
-
-    assert spearman(x, y) == pytest.approx(np.corrcoef(ranks(x), ranks(y))[0, 1], abs=1e-12)
-
-
-def test_spearman_of_a_constant_does_not_exist() -> None:
-    assert np.isnan(spearman([1.0, 1.0, 1.0], [1.0, 2.0, 3.0]))
 
 
 def test_cosines_of_any_magnitude() -> None:

@@ -15,7 +15,6 @@ import pytest
 import torch
 
 import gradlab
-from gradlab.batch.batch import unit_rows
 from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.gradient.verification import BATCHES
 from gradlab.losses.base import BatchLoss, PairLoss
@@ -131,7 +130,7 @@ def test_numpy_and_torch_agree(name: str) -> None:
 
 
 @all_losses
-@pytest.mark.parametrize(("batch_size", "dim"), [(16, 8), (24, 48), (128, 768)])
+@pytest.mark.parametrize(("batch_size", "dim"), [(16, 8), (24, 48)])
 def test_closed_form_equals_autograd_where_declared(name: str, batch_size: int, dim: int) -> None:
     checks = gradlab.verify(name, batch_size=batch_size, dim=dim)
     assert {check.batch for check in checks} >= set(BATCHES)
@@ -199,8 +198,7 @@ def test_losses_are_values(name: str) -> None:
 
 
 @all_losses
-@pytest.mark.parametrize("kind", ["numpy", "torch"])
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("kind", "dtype"), [("numpy", "float32"), ("torch", "float64")])
 def test_same_kind_and_dtype_out(name: str, kind: str, dtype: str) -> None:
     views = [x.astype(np.float64) for x in BATCHES["paired"](np.random.default_rng(3), 8, 5)]
     views = [gradlab.batch.batch.unit_rows(x.astype(dtype)) for x in views]
@@ -224,13 +222,6 @@ def test_every_loss_explains_itself(name: str) -> None:
     assert cls.formula
     assert set(cls.latex) == {"gradient_dissipation", "weight", "ratio"}
     assert cls.__doc__
-
-
-def test_unknown_names_suggest_the_nearest() -> None:
-    with pytest.raises(gradlab.GradlabError, match="Did you mean 'arccon'"):
-        gradlab.get_loss("arcon")
-    with pytest.raises(gradlab.GradlabError, match="Did you mean 'temperature'"):
-        gradlab.get_loss("infonce", temprature=0.1)
 
 
 @pytest.mark.parametrize("bad", [0, -1.0, math.nan, math.inf, "0.1", True, None])
@@ -261,41 +252,6 @@ def test_a_batch_loss_needs_its_batch() -> None:
     for name in BATCH_LOSSES:
         with pytest.raises(gradlab.GradlabError, match="cannot do without in-batch negatives"):
             gradlab.components(name, anchors, positives, anchors, in_batch_negatives=False)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_every_loss_takes_a_queue(name: str) -> None:
-    """Closed form against autograd with extra negatives, which get no gradient when they are detached."""
-    rng = np.random.default_rng(0)
-    anchors, positives = BATCHES["paired"](rng, 7, 5)
-    queue = unit_rows(rng.normal(size=(4, 5)))
-    parts = gradlab.components(name, anchors, positives, queue)
-    assert parts.weight.shape == (7, 11)
-    expected = gradlab.autograd_gradient(name, anchors, positives, queue)
-    scale = max(1.0, abs(expected).max())
-    np.testing.assert_allclose(parts.gradient(exact=True), expected, atol=1e-11 * scale, rtol=0)
-    alone = gradlab.autograd_gradient(name, anchors, positives)
-    assert abs(alone - expected).max() > 1e-6 * scale, "the queue changes nothing"
-
-
-@pytest.mark.parametrize("name", BATCH_LOSSES)
-def test_a_queue_is_more_sentences_whose_views_coincide(name: str) -> None:
-    if name == "dhel":
-        pytest.skip("its weights also hold the terms of other sentences, which queued ones have not")
-    rng = np.random.default_rng(1)
-    anchors, positives = BATCHES["paired"](rng, 7, 5)
-    queue = unit_rows(rng.normal(size=(4, 5)))
-    parts = gradlab.components(name, anchors, positives, queue)
-    whole = gradlab.components(name, np.concatenate([anchors, queue]), np.concatenate([positives, queue]))
-    np.testing.assert_array_equal(parts.gradient_dissipation, whole.gradient_dissipation[:7])
-    np.testing.assert_array_equal(parts.weight, whole.weight[:7])
-    np.testing.assert_array_equal(parts.positive_weight, whole.positive_weight[:7])
-    # Not assembled by the same code: the weights' columns meet the right vectors.
-    np.testing.assert_allclose(
-        parts.gradient(exact=True),
-        whole.gradient(exact=True)[:7],
-        atol=1e-13 * abs(whole.weight).max() + 1e-14,
-    )
 
 
 def test_a_new_loss_is_one_file() -> None:

@@ -45,14 +45,6 @@ def plain(anchors: Any, positives: Any) -> Any:
             "gradlab.get_loss('arccon', temperature=0.1)",
         ),
         (
-            lambda: gradlab.simulate(loss="arccon", gird=5),
-            "simulate has no argument 'gird'. Did you mean 'grid'?",
-        ),
-        (
-            lambda: gradlab.components(gradlab.get_loss("mpt"), ROWS, ROWS, margin=0.3),
-            "components has no argument 'margin'; it is a hyper-parameter of the loss: gradlab.get_loss(mpt, margin=0.3)",
-        ),
-        (
             lambda: gradlab.components("mpt", ROWS, ROWS, normalise=True),
             "components has no argument 'normalise'. Did you mean 'normalize'?",
         ),
@@ -69,16 +61,10 @@ def plain(anchors: Any, positives: Any) -> Any:
             "watch has no argument 'ouput'. Did you mean 'output'?",
         ),
         (
-            gradlab.watch,
-            "watch needs a Trainer; the loss of your own loop, to be called in its place; or "
-            "loss='infonce', say, for batches that you pass to observe",
-        ),
-        (
             lambda: gradlab.simulate(3),
             "a loss is wanted: a name such as 'infonce', 'file.py:Name', a gradlab.Loss, a torch module or a function of "
             "two views, not 3",
         ),
-
     ],
 )  # fmt: skip
 def test_one_line_says_what_would_be_right(call: Callable[[], Any], answer: str) -> None:

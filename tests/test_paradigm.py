@@ -33,15 +33,6 @@ def test_infonce_gradient_is_equation_1() -> None:
         np.testing.assert_allclose(parts.gradient()[i], tangent, atol=1e-13)
 
 
-def test_conventions_differ_only_radially() -> None:
-    anchors, positives = views()
-    parts = gradlab.components("met", anchors, positives)
-    difference = parts.gradient(tangent=False) - parts.gradient()
-    along = np.sum(difference * anchors, axis=1, keepdims=True) * anchors
-    np.testing.assert_allclose(difference, along, atol=1e-14)
-    assert abs(difference).max() > 1e-3
-
-
 def test_autograd_gradient_by_finite_differences() -> None:
     anchors, positives = views(count=4, dim=3)
     gradient = gradlab.autograd_gradient("arccon", anchors, positives)
@@ -59,32 +50,12 @@ def test_autograd_gradient_by_finite_differences() -> None:
         assert (ends[0] - ends[1]) / (2 * step) == pytest.approx(gradient[i] @ direction, rel=1e-6, abs=1e-7)
 
 
-def test_columns_stand_for_the_sentences() -> None:
-    anchors, positives = views()
-    parts = gradlab.components("mpt", anchors, positives)
-    assert parts.weight.shape == (6, 6)
-    for i, row in enumerate(parts.weight):
-        similarity = positives @ anchors[i]
-        similarity[i] = -2
-        assert row.argmax() == similarity.argmax()
-        assert row[i] == 0
-
-
 def test_components_from_angles_make_no_gradient() -> None:
     parts = gradlab.get_loss("infonce").components(
         gradlab.PairSimilarity.from_angles(np.array(0.5)), gradlab.Negatives.from_angles(np.array([1.0, 1.2]))
     )
     with pytest.raises(gradlab.GradlabError, match="came from angles"):
         parts.gradient()
-
-
-def test_no_negatives_elsewhere_means_no_influence() -> None:
-    """Negatives of weight zero do not enter: a far negative leaves MET's gradient as it was."""
-    anchors, positives = views()
-    far = -anchors[:1]
-    near = gradlab.components("met", anchors[:1], positives[:1], positives[1:2])
-    both = gradlab.components("met", anchors[:1], positives[:1], np.concatenate([positives[1:2], far]))
-    np.testing.assert_allclose(near.gradient(), both.gradient(), atol=1e-15)
 
 
 def test_gradients_flow_through_normalize() -> None:
@@ -143,20 +114,6 @@ def test_rows_normalised_in_a_dtype_pass_in_it(dtype: torch.dtype) -> None:
     off = (rows.double() * 1.2).to(dtype)
     with pytest.raises(gradlab.GradlabError, match="not unit vectors"):
         check_batch(off, off)
-
-
-def test_one_sentence_with_a_queue_is_enough() -> None:
-    parts = gradlab.components("infonce", unit(1, 3), unit(1, 3), unit(4, 3))
-    assert parts.weight.shape == (1, 5)
-
-
-def test_identical_views_are_finite_where_the_gradient_exists() -> None:
-    """θ = 0: the ratio of ArcCon is infinite and its gradient has no direction; training goes on."""
-    anchors = torch.from_numpy(unit(6, 4)).requires_grad_()
-    for name in ("infonce", "arccon", "mpt", "met", "mat", "baseline"):
-        value = gradlab.get_loss(name)(anchors, anchors.detach().clone(), reduction="sum")
-        (gradient,) = torch.autograd.grad(value, anchors)
-        assert bool(torch.isfinite(gradient).all()), name
 
 
 RECOMBINED = [
