@@ -20,7 +20,7 @@ pytest.importorskip("usearch")
 import gradlab
 from gradlab import waiting
 from gradlab.errors import GradlabError
-from gradlab.inspection.advice import Advice, advise
+from gradlab.inspection.advice import advise
 from tests.tiny_models import WORDS, make_bert
 
 BASE = {
@@ -51,14 +51,6 @@ def test_findings_stand_by_their_share_of_the_push_and_negligible_ones_last():
         ("", None),
         ("negligible", 0.002),
     ]
-
-
-@pytest.mark.parametrize(
-    ("share", "size"),
-    [(0.0, "negligible"), (0.00999, "negligible"), (0.01, "small"), (0.1, "large"), (None, "")],
-)
-def test_sizes_are_words(share, size):
-    assert Advice("", "", share).size == size
 
 
 def planted(folder):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
@@ -15,13 +14,8 @@ import gradlab
 from gradlab.gradient.verification import BATCHES
 from gradlab.losses.infonce import InfoNCE
 from gradlab.losses.symmetric import Symmetric
-from gradlab.monitor.metrics import read_metrics
 from gradlab.settings import setting
-from gradlab.train import train
-from gradlab.train.callbacks import Callback
-from gradlab.train.run_folder import RunFolder
 from tests.tiny_models import make_bert
-from tests.train_helpers import same_weights, small_config
 
 
 def views() -> list[torch.Tensor]:
@@ -205,29 +199,6 @@ def test_blocks_learn_them_too(spec: str) -> None:
         torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-14)
     with pytest.raises(gradlab.GradlabError, match="learns no hyper-parameter"):
         gradlab.learnable("siglip(preset=fixed)")
-
-
-def test_training_learns_them_and_resumes_bit_by_bit(tmp_path) -> None:
-    start = make_bert(tmp_path / "bert")
-    whole, broken = (small_config(start, tmp_path, name, loss="siglip") for name in ("whole", "broken"))
-    train(whole)
-    with pytest.raises(RuntimeError, match="on purpose"):
-        train(broken, callbacks=[CrashAfter(4)])
-    train(broken, resume=True)
-    assert same_weights(whole.output, broken.output)
-    recorded = read_metrics(RunFolder(Path(whole.output)).metrics_file)
-    learned = [value for _, _, name, value in recorded if name == "learned_temperature"]
-    assert len(set(learned)) == 6
-    assert all(0.05 < value < 0.2 for value in learned)
-
-
-class CrashAfter(Callback):
-    def __init__(self, step: int) -> None:
-        self._step = step
-
-    def on_step(self, trainer, output) -> None:
-        if trainer.step == self._step:
-            raise RuntimeError("on purpose")
 
 
 def test_sentence_transformers_trainer_learns_them(tmp_path) -> None:

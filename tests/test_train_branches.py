@@ -269,6 +269,7 @@ def test_accumulated_batches_are_all_queued(bert, tmp_path):
             5,
         ),
         ({"chunk_size": 3, "accumulation": 2}, 5),
+        ({"loss": "siglip"}, 4),
         ({"loss": "mask(infonce, by=guide, margin=0.1)", "guide": "the model itself"}, 3),
         ({"open_shares": "a file"}, 3),
     ],

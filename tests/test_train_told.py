@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 
-import numpy as np
 import pyarrow
 import pytest
 import torch
@@ -100,30 +99,6 @@ def test_the_loss_is_that_of_the_columns(models, tmp_path, rows, file, loss, mon
         expected = gradlab.get_loss(loss)(*views, normalize=True, **told)
         torch.testing.assert_close(output.loss, expected, rtol=1e-4, atol=1e-5)
     assert len(Watch.seen) == 6
-
-
-def test_training_on_labels_brings_them_together(models, tmp_path):
-    labels = np.arange(COUNT) % 3
-    topics = np.array(["lun lun lun", "kera kera kera", "zora zora zora"])[labels]
-    sentences = [f"{topic} {text}" for topic, text in zip(topics, make_sentences(COUNT), strict=True)]
-    place = tmp_path / "topics.tsv"
-    rows = [f"{text}\t{topic}" for text, topic in zip(sentences, topics, strict=True)]
-    place.write_text("\n".join(["text\ttopic", *rows]))
-
-    def apart(model) -> float:
-        """Mean cosine of sentences with one label less that of others."""
-        embedded = Encoder.load(model, "mean", max_length=16).encode(sentences)
-        embedded /= np.linalg.norm(embedded, axis=1, keepdims=True)
-        same = labels[:, None] == labels
-        cosine = embedded @ embedded.T
-        return cosine[same & ~np.eye(COUNT, dtype=bool)].mean() - cosine[~same].mean()
-
-    config = small_config(
-        models[0], tmp_path, train_file=str(place), label_column="topic", loss="supcon", max_steps=20, pooler="mean",
-    )  # fmt: skip
-    train(config)
-    before, after = apart(models[0]), apart(tmp_path / "run" / "encoder")
-    assert before < 0.1 < 0.3 < after
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "parquet"])

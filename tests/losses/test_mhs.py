@@ -66,18 +66,6 @@ def test_components_of_table_2() -> None:
         assert float(parts.ratio[i]) == pytest.approx(2 * distance / (nu * n), rel=1e-13)
 
 
-def test_a_floor_stops_the_gradient_of_near_neighbours_only() -> None:
-    anchors, positives = batch(count=9)
-    plain = gradlab.components("mhs", anchors, positives)
-    distance = 1 / plain.total_weight
-    floor = float(distance.median()) ** 2
-    floored = gradlab.components(gradlab.get_loss("mhs", squared_distance_floor=floor), anchors, positives)
-    beyond = distance**2 > floor
-    assert 0 < int(beyond.sum()) < 9
-    assert torch.equal(floored.weight[beyond], plain.weight[beyond])
-    assert not floored.weight[~beyond].any()
-
-
 def test_of_equally_near_neighbours_the_first_counts() -> None:
     rows = torch.tensor([[1.0, 0, 0], [0, 1, 0], [0, 0, 1], [0, -1, 0]], dtype=torch.float64)
     parts = gradlab.components("mhs", rows, rows.clone())

@@ -142,32 +142,6 @@ def test_value_and_both_gradients_of_the_definition(name: str, kind: str, both_w
 
 
 @modified
-def test_closed_gates_receive_no_gradient_in_either_view(name: str) -> None:
-    anchors, positives, margin = half_open("clustered")
-    loss = gradlab.get_loss(name, margin=margin, effective_ratio="2r")
-    is_open = gradlab.components(loss, anchors, positives).gradient_dissipation > 0
-    for gradient in plain_gradients(lambda h, other: loss(h, other, reduction="sum"), anchors, positives):
-        assert not gradient[~is_open].any()
-        assert bool(gradient[is_open].any(dim=1).all())
-
-
-@modified
-@kinds
-def test_with_2r_a_pair_closes_as_under_twice_the_ratio(name: str, kind: str) -> None:
-    """Rate of change of p_i when both views follow their gradients, against fixed positives under 2r."""
-    anchors, positives, margin = half_open(kind)
-    loss = gradlab.get_loss(name, margin=margin, static_ratio=1.3, effective_ratio="2r")
-    both = plain_gradients(lambda h, other: loss(h, other, reduction="sum"), anchors, positives)
-    doubled = gradlab.components(gradlab.get_loss(loss, static_ratio=2.6), anchors, positives)
-    first, second = tangent(both[0], anchors), tangent(both[1], positives)
-    closing = -(first * positives).sum(dim=1) - (second * anchors).sum(dim=1)
-    assert_same(closing, -(doubled.gradient() * positives).sum(dim=1), doubled)
-    assert closing.abs().max() > 0
-    same = gradlab.components(gradlab.get_loss(loss, effective_ratio="r"), anchors, positives)
-    assert torch.equal(same.gradient(), gradlab.components(loss, anchors, positives).gradient())
-
-
-@modified
 @kinds
 def test_the_gate_of_the_published_results_looks_at_one_view(name: str, kind: str) -> None:
     anchors, positives = batch(kind, count=8)
@@ -217,16 +191,6 @@ def test_published_settings(name: str) -> None:
     assert (published.gate, published.effective_ratio) == ("one_view", "2r")
     assert "one_view" in repr(published)
     assert "2r" in repr(published)
-
-
-def test_the_energy_counts_once_however_many_gates_are_open() -> None:
-    anchors, positives = batch(count=8)
-    wide = gradlab.get_loss("modified_mhe", margin=4.0, static_ratio=0.0)
-    energy = gradlab.get_loss("mhe", nu=1.0, temperature=0.05).uniformity(
-        gradlab.batch.batch.Batch(anchors, positives)
-    )
-    assert_same(wide(anchors, positives), energy)
-    assert_same(gradlab.get_loss(wide, margin=-4.0)(anchors, positives), energy)
 
 
 def test_a_floor_on_the_distance() -> None:
