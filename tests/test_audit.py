@@ -9,6 +9,7 @@ from click.testing import CliRunner
 
 import gradlab
 from gradlab.cli.audit import command
+from gradlab.scale.audit import auditing
 from gradlab.scale.audit.auditing import Audit, judge
 from tests.processes import forking
 
@@ -176,6 +177,8 @@ def test_bad_input_is_one_line(loss, options, words):
 
 def test_the_command_and_a_loss_that_does_not_come_to_the_gather(monkeypatch):
     monkeypatch.syspath_prepend(audit_losses.__file__.rpartition("/")[0])
+    context = forking()
+    monkeypatch.setattr(auditing.multiprocessing, "get_context", lambda _: context)
     done = CliRunner().invoke(command, ["audit_losses:leaves_early", "--even", "--timeout", "4"])
     assert done.exit_code == 1, done.output
     assert "Fault 1, fails: with even shares the loss hangs: one process waits for another" in done.output

@@ -106,18 +106,6 @@ def test_both_sides_are_reported_and_written(workspace, few_losses):
     assert "side must be 'anchors', 'positives' or 'both'" in str(run("infonce", *small, "left").exception)
 
 
-def test_nothing_is_replaced_in_silence(workspace, few_losses):
-    small = ("mpt", "--batch-size", "4", "--dim", "6")
-    assert "Wrote" in run(*small).output
-    assert "Replaced" in run(*small).output
-    manifest = workspace / "figures" / "mpt_decompose_batch_size-4_dim-6.json"
-    manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "settings": "others"}))
-    refused = run(*small)
-    assert isinstance(refused.exception, gradlab.GradlabError)
-    assert "--overwrite" in str(refused.exception)
-    assert "Replaced" in run(*small, "--overwrite").output
-
-
 @pytest.mark.parametrize(
     ("target", "settings", "expected"),
     [

@@ -16,6 +16,8 @@ import gradlab
 from gradlab.diagnosis import checks, machine
 from gradlab.diagnosis.result import faults
 from gradlab.diagnosis.symptoms import symptoms
+from gradlab.scale.audit import auditing
+from tests.processes import forking
 from tests.sentence_training import losses, make_trainer, weights
 from tests.test_watch import hugging_face_trainer
 from tests.tiny_models import make_bert, make_sentences
@@ -282,6 +284,13 @@ SOUND = {
     "gathered soundly": (Gathered, PAIRS, None, {"dataloader_drop_last": True}),
     "low temperature of retrieval": (ranking(scale=100.0), PAIRS, None, {}),
 }  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def _forked(monkeypatch):
+    """A loss that gathers is audited in processes that need not import everything first."""
+    context = forking()
+    monkeypatch.setattr(auditing.multiprocessing, "get_context", lambda _: context)
 
 
 def examine(folder, output, loss, table, change, arguments, **options):

@@ -18,8 +18,10 @@ from gradlab.atlas import atlas
 from gradlab.gradient.verification import paired_batch
 from gradlab.plotting import plot_style
 from gradlab.plotting.style import PAPER, SETTINGS, WIDTHS
+from gradlab.scale.audit import auditing
 from gradlab.scale.audit.auditing import Audit
 from tests.audit_losses import split_dependent
+from tests.processes import forking
 
 
 def linear(anchors, positives):
@@ -27,7 +29,16 @@ def linear(anchors, positives):
 
 
 @pytest.fixture(scope="module")
-def results():
+def audited():
+    """By processes that need not import everything first."""
+    context = forking()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(auditing.multiprocessing, "get_context", lambda _: context)
+        return gradlab.audit(split_dependent, processes=2, uneven=False)
+
+
+@pytest.fixture(scope="module")
+def results(audited):
     views = paired_batch(np.random.default_rng(0), 16, 24)
     return {
         "components": gradlab.components("vicreg", *views),
@@ -37,7 +48,7 @@ def results():
         "curve": gradlab.simulate(linear, mu_pos=[0.5], mu_neg=[0.5, 1.0, 2.0], negatives=5, batches=8),
         "verify": gradlab.verify("barlow_twins", batch_size=6, dim=8),
         "atlas": atlas(["infonce", "mpt"]),
-        "audit": gradlab.audit(split_dependent, processes=2, uneven=False),
+        "audit": audited,
         "inspect": gradlab.find_false_negatives(
             embeddings={"anchors": views[0], "positives": views[1]}, batches=1, batch_size=16
         ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
 import pytest
@@ -190,7 +191,9 @@ def test_names_of_models() -> None:
     assert not is_model("siglip")  # the loss
 
 
-def test_models_as_a_table_and_side_by_side() -> None:
+def test_models_as_a_table_and_side_by_side(monkeypatch) -> None:
+    measured = functools.cache(measure_model)  # at many angles, which takes long
+    monkeypatch.setattr("gradlab.atlas.models.measure_model", measured)
     output = CliRunner().invoke(command, ["--models"], catch_exceptions=False).output
     assert all(row.key in output for row in published_models())
     assert len(models().to_frame()) == len(published_models())
@@ -200,7 +203,7 @@ def test_models_as_a_table_and_side_by_side() -> None:
         .output
     )
     assert "push of queries" in output
-    entry = measure_model("nemotron")
+    entry = measured("nemotron")
     assert entry.shares == {"other": 0, "same": 0, "hard": pytest.approx(1)}
     with pytest.raises(gradlab.GradlabError, match="learns from a teacher"):
         measure_model("jina-v5(temperature=0.05, distillation_weight=1, gor_weight=1)")

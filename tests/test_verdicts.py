@@ -187,9 +187,7 @@ for step in range(20):
     ("end", "grade", "words"),
     [
         ("raise RuntimeError('out of memory')", BAD, "with an error: RuntimeError: out of memory"),
-        ("import os; os._exit(1)", OPEN, "The run is at step 19 of 100"),
         ("", WATCH, "The process ended at step 19 of 100"),
-        ("watch.finish()", GOOD, "The run has finished"),
     ],
 )
 def test_how_a_process_ended_is_known(tmp_path, end, grade, words):
