@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import warnings
 
 import pytest
 from hypothesis import given
@@ -22,9 +21,7 @@ ADAM = {"optim": "adamw_torch", "learning_rate": 1e-3, "max_steps": 40}
 # loss, dropout, columns: what goes wrong
 FAILURES = {
     "nothing to learn": ("infonce(temperature=0.001)", 0.0, 1),
-    "temperature too high": ("infonce(temperature=2.0)", 0.1, 2),
     "collapse": ("baseline(static_ratio=10.0)", 0.1, 2),
-    "ratio too low": ("baseline(static_ratio=0.1)", 0.1, 2),
 }
 
 
@@ -49,16 +46,6 @@ def test_a_failing_run_is_told(failure, tmp_path):
     for one, message in zip(watcher.failures, messages, strict=True):
         assert f"{one.headline} {one.advice}" in message
         assert one.advice in watcher.summary()
-
-
-@pytest.mark.parametrize(("loss", "columns"), [("infonce", 1), ("arccon", 2), ("met", 3), ("baseline", 2)])
-def test_a_healthy_run_is_silent(loss, columns, tmp_path):
-    folder = make_bert(tmp_path / "bert")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", TrainingWarning)
-        watcher = run(folder, tmp_path / "run", loss, columns)
-    assert len(watcher.to_frame().dropna(subset=["active"])) == 20
-    assert watcher.failures == []
 
 
 def history_of(total=1000, every=25, **series):

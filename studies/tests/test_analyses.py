@@ -10,7 +10,7 @@ import pytest
 import torch
 from scipy.stats import rankdata, spearmanr
 
-from gradlab import GradlabError, get_loss
+from gradlab import GradlabError
 from gradlab.encoder import Encoder
 from gradlab.evaluate import ScoredPairs
 from gradlab.train import Queue, decay
@@ -26,8 +26,7 @@ from studies.analyses import (
     traceable_distance,
 )
 from studies.analyses.edits import embed_ids
-from studies.analyses.length import LONGEST, load_sets
-from tests.senteval_folder import make_senteval
+from studies.analyses.length import LONGEST
 from tests.tiny_models import make_bert, make_sentences
 
 
@@ -178,12 +177,6 @@ def test_size_and_age_out_of_range():
         by_age("infonce", rows(3, 0), rows(3, 1), rows(9, 2), [1, 2])
 
 
-def test_any_loss_has_its_analysis():
-    for name in ("arccon", "mpt", "baseline"):
-        table = by_size(get_loss(name), rows(5, 0), rows(5, 1), rows(7, 2), [0, 7])
-        assert table["queue_share"][0] == 0 or np.isnan(table["queue_share"][0])
-
-
 def lengthy_pairs(count, seed):
     generator = np.random.default_rng(seed)
     first, second = make_sentences(count, seed, 12), make_sentences(count, seed + 1, 40)
@@ -236,16 +229,6 @@ def test_excess_is_rank_by_cosine_less_rank_by_gold():
         assert mean == pytest.approx(expected, abs=1e-11)
     # Ranks cancel over the pairs of a set.
     assert (found.curve["excess"] * found.curve["pairs"]).sum() == pytest.approx(0, abs=1e-10)
-
-
-def test_length_bias_of_a_folder(tmp_path, encoder):
-    folder = make_senteval(tmp_path)
-    found = length_bias(encoder, folder)
-    assert set(found.correlations["set"]) == {*load_sets(folder), "all"}
-    other = length_bias(encoder, folder, length=lambda s: len(encoder.tokenizer(s)["input_ids"]))
-    assert other.curve["pairs"].sum() == found.curve["pairs"].sum()
-    with pytest.raises(GradlabError, match="no folder"):
-        length_bias(encoder, tmp_path / "absent")
 
 
 def test_embedding_ids_is_embedding_sentences(encoder):

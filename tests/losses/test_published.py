@@ -239,20 +239,6 @@ def test_cosent_of_sentence_transformers(kind: str) -> None:
     assert_both(lambda a, b: ours(a, b, normalize=True), all_pairs, kind)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_gor_of_sentence_transformers(kind: str) -> None:
-    losses = pytest.importorskip("tests.sentence_training").losses
-    if not hasattr(losses, "GlobalOrthogonalRegularizationLoss"):
-        pytest.skip("this version has no GOR")
-    theirs = losses.GlobalOrthogonalRegularizationLoss(torch.nn.Identity())
-    ours = gradlab.get_loss("symmetric(gor)", loss=f"gor(threshold={1 / 9}, mean_weight=1)")
-    assert_both(
-        lambda a, b: ours(a, b, normalize=True),
-        lambda a, b: sum(theirs.compute_loss_from_embeddings([a, b]).values()),
-        kind,
-    )
-
-
 def metric_learning(make):
     """A loss of pytorch-metric-learning in one direction: the other view as references, with labels of their own."""
     library = pytest.importorskip("pytorch_metric_learning.losses")
