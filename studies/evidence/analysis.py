@@ -258,7 +258,7 @@ def prediction(
         means.loc[table.loss, list(FEATURES)],
     )
     table["outside"] = ((new < fitted.min()) | (new > fitted.max())).any(axis=1).to_numpy()
-    rows = []
+    rows, came = [], table.score.to_numpy()
     for name in (
         "mean",
         "components",
@@ -267,8 +267,8 @@ def prediction(
         "components, softmax cells",
     ):
         values = table[name].to_numpy()
-        p = math.nan if np.ptp(values) < 1e-9 else permutation_test(lambda v: _error(v, table.score), values)
-        rows.append({"model": name, "error": _error(values, table.score), "p": p})
+        p = math.nan if np.ptp(values) < 1e-9 else permutation_test(lambda v: _error(v, came), values)
+        rows.append({"model": name, "error": _error(values, came), "p": p})
     return {"losses": table, "models": pd.DataFrame(rows)}
 
 
@@ -316,5 +316,5 @@ def _design(table: pd.DataFrame) -> np.ndarray:
     return np.column_stack([np.ones(len(table)), table.to_numpy(float)])
 
 
-def _error(values: np.ndarray, truth: pd.Series) -> float:
-    return float(np.sqrt(np.mean((values - truth.to_numpy()) ** 2)))
+def _error(values: np.ndarray, truth: np.ndarray) -> float:
+    return float(np.sqrt(np.mean((values - truth) ** 2)))
