@@ -511,29 +511,6 @@ def test_the_command_reads_files_and_arrays(bert, tmp_path):
     assert not (tmp_path / "arrays/mask.txt").exists()
 
 
-@pytest.mark.parametrize(
-    ("content", "given", "message"),
-    [
-        ("", [], "at least two"),
-        ("one sentence\n", [], "at least two"),
-        ("the same\nThe same.\n", [], "all 2 sentences are equal"),
-        ("a\nb\n", ["--column", "x"], "no column"),
-        ("a\nb\n", ["--hard-negatives", "x"], "name the columns"),
-        ("a\nb\n", ["--loss", "infonc"], "Did you mean 'infonce'"),
-        ("a\nb\n", ["--embeddings", "absent.npy"], "cannot read"),
-        ("a\nb\n", ["--max-length", "9999"], "exceeds the model's"),
-    ],
-)
-def test_bad_files_are_one_line(bert, tmp_path, content, given, message):
-    file = tmp_path / "sentences.txt"
-    file.write_text(content, encoding="utf-8")
-    result = run("--model", bert, "--train-file", file, "--output", tmp_path / "out", *given)
-    assert isinstance(result.exception, GradlabError)
-    assert message in str(result.exception)
-    assert "\n" not in str(result.exception)
-    assert not (tmp_path / "out").exists()
-
-
 def test_an_interruption_leaves_nothing_behind(bert, tmp_path, monkeypatch):
     monkeypatch.setenv("GRADLAB_CACHE_DIR", str(tmp_path / "cache"))
 
