@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import mpmath as mp
@@ -59,11 +60,16 @@ def assert_relative(actual: float, expected: mp.mpf, tolerance: float, what: str
         assert abs((mp.mpf(float(actual)) - expected) / expected) <= tolerance, (what, actual, expected)
 
 
-@pytest.mark.parametrize("name", REFERENCES)
+@pytest.mark.parametrize(
+    ("name", "temperature"),
+    [
+        *itertools.product(("infonce", "arccon"), (0.01, 0.05, 1.0)),
+        *((name, None) for name in ("mpt", "met", "mat")),
+    ],
+)
 @pytest.mark.parametrize("positive", [1e-7, 1e-6, 1e-4, 0.5, 1.5, 3.0, math.pi - 1e-6, math.pi - 1e-7])
-@pytest.mark.parametrize("temperature", [0.01, 0.05, 1.0])
-def test_components_from_angles(name: str, positive: float, temperature: float) -> None:
-    settings = {"temperature": temperature} if name in {"infonce", "arccon"} else {}
+def test_components_from_angles(name: str, positive: float, temperature: float | None) -> None:
+    settings = {} if temperature is None else {"temperature": temperature}
     loss = gradlab.get_loss(name, **settings)
     for hardest in (1e-6, 0.3, 1.4):
         negatives = np.array([2.0, hardest, 1.9, 3.1])
