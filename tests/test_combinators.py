@@ -54,7 +54,6 @@ SPECS = [
         for one in VIEWS
         for base in ("mhe", "barlow_twins", "mhs", "modified_mhe(effective_ratio=2r)")
     ),
-    *(one.format(BASES[3]) for one in PAIRS),
     *(one.format("arctanh") for one in PAIRS[:2] + PAIRS[6:7]),
 ]
 
