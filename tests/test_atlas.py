@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 from pathlib import Path
@@ -11,7 +12,8 @@ import pytest
 from click.testing import CliRunner
 
 import gradlab
-from gradlab.atlas import COLUMNS, atlas, measure
+from gradlab.atlas import COLUMNS, atlas
+from gradlab.atlas import measure as measure_anew
 from gradlab.atlas.entries import DIMENSIONS, NEGATIVE, POSITIVE, SENTENCES, SPREADS
 from gradlab.atlas.loss_pages import distance, write_pages
 from gradlab.atlas.page import exchange, page, text_table
@@ -22,9 +24,20 @@ from gradlab.simulation.sphere import sample_views
 ROOT = Path(__file__).resolve().parents[1]
 
 
-@pytest.fixture(scope="module")
+_known = functools.cache(measure_anew)
+
+
+def measure(loss):
+    """A loss is measured once for all tables and pages."""
+    return _known(gradlab.get_loss(loss))
+
+
+@pytest.fixture(scope="module", autouse=True)
 def entries():
-    return atlas(progress=False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("gradlab.atlas.entries.measure", measure)
+        patch.setattr("gradlab.atlas.loss_pages.measure", measure)
+        yield atlas(progress=False)
 
 
 def test_the_committed_page_is_what_the_command_writes(entries) -> None:
