@@ -16,6 +16,7 @@ from tests import shape_checks
 
 # Tests run side by side: more threads would wait for each other, and results would depend on who else computes.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("LOKY_MAX_CPU_COUNT", "1")
 
 shape_checks.install()
 

@@ -25,6 +25,8 @@ import pytest
 import torch
 
 from gradlab.cli.commands import cli
+from gradlab.scale.audit import auditing
+from tests.processes import forking
 from tests.senteval_folder import make_senteval
 from tests.tiny_models import make_bert, make_roberta, make_sentences
 
@@ -122,7 +124,14 @@ def run(world, tmp_path_factory) -> Path:
     return folder
 
 
-@pytest.mark.usefixtures("_known")
+@pytest.fixture
+def _forked(monkeypatch) -> None:
+    """Losses are audited in processes that need not import everything first."""
+    context = forking()
+    monkeypatch.setattr(auditing.multiprocessing, "get_context", lambda _: context)
+
+
+@pytest.mark.usefixtures("_known", "_forked")
 @pytest.mark.parametrize("page", PAGES)
 def test_examples_run_as_printed(page, world, request, tmp_path, monkeypatch):
     place = tmp_path / "here"
