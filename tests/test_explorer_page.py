@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import re
+from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
 
@@ -17,10 +18,19 @@ from click.testing import CliRunner
 import gradlab
 from gradlab.cli.commands import cli
 from gradlab.explorer import explore, frames
-from gradlab.explorer.frames import COLUMNS, ROWS, heatmaps, quantise, sliders
+from gradlab.explorer.frames import heatmaps, quantise, sliders
 from gradlab.explorer.page import SCRIPTS
 from gradlab.losses.infonce import InfoNCE
 from tests.node import run_script
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _coarse() -> Iterator[None]:
+    """Heat maps of few cells."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(frames, "ROWS", 5)
+        patch.setattr(frames, "COLUMNS", 6)
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -135,10 +145,8 @@ def test_panels_of_the_page_say_what_the_library_says(page: str) -> None:
 SEVERAL = ("infonce", "supcon", "symmetric(pool(supcon))", "kl", "embedding_distillation", "symmetric(kl)")
 
 
-def test_further_positives_and_a_teacher_are_what_the_library_makes_of_them(monkeypatch) -> None:
+def test_further_positives_and_a_teacher_are_what_the_library_makes_of_them() -> None:
     """The first points are told by a relation, or of whole batches by labels; a teacher puts the anchor elsewhere and nothing else."""
-    monkeypatch.setattr(frames, "ROWS", 3)
-    monkeypatch.setattr(frames, "COLUMNS", 3)
     page = explore(*SEVERAL, progress=False).html
     rows, found, moved = json.loads(
         without_document(
@@ -200,9 +208,9 @@ def test_frames_are_simulations_to_the_stated_tolerance(page: str) -> None:
         strict=True,
     ):
         series = maps[quantity][slider]
-        frames = np.array(found).reshape(-1, ROWS, COLUMNS)
-        assert len(frames) == len(series["values"])
-        for value, frame in zip(series["values"], frames, strict=True):
+        shown = np.array(found).reshape(-1, frames.ROWS, frames.COLUMNS)
+        assert len(shown) == len(series["values"])
+        for value, frame in zip(series["values"], shown, strict=True):
             option = {
                 "margin": {},
                 "negatives": {"negatives": value},
@@ -210,7 +218,7 @@ def test_frames_are_simulations_to_the_stated_tolerance(page: str) -> None:
                 "positive_spread": {"sigma_pos": value},
             }[slider]
             loss = gradlab.get_loss("mpt", margin=value) if slider == "margin" else "mpt"
-            exact = gradlab.simulate(loss, quantity, grid=(ROWS, COLUMNS), **option).value
+            exact = gradlab.simulate(loss, quantity, grid=(frames.ROWS, frames.COLUMNS), **option).value
             read = np.where(
                 frame == 255, np.nan, series["low"] + (series["high"] - series["low"]) * frame / 250
             )
@@ -244,10 +252,8 @@ def energy(anchors, positives):
     return ((anchors - positives) ** 2).sum() / n + loss.nu * repulsion.mean().log()
 
 
-def test_a_loss_given_as_code_has_what_its_formulas_give(monkeypatch) -> None:
+def test_a_loss_given_as_code_has_what_its_formulas_give() -> None:
     """MHE as code, from gradients before the page is made, beside its compiled formulas in the page."""
-    monkeypatch.setattr(frames, "ROWS", 3)
-    monkeypatch.setattr(frames, "COLUMNS", 3)
     html = explore(energy, "mhe", progress=False).html
     read = """
         readState("");
