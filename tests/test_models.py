@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 
 import pytest
@@ -192,8 +191,7 @@ def test_names_of_models() -> None:
 
 
 def test_models_as_a_table_and_side_by_side(monkeypatch) -> None:
-    measured = functools.cache(measure_model)  # at many angles, which takes long
-    monkeypatch.setattr("gradlab.atlas.models.measure_model", measured)
+    monkeypatch.setattr("gradlab.atlas.models.SENTENCES", 16)
     output = CliRunner().invoke(command, ["--models"], catch_exceptions=False).output
     assert all(row.key in output for row in published_models())
     assert len(models().to_frame()) == len(published_models())
@@ -203,7 +201,7 @@ def test_models_as_a_table_and_side_by_side(monkeypatch) -> None:
         .output
     )
     assert "push of queries" in output
-    entry = measured("nemotron")
+    entry = measure_model("nemotron")
     assert entry.shares == {"other": 0, "same": 0, "hard": pytest.approx(1)}
     with pytest.raises(gradlab.GradlabError, match="learns from a teacher"):
         measure_model("jina-v5(temperature=0.05, distillation_weight=1, gor_weight=1)")
