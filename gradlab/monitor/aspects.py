@@ -10,30 +10,16 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from gradlab.monitor import failures
 from gradlab.monitor import thresholds as limit
 from gradlab.monitor.advice import HARDEST, LEARNING, LossInUse, change
-from gradlab.monitor.failures import (
-    COLLAPSE,
-    FALLEN,
-    HARM,
-    NOT_FINITE,
-    NOTHING_TO_LEARN,
-    RATIO_TOO_LOW,
-    SAME_VIEWS,
-    TOO_HIGH,
-    Failure,
-    sentence,
-)
+from gradlab.monitor.failures import Failure, sentence
 from gradlab.monitor.history import DIAGNOSTICS, TRAIN, History
 from gradlab.monitor.numbers import percent, score, short
 from gradlab.monitor.recording import CRASHED, ENDED, FINISHED, RUNNING, STOPPED, Recording
 from gradlab.monitor.scores import Score, scores_of
 
 BAD, WATCH, OPEN, GOOD = "bad", "watch", "open", "good"
-SYMPTOMS = {
-    NOT_FINITE: "loss-nan", NOTHING_TO_LEARN: "loss-zero", TOO_HIGH: "temperature", RATIO_TOO_LOW: "positives-fall",
-    COLLAPSE: "cosines-above-0-9", SAME_VIEWS: "loss-zero", HARM: "score-falls", FALLEN: "score-falls",
-}  # fmt: skip
 UNTOLD = "Check that the two texts of a row belong together; train longer, or at a higher learning rate."
 BATCH_STATISTICS = ("negative_cosine", "positive_cosine", "uniformity", "alignment", "effective_rank")
 # What researchers ask for beside a verdict, by its subject: words, and the series whose course follows them.
@@ -90,7 +76,7 @@ class Verdict:
 def told(subject: str, failure: Failure, terms: str = "") -> Verdict:
     """The verdict on a known failure."""
     seen = f"{failure.headline} (Seen at step {failure.step}.)"
-    return Verdict(subject, BAD, seen, failure.advice, SYMPTOMS[failure.name], terms)
+    return Verdict(subject, BAD, seen, failure.advice, failures.SYMPTOMS[failure.name], terms)
 
 
 def records(history: History) -> int:
@@ -168,11 +154,11 @@ class Embeddings:
     def verdicts(self) -> list[Verdict]:
         """All that can be said: of each aspect the failure that it has shown or, without one, what it looks like."""
         aspects: tuple[tuple[str, str, Callable[[], Seen]], ...] = (
-            ("Learning", NOTHING_TO_LEARN, self._learning),
-            ("Hard negatives", TOO_HIGH, self._hard_negatives),
-            ("Pull and push", RATIO_TOO_LOW, self._pull_and_push),
-            ("Spread", COLLAPSE, self._spread),
-            ("Batch", SAME_VIEWS, lambda: None),
+            ("Learning", failures.NOTHING_TO_LEARN, self._learning),
+            ("Hard negatives", failures.TOO_HIGH, self._hard_negatives),
+            ("Pull and push", failures.RATIO_TOO_LOW, self._pull_and_push),
+            ("Spread", failures.COLLAPSE, self._spread),
+            ("Batch", failures.SAME_VIEWS, lambda: None),
             ("Progress", "", self._progress),
             ("Duplicates", "", self._duplicates),
         )
@@ -269,7 +255,7 @@ class Embeddings:
         """Whether anything about the embeddings has changed since the beginning."""
         trends = [_trend(*self._history.series(self._group, name)) for name in BATCH_STATISTICS]
         known = [trend for trend in trends if trend is not None]
-        if NOTHING_TO_LEARN in self._failures or len(known) < 2 or max(known) > limit.NO_TREND:
+        if failures.NOTHING_TO_LEARN in self._failures or len(known) < 2 or max(known) > limit.NO_TREND:
             return None
         seen = "The embeddings look as they did at the beginning: no measured quantity has changed."
         mend = (
@@ -391,7 +377,7 @@ def training_loss(run: Recording) -> Seen:
 def evaluations(run: Recording) -> Verdict | None:
     """Each score before training, at best and at last; of losses, the lowest is the best."""
     for failure in run.failures:
-        if failure.name in (HARM, FALLEN):
+        if failure.name in (failures.HARM, failures.FALLEN):
             return told("Scores", failure)
     found = [seen for one in scores_of(run.history) if (seen := _score(one)) is not None]
     wrong = next((seen for seen in found if seen[0] != GOOD), None)

@@ -16,6 +16,11 @@ from gradlab.monitor.scores import Score
 NOT_FINITE, NOTHING_TO_LEARN, TOO_HIGH = "not finite", "nothing to learn", "temperature too high"
 RATIO_TOO_LOW, COLLAPSE, SAME_VIEWS = "ratio too low", "collapse", "identical views"
 HARM, FALLEN = "training hurts", "score fell"
+# What `gradlab explain` calls them.
+SYMPTOMS = {
+    NOT_FINITE: "loss-nan", NOTHING_TO_LEARN: "loss-zero", TOO_HIGH: "temperature", RATIO_TOO_LOW: "positives-fall",
+    COLLAPSE: "cosines-above-0-9", SAME_VIEWS: "loss-zero", HARM: "score-falls", FALLEN: "score-falls",
+}  # fmt: skip
 LOSSES = ("loss", "batch_loss", "eval_loss")
 OTHER_NEGATIVES = "Lower the learning rate, or use other negatives."
 

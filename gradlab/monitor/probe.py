@@ -68,10 +68,8 @@ class Probe:
     def _recognise(self, columns: int) -> None:
         original = self._original
         self.loss = None if original is None else recognise(original, columns)
-        self.method, self._why = (
-            "decomposition" if self.loss is None else "closed form",
-            why_not(original, columns),
-        )
+        self.method = "decomposition" if self.loss is None else "closed form"
+        self._why = why_not(original, columns)
 
     @property
     def in_use(self) -> LossInUse:
