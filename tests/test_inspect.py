@@ -184,6 +184,8 @@ def test_mapped_files_give_what_arrays_give(tmp_path):
     mapped = np.load(tmp_path / "rows.npy", mmap_mode="r")
     some = np.array([7, 3, 3, 49])
     assert np.array_equal(of_arrays(mapped).take(some), of_arrays(rows).take(some))
+    part = of_arrays(mapped[10:][::2], mapped[:20]).take(np.array([0, 19, 25]))
+    assert part == pytest.approx(unit(rows[[10, 48, 5]]), rel=1e-6)
     with scratch(50, 8) as (append, vectors):
         append(rows[:20])
         append(rows[20:])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import mmap
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -67,7 +68,8 @@ def of_arrays(*arrays: NDArray[Any]) -> Vectors:
     """Arrays of one shape (N, D), in memory or in files that numpy maps: those are mapped anew for each block."""
 
     def opener(array: NDArray[Any]) -> Callable[[], NDArray[Any]]:
-        if not (isinstance(array, np.memmap) and array.base is not None and array.filename is not None):
+        # A part of a mapped file says of itself only where the whole begins.
+        if not (isinstance(array, np.memmap) and isinstance(array.base, mmap.mmap) and array.filename):
             return lambda: array
         path, offset, dtype, shape = array.filename, array.offset, array.dtype, array.shape
         order: Any = "F" if np.isfortran(array) else "C"
