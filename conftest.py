@@ -8,6 +8,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -41,6 +42,14 @@ def pytest_collection_finish() -> None:
     """What stays to the end anyway, modules and tests, is not looked through at each collection of garbage, which takes a second."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(scope="session")
+def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a tiny BERT, to which nothing is written."""
+    from tests.tiny_models import make_bert
+
+    return make_bert(tmp_path_factory.mktemp("bert"))
 
 
 @pytest.fixture(autouse=True)

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from senteval_folder import encode, make_senteval
-from tiny_models import make_bert
 
 from gradlab.cli.commands import cli
 from gradlab.errors import GradlabError
@@ -22,11 +21,6 @@ from gradlab.evaluate import STS_TASKS, TRANSFER_TASKS, EvaluationResult, evalua
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_senteval(tmp_path_factory.mktemp("senteval"))
-
-
-@pytest.fixture(scope="module")
-def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_bert(tmp_path_factory.mktemp("bert"))
 
 
 @pytest.fixture(scope="module")

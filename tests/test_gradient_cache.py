@@ -14,7 +14,7 @@ from gradlab.train import TrainConfig
 from gradlab.train.heads import MLP
 from gradlab.train.objective import Objective, freeze_unused
 from gradlab.train.parts import Parts
-from tests.tiny_models import make_bert, make_sentences
+from tests.tiny_models import make_sentences
 
 SETTINGS = {
     "simcse": {"pooler": "cls_mlp"},
@@ -25,11 +25,6 @@ SETTINGS = {
     "augmented embeddings": {"augment": "token_cutoff"},
     "augmented tokens": {"augment": "subword_repetition"},
 }
-
-
-@pytest.fixture(scope="module")
-def bert(tmp_path_factory):
-    return make_bert(tmp_path_factory.mktemp("bert"))
 
 
 def make_objective(bert, dtype: torch.dtype, settings: dict) -> tuple[Objective, list[np.ndarray]]:

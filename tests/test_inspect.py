@@ -28,7 +28,7 @@ from gradlab.inspection.texts import Texts
 from gradlab.inspection.vectors import of_arrays, scratch
 from gradlab.inspection.words import WordIndex, normalize
 from gradlab.losses.registry import loss_names
-from tests.tiny_models import WORDS, make_bert
+from tests.tiny_models import WORDS
 
 HOSTILE = "<img src=x onerror=alert(1)></script><b>bold</b> & more"
 
@@ -57,11 +57,6 @@ def planted() -> tuple[list[str], dict[str, list[tuple[int, int]]]]:
         pairs["number"].append((row - 10, len(texts)))
         texts.append(texts[row - 10].replace("17", "18"))
     return texts, pairs
-
-
-@pytest.fixture(scope="module")
-def bert(tmp_path_factory):
-    return make_bert(tmp_path_factory.mktemp("bert"))
 
 
 def unit(rows):

@@ -26,7 +26,7 @@ from tests.branches_worker import SETTINGS, two_steps, work
 from tests.gradient_worker import sequences_of
 from tests.processes import together
 from tests.test_train_checkpoint import run_and_crash, steady
-from tests.tiny_models import make_bert, make_sentences
+from tests.tiny_models import make_sentences
 from tests.train_helpers import final_weights, same_weights, small_config
 
 MOCOSE = {
@@ -38,11 +38,6 @@ ESIMCSE = {
     "queue_size": 20, "momentum": 0.995, "momentum_dropout": False, "momentum_use": "queue", "pooler": "cls_mlp",
     "augment": "subword_repetition(rate=0.32)",
 }  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def bert(tmp_path_factory) -> Path:
-    return make_bert(tmp_path_factory.mktemp("model"))
 
 
 def make_objective(bert, dropout=0.0, **settings):

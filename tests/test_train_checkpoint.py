@@ -25,11 +25,6 @@ from tests.tiny_models import make_bert, make_roberta
 from tests.train_helpers import same_weights, small_config, write_stsb
 
 
-@pytest.fixture(scope="module")
-def bert(tmp_path_factory) -> Path:
-    return make_bert(tmp_path_factory.mktemp("model"))
-
-
 class Crash(Exception):
     """Stands for the end of the process."""
 

@@ -12,13 +12,7 @@ import pytest
 from gradlab.cli import main
 from gradlab.cli.train import command
 from gradlab.train import TrainConfig
-from tests.tiny_models import make_bert
 from tests.train_helpers import same_weights, small_config, write_sentences, write_stsb
-
-
-@pytest.fixture(scope="module")
-def bert(tmp_path_factory) -> Path:
-    return make_bert(tmp_path_factory.mktemp("model"))
 
 
 def run(monkeypatch, capsys, *arguments):

@@ -18,7 +18,7 @@ from gradlab.train import train
 from gradlab.train.distributed import Processes, find_device
 from tests.gradient_worker import gradient, sequences_of, work
 from tests.processes import gradlab_command, together
-from tests.tiny_models import make_bert, make_sentences
+from tests.tiny_models import make_sentences
 from tests.train_helpers import final_weights, same_weights, small_config, write_stsb
 
 LOSSES = [
@@ -43,11 +43,6 @@ LOSSES = [
     "mask(infonce, by=guide); own guide",
 ]
 ROOT = Path(__file__).resolve().parents[1]
-
-
-@pytest.fixture(scope="module")
-def bert(tmp_path_factory) -> Path:
-    return make_bert(tmp_path_factory.mktemp("model"))
 
 
 def launch(log: Path, *arguments: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,12 +15,7 @@ from gradlab.train.fgsm import FGSM, PreviousFGSM
 from gradlab.train.heads import predictor, projection
 from gradlab.train.objective import Objective
 from gradlab.train.parts import Parts
-from tests.tiny_models import make_bert, make_sentences
-
-
-@pytest.fixture(scope="module")
-def bert(tmp_path_factory) -> Path:
-    return make_bert(tmp_path_factory.mktemp("model"))
+from tests.tiny_models import make_sentences
 
 
 def objective_of(bert, fgsm, **settings):

@@ -16,18 +16,13 @@ from gradlab.train.heads import MLP, predictor, projection
 from gradlab.train.parts import Parts
 from gradlab.train.schedule import build_optimiser
 from tests.gradient_worker import sequences_of
-from tests.tiny_models import make_bert, make_sentences
+from tests.tiny_models import make_sentences
 from tests.train_helpers import small_config, write_stsb
 
 MOCOSE = {
     "pooler": "cls_mlp", "projection_layers": 1, "predictor_layers": 2, "queue_size": 20, "queue_initial": 5,
     "in_batch_negatives": False, "momentum": 0.75, "momentum_modules": "encoder,head,projection",
 }  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def bert(tmp_path_factory):
-    return make_bert(tmp_path_factory.mktemp("model"))
 
 
 def make_objective(bert, **settings):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from pathlib import Path
 
 import pytest
 import torch
@@ -12,12 +11,6 @@ from torch import nn
 
 from gradlab.encoder.model import Encoder
 from gradlab.train.momentum import MODULES, Momentum, decay, embedding_layer
-from tests.tiny_models import make_bert
-
-
-@pytest.fixture(scope="module")
-def bert(tmp_path_factory) -> Path:
-    return make_bert(tmp_path_factory.mktemp("model"))
 
 
 def moved(module: nn.Module, generator: torch.Generator) -> None:

@@ -8,13 +8,7 @@ import torch
 import gradlab
 from gradlab import GradlabError
 from gradlab.train import Objective, train
-from tests.tiny_models import make_bert
 from tests.train_helpers import final_weights, make_sentences, same_weights, small_config
-
-
-@pytest.fixture(scope="module")
-def bert(tmp_path_factory):
-    return make_bert(tmp_path_factory.mktemp("model"))
 
 
 @pytest.fixture

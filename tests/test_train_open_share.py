@@ -12,13 +12,7 @@ from gradlab.monitor.metrics import read_metrics
 from gradlab.train import Objective, train
 from gradlab.train.open_share import OpenShare, read_open_shares
 from gradlab.train.parts import Parts
-from tests.tiny_models import make_bert
 from tests.train_helpers import final_weights, same_weights, small_config
-
-
-@pytest.fixture(scope="module")
-def bert(tmp_path_factory):
-    return make_bert(tmp_path_factory.mktemp("model"))
 
 
 def write_shares(folder, shares, seed=42):

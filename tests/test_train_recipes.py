@@ -6,7 +6,6 @@ import dataclasses
 import html
 import json
 import shutil
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,7 +21,7 @@ from gradlab.report import write_report
 from gradlab.train import Callback, TrainConfig, train
 from gradlab.train.recipes import BACKBONES, OURS, backbone_of, recipe, recipe_names, recipe_table
 from tests.test_train_command import run
-from tests.tiny_models import make_bert, make_roberta
+from tests.tiny_models import make_roberta
 from tests.train_helpers import small_config, write_sentences
 
 NEEDED = {"model": "m", "train_file": "f", "output": "o"}
@@ -37,11 +36,6 @@ ROWS = {
     ("roberta-base", "modified_barlow_twins"): (512, 1e-5, 0.37, 0.05, 1.25),
     ("roberta-base", "modified_vicreg"): (512, 1e-5, 0.37, 0.05, 1.25),
 }
-
-
-@pytest.fixture(scope="module")
-def bert(tmp_path_factory) -> Path:
-    return make_bert(tmp_path_factory.mktemp("model"))
 
 
 def resolved(name, backbone, **given):

@@ -23,11 +23,6 @@ from tests.tiny_models import make_bert, make_roberta
 from tests.train_helpers import final_weights, same_weights, small_config, write_stsb
 
 
-@pytest.fixture(scope="module")
-def bert(tmp_path_factory) -> Path:
-    return make_bert(tmp_path_factory.mktemp("model"))
-
-
 def test_settings_may_be_given_to_the_function_itself(bert, tmp_path):
     config = small_config(bert, tmp_path, "one", max_steps=2)
     train(config)
