@@ -125,13 +125,16 @@ def run(world, tmp_path_factory) -> Path:
 
 
 @pytest.fixture
-def _forked(monkeypatch) -> None:
-    """Losses are audited in processes that need not import everything first."""
+def _quick(monkeypatch) -> None:
+    """Audits are forked, heat maps of the explorer have few cells, and batches of models few sentences."""
     context = forking()
     monkeypatch.setattr(auditing.multiprocessing, "get_context", lambda _: context)
+    monkeypatch.setattr("gradlab.explorer.frames.ROWS", 5)
+    monkeypatch.setattr("gradlab.explorer.frames.COLUMNS", 6)
+    monkeypatch.setattr("gradlab.atlas.models.SENTENCES", 16)
 
 
-@pytest.mark.usefixtures("_known", "_forked")
+@pytest.mark.usefixtures("_known", "_quick")
 @pytest.mark.parametrize("page", PAGES)
 def test_examples_run_as_printed(page, world, request, tmp_path, monkeypatch):
     place = tmp_path / "here"
