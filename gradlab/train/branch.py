@@ -103,7 +103,11 @@ class Branch:
         ]
 
     def __call__(
-        self, packed: Packed, changed: Tensor | None = None, embedded: Embedded | None = None
+        self,
+        packed: Packed,
+        changed: Tensor | None = None,
+        embedded: Embedded | None = None,
+        cache: GradientCache | None = None,
     ) -> tuple[Tensor, ...]:
         """Rows (sequences, D) behind the heads, in float32 at least; with ``keep_encoded`` also those before them,
         without gradient.
@@ -111,7 +115,24 @@ class Branch:
         Args:
             packed, changed: see :meth:`look_up`.
             embedded: the token embeddings, where they are known.
+            cache: encodes chunks without keeping their activations.
         """
+        if self.execution.chunk_size is None:
+            return self._at_once(packed, changed, embedded)
+        sizes = [len(group.input_ids) for group in packed.groups]
+        parts = [None] * len(sizes) if changed is None else changed.split(sizes)
+        chunks = [
+            (Packed((group,), torch.arange(size, device=packed.order.device)), part)
+            for group, size, part in zip(packed.groups, sizes, parts, strict=True)
+        ]
+        if cache is not None:
+            return cache.encode(lambda chunk: self._at_once(*chunk), chunks, packed.order)
+        encoded = [self._at_once(*chunk) for chunk in chunks]
+        return tuple(torch.cat(part)[packed.order] for part in zip(*encoded, strict=True))
+
+    def _at_once(
+        self, packed: Packed, changed: Tensor | None, embedded: Embedded | None = None
+    ) -> tuple[Tensor, ...]:
         with self.execution():
             if embedded is None:
                 embedded = self.look_up(packed, changed)
@@ -125,21 +146,6 @@ class Branch:
             rows = self.projection(self.head(encoded))
         rows = rows.to(torch.promote_types(rows.dtype, torch.float32))[packed.order]
         return (rows, encoded.detach()[packed.order]) if self.keep_encoded else (rows,)
-
-    def in_chunks(
-        self, packed: Packed, changed: Tensor | None = None, cache: GradientCache | None = None
-    ) -> tuple[Tensor, ...]:
-        """The same, group by group, each a chunk; with ``cache`` without keeping the chunks' activations."""
-        sizes = [len(group.input_ids) for group in packed.groups]
-        parts = [None] * len(sizes) if changed is None else changed.split(sizes)
-        chunks = [
-            (Packed((group,), torch.arange(size, device=packed.order.device)), part)
-            for group, size, part in zip(packed.groups, sizes, parts, strict=True)
-        ]
-        if cache is not None:
-            return cache.encode(lambda chunk: self(*chunk), chunks, packed.order)
-        encoded = [self(*chunk) for chunk in chunks]
-        return tuple(torch.cat(part)[packed.order] for part in zip(*encoded, strict=True))
 
 
 @torch.no_grad()

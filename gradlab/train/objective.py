@@ -20,6 +20,7 @@ from gradlab.scale.blockwise import BlockwiseLoss
 from gradlab.scale.gradient_cache import GradientCache
 from gradlab.settings.learned import learned_settings
 from gradlab.settings.module import learned_numbers
+from gradlab.train.augment import EmbeddingAugmentation, SentenceAugmentation
 from gradlab.train.batches import Packed
 from gradlab.train.branch import Branch, Embedded, Execution, Sequences, takes_embeddings
 from gradlab.train.distributed import Processes
@@ -79,7 +80,8 @@ class Objective(nn.Module):
             autocast=precision == "bfloat16",
             fast_dropout=self.processes.device.type == "cpu" and not compiled,
         )
-        how = (self._execution, takes_embeddings(encoder), parts.views.of_embeddings)
+        augmentation = parts.augmentation if isinstance(parts.augmentation, EmbeddingAugmentation) else None
+        how = (self._execution, takes_embeddings(encoder), augmentation)
         headed = any(not isinstance(one, nn.Identity) for one in (self.head, self.projection, self.predictor))
         self._online = Branch(encoder, self.head, self.projection, *how, headed)
         if not self._online.shares_lookup and (self.fgsm or self._online.view):
@@ -130,7 +132,14 @@ class Objective(nn.Module):
             sequences: the sentences.
             others: their second views, where a column of the training file holds them.
         """
-        return self.parts.views.ids(sequences, sequences if others is None else others)
+        first, second = sequences, sequences if others is None else others
+        if isinstance(augmentation := self.parts.augmentation, SentenceAugmentation):
+            # From torch's generator, whose state is in the checkpoints.
+            generator = np.random.default_rng(int(torch.randint(2**63 - 1, ())))
+            if self.parts.augments_both:
+                first = augmentation.batch(first, generator)
+            second = augmentation.batch(second, generator)
+        return first, second
 
     def pack(self, sequences: Sequences) -> Packed:
         """Sequences laid out on the device without needless padding."""
@@ -166,8 +175,13 @@ class Objective(nn.Module):
         alone = self.momentum is not None and self.momentum.makes_positives
         columns = [first] if alone else [first, second, *hard]
         online = self.pack([one for column in columns for one in column])
+        changed = None
+        if self._online.view is not None:
+            changed = torch.ones_like(online.order, dtype=torch.bool)
+            if not self.parts.augments_both:
+                changed[online.order[: len(first)]] = False
         rows = None if sentences is None else torch.from_numpy(sentences).to(self.processes.device)
-        return Batch(online, target, self.parts.views.changed(online, len(first)), rows, len(hard))
+        return Batch(online, target, changed, rows, len(hard))
 
     def forward(self, batch: Batch) -> Output:
         """The loss of what :meth:`prepare` laid out, over the batches of all processes."""
@@ -217,20 +231,17 @@ class Objective(nn.Module):
             # A subclass may know of two views alone.
             return self.compare(anchors, positives, hard=hard) if hard else self.compare(anchors, positives)
 
-        if self._execution.chunk_size is not None:
-            rows, *encoded = self._online.in_chunks(batch.online, batch.changed, cache)
-        else:
-            embedded = None
-            if self.fgsm is not None and torch.is_grad_enabled():
-                fixed = None if keys is None else keys.detach()
+        embedded = None
+        if self.fgsm is not None and torch.is_grad_enabled():
+            fixed = None if keys is None else keys.detach()
 
-                def loss_of(moved: Embedded) -> Tensor:
-                    return compare(self._online(batch.online, embedded=moved)[0], fixed).loss
+            def loss_of(moved: Embedded) -> Tensor:
+                return compare(self._online(batch.online, embedded=moved)[0], fixed).loss
 
-                embedded = self._online.look_up(batch.online, batch.changed)
-                assert embedded is not None
-                embedded = self.fgsm(embedded, batch.online.groups, loss_of)
-            rows, *encoded = self._online(batch.online, batch.changed, embedded)
+            embedded = self._online.look_up(batch.online, batch.changed)
+            assert embedded is not None
+            embedded = self.fgsm(embedded, batch.online.groups, loss_of)
+        rows, *encoded = self._online(batch.online, batch.changed, embedded, cache)
         output = compare(rows, keys)
         if encoded:
             output = replace(output, encoded=encoded[0][: len(rows) // columns])
@@ -329,9 +340,7 @@ class Objective(nn.Module):
         flows = self.momentum.keys_gradient
         every = None if self._target.view is None else torch.ones_like(packed.order, dtype=torch.bool)
         with torch.set_grad_enabled(torch.is_grad_enabled() and flows):
-            if self._execution.chunk_size is None:
-                return self._target(packed, every)[0]
-            return self._target.in_chunks(packed, every, cache if flows else None)[0]
+            return self._target(packed, every, cache=cache if flows else None)[0]
 
 
 def _criterion(

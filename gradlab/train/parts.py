@@ -6,21 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-import numpy as np
-import torch
 from torch import Tensor, nn
 
 from gradlab.encoder.model import Encoder
 from gradlab.losses.mask import pairs_files
 from gradlab.losses.registry import get_loss
-from gradlab.train.augment import (
-    Augmentation,
-    EmbeddingAugmentation,
-    SentenceAugmentation,
-    get_augmentation,
-)
-from gradlab.train.batches import Packed
-from gradlab.train.branch import Sequences
+from gradlab.train.augment import Augmentation, get_augmentation
 from gradlab.train.config import TrainConfig
 from gradlab.train.fgsm import FGSM, PreviousFGSM
 from gradlab.train.heads import predictor, projection
@@ -32,52 +23,13 @@ from gradlab.train.queue import Queue
 _DROPOUTS = ("hidden_dropout_prob", "hidden_dropout", "dropout", "resid_pdrop", "mlp_dropout")
 
 
-@dataclass(frozen=True)
-class Views:
-    """How the two views of a sentence are made: by dropout alone, or by an augmentation too.
-
-    Attributes:
-        augmentation: makes the second view; None for no augmentation.
-        both: whether it makes the first view too.
-    """
-
-    augmentation: Augmentation | None = None
-    both: bool = False
-
-    @property
-    def of_embeddings(self) -> EmbeddingAugmentation | None:
-        """The augmentation, if it changes looked-up embeddings."""
-        return self.augmentation if isinstance(self.augmentation, EmbeddingAugmentation) else None
-
-    def ids(self, first: Sequences, second: Sequences) -> tuple[Sequences, Sequences]:
-        """Both views' token ids, changed by an augmentation of sentences."""
-        if isinstance(self.augmentation, SentenceAugmentation):
-            # From torch's generator, whose state is in the checkpoints.
-            generator = np.random.default_rng(int(torch.randint(2**63 - 1, ())))
-            if self.both:
-                first = self.augmentation.batch(first, generator)
-            second = self.augmentation.batch(second, generator)
-        return first, second
-
-    def changed(self, packed: Packed, anchors: int) -> Tensor | None:
-        """Rows (sequences,), in the order of the groups, whose embeddings the augmentation changes.
-
-        The first ``anchors`` of the packed sequences are anchors, any others positives.
-        """
-        if self.of_embeddings is None:
-            return None
-        changed = torch.ones_like(packed.order, dtype=torch.bool)
-        if not self.both:
-            changed[packed.order[:anchors]] = False
-        return changed
-
-
 @dataclass
 class Parts:
     """What an `gradlab.train.Objective` is made of beside encoder, head and loss; nothing by default.
 
     Attributes:
-        views: how the two views are made.
+        augmentation: makes the second view; None leaves it to dropout.
+        augments_both: whether it makes the first view too.
         projection: after the head, in both branches.
         predictor: after the projection, of the anchors alone.
         momentum: the branch of averages, or None.
@@ -90,7 +42,8 @@ class Parts:
             their rows in the training file, (N,).
     """
 
-    views: Views = Views()
+    augmentation: Augmentation | None = None
+    augments_both: bool = False
     projection: nn.Module = field(default_factory=nn.Identity)
     predictor: nn.Module = field(default_factory=nn.Identity)
     momentum: Momentum | None = None
@@ -127,7 +80,8 @@ class Parts:
             module.to(encoder.device)
         if config.augment is not None:
             limits = {"tokenizer": encoder.tokenizer, "longest": encoder.max_length}
-            parts.views = Views(get_augmentation(config.augment, **limits), config.augment_views == "both")
+            parts.augmentation = get_augmentation(config.augment, **limits)
+            parts.augments_both = config.augment_views == "both"
         if config.queue_size:
             parts.queue = Queue(
                 config.queue_size,
