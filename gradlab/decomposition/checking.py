@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import torch
+from torch import Tensor
 from tqdm import tqdm
 
 from gradlab.arrays import Float
 from gradlab.errors import GradlabError, first_line
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 # A gradient smaller than this, relative to what it is the sum of, may be rounding alone.
 ROUNDING = 1e-12
@@ -69,8 +68,6 @@ class ValueAndGradient:
         digit decides which of two subgradients an anchor gets, and moves no value. Gradients that are rounding
         beside the value say nothing.
         """
-        import torch
-
         norms = torch.maximum(self.gradient.norm(dim=1), other.gradient.norm(dim=1))
         largest = float(norms.max())
         if abs(self.value - other.value) > tolerance * max(abs(self.value), largest):
@@ -93,8 +90,6 @@ def scalar_of(
     Raises:
         GradlabError: it raises, or returns no scalar, or none that carries the gradient which some argument requires.
     """
-    import torch
-
     try:
         value = function(*arguments)
     except GradlabError:
@@ -146,8 +141,6 @@ class CheckedLoss:
             GradlabError: the loss raises, returns no scalar, is not differentiable in the anchors, changes its
                 input, or gives a value or gradient that is not finite.
         """
-        import torch
-
         leaf = batch.anchors.detach().clone().requires_grad_()
         with torch.enable_grad():
             # Copies that are not leaves: an in-place change then works, and is found by comparing.
@@ -173,8 +166,6 @@ class CheckedLoss:
         return evaluation
 
     def _check_unchanged(self, batch: LossInput, given: LossInput) -> None:
-        import torch
-
         for field in dataclasses.fields(LossInput):
             if not torch.equal(getattr(given, field.name), getattr(batch, field.name)):
                 raise GradlabError(f"{self.name} changes its {field.name} in place; let it work on a copy")
@@ -193,15 +184,11 @@ class CheckedLoss:
 
 def vectors(batch: LossInput) -> Float[Tensor, "columns d"]:
     """What the columns of `Reading.coefficients` stand for."""
-    import torch
-
     return torch.cat([batch.anchors, batch.positives, batch.extra_negatives])
 
 
 def lift(batch: LossInput, delta: float) -> LossInput:
     """The batch in D + 2N + M coordinates, unit rows; ``delta = 0`` appends zeros."""
-    import torch
-
     every = vectors(batch)
     own = torch.eye(len(every), dtype=every.dtype, device=every.device) * delta
     lifted = torch.cat([every * (1 - delta * delta) ** 0.5, own], dim=1)
@@ -239,8 +226,6 @@ def turn(loss: CheckedLoss, batch: LossInput) -> tuple[LossInput, ValueAndGradie
     The rotation turns a random subspace of at most `TURNED` dimensions: it changes every coordinate, and
     costs two thin matrix products where a rotation of all dimensions would take an orthogonal D x D matrix.
     """
-    import torch
-
     d, k = batch.dimension, min(batch.dimension, TURNED)
     basis = torch.linalg.qr(_random_rows(batch.anchors.new_empty(d, k), seed=2)).Q
     rotation = torch.linalg.qr(_random_rows(batch.anchors.new_empty(k, k), seed=3)).Q
@@ -259,8 +244,6 @@ def turn(loss: CheckedLoss, batch: LossInput) -> tuple[LossInput, ValueAndGradie
 
 def _random_rows(like: Float[Tensor, "n d"], seed: int) -> Float[Tensor, "n d"]:
     """Random unit rows from a generator of their own: the caller's random state stays."""
-    import torch
-
     generator = torch.Generator().manual_seed(seed)
     rows = torch.randn(like.shape, generator=generator, dtype=like.dtype).to(like.device)
     rows /= rows.norm(dim=1, keepdim=True)

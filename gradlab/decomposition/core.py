@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import torch
 from array_api_compat import array_namespace, is_numpy_array
+from torch import Tensor
 
 from gradlab.arrays import Array, Float, Shaped, detach
 from gradlab.batch.batch import Batch, unit_rows
@@ -32,9 +34,6 @@ from gradlab.errors import GradlabError
 from gradlab.gradient.paradigm import check_side
 from gradlab.losses.components import project
 from gradlab.losses.registry import takes_loss
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 TOLERANCE = 1e-4
 # Two readings of an anchor's coefficients that differ by more than this, relatively, are not of one derivative.
@@ -246,8 +245,6 @@ def _prepare(
 
 def _torch_batch(views: Batch, own: Float[Array, "n h d"] | None) -> LossInput:
     """Own negatives behind the extra ones."""
-    import torch
-
     anchors, positives = torch.as_tensor(views.anchors), torch.as_tensor(views.positives)
     beside = [torch.as_tensor(rows) for rows in (views.extra_negatives, own) if rows is not None]
     extra = [rows.reshape(-1, anchors.shape[1]) for rows in beside]

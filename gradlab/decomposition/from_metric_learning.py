@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import torch
+from torch import Tensor
 
 from gradlab.arrays import Float
 from gradlab.errors import GradlabError
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 def adapt(loss: Any, name: str) -> Callable[..., Any]:
@@ -41,8 +41,6 @@ def adapt(loss: Any, name: str) -> Callable[..., Any]:
         positives: Float[Tensor, "n d"],
         extra_negatives: Float[Tensor, "m d"] | None = None,
     ) -> Any:
-        import torch
-
         labels = torch.arange(len(anchors), device=anchors.device)
         if extra_negatives is None:
             try:

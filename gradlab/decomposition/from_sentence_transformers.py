@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import torch
+from torch import Tensor
 
 from gradlab.arrays import Float, Int
 from gradlab.errors import GradlabError
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
+View = Float[Tensor, "n d"]
+Extra = Float[Tensor, "m d"] | None
 # Classes (or base classes) by what their `compute_loss_from_embeddings` expects.
 LABELLED_PAIRS = {"ContrastiveLoss", "OnlineContrastiveLoss", "CosineSimilarityLoss", "CoSENTLoss"}
 TRIPLETS = {"TripletLoss"}
@@ -49,13 +51,7 @@ def _total(value: Any) -> Any:
     return sum(value.values()) if isinstance(value, dict) else value
 
 
-def _columns(
-    anchors: Float[Tensor, "n d"],
-    positives: Float[Tensor, "n d"],
-    extra_negatives: Float[Tensor, "m d"] | None = None,
-) -> list[Float[Tensor, "n d"]]:
-    import torch
-
+def _columns(anchors: View, positives: View, extra_negatives: Extra = None) -> list[View]:
     if extra_negatives is None:
         return [anchors, positives]
     n = len(anchors)
@@ -67,11 +63,7 @@ def _columns(
     return [anchors, positives, *torch.split(extra_negatives, n)]
 
 
-def _triplet(
-    anchors: Float[Tensor, "n d"],
-    positives: Float[Tensor, "n d"],
-    extra_negatives: Float[Tensor, "m d"] | None = None,
-) -> list[Float[Tensor, "n d"]]:
+def _triplet(anchors: View, positives: View, extra_negatives: Extra = None) -> list[View]:
     if extra_negatives is not None:
         return _columns(anchors, positives, extra_negatives)
     similarity = anchors.detach() @ positives.T
@@ -80,13 +72,8 @@ def _triplet(
 
 
 def _all_pairs(
-    name: str,
-    anchors: Float[Tensor, "n d"],
-    positives: Float[Tensor, "n d"],
-    extra_negatives: Float[Tensor, "m d"] | None = None,
+    name: str, anchors: View, positives: View, extra_negatives: Extra = None
 ) -> tuple[list[Float[Tensor, "pairs d"]], Float[Tensor, "pairs"]]:
-    import torch
-
     _no_extra(name, extra_negatives)
     n = len(anchors)
     labels = torch.eye(n, dtype=anchors.dtype, device=anchors.device).flatten()
@@ -94,18 +81,13 @@ def _all_pairs(
 
 
 def _stacked(
-    name: str,
-    anchors: Float[Tensor, "n d"],
-    positives: Float[Tensor, "n d"],
-    extra_negatives: Float[Tensor, "m d"] | None = None,
+    name: str, anchors: View, positives: View, extra_negatives: Extra = None
 ) -> tuple[list[Float[Tensor, "rows d"]], Int[Tensor, "rows"]]:
-    import torch
-
     _no_extra(name, extra_negatives)
     labels = torch.arange(len(anchors), device=anchors.device).repeat(2)
     return [torch.cat([anchors, positives])], labels
 
 
-def _no_extra(name: str, extra_negatives: Float[Tensor, "m d"] | None) -> None:
+def _no_extra(name: str, extra_negatives: Extra) -> None:
     if extra_negatives is not None:
         raise GradlabError(f"{name} takes no extra negatives; leave them out")

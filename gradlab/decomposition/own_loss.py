@@ -8,6 +8,7 @@ import functools
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+import torch
 from array_api_compat import is_torch_array
 
 from gradlab.arrays import Array, Float
@@ -91,8 +92,6 @@ class OwnLoss(Loss):
             GradlabError: it raises, returns no scalar, or one that gradient cannot flow from; negatives that are not from
                 the batch.
         """
-        import torch
-
         self._check(views)
         given = [views.anchors, views.positives, views.extra_negatives]
         rows = [torch.as_tensor(one) for one in given if one is not None]

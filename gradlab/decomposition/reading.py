@@ -13,15 +13,14 @@ products of different vectors shrink by 1-δ², so that the coefficients are tho
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
 
 from gradlab.arrays import Bool, Float
 from gradlab.decomposition.checking import ROUNDING, CheckedLoss, LossInput, lift, vectors
 from gradlab.errors import GradlabError
 from gradlab.losses.components import project
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 # Size of the extra coordinate. At the first, δ² is lost in rounding: dot products do not move at all and no gate
 # can flip. It serves every loss whose arithmetic keeps exact zeros exact. The larger ones serve losses that
@@ -66,8 +65,6 @@ class Reading:
 
     def or_better(self, other: Reading) -> Reading:
         """The other reading for the anchors that it serves better."""
-        import torch
-
         better = other.badness < self.badness
         pairs = {
             field.name: (getattr(self, field.name), getattr(other, field.name))
@@ -98,7 +95,6 @@ def read_lifted(
         turned: the same batch, rotated.
         tangent_gradient: the gradient to reproduce.
     """
-    import torch
 
     def symmetric(where: LossInput, delta: float) -> Float[Tensor, "n columns"]:
         plus = loss(lift(where, delta)).gradient[:, batch.dimension :]
@@ -129,8 +125,6 @@ def read_span(batch: LossInput, tangent_gradient: Float[Tensor, "n d"]) -> Readi
         GradlabError: no fewer vectors than dimensions (they span everything, and any gradient would be explained), or
             vectors so dependent that the coefficients are not determined.
     """
-    import torch
-
     every = vectors(batch)
     if len(every) >= batch.dimension:
         raise GradlabError(
@@ -155,8 +149,6 @@ def read_span(batch: LossInput, tangent_gradient: Float[Tensor, "n d"]) -> Readi
 
 def _without_own(coefficients: Float[Tensor, "n columns"]) -> Float[Tensor, "n columns"]:
     """Zero for each anchor's coefficient on itself, which is radial."""
-    import torch
-
     rows = torch.arange(len(coefficients), device=coefficients.device)
     coefficients = coefficients.clone()
     coefficients[rows, rows] = 0

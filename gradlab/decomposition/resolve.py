@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Mapping
 from typing import Any
 
-from gradlab.errors import GradlabError, nearest
+from gradlab.errors import GradlabError, first_line, nearest
 from gradlab.losses.base import Loss
 from gradlab.losses.models import PREFIX, model_loss
 from gradlab.losses.registry import is_own, loss_class, parse_hyperparameters, read_loss
@@ -105,8 +105,9 @@ def _make(factory: Any, values: dict[str, Any], target: str) -> Any:
     try:
         return factory(**values)
     except Exception as error:
-        text = str(error).splitlines()[0] if str(error) else ""
-        raise GradlabError(f"{target}({', '.join(values)}) raised {type(error).__name__}: {text}") from error
+        raise GradlabError(
+            f"{target}({', '.join(values)}) raised {type(error).__name__}: {first_line(error)}"
+        ) from error
 
 
 def _with_keywords(function: Any, values: dict[str, Any], target: str) -> Any:

@@ -91,45 +91,31 @@ class Declaration:
     """One setting as its field declares it.
 
     Attributes:
-        name, text, unit, choices: as given to `setting`.
+        name, text, rule, limits, choices, unit: as given to `setting`, the limits together.
         default: the default; `dataclasses.MISSING` if it must be given.
         kind: bool, int, float, str, tuple or dict; object where anything goes.
         of: the kind of a tuple's entries.
         optional: whether it may be None.
-        limits: of a number: "above", "at_least", "below", "at_most".
-        rule: the named range.
     """
 
     name: str
-    text: str
-    unit: str
-    choices: tuple[str, ...]
     default: Any
     kind: type
     of: type
     optional: bool
-    limits: Mapping[str, float]
-    rule: str
+    text: str = ""
+    rule: str = "text"
+    limits: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    choices: tuple[str, ...] = ()
+    unit: str = ""
 
     @classmethod
     def of_field(cls, field: dataclasses.Field[Any]) -> Self:
         """From a field made by `setting`, or any other, which is then not checked."""
-        about = field.metadata
-        checked = about.get("rule", "text") != "text"
-        kind, of, optional = _kind(field) if checked else (object, object, True)
+        checked = field.metadata.get("rule", "text") != "text"
+        kind = _kind(field) if checked else (object, object, True)
         default = field.default_factory() if callable(field.default_factory) else field.default
-        return cls(
-            field.name,
-            about.get("text", ""),
-            about.get("unit", ""),
-            about.get("choices", ()),
-            default,
-            kind,
-            of,
-            optional,
-            about.get("limits", {}),
-            about.get("rule", "text"),
-        )
+        return cls(field.name, default, *kind, **field.metadata)
 
     def check(self, value: Any) -> Any:
         """The value as its type: whole numbers serve as floats, lists as tuples, paths as texts.

@@ -16,7 +16,7 @@ from gradlab.encoder.model import Encoder
 from gradlab.scale.gradient_cache import GradientCache
 from gradlab.train.augment import EmbeddingAugmentation
 from gradlab.train.batches import Packed, pack
-from gradlab.train.cpu import fast_dropout, rows_of
+from gradlab.train.cpu import FastDropout, rows_of
 
 Sequences = Sequence[NDArray[Any]]
 # Token embeddings (rows, length, D) of each group of a batch.
@@ -53,8 +53,8 @@ class Execution:
     @contextlib.contextmanager
     def __call__(self) -> Iterator[None]:
         """The context in which modules are applied."""
-        autocast = torch.autocast(self.device.type, torch.bfloat16, enabled=self.autocast)
-        with autocast, fast_dropout(self.fast_dropout):
+        dropout = FastDropout() if self.fast_dropout else contextlib.nullcontext()
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.autocast), dropout:
             yield
 
 

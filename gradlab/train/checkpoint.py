@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shutil
 from collections.abc import Callable, Mapping
@@ -17,6 +16,7 @@ from torch import Tensor, nn
 
 from gradlab.errors import GradlabError
 from gradlab.files import atomic_folder
+from gradlab.train.tokens import hash_file
 
 _CHECKSUMS = "checksums.json"
 _WEIGHTS, _OPTIMISER, _STATE = "model.safetensors", "optimizer.safetensors", "state.json"
@@ -82,7 +82,7 @@ def save_checkpoint(
         except SafetensorError as error:  # wraps the operating system's error, "no space left" above all
             raise GradlabError(f"cannot write the checkpoint {str(place)!r}: {error}") from error
         (temporary / _STATE).write_text(json.dumps({"step": step, **state}), encoding="utf-8")
-        sums = {path.name: _checksum(path) for path in sorted(temporary.iterdir())}
+        sums = {path.name: hash_file(path) for path in sorted(temporary.iterdir())}
         (temporary / _CHECKSUMS).write_text(json.dumps(sums, indent=2), encoding="utf-8")
     for old in _newest_first(folder)[keep:]:
         shutil.rmtree(old, ignore_errors=True)
@@ -124,16 +124,11 @@ def _damage(place: Path) -> str | None:
         for name in (_WEIGHTS, _OPTIMISER, _STATE):
             if not (place / name).is_file():
                 return f"{name} is missing"
-            if _checksum(place / name) != sums[name]:
+            if hash_file(place / name) != sums[name]:
                 return f"{name} does not match its checksum"
     except (OSError, ValueError, KeyError, TypeError):
         return f"{_CHECKSUMS} is missing or unreadable"
     return None
-
-
-def _checksum(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _on_cpu(tensors: Mapping[str, Any]) -> dict[str, Tensor]:

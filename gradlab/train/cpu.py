@@ -13,7 +13,6 @@ A reader of the objective can skip this file.
 
 from __future__ import annotations
 
-import contextlib
 from typing import Any
 
 import torch
@@ -26,11 +25,6 @@ _LEVELS = 2**16
 def attention_for(device: torch.device) -> str | None:
     """Transformers' name of the attention to train with; None leaves the choice to it."""
     return "eager" if device.type == "cpu" else None
-
-
-def groups_for(device: torch.device) -> int:
-    """In how many groups by length a batch is encoded; other devices take one large product better than two."""
-    return 2 if device.type == "cpu" else 1
 
 
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
@@ -58,11 +52,6 @@ class FastDropout(TorchFunctionMode):
         if function is torch.nn.functional.dropout and args[0].device.type == "cpu":
             return dropout(*args, **kwargs)
         return function(*args, **kwargs)
-
-
-def fast_dropout(wanted: bool) -> contextlib.AbstractContextManager[Any]:
-    """:class:`FastDropout`, or a context that does nothing."""
-    return FastDropout() if wanted else contextlib.nullcontext()
 
 
 def rows_of(table: nn.Module, ids: Tensor, in_place: bool = False) -> Tensor:

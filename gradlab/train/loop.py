@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 from gradlab.errors import Diverged, GradlabError
-from gradlab.evaluate.selection import STSB_DEV, Selection
+from gradlab.evaluate.selection import STSB_DEV
 from gradlab.monitor.history import EVALUATION, TRAIN
 from gradlab.monitor.metrics import start_trackers
 from gradlab.monitor.scores import readable
@@ -119,18 +119,7 @@ def finished(config: TrainConfig) -> TrainResult | None:
 
 
 class Trainer(TrainerState):
-    """One run, from configuration to encoder; its attributes are those of `TrainerState`."""
-
-    def __init__(
-        self,
-        config: TrainConfig,
-        *,
-        resume: bool = False,
-        callbacks: Iterable[Callback] = (),
-        objective: Callable[..., Objective] = Objective,
-    ) -> None:
-        super().__init__(config, resume=resume, objective=objective)
-        self.callbacks = list(callbacks)
+    """One run, from configuration to encoder; its arguments and attributes are those of `TrainerState`."""
 
     def run(self) -> TrainResult:
         """Train to the end.
@@ -153,10 +142,14 @@ class Trainer(TrainerState):
                 if log:
                     self._log(progress.measure(), told, output)
                 progress.advance()
-                if measure or evaluate:
-                    self._check_weights()
+                if (measure or evaluate) and not all(
+                    bool(weights.isfinite().all()) for weights in self.objective.parameters()
+                ):
+                    raise Diverged(
+                        f"the weights are not finite after step {self.step}; lower the learning rate"
+                    )
                 if measure:
-                    self.measure([output], [callback.statistics for callback in self.callbacks])
+                    self.measure([output])
                 for callback in self.callbacks:
                     callback.on_step(self, output)
                 if evaluate:
@@ -199,7 +192,7 @@ class Trainer(TrainerState):
         if checkpoint:
             self._restore(checkpoint)
         elif self.config.diagnostics_every:
-            self.measure([], [callback.statistics for callback in self.callbacks])
+            self.measure([])
         for callback in self.callbacks:
             callback.on_start(self)
         if not checkpoint and self.config.eval_start:
@@ -220,7 +213,9 @@ class Trainer(TrainerState):
                 if config.chunk_size is not None:
                     output: Output = self.objective.accumulate(batch, share)
                 else:
-                    with self._averaging(part == config.accumulation - 1):
+                    # Gradients are averaged over processes once a step, with its last batch.
+                    last = self.processes.count == 1 or part == config.accumulation - 1
+                    with contextlib.nullcontext() if last else self._parallel.no_sync():
                         output = self._parallel(batch)
                         (output.loss * share).backward()
                 self.objective.after_batch(output)
@@ -243,37 +238,21 @@ class Trainer(TrainerState):
         if not math.isfinite(values["loss"]):
             raise Diverged(f"the loss is {values['loss']} at step {self.step}; lower the learning rate")
 
-    def _check_weights(self) -> None:
-        """Raise Diverged if weights about to be measured or evaluated are not finite."""
-        if not all(bool(weights.isfinite().all()) for weights in self.objective.parameters()):
-            raise Diverged(f"the weights are not finite after step {self.step}; lower the learning rate")
-
-    def _averaging(self, wanted: bool) -> Any:
-        """Gradients are averaged over processes once a step, with its last batch."""
-        parallel = self._parallel
-        if wanted or not isinstance(parallel, nn.parallel.DistributedDataParallel):
-            return contextlib.nullcontext()
-        return parallel.no_sync()
-
     def _evaluate(self) -> None:
         """Evaluate the encoder, if evaluation is configured, and keep it if it is the best so far."""
         if self.selection is None:
             return
+        if self.processes.is_main:
+            with undisturbed():
+                score = self.selection.score(encode_in(self.objective.encoder, self.precision.name))
+            self.scores[self.step] = score
+            self.record(EVALUATION, {self.selection.name: score})
+            self.say(f"Step {self.step}: {readable(self.selection.name)} {score:.4f}")
+            if self.best_step == self.step:
+                self.objective.encoder.save(self.folder.best)
         # A checkpoint takes all processes, one of which knows the score.
-        if any(self.processes.collect(self.processes.is_main and self._is_best(self.selection))):
+        if any(self.processes.collect(self.best_step == self.step)):
             self.keep_best()
-
-    def _is_best(self, chosen: Selection) -> bool:
-        """Evaluate the encoder and save it if it is the best so far; returns whether it is."""
-        with undisturbed():
-            score = chosen.score(encode_in(self.objective.encoder, self.precision.name))
-        self.scores[self.step] = score
-        self.record(EVALUATION, {chosen.name: score})
-        self.say(f"Step {self.step}: {readable(chosen.name)} {score:.4f}")
-        if self.best_step != self.step:
-            return False
-        self.objective.encoder.save(self.folder.best)
-        return True
 
     def _save(self) -> None:
         self._keeps_best = False

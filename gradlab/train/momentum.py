@@ -12,13 +12,13 @@ import torch
 from torch import Tensor, nn
 
 from gradlab.errors import GradlabError
-from gradlab.train.outputs import Component, Output
+from gradlab.train.outputs import CountingComponent, Output
 
 # What can be averaged; what is not is taken from the trained branch as it is.
 MODULES = ("embeddings", "encoder", "head", "projection")
 
 
-class Momentum(Component):
+class Momentum(CountingComponent):
     """Copies of trained modules that follow them: ``target ← η target + (1 - η) online`` after each step.
 
     No gradient reaches the averages. Weights, and how many updates were made, are in the state dictionary.
@@ -30,6 +30,8 @@ class Momentum(Component):
         updates: how many were made.
         last_decay: ``η`` of the last of them; NaN before.
     """
+
+    counter = "updates"
 
     def __init__(
         self,
@@ -112,14 +114,6 @@ class Momentum(Component):
     def statistics(self, output: Output) -> dict[str, float]:
         """The weight of the old average in the last update."""
         return {"momentum_decay": self.last_decay}
-
-    def get_extra_state(self) -> Tensor:
-        """Number of updates, for the state dictionary."""
-        return torch.tensor(self.updates)
-
-    def set_extra_state(self, state: Tensor) -> None:
-        """Take it back."""
-        self.updates = int(state)
 
 
 def decay(start: float, end: float, schedule: str, step: int, steps: int) -> float:

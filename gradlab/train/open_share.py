@@ -14,17 +14,19 @@ import torch
 from torch import Tensor
 
 from gradlab.errors import GradlabError, reason
-from gradlab.train.outputs import Component
+from gradlab.train.outputs import CountingComponent
 
 COLUMNS = ("seed", "step", "share")
 
 
-class OpenShare(Component):
+class OpenShare(CountingComponent):
     """A factor for each anchor, by the open share of each step.
 
     Attributes:
         step: steps done; in the state dictionary.
     """
+
+    counter = "step"
 
     def __init__(self, shares: Sequence[float], use: str, seed: int) -> None:
         """``shares`` of steps 1, 2, ...; ``use`` "random" or "scale"; ``seed`` of the draws, apart from torch's generator."""
@@ -52,14 +54,6 @@ class OpenShare(Component):
     def after_step(self) -> None:
         """Go on to the next step's share."""
         self.step += 1
-
-    def get_extra_state(self) -> Tensor:
-        """Steps done, for the state dictionary."""
-        return torch.tensor(self.step)
-
-    def set_extra_state(self, state: Tensor) -> None:
-        """Take it back."""
-        self.step = int(state)
 
 
 def read_open_shares(path: str | Path, seed: int, steps: int) -> list[float]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
+import torch
 from torch import Tensor, nn
 
 from gradlab.monitor.snapshot import Snapshot
@@ -90,3 +91,17 @@ class Component(nn.Module):
     def statistics(self, output: Output) -> dict[str, float]:
         """Numbers to record of the last step, from its last batch."""
         return {}
+
+
+class CountingComponent(Component):
+    """A component with a count in its state dictionary; ``counter`` is the attribute that has it."""
+
+    counter: ClassVar[str]
+
+    def get_extra_state(self) -> Tensor:
+        """The count, for the state dictionary."""
+        return torch.tensor(getattr(self, self.counter))
+
+    def set_extra_state(self, state: Tensor) -> None:
+        """Take it back."""
+        setattr(self, self.counter, int(state))

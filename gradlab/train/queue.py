@@ -8,13 +8,13 @@ import torch
 from torch import Tensor, nn
 
 from gradlab.errors import GradlabError
-from gradlab.train.outputs import Component, Output
+from gradlab.train.outputs import CountingComponent, Output
 
 # Age of a random vector: no model ever made it.
 RANDOM = -1
 
 
-class Queue(Component):
+class Queue(CountingComponent):
     """Embeddings of earlier batches, newest first, each with its age.
 
     Positions count by age: position 0 is the row that came last, and rows of one batch count in their order, the
@@ -27,6 +27,7 @@ class Queue(Component):
         sentences: (size,) numbers of the sentences in the training file, -1 for those of none; None where nobody asks for them.
     """
 
+    counter = "_filled"
     rows: Tensor
     ages: Tensor
     sentences: Tensor | None
@@ -142,14 +143,6 @@ class Queue(Component):
             numbers = self.ages.new_full((len(rows),), -1) if sentences is None else sentences
             self.sentences.copy_(torch.cat([numbers.flip(0)[: self.size], self.sentences[:kept]]))
         self._filled = min(self.size, self._filled + len(rows))
-
-    def get_extra_state(self) -> Tensor:
-        """Number of rows, for the state dictionary."""
-        return torch.tensor(self._filled)
-
-    def set_extra_state(self, state: Tensor) -> None:
-        """Take it back."""
-        self._filled = int(state)
 
 
 def parse_positions(text: str, size: int) -> tuple[int, ...]:

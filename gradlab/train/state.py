@@ -6,6 +6,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,9 +20,10 @@ from gradlab.monitor.history import TRAIN, History
 from gradlab.monitor.probe import Probe, Statistics
 from gradlab.monitor.recorder import Recorder
 from gradlab.seeds import seed_everything, undisturbed
+from gradlab.train.callbacks import Callback
 from gradlab.train.config import TrainConfig
 from gradlab.train.corpus import Corpus
-from gradlab.train.cpu import attention_for, groups_for
+from gradlab.train.cpu import attention_for
 from gradlab.train.distributed import Processes
 from gradlab.train.guide import Guide
 from gradlab.train.heads import MLP
@@ -39,6 +41,7 @@ class TrainerState:
 
     Attributes:
         config: the configuration, its precision settled.
+        callbacks: what is called during the run.
         precision: the precision of this run, and why.
         processes: who computes it.
         objective: what is trained; ``objective.encoder`` is the encoder.
@@ -58,8 +61,10 @@ class TrainerState:
         config: TrainConfig,
         *,
         resume: bool = False,
+        callbacks: Iterable[Callback] = (),
         objective: Callable[..., Objective] = Objective,
     ) -> None:
+        self.callbacks = list(callbacks)
         self.folder = RunFolder(Path(config.output))
         if not resume:
             self.folder.check_free()
@@ -69,7 +74,7 @@ class TrainerState:
         self.selection = None if config.sts is None else selection(config.sts)
         self.selected_by = STSB_DEV if self.selection is None else self.selection.name
         self.processes = Processes.start(config.device)
-        self.say = say if self.processes.is_main else _say_nothing
+        self.say: Callable[[str], object] = say if self.processes.is_main else lambda message: None
         config = self.config = self._settled(config)
         seed_everything(config.seed)
         pooler = "cls" if config.pooler == "cls_mlp" else config.pooler
@@ -95,7 +100,8 @@ class TrainerState:
             loss,
             head=head,
             processes=self.processes,
-            groups=config.length_groups or groups_for(device),
+            # Other devices take one large product better than two.
+            groups=config.length_groups or (2 if device.type == "cpu" else 1),
             precision=config.precision,
             compiled=config.compile,
             parts=parts,
@@ -105,7 +111,7 @@ class TrainerState:
         freeze_unused(self.objective)
         if config.compile:
             self.objective.compile_encoders()
-        self._parallel: nn.Module = self.objective
+        self._parallel: Any = self.objective
         if config.chunk_size is None:  # with chunks gradients are averaged once, when all chunks are done
             self._parallel = self.processes.parallel(self.objective)
         self.optimiser = build_optimiser(self.objective, config)
@@ -152,13 +158,14 @@ class TrainerState:
 
         Args:
             batch: what was trained on; nothing before the first step.
-            further: numbers to record beside those of every run.
+            further: numbers to record beside those of every run and of its callbacks.
         """
         if not self.processes.is_main:
             return
         told, aside = self.probe.note, len(self.corpus.held_out) > 0
         outputs = self.held_out(self.config.analysis_batches) if aside else batch
         snapshots = (output.snapshot() for output in outputs if output.has_negatives)
+        further = [*(callback.statistics for callback in self.callbacks), *further]
         self.recorder.measure(self.step, self.probe, snapshots, further=further)
         if self.probe.note != told:
             self.say(self.probe.note)
@@ -201,7 +208,3 @@ class TrainerState:
             config = dataclasses.replace(config, precision=self.folder.read_manifest()["config"]["precision"])
         self.precision = choose_precision(config.precision, self.processes.device)
         return dataclasses.replace(config, precision=self.precision.name)
-
-
-def _say_nothing(message: str) -> None:
-    """Print nothing, in processes other than the main one."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from gradlab.settings import parse_settings
 from gradlab.settings.registry import Registry
@@ -12,21 +11,9 @@ if TYPE_CHECKING:
     from gradlab.train.augment.base import Augmentation
 
 _registry: Registry[Augmentation] = Registry("an augmentation", "gradlab.train.augment")
-A = TypeVar("A", bound="type[Augmentation]")
-
-
-def register(name: str) -> Callable[[A], A]:
-    """Class decorator: make an augmentation reachable as ``get_augmentation(name)`` and in ``gradlab train``.
-
-    Raises:
-        GradlabError: if another class already has the name.
-    """
-    return _registry.register(name)
-
-
-def augmentation_names() -> list[str]:
-    """Names of all registered augmentations."""
-    return _registry.names()
+# A class decorator: makes an augmentation reachable as `get_augmentation(name)` and in `gradlab train`.
+register = _registry.register
+augmentation_names = _registry.names
 
 
 def get_augmentation(
