@@ -45,11 +45,9 @@ class OutputFolder(click.Path):
     """A folder to write to, tried when it is given: before anything long, and without making it."""
 
     def __init__(self) -> None:
-        """A path."""
         super().__init__(path_type=Path)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The path."""
         from gradlab.files import check_writable
 
         check_writable(value, folder=True)

@@ -151,7 +151,9 @@ def encode_of(place: str | Path, config: TrainConfig, pooler: str | None = None)
 
 
 def _make(trials: Trials, run: Run, output: Path, say: Callable[[str], None]) -> None:
-    """Carry out a claimed run and record how it ended."""
+    """Carry out a claimed run, record how it ended, and delete what a finished one needs no more."""
+    from gradlab.train.run_folder import RunFolder
+
     say(f"Run: {run.title()}")
     try:
         with trials.alive(run) as mine:
@@ -170,7 +172,10 @@ def _make(trials: Trials, run: Run, output: Path, say: Callable[[str], None]) ->
         trials.fail(run, words, diverged)
         say(f"{'Diverged' if diverged else 'Failed'}: {run.title()}: {words}")
     else:
-        _tidy(trials.spec, run_folder(output, run))
+        folder = RunFolder(run_folder(output, run))
+        encoders = () if trials.spec.keep_encoders else (folder.best, folder.encoder)
+        for unused in (folder.checkpoints, *encoders):
+            shutil.rmtree(unused, ignore_errors=True)
         say(f"Finished: {run.title()}: {trials.spec.metric} {value:.4f}")
 
 
@@ -198,12 +203,3 @@ def _evaluate(tasks: tuple[str, ...], folder: Any, config: Any) -> dict[str, flo
         task, why = next(iter(result.not_evaluated.items()))
         raise GradlabError(f"{task} could not be evaluated: {why}")
     return {**result.averages, **result.sts, **result.transfer()}
-
-
-def _tidy(spec: Spec, place: Path) -> None:
-    """Delete the checkpoints of a finished run, and its encoders unless they are kept."""
-    from gradlab.train.run_folder import RunFolder
-
-    folder = RunFolder(place)
-    for unused in (folder.checkpoints, *(() if spec.keep_encoders else (folder.best, folder.encoder))):
-        shutil.rmtree(unused, ignore_errors=True)

@@ -27,7 +27,6 @@ from gradlab.train.config import (
 
 if TYPE_CHECKING:
     from gradlab.train.augment import SentenceAugmentation, get_augmentation
-    from gradlab.train.callbacks import Callback
     from gradlab.train.checkpoint import newest_checkpoint
     from gradlab.train.distributed import find_device
     from gradlab.train.loop import Trainer, TrainResult, train
@@ -40,11 +39,11 @@ if TYPE_CHECKING:
     from gradlab.train.queue import Queue
     from gradlab.train.run_folder import RunFolder, resumable_config
     from gradlab.train.sentences import check_file, read_sentences
-    from gradlab.train.state import TrainerState
+    from gradlab.train.state import Callback, TrainerState
     from gradlab.train.tokens import hash_file
 
 _HOMES = {
-    "Callback": "callbacks",
+    "Callback": "state",
     "Component": "outputs",
     "Objective": "objective",
     "OpenShare": "open_share",

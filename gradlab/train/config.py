@@ -176,7 +176,16 @@ class LossSettings(Settings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._check_queue()
+        if self.queue_initial > self.queue_size:
+            raise GradlabError(
+                f"queue_initial is {self.queue_initial}, more than the {self.queue_size} of queue_size"
+            )
+        if self.queue_ages is not None and not self.queue_size:
+            raise GradlabError("queue_ages selects from a queue; give queue_size too")
+        if not (self.in_batch_negatives or self.queue_size or self.negative_columns):
+            raise GradlabError(
+                "without in_batch_negatives the negatives come from a queue or from columns; give queue_size or negative_columns too"
+            )
         from gradlab.losses.mask import is_guided  # here, as help needs no loss
         from gradlab.losses.registry import get_loss, taught_names
 
@@ -198,18 +207,6 @@ class LossSettings(Settings):
                 raise GradlabError(
                     f"a {name} has no embeddings of the sentences in a queue; leave queue_size or {name} out"
                 )
-
-    def _check_queue(self) -> None:
-        if self.queue_initial > self.queue_size:
-            raise GradlabError(
-                f"queue_initial is {self.queue_initial}, more than the {self.queue_size} of queue_size"
-            )
-        if self.queue_ages is not None and not self.queue_size:
-            raise GradlabError("queue_ages selects from a queue; give queue_size too")
-        if not (self.in_batch_negatives or self.queue_size or self.negative_columns):
-            raise GradlabError(
-                "without in_batch_negatives the negatives come from a queue or from columns; give queue_size or negative_columns too"
-            )
 
     @property
     def negatives(self) -> tuple[str, ...]:
@@ -321,14 +318,6 @@ class TrainConfig(RunSettings, OptimiserSettings, LossSettings, DataSettings, Mo
             raise GradlabError(
                 "the sentences in a queue have no labels; leave queue_size or label_column out"
             )
-        self._check_told()
-        if self.chunk_size is not None and self.fgsm:
-            raise GradlabError(
-                "fgsm needs the whole batch's activations; leave chunk_size out, or train without fgsm"
-            )
-
-    def _check_told(self) -> None:
-        """Refuse columns that the loss would not look at."""
         from gradlab.losses.registry import get_loss
 
         bases = get_loss(self.loss, **self.loss_settings).bases
@@ -340,6 +329,10 @@ class TrainConfig(RunSettings, OptimiserSettings, LossSettings, DataSettings, Mo
         if self.score_column is not None and not any(base.takes_scores for base in bases):
             raise GradlabError(
                 f"{self.loss} does not look at scores; leave score_column out, or train cosent"
+            )
+        if self.chunk_size is not None and self.fgsm:
+            raise GradlabError(
+                "fgsm needs the whole batch's activations; leave chunk_size out, or train without fgsm"
             )
 
     def to_dict(self) -> dict[str, Any]:

@@ -21,7 +21,6 @@ from gradlab.monitor.history import EVALUATION, TRAIN
 from gradlab.monitor.metrics import start_trackers
 from gradlab.monitor.scores import readable
 from gradlab.seeds import random_state, restore_random_state, seed_everything, undisturbed
-from gradlab.train.callbacks import Callback
 from gradlab.train.checkpoint import Checkpoint, newest_checkpoint, save_checkpoint
 from gradlab.train.config import TrainConfig
 from gradlab.train.interruption import Interruption
@@ -31,7 +30,7 @@ from gradlab.train.outputs import Output
 from gradlab.train.progress import Progress, say
 from gradlab.train.run_folder import RunFolder, new_manifest
 from gradlab.train.schedule import learning_rate
-from gradlab.train.state import TrainerState
+from gradlab.train.state import Callback, TrainerState
 
 
 @dataclass(frozen=True)

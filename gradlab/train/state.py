@@ -1,4 +1,4 @@
-"""The state of a training run, built from its configuration; `gradlab.train.loop` trains it."""
+"""The state of a training run, built from its configuration, and the callbacks that see it; `gradlab.train.loop` trains it."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from gradlab.encoder.model import Encoder
 from gradlab.evaluate.selection import STSB_DEV, selection
+from gradlab.losses.components import Components
 from gradlab.losses.mask import check_pairs
 from gradlab.losses.registry import get_loss
 from gradlab.monitor.history import TRAIN, History
 from gradlab.monitor.probe import Probe, Statistics
 from gradlab.monitor.recorder import Recorder
 from gradlab.seeds import seed_everything, undisturbed
-from gradlab.train.callbacks import Callback
 from gradlab.train.config import TrainConfig
 from gradlab.train.corpus import Corpus
 from gradlab.train.cpu import attention_for
@@ -34,6 +34,38 @@ from gradlab.train.parts import Parts
 from gradlab.train.progress import say
 from gradlab.train.run_folder import RunFolder
 from gradlab.train.schedule import build_optimiser
+
+
+class Callback:
+    """Base of what is called during a run; override what you need.
+
+    Callbacks run in every process. What they must remember over a crash goes through :meth:`state`.
+    """
+
+    def on_start(self, trainer: TrainerState) -> None:
+        """Called once, before the first step of this process."""
+
+    def on_step(self, trainer: TrainerState, output: Output) -> None:
+        """Called after each optimiser step, with the last batch's output."""
+
+    def statistics(self, anchors: Tensor, positives: Tensor, gradient: Components | None) -> dict[str, float]:
+        """Numbers to record whenever the run measures what its loss does to the embeddings, beside its own.
+
+        Args:
+            anchors, positives: (N, D) unit rows in float64.
+            gradient: the loss's components on them, or None where they are not known.
+        """
+        return {}
+
+    def on_end(self, trainer: TrainerState) -> None:
+        """Called once, after the last step."""
+
+    def state(self) -> Any:
+        """JSON-ready content for the checkpoint."""
+        return None
+
+    def restore(self, state: Any) -> None:
+        """Take back what :meth:`state` gave."""
 
 
 class TrainerState:
@@ -75,7 +107,11 @@ class TrainerState:
         self.selected_by = STSB_DEV if self.selection is None else self.selection.name
         self.processes = Processes.start(config.device)
         self.say: Callable[[str], object] = say if self.processes.is_main else lambda message: None
-        config = self.config = self._settled(config)
+        precision = config.precision
+        if resume and precision == "auto":
+            precision = self.folder.read_manifest()["config"]["precision"]
+        self.precision = choose_precision(precision, self.processes.device)
+        self.config = config = dataclasses.replace(config, precision=self.precision.name)
         seed_everything(config.seed)
         pooler = "cls" if config.pooler == "cls_mlp" else config.pooler
         device = self.processes.device
@@ -201,10 +237,3 @@ class TrainerState:
         """The trained step with the best score, the earliest of equals; None if there is none."""
         trained = {step: score for step, score in self.scores.items() if step > 0 and not math.isnan(score)}
         return max(trained, key=lambda step: (trained[step], -step)) if trained else None
-
-    def _settled(self, config: TrainConfig) -> TrainConfig:
-        """The configuration with its precision resolved by the device, or by the run that is resumed."""
-        if self._resume and config.precision == "auto":
-            config = dataclasses.replace(config, precision=self.folder.read_manifest()["config"]["precision"])
-        self.precision = choose_precision(config.precision, self.processes.device)
-        return dataclasses.replace(config, precision=self.precision.name)

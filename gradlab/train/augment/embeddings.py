@@ -29,7 +29,6 @@ class TokenCutoff(Cutoff):
     title = "Token cut-off"
 
     def embeddings(self, embedded: Tensor, mask: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """See the base class."""
         cut = uniform(mask.shape, generator, embedded.device) < self.rate
         return embedded.masked_fill((cut & self.ordinary(mask))[..., None], 0)
 
@@ -42,7 +41,6 @@ class FeatureCutoff(Cutoff):
     title = "Feature cut-off"
 
     def embeddings(self, embedded: Tensor, mask: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """See the base class."""
         rows, _, features = embedded.shape
         cut = uniform((rows, 1, features), generator, embedded.device) < self.rate
         return embedded.masked_fill(cut & self.ordinary(mask)[..., None], 0)
@@ -61,7 +59,6 @@ class PositionShuffle(EmbeddingAugmentation):
     paper = "Cao et al. (2022), MoCoSE, after Yan et al. (2021), ConSERT"
 
     def embeddings(self, embedded: Tensor, mask: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """See the base class."""
         order = self.order(mask, generator)
         return embedded.take_along_dim(order[..., None], dim=1)
 
