@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -45,56 +46,44 @@ def command(
         raise GradlabError("--write covers all losses; leave the names out")
     if picture is not None and picture.suffix not in (".png", ".svg", ".pdf"):
         raise GradlabError(f"--picture must end in .png, .svg or .pdf, not {str(picture)!r}")
+    from gradlab.atlas import models as published
     from gradlab.atlas.entries import atlas, measure
     from gradlab.atlas.loss_pages import write_pages
     from gradlab.atlas.page import exchange, model_sources_page, models_page, page, text_table
     from gradlab.files import write_text
 
-    if models:
-        from gradlab.atlas.models import models as rows_of_models
-        from gradlab.atlas.models import models_table
-
-        rows = rows_of_models()
-        click.echo(models_table(rows))
-        if table is not None:
-            from gradlab.files import write_text
-
-            write_text(table, rows.to_frame().to_csv(index=False))
-            click.echo(f"Wrote {table}")
-        return
     if first is not None and second is not None:
-        from gradlab.atlas.models import exchange_models, is_model, measure_model
-
-        if is_model(first) and is_model(second):
-            click.echo(exchange_models(measure_model(first), measure_model(second)))
-            return
-        click.echo(exchange(measure(first), measure(second)))
+        if published.is_model(first) and published.is_model(second):
+            both = published.measure_model(first), published.measure_model(second)
+            click.echo(published.exchange_models(*both))
+        else:
+            click.echo(exchange(measure(first), measure(second)))
         return
     if pages is not None or write:
         written = write_pages(pages or Path("docs/losses"), losses or None)
         click.echo(f"Wrote {len(written)} pages to {written[-1].parent}")
     if pages is not None and not (table or picture or write):
         return
-    entries = atlas(losses or None)
-    click.echo(text_table(entries))
+    shown: Any = published.models() if models else atlas(losses or None)
+    click.echo(published.models_table(shown) if models else text_table(shown))
     files = []
     if table is not None:
-        files.append(write_text(table, entries.to_frame().to_csv(index=False)))
+        files.append(write_text(table, shown.to_frame().to_csv(index=False)))
     if write:
-        from gradlab.atlas.models import measurable_models
         from gradlab.atlas.picture import draw_models
         from gradlab.plotting.style import save
 
-        files.append(write_text(Path("docs/atlas.md"), page(entries, "../figures/atlas.png")))
-        measured, picture_of_models = measurable_models(0.02), Path("figures/models.png")
-        files.append(
-            write_text(Path("docs/models.md"), models_page(measured, 0.02, f"../{picture_of_models}"))
-        )
-        files.append(write_text(Path("docs/reference/models.md"), model_sources_page()))
-        files.append(save(draw_models(measured)[0], picture_of_models))
+        measured, drawn = published.measurable_models(0.02), Path("figures/models.png")
+        texts = {
+            "docs/atlas.md": page(shown, "../figures/atlas.png"),
+            "docs/models.md": models_page(measured, 0.02, f"../{drawn}"),
+            "docs/reference/models.md": model_sources_page(),
+        }
+        files += [write_text(Path(place), text) for place, text in texts.items()]
+        files.append(save(draw_models(measured)[0], drawn))
     for place in filter(None, (picture, Path("figures/atlas.png") if write else None)):
         from gradlab.plotting.style import save
 
-        files.append(save(entries.plot()[0], place))
+        files.append(save(shown.plot()[0], place))
     for file in files:
         click.echo(f"Wrote {file}")

@@ -38,7 +38,19 @@ def command(
     given = {name: value for name, value in options.items() if value not in (None, ())}
     if resume and config_file is not None:
         raise GradlabError("--resume takes the configuration of the run itself; leave --config out")
-    base = _resumed(given) if resume else _read(config_file)
+    if resume and "output" not in given:
+        raise GradlabError("--resume needs --output, the folder of the run to continue")
+    base: dict[str, Any] = {}
+    if resume:
+        from gradlab.train.run_folder import resumable_config
+
+        base = resumable_config(given["output"]).to_dict()
+    elif config_file is not None:
+        content = read_settings(config_file)
+        base = dict(content.get("config", content))
+        # A manifest's run has its folder; the new one needs its own.
+        if "config" in content:
+            base.pop("output", None)
     if base.get("recipe") and given.get("recipe", base["recipe"]) != base["recipe"]:
         raise GradlabError(
             f"the configuration already follows the recipe {base['recipe']!r}; leave --config or --recipe out"
@@ -51,13 +63,10 @@ def command(
         if "preset" not in settings and _loss({**base, **given}) == _loss(base):
             settings = {**base.get("loss_settings", {}), **settings}
         given["loss_settings"] = settings
-    missing = [name for name in ("model", "train_file", "output") if name not in {**base, **given}]
-    if missing:
-        names, verb = (
-            [f"--{name.replace('_', '-')}" for name in missing],
-            "is" if len(missing) == 1 else "are",
-        )
-        raise GradlabError(f"{listed(names)} {verb} missing; see the examples of gradlab train --help")
+    required = {"--model": "model", "--train-file": "train_file", "--output": "output"}
+    if missing := [option for option, name in required.items() if name not in {**base, **given}]:
+        verb = "is" if len(missing) == 1 else "are"
+        raise GradlabError(f"{listed(missing)} {verb} missing; see the examples of gradlab train --help")
     config = TrainConfig.from_dict({**base, **given})
 
     from gradlab.train.loop import finished, train
@@ -107,25 +116,6 @@ def _shown(settings: dict[str, Any]) -> str:
     )
     ordered = {name: choices[name] for name in declarations(TrainConfig) if name in choices}
     return recipe_table(f"{settings['recipe']} for {backbone}", ordered)
-
-
-def _resumed(given: dict[str, Any]) -> dict[str, Any]:
-    if "output" not in given:
-        raise GradlabError("--resume needs --output, the folder of the run to continue")
-    from gradlab.train.run_folder import resumable_config
-
-    return resumable_config(given["output"]).to_dict()
-
-
-def _read(file: Path | None) -> dict[str, Any]:
-    if file is None:
-        return {}
-    content = read_settings(file)
-    settings: dict[str, Any] = dict(content.get("config", content))
-    # A manifest's run has its folder; the new one needs its own.
-    if "config" in content:
-        settings.pop("output", None)
-    return settings
 
 
 def _loss_settings(loss: str, assignments: tuple[str, ...]) -> dict[str, Any]:
