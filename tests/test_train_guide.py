@@ -12,9 +12,8 @@ import gradlab
 from gradlab.batch.batch import unit_rows
 from gradlab.encoder.model import Encoder
 from gradlab.train import TrainConfig
-from gradlab.train.state import Callback
 from gradlab.train.loop import Trainer
-from gradlab.train.state import TrainerState
+from gradlab.train.state import Callback, TrainerState
 from tests.tiny_models import make_bert, make_roberta, make_sentences
 from tests.train_helpers import final_weights, small_config
 

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from gradlab.cli.options import mirrored, option, set_option
 from gradlab.settings import read_assignments
-from gradlab.sweep import run_sweep
-
-if TYPE_CHECKING:
-    from gradlab.sweep.spec import Spec
-    from gradlab.sweep.trials import Run
+from gradlab.sweep import (
+    DIVERGED,
+    FAILED,
+    Run,
+    Spec,
+    estimate_cost,
+    known_runs,
+    parse_value,
+    read_spec,
+    run_sweep,
+)
+from gradlab.sweep.launch import open_trials
+from gradlab.sweep.table import STATES, as_text, summarise
+from gradlab.sweep.trials import RUNNING
 
 
 @click.command()
@@ -42,12 +51,6 @@ def command(
     **options: Any,
 ) -> None:
     """Train over grids and seeds of any settings, with any number of workers, and compare the results."""
-    from gradlab.sweep.budget import estimate_cost
-    from gradlab.sweep.launch import known_runs, open_trials
-    from gradlab.sweep.settings import parse_value
-    from gradlab.sweep.spec import read_spec
-    from gradlab.sweep.table import as_text, summarise
-
     given = {name: parse_value(name, text) for name, text in read_assignments(assignments).items()}
     spec = read_spec(file, light).with_base(given)
     spec.check()
@@ -60,7 +63,6 @@ def command(
     elif dry_run:
         click.echo(estimate_cost(known_runs(spec, folder, storage), options["workers"]).text())
     else:
-        from gradlab.sweep.trials import FAILED
         from gradlab.train.progress import say
 
         runs = run_sweep(spec, folder, say, wait=not no_wait, **options)
@@ -82,9 +84,6 @@ def _plan(spec: Spec) -> str:
 
 
 def _status(runs: list[Run]) -> str:
-    from gradlab.sweep.table import STATES
-    from gradlab.sweep.trials import DIVERGED, FAILED, RUNNING
-
     counts = ", ".join(f"{sum(run.state == state for run in runs)} {state}" for state in STATES)
     lines = [f"{len(runs)} runs: {counts}"]
     for run in runs:

@@ -12,6 +12,7 @@ from gradlab.cli.options import CommandOfSettings, hyperparameters_option, optio
 from gradlab.errors import GradlabError, listed
 from gradlab.settings import declarations, read_assignments, read_json
 from gradlab.train.config import TrainConfig, read_settings
+from gradlab.train.recipes import BACKBONES, backbone_of, recipe, recipe_names, recipe_table
 
 
 @click.command(cls=CommandOfSettings, settings=TrainConfig)
@@ -97,15 +98,11 @@ def _loss(settings: dict[str, Any]) -> str:
     """The loss of the settings, or of their recipe."""
     if "loss" in settings or not settings.get("recipe"):
         return str(settings.get("loss", "infonce"))
-    from gradlab.train.recipes import BACKBONES, recipe
-
     return str(recipe(settings["recipe"], BACKBONES[0])["loss"].value)  # the same for all backbones
 
 
 def _shown(settings: dict[str, Any]) -> str:
     """The recipe of the settings as a table."""
-    from gradlab.train.recipes import BACKBONES, backbone_of, recipe, recipe_names, recipe_table
-
     if not settings.get("recipe"):
         raise GradlabError(f"--show shows a recipe; give --recipe, one of {', '.join(recipe_names())}")
     backbone = settings.get("backbone") or (

@@ -2,6 +2,6 @@
 
 from gradlab.decomposition.adapters import two_views
 from gradlab.decomposition.core import decompose
-from gradlab.decomposition.result import Decomposition
+from gradlab.decomposition.report import Decomposition
 
 __all__ = ["Decomposition", "decompose", "two_views"]

@@ -29,7 +29,7 @@ from gradlab.decomposition.reading import (
     read_span,
     unexplained_anchors,
 )
-from gradlab.decomposition.result import Decomposition
+from gradlab.decomposition.report import Decomposition
 from gradlab.errors import GradlabError
 from gradlab.gradient.paradigm import check_side
 from gradlab.losses.components import project

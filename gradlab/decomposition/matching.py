@@ -17,7 +17,7 @@ from tqdm import tqdm
 from gradlab.arrays import Float, to_numpy
 from gradlab.batch.batch import Batch
 from gradlab.decomposition.split import CanonicalSplit
-from gradlab.errors import GradlabError
+from gradlab.errors import GradlabError, listed
 from gradlab.losses.base import Loss, PairLoss
 from gradlab.losses.registry import get_loss, loss_class, loss_names
 from gradlab.losses.temperature import OF_TRAINING
@@ -141,10 +141,8 @@ class Match:
         """Such as ``InfoNCE with temperature 0.05``, for people."""
         base = self._base
         fields = [f"{name.replace('_', ' ')} {value:.3g}" for name, value in _hyperparameters(base).items()]
-        *first, last = fields or [""]
-        listed = f"{', '.join(first)} and {last}" if first else last
         title = base.title.partition(" (")[0]
-        return f"{'symmetric ' if self.symmetric else ''}{title}{' with ' if fields else ''}{listed}"
+        return f"{'symmetric ' if self.symmetric else ''}{title}{' with ' if fields else ''}{listed(fields)}"
 
     def text(self, sentences: int) -> str:
         """Such as ``infonce(temperature=0.05), divided by N = 64``."""

@@ -1,7 +1,8 @@
-"""A decomposition as text, and as files."""
+"""What `decompose` found, to look at: as a table, a picture, text or files."""
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -13,6 +14,7 @@ import numpy as np
 from gradlab.arrays import Bool, Float, to_numpy
 from gradlab.decomposition.matching import Match, coefficients_of, nearest_losses
 from gradlab.decomposition.split import CanonicalSplit
+from gradlab.drawing import Shown
 from gradlab.files import versions, write_arrays, write_csv, write_json
 from gradlab.gradient.diagnostics import two_sided_statistics
 
@@ -22,6 +24,45 @@ FAR = 0.5
 PRACTICALLY = 1e-3
 # An anchor with less of the batch's largest dissipation counts as left alone.
 STOPPED = 0.01
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Decomposition(CanonicalSplit, Shown):
+    """A `CanonicalSplit` of a loss on one batch, to look at as a table, a picture or text.
+
+    Gradient dissipation, weight and ratio of ``T_i ∂L/∂h_i = GD_i Σ_j W_ij T_i (n_j - R_ij h_i')``, the coefficients they come from, and
+    what these leave unexplained; see `CanonicalSplit` for what each attribute is. `to_frame` has one row an anchor; `plot` draws
+    dissipation, ratio and weights, on a given axis the dissipation alone.
+    """
+
+    kind = "components"
+
+    @property
+    def caption(self) -> str:
+        """What stands above its picture."""
+        side = "" if self.side == "anchors" else ", its positives"
+        name = self.loss if len(self.loss) <= 60 else self.loss[:59] + "…"
+        return f"{name}{side}   (outside the paradigm: {self.relative_residual:.1g} of the gradient)"
+
+    def summary(self) -> str:
+        """One sentence: which registered loss this is, or in what it differs from the nearest one."""
+        return sentence(self)
+
+    def headline(self) -> str:
+        """The sentence, and how it was found."""
+        return f"{self.summary()}\n{self!r}"
+
+    def report(self) -> str:
+        """The components in a few lines of text."""
+        return report_text(self)
+
+    def __repr__(self) -> str:
+        """One line: what was decomposed, how, and how well."""
+        n, d = self.residual.shape
+        return (
+            f"Decomposition({self.loss}: {n} anchors, {d} dimensions, {self.method}, "
+            f"residual {self.relative_residual:.1g}, error {self.relative_error:.1g})"
+        )
 
 
 def report_text(found: CanonicalSplit, matches: Sequence[Match] | None = None) -> str:

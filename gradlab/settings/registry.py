@@ -14,7 +14,6 @@ from gradlab.errors import GradlabError, nearest
 
 T = TypeVar("T")
 C = TypeVar("C", bound="type[Any]")
-# A name, perhaps with settings of its own: what a value without a name of its own looks like.
 # A name, or an object of one's own such as ``file.py:Name``, perhaps with settings.
 _CALL = re.compile(r"\s*([\w./\\-]+:)?[A-Za-z_][\w.]*\s*(\(.*\)\s*)?$", re.DOTALL)
 

@@ -11,14 +11,11 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from gradlab.sweep.settings import configure
 from gradlab.sweep.trials import ENDED, Run
+from gradlab.train.config import TrainConfig
 from gradlab.waiting import waiting
-
-if TYPE_CHECKING:
-    from gradlab.train.config import TrainConfig
 
 # Steps of the trial, and how many of them at its beginning only warm up.
 TRIAL_STEPS, WARM_UP = 8, 3

@@ -23,10 +23,9 @@ from gradlab.settings.module import learned_numbers
 from gradlab.train.augment import EmbeddingAugmentation, SentenceAugmentation
 from gradlab.train.batches import Packed
 from gradlab.train.branch import Branch, Embedded, Execution, Sequences, takes_embeddings
-from gradlab.train.distributed import Processes
+from gradlab.train.distributed import Processes, SpreadLoss
 from gradlab.train.outputs import Batch, Component, Output
 from gradlab.train.parts import Parts
-from gradlab.train.spread import SpreadLoss
 
 Gather = Callable[[Tensor], Tensor]
 

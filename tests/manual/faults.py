@@ -370,16 +370,16 @@ FAULTS = [
     ),
     Fault(
         "shared hard negatives in training: each process takes others than it has embedded",
-        "train/spread.py",
+        "train/distributed.py",
         "columns = [share(column) for column in rows[: hard * size].split(size)]",
         "columns = [column[rank::count] for column in rows[: hard * size].split(size)]",
         "test_train_distributed.py",
     ),
     Fault(
         "embeddings augmented: the first positive left as it is",
-        "train/parts.py",
-        "changed[packed.order[:anchors]] = False",
-        "changed[packed.order[: anchors + 1]] = False",
+        "train/objective.py",
+        "changed[online.order[: len(first)]] = False",
+        "changed[online.order[: len(first) + 1]] = False",
         "test_augment.py test_train_branches.py",
     ),
     Fault(
