@@ -21,41 +21,38 @@ EXTRAS = {
     **dict.fromkeys(("rensa", "usearch"), "inspect"),
 }
 
-# heading -> name -> (module under gradlab.cli, one line for `gradlab --help`). Nothing is imported until it is called.
+# heading -> name -> one line for `gradlab --help`. Its module has its name; nothing is imported until it is called.
 GROUPS = {
     "Understand a loss": {
-        "losses": ("losses", "List the losses: formula, hyper-parameters, defaults, paper."),
-        "atlas": ("atlas", "Compare all losses, or two of them, by what their gradients do."),
-        "simulate": ("simulate", "Simulate what a loss does over distributions of angles."),
-        "explore": ("explore", "Write a page on which you move points and compare losses."),
-        "decompose": ("decompose", "Find the components of any loss from its gradients."),
-        "verify": ("verify", "Compare every closed form with autograd."),
-        "audit": ("audit", "Check the gradient of a loss on several processes against one."),
-        "gpu-check": ("gpu_check", "Check gradlab on an NVIDIA GPU, and measure how fast it is."),
+        "losses": "List the losses: formula, hyper-parameters, defaults, paper.",
+        "atlas": "Compare all losses, or two of them, by what their gradients do.",
+        "simulate": "Simulate what a loss does over distributions of angles.",
+        "explore": "Write a page on which you move points and compare losses.",
+        "decompose": "Find the components of any loss from its gradients.",
+        "verify": "Compare every closed form with autograd.",
+        "audit": "Check the gradient of a loss on several processes against one.",
+        "gpu-check": "Check gradlab on an NVIDIA GPU, and measure how fast it is.",
     },
     "Train and watch": {
-        "doctor": ("doctor", "Check a machine, a model or a training set-up for known faults."),
-        "explain": ("explain", "Explain a symptom of training: likely causes, how to check, what to do."),
-        "train": ("train", "Fine-tune an encoder with any loss, and record what the loss does."),
-        "sweep": ("sweep", "Train over grids and seeds of any settings, with several workers."),
-        "example": ("example", "Make a small example to try watch, report and inspect on."),
-        "report": ("report", "Show training runs as one page: verdicts, curves, histograms."),
-        "evaluate": ("evaluate", "Evaluate an encoder on STS and transfer tasks."),
+        "doctor": "Check a machine, a model or a training set-up for known faults.",
+        "explain": "Explain a symptom of training: likely causes, how to check, what to do.",
+        "train": "Fine-tune an encoder with any loss, and record what the loss does.",
+        "sweep": "Train over grids and seeds of any settings, with several workers.",
+        "example": "Make a small example to try watch, report and inspect on.",
+        "report": "Show training runs as one page: verdicts, curves, histograms.",
+        "evaluate": "Evaluate an encoder on STS and transfer tasks.",
     },
     "Look at data and runs": {
-        "inspect": (
-            "inspect",
-            "Show which pairs of sentences carry the gradient, and likely false negatives.",
-        ),
-        "mine": ("mine", "Mine hard negatives, and show what they do to the gradient."),
+        "inspect": "Show which pairs of sentences carry the gradient, and likely false negatives.",
+        "mine": "Mine hard negatives, and show what they do to the gradient.",
     },
     "Reproduce the papers": {
-        "figures": ("figures", "Draw the theory figures of the unified-gradient paper."),
+        "figures": "Draw the theory figures of the unified-gradient paper.",
     },
 }
 # Commands that take a loss, and so files that register losses.
 OF_LOSSES = {*GROUPS["Understand a loss"], "train", "sweep", "inspect"}
-COMMANDS = {name: entry for group in GROUPS.values() for name, entry in group.items()}
+COMMANDS = [name for group in GROUPS.values() for name in group]
 # Commands of earlier versions, and what replaces them.
 MOVED = {"study": "python -m studies.conjectures", "analyse": "python -m studies.analyses"}
 
@@ -77,7 +74,7 @@ class LazyGroup(CommandGroup):
     """Imports a sub-command only when that sub-command is used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
+        return COMMANDS
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -89,7 +86,7 @@ class LazyGroup(CommandGroup):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:
             return None
-        module = importlib.import_module(f"gradlab.cli.{COMMANDS[name][0]}")
+        module = importlib.import_module(f"gradlab.cli.{name.replace('-', '_')}")
         command: click.Command = module.command
         command.name = name  # every module calls its own `command`
         command.epilog = command.epilog or _help(name)
@@ -103,7 +100,7 @@ class LazyGroup(CommandGroup):
         width = max(map(len, COMMANDS))
         for heading, commands in GROUPS.items():
             with formatter.section(heading):
-                formatter.write_dl([(name.ljust(width), text) for name, (_, text) in commands.items()])
+                formatter.write_dl([(name.ljust(width), text) for name, text in commands.items()])
 
 
 def _help(name: str) -> str:
