@@ -209,7 +209,7 @@ def test_resumable_config_follows_a_moved_run(bert, whole, tmp_path):
 def test_full_disk_loses_nothing(bert, whole, tmp_path, monkeypatch, part):
     """Writing the checkpoint of step 4 fails; the run stops with a clear error, and goes on when there is room."""
     config = small_config(bert, tmp_path)
-    real_save, real_sum = checkpoint_module.save_file, checkpoint_module._checksum
+    real_save, real_sum = checkpoint_module.save_file, checkpoint_module.hash_file
     step = []
 
     def full(tensors, path):
@@ -226,7 +226,7 @@ def test_full_disk_loses_nothing(bert, whole, tmp_path, monkeypatch, part):
         with pytest.raises(GradlabError, match=r"No space left on device.*resume from the checkpoint before"):
             train(config)
     assert [place.name for place in (tmp_path / "run" / "checkpoints").iterdir()] == ["step-00000002"]
-    assert checkpoint_module._checksum is real_sum
+    assert checkpoint_module.hash_file is real_sum
     train(config, resume=True)
     assert same_weights(whole, tmp_path / "run")
 

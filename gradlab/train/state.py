@@ -106,7 +106,7 @@ class TrainerState:
         self.selection = None if config.sts is None else selection(config.sts)
         self.selected_by = STSB_DEV if self.selection is None else self.selection.name
         self.processes = Processes.start(config.device)
-        self.say: Callable[[str], object] = say if self.processes.is_main else lambda message: None
+        self.say: Callable[[str], None] = say if self.processes.is_main else lambda message: None
         precision = config.precision
         if resume and precision == "auto":
             precision = self.folder.read_manifest()["config"]["precision"]
