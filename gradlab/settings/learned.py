@@ -115,7 +115,10 @@ def refuse_learned(loss: Any, what: str) -> None:
         GradlabError: the loss learns some; the message says how to fix them.
     """
     if settings := learned_settings(loss):
-        raise _cannot_train(what, settings)
+        owner = settings[0].owner
+        names = " and ".join(dict.fromkeys(one.path[-1] for one in settings if one.owner is owner))
+        fix = f"; write {settings[0].how_to_fix}" if settings[0].how_to_fix else ""
+        raise GradlabError(f"{what} cannot train the {names} of {owner.name}{fix}")
 
 
 def _walk(loss: Any, prefix: Path) -> Iterator[LearnedSetting]:
@@ -141,10 +144,3 @@ def _walk(loss: Any, prefix: Path) -> Iterator[LearnedSetting]:
     for term in loss.terms if loss.is_combinator else ():
         if not any(term is value for value in fields.values()):
             refuse_learned(term, f"{loss.name}, which has no field for this loss,")
-
-
-def _cannot_train(what: str, settings: tuple[LearnedSetting, ...]) -> GradlabError:
-    owner = settings[0].owner
-    names = " and ".join(dict.fromkeys(one.path[-1] for one in settings if one.owner is owner))
-    fix = f"; write {settings[0].how_to_fix}" if settings[0].how_to_fix else ""
-    return GradlabError(f"{what} cannot train the {names} of {owner.name}{fix}")

@@ -47,7 +47,12 @@ def import_module(name: str) -> ModuleType:
         GradlabError: there is none, or importing it raises an error of any kind; the message has its line.
     """
     try:
-        return _load_file(Path(name)) if name.endswith(".py") else _load_module(name)
+        if name.endswith(".py"):
+            return _load_file(Path(name))
+        # A console script, unlike `python -m`, does not look in the current folder.
+        if "" not in sys.path:
+            sys.path.insert(0, "")
+        return importlib.import_module(name)
     except GradlabError:
         raise
     except Exception as error:
@@ -74,13 +79,6 @@ def call_package(package: str, function: str) -> None:
             return getattr(self, function)(*args, **given)
 
     sys.modules[package].__class__ = CallablePackage
-
-
-def _load_module(name: str) -> ModuleType:
-    # A console script, unlike `python -m`, does not look in the current folder.
-    if "" not in sys.path:
-        sys.path.insert(0, "")
-    return importlib.import_module(name)
 
 
 def _load_file(path: Path) -> ModuleType:

@@ -100,7 +100,7 @@ def carry_out(spec: Spec, run: Run, output: Path, mine: Callable[[], bool]) -> t
         Diverged: loss, weights or metric are no longer finite.
         GradlabError: bad input.
     """
-    from gradlab.train import train
+    from gradlab.train import Callback, train
     from gradlab.train.loop import finished
     from gradlab.train.run_folder import RunFolder
 
@@ -110,7 +110,13 @@ def carry_out(spec: Spec, run: Run, output: Path, mine: Callable[[], bool]) -> t
     result = finished(config) if begun else None
     if result is None:
         own = [one for name in spec.callbacks for one in import_object(name)(run, output)]
-        result = train(config, resume=begun, callbacks=[*own, _owner(mine)])
+
+        class Owner(Callback):
+            def on_step(self, trainer: Any, output: Any) -> None:
+                if not mine():
+                    raise LostRun
+
+        result = train(config, resume=begun, callbacks=[*own, Owner()])
     results = measure(folder, result)
     if run.point.evaluate:
         results |= _evaluate(run.point.evaluate, folder, config)
@@ -177,18 +183,6 @@ def _make(trials: Trials, run: Run, output: Path, say: Callable[[str], None]) ->
         for unused in (folder.checkpoints, *encoders):
             shutil.rmtree(unused, ignore_errors=True)
         say(f"Finished: {run.title()}: {trials.spec.metric} {value:.4f}")
-
-
-def _owner(mine: Callable[[], bool]) -> Any:
-    """A callback that ends a training with `LostRun` once the run is not this worker's any more."""
-    from gradlab.train import Callback
-
-    class Owner(Callback):
-        def on_step(self, trainer: Any, output: Any) -> None:
-            if not mine():
-                raise LostRun
-
-    return Owner()
 
 
 def _evaluate(tasks: tuple[str, ...], folder: Any, config: Any) -> dict[str, float]:

@@ -57,7 +57,7 @@ def recipe(name: str, backbone: str, *, loss: str | None = None, batch_size: int
         raise GradlabError(
             f"backbone must be one of {', '.join(BACKBONES)}, not {backbone!r}.{nearest(backbone, BACKBONES)}"
         )
-    content = _read(name)
+    content = tomllib.loads((Path(__file__).parent / f"{name}.toml").read_text(encoding="utf-8"))
     choices: Choices = {}
     if "extends" in content:
         inherited = recipe(content["extends"], backbone)
@@ -137,10 +137,6 @@ def recipe_table(name: str, choices: Choices) -> str:
     widths = [max(len(row[place]) for row in rows) for place in range(2)]
     lines = [f"{one:<{widths[0]}}  {value:<{widths[1]}}  {source}" for one, value, source in rows]
     return "\n".join([f"Recipe {name}", *lines])
-
-
-def _read(name: str) -> dict[str, Any]:
-    return tomllib.loads((Path(__file__).parent / f"{name}.toml").read_text(encoding="utf-8"))
 
 
 def _of_preset(loss: str, backbone: str) -> Choices:
