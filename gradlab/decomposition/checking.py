@@ -11,6 +11,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from gradlab.arrays import Float
+from gradlab.batch.batch import Batch
 from gradlab.errors import GradlabError, first_line
 
 # A gradient smaller than this, relative to what it is the sum of, may be rounding alone.
@@ -19,29 +20,7 @@ ROUNDING = 1e-12
 REPEAT_TOLERANCE = 1e-9
 # Dimensions of the subspace that is rotated to see whether a loss depends on more than dot products.
 TURNED = 256
-
-
-@dataclasses.dataclass(frozen=True)
-class LossInput:
-    """Unit rows in float64; of extra negatives there may be none."""
-
-    anchors: Float[Tensor, "n d"]
-    positives: Float[Tensor, "n d"]
-    extra_negatives: Float[Tensor, "m d"]
-
-    @property
-    def size(self) -> int:
-        """N, the number of sentences."""
-        return self.anchors.shape[0]
-
-    @property
-    def dimension(self) -> int:
-        """D, the number of coordinates."""
-        return self.anchors.shape[1]
-
-    def map(self, function: Callable[[Tensor], Tensor]) -> LossInput:
-        """The batch with ``function`` applied to each of its three arrays."""
-        return LossInput(function(self.anchors), function(self.positives), function(self.extra_negatives))
+KINDS = ("anchors", "positives", "extra_negatives")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -134,7 +113,7 @@ class CheckedLoss:
         # Shown only when the whole takes longer than two seconds.
         self.progress = tqdm(desc=f"decompose {name}", unit=" gradients", delay=2, leave=False)
 
-    def __call__(self, batch: LossInput) -> ValueAndGradient:
+    def __call__(self, batch: Batch) -> ValueAndGradient:
         """Value and anchor gradient of the loss at ``batch``.
 
         Raises:
@@ -144,12 +123,11 @@ class CheckedLoss:
         leaf = batch.anchors.detach().clone().requires_grad_()
         with torch.enable_grad():
             # Copies that are not leaves: an in-place change then works, and is found by comparing.
-            given = LossInput(leaf.clone(), batch.positives.clone(), batch.extra_negatives.clone())
-            arguments = [given.anchors, given.positives]
-            if len(batch.extra_negatives):
-                arguments.append(given.extra_negatives)
-            value = scalar_of(self.function, self.name, arguments, f"differentiable in the {self.moving}")
-            self._check_unchanged(batch, given)
+            given = batch.mapped(lambda kind, rows: (leaf if kind == "anchors" else rows).clone())
+            value = scalar_of(self.function, self.name, kinds(given), f"differentiable in the {self.moving}")
+            for name, mine, theirs in zip(KINDS, kinds(batch), kinds(given), strict=False):
+                if not torch.equal(mine, theirs):
+                    raise GradlabError(f"{self.name} changes its {name} in place; let it work on a copy")
             try:
                 (gradient,) = torch.autograd.grad(value, leaf, allow_unused=True)
             except Exception as error:
@@ -165,11 +143,6 @@ class CheckedLoss:
         self._check_finite(evaluation)
         return evaluation
 
-    def _check_unchanged(self, batch: LossInput, given: LossInput) -> None:
-        for field in dataclasses.fields(LossInput):
-            if not torch.equal(getattr(given, field.name), getattr(batch, field.name)):
-                raise GradlabError(f"{self.name} changes its {field.name} in place; let it work on a copy")
-
     def _check_finite(self, evaluation: ValueAndGradient) -> None:
         bad = (~evaluation.gradient.isfinite()).any(dim=1).nonzero().flatten().tolist()
         if evaluation.value - evaluation.value != 0:
@@ -182,21 +155,25 @@ class CheckedLoss:
             )
 
 
-def vectors(batch: LossInput) -> Float[Tensor, "columns d"]:
+def kinds(batch: Batch) -> list[Float[Tensor, "_ d"]]:
+    """Anchors, positives and extra negatives, if there are any."""
+    return [rows for rows in (batch.anchors, batch.positives, batch.extra_negatives) if rows is not None]
+
+
+def vectors(batch: Batch) -> Float[Tensor, "columns d"]:
     """What the columns of `Reading.coefficients` stand for."""
-    return torch.cat([batch.anchors, batch.positives, batch.extra_negatives])
+    return torch.cat(kinds(batch))
 
 
-def lift(batch: LossInput, delta: float) -> LossInput:
+def lift(batch: Batch, delta: float) -> Batch:
     """The batch in D + 2N + M coordinates, unit rows; ``delta = 0`` appends zeros."""
     every = vectors(batch)
     own = torch.eye(len(every), dtype=every.dtype, device=every.device) * delta
     lifted = torch.cat([every * (1 - delta * delta) ** 0.5, own], dim=1)
-    n = batch.size
-    return LossInput(lifted[:n], lifted[n : 2 * n], lifted[2 * n :])
+    return Batch(*lifted.split([len(rows) for rows in kinds(batch)]))
 
 
-def check_repeats(loss: CheckedLoss, batch: LossInput, here: ValueAndGradient) -> None:
+def check_repeats(loss: CheckedLoss, batch: Batch, here: ValueAndGradient) -> None:
     """Raise GradlabError for a loss that is random or keeps a state; ``here`` is an earlier call on the batch."""
     change = here.difference(loss(batch))
     if change > REPEAT_TOLERANCE:
@@ -206,13 +183,13 @@ def check_repeats(loss: CheckedLoss, batch: LossInput, here: ValueAndGradient) -
         )
 
 
-def check_uses_both_views(loss: CheckedLoss, batch: LossInput, here: ValueAndGradient) -> None:
+def check_uses_both_views(loss: CheckedLoss, batch: Batch, here: ValueAndGradient) -> None:
     """Raise GradlabError for a loss that ignores the other view.
 
     A loss whose gates are all closed may well not notice other positives; any other loss must.
     """
     other = _random_rows(batch.positives, seed=1)
-    there = loss(LossInput(batch.anchors, other, batch.extra_negatives))
+    there = loss(dataclasses.replace(batch, positives=other))
     if here.difference(there) == 0 and bool(here.gradient.any()):
         raise GradlabError(
             f"{loss.name} does not depend on the {loss.fixed}: others give the same "
@@ -220,23 +197,24 @@ def check_uses_both_views(loss: CheckedLoss, batch: LossInput, here: ValueAndGra
         )
 
 
-def turn(loss: CheckedLoss, batch: LossInput) -> tuple[LossInput, ValueAndGradient]:
+def turn(loss: CheckedLoss, batch: Batch) -> tuple[Batch, ValueAndGradient]:
     """Both views rotated together, and the loss there, its gradient rotated back.
 
     The rotation turns a random subspace of at most `TURNED` dimensions: it changes every coordinate, and
     costs two thin matrix products where a rotation of all dimensions would take an orthogonal D x D matrix.
     """
-    d, k = batch.dimension, min(batch.dimension, TURNED)
+    d = batch.anchors.shape[1]
+    k = min(d, TURNED)
     basis = torch.linalg.qr(_random_rows(batch.anchors.new_empty(d, k), seed=2)).Q
     rotation = torch.linalg.qr(_random_rows(batch.anchors.new_empty(k, k), seed=3)).Q
     change = (rotation - torch.eye(k, dtype=rotation.dtype, device=rotation.device)) @ basis.T
 
-    def turned_rows(rows: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
+    def turned_rows(kind: str, rows: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
         turned: Tensor = rows + rows @ basis @ change
         turned /= turned.norm(dim=1, keepdim=True)
         return turned
 
-    turned = batch.map(turned_rows)
+    turned = batch.mapped(turned_rows)
     there = loss(turned)
     back = there.gradient + there.gradient @ change.T @ basis.T
     return turned, ValueAndGradient(there.value, back)
@@ -250,13 +228,13 @@ def _random_rows(like: Float[Tensor, "n d"], seed: int) -> Float[Tensor, "n d"]:
     return rows
 
 
-def obstacle_to_lifting(loss: CheckedLoss, batch: LossInput, here: ValueAndGradient, tolerance: float) -> str:
+def obstacle_to_lifting(loss: CheckedLoss, batch: Batch, here: ValueAndGradient, tolerance: float) -> str:
     """Why the loss cannot be read in more coordinates than its batch has, or an empty string."""
     try:
         padded = loss(lift(batch, 0.0))
     except GradlabError as error:
-        return f"works in {batch.dimension} dimensions only ({error})"
-    padded = ValueAndGradient(padded.value, padded.gradient[:, : batch.dimension])
+        return f"works in {batch.anchors.shape[1]} dimensions only ({error})"
+    padded = ValueAndGradient(padded.value, padded.gradient[:, : batch.anchors.shape[1]])
     if here.agrees_with(padded, tolerance):
         return ""
     return (

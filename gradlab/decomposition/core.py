@@ -16,7 +16,6 @@ from gradlab.batch.check import check_batch
 from gradlab.decomposition.adapters import held_parameters, two_views
 from gradlab.decomposition.checking import (
     CheckedLoss,
-    LossInput,
     check_repeats,
     check_uses_both_views,
     obstacle_to_lifting,
@@ -155,7 +154,7 @@ def _decompose(
             obstacle = (
                 "is not a function of dot products: rotating both views together, which changes no dot product, "
                 f"changes its value or gradient by {here.difference(turned):.2g} relative"
-                + held_parameters(loss_fn, batch.dimension)
+                + held_parameters(loss_fn, batch.anchors.shape[1])
             )
             if not allow_residual:
                 raise GradlabError(
@@ -243,9 +242,9 @@ def _prepare(
     return views.mapped(lambda _, rows: unit_rows(xp.astype(detach(rows), xp.float64)))
 
 
-def _torch_batch(views: Batch, own: Float[Array, "n h d"] | None) -> LossInput:
+def _torch_batch(views: Batch, own: Float[Array, "n h d"] | None) -> Batch:
     """Own negatives behind the extra ones."""
     anchors, positives = torch.as_tensor(views.anchors), torch.as_tensor(views.positives)
     beside = [torch.as_tensor(rows) for rows in (views.extra_negatives, own) if rows is not None]
-    extra = [rows.reshape(-1, anchors.shape[1]) for rows in beside]
-    return LossInput(anchors, positives, torch.cat([anchors[:0], *extra]))
+    extra = torch.cat([anchors[:0], *(rows.reshape(-1, anchors.shape[1]) for rows in beside)])
+    return Batch(anchors, positives, extra if len(extra) else None)

@@ -18,7 +18,8 @@ import torch
 from torch import Tensor
 
 from gradlab.arrays import Bool, Float
-from gradlab.decomposition.checking import ROUNDING, CheckedLoss, LossInput, lift, vectors
+from gradlab.batch.batch import Batch
+from gradlab.decomposition.checking import ROUNDING, CheckedLoss, lift, vectors
 from gradlab.errors import GradlabError
 from gradlab.losses.components import project
 
@@ -79,7 +80,7 @@ class Reading:
 
 
 def read_lifted(
-    loss: CheckedLoss, batch: LossInput, turned: LossInput, tangent_gradient: Float[Tensor, "n d"]
+    loss: CheckedLoss, batch: Batch, turned: Batch, tangent_gradient: Float[Tensor, "n d"]
 ) -> Reading:
     """Read the coefficients in the extra coordinates, anchor by anchor at the δ that serves it best.
 
@@ -96,9 +97,11 @@ def read_lifted(
         tangent_gradient: the gradient to reproduce.
     """
 
-    def symmetric(where: LossInput, delta: float) -> Float[Tensor, "n columns"]:
-        plus = loss(lift(where, delta)).gradient[:, batch.dimension :]
-        minus = loss(lift(where, -delta)).gradient[:, batch.dimension :]
+    d = batch.anchors.shape[1]
+
+    def symmetric(where: Batch, delta: float) -> Float[Tensor, "n columns"]:
+        plus = loss(lift(where, delta)).gradient[:, d:]
+        minus = loss(lift(where, -delta)).gradient[:, d:]
         return _without_own((plus - minus) / (2 * delta))
 
     best: Reading | None = None
@@ -118,7 +121,7 @@ def read_lifted(
     return best
 
 
-def read_span(batch: LossInput, tangent_gradient: Float[Tensor, "n d"]) -> Reading:
+def read_span(batch: Batch, tangent_gradient: Float[Tensor, "n d"]) -> Reading:
     """Least squares of the tangent gradient on the 2N + M vectors themselves.
 
     Raises:
@@ -126,11 +129,11 @@ def read_span(batch: LossInput, tangent_gradient: Float[Tensor, "n d"]) -> Readi
             vectors so dependent that the coefficients are not determined.
     """
     every = vectors(batch)
-    if len(every) >= batch.dimension:
+    d, m = batch.anchors.shape[1], len(every) - 2 * len(batch.anchors)
+    if len(every) >= d:
         raise GradlabError(
             f"that takes fewer vectors than dimensions, but there are {len(every)} vectors (both views"
-            f"{', extra negatives' if len(batch.extra_negatives) else ''}) in {batch.dimension} dimensions; give at "
-            f"most {max(0, batch.dimension - len(batch.extra_negatives) - 1) // 2} sentences"
+            f"{', extra negatives' if m else ''}) in {d} dimensions; give at most {max(0, d - m - 1) // 2} sentences"
         )
     left, singular, right = torch.linalg.svd(every, full_matrices=False)
     condition = float(singular[0] / singular[-1]) if float(singular[-1]) > 0 else float("inf")
@@ -156,7 +159,7 @@ def _without_own(coefficients: Float[Tensor, "n columns"]) -> Float[Tensor, "n c
 
 
 def _compare(
-    batch: LossInput,
+    batch: Batch,
     coefficients: Float[Tensor, "n columns"],
     error: Float[Tensor, "n"],
     diverges: Bool[Tensor, "n"],
