@@ -112,6 +112,21 @@ def write_arrays(path: str | os.PathLike[str], arrays: Mapping[str, Any]) -> Pat
     return Path(path)
 
 
+def read_object(path: str | os.PathLike[str], what: str = "") -> dict[str, Any]:
+    """The JSON object in a file; ``what`` stands before the path where it cannot be read, such as ``"the manifest "``.
+
+    Raises:
+        GradlabError: the file is absent or unreadable, or holds no JSON object.
+    """
+    try:
+        content = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise GradlabError(f"cannot read {what}{os.fspath(path)!r}: {reason(error)}") from error
+    if not isinstance(content, dict):
+        raise GradlabError(f"{os.fspath(path)!r} is not a JSON object")
+    return content
+
+
 def write_json(path: str | os.PathLike[str], content: Any) -> Path:
     """Write ``content`` as indented JSON, atomically."""
     return write_text(path, json.dumps(content, indent=2, allow_nan=False) + "\n")

@@ -10,8 +10,9 @@ import click
 
 from gradlab.cli.options import CommandOfSettings, hyperparameters_option, option
 from gradlab.errors import GradlabError, listed
+from gradlab.files import read_object
 from gradlab.settings import declarations, read_assignments, read_json
-from gradlab.train.config import TrainConfig, read_settings
+from gradlab.train.config import TrainConfig
 from gradlab.train.recipes import BACKBONES, backbone_of, recipe, recipe_names, recipe_table
 
 
@@ -47,7 +48,7 @@ def command(
 
         base = resumable_config(given["output"]).to_dict()
     elif config_file is not None:
-        content = read_settings(config_file)
+        content = read_object(config_file, "the configuration ")
         base = dict(content.get("config", content))
         # A manifest's run has its folder; the new one needs its own.
         if "config" in content:

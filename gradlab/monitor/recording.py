@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import functools
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from gradlab.errors import GradlabError, reason
+from gradlab.files import read_object
 from gradlab.losses.base import BatchLoss, Loss
 from gradlab.losses.registry import get_loss
 from gradlab.monitor.advice import LossInUse
@@ -188,15 +188,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         GradlabError: it cannot be read, or is not a JSON object.
     """
     path = folder / MANIFEST
-    if not path.exists():
-        return {}
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise GradlabError(f"cannot read {str(path)!r}: {reason(error)}") from error
-    if not isinstance(content, dict):
-        raise GradlabError(f"{str(path)!r} is not a JSON object")
-    return content
+    return read_object(path) if path.exists() else {}
 
 
 def _loss(text: Any, settings: Mapping[str, Any]) -> Loss | None:

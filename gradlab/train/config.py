@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from gradlab.encoder.pooling import POOLERS as encoder_poolers
-from gradlab.errors import GradlabError, reason
+from gradlab.errors import GradlabError
+from gradlab.files import read_object
 from gradlab.settings import Settings, check_names, declarations, setting
 
 # The encoder's, and SimCSE's MLP behind the first token, which is not saved.
@@ -383,7 +384,7 @@ class TrainConfig(RunSettings, OptimiserSettings, LossSettings, DataSettings, Mo
         Raises:
             GradlabError: if the file is absent, no JSON object, or holds bad settings.
         """
-        return cls.from_dict(read_settings(path))
+        return cls.from_dict(read_object(path, "the configuration "))
 
     def differences(self, other: TrainConfig) -> list[str]:
         """Settings in which ``other`` differs, as "name: mine, not theirs".
@@ -397,18 +398,3 @@ class TrainConfig(RunSettings, OptimiserSettings, LossSettings, DataSettings, Mo
             for name in declarations(type(self))
             if name not in free and getattr(self, name) != getattr(other, name)
         ]
-
-
-def read_settings(path: str | Path) -> dict[str, Any]:
-    """The JSON object in a file.
-
-    Raises:
-        GradlabError: if the file is absent, or holds no JSON object.
-    """
-    try:
-        content = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise GradlabError(f"cannot read the configuration {str(path)!r}: {reason(error)}") from error
-    if not isinstance(content, dict):
-        raise GradlabError(f"{str(path)!r} is not a JSON object of settings")
-    return content

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
+import os
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from gradlab.errors import GradlabError, reason
-from gradlab.files import check_writable, commit, recover_folder, versions, write_json
+from gradlab.errors import GradlabError
+from gradlab.files import check_writable, commit, read_object, recover_folder, versions, write_json
 from gradlab.train.config import TrainConfig
 from gradlab.train.machine import Precision, device_name
 
@@ -39,13 +39,10 @@ class RunFolder:
         Raises:
             GradlabError: if there is none, it is unreadable, or not that of a run.
         """
-        try:
-            content: dict[str, Any] = json.loads(self.manifest_file.read_text(encoding="utf-8"))
-        except FileNotFoundError as error:
-            raise GradlabError(f"{str(self.path)!r} holds no run to resume (no manifest.json)") from error
-        except (OSError, ValueError) as error:
-            raise GradlabError(f"cannot read {self.manifest_file}: {reason(error)}") from error
-        if not isinstance(content, dict) or not {"config", "status"} <= content.keys():
+        if not os.path.exists(self.manifest_file):
+            raise GradlabError(f"{str(self.path)!r} holds no run to resume (no manifest.json)")
+        content = read_object(self.manifest_file)
+        if not {"config", "status"} <= content.keys():
             raise GradlabError(f"{self.manifest_file} is not the manifest of a training run")
         return content
 
