@@ -170,7 +170,9 @@ def lift(batch: Batch, delta: float) -> Batch:
     every = vectors(batch)
     own = torch.eye(len(every), dtype=every.dtype, device=every.device) * delta
     lifted = torch.cat([every * (1 - delta * delta) ** 0.5, own], dim=1)
-    return Batch(*torch.split(lifted, [len(rows) for rows in kinds(batch)]))
+    parts = torch.split(lifted, [len(rows) for rows in kinds(batch)])
+    found: dict[str, Any] = dict(zip(KINDS, parts, strict=False))
+    return dataclasses.replace(batch, **found)
 
 
 def check_repeats(loss: CheckedLoss, batch: Batch, here: ValueAndGradient) -> None:

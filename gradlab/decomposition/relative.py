@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from gradlab.batch.batch import Batch
+from gradlab.decomposition.checking import kinds
 from gradlab.decomposition.core import decompose
 from gradlab.losses.components import Components
 
 
 def columns_of(views: Batch) -> list[Any]:
     """Anchors, positives and extra negatives, if there are any, on the CPU: what a loss of two views is called with."""
-    columns = (views.anchors, views.positives, views.extra_negatives)
-    return [rows.cpu() for rows in columns if rows is not None]
+    return [rows.cpu() for rows in kinds(views)]
 
 
 def relative_components(loss: Any, views: Batch, unit: float | None = None) -> tuple[Components, float]:
