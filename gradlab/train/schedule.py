@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import torch
 
 from gradlab.train.config import OptimiserSettings
-
-if TYPE_CHECKING:
-    from gradlab.train.objective import Objective
+from gradlab.train.objective import Objective
 
 
 def learning_rate(settings: OptimiserSettings, step: int, steps: int) -> float:

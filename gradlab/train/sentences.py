@@ -195,8 +195,13 @@ def _json_lines(
             raise GradlabError(
                 f"{path}, line {number}: not JSON ({error}); expected one object a line"
             ) from error
-        if "\\ud" in line.lower() and not _is_text(row):
-            raise GradlabError(f"{path}, line {number}: half of a surrogate pair, which is not a character")
+        try:
+            if "\\ud" in line.lower():  # escapes can name halves of characters
+                json.dumps(row, ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            raise GradlabError(
+                f"{path}, line {number}: half of a surrogate pair, which is not a character"
+            ) from None
         if isinstance(row, str) and columns == (None,) and not chosen:
             yield (row,)
             continue
@@ -209,15 +214,6 @@ def _json_lines(
                 wanted = "a string or a number" if column == free else "a string"
                 raise GradlabError(f"{path}, line {number}: {column!r} is not {wanted}")
         yield tuple("" if value is None else str(value) for value in values)
-
-
-def _is_text(row: Any) -> bool:
-    """Whether what was read from JSON is Unicode: escapes can name halves of characters."""
-    try:
-        json.dumps(row, ensure_ascii=False).encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _table(lines: Iterator[str], path: Path, delimiter: str, columns: Columns) -> Iterator[tuple[str, ...]]:

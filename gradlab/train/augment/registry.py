@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gradlab.settings import parse_settings
 from gradlab.settings.registry import Registry
-
-if TYPE_CHECKING:
-    from gradlab.train.augment.base import Augmentation
+from gradlab.train.augment.base import Augmentation
 
 _registry: Registry[Augmentation] = Registry("an augmentation", "gradlab.train.augment")
 # A class decorator: makes an augmentation reachable as `get_augmentation(name)` and in `gradlab train`.
