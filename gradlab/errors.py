@@ -35,6 +35,15 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f" Did you mean {match[0]!r}?" if match else ""
 
 
+def check_known(what: str, name: object, known: Iterable[str]) -> None:
+    """Raise GradlabError unless ``name`` is one of the ``known``; the message lists them, and suggests the nearest one."""
+    known = list(known)
+    if name not in known:
+        raise GradlabError(
+            f"unknown {what} {name!r}; there are: {', '.join(known)}.{nearest(str(name), known)}"
+        )
+
+
 def listed(names: Sequence[str]) -> str:
     """``"a, b and c"``."""
     return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))

@@ -143,8 +143,8 @@ def test_what_is_given_comes_before_the_recipe():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"recipe": "mocos"}, "unknown recipe 'mocos'; there are esimcse, mocose.*Did you mean 'mocose'"),
-        ({"recipe": "mocose", "backbone": "bert"}, "backbone must be one of bert-base"),
+        ({"recipe": "mocos"}, "unknown recipe 'mocos'; there are: esimcse, mocose.*Did you mean 'mocose'"),
+        ({"recipe": "mocose", "backbone": "bert"}, "unknown backbone 'bert'; there are: bert-base"),
         ({"recipe": "unified", "backbone": "bert-base", "loss": "nce"}, "unknown loss 'nce'"),
         ({"recipe": "simcse", "model": "./nowhere"}, "cannot read the configuration of './nowhere'"),
     ],

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from gradlab.cli.options import check_existing, option, output_option, set_option
-from gradlab.errors import GradlabError, nearest
+from gradlab.errors import check_known
 from gradlab.settings import read_assignments
 
 
@@ -86,10 +86,7 @@ def _batch(embeddings: Path | None, options: dict[str, Any]) -> tuple[tuple[Any,
     if embeddings is not None:
         return load_batch(embeddings), {"embeddings": str(embeddings)}
     kind = options["batch"]
-    if kind not in BATCHES:
-        raise GradlabError(
-            f"unknown batch {kind!r}; there are: {', '.join(BATCHES)}.{nearest(kind, BATCHES)}"
-        )
+    check_known("batch", kind, BATCHES)
     batch = {name: options[name] for name in ("batch", "batch_size", "dim", "seed")}
     return BATCHES[kind](np.random.default_rng(options["seed"]), options["batch_size"], options["dim"]), batch
 

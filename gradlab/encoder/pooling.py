@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from gradlab.errors import GradlabError, nearest
+from gradlab.errors import check_known
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -23,8 +23,7 @@ def check_pooler(name: str, known: Sequence[str] = tuple(POOLERS)) -> str:
     Raises:
         GradlabError: if it is not; suggests the nearest one.
     """
-    if name not in known:
-        raise GradlabError(f"unknown pooler {name!r}; choose from {', '.join(known)}.{nearest(name, known)}")
+    check_known("pooler", name, known)
     return name
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gradlab.errors import GradlabError, missing, nearest
+from gradlab.errors import check_known, missing
 from gradlab.evaluate.tasks import Validation
 
 Examples = tuple[NDArray[np.float32], NDArray[np.int64]]
@@ -217,10 +217,7 @@ def get_classifier(name: str, seed: int = 1111) -> Classifier:
     Raises:
         GradlabError: for another name, or if scikit-learn is not installed.
     """
-    if name not in CLASSIFIERS:
-        raise GradlabError(
-            f"unknown classifier {name!r}; one of {', '.join(CLASSIFIERS)}.{nearest(name, CLASSIFIERS)}"
-        )
+    check_known("classifier", name, CLASSIFIERS)
     try:
         import sklearn  # noqa: F401
     except ImportError as error:

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gradlab.errors import GradlabError
+from gradlab.errors import check_known
 from gradlab.evaluate.tasks import STS_TASKS, TRANSFER_TASKS
 from gradlab.files import write_text
 
@@ -72,8 +72,7 @@ class EvaluationResult:
         Raises:
             GradlabError: for another style.
         """
-        if style not in STYLES:
-            raise GradlabError(f"unknown table style {style!r}; one of {', '.join(STYLES)}")
+        check_known("table style", style, STYLES)
         blocks = [f"Model {self.model}, pooler {self.pooler}, {self.split} split"]
         if self.sts:
             title = f"STS: Spearman's correlation x 100, aggregation {self.aggregation!r}"

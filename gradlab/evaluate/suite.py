@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from gradlab.errors import GradlabError, nearest
+from gradlab.errors import GradlabError, check_known, nearest
 from gradlab.evaluate.classifiers import get_classifier
 from gradlab.evaluate.embed import Embedder, Encode, as_encode
 from gradlab.evaluate.report import EvaluationResult
@@ -117,8 +117,8 @@ def evaluate(
         name, model = name or os.fspath(model), Encoder.load(model, pooler, device="auto")
     encode = as_encode(model)
     wanted = task_names(tasks)
-    _check("split", split, SPLITS)
-    _check("aggregation", aggregation, AGGREGATIONS)
+    check_known("split", split, SPLITS)
+    check_known("aggregation", aggregation, AGGREGATIONS)
     if folds < 2:
         raise GradlabError(f"folds is {folds}; cross-validation needs at least 2")
     if jobs == 0:
@@ -222,8 +222,3 @@ def _bar(total: int, description: str, unit: str, progress: bool) -> Any:
 
 def _plain(name: str) -> str:
     return "".join(character for character in name.lower() if character.isalnum())
-
-
-def _check(what: str, value: str, known: tuple[str, ...]) -> None:
-    if value not in known:
-        raise GradlabError(f"unknown {what} {value!r}; one of {', '.join(known)}.{nearest(value, known)}")

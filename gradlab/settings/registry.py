@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar
 
-from gradlab.errors import GradlabError, nearest
+from gradlab.errors import GradlabError, check_known
 
 T = TypeVar("T")
 C = TypeVar("C", bound="type[Any]")
@@ -135,10 +135,7 @@ class Registry(Generic[T]):
         """
         name, texts = parse_call(text)
         if not self._knows(name):
-            kind, names = self._a_kind.partition(" ")[2], self.names()
-            raise GradlabError(
-                f"unknown {kind} {name!r}; there are: {', '.join(names)}.{nearest(name, names)}"
-            )
+            check_known(self._a_kind.partition(" ")[2], name, self.names())
         found = self.classes[name]
         if "" in texts:
             first = getattr(found, "first_setting", "")

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from gradlab.errors import GradlabError, nearest
+from gradlab.errors import GradlabError, check_known
 from gradlab.settings import parse_call
 
 BACKBONES = ("bert-base", "bert-large", "roberta-base", "roberta-large")
@@ -52,11 +52,8 @@ def recipe(name: str, backbone: str, *, loss: str | None = None, batch_size: int
     Raises:
         GradlabError: an unknown recipe, backbone or loss.
     """
-    check_recipe(name)
-    if backbone not in BACKBONES:
-        raise GradlabError(
-            f"backbone must be one of {', '.join(BACKBONES)}, not {backbone!r}.{nearest(backbone, BACKBONES)}"
-        )
+    check_known("recipe", name, recipe_names())
+    check_known("backbone", backbone, BACKBONES)
     content = tomllib.loads((Path(__file__).parent / f"{name}.toml").read_text(encoding="utf-8"))
     choices: Choices = {}
     if "extends" in content:
@@ -75,15 +72,6 @@ def recipe(name: str, backbone: str, *, loss: str | None = None, batch_size: int
     return choices
 
 
-def check_recipe(name: str) -> None:
-    """Raise GradlabError unless there is a recipe of this name."""
-    names = recipe_names()
-    if name not in names:
-        raise GradlabError(
-            f"unknown recipe {name!r}; there are {', '.join(names)}.{nearest(str(name), names)}"
-        )
-
-
 def complete(content: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of a configuration; what it does not give comes from its recipe.
 
@@ -94,7 +82,7 @@ def complete(content: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         GradlabError: see :func:`recipe` and :func:`backbone_of`.
     """
-    check_recipe(content["recipe"])
+    check_known("recipe", content["recipe"], recipe_names())
     backbone = content.get("backbone") or backbone_of(content["model"])
     choices = recipe(
         content["recipe"], backbone, loss=content.get("loss"), batch_size=content.get("batch_size")
