@@ -135,7 +135,7 @@ class Objective(nn.Module):
         if isinstance(augmentation := self.parts.augmentation, SentenceAugmentation):
             # From torch's generator, whose state is in the checkpoints.
             generator = np.random.default_rng(int(torch.randint(2**63 - 1, ())))
-            if self.parts.augments_both:
+            if self.parts.both_views:
                 first = augmentation.batch(first, generator)
             second = augmentation.batch(second, generator)
         return first, second
@@ -177,7 +177,7 @@ class Objective(nn.Module):
         changed = None
         if self._online.view is not None:
             changed = torch.ones_like(online.order, dtype=torch.bool)
-            if not self.parts.augments_both:
+            if not self.parts.both_views:
                 changed[online.order[: len(first)]] = False
         rows = None if sentences is None else torch.from_numpy(sentences).to(self.processes.device)
         return Batch(online, target, changed, rows, len(hard))

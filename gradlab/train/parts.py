@@ -29,7 +29,7 @@ class Parts:
 
     Attributes:
         augmentation: makes the second view; None leaves it to dropout.
-        augments_both: whether it makes the first view too.
+        both_views: whether it makes the first view too.
         projection: after the head, in both branches.
         predictor: after the projection, of the anchors alone.
         momentum: the branch of averages, or None.
@@ -43,7 +43,7 @@ class Parts:
     """
 
     augmentation: Augmentation | None = None
-    augments_both: bool = False
+    both_views: bool = False
     projection: nn.Module = field(default_factory=nn.Identity)
     predictor: nn.Module = field(default_factory=nn.Identity)
     momentum: Momentum | None = None
@@ -81,7 +81,7 @@ class Parts:
         if config.augment is not None:
             limits = {"tokenizer": encoder.tokenizer, "longest": encoder.max_length}
             parts.augmentation = get_augmentation(config.augment, **limits)
-            parts.augments_both = config.augment_views == "both"
+            parts.both_views = config.augment_views == "both"
         if config.queue_size:
             parts.queue = Queue(
                 config.queue_size,
