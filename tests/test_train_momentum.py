@@ -10,7 +10,12 @@ import torch
 from torch import nn
 
 from gradlab.encoder.model import Encoder
+from gradlab.train.config import ModelSettings
 from gradlab.train.momentum import MODULES, Momentum, decay, embedding_layer
+
+
+def settings(**given) -> ModelSettings:
+    return ModelSettings(model="-", **given)
 
 
 def moved(module: nn.Module, generator: torch.Generator) -> None:
@@ -28,7 +33,7 @@ def test_average_equals_its_closed_form(eta):
     """``η^t θ_0 + (1 - η) Σ_k η^(t-1-k) θ_(k+1)`` for a sequence of weights."""
     generator = torch.Generator().manual_seed(0)
     online = nn.Linear(3, 4).double()
-    momentum = Momentum({"head": online}, start=eta)
+    momentum = Momentum({"head": online}, settings(momentum=eta))
     weights = [flat(online).clone()]
     for _ in range(9):
         moved(online, generator)
@@ -45,7 +50,9 @@ def test_average_equals_its_closed_form(eta):
 def test_scheduled_average_equals_a_plain_loop():
     generator = torch.Generator().manual_seed(0)
     online = nn.Linear(3, 4).double()
-    momentum = Momentum({"head": online}, start=0.75, end=0.95, schedule="cosine", steps=6)
+    momentum = Momentum(
+        {"head": online}, settings(momentum=0.75, momentum_end=0.95, momentum_schedule="cosine"), 6
+    )
     expected = flat(online).clone()
     for step in range(6):
         moved(online, generator)
@@ -79,7 +86,9 @@ def test_what_is_not_averaged_is_shared(bert, averaged):
     encoder, head = Encoder.load(bert), nn.Linear(3, 3)
     before = {"embeddings": flat(embedding_layer(encoder.model)).clone(), "encoder": flat(encoder.model.encoder).clone(),
               "head": flat(head).clone()}  # fmt: skip
-    momentum = Momentum({"encoder": encoder, "head": head}, start=0.9, averaged=averaged)
+    momentum = Momentum(
+        {"encoder": encoder, "head": head}, settings(momentum=0.9, momentum_modules=",".join(averaged))
+    )
     moved(encoder, generator)
     moved(head, generator)
     momentum.after_step()
@@ -98,7 +107,7 @@ def test_what_is_not_averaged_is_shared(bert, averaged):
 def test_nothing_is_trained_and_dropout_is_as_ordered(bert):
     encoder = Encoder.load(bert).train()
     for dropout in (True, False):
-        momentum = Momentum({"encoder": encoder}, start=0.5, dropout=dropout).train()
+        momentum = Momentum({"encoder": encoder}, settings(momentum=0.5, momentum_dropout=dropout)).train()
         assert momentum.copies["encoder"].model.embeddings.dropout.training is dropout
         assert not momentum.eval().copies["encoder"].model.embeddings.dropout.training
         assert not any(parameter.requires_grad for parameter in momentum.parameters())
@@ -108,8 +117,8 @@ def test_nothing_is_trained_and_dropout_is_as_ordered(bert):
 
 def test_state_is_all_of_it():
     online = nn.Linear(2, 2)
-    schedule = {"start": 0.5, "end": 0.9, "schedule": "linear", "steps": 10}
-    one, other = (Momentum({"head": online}, **schedule) for _ in range(2))
+    schedule = settings(momentum=0.5, momentum_end=0.9, momentum_schedule="linear")
+    one, other = (Momentum({"head": online}, schedule, 10) for _ in range(2))
     moved(online, torch.Generator().manual_seed(0))
     for _ in range(4):
         one.after_step()

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import copy
-import functools
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
 
 from gradlab.errors import GradlabError
+from gradlab.train.config import ModelSettings
 from gradlab.train.outputs import CountingComponent, Output
 
 # What can be averaged; what is not is taken from the trained branch as it is.
@@ -33,37 +33,24 @@ class Momentum(CountingComponent):
 
     counter = "updates"
 
-    def __init__(
-        self,
-        modules: Mapping[str, nn.Module],
-        *,
-        start: float,
-        end: float = 1.0,
-        schedule: str = "constant",
-        steps: int = 1,
-        dropout: bool = True,
-        averaged: Collection[str] = MODULES,
-        makes_positives: bool = True,
-        keys_gradient: bool = False,
-    ) -> None:
+    def __init__(self, modules: Mapping[str, nn.Module], settings: ModelSettings, steps: int = 1) -> None:
         """Begin as a copy of ``modules``.
 
         Args:
             modules: the trained ones: an `gradlab.encoder.model.Encoder` under "encoder", others under names of :data:`MODULES`.
-            start, end, schedule, steps: see :func:`decay`; a constant one is ``start``.
-            dropout: whether they drop out while they are trained.
-            averaged: names out of :data:`MODULES`; "embeddings" is the encoder's embedding layer, "encoder" the rest of it.
-            makes_positives: see the attribute.
-            keys_gradient: whether gradient flows through this branch into what it shares with the trained one.
+            settings: with a ``momentum``. Of the modules that are averaged "embeddings" is the encoder's embedding layer,
+                "encoder" the rest of it.
+            steps: of the run, over which the weight of the old average changes.
 
         Raises:
-            GradlabError: if gradient is to flow, but nothing is shared.
+            GradlabError: unknown modules; or gradient is to flow, but nothing is shared.
         """
         super().__init__()
-        self._decay = functools.partial(decay, start, end, schedule, steps=steps)
-        self._dropout = dropout
+        self._settings, self._steps = settings, steps
         self.updates, self.last_decay = 0, math.nan
-        self.makes_positives, self.keys_gradient = makes_positives, keys_gradient
+        averaged = parse_modules(settings.momentum_modules)
+        self.makes_positives = settings.momentum_use == "positives"
+        self.keys_gradient = settings.keys_gradient
         self.copies = nn.ModuleDict({name: _copy(module) for name, module in modules.items()})
         self.copies.requires_grad_(False)
         # Which tensor follows which: references alone, since the trained ones are registered elsewhere.
@@ -76,7 +63,7 @@ class Momentum(CountingComponent):
                 part = "embeddings" if id(pair[1]) in embeddings else name
                 (self._averaged if part in averaged else self._shared).append(pair)
             self._shared += zip(self.copies[name].buffers(), module.buffers(), strict=True)
-        if keys_gradient:
+        if self.keys_gradient:
             shared = [mine for mine, _ in self._shared if isinstance(mine, nn.Parameter)]
             if not shared:
                 raise GradlabError(
@@ -89,13 +76,17 @@ class Momentum(CountingComponent):
     def train(self, mode: bool = True) -> Self:
         """Training mode, without dropout if it was so ordered."""
         super().train(mode)
-        self.copies.train(mode and self._dropout)
+        self.copies.train(mode and self._settings.momentum_dropout)
         return self
 
     @torch.no_grad()
     def after_step(self) -> None:
         """Follow the trained modules by one step."""
-        self.last_decay = self._decay(step=self.updates)
+        how = self._settings
+        assert how.momentum is not None
+        self.last_decay = decay(
+            how.momentum, how.momentum_end, how.momentum_schedule, self.updates, self._steps
+        )
         if self._averaged:
             mine, theirs = zip(*self._averaged, strict=True)
             torch._foreach_lerp_(mine, theirs, 1 - self.last_decay)

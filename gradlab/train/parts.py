@@ -15,7 +15,7 @@ from gradlab.train.augment import Augmentation, get_augmentation
 from gradlab.train.config import TrainConfig
 from gradlab.train.fgsm import FGSM, PreviousFGSM
 from gradlab.train.heads import predictor, projection
-from gradlab.train.momentum import Momentum, parse_modules
+from gradlab.train.momentum import Momentum
 from gradlab.train.open_share import OpenShare, read_open_shares
 from gradlab.train.queue import Queue
 
@@ -91,17 +91,8 @@ class Parts:
                 numbered=bool(pairs_files(get_loss(config.loss, **config.loss_settings))),
             ).to(encoder.device)
         if config.momentum is not None:
-            parts.momentum = Momentum(
-                {"encoder": encoder, "head": head, "projection": parts.projection},
-                start=config.momentum,
-                end=config.momentum_end,
-                schedule=config.momentum_schedule,
-                steps=steps,
-                dropout=config.momentum_dropout,
-                averaged=parse_modules(config.momentum_modules),
-                makes_positives=config.momentum_use == "positives",
-                keys_gradient=config.keys_gradient,
-            )
+            modules = {"encoder": encoder, "head": head, "projection": parts.projection}
+            parts.momentum = Momentum(modules, config, steps)
         if config.open_shares is not None:
             shares = read_open_shares(config.open_shares, config.seed, steps)
             parts.open_share = OpenShare(shares, config.open_shares_use, config.seed)
