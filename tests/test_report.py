@@ -19,7 +19,7 @@ from gradlab import GradlabError
 from gradlab.cli.commands import cli
 from gradlab.monitor.failures import failures_of
 from gradlab.monitor.history import History, histogram_rows, mean_of
-from gradlab.monitor.metrics import Metrics
+from gradlab.monitor.metrics import append_metrics, write_metrics
 from gradlab.monitor.numbers import labels, short, ticks
 from gradlab.monitor.recording import read_recording, read_recordings
 from gradlab.monitor.scores import scores_of
@@ -136,11 +136,14 @@ def test_a_run_of_gradlab_train(tmp_path):
 
 
 def test_failures_are_told_on_the_page_and_at_the_shell(tmp_path):
-    metrics = Metrics(tmp_path / "metrics.csv")
-    metrics.rewrite([])
+    metrics = tmp_path / "metrics.csv"
+    write_metrics(metrics, [])
     for step, cosine in enumerate([0.5, 0.985, 0.99, 0.995, 0.999]):
-        metrics.record(
-            step, "diagnostics", {"negative_cosine": cosine, "positive_cosine": 1.0, "effective_rank": 1.2}
+        append_metrics(
+            metrics,
+            step,
+            "diagnostics",
+            {"negative_cosine": cosine, "positive_cosine": 1.0, "effective_rank": 1.2},
         )
     result = CliRunner().invoke(cli, ["report", str(tmp_path)], standalone_mode=False)
     assert result.exception is None
@@ -161,11 +164,11 @@ def test_failures_are_told_on_the_page_and_at_the_shell(tmp_path):
     ],
 )
 def test_what_is_said_depends_on_the_loss(tmp_path, loss, said, unsaid):
-    metrics = Metrics(tmp_path / "metrics.csv")
-    metrics.rewrite([])
+    metrics = tmp_path / "metrics.csv"
+    write_metrics(metrics, [])
     for step in range(12):
-        metrics.record(step, "train", {"batch_loss": 0.3 if step < 6 or loss == "kl" else 0.4})
-        metrics.record(step, "diagnostics", {"gradient_dissipation": 0.05, "active": 0.05})
+        append_metrics(metrics, step, "train", {"batch_loss": 0.3 if step < 6 or loss == "kl" else 0.4})
+        append_metrics(metrics, step, "diagnostics", {"gradient_dissipation": 0.05, "active": 0.05})
     manifest = {"config": {"loss": loss}, "watch": {}, "status": "finished"}
     (tmp_path / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
     text = write_report(tmp_path).read_text(encoding="utf-8")
@@ -215,12 +218,12 @@ def test_scores_before_at_best_and_at_last():
 
 def write_run(folder, scores, seed, temperature, finished=True):
     """The folder of a run of `gradlab train` with these scores."""
-    metrics = Metrics(folder / "metrics.csv")
-    metrics.rewrite([])
+    metrics = folder / "metrics.csv"
+    write_metrics(metrics, [])
     for step, value in scores.items():
-        metrics.record(step, "evaluation", {"stsb_dev": value})
-        metrics.record(step, "diagnostics", {"gradient_dissipation": 1 / (1 + step), "active": 1.0})
-        metrics.record(step, "train", {"loss": 1.0 + step})
+        append_metrics(metrics, step, "evaluation", {"stsb_dev": value})
+        append_metrics(metrics, step, "diagnostics", {"gradient_dissipation": 1 / (1 + step), "active": 1.0})
+        append_metrics(metrics, step, "train", {"loss": 1.0 + step})
     config = {
         "loss": "infonce",
         "loss_settings": {"temperature": temperature},

@@ -22,7 +22,7 @@ import torch.nn.functional as F
 
 import gradlab
 from gradlab.monitor.advice import HARDEST, LEARNING, PULL, LossInUse, change, levers, settings_of
-from gradlab.monitor.metrics import Metrics
+from gradlab.monitor.metrics import append_metrics, write_metrics
 from gradlab.monitor.recording import read_recording
 from gradlab.monitor.verdicts import BAD, GOOD, OPEN, WATCH, judge_run
 from gradlab.monitor.watch import TrainingWarning
@@ -38,8 +38,8 @@ SOUND = {
 def write_run(folder, values=None, status="finished", records=20, loss="infonce", **manifest):
     """A recorded run whose diagnostics are sound but for ``values``, which may be functions of the record's number."""
     folder.mkdir(parents=True, exist_ok=True)
-    metrics = Metrics(folder / "metrics.csv")
-    metrics.rewrite([])
+    metrics = folder / "metrics.csv"
+    write_metrics(metrics, [])
     for number in range(records):
         step, moving = 10 * number, 1 - 0.01 * number
         rows = {name: value * moving for name, value in SOUND.items()} | {"uniform_share": 1 / 63}
@@ -48,10 +48,10 @@ def write_run(folder, values=None, status="finished", records=20, loss="infonce"
             for name, value in (values or {}).items()
             if "/" not in name
         }
-        metrics.record(step, "diagnostics", {name: v for name, v in rows.items() if v is not None})
+        append_metrics(metrics, step, "diagnostics", {name: v for name, v in rows.items() if v is not None})
         loss_now = (values or {}).get("train/batch_loss", lambda n: 3 - 0.1 * n)
-        metrics.record(step, "train", {"batch_loss": loss_now(number)})
-        metrics.record(step, "watch", {"run_seconds": float(number), "seconds": 0.01 * number})
+        append_metrics(metrics, step, "train", {"batch_loss": loss_now(number)})
+        append_metrics(metrics, step, "watch", {"run_seconds": float(number), "seconds": 0.01 * number})
     content = {
         "kind": "watched run",
         "config": {"loss": loss},

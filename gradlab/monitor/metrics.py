@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import csv
-import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
 from gradlab.errors import GradlabError
 from gradlab.files import atomic_path
-from gradlab.monitor.history import HISTOGRAM
 
 METRICS = "metrics.csv"
 COLUMNS = ("step", "group", "name", "value")
@@ -27,50 +25,29 @@ class Tracker(Protocol):
         """Write out everything."""
 
 
-class Metrics:
-    """A CSV file of ``step, group, name, value``, one measured number a line, written as the run goes.
+def write_metrics(path: Path, rows: Iterable[Row]) -> None:
+    """Let a metrics file hold these rows and no others: one measured number a line, ``step, group, name, value``.
 
-    ``group`` is train, diagnostics, evaluation or histogram, which trackers are not told. Read it with ``pandas.read_csv`` and pivot by ``name``.
+    ``group`` is train, diagnostics, evaluation or histogram. Read it with ``pandas.read_csv`` and pivot by ``name``.
     """
+    with atomic_path(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(COLUMNS)
+        writer.writerows((at, group, name, repr(value)) for at, group, name, value in rows)
 
-    def __init__(self, path: Path, trackers: Iterable[Tracker] = ()) -> None:
-        self._path = path
-        self._trackers = list(trackers)
 
-    def rows(self) -> list[Row]:
-        """What the file holds, see `read_metrics`; nothing if there is none."""
-        return read_metrics(self._path) if self._path.exists() else []
+def append_metrics(path: Path, step: int, group: str, values: Mapping[str, float]) -> None:
+    """Append numbers of one moment to a metrics file.
 
-    def rewrite(self, rows: Iterable[Row]) -> None:
-        """Let the file hold these rows and no others."""
-        rows = list(rows)
-        with atomic_path(self._path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
+    Raises:
+        GradlabError: if the file cannot be written.
+    """
+    try:
+        with path.open("a", encoding="utf-8", newline="") as file:
             writer = csv.writer(file, lineterminator="\n")
-            writer.writerow(COLUMNS)
-            writer.writerows((at, group, name, repr(value)) for at, group, name, value in rows)
-
-    def record(self, step: int, group: str, values: Mapping[str, float]) -> None:
-        """Append numbers of one moment.
-
-        Raises:
-            GradlabError: if the file cannot be written.
-        """
-        try:
-            with self._path.open("a", encoding="utf-8", newline="") as file:
-                writer = csv.writer(file, lineterminator="\n")
-                writer.writerows([(step, group, name, repr(float(value))) for name, value in values.items()])
-        except OSError as error:
-            raise GradlabError(f"cannot write {self._path}: {error.strerror or error}") from error
-        if group == HISTOGRAM:
-            return
-        finite = {f"{group}/{name}": float(value) for name, value in values.items() if not math.isnan(value)}
-        for tracker in self._trackers:
-            tracker.log(finite, step=step)
-
-    def close(self) -> None:
-        """Let the trackers write out what they hold."""
-        for tracker in self._trackers:
-            tracker.finish()
+            writer.writerows([(step, group, name, repr(float(value))) for name, value in values.items()])
+    except OSError as error:
+        raise GradlabError(f"cannot write {path}: {error.strerror or error}") from error
 
 
 def read_metrics(path: str | Path) -> list[Row]:

@@ -12,7 +12,7 @@ import torch
 from gradlab.monitor.advice import LossInUse
 from gradlab.monitor.failures import Failure, Judge
 from gradlab.monitor.history import DIAGNOSTICS, HISTOGRAM, History, mean_of
-from gradlab.monitor.metrics import METRICS, Metrics, Row, Tracker
+from gradlab.monitor.metrics import METRICS, Row, Tracker, append_metrics, read_metrics, write_metrics
 from gradlab.monitor.probe import Probe, Statistics
 from gradlab.monitor.snapshot import Snapshot
 from gradlab.seeds import undisturbed
@@ -49,7 +49,7 @@ class Recorder:
         self.history = History(total_steps)
         self.seconds = 0.0
         self._judge, self._told = Judge(total_steps, config, losses), 0
-        self._metrics: Metrics | None = None
+        self._listening: list[Tracker] | None = None  # None before there is a file
 
     @property
     def failures(self) -> list[Failure]:
@@ -66,19 +66,19 @@ class Recorder:
         Raises:
             GradlabError, OSError: if the folder or the file cannot be written.
         """
-        metrics = Metrics(self.folder / METRICS, trackers)
+        path = self.folder / METRICS
         early = [] if self.begun else self.history.rows()
-        kept = [row for row in metrics.rows() if keep(row)] if keep else []
+        kept = [row for row in read_metrics(path) if keep(row)] if keep and path.exists() else []
         rows = list({row[:3]: row for row in [*early, *kept]}.values())
-        metrics.rewrite(rows)
-        self._metrics = metrics
+        write_metrics(path, rows)
+        self._listening = list(trackers)
         self.history = History.of(rows, self.history.total_steps)
         self._judge, self._told = self._judge.anew(self.history), 0
 
     @property
     def begun(self) -> bool:
         """Whether there is a file."""
-        return self._metrics is not None
+        return self._listening is not None
 
     def write(self, step: int, group: str, values: Mapping[str, float]) -> None:
         """Write down numbers of one moment; before :meth:`begin` they are kept for it.
@@ -86,8 +86,12 @@ class Recorder:
         Raises:
             GradlabError: if the file cannot be written.
         """
-        if self._metrics is not None:
-            self._metrics.record(step, group, values)
+        if self._listening is not None:
+            append_metrics(self.folder / METRICS, step, group, values)
+            if group != HISTOGRAM and self._listening:
+                known = {f"{group}/{name}": float(value) for name, value in values.items() if value == value}
+                for tracker in self._listening:
+                    tracker.log(known, step=step)
         self.history.add(step, group, values)
         self._judge.see(step, group, values)
 
@@ -135,5 +139,5 @@ class Recorder:
 
     def close(self) -> None:
         """Let the trackers write out what they hold."""
-        if self._metrics is not None:
-            self._metrics.close()
+        for tracker in self._listening or ():
+            tracker.finish()
