@@ -144,7 +144,7 @@ def test_lines_stand_for_all_pairs_of_rows():
     assert set(found.lines["kind"]) == {0}
     assert all(a % 6 != b % 6 for a, b in found.lines[["first", "second"]].to_numpy())
     rows = {(i, j) for i, j in itertools.combinations(range(6), 2) if sets[i] & sets[j]}
-    assert {tuple(pair) for pair in found.pairs_of_rows(6).tolist()} == rows
+    assert {tuple(pair) for pair in found.pairs_of_rows().tolist()} == rows
     assert found.repeats == 3  # in two more rows "a b c", in one more "x y z"
 
 

@@ -40,6 +40,7 @@ class CandidatePairs:
         lines: a row each: ``first`` and ``second``, the numbers of two texts (see `Texts`); ``kind``, a place in :data:`KINDS`;
             ``overlap``, the share of the words that both have; ``rows``, the pairs of different rows that it stands for (a
             text that three rows have stands for three); ``cosine`` and ``centred``, see `Neighbours`.
+        count: rows of the corpus, N.
         threshold: centred cosine from which on neighbours are candidates.
         near: the nearest pairs of different texts, candidates or not, nearest first.
         confirmed: (len(near.pairs),) whether these are near-duplicates by their words; empty without texts.
@@ -50,6 +51,7 @@ class CandidatePairs:
     """
 
     lines: pd.DataFrame
+    count: int
     threshold: float
     near: Neighbours
     confirmed: NDArray[np.bool_]
@@ -60,26 +62,19 @@ class CandidatePairs:
     def __len__(self) -> int:
         return len(self.lines)
 
-    def pairs_of_rows(self, count: int) -> NDArray[np.int64]:
-        """All pairs of rows (R, 2) whose anchors or positives say the same, the smaller first, each once.
-
-        Args:
-            count: rows of the corpus, N.
-        """
-        found = [row_pairs(*sides, count) for sides in self._sides()]
+    def pairs_of_rows(self) -> NDArray[np.int64]:
+        """All pairs of rows (R, 2) whose anchors or positives say the same, the smaller first, each once."""
+        found = [row_pairs(*sides, self.count) for sides in self._sides()]
         return np.unique(np.concatenate([np.empty((0, 2), dtype=np.int64), *found]), axis=0)
 
-    def pairs_with_hard_negatives(self, count: int) -> NDArray[np.int64]:
+    def pairs_with_hard_negatives(self) -> NDArray[np.int64]:
         """(R, 3) rows, and the rows and columns (from 1) of hard negatives that say the same as their anchor or positive.
 
         Of the row's own hard negatives, which are made to resemble it, only `false_negatives` count.
-
-        Args:
-            count: rows of the corpus, N.
         """
-        found = [hard_pairs(*sides, count) for sides in self._sides()]
+        found = [hard_pairs(*sides, self.count) for sides in self._sides()]
         numbers = np.concatenate([np.empty((0, 2), dtype=np.int64), *found])
-        column, row = np.divmod(numbers[:, 1], count)
+        column, row = np.divmod(numbers[:, 1], self.count)
         triples = np.stack([numbers[:, 0], row, column - 1], axis=1)
         return np.unique(np.concatenate([triples, self.false_negatives[:, [0, 0, 1]]]), axis=0)
 
@@ -185,7 +180,7 @@ def find_candidates(
         false_negatives = false_by_words(texts, advance)
     confirmed = kind[:nearest] == 1
     return CandidatePairs(
-        _table(lines, near, vectors), threshold, near, confirmed, repeats, false_negatives, words
+        _table(lines, near, vectors), count, threshold, near, confirmed, repeats, false_negatives, words
     )
 
 
@@ -256,7 +251,7 @@ def _by_embedding_alone(vectors: Vectors, count: int, cosine: float | None, bar:
         if different_rows(np.array([first]), np.array([second]), count)
     ]
     table, confirmed = _table(lines, near, vectors), np.empty(0, dtype=bool)
-    return CandidatePairs(table, threshold, near, confirmed, 0, np.unique(false_negatives, axis=0))
+    return CandidatePairs(table, count, threshold, near, confirmed, 0, np.unique(false_negatives, axis=0))
 
 
 def _table(lines: list[tuple[Any, ...]], near: Neighbours, vectors: Vectors) -> pd.DataFrame:

@@ -18,7 +18,7 @@ from gradlab.inspection.candidate_pairs import CandidatePairs
 from gradlab.train.sentences import form_of, read_rows
 
 
-def distinct_rows(found: CandidatePairs, count: int) -> NDArray[np.int64]:
+def distinct_rows(found: CandidatePairs) -> NDArray[np.int64]:
     """Rows that remain when every exact or near duplicate of an earlier row is left out, ascending.
 
     A row repeats another one if its anchor or positive has the words, or nearly the words, of an anchor or positive
@@ -26,7 +26,6 @@ def distinct_rows(found: CandidatePairs, count: int) -> NDArray[np.int64]:
 
     Args:
         found: candidates of a corpus of texts.
-        count: rows of the corpus, N.
     """
     assert found.words is not None  # without texts nothing is known to repeat
     group = found.words.group
@@ -35,7 +34,7 @@ def distinct_rows(found: CandidatePairs, count: int) -> NDArray[np.int64]:
     for first, second in group[alike].tolist():
         near[first].append(second)
         near[second].append(first)
-    own = group[: 2 * count].reshape(-1, count).T.tolist()
+    own = group[: 2 * found.count].reshape(-1, found.count).T.tolist()
     taken, left_out = set[int](), set(found.false_negatives[:, 0].tolist())
     kept = []
     for row, groups in enumerate(own):

@@ -58,8 +58,7 @@ class Inspection(Measured, Shown):
 
     def masked(self) -> list[str]:
         """Lines for ``mask(LOSS, by=pairs)``: pairs of rows, then rows with hard negatives; see `gradlab.losses.mask.read_pairs`."""
-        count = self.totals.count
-        pairs = self.candidates.pairs_of_rows(count), self.candidates.pairs_with_hard_negatives(count)
+        pairs = self.candidates.pairs_of_rows(), self.candidates.pairs_with_hard_negatives()
         return [",".join(map(str, numbers)) for part in pairs for numbers in part.tolist()]
 
     def distinct_rows(self) -> NDArray[np.int64]:
@@ -72,7 +71,7 @@ class Inspection(Measured, Shown):
             raise GradlabError(
                 "embeddings alone do not tell which rows repeat others; inspect the sentences too"
             )
-        return distinct_rows(self.candidates, self.totals.count)
+        return distinct_rows(self.candidates)
 
     def write(
         self,
