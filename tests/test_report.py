@@ -425,6 +425,11 @@ def test_marks_are_round_evenly_spaced_and_inside(low, span):
     assert len(set(labels(marks))) == len(marks)
 
 
+def test_marks_of_tiny_and_of_narrow_ranges():
+    assert ticks(0, 3e-14) == pytest.approx([0, 1e-14, 2e-14, 3e-14], rel=1e-9)
+    assert labels(ticks(8.69531, 8.69534)) == ["8.69531", "8.69532", "8.69533", "8.69534"]
+
+
 @pytest.mark.parametrize(
     ("value", "text"),
     [(0, "0"), (1, "1"), (0.97595, "0.976"), (0.00216, "0.00216"), (1.2e-5, "1.2e−5"), (1e-31, "1e−31"), (-3.42, "−3.42"),
