@@ -101,6 +101,26 @@ def collect(part: str, output: Path) -> None:
 
 
 @command.command()
+@click.argument("part")
+@click.option("--model", required=True, metavar="PATH_OR_NAME", help="Encoder: a folder or a hub name.")
+@click.option("--train-file", required=True, type=click.Path(path_type=Path), help="Sentences, one a line.")
+@click.option("--sts", required=True, type=click.Path(path_type=Path), help="SentEval's data/downstream.")
+@click.option("--seed", type=int, default=1, show_default=True, help="Of the runs, as far as they are trained.")
+def features(part: str, model: str, train_file: Path, sts: Path, seed: int) -> None:
+    """Measure the feature of the prediction, and its rivals, for the runs of PART.
+
+    PART is a declared part, or one of the first round: factorial, prediction, atlas. Rows go to features.csv beside the committed
+    ones; what is there is not measured again.
+    """
+    from studies.evidence.linear import RowFile
+    from studies.second_round.feature import graded_pairs, measure_features
+    from studies.second_round.prediction import FEATURES, points_of
+
+    given = {"model": model, "train_file": str(train_file), "sts": str(sts)}
+    measure_features(points_of(part, given), part, RowFile.open(FEATURES), seed, graded_pairs(sts))
+
+
+@command.command()
 def report() -> None:
     """Judge the contrasts of all parts from the committed rows, as one family, and draw them."""
     from studies.second_round.results import write_results

@@ -1,0 +1,217 @@
+"""The declared feature of a loss: does its next optimiser step move the cosines of graded pairs where they should go?
+
+On held-out pairs with gold scores (STS-B train) the loss is differentiated as in training, under two dropout masks. Its gradient passes
+through Adam, whose moments are those of the run, and through the encoder's Jacobian to the derivative of each pair's cosine. The feature is
+Spearman's correlation of these derivatives with the rank of the gold score minus the rank of the present cosine.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from scipy.stats import rankdata
+from torch import Tensor
+
+from gradlab import Loss
+from gradlab.batch import unit_rows
+from gradlab.encoder import Encoder
+from gradlab.evaluate import ScoredPairs, load_stsb_dev, spearman, stsb_dev
+from gradlab.gradient import alignment, uniformity
+from gradlab.seeds import undisturbed
+from gradlab.sweep import Point, configure
+from gradlab.train import Callback, Output, TrainerState, say, train
+from studies.evidence.linear import RowFile
+
+TRAIN = "STS/STSBenchmark/sts-train.csv"
+# The steps after which a run is measured; 0 is the untrained encoder.
+STEPS = (0, 10)
+# Graded pairs whose cosines count, and batches of their sentences whose gradients are averaged.
+PAIRS, BATCHES = 512, 4
+# Sentences of one forward pass while cosines are differentiated.
+CHUNK = 64
+
+
+def measure_features(
+    points: Sequence[Point], part: str, table: RowFile, seed: int, pairs: ScoredPairs
+) -> None:
+    """Add a row for each point that has none: the feature and its rivals.
+
+    Args:
+        points: of a sweep; their runs are trained up to the last of `STEPS`.
+        part: what the rows are named after.
+        table: where the rows go.
+        seed: of the runs.
+        pairs: with gold scores, of which `PAIRS` are drawn.
+    """
+    for point in points:
+        if table.has(part=part, label=point.title(), seed=seed):
+            continue
+        say(f"Feature: {point.title()}, seed {seed}")
+        measured = _Measured(drawn(pairs, PAIRS))
+        with tempfile.TemporaryDirectory() as folder:
+            config = replace(
+                configure(dict(point.settings) | {"seed": seed}, folder), diagnostics_every=0, save_every=10**6
+            )
+            with contextlib.suppress(_Done):
+                train(config, callbacks=[measured])
+        row = {name: f"{value:.6g}" for name, value in measured.found.items()}
+        table.add(
+            {"part": part, "label": point.title(), "learning_rate": config.learning_rate, "seed": seed} | row
+        )
+
+
+def graded_pairs(sts: Path) -> ScoredPairs:
+    """The training pairs of STS-B, from SentEval's ``data/downstream``."""
+    return load_stsb_dev(sts / TRAIN)
+
+
+def drawn(pairs: ScoredPairs, count: int) -> ScoredPairs:
+    """As many of the pairs, always the same ones; all of them if there are fewer."""
+    rows = np.random.default_rng(0).permutation(len(pairs.gold))[:count]
+    return replace(
+        pairs, **{name: [getattr(pairs, name)[row] for row in rows] for name in ("first", "second", "gold")}
+    )
+
+
+class _Done(Exception):
+    """The last of the steps is measured."""
+
+
+class _Measured(Callback):
+    """Measures a run after some of its steps, and ends it.
+
+    Attributes:
+        found: ``feature_STEP`` after each of the steps and their mean ``feature``; after the last one, ``alignment``, ``uniformity`` and
+            ``stsb_dev``.
+    """
+
+    def __init__(self, pairs: ScoredPairs) -> None:
+        self.pairs, self.found = pairs, dict[str, float]()
+
+    def on_start(self, trainer: TrainerState) -> None:
+        """Measure the encoder as it is."""
+        self._measure(trainer, 0)
+
+    def on_step(self, trainer: TrainerState, output: Output) -> None:
+        """Measure the encoder after this step.
+
+        Raises:
+            _Done: after the last of `STEPS`.
+        """
+        self._measure(trainer, trainer.step)
+        if trainer.step == STEPS[-1]:
+            names = [f"feature_{step}" for step in STEPS]
+            self.found["feature"] = float(np.mean([self.found[name] for name in names]))
+            raise _Done
+
+    def _measure(self, trainer: TrainerState, step: int) -> None:
+        if step not in STEPS:
+            return
+        encoder, config = trainer.objective.encoder, trainer.config
+        with undisturbed():
+            torch.manual_seed(step)
+            views, gradient = _gradient(encoder, trainer.objective.loss, self.pairs, config.batch_size, config.max_length)
+            direction = adam_direction(trainer.optimiser, dict(encoder.named_parameters()), gradient)
+            cosine, change = cosine_changes(encoder, direction, self.pairs, config.max_length)
+            self.found[f"feature_{step}"] = agreement(change, cosine, self.pairs.gold)
+            if step == STEPS[-1]:
+                self.found["alignment"] = alignment(*views)
+                self.found["uniformity"] = uniformity(views[0])
+                self.found["stsb_dev"] = stsb_dev(encoder, config.sts)
+        trainer.objective.train()
+
+
+def agreement(change: np.ndarray, cosine: np.ndarray, gold: Sequence[float]) -> float:
+    """Spearman's correlation of changes of cosines (n,) with the rank of the gold score minus the rank of the cosine."""
+    return spearman(change, rankdata(gold) - rankdata(cosine))
+
+
+def adam_direction(
+    optimiser: torch.optim.AdamW, parameters: Mapping[str, Tensor], gradient: Mapping[str, Tensor]
+) -> dict[str, Tensor]:
+    """What Adam's next step would add to each parameter for a gradient, at learning rate 1 and without decay.
+
+    Args:
+        optimiser: with the moments of the steps so far.
+        parameters: by name; those that it does not optimise have no direction.
+        gradient: of each of them.
+    """
+    groups = {id(one): group for group in optimiser.param_groups for one in group["params"]}
+    found = {}
+    for name, parameter in parameters.items():
+        if id(parameter) not in groups or name not in gradient:
+            continue
+        group, state = groups[id(parameter)], optimiser.state.get(parameter, {})
+        step = int(state.get("step", 0)) + 1
+        moments = []
+        for power, (moment, beta) in enumerate(
+            zip(("exp_avg", "exp_avg_sq"), group["betas"], strict=True), start=1
+        ):
+            new = (1 - beta) * gradient[name] ** power
+            moments.append((new + beta * state[moment] if state else new) / (1 - beta**step))
+        found[name] = -group.get("factor", 1.0) * moments[0] / (moments[1].sqrt() + group["eps"])
+    return found
+
+
+def cosine_changes(
+    encoder: Encoder, direction: Mapping[str, Tensor], pairs: ScoredPairs, max_length: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """The cosine of each pair without dropout, (n,), and its derivative as the parameters move in a direction, (n,)."""
+    encoder.eval()
+    parameters = {name: one.detach() for name, one in encoder.named_parameters()}
+    tangents = {name: direction.get(name, torch.zeros_like(one)) for name, one in parameters.items()}
+    found = []
+    for start in range(0, len(pairs.gold), CHUNK // 2):
+        some = slice(start, start + CHUNK // 2)
+        batch = _tokens(encoder, [*pairs.first[some], *pairs.second[some]], max_length)
+
+        def cosines(changed: Mapping[str, Tensor], batch: Mapping[str, Tensor] = batch) -> Tensor:
+            rows = torch.func.functional_call(encoder, dict(changed), (batch["input_ids"], batch["attention_mask"]))
+            first, second = unit_rows(rows.double()).chunk(2)
+            return (first * second).sum(-1)
+
+        # Of the fused kernels of attention none has forward derivatives.
+        with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH), torch.no_grad():
+            found.append(torch.func.jvp(cosines, (parameters,), (tangents,)))
+    cosine, change = (torch.cat(parts).numpy() for parts in zip(*found, strict=True))
+    return cosine, change
+
+
+def _gradient(
+    encoder: Encoder, loss: Loss, pairs: ScoredPairs, batch_size: int, max_length: int
+) -> tuple[tuple[Tensor, Tensor], dict[str, Tensor]]:
+    """Unit rows of both views, and the mean gradient of the loss on batches of the pairs' sentences, by parameter."""
+    sentences = list(dict.fromkeys([*pairs.first, *pairs.second]))
+    order = torch.randperm(len(sentences))[: BATCHES * batch_size].tolist()
+    encoder.train()
+    parameters = {name: one for name, one in encoder.named_parameters() if one.requires_grad}
+    total = {name: torch.zeros_like(one) for name, one in parameters.items()}
+    views = []
+    for rows in _batches(order, batch_size):
+        batch = _tokens(encoder, [sentences[row] for row in rows], max_length)
+        anchors, positives = (encoder(batch["input_ids"], batch["attention_mask"]) for _ in range(2))
+        value = loss(anchors, positives, normalize=True)
+        found = torch.autograd.grad(value, list(parameters.values()), allow_unused=True)
+        for name, part in zip(parameters, found, strict=True):
+            if part is not None:
+                total[name] += part / BATCHES
+        views.append([unit_rows(one.detach().double()) for one in (anchors, positives)])
+    first, second = (torch.cat(one) for one in zip(*views, strict=True))
+    return (first, second), total
+
+
+def _batches(rows: Sequence[int], size: int) -> Iterator[Sequence[int]]:
+    return (rows[start : start + size] for start in range(0, len(rows) - size + 1, size))
+
+
+def _tokens(encoder: Encoder, sentences: Sequence[str], max_length: int) -> Any:
+    return encoder.tokenizer(
+        list(sentences), padding=True, truncation=True, max_length=max_length, padding_side="right", return_tensors="pt"
+    )

@@ -1,0 +1,106 @@
+"""The feature of the prediction beside what an optimiser's step really does."""
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import rankdata, spearmanr
+
+import gradlab
+from gradlab.batch import unit_rows
+from gradlab.encoder import Encoder
+from gradlab.evaluate import ScoredPairs
+from studies.second_round.feature import adam_direction, agreement, cosine_changes, drawn
+from tests.tiny_models import make_bert, make_sentences
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory):
+    return Encoder.load(str(make_bert(tmp_path_factory.mktemp("bert"))), "cls", max_length=16).double()
+
+
+@pytest.fixture(scope="module")
+def pairs():
+    sentences = make_sentences(140)
+    return ScoredPairs("made", sentences[:70], sentences[70:], [float(one) for one in range(70)])
+
+
+def gradient_of(encoder, pairs, seed):
+    """Of InfoNCE on sixteen pairs, without dropout: parameter by name -> gradient."""
+    encoder.eval()
+    rows = [
+        torch.stack([encode(encoder, text) for text in texts[seed : seed + 16]])
+        for texts in (pairs.first, pairs.second)
+    ]
+    names = dict(encoder.named_parameters())
+    found = torch.autograd.grad(
+        gradlab.get_loss("infonce")(*rows, normalize=True), list(names.values()), allow_unused=True
+    )
+    return {name: part for name, part in zip(names, found, strict=True) if part is not None}
+
+
+def encode(encoder, text):
+    batch = encoder.tokenizer([text], truncation=True, max_length=16, return_tensors="pt")
+    return encoder(batch["input_ids"], batch["attention_mask"])[0]
+
+
+def cosines(encoder, pairs):
+    """Of every pair, encoded by itself."""
+    with torch.no_grad():
+        rows = [
+            unit_rows(torch.stack([encode(encoder, text) for text in texts]))
+            for texts in (pairs.first, pairs.second)
+        ]
+    return (rows[0] * rows[1]).sum(-1).numpy()
+
+
+def test_changes_of_cosines_are_those_of_a_small_optimiser_step(encoder, pairs):
+    """After two steps, so that Adam has moments; the third one is taken at a tiny rate, half forwards and half backwards."""
+    encoder = copy.deepcopy(encoder)
+    optimiser = torch.optim.AdamW(encoder.parameters(), lr=1e-4, weight_decay=0.0)
+    named = dict(encoder.named_parameters())
+    for seed in range(3):
+        gradient = gradient_of(encoder, pairs, seed)
+        direction = adam_direction(optimiser, named, gradient)
+        before = copy.deepcopy(encoder.state_dict())
+        for name, part in gradient.items():
+            named[name].grad = part
+        if seed == 2:
+            optimiser.param_groups[0]["lr"] = 1e-6
+        optimiser.step()
+    moved = {name: (one.detach() - before[name]) / 1e-6 for name, one in named.items()}
+    for name, part in direction.items():
+        torch.testing.assert_close(part, moved[name], rtol=1e-6, atol=1e-8)
+    ends = []
+    for sign in (1, -1):
+        encoder.load_state_dict({name: before[name] + sign * 5e-7 * moved[name] if name in moved else one for name, one in before.items()})
+        ends.append(cosines(encoder, pairs))
+    encoder.load_state_dict(before)
+    cosine, change = cosine_changes(encoder, direction, pairs, 16)
+    np.testing.assert_allclose(cosine, cosines(encoder, pairs), atol=1e-12)
+    np.testing.assert_allclose(change, (ends[0] - ends[1]) / 1e-6, rtol=1e-4, atol=1e-4 * np.abs(change).max())
+
+
+def test_a_first_step_of_adam_is_the_sign_of_the_gradient(encoder):
+    optimiser = torch.optim.AdamW(encoder.parameters())
+    named = dict(encoder.named_parameters())
+    gradient = {name: torch.randn_like(one).sign() for name, one in named.items()}
+    for name, part in adam_direction(optimiser, named, gradient).items():
+        torch.testing.assert_close(part, -gradient[name], rtol=2e-8, atol=0)  # off by eps = 1e-8
+
+
+def test_agreement_is_one_where_every_pair_moves_to_its_rank():
+    gold, cosine = [0.0, 1.0, 2.0, 3.0, 4.0], np.array([0.5, 0.1, 0.9, 0.2, 0.3])
+    wanted = rankdata(gold) - rankdata(cosine)
+    assert agreement(wanted, cosine, gold) == pytest.approx(1.0)
+    assert agreement(-wanted, cosine, gold) == pytest.approx(-1.0)
+    change = np.array([0.3, -0.1, 0.2, 0.0, 0.4])
+    assert agreement(change, cosine, gold) == pytest.approx(spearmanr(change, wanted).statistic)
+
+
+def test_the_same_pairs_are_drawn_always(pairs):
+    some = drawn(pairs, 10)
+    assert some == drawn(pairs, 10)
+    assert len(set(some.gold)) == 10
+    assert all(pairs.first[int(gold)] == first for gold, first in zip(some.gold, some.first, strict=True))
