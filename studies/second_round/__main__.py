@@ -105,7 +105,9 @@ def collect(part: str, output: Path) -> None:
 @click.option("--model", required=True, metavar="PATH_OR_NAME", help="Encoder: a folder or a hub name.")
 @click.option("--train-file", required=True, type=click.Path(path_type=Path), help="Sentences, one a line.")
 @click.option("--sts", required=True, type=click.Path(path_type=Path), help="SentEval's data/downstream.")
-@click.option("--seed", type=int, default=1, show_default=True, help="Of the runs, as far as they are trained.")
+@click.option(
+    "--seed", type=int, default=1, show_default=True, help="Of the runs, as far as they are trained."
+)
 def features(part: str, model: str, train_file: Path, sts: Path, seed: int) -> None:
     """Measure the feature of the prediction, and its rivals, for the runs of PART.
 

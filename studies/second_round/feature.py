@@ -57,7 +57,9 @@ def measure_features(
         measured = _Measured(drawn(pairs, PAIRS))
         with tempfile.TemporaryDirectory() as folder:
             config = replace(
-                configure(dict(point.settings) | {"seed": seed}, folder), diagnostics_every=0, save_every=10**6
+                configure(dict(point.settings) | {"seed": seed}, folder),
+                diagnostics_every=0,
+                save_every=10**6,
             )
             with contextlib.suppress(_Done):
                 train(config, callbacks=[measured])
@@ -117,7 +119,9 @@ class _Measured(Callback):
         encoder, config = trainer.objective.encoder, trainer.config
         with undisturbed():
             torch.manual_seed(step)
-            views, gradient = _gradient(encoder, trainer.objective.loss, self.pairs, config.batch_size, config.max_length)
+            views, gradient = _gradient(
+                encoder, trainer.objective.loss, self.pairs, config.batch_size, config.max_length
+            )
             direction = adam_direction(trainer.optimiser, dict(encoder.named_parameters()), gradient)
             cosine, change = cosine_changes(encoder, direction, self.pairs, config.max_length)
             self.found[f"feature_{step}"] = agreement(change, cosine, self.pairs.gold)
@@ -173,7 +177,9 @@ def cosine_changes(
         batch = _tokens(encoder, [*pairs.first[some], *pairs.second[some]], max_length)
 
         def cosines(changed: Mapping[str, Tensor], batch: Mapping[str, Tensor] = batch) -> Tensor:
-            rows = torch.func.functional_call(encoder, dict(changed), (batch["input_ids"], batch["attention_mask"]))
+            rows = torch.func.functional_call(
+                encoder, dict(changed), (batch["input_ids"], batch["attention_mask"])
+            )
             first, second = unit_rows(rows.double()).chunk(2)
             return (first * second).sum(-1)
 
@@ -213,5 +219,10 @@ def _batches(rows: Sequence[int], size: int) -> Iterator[Sequence[int]]:
 
 def _tokens(encoder: Encoder, sentences: Sequence[str], max_length: int) -> Any:
     return encoder.tokenizer(
-        list(sentences), padding=True, truncation=True, max_length=max_length, padding_side="right", return_tensors="pt"
+        list(sentences),
+        padding=True,
+        truncation=True,
+        max_length=max_length,
+        padding_side="right",
+        return_tensors="pt",
     )

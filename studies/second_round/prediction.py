@@ -37,7 +37,9 @@ def points_of(part: str, changes: Mapping[str, Any]) -> list[Point]:
     """
     if part in FITTED + TESTED:
         precision = declaration()["protocol"]["precision"]
-        return read_spec(FIRST_ROUND / f"{part}.toml").with_base({**changes, "precision": precision}).points({})
+        return (
+            read_spec(FIRST_ROUND / f"{part}.toml").with_base({**changes, "precision": precision}).points({})
+        )
     return sweep_of(part, changes).points({})
 
 
@@ -96,7 +98,11 @@ def errors(table: pd.DataFrame, seed: int = 0) -> pd.DataFrame:
                 pair, difference, paired=True, vectorized=True, n_resamples=10_000, method="percentile",
                 rng=np.random.default_rng(seed),
             ).confidence_interval  # fmt: skip
-            row |= {"difference": float(difference(*pair)), "low": float(interval.low), "high": float(interval.high)}
+            row |= {
+                "difference": float(difference(*pair)),
+                "low": float(interval.low),
+                "high": float(interval.high),
+            }
         rows.append(row)
     return pd.DataFrame(rows)
 

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 
 from gradlab.files import write_csv
 from gradlab.plotting import COLORS, TEXT_WIDTH, close, empty_figure, plot_style, save
+from studies.second_round.prediction import FEATURE, FEATURES, errors, first_scores, predicted
 from studies.second_round.rounds import ROWS, declaration, judged, read_rows
 
 RECIPES, BEGINNINGS = ("SimCSE", "ESimCSE", "MoCoSE"), ("random", "identity")
@@ -35,6 +36,54 @@ def write_results(committed: Path = ROWS) -> Iterator[str]:
             figure = draw_heads(rows["heads"], declaration()["protocol"])
             yield f"Wrote {save(figure, committed / 'heads.png')}"
             close(figure)
+    if FEATURES.exists():
+        yield from _write_prediction(committed)
+
+
+def _write_prediction(committed: Path) -> Iterator[str]:
+    """Errors of the feature and its rivals on the losses of the first round."""
+    features = pd.read_csv(FEATURES)
+    table = predicted(features, first_scores())
+    found = errors(table)
+    for one in found.itertuples():
+        beside = (
+            ""
+            if one.predictor == FEATURE
+            else f", {one.difference:+.1f} ({one.low:+.1f} to {one.high:+.1f}) more than the feature's"
+        )
+        yield f"prediction, {len(table)} losses of the first round: {one.predictor}: error {one.error:.1f}{beside}"
+    for name, one in (("predictions", table), ("prediction-errors", found)):
+        yield f"Wrote {write_csv(committed / f'{name}.csv', {column: one[column].tolist() for column in one})}"
+    with plot_style():
+        figure = draw_prediction(features, first_scores(), found)
+        yield f"Wrote {save(figure, committed / 'prediction.png')}"
+        close(figure)
+
+
+def draw_prediction(features: pd.DataFrame, scores: pd.Series, found: pd.DataFrame) -> Figure:
+    """Scores over the feature, and the error of every predictor."""
+    figure = empty_figure((TEXT_WIDTH, 3.0))
+    left, right = figure.subplots(1, 2, width_ratios=(3, 2))
+    means = features.groupby(["part", "label"]).feature.mean().reset_index()
+    means = means[means.label.isin(scores.index)]
+    for fitted, color, name in (
+        (True, "0.65", "fitted on: the factorial's cells"),
+        (False, COLORS[0], "tested on: losses as published"),
+    ):
+        own = means[(means.part == "factorial") == fitted]
+        left.plot(
+            own.feature, scores.loc[own.label], "o", color=color, mec="white", mew=0.4, ms=6, label=name
+        )
+    left.set(xlabel="feature: how well a step agrees with gold scores", ylabel="STS average x 100")
+    left.legend(loc="lower right")
+    order = found.sort_values("error", ascending=False)
+    right.barh(
+        order.predictor,
+        order.error,
+        color=[COLORS[0] if one == FEATURE else "0.65" for one in order.predictor],
+    )
+    right.set(xlabel="root mean square error, points")
+    return figure
 
 
 def draw_heads(rows: pd.DataFrame, protocol: Mapping[str, float]) -> Figure:

@@ -3,6 +3,7 @@
 import copy
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from scipy.stats import rankdata, spearmanr
@@ -11,7 +12,18 @@ import gradlab
 from gradlab.batch import unit_rows
 from gradlab.encoder import Encoder
 from gradlab.evaluate import ScoredPairs
-from studies.second_round.feature import adam_direction, agreement, cosine_changes, drawn
+from gradlab.sweep import Point
+from studies.evidence.linear import RowFile, read_rows
+from studies.second_round.feature import (
+    adam_direction,
+    agreement,
+    cosine_changes,
+    drawn,
+    graded_pairs,
+    measure_features,
+)
+from studies.second_round.prediction import CONSTANT, errors, predicted
+from tests.senteval_folder import make_senteval
 from tests.tiny_models import make_bert, make_sentences
 
 
@@ -74,12 +86,19 @@ def test_changes_of_cosines_are_those_of_a_small_optimiser_step(encoder, pairs):
         torch.testing.assert_close(part, moved[name], rtol=1e-6, atol=1e-8)
     ends = []
     for sign in (1, -1):
-        encoder.load_state_dict({name: before[name] + sign * 5e-7 * moved[name] if name in moved else one for name, one in before.items()})
+        encoder.load_state_dict(
+            {
+                name: before[name] + sign * 5e-7 * moved[name] if name in moved else one
+                for name, one in before.items()
+            }
+        )
         ends.append(cosines(encoder, pairs))
     encoder.load_state_dict(before)
     cosine, change = cosine_changes(encoder, direction, pairs, 16)
     np.testing.assert_allclose(cosine, cosines(encoder, pairs), atol=1e-12)
-    np.testing.assert_allclose(change, (ends[0] - ends[1]) / 1e-6, rtol=1e-4, atol=1e-4 * np.abs(change).max())
+    np.testing.assert_allclose(
+        change, (ends[0] - ends[1]) / 1e-6, rtol=1e-4, atol=1e-4 * np.abs(change).max()
+    )
 
 
 def test_a_first_step_of_adam_is_the_sign_of_the_gradient(encoder):
@@ -104,3 +123,71 @@ def test_the_same_pairs_are_drawn_always(pairs):
     assert some == drawn(pairs, 10)
     assert len(set(some.gold)) == 10
     assert all(pairs.first[int(gold)] == first for gold, first in zip(some.gold, some.first, strict=True))
+
+
+@pytest.fixture
+def table():
+    """Rows of features: six fitted cells, half of them softmaxes, and five losses to be tested."""
+    rng = np.random.default_rng(3)
+    labels = [
+        f"none / {kind}, {number}" for kind in ("softmax .05", "uniform") for number in range(3)
+    ] + list("abcde")
+    parts = ["factorial"] * 6 + ["atlas", "prediction", "atlas", "atlas", "prediction"]
+    rows = pd.DataFrame({"part": parts, "label": labels, "seed": 1})
+    for name in ("feature", "alignment", "uniformity", "stsb_dev"):
+        rows[name] = rng.normal(size=len(rows))
+    rows["learning_rate"] = 10 ** rng.uniform(-5, -3, len(rows))
+    return rows
+
+
+def test_predictions_are_lines_through_the_fitted_cells(table):
+    rng = np.random.default_rng(4)
+    scores = pd.Series(rng.normal(50, 8, len(table)), index=table.label)
+    found = predicted(table, scores).set_index("loss")
+    fitted, tested = table[:6], table[6:]
+    assert set(found.index) == set("abcde")
+    assert found[CONSTANT].to_numpy() == pytest.approx(scores[:3].mean())
+    for name, of in (("feature", lambda t: t.feature), ("learning rate", lambda t: np.log(t.learning_rate))):
+        line = np.polyfit(of(fitted), scores[:6], 1)
+        assert found[name][tested.label].to_numpy() == pytest.approx(np.polyval(line, of(tested)))
+
+
+def test_errors_and_their_intervals(table):
+    """Where the feature is right, every rival's whole error is the difference; beside a loop over samples of the losses."""
+    scores = pd.Series(50 + 5 * table.feature.to_numpy(), index=table.label)
+    made = predicted(table, scores)
+    found = errors(made).set_index("predictor")
+    assert found.error["feature"] == pytest.approx(0, abs=1e-9)
+    rng = np.random.default_rng(5)
+    rows = rng.integers(0, 5, (10_000, 5))
+    for name, one in found.drop("feature").iterrows():
+        wrong = (made[name] - made.score).to_numpy()
+        assert one.error == pytest.approx(np.sqrt((wrong**2).mean()))
+        samples = np.sqrt((wrong[rows] ** 2).mean(1))
+        low, high = np.quantile(samples, [0.025, 0.975])
+        spread = samples.std()
+        assert one.difference == pytest.approx(one.error)
+        assert (one.low, one.high) == (
+            pytest.approx(low, abs=0.1 * spread),
+            pytest.approx(high, abs=0.1 * spread),
+        )
+
+
+def test_a_row_a_loss_and_none_twice(tmp_path):
+    sentences = make_sentences(120)
+    (tmp_path / "train.txt").write_text("\n".join(sentences) + "\n", encoding="utf-8")
+    settings = {
+        "model": str(make_bert(tmp_path / "bert")), "train_file": str(tmp_path / "train.txt"), "precision": "float32",
+        "sts": str(make_senteval(tmp_path / "senteval")), "batch_size": 8, "max_steps": 12, "max_length": 16, "eval_every": 100,
+        "eval_start": False, "pooler": "cls", "device": "cpu", "loss": "infonce", "learning_rate": 1e-3,
+    }  # fmt: skip
+    point, table = Point({}, settings, (1,), label="mine"), RowFile.open(tmp_path / "features.csv")
+    pairs = graded_pairs(tmp_path / "senteval")
+    measure_features([point], "atlas", table, 1, pairs)
+    measure_features([point], "atlas", RowFile.open(tmp_path / "features.csv"), 1, pairs)
+    (row,) = read_rows(tmp_path / "features.csv")
+    assert (row["part"], row["label"], row["learning_rate"]) == ("atlas", "mine", "0.001")
+    found = [float(row[name]) for name in ("feature", "feature_0", "feature_10")]
+    assert found[0] == pytest.approx(np.mean(found[1:]), abs=1e-5)
+    assert all(-1 <= one <= 1 for one in found)
+    assert float(row["uniformity"]) < 0 < float(row["alignment"])
