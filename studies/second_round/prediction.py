@@ -74,35 +74,33 @@ def predicted(features: pd.DataFrame, scores: pd.Series) -> pd.DataFrame:
 
 
 def errors(table: pd.DataFrame, seed: int = 0) -> pd.DataFrame:
-    """Root mean square error of each predictor in points, and how much it exceeds that of the feature.
+    """Root mean square error of each predictor in points, and how much the feature's exceeds it.
 
     Args:
         table: of `predicted`.
         seed: of the bootstrap.
 
     Returns:
-        A row a predictor: ``error``; ``difference`` with ``low`` and ``high``, the 95% percentile interval of 10,000 bootstrap samples of the
-        losses.
+        A row a predictor: ``error`` over all losses, and ``error_above`` over those above the untrained encoder; ``excess``, the feature's error
+        minus this one, with ``low`` and ``high``, the 95% percentile interval of 10,000 bootstrap samples of the losses.
     """
     squares = {name: (table[name] - table.score).to_numpy() ** 2 for name in (FEATURE, CONSTANT, *PREDICTORS)}
+    above = (table.score > 100 * declaration()["protocol"]["untrained"]).to_numpy()
 
-    def difference(rival: np.ndarray, own: np.ndarray, axis: int = -1) -> np.ndarray:
-        return np.sqrt(rival.mean(axis)) - np.sqrt(own.mean(axis))
+    def excess(own: np.ndarray, rival: np.ndarray, axis: int = -1) -> np.ndarray:
+        return np.sqrt(own.mean(axis)) - np.sqrt(rival.mean(axis))
 
     rows = []
-    for name, own in squares.items():
-        row = {"predictor": name, "error": float(np.sqrt(own.mean()))}
+    for name, rival in squares.items():
+        row = {"predictor": name, "error": float(np.sqrt(rival.mean()))}
+        row["error_above"] = float(np.sqrt(rival[above].mean()))
         if name != FEATURE:
-            pair = (own, squares[FEATURE])
+            pair = (squares[FEATURE], rival)
             interval = bootstrap(
-                pair, difference, paired=True, vectorized=True, n_resamples=10_000, method="percentile",
+                pair, excess, paired=True, vectorized=True, n_resamples=10_000, method="percentile",
                 rng=np.random.default_rng(seed),
             ).confidence_interval  # fmt: skip
-            row |= {
-                "difference": float(difference(*pair)),
-                "low": float(interval.low),
-                "high": float(interval.high),
-            }
+            row |= {"excess": float(excess(*pair)), "low": float(interval.low), "high": float(interval.high)}
         rows.append(row)
     return pd.DataFrame(rows)
 

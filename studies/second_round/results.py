@@ -11,9 +11,11 @@ from matplotlib.figure import Figure
 
 from gradlab.files import write_csv
 from gradlab.plotting import COLORS, TEXT_WIDTH, close, empty_figure, plot_style, save
-from studies.second_round.prediction import FEATURE, FEATURES, errors, first_scores, predicted
+from studies.second_round.prediction import FEATURE, FEATURES, FITTED, TESTED, errors, first_scores, predicted
 from studies.second_round.rounds import ROWS, declaration, judged, read_rows
 
+# Losses that the feature is most wrong about.
+NAMED = ("vicreg", "mhs", "mpt")
 RECIPES, BEGINNINGS = ("SimCSE", "ESimCSE", "MoCoSE"), ("random", "identity")
 
 
@@ -42,20 +44,24 @@ def write_results(committed: Path = ROWS) -> Iterator[str]:
 
 def _write_prediction(committed: Path) -> Iterator[str]:
     """Errors of the feature and its rivals on the losses of the first round."""
-    features = pd.read_csv(FEATURES)
-    table = predicted(features, first_scores())
+    features, scores = pd.read_csv(FEATURES), first_scores()
+    table = predicted(features, scores)
     found = errors(table)
     for one in found.itertuples():
         beside = (
             ""
             if one.predictor == FEATURE
-            else f", {one.difference:+.1f} ({one.low:+.1f} to {one.high:+.1f}) more than the feature's"
+            else f"; the feature's exceeds it by {one.excess:.1f} ({one.low:.1f} to {one.high:.1f})"
         )
-        yield f"prediction, {len(table)} losses of the first round: {one.predictor}: error {one.error:.1f}{beside}"
-    for name, one in (("predictions", table), ("prediction-errors", found)):
-        yield f"Wrote {write_csv(committed / f'{name}.csv', {column: one[column].tolist() for column in one})}"
+        yield (
+            f"{one.predictor}: error {one.error:.1f} over {len(table)} losses of the first round, "
+            f"{one.error_above:.1f} over those above the untrained encoder{beside}"
+        )
+    for name, content in (("predictions", table), ("prediction-errors", found)):
+        columns = {column: content[column].tolist() for column in content}
+        yield f"Wrote {write_csv(committed / f'{name}.csv', columns)}"
     with plot_style():
-        figure = draw_prediction(features, first_scores(), found)
+        figure = draw_prediction(features, scores, found)
         yield f"Wrote {save(figure, committed / 'prediction.png')}"
         close(figure)
 
@@ -64,25 +70,30 @@ def draw_prediction(features: pd.DataFrame, scores: pd.Series, found: pd.DataFra
     """Scores over the feature, and the error of every predictor."""
     figure = empty_figure((TEXT_WIDTH, 3.0))
     left, right = figure.subplots(1, 2, width_ratios=(3, 2))
-    means = features.groupby(["part", "label"]).feature.mean().reset_index()
-    means = means[means.label.isin(scores.index)]
-    for fitted, color, name in (
-        (True, "0.65", "fitted on: the factorial's cells"),
-        (False, COLORS[0], "tested on: losses as published"),
-    ):
-        own = means[(means.part == "factorial") == fitted]
+    means = (
+        features[features.label.isin(scores.index)].groupby(["part", "label"]).feature.mean().reset_index()
+    )
+    groups = (
+        (means[means.part.isin(FITTED)], "0.65", "factorial, fitted on"),
+        (means[means.part.isin(TESTED)], COLORS[0], "published losses, tested on"),
+    )
+    for own, color, name in groups:
         left.plot(
             own.feature, scores.loc[own.label], "o", color=color, mec="white", mew=0.4, ms=6, label=name
         )
-    left.set(xlabel="feature: how well a step agrees with gold scores", ylabel="STS average x 100")
-    left.legend(loc="lower right")
-    order = found.sort_values("error", ascending=False)
-    right.barh(
-        order.predictor,
-        order.error,
-        color=[COLORS[0] if one == FEATURE else "0.65" for one in order.predictor],
+    for one in groups[1][0].itertuples():
+        if one.label in NAMED:
+            left.annotate(
+                one.label, (one.feature, scores[one.label]), (-6, -2), textcoords="offset points", ha="right"
+            )
+    left.set(
+        xlabel="feature: do cosines move towards gold?", ylabel="STS average x 100", title="score and feature"
     )
-    right.set(xlabel="root mean square error, points")
+    left.legend(loc="center right")
+    order = found.sort_values("error", ascending=False)
+    colors = [COLORS[0] if one == FEATURE else "0.65" for one in order.predictor]
+    right.barh(order.predictor, order.error, color=colors)
+    right.set(xlabel="root mean square error, points", title=f"{len(groups[1][0])} losses")
     return figure
 
 

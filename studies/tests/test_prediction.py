@@ -153,8 +153,8 @@ def test_predictions_are_lines_through_the_fitted_cells(table):
 
 
 def test_errors_and_their_intervals(table):
-    """Where the feature is right, every rival's whole error is the difference; beside a loop over samples of the losses."""
-    scores = pd.Series(50 + 5 * table.feature.to_numpy(), index=table.label)
+    """Where the feature is right, every rival's whole error is more than the feature's; beside a loop over samples of the losses."""
+    scores = pd.Series(45 + 5 * table.feature.to_numpy(), index=table.label)
     made = predicted(table, scores)
     found = errors(made).set_index("predictor")
     assert found.error["feature"] == pytest.approx(0, abs=1e-9)
@@ -166,11 +166,10 @@ def test_errors_and_their_intervals(table):
         samples = np.sqrt((wrong[rows] ** 2).mean(1))
         low, high = np.quantile(samples, [0.025, 0.975])
         spread = samples.std()
-        assert one.difference == pytest.approx(one.error)
-        assert (one.low, one.high) == (
-            pytest.approx(low, abs=0.1 * spread),
-            pytest.approx(high, abs=0.1 * spread),
-        )
+        assert one.excess == pytest.approx(-one.error)
+        assert one.low == pytest.approx(-high, abs=0.1 * spread)
+        assert one.high == pytest.approx(-low, abs=0.1 * spread)
+        assert one.error_above == pytest.approx(np.sqrt((wrong[made.score > 41.6887] ** 2).mean()))
 
 
 def test_a_row_a_loss_and_none_twice(tmp_path):
