@@ -28,8 +28,8 @@ from tests.node import run_script
 def _coarse() -> Iterator[None]:
     """Heat maps of few cells."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(frames, "ROWS", 5)
-        patch.setattr(frames, "COLUMNS", 6)
+        patch.setattr(frames, "ROWS", 3)
+        patch.setattr(frames, "COLUMNS", 3)
         yield
 
 
