@@ -126,12 +126,11 @@ def run(world, tmp_path_factory) -> Path:
 
 @pytest.fixture
 def _quick(monkeypatch) -> None:
-    """Audits are forked, heat maps of the explorer have few cells, and batches of models few sentences."""
+    """Audits are forked, and heat maps of the explorer have few cells."""
     context = forking()
     monkeypatch.setattr(auditing.multiprocessing, "get_context", lambda _: context)
     monkeypatch.setattr("gradlab.explorer.frames.ROWS", 5)
     monkeypatch.setattr("gradlab.explorer.frames.COLUMNS", 6)
-    monkeypatch.setattr("gradlab.atlas.models.SENTENCES", 16)
 
 
 @pytest.mark.usefixtures("_known", "_quick")

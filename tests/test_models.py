@@ -191,7 +191,8 @@ def test_names_of_models() -> None:
 
 
 def test_models_as_a_table_and_side_by_side(monkeypatch) -> None:
-    monkeypatch.setattr("gradlab.atlas.models.SENTENCES", 16)
+    for name, value in {"SENTENCES": 16, "DIMENSIONS": 64, "_turn": lambda: torch.eye(64).numpy()}.items():
+        monkeypatch.setattr(f"gradlab.atlas.models.{name}", value)
     output = CliRunner().invoke(command, ["--models"], catch_exceptions=False).output
     assert all(row.key in output for row in published_models())
     assert len(models().to_frame()) == len(published_models())
