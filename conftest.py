@@ -18,6 +18,8 @@ from tests import shape_checks
 # Tests run side by side: more threads would wait for each other, and results would depend on who else computes.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("LOKY_MAX_CPU_COUNT", "1")
+# Kernels run on the CPU, by Triton's interpreter, which reads this when it is imported.
+os.environ.setdefault("TRITON_INTERPRET", "1")
 
 shape_checks.install()
 
@@ -42,6 +44,11 @@ def pytest_collection_finish() -> None:
     """What stays to the end anyway, modules and tests, is not looked through at each collection of garbage, which takes a second."""
     gc.collect()
     gc.freeze()
+
+
+def pytest_unconfigure() -> None:
+    """Triton complains of its objects that are left when Python ends."""
+    gc.unfreeze()
 
 
 @pytest.fixture(scope="session")

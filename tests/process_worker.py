@@ -87,7 +87,11 @@ def _compute(rank: int, count: int, folder: str) -> None:
             began = time.monotonic()
             called.clear()
             criterion = gradlab.blockwise(
-                own["loss"], own.get("block"), group="world", average=own.get("average", False)
+                own["loss"],
+                own.get("block"),
+                group="world",
+                average=own.get("average", False),
+                kernels=own.get("kernels", False),
             )
             rows = [None if part is None else part.to(own.get("dtype", part.dtype)) for part in rows]
             if "width" in own:

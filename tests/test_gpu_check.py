@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import importlib
+import importlib.util
 import json
 import os
 import subprocess
@@ -37,13 +37,14 @@ def short(monkeypatch):
     """A few cases of each part, and few steps of training."""
     monkeypatch.setattr(right, "COMBINED", ("symmetric(infonce)",))
     monkeypatch.setattr(right, "BLOCKWISE", ("infonce",))
+    monkeypatch.setattr(right, "KERNELS", ("infonce",))
     monkeypatch.setattr(right, "loss_names", lambda: ["infonce", "mhe"])
     context = forking()
     monkeypatch.setattr(auditing.multiprocessing, "get_context", lambda _: context)
     forked = functools.partial(torch.multiprocessing.start_processes, start_method="forkserver")
     monkeypatch.setattr(torch.multiprocessing, "spawn", forked)
     monkeypatch.setattr(speed, "WARM", 1)
-    names = ("plain torch", "gradlab.blockwise", "Inf-CL")
+    names = ("plain torch", "gradlab.blockwise", "gradlab.blockwise by kernels", "Inf-CL")
     monkeypatch.setattr(speed, "LOSSES", {name: speed.LOSSES[name] for name in names})
     names = ("gradlab TF32", "gradlab bfloat16, chunks of 64", "sentence-transformers bfloat16")
     monkeypatch.setattr(speed, "TRAINERS", {name: speed.TRAINERS[name] for name in names})
@@ -66,7 +67,8 @@ def test_each_part_by_itself(short, tmp_path, part):
     results = json.loads((tmp_path / "results.json").read_text())
     assert results["cases"]
     notes = {found["note"] for found in results["cases"].values() if "note" in found}
-    assert notes <= {"not measured: inf_cl is not installed"}
+    absent = [name for name in ("inf_cl", "triton") if importlib.util.find_spec(name) is None]
+    assert notes <= {f"not measured: {name} is not installed" for name in absent}
     page = (tmp_path / "page.md").read_text()
     assert "# gradlab on CPU" in page
     assert all(name.partition("/")[2] in page for name in results["cases"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+
 import pytest
 import torch
 from blockwise_helpers import assert_equal_to_autograd, gradients, reductions, unit, views
@@ -538,3 +540,18 @@ def test_what_combinators_ask_for_is_there_in_blocks(block_size, tmp_path):
 @pytest.mark.parametrize("spec", [spec for spec in SPECS if spec.partition("(")[0] in COMBINATORS])
 def test_combinators_in_one_process(spec):
     assert_equal_to_autograd(gradlab.get_loss(spec), views(24), 7, TOLERANCE, 1.0)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="there is no Triton beside Linux")
+def test_kernels_share_the_pairs(tmp_path) -> None:
+    """Both directions and within a view, uneven shares: in float32, against the plain loss in float64."""
+    spec, sizes = "sum(symmetric(infonce), dhel, weights=1+0.5)", [17, 10]
+    exact = views(27)[:2]
+    rows = [one.detach().float() for one in exact]
+    case = {"loss": spec, "rows": [*rows, None], "sizes": [sizes] * 3, "reduction": "mean", "kernels": True}
+    parts = [found[0] for found in run(2, [case], tmp_path)]
+    value, expected = gradients(gradlab.get_loss(spec), [*exact, None], "mean", torch.tensor(1.7).double())
+    for place, other in enumerate(expected):
+        found = torch.cat([part["gradients"][place] for part in parts]).double()
+        torch.testing.assert_close(found, other, rtol=0, atol=1e-5 * float(other.abs().max()))
+    assert [float(part["value"]) for part in parts] == pytest.approx([float(value)] * 2, rel=1e-5)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import importlib
+import os
 import random
 import statistics
 import time
@@ -122,6 +124,24 @@ class Machine:
 
 
 WORDS = [a + b + c + d for a in "bdfklmnprst" for b in "aeiou" for c in "bdfklmnprst" for d in "aeiou"]
+
+
+@contextlib.contextmanager
+def kernels_on(device: torch.device) -> Iterator[None]:
+    """Within the block gradlab's kernels run on the device, on a CPU by Triton's interpreter.
+
+    Raises:
+        ModuleNotFoundError: Triton is not installed.
+    """
+    changed = device.type == "cpu" and "TRITON_INTERPRET" not in os.environ
+    if changed:
+        os.environ["TRITON_INTERPRET"] = "1"  # which Triton must find when it is imported
+    try:
+        importlib.import_module("triton")
+        yield
+    finally:
+        if changed:
+            del os.environ["TRITON_INTERPRET"]
 
 
 @contextlib.contextmanager

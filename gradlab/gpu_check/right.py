@@ -14,10 +14,11 @@ import torch
 import torch.distributed.nn
 from torch import Tensor
 
+from gradlab.batch.batch import Batch
 from gradlab.batch.check import check_batch
 from gradlab.decomposition import decompose
 from gradlab.errors import GradlabError
-from gradlab.gpu_check.machine import Case, Machine
+from gradlab.gpu_check.machine import Case, Machine, kernels_on, matrix_products
 from gradlab.gpu_check.speed import Stopped, empty
 from gradlab.gradient.paradigm import autograd_gradient, components
 from gradlab.gradient.verification import verify
@@ -47,6 +48,7 @@ BESIDE = (
     ("kl", "teacher"),
     ("margin_mse", "teacher"),
 )
+KERNELS = ("infonce", "symmetric(infonce)", "tvmf", "dhel")
 BLOCKWISE = ("infonce", "met", "arccon", "siglip(learnable=false)", "dhel", "mhe", "cosent", *COMBINED)
 # Unit roundoff: what the gradients lose when they are rounded to the format of the rows.
 ROUNDING = {"bfloat16": 2**-8, "float16": 2**-11}
@@ -158,6 +160,31 @@ def _rows(machine: Machine) -> dict[str, Any]:
     found = [loss.value_of(whole.rows(first, first + 16)) for first in range(0, COUNT, 16)]
     expected = loss.value_of(check_batch(**_each(there, CPU)))
     return _differ([torch.cat(found)], [expected], machine, 1e-11)
+
+
+def kernel_cases(machine: Machine) -> Iterator[Case]:
+    """Fused kernels against the plain loss of the very same rows in float64 on the CPU."""
+    for precision in ("float32", "tf32", "bfloat16", "float16"):
+        if machine.small and precision == "bfloat16":
+            continue  # which Triton's interpreter does not multiply
+        for spec in KERNELS if precision == "float32" else KERNELS[:2]:
+            run = functools.partial(_kernels, spec, precision)
+            yield Case("kernels", f"{spec} in {precision}", run, precision=precision, fixed=5)
+
+
+def _kernels(spec: str, precision: str, machine: Machine) -> dict[str, Any]:
+    with kernels_on(machine.device), matrix_products(precision) as dtype:
+        size = (COUNT, DIM) if machine.small else (7 * COUNT, 4 * DIM)
+        rows = [one.requires_grad_() for one in machine.rows(*size, dtype=dtype)]
+        value = blockwise(spec, kernels=True)(*rows)
+        value.backward()
+    exact = [one.detach().cpu().double().requires_grad_() for one in rows]
+    expected = get_loss(spec).value_of(Batch(exact[0], exact[1])).mean()
+    expected.backward()
+    found = [value.detach(), *(one.grad for one in rows)]
+    # Rows of float32 are rounded to TF32, whose errors a temperature multiplies; those of half precision are multiplied exactly.
+    tolerance = {"tf32": 2e-3, **{name: 2 * unit for name, unit in ROUNDING.items()}}
+    return _differ(found, [expected, *(one.grad for one in exact)], machine, tolerance.get(precision, 1e-5))
 
 
 def differentiated(criterion: Any, rows: Rows) -> list[Tensor]:

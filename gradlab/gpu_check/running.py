@@ -28,6 +28,7 @@ PARTS: Mapping[str, Callable[[Machine], Iterator[Case]]] = {
     "gradients": lambda machine: right.gradient_cases(),
     "decompose": lambda machine: right.decompose_cases(),
     "blockwise": lambda machine: right.blockwise_cases(),
+    "kernels": right.kernel_cases,
     "processes": right.process_cases,
     "audit": lambda machine: right.audit_cases(),
     "resume": lambda machine: right.resume_cases(),

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from gradlab.gpu_check.machine import Case, Machine, matrix_products
+from gradlab.gpu_check.machine import Case, Machine, kernels_on, matrix_products
 from gradlab.scale import blockwise
 
 TEMPERATURE = 0.05
@@ -56,6 +56,14 @@ def _blockwise(spec: str) -> Callable[[Tensor, Tensor], Tensor]:
     return functools.partial(blockwise(spec), normalize=True)
 
 
+def _kernels(spec: str) -> Callable[[Tensor, Tensor], Tensor]:
+    def call(anchors: Tensor, positives: Tensor) -> Tensor:
+        with kernels_on(anchors.device):
+            return blockwise(spec, kernels=True)(anchors, positives, normalize=True)
+
+    return call
+
+
 def _open_clip() -> Callable[[Tensor, Tensor], Tensor]:
     from open_clip.loss import ClipLoss
 
@@ -81,10 +89,14 @@ def _grad_cache() -> Callable[[Tensor, Tensor], Tensor]:
 LOSSES: dict[str, Callable[[], Callable[[Tensor, Tensor], Tensor]]] = {
     "plain torch": lambda: _plain,
     "gradlab.blockwise": lambda: _blockwise(f"infonce(temperature={TEMPERATURE})"),
+    "gradlab.blockwise by kernels": lambda: _kernels(f"infonce(temperature={TEMPERATURE})"),
     "Inf-CL": _inf_cl,
     "GradCache": _grad_cache,  # a plain cross-entropy: what GradCache saves is the encoder's memory
     "symmetric: plain torch": lambda: _plain_symmetric,
     "symmetric: gradlab.blockwise": lambda: _blockwise(f"symmetric(infonce(temperature={TEMPERATURE}))"),
+    "symmetric: gradlab.blockwise by kernels": lambda: _kernels(
+        f"symmetric(infonce(temperature={TEMPERATURE}))"
+    ),
     "symmetric: open_clip": _open_clip,
 }
 
@@ -98,6 +110,10 @@ def loss_cases(machine: Machine) -> Iterator[Case]:
                     slow = count > MOST[precision] or (dimensions == 1024 and precision != "bfloat16")
                     if slow or (name == "GradCache" and count > 32768):
                         continue  # the other sizes show it
+                    if "kernels" in name and (
+                        dimensions == 1024 or (machine.small and precision == "bfloat16")
+                    ):
+                        continue  # they are the same ones; and Triton's interpreter multiplies no bfloat16
                     run = functools.partial(_loss, make, count, dimensions, precision)
                     # A call to prepare and one that is measured; short ones are repeated for a quarter of a second.
                     flops = 2 * 6.0 * count**2 * dimensions

@@ -16,6 +16,7 @@ from gradlab.losses.base import Loss, check_reduction, reduce
 from gradlab.losses.registry import check_closed_form, get_loss, takes_loss
 from gradlab.scale.blocks import looking_is_free
 from gradlab.scale.evaluation import Evaluation
+from gradlab.scale.kernels import check_kernels, check_rows
 from gradlab.scale.processes import Group, Processes
 from gradlab.scale.share import check_share, describe_share, gathered, in_torch, refuse_masks
 from gradlab.settings.module import LossModule
@@ -23,7 +24,12 @@ from gradlab.settings.module import LossModule
 
 @takes_loss
 def blockwise(
-    loss: str | Loss, block_size: int | None = None, *, group: Any = None, average: bool = False
+    loss: str | Loss,
+    block_size: int | None = None,
+    *,
+    group: Any = None,
+    average: bool = False,
+    kernels: bool = False,
 ) -> BlockwiseLoss:
     """A loss for large batches: the same value and gradients, without ever holding all N x K similarities.
 
@@ -36,10 +42,13 @@ def blockwise(
             negatives of any process belong to all, own negatives stay with their anchors. The rows receive the gradient that
             they would have on one process. Each process holds the rows of all, and a share of their similarities. Works over gloo; NCCL has not been run yet.
         average: multiply the rows' gradients by the number of processes, for DistributedDataParallel, which divides by it.
+        kernels: compute with fused Triton kernels on a GPU, which hold no block of similarities. They serve losses that take
+            nothing but log-sum-exps from their negatives, such as InfoNCE, in one direction or both; any other is refused.
 
     Raises:
-        GradlabError: an unknown loss, or a block size below 1. When called: a loss of the batch that needs all similarities
-            at once; see `gradlab.BatchLoss`.
+        GradlabError: an unknown loss, or a block size below 1; kernels without a CUDA device or without Triton, or of a loss whose
+            settings are learned. When called: a loss of the batch that needs all similarities at once, see `gradlab.BatchLoss`;
+            with kernels, a loss that they do not serve, or rows that are float64 or not on a GPU.
 
     Example:
         >>> import torch
@@ -47,7 +56,7 @@ def blockwise(
         >>> criterion = blockwise("infonce")
         >>> criterion(z[0], z[1]).backward()
     """
-    return BlockwiseLoss(loss, block_size, group=group, average=average)
+    return BlockwiseLoss(loss, block_size, group=group, average=average, kernels=kernels)
 
 
 class BlockwiseLoss(LossModule):
@@ -58,17 +67,24 @@ class BlockwiseLoss(LossModule):
     the first one counts; where rounding makes duplicates unequal, which one that is may depend on the block size.
 
     bfloat16 and float16 rows are computed with in float32, also under autocast: the loss is float32, the gradients come
-    back in the dtype of the rows. First derivatives only.
+    back in the dtype of the rows. Kernels multiply such rows in their own dtype and add up in float32. First derivatives only.
 
     Attributes:
         loss: the loss.
         block_size: rows in a block, or None for the default.
         group: the processes that share the batch, or None.
         average: whether gradients are multiplied by the number of processes.
+        kernels: whether fused kernels compute it.
     """
 
     def __init__(
-        self, loss: str | Loss, block_size: int | None = None, *, group: Any = None, average: bool = False
+        self,
+        loss: str | Loss,
+        block_size: int | None = None,
+        *,
+        group: Any = None,
+        average: bool = False,
+        kernels: bool = False,
     ) -> None:
         """See `blockwise`."""
         super().__init__(get_loss(loss))
@@ -79,7 +95,9 @@ class BlockwiseLoss(LossModule):
             raise GradlabError(
                 f"block_size must be a whole number of at least 1, or None, not {block_size!r}"
             )
-        self.block_size, self.group, self.average = block_size, group, average
+        self.block_size, self.group, self.average, self.kernels = block_size, group, average, kernels
+        if kernels:
+            check_kernels(block_size, [name for name, _ in self.named_parameters()])
         if average and group is None:
             raise GradlabError(
                 "average=True belongs to group=, the processes that gradients are averaged over"
@@ -88,8 +106,8 @@ class BlockwiseLoss(LossModule):
             refuse_masks(self.loss)
 
     def extra_repr(self) -> str:
-        """The loss and its block size."""
-        return f"{self.loss!r}, block_size={self.block_size}"
+        """The loss and its block size, or that kernels compute it."""
+        return f"{self.loss!r}, {'kernels=True' if self.kernels else f'block_size={self.block_size}'}"
 
     def forward(
         self,
@@ -109,6 +127,8 @@ class BlockwiseLoss(LossModule):
         Raises:
             GradlabError: bad rows or reduction, or a value that is infinite or not a number.
         """
+        if self.kernels:
+            check_rows(anchors)
         given = (anchors, positives, extra_negatives)
         options: dict[str, Any] = {"normalize": normalize, "in_batch_negatives": in_batch_negatives}
         if torch.compiler.is_compiling():  # which cannot trace autograd within the forward pass
@@ -121,7 +141,7 @@ class BlockwiseLoss(LossModule):
         sizes = [len(share.anchors)], [0 if share.extra_negatives is None else len(share.extra_negatives)]
         whole = gathered(share, Processes(), *sizes, [0], False)
         value = self._value(
-            share, whole, Processes(), sizes, reduction, self._wants_gradient(share.embeddings)
+            share, whole, Processes(), sizes, reduction, self._wants_gradient(share.embeddings), anchors.dtype
         )
         return value if is_torch_array(anchors) else value.detach().numpy()[()]
 
@@ -149,6 +169,7 @@ class BlockwiseLoss(LossModule):
                 "reduction": reduction,
                 **options,
                 "average": self.average,
+                "kernels": self.kernels,
                 **describe_share(share),
                 "own gradient": needs,
                 # The gradient of each row is made in the backward pass, which all processes must take part in.
@@ -167,7 +188,14 @@ class BlockwiseLoss(LossModule):
         whole = gathered(share, group, *sizes, [one["own negatives"] for one in said], owned)
         some = any(one["own gradient"] for one in said)
         value = self._value(
-            share, whole, group, sizes, reduction, some, kept=not all(one["own gradient"] for one in said)
+            share,
+            whole,
+            group,
+            sizes,
+            reduction,
+            some,
+            given[0].dtype,
+            kept=not all(one["own gradient"] for one in said),
         )
         return value + (group.count - 1) * (value - value.detach()) if self.average else value
 
@@ -179,13 +207,20 @@ class BlockwiseLoss(LossModule):
         sizes: tuple[list[int], list[int]],
         reduction: str,
         differentiated: bool,
+        dtype: Any,
         kept: bool = False,
     ) -> Tensor:
         self._numbers()  # raises where training has driven one out of its range
         settings = self._tensors()
         learned = {path: one.detach().clone().requires_grad_() for path, one in settings.items()}
         evaluation = Evaluation(
-            self._with(learned), whole, self.block_size, tuple(learned.values()), processes, sizes
+            self._with(learned),
+            whole,
+            self.block_size,
+            tuple(learned.values()),
+            processes,
+            sizes,
+            dtype if self.kernels else None,
         )
         rows = share.embeddings
         if not differentiated:

@@ -22,6 +22,7 @@ from gradlab.losses.base import Loss, PairLoss
 from gradlab.losses.candidate_loss import CandidateLoss
 from gradlab.losses.combinator import Combinator
 from gradlab.scale.blocks import Blocks, Gradients, default_block_size, slices
+from gradlab.scale.kernels import KernelLaps
 from gradlab.scale.laps import Laps
 from gradlab.scale.processes import Processes
 
@@ -43,6 +44,7 @@ class Evaluation:
         learned: the settings that are tensors, as leaves.
         processes: those that share the batch.
         shares: how many anchors, and how many extra negatives, each of them has; None if one process has all.
+        kernels: the dtype in which kernels multiply the rows; None for blocks.
     """
 
     loss: Loss
@@ -51,6 +53,7 @@ class Evaluation:
     learned: tuple[Tensor, ...] = ()
     processes: Processes = Processes()  # noqa: RUF009  # it has no state
     shares: Sequence[list[int]] | None = None
+    kernels: torch.dtype | None = None
 
     @property
     def anchors(self) -> slice:
@@ -131,9 +134,15 @@ class Evaluation:
         self, batch: Batch, scale: Tensor | None
     ) -> tuple[Tensor, list[Tensor | None], list[Tensor]]:
         """Values, derivatives by all rows of each kind, and derivatives by the learned settings."""
-        laps, gradients = Laps(self.processes, self.block_size, both_directions=True), Gradients()
+        gradients = Gradients()
         by_settings = [torch.zeros_like(one) for one in self.learned]
-        in_laps, in_blocks = _sorted(_terms(self.loss, batch, 1.0))
+        terms = list(_terms(self.loss, batch, 1.0))
+        if self.kernels is None:
+            laps = Laps(self.processes, self.block_size, both_directions=True)
+            in_laps, in_blocks = _sorted(terms)
+        else:
+            laps = KernelLaps(self.processes, self.kernels, self.loss.name)
+            in_laps, in_blocks = terms, []
         values: Any = 0.0
         error = None
         try:
@@ -147,6 +156,8 @@ class Evaluation:
         for term in in_laps:
             seen = dataclasses.replace(term.batch, comparison=laps)
             found = found + term.weight * term.loss.value_of(seen)
+        if isinstance(laps, KernelLaps) and not laps.used:
+            laps.refuse()
         if state is not None and not torch.equal(state, torch.get_rng_state()):
             raise GradlabError(f"{self.loss.name} draws random numbers, which processes cannot share")
         if in_laps:
@@ -283,9 +294,8 @@ def _terms(loss: Loss, batch: Batch, weight: float) -> Iterator[_Term]:
         yield from _terms(term, seen, weight * factor)
 
 
-def _sorted(terms: Iterator[_Term]) -> tuple[list[_Term], list[_Term]]:
+def _sorted(every: list[_Term]) -> tuple[list[_Term], list[_Term]]:
     """The terms that run on all rows at once, and those that see some rows at a time."""
-    every = list(terms)
     softmaxes = [term for term in every if _is_softmax(term)]
     in_laps = [
         term

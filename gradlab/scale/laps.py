@@ -151,7 +151,7 @@ class Laps(Comparison):
             for product in products:
                 known, axis = self._made[product.key]
                 softmax = self._softmaxes.setdefault((known.key, temperature), _Softmax(known, temperature))
-                softmax.terms.append((axis, found, upstream / temperature))
+                softmax.terms.append((axis, found, upstream))
 
         return self.answer(found, backward)
 
@@ -271,7 +271,7 @@ class Laps(Comparison):
             for some, first, tile in self._tiles(product, False, shift):
                 parts = [
                     torch.exp(tile - (total[some, None] if axis == 0 else total)).mul_(
-                        upstream[some, None] if axis == 0 else upstream
+                        (upstream[some, None] if axis == 0 else upstream) / softmax.temperature
                     )
                     for axis, total, upstream in softmax.terms
                 ]
@@ -280,7 +280,7 @@ class Laps(Comparison):
         half = self._half(product)
         factors: list[Tensor | None] = [None, None]
         for axis, total, upstream in softmax.terms:
-            new, before = upstream * torch.exp(shift - total), factors[axis]
+            new, before = upstream / softmax.temperature * torch.exp(shift - total), factors[axis]
             factors[axis] = new if before is None else before + new
         by_rows, by_columns = factors[0], factors[0] if half else factors[1]
         for some, first, tile in self._tiles(product, half, shift):
@@ -374,7 +374,7 @@ class _Softmax:
     """Derivatives by log-sum-exps of one product at one temperature.
 
     Attributes:
-        terms: 0 for sums of rows and 1 for sums of columns; the log-sum-exps; the derivatives by them, over τ.
+        terms: 0 for sums of rows and 1 for sums of columns; the log-sum-exps; the derivatives by them.
     """
 
     product: _Product

@@ -1,0 +1,219 @@
+"""A whole batch by fused kernels: its losses run once on all rows, as in `laps`, and no block of similarities is held.
+
+What a loss takes from its negatives must be log-sum-exps; anything else is refused. `triton_kernels`, which needs Triton, is loaded
+when the first one is asked for.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import os
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import torch
+from array_api_compat import is_torch_array
+from torch import Tensor
+
+from gradlab.arrays import cached_property
+from gradlab.batch.batch import Batch
+from gradlab.batch.candidates import Block, Rule
+from gradlab.batch.similarity import Negatives, OfEach
+from gradlab.errors import GradlabError
+from gradlab.scale.blocks import Gradients
+from gradlab.scale.laps import Columns, Laps
+from gradlab.scale.links import link_at, link_of
+from gradlab.scale.processes import Processes
+
+
+def interpreted() -> bool:
+    """Whether Triton's interpreter takes the place of a GPU."""
+    return os.environ.get("TRITON_INTERPRET") == "1"
+
+
+def check_kernels(block_size: int | None, learned: Sequence[str]) -> None:
+    """Raise `GradlabError` where there can be no kernels."""
+    if importlib.util.find_spec("triton") is None:
+        raise GradlabError("kernels=True needs Triton: pip install triton")
+    if not (torch.cuda.is_available() or interpreted()):
+        raise GradlabError(f"kernels=True needs a GPU, and torch {torch.__version__} finds no CUDA device")
+    if block_size is not None:
+        raise GradlabError("block_size belongs to blocks, which kernels=True has none of")
+    if learned:
+        raise GradlabError(
+            f"kernels=True takes losses that learn nothing; this one learns {', '.join(learned)}"
+        )
+
+
+def check_rows(rows: Any) -> None:
+    """Raise `GradlabError` unless kernels can compute with these rows."""
+    if not is_torch_array(rows) or not (rows.is_cuda or interpreted()):
+        where = f"on {rows.device}" if is_torch_array(rows) else f"a {type(rows).__name__}"
+        raise GradlabError(f"kernels=True takes rows on a CUDA device; these are {where}")
+    if rows.dtype == torch.float64:
+        raise GradlabError(
+            "kernels compute in float32; give float32, bfloat16 or float16 rows, or leave kernels=True out"
+        )
+    if rows.dtype == torch.bfloat16 and not rows.is_cuda:
+        raise GradlabError("Triton's interpreter multiplies no bfloat16; give float32 or float16 rows")
+
+
+class KernelLaps(Laps):
+    """Compares all rows with all columns by kernels, for losses that take log-sum-exps of their negatives.
+
+    In place of a temperature stands the Triton source of any logit, see `gradlab.scale.links`.
+    """
+
+    def __init__(self, processes: Processes, dtype: torch.dtype, name: str) -> None:
+        """Start without answers.
+
+        Args:
+            processes: those that share the work; all of them have all rows.
+            dtype: of the rows as they were given, in which they are multiplied.
+            name: of the loss, for errors.
+        """
+        super().__init__(processes)
+        self._dtype, self._name = dtype, name
+        self._given: dict[int, tuple[Tensor, Tensor]] = {}
+
+    @property
+    def used(self) -> bool:
+        """Whether kernels have computed anything."""
+        return bool(self._totals)
+
+    def refuse(self) -> NoReturn:
+        """Say that the loss is not served."""
+        raise GradlabError(
+            f"kernels=True serves losses that take nothing but log-sum-exps from their negatives; {self._name} takes "
+            "something else"
+        )
+
+    def negatives(self, batch: Batch, blocks: list[Block], rules: Sequence[Rule] = ()) -> KernelColumns:
+        """The negatives of all rows, not yet computed."""
+        if rules or batch.candidates.hardness or any(block.name.startswith("positive") for block in blocks):
+            raise GradlabError(
+                f"kernels=True takes all pairs as they are; {self._name} leaves some out, changes them or compares positives"
+            )
+        if blocks[-1].name == "own":
+            return KernelColumns(self, blocks[:-1], (blocks[-1], batch.own_start))
+        return KernelColumns(self, blocks)
+
+    def row_slices(self, rows: Tensor, columns: int) -> NoReturn:
+        """Nothing is computed block by block."""
+        self.refuse()
+
+    def _learn(self, products: list[Any], temperature: Any, rows: Tensor, columns: Tensor | None) -> None:
+        for product in products:
+            if product.transposed.key in self._made:  # the second lap makes both directions together
+                self._made.setdefault(product.key, (product.transposed, 1))
+        super()._learn(products, temperature, rows, columns)
+
+    def _sum_exponentials(
+        self, products: list[Any], temperature: Any, pushes: Gradients | None = None
+    ) -> tuple[Tensor, None]:
+        from gradlab.scale.triton_kernels import log_sum_exps
+
+        n = len(products[0].rows)
+        share = self._share(n)
+        parts = [
+            log_sum_exps(
+                self._as_given(one.rows)[share],
+                self._as_given(one.columns),
+                share.start if one.own else None,
+                temperature,
+            )
+            for one in products
+        ]
+        return self.gather(functools.reduce(torch.logaddexp, parts), n), None
+
+    def _add_softmax(self, softmax: Any, gradients: Gradients) -> None:
+        from gradlab.scale.triton_kernels import add_gradients
+
+        product, link = softmax.product, softmax.temperature
+        by_rows, by_columns = gradients.by(product.rows), gradients.by(product.columns)
+        rows, columns = self._as_given(product.rows), self._as_given(product.columns)
+        of_rows, of_columns = (_together(softmax.terms, axis) for axis in (0, 1))
+        share = self._share(len(rows))
+        own = share.start if product.own else None
+        if self._half(product):
+            if by_rows is not None:
+                add_gradients(by_rows, rows, rows, own, link, of_rows, of_rows)
+            return
+        rows = rows[share]
+        of_rows = None if of_rows is None else (of_rows[0][share], of_rows[1][share])
+        if by_rows is not None:
+            add_gradients(by_rows[share], rows, columns, own, link, of_rows, of_columns)
+        if by_columns is not None:
+            own = None if own is None else -own
+            add_gradients(by_columns, columns, rows, own, link, of_columns, of_rows)
+
+    def _as_given(self, rows: Tensor) -> Tensor:
+        """The rows as they are multiplied: in the dtype that they were given in."""
+        if id(rows) not in self._given:
+            found = rows.detach().to(self._dtype).contiguous()
+            if found.dtype == torch.float32 and torch.backends.cuda.matmul.allow_tf32:
+                # Rounded to the ten bits that TF32 has, to which tensor cores would cut them.
+                found = ((found.view(torch.int32) + 0x1000) & -0x2000).view(torch.float32)
+            self._given[id(rows)] = rows, found
+        return self._given[id(rows)][1]
+
+    def close(self) -> None:
+        """Let go of the batches that it was asked about, which hold it."""
+        super().close()
+        self._given.clear()
+
+
+def _together(terms: list[tuple[int, Tensor, Tensor]], axis: int) -> tuple[Tensor, Tensor] | None:
+    """The log-sum-exps and derivatives of the rows (0) or columns (1) of a product, as of one softmax."""
+    found: tuple[Tensor, Tensor] | None = None
+    for at, total, upstream in terms:
+        if at != axis:
+            continue
+        if found is None:
+            found = total.detach(), upstream.contiguous()
+        else:  # further columns beside those of the product; with the least sum no exponential overflows
+            least = torch.minimum(total.detach(), found[0])
+            found = least, upstream * (least - total).exp() + found[1] * (least - found[0]).exp()
+    return found
+
+
+class KernelColumns(Columns):
+    """The negatives of all rows of a batch, which no one holds and which answer with log-sum-exps alone."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        self._laps.refuse()
+
+    def log_sum_exp(self, temperature: float) -> Tensor:
+        """``log Σ_k exp(cos θ_k / τ)``, (n,)."""
+        return self._log_sum_exp(link_at(temperature), lambda negatives: negatives.cosine / temperature)
+
+    def log_sum_exp_of(self, logit: OfEach) -> Tensor:
+        """``log Σ_k exp(φ_k)``, (n,)."""
+        return self._log_sum_exp(link_of(logit), logit)
+
+    def log_sum_exp_of_all(self, temperature: float) -> Tensor:
+        """``log Σ_ik exp(cos θ_ik / τ)``."""
+        return torch.logsumexp(self.log_sum_exp(temperature), 0)
+
+    def shares_of_all(self, temperature: float) -> Tensor:
+        """What falls to each anchor of a softmax over all pairs, (n,); without gradient."""
+        return torch.softmax(self._laps.known_log_sum_exp(self._blocks, link_at(temperature)), 0)
+
+    @cached_property
+    def count(self) -> Tensor:
+        """How many negatives each anchor has, (n,)."""
+        if self._own is not None:  # processes may have different numbers of them
+            self._laps.refuse()
+        found = sum(len(block.vectors) - (block.own is not None) for block in self._blocks)
+        rows = self._blocks[0].rows
+        return rows.new_full((len(rows),), found)
+
+    def _log_sum_exp(self, link: str, logit: OfEach) -> Tensor:
+        shared: Tensor = self._laps.log_sum_exp(self._blocks, link)
+        if self._own is None:
+            return shared
+        own = Negatives.from_cosines(self._laps.own_cosines(*self._own))
+        return torch.logaddexp(shared, torch.logsumexp(logit(own), -1))

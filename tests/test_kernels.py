@@ -1,0 +1,305 @@
+"""Fused kernels, run by Triton's interpreter, against autograd of the plain loss in float64, and against blocks."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from array_api_compat import array_namespace
+from blockwise_helpers import LargestTensor, gradients, unit, views
+
+import gradlab
+from gradlab.batch.batch import Batch
+from gradlab.batch.similarity import Negatives
+from gradlab.gpu_check.machine import matrix_products
+from gradlab.losses.base import Loss
+from gradlab.losses.softmax_family import LinkLoss
+from gradlab.scale import links
+
+if importlib.util.find_spec("triton") is None:
+    pytest.skip("there is no Triton beside Linux", allow_module_level=True)
+
+ROOT = Path(gradlab.__file__).parents[1]
+SMALL = {"ROWS": 16, "COLUMNS": 16, "DEPTH": 16}  # tiles, of which small batches have several
+# One loss for each way that log-sum-exps are asked for, and for each link.
+SERVED = (
+    "infonce",
+    "infonce(temperature=0.02)",
+    "tvmf",
+    "circle",
+    "hcl",
+    "cosent",
+    "dhel(terms=both)",
+    "symmetric(infonce)",
+    "symmetric(infonce, reverse=tvmf)",
+    "pool(infonce, negatives=other+same)",
+    "per_prefix(symmetric(infonce), dims=5+12)",
+    "sum(infonce, dhel, weights=1+0.5)",
+)
+
+
+@pytest.fixture(autouse=True)
+def interpreter(monkeypatch):
+    """In place of a GPU (conftest.py says so to Triton), with tiles of which small batches have several."""
+    from gradlab.scale import triton_kernels
+
+    for name in ("PLAIN_CORES", "TENSOR_CORES"):
+        monkeypatch.setattr(triton_kernels, name, getattr(triton_kernels, name) | SMALL)
+
+
+def exact(loss: Loss, rows: list[Any], reduction: str, upstream: torch.Tensor, **context: Any) -> list[Any]:
+    """Value and gradients of the plain loss of the very same rows, in float64."""
+    double = [None if one is None else one.detach().double().requires_grad_() for one in rows]
+    others = {name: one.detach().double().requires_grad_() for name, one in context.items()}
+    values = loss.value_of(Batch(*double, **others))
+    value = values if reduction == "none" else values.sum() if reduction == "sum" else values.mean()
+    leaves = [one for one in (*double, *others.values()) if one is not None]
+    return [value.detach(), *torch.autograd.grad(value, leaves, upstream.double(), allow_unused=True)]
+
+
+def assert_exact(
+    spec: str | Loss, rows: list[Any], reduction: str = "mean", tolerance: float = 1e-5, **context: Any
+) -> None:
+    """Value and gradients, relative to the largest entry of each."""
+    loss = gradlab.get_loss(spec)
+    upstream = torch.linspace(-1, 2, len(rows[0])) if reduction == "none" else torch.tensor(1.7)
+    expected = exact(loss, rows, reduction, upstream, **context)
+    value = gradlab.blockwise(loss, kernels=True)(*rows, reduction, **context)
+    leaves = [one for one in (*rows, *context.values()) if one is not None]
+    found = torch.autograd.grad(value, leaves, upstream, allow_unused=True, materialize_grads=True)
+    for one, other in zip([value, *found], expected, strict=True):
+        other = torch.zeros_like(one) if other is None else other
+        largest = float(other.abs().max())
+        torch.testing.assert_close(one.double(), other.double(), rtol=0, atol=tolerance * largest)
+
+
+@pytest.mark.parametrize("spec", SERVED)
+def test_equals_autograd_in_float64(spec: str) -> None:
+    """With extra negatives; neither rows nor dimensions are a multiple of a tile."""
+    assert_exact(spec, views(18, 3, 12, torch.float32), "sum")
+
+
+@pytest.mark.parametrize("spec", ["infonce", "symmetric(infonce)", "dhel"])
+@pytest.mark.parametrize(("size", "dimensions"), [(2, 5), (16, 16), (17, 18)])
+def test_batches_of_any_size_equal_blocks(spec: str, size: int, dimensions: int) -> None:
+    rows = views(size, 0, dimensions, torch.float32)
+    assert_exact(spec, rows)
+    upstream = torch.tensor(1.0)
+    by_kernels = gradients(gradlab.blockwise(spec, kernels=True), rows, "sum", upstream)
+    by_blocks = gradients(gradlab.blockwise(spec, 8), rows, "sum", upstream)
+    for one, other in zip((by_kernels[0], *by_kernels[1]), (by_blocks[0], *by_blocks[1]), strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=1e-5 * float(other.abs().max()))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_rows_all_around(seed: int) -> None:
+    """Cosines of every size and sign, a row that requires no gradient, and gradients of rows that lie across memory."""
+    generator = torch.Generator().manual_seed(seed)
+    first, second = (unit(torch.randn(7, 18, generator=generator)).T for _ in range(2))
+    anchors, positives = unit(first).requires_grad_(), unit(second).requires_grad_()
+    assert_exact("symmetric(infonce(temperature=0.3))", [anchors, positives, None], "none")
+    loss = gradlab.blockwise("infonce", kernels=True)
+    (alone,) = torch.autograd.grad(loss(anchors.detach(), positives), positives)
+    (both,) = torch.autograd.grad(loss(anchors, positives), positives)
+    assert torch.equal(alone, both)
+
+
+@pytest.mark.parametrize("spec", ["infonce", "tvmf", "symmetric(infonce)"])
+def test_own_negatives(spec: str) -> None:
+    own = unit(torch.randn(18, 3, 12, generator=torch.Generator().manual_seed(0))).requires_grad_()
+    assert_exact(spec, views(18, 4, 12, torch.float32), own_negatives=own)
+
+
+def test_float16_rows_are_multiplied_as_they_are() -> None:
+    """Small coefficients included: each is a millionth of the largest float16."""
+    rows = [one.detach().half().requires_grad_() for one in views(20, 3, 12, torch.float32)]
+    assert_exact("infonce", rows, tolerance=2 * torch.finfo(torch.float16).eps)
+    value = gradlab.blockwise("infonce", kernels=True)(*rows)
+    assert value.dtype == torch.float32
+    assert rows[0].grad is None
+    value.backward(torch.tensor(1e-4))
+    expected = exact(gradlab.get_loss("infonce"), rows, "mean", torch.tensor(1e-4))[1]
+    assert rows[0].grad.dtype == torch.float16
+    limits = torch.finfo(torch.float16)
+    error = float((rows[0].grad.double() - expected).abs().max())
+    assert error <= 2 * limits.eps * float(expected.abs().max()) + limits.tiny * limits.eps
+
+
+def test_tf32_where_torch_allows_it() -> None:
+    rows = views(20, 3, 12, torch.float32)
+    with matrix_products("tf32"):
+        assert_exact("symmetric(infonce)", rows, tolerance=1e-2)
+        with pytest.raises(AssertionError):
+            assert_exact("symmetric(infonce)", rows, tolerance=1e-5)
+
+
+@dataclasses.dataclass(frozen=True)
+class Bent(LinkLoss):
+    """A link that nobody registered: steeper above a cosine of 0.2, and bent below."""
+
+    name = "bent"
+
+    def link(self, cosine):
+        xp = array_namespace(cosine)
+        return xp.where(
+            cosine > 0.2, 9 * cosine**2, xp.exp(-(cosine**2)) / (2 - cosine) + xp.sqrt(2 + cosine)
+        )
+
+    def slope(self, cosine):
+        raise AssertionError("the link is differentiated, not this")
+
+
+def test_a_new_link_is_served() -> None:
+    assert_exact(Bent(), views(18, 2, 7, torch.float32, spread=1.0))
+
+
+@dataclasses.dataclass(frozen=True)
+class Asking(LinkLoss):
+    """Takes a logit of its negatives that is not of each by itself."""
+
+    kind: str = ""
+    name = "asking"
+
+    def link(self, cosine):
+        return cosine
+
+    slope = link
+
+    def negative_logits(self, negatives: Negatives):
+        return {
+            "mean": lambda: negatives.cosine - negatives.cosine.mean(),
+            "size": lambda: negatives.cosine / negatives.cosine.shape[-1],
+            "near": lambda: -negatives.one_minus_cosine,
+            "entries": lambda: negatives.cosine * float(negatives.cosine[0, 0]),
+            "unknown": lambda: torch.special.bessel_j0(negatives.cosine),
+        }[self.kind]()
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        ("mean", "have no 'mean'"),
+        ("size", "depends on sizes or on other cosines"),
+        ("near", "measures vectors that are nearly equal"),
+        ("entries", "no kernel can be made of this logit"),
+        ("unknown", "no kernel can be made of this logit"),
+    ],
+)
+def test_other_logits_are_refused(kind: str, words: str) -> None:
+    links.link_of.cache_clear()
+    with pytest.raises(gradlab.GradlabError, match=words) as caught:
+        gradlab.blockwise(Asking(kind), kernels=True)(*views(6, 0, 4, torch.float32))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        ("met", "log-sum-exps from their negatives; met takes something else"),
+        ("modified_mhs", "modified_mhs takes something else"),
+        ("vicreg", "vicreg takes something else"),
+        ("supcon", "supcon takes something else"),
+        ("arctanh", "arctanh takes something else"),
+        ("siglip(learnable=false)", "siglip takes something else"),
+        ("sum(infonce, gor, weights=1+0.1)", "sum takes something else"),
+        ("mask(infonce, above=0.9)", "mask leaves some out"),
+        ("hardness(infonce)", "hardness leaves some out"),
+        ("pool(infonce, negatives=other+positive_other)", "compares positives"),
+        ("infonce(learnable=true)", "this one learns values.log_temperature"),
+    ],
+)
+def test_losses_that_are_not_served_are_refused(spec: str, words: str) -> None:
+    with pytest.raises(gradlab.GradlabError, match=words) as caught:
+        gradlab.blockwise(spec, kernels=True)(*views(8, 0, 5, torch.float32))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        (views(6, 0, 4)[:2], "kernels compute in float32"),
+        ([one.detach().bfloat16() for one in views(6, 0, 4)[:2]], "interpreter multiplies no bfloat16"),
+        ([one.detach().float().numpy() for one in views(6, 0, 4)[:2]], "CUDA device; these are a ndarray"),
+    ],
+)
+def test_rows_that_are_not_served_are_refused(rows: list[Any], words: str) -> None:
+    with pytest.raises(gradlab.GradlabError, match=words):
+        gradlab.blockwise("infonce", kernels=True)(*rows)
+
+
+def test_where_there_are_no_kernels(monkeypatch) -> None:
+    """Without Triton, without a GPU, with a block size; and for rows on a CPU beside a GPU."""
+    with pytest.raises(gradlab.GradlabError, match="block_size belongs to blocks"):
+        gradlab.blockwise("infonce", 8, kernels=True)
+    criterion = gradlab.blockwise("infonce", kernels=True)
+    assert "kernels=True" in repr(criterion)
+    monkeypatch.delenv("TRITON_INTERPRET")
+    with pytest.raises(gradlab.GradlabError, match="takes rows on a CUDA device; these are on cpu"):
+        criterion(*views(6, 0, 4, torch.float32))
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(gradlab.GradlabError, match="kernels=True needs a GPU"):
+        gradlab.blockwise("infonce", kernels=True)
+    monkeypatch.setitem(sys.modules, "triton", None)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(gradlab.GradlabError, match="needs Triton: pip install triton"):
+        gradlab.blockwise("infonce", kernels=True)
+
+
+def test_no_similarities_are_held() -> None:
+    """Four numbers for each entry of the rows at most; blocks of all rows hold N²."""
+    rows = views(34, 0, 3, torch.float32)
+    with LargestTensor() as largest:
+        gradlab.blockwise("symmetric(infonce)", kernels=True)(*rows).backward()
+    assert largest.entries <= 4 * 34 * 3
+    with LargestTensor() as largest:
+        gradlab.blockwise("symmetric(infonce)")(*rows).backward()
+    assert largest.entries >= 34 * 34
+
+
+def test_values_without_gradients() -> None:
+    rows = [one.detach() for one in views(10, 2, 6, torch.float32)]
+    found = gradlab.blockwise("infonce", kernels=True)(*rows, "none")
+    expected = gradlab.get_loss("infonce").value_of(Batch(*(one.double() for one in rows)))
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+COMPILES = """
+import sys
+import gradlab
+import gradlab.scale
+assert "triton" not in sys.modules, "loaded before it is asked for"
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+from gradlab.scale import triton_kernels as kernels
+from gradlab.scale.links import link_of
+link = kernels._function(link_of(gradlab.get_loss("tvmf").negative_logits))
+fixed = {"OWN": True, "LINK": link, "PRECISION": "tf32", "ROWS": 16, "COLUMNS": 16, "DEPTH": 16}
+fixed |= {"BY_ROWS": True, "BY_COLUMNS": True, "WIDE": sys.argv[1] == "fp16"}
+for kernel in (kernels._log_sum_exps, kernels._add_gradients):
+    types = dict.fromkeys(kernel.arg_names, "i32") | {"rows": f"*{sys.argv[1]}", "columns": f"*{sys.argv[1]}"}
+    for name in ("found", "into", "total_i", "upstream_i", "total_j", "upstream_j"):
+        types[name] = "*fp32"
+    types = {name: "constexpr" if name in fixed else types[name] for name in kernel.arg_names}
+    values = {name: value for name, value in fixed.items() if name in kernel.arg_names}
+    made = triton.compile(ASTSource(kernel, types, values), target=GPUTarget("cuda", 80, 32), options={"num_warps": 1})
+    assert "mma" in made.asm["ptx"]
+"""
+
+
+def test_they_compile_for_a_gpu_and_load_nothing_before() -> None:
+    """With bfloat16 rows, which the interpreter does not multiply; no GPU is needed to compile for one."""
+    environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
+    done = subprocess.run(
+        [sys.executable, "-c", COMPILES, "bf16"],
+        capture_output=True, text=True, env=environment, cwd=ROOT, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]
