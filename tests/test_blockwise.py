@@ -128,6 +128,16 @@ def test_more_columns_than_one_product_takes(monkeypatch: pytest.MonkeyPatch, lo
     assert_equal_to_autograd(loss, views(24, 19, 6), 10, 1e-12)
 
 
+@pytest.mark.parametrize(
+    "loss", [*WAYS.values(), *map(gradlab.get_loss, ("siglip", "symmetric(infonce)"))], ids=str
+)
+def test_more_rows_than_are_worked_on_at_a_time(monkeypatch: pytest.MonkeyPatch, loss: Loss) -> None:
+    """A block is worked on some rows at a time, here two and seven of them, and the last ones are fewer."""
+    monkeypatch.setattr(blocks, "SUM_ENTRIES", 50)
+    monkeypatch.setattr(blocks, "CPU_PAIRS", 7)
+    assert_equal_to_autograd(loss, views(24, 0, 6), 11, 1e-12)
+
+
 @pytest.mark.parametrize(("spread", "tolerance"), [(1e-2, 1e-10), (1e-6, 1e-12)])
 def test_what_rows_nearly_equal_lack_to_1_is_known(
     monkeypatch: pytest.MonkeyPatch, spread: float, tolerance: float

@@ -257,8 +257,8 @@ FAULTS = [
     Fault(
         "hard gate: one negative too few",
         "simulation/exact.py",
-        "-np.expm1(setting.negatives * np.log1p(-chance))",
-        "-np.expm1((setting.negatives - 1) * np.log1p(-chance))",
+        "closed + count * np.log1p(-chance)",
+        "closed + (count - 1) * np.log1p(-chance)",
         "test_simulation.py",
     ),
     Fault(
@@ -315,9 +315,16 @@ FAULTS = [
     Fault(
         "chords: what the positives receive has the sign of what the anchors do",
         "scale/blocks.py",
-        "(together + apart, together - apart)",
-        "(together + apart, together + apart)",
+        "zip(into, (1, -1), strict=True)",
+        "zip(into, (1, 1), strict=True)",
         "test_blockwise_batch.py test_blockwise.py",
+    ),
+    Fault(
+        "softmax of a block: later rows take the factors of the first ones",
+        "scale/laps.py",
+        "by_rows[some][few, None]",
+        "by_rows[some][: few.stop - few.start, None]",
+        "test_blockwise.py",
     ),
     Fault(
         "blocks: a term's weight left out of its gradient",
@@ -327,10 +334,10 @@ FAULTS = [
         "test_combinators.py test_blockwise.py",
     ),
     Fault(
-        "uneven shares: the padding is taken for rows",
+        "uneven shares: each is gathered as if all were as large as its own",
         "scale/processes.py",
-        "torch.cat([part[:size] for",
-        "torch.cat([part[largest - size :] for",
+        "found.split(sizes)[self.rank].copy_(own)",
+        "found[self.rank * len(own) :][: len(own)].copy_(own)",
         "test_processes.py",
     ),
     Fault(
