@@ -77,9 +77,8 @@ def graded_pairs(sts: Path) -> ScoredPairs:
 def drawn(pairs: ScoredPairs, count: int) -> ScoredPairs:
     """As many of the pairs, always the same ones; all of them if there are fewer."""
     rows = np.random.default_rng(0).permutation(len(pairs.gold))[:count]
-    return replace(
-        pairs, **{name: [getattr(pairs, name)[row] for row in rows] for name in ("first", "second", "gold")}
-    )
+    first, second = ([texts[row] for row in rows] for texts in (pairs.first, pairs.second))
+    return ScoredPairs(pairs.name, first, second, [pairs.gold[row] for row in rows])
 
 
 class _Done(Exception):
@@ -128,6 +127,7 @@ class _Measured(Callback):
             if step == STEPS[-1]:
                 self.found["alignment"] = alignment(*views)
                 self.found["uniformity"] = uniformity(views[0])
+                assert config.sts is not None
                 self.found["stsb_dev"] = stsb_dev(encoder, config.sts)
         trainer.objective.train()
 
