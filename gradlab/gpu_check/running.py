@@ -128,7 +128,7 @@ def plan(parts: Sequence[str] = (), results: Mapping[str, Any] | None = None) ->
         seconds = sum(case.seconds(rates) for case in every)
         lines.append(f"| {name} | {len(every)} | {seconds / 60:.1f} |")
         total += seconds
-    return "\n".join([*lines, f"| together | | {total / 60:.0f} |"])
+    return "\n".join([*lines, f"| together | | {total / 60:.1f} |"])
 
 
 def describe(machine: Machine) -> dict[str, Any]:

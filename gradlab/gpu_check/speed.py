@@ -18,7 +18,7 @@ from gradlab.scale import blockwise
 TEMPERATURE = 0.05
 SIZES, SMALL_SIZES = (4096, 8192, 16384, 32768, 65536, 131072), (64, 128)
 # Precisions, and the largest batch that each of them is measured on.
-MOST = {"float32": 32768, "tf32": 65536, "bfloat16": 131072}
+MOST = {"float32": 16384, "tf32": 65536, "bfloat16": 131072}
 BATCHES, SMALL_BATCHES = (64, 256, 2048), (8,)
 # Parameters of the encoders' layers, for estimates: 4 layers of 312, and 12 of 768.
 LAYERS = {"small": 4.7e6, "base": 85e6}
@@ -108,7 +108,7 @@ def loss_cases(machine: Machine) -> Iterator[Case]:
             for count in SMALL_SIZES if machine.small else SIZES:
                 for name, make in LOSSES.items():
                     slow = count > MOST[precision] or (dimensions == 1024 and precision != "bfloat16")
-                    if slow or (name == "GradCache" and count > 32768):
+                    if slow or (name == "GradCache" and count > 16384):
                         continue  # the other sizes show it
                     if "kernels" in name and (
                         dimensions == 1024 or (machine.small and precision == "bfloat16")
