@@ -301,8 +301,8 @@ FAULTS = [
     Fault(
         "second lap: exponentials are not divided by their sum's reference",
         "scale/laps.py",
-        "upstream * torch.exp(shift - total)",
-        "upstream * torch.exp(-total)",
+        "softmax.temperature * torch.exp(shift - total)",
+        "softmax.temperature * torch.exp(-total)",
         "test_blockwise_batch.py test_blockwise.py",
     ),
     Fault(
