@@ -57,9 +57,11 @@ def _blockwise(spec: str) -> Callable[[Tensor, Tensor], Tensor]:
 
 
 def _kernels(spec: str) -> Callable[[Tensor, Tensor], Tensor]:
+    made = functools.cache(blockwise)  # with the first call, which knows the device
+
     def call(anchors: Tensor, positives: Tensor) -> Tensor:
         with kernels_on(anchors.device):
-            return blockwise(spec, kernels=True)(anchors, positives, normalize=True)
+            return made(spec, kernels=True)(anchors, positives, normalize=True)
 
     return call
 
