@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 
 from gradlab.files import write_csv
 from gradlab.plotting import COLORS, TEXT_WIDTH, close, empty_figure, plot_style, save
+from studies.second_round.interventions import TABLE, correlations, left_out
 from studies.second_round.prediction import FEATURE, FEATURES, FITTED, TESTED, errors, first_scores, predicted
 from studies.second_round.rounds import ROWS, declaration, judged, read_rows
 
@@ -40,6 +41,11 @@ def write_results(committed: Path = ROWS) -> Iterator[str]:
             close(figure)
     if FEATURES.exists():
         yield from _write_prediction(committed)
+    if TABLE.exists():
+        made = pd.read_csv(TABLE)
+        for name, content in (("orders", correlations(made)), ("left-out", left_out(made))):
+            columns = {column: content[column].tolist() for column in content}
+            yield f"Wrote {write_csv(committed / f'interventions-{name}.csv', columns)}"
 
 
 def _write_prediction(committed: Path) -> Iterator[str]:

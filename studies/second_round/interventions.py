@@ -1,0 +1,250 @@
+"""Interventions: from the same encoder, losses take a few steps that turn embeddings equally far.
+
+Runs differ in where their earlier steps led. Here all losses begin at the same encoder, so that what differs afterwards is the work of a few
+steps of the loss. ``interventions.toml`` declares them.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
+
+from gradlab import Loss, get_loss
+from gradlab.batch import unit_rows
+from gradlab.encoder import Encoder
+from gradlab.evaluate import ScoredPairs, stsb_dev
+from gradlab.gradient import alignment, uniformity
+from gradlab.train import read_sentences, say
+from studies.evidence.features import measure
+from studies.evidence.linear import RowFile
+from studies.second_round.feature import drawn
+from studies.second_round.rounds import ROWS
+from studies.statistics import Interval, over_seeds
+
+DECLARATION = Path(__file__).with_name("interventions.toml")
+TABLE = ROWS / "interventions.csv"
+CHANGES, COMPONENTS = ("alignment", "uniformity"), ("pull", "hardest_share")
+# The first learning rate that is tried.
+FIRST_RATE = 1e-5
+# Pairs at least as similar count as positives (Wang & Isola 2020).
+POSITIVE = 4.0
+
+State = Mapping[str, Tensor]
+
+
+def declaration() -> dict[str, Any]:
+    """What is declared, as the file says it."""
+    return tomllib.loads(DECLARATION.read_text(encoding="utf-8"))
+
+
+class Taken(NamedTuple):
+    """What some steps of a loss did.
+
+    Attributes:
+        rotation: mean angle between embeddings before and after, in degrees.
+        components: `measure` of the batch of the first step.
+    """
+
+    rotation: float
+    components: dict[str, float]
+
+
+class Bench:
+    """One encoder, the batches of a seed, and held-out pairs.
+
+    Attributes:
+        encoder: whose weights each intervention begins by setting.
+    """
+
+    def __init__(
+        self, model: str, sentences: Sequence[str], pairs: ScoredPairs, sts: Path, declared: Mapping[str, Any]
+    ) -> None:
+        """Load the encoder.
+
+        Args:
+            model: folder or hub name.
+            sentences: of which batches are drawn.
+            pairs: with gold scores.
+            sts: SentEval's ``data/downstream``.
+            declared: see `declaration`.
+        """
+        self.encoder = Encoder.load(model, declared["pooler"], max_length=declared["max_length"])
+        self._sentences, self._sts, self._declared = sentences, sts, declared
+        self._pairs = drawn(pairs, declared["rotation"]["pairs"])
+
+    def batches(self, seed: int) -> Iterator[list[str]]:
+        """The batches of a seed, without end and without a sentence twice before all have come."""
+        size = self._declared["batch_size"]
+        generator = np.random.default_rng(seed)
+        while True:
+            order = generator.permutation(len(self._sentences))
+            for start in range(0, len(order) - size + 1, size):
+                yield [self._sentences[row] for row in order[start : start + size]]
+
+    def state(self) -> State:
+        """A copy of the weights."""
+        return {name: value.clone() for name, value in self.encoder.state_dict().items()}
+
+    def rows(self) -> tuple[np.ndarray, np.ndarray]:
+        """Unit embeddings of both sentences of the held-out pairs, (n, D) each."""
+        found = self.encoder.encode(self._pairs.sentences, normalize=True).astype(np.float64)
+        found /= np.linalg.norm(found, axis=1, keepdims=True)
+        first, second = np.split(found, 2)
+        return first, second
+
+    def scores(self) -> dict[str, float]:
+        """``stsb_dev`` in points, and `alignment` and `uniformity` of the held-out pairs."""
+        first, second = self.rows()
+        positive = np.asarray(self._pairs.gold) >= POSITIVE
+        return {
+            "stsb_dev": 100 * stsb_dev(self.encoder, self._sts),
+            "alignment": alignment(first[positive], second[positive]),
+            "uniformity": uniformity(np.concatenate([first, second])),
+        }
+
+    def shared_run(self, seed: int) -> dict[int, State]:
+        """The weights of a seed's run after each of the steps that are kept."""
+        kept, shared = self._declared["kept"], self._declared["shared"]
+        torch.manual_seed(seed)
+        steps = self._steps(get_loss(shared["loss"]), shared["learning_rate"], self.batches(seed), max(kept))
+        found = {0: self.state()}
+        for step, _ in enumerate(steps, start=1):
+            if step in kept:
+                found[step] = self.state()
+        return found
+
+    def take(self, begin: State, loss: Loss, rate: float, seed: int) -> Taken:
+        """Some steps of a loss from these weights on, which the encoder has afterwards."""
+        self.encoder.load_state_dict(begin)
+        before = np.concatenate(self.rows())
+        torch.manual_seed(seed)
+        first, *_ = self._steps(loss, rate, self.batches(seed), self._declared["steps"])
+        apart = np.linalg.norm(np.concatenate(self.rows()) - before, axis=1)
+        rotation = float(np.degrees(2 * np.arcsin(apart / 2)).mean())
+        return Taken(rotation, measure(loss, *first))
+
+    def _steps(
+        self, loss: Loss, rate: float, batches: Iterator[list[str]], count: int
+    ) -> Iterator[tuple[Tensor, Tensor]]:
+        """Take steps with an optimiser that begins anew; yields both views of each batch, unit rows (N, D) in float64."""
+        encoder = self.encoder
+        optimiser = torch.optim.AdamW(encoder.parameters(), lr=rate, weight_decay=0.0)
+        for _, sentences in zip(range(count), batches, strict=False):
+            batch = encoder.tokenizer(
+                sentences, padding=True, truncation=True, max_length=self._declared["max_length"],
+                padding_side="right", return_tensors="pt",
+            )  # fmt: skip
+            encoder.train()
+            views = [encoder(batch["input_ids"], batch["attention_mask"]) for _ in range(2)]
+            optimiser.zero_grad()
+            loss(*views, normalize=True).backward()
+            optimiser.step()
+            anchors, positives = (unit_rows(rows.detach().double()) for rows in views)
+            yield anchors, positives
+
+    def matched(self, begin: State, loss: Loss, guess: float, seed: int) -> tuple[float, Taken]:
+        """The learning rate whose steps turn embeddings by the declared angle, and what they did.
+
+        The angle grows about as the rate does, so that each try multiplies the rate by what the angle lacks.
+        """
+        search, rate = self._declared["rotation"], guess
+        taken = self.take(begin, loss, rate, seed)
+        for _ in range(search["tries"] - 1):
+            lacks = search["degrees"] / taken.rotation
+            if abs(1 / lacks - 1) <= search["within"]:
+                break
+            rate *= lacks
+            taken = self.take(begin, loss, rate, seed)
+        return rate, taken
+
+
+def intervene(
+    model: str, train_file: Path, sts: Path, pairs: ScoredPairs, path: Path = TABLE, declared: Any = None
+) -> Path:
+    """Add a row for each intervention that has none.
+
+    Args:
+        model: folder or hub name of an encoder.
+        train_file: sentences, one a line.
+        sts: SentEval's ``data/downstream``.
+        pairs: with gold scores, held out.
+        path: where the rows go.
+        declared: see `declaration`, which is the default.
+    """
+    declared = declaration() if declared is None else declared
+    table = RowFile.open(path)
+    bench = Bench(model, list(read_sentences(train_file)), pairs, sts, declared)
+    begin = bench.state()
+    for seed in declared["seeds"]:
+        wanted = [(step, name) for step in declared["kept"] for name in declared["losses"]["names"]]
+        if all(table.has(seed=seed, step=step, loss=name) for step, name in wanted):
+            continue
+        bench.encoder.load_state_dict(begin)
+        rates: dict[str, float] = {}
+        for step, weights in bench.shared_run(seed).items():
+            bench.encoder.load_state_dict(weights)
+            before = bench.scores()
+            own = 1000 * seed + step  # batches and dropout that the shared run has not seen
+            for name in declared["losses"]["names"]:
+                if table.has(seed=seed, step=step, loss=name):
+                    continue
+                say(f"Intervention: seed {seed}, step {step}, {name}")
+                guess = rates.get(name, FIRST_RATE)
+                rates[name], taken = bench.matched(weights, get_loss(name), guess, own)
+                changes = {what: after - before[what] for what, after in bench.scores().items()}
+                about = {"learning_rate": rates[name], "rotation": taken.rotation, **changes}
+                about |= {what: taken.components[what] for what in COMPONENTS}
+                row = {what: f"{value:.6g}" for what, value in about.items()}
+                table.add({"seed": seed, "step": step, "loss": name} | row)
+    return table.path
+
+
+def correlations(table: pd.DataFrame) -> pd.DataFrame:
+    """How each change and component orders losses as the outcome does: a row each, and per kept encoder.
+
+    Returns:
+        ``step``, ``what``, and Spearman's correlation over losses: the mean over seeds with its 95% interval, ``low`` and ``high``.
+    """
+    rows = []
+    for step, of_step in table.groupby("step"):
+        for what in CHANGES + COMPONENTS:
+            by_seed = [one[what].rank().corr(one.stsb_dev.rank()) for _, one in of_step.groupby("seed")]
+            rows.append({"step": step, "what": what} | _numbers(over_seeds(by_seed)))
+    return pd.DataFrame(rows)
+
+
+def left_out(table: pd.DataFrame) -> pd.DataFrame:
+    """The share of the outcome's variance between losses that a line leaves out; each loss is predicted by a fit on the others.
+
+    Returns:
+        ``step``, ``fitted`` (components, changes or both), and the mean over seeds with its 95% interval. Above 1, the line is worse than
+        the mean of the other losses.
+    """
+    kinds = {"components": COMPONENTS, "changes": CHANGES, "both": COMPONENTS + CHANGES}
+    rows = []
+    for step, of_step in table.groupby("step"):
+        for kind, names in kinds.items():
+            by_seed = []
+            for _, one in of_step.groupby("seed"):
+                design = np.column_stack([np.ones(len(one)), one[list(names)].to_numpy(float)])
+                outcome = one.stsb_dev.to_numpy(float)
+                by_seed.append(_left(design, outcome) / _left(design[:, :1], outcome))
+            rows.append({"step": step, "fitted": kind} | _numbers(over_seeds(by_seed)))
+    return pd.DataFrame(rows)
+
+
+def _left(design: np.ndarray, outcome: np.ndarray) -> float:
+    """Mean square error of a least-squares line where each row is predicted without itself."""
+    hat = design @ np.linalg.pinv(design)
+    return float((((outcome - hat @ outcome) / (1 - np.diag(hat))) ** 2).mean())
+
+
+def _numbers(interval: Interval) -> dict[str, float]:
+    return {"mean": interval.mean, "low": interval.low, "high": interval.high}
