@@ -46,6 +46,23 @@ def assert_same(left: torch.Tensor, right: torch.Tensor, parts: gradlab.Componen
     assert error <= 1e-11 * scale, f"off by {error:.2g} at scale {scale:.2g}"
 
 
+def assert_defined_by(
+    value: Value, loss: gradlab.Loss, anchors: torch.Tensor, positives: torch.Tensor
+) -> tuple[gradlab.Components, torch.Tensor]:
+    """Value and gradients are those of a definition; returns the components and its whole gradient by the anchors."""
+    assert_same(loss(anchors, positives), value(anchors, positives))
+    by_anchors, by_positives = plain_gradients(value, anchors, positives)
+    parts = gradlab.components(loss, anchors, positives)
+    expected = tangent(by_anchors, anchors)
+    assert_same(parts.gradient(exact=True), expected, parts)
+    assert_same(gradlab.autograd_gradient(loss, anchors, positives), expected, parts)
+    if "similarity" in loss.exact_in:
+        similarity = gradlab.autograd_gradient(loss, anchors, positives, tangent=False)
+        assert_same(similarity, parts.gradient(exact=True, tangent=False), parts)
+    assert_same(plain_gradients(loss, anchors, positives)[1], by_positives)
+    return parts, by_anchors
+
+
 def dots(first: torch.Tensor, second: torch.Tensor) -> list[list[float]]:
     """All dot products, in a loop of Python numbers."""
     first, second = first.tolist(), second.tolist()
@@ -70,20 +87,3 @@ def ordered_pairs(count: int) -> list[tuple[int, int]]:
 def unordered_pairs(count: int) -> list[tuple[int, int]]:
     """All (k, l) with k < l."""
     return [(k, other) for k in range(count) for other in range(k + 1, count)]
-
-
-def paradigm(
-    dissipation: list[float],
-    weight: list[list[float]],
-    ratio: float,
-    negatives: torch.Tensor,
-    positives: torch.Tensor,
-) -> torch.Tensor:
-    """``GD_i Σ_{j≠i} W_ij (n_j - r h_i')``, Eq. 4 or 12, in loops."""
-    rows = []
-    for i in range(len(positives)):
-        row = torch.zeros_like(positives[i])
-        for j in others(i, len(positives)):
-            row = row + dissipation[i] * weight[i][j] * (negatives[j] - ratio * positives[i])
-        rows.append(row)
-    return torch.stack(rows)

@@ -14,7 +14,7 @@ from gradlab.batch.similarity import Negatives, PairSimilarity, gaps_of
 from gradlab.gradient.verification import BATCHES
 from gradlab.losses.components import project
 from gradlab.losses.registry import loss_class
-from tests.losses.naive_losses import KINDS, batch, dots, others
+from tests.losses.naive_losses import KINDS, batch, dots, others, plain_gradients
 
 # --- definitions, of the cosines p and s_1 ... s_K -----------------------------------------------------------------
 
@@ -102,31 +102,25 @@ def test_value_and_components_are_those_of_the_definition(spec: str) -> None:
         assert float(parts.pull) == pytest.approx(float(pull), rel=3e-12, abs=1e-13 * scale)
 
 
-def test_circle_is_a_softmax_with_fixed_factors() -> None:
+@pytest.mark.parametrize(("angle", "angles"), EDGES)
+def test_circle_is_a_softmax_with_fixed_factors(angle: float, angles: list[float]) -> None:
     """In 30 digits, the factors being those of the point and not differentiated."""
-    gamma, m = mp.mpf(80), mp.mpf(0.4)
-    for angle, angles in EDGES:
-        positive, negatives = (
-            PairSimilarity.from_angles(np.array(angle)),
-            Negatives.from_angles(np.array(angles)),
-        )
-        loss = gradlab.get_loss("circle")
-        parts = loss.components(positive, negatives)
-        with mp.workdps(30):
-            p, s = mp.cos(mp.mpf(angle)), [mp.mpf(float(one)) for one in negatives.cosine]
-            mine, factors = max(1 + m - p, 0), [max(one + m, 0) for one in s]
-            energies = [mp.exp(gamma * a * (one - m)) for a, one in zip(factors, s, strict=True)]
-            own = mp.exp(-gamma * mine * (p - 1 + m))
-            gate = mp.fsum(energies) * own / (1 + mp.fsum(energies) * own)
-            value = mp.log(1 + mp.fsum(energies) * own)
-            pushes = [
-                gate * e / mp.fsum(energies) * gamma * a for e, a in zip(energies, factors, strict=True)
-            ]
-        assert float(loss.value(positive, negatives)) == pytest.approx(float(value), rel=1e-12, abs=1e-14)
-        np.testing.assert_allclose(
-            parts.gradient_dissipation * parts.weight, [float(one) for one in pushes], rtol=1e-11, atol=1e-13
-        )
-        assert float(parts.pull) == pytest.approx(float(gate * gamma * mine), rel=1e-11, abs=1e-13)
+    gamma, m, loss = mp.mpf(80), mp.mpf(0.4), gradlab.get_loss("circle")
+    positive = PairSimilarity.from_angles(np.array(angle))
+    negatives = Negatives.from_angles(np.array(angles))
+    parts = loss.components(positive, negatives)
+    with mp.workdps(30):
+        p, s = mp.cos(mp.mpf(angle)), [mp.mpf(float(one)) for one in negatives.cosine]
+        mine, factors = max(1 + m - p, 0), [max(one + m, 0) for one in s]
+        energies = [
+            mp.exp(gamma * (a * (one - m) - mine * (p - 1 + m))) for a, one in zip(factors, s, strict=True)
+        ]
+        total = mp.fsum(energies)
+        value, gate = mp.log(1 + total), total / (1 + total)
+        pushes = [float(gate * e / total * gamma * a) for e, a in zip(energies, factors, strict=True)]
+    assert float(loss.value(positive, negatives)) == pytest.approx(float(value), rel=1e-12, abs=1e-14)
+    np.testing.assert_allclose(parts.gradient_dissipation * parts.weight, pushes, rtol=1e-11, atol=1e-13)
+    assert float(parts.pull) == pytest.approx(float(gate * gamma * mine), rel=1e-11, abs=1e-13)
 
 
 # --- losses of the batch, by loops ---------------------------------------------------------------------------------
@@ -137,22 +131,16 @@ def test_circle_is_a_softmax_with_fixed_factors() -> None:
 def test_dhel_by_loops(kind: str, preset: str | None) -> None:
     anchors, positives = batch(kind)
     queue, _ = batch(kind, 3, seed=5)
-    loss = gradlab.get_loss("dhel", preset=preset)
     tau, often = 0.3, 2 if preset == "mirrored" else 1
-    own, pairs, within = dots(anchors, anchors), dots(anchors, positives), dots(positives, positives)
-    for extra in (None, queue):
-        more = dots(anchors, queue) if extra is not None else [[] for _ in range(7)]
-        rest = dots(positives, queue) if extra is not None else [[] for _ in range(7)]
-        values = loss(anchors, positives, extra, "none").tolist()
-        for i in range(7):
-            energy = [math.exp(own[i][j] / tau) for j in others(i, 7)] + [math.exp(e / tau) for e in more[i]]
-            expected = math.log(math.fsum(energy)) - often * pairs[i][i] / tau
-            if preset is not None:
-                energy = [math.exp(within[i][j] / tau) for j in others(i, 7)] + [
-                    math.exp(e / tau) for e in rest[i]
-                ]
-                expected += math.log(math.fsum(energy))
-            assert values[i] == pytest.approx(expected, rel=1e-13, abs=1e-13)
+    found = gradlab.get_loss("dhel", preset=preset)(anchors, positives, queue, "none")
+    pairs = dots(anchors, positives)
+    for i in range(7):
+        expected = -often * pairs[i][i] / tau
+        for view in (anchors,) if preset is None else (anchors, positives):
+            own, more = dots(view, view)[i], dots(view, queue)[i]
+            energy = [math.exp(cosine / tau) for cosine in (*(own[j] for j in others(i, 7)), *more)]
+            expected += math.log(math.fsum(energy))
+        assert float(found[i]) == pytest.approx(expected, rel=1e-13, abs=1e-13)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -208,87 +196,51 @@ def test_anchors_without_negatives(name: str) -> None:
 # --- other libraries -----------------------------------------------------------------------------------------------
 
 
-def both(value, anchors, positives):
-    """A value and its gradients by both views, float64."""
-    rows = [x.detach().clone().requires_grad_() for x in (anchors, positives)]
-    number = value(*rows)
-    return [number.detach(), *torch.autograd.grad(number, rows)]
-
-
-def assert_both(ours, theirs, kind, tolerance=1e-10):
-    views = batch(kind, 12, 9)
-    for found, expected in zip(both(ours, *views), both(theirs, *views), strict=True):
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("ours", "name", "options", "tolerance"),
+    [
+        ("infonce(temperature=0.07)", "NTXentLoss", {"temperature": 0.07}, 1e-10),
+        ("circle(scale=8, margin=0.25)", "CircleLoss", {"m": 0.25, "gamma": 8}, 1e-10),
+        # Its softplus is the identity from 20 on; the logits of the smaller scale stay below.
+        ("circle(scale=80, margin=0.25)", "CircleLoss", {"m": 0.25, "gamma": 80}, 3e-9),
+        ("multi_similarity", "MultiSimilarityLoss", {"alpha": 2, "beta": 50, "base": 0.5}, 1e-10),
+    ],
+)
+def test_pytorch_metric_learning(kind: str, ours: str, name: str, options: dict, tolerance: float) -> None:
+    """In one direction: the other view as references, with labels of their own."""
+    library = pytest.importorskip("pytorch_metric_learning.losses")
+    reducers = pytest.importorskip("pytorch_metric_learning.reducers")
+    theirs = getattr(library, name)(**options, reducer=reducers.MeanReducer())
+    loss, labels = gradlab.get_loss(ours), torch.arange(12)
+    results = []
+    for value in (
+        lambda a, b: loss(a, b, normalize=True),
+        lambda a, b: theirs(a, labels, ref_emb=b, ref_labels=labels.clone()),
+    ):
+        views = batch(kind, 12, 9)
+        results.append([value(*views), *plain_gradients(value, *views)])
+    for found, expected in zip(*results, strict=True):
         scale = max(1.0, float(expected.abs().max()))
         assert float((found - expected).abs().max()) <= tolerance * scale
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_cosent_of_sentence_transformers(kind: str) -> None:
-    """On all N² pairs, labelled 1 on the diagonal and 0 elsewhere."""
-    losses = pytest.importorskip("tests.sentence_training").losses
-    theirs = losses.CoSENTLoss(torch.nn.Identity(), scale=20.0)
-    if not hasattr(theirs, "compute_loss_from_embeddings"):
-        pytest.skip("this version has no loss of embeddings")
-
-    def all_pairs(a, b):
-        n = len(a)
-        labels = torch.eye(n, dtype=torch.float64).reshape(-1)
-        return theirs.compute_loss_from_embeddings([a.repeat_interleave(n, 0), b.repeat(n, 1)], labels)
-
-    ours = gradlab.get_loss("cosent", temperature=1 / 20)
-    assert_both(lambda a, b: ours(a, b, normalize=True), all_pairs, kind)
-
-
-def metric_learning(make):
-    """A loss of pytorch-metric-learning in one direction: the other view as references, with labels of their own."""
-    library = pytest.importorskip("pytorch_metric_learning.losses")
-    reducers = pytest.importorskip("pytorch_metric_learning.reducers")
-    loss = make(library, reducers.MeanReducer())
-
-    def value(anchors, positives):
-        labels = torch.arange(len(anchors))
-        return loss(anchors, labels, ref_emb=positives, ref_labels=labels.clone())
-
-    return value
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_ntxent_of_pytorch_metric_learning(kind: str) -> None:
-    theirs = metric_learning(lambda library, mean: library.NTXentLoss(temperature=0.07, reducer=mean))
-    ours = gradlab.get_loss("infonce", temperature=0.07)
-    assert_both(lambda a, b: ours(a, b, normalize=True), theirs, kind)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(("scale", "tolerance"), [(8.0, 1e-10), (80.0, 3e-9)])
-def test_circle_of_pytorch_metric_learning(kind: str, scale: float, tolerance: float) -> None:
-    """Its softplus is the identity from 20 on, which costs up to 3e-9; the logits of the smaller scale stay below."""
-    theirs = metric_learning(lambda library, mean: library.CircleLoss(m=0.25, gamma=scale, reducer=mean))
-    ours = gradlab.get_loss("circle", scale=scale, margin=0.25)
-    assert_both(lambda a, b: ours(a, b, normalize=True), theirs, kind, tolerance)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_multi_similarity_of_pytorch_metric_learning(kind: str) -> None:
-    theirs = metric_learning(
-        lambda library, mean: library.MultiSimilarityLoss(alpha=2, beta=50, base=0.5, reducer=mean)
-    )
-    ours = gradlab.get_loss("multi_similarity")
-    assert_both(lambda a, b: ours(a, b, normalize=True), theirs, kind)
-
-
-def test_arctanh_of_nearly_collapsed_batches(monkeypatch) -> None:
-    """Coefficients and autograd against 40 digits, where the cosines of float64 have lost 11 of them."""
+@pytest.mark.parametrize("sign", [1, -1], ids=["near", "opposite"])
+def test_arctanh_of_nearly_collapsed_batches(monkeypatch, sign: int) -> None:
+    """Value, coefficients and autograd against 40 digits, where the cosines of float64 have lost 11 of them."""
     anchors, positives = BATCHES["nearly collapsed"](np.random.default_rng(0), 6, 5)
+    positives = sign * positives
+    values = gradlab.get_loss("arctanh")(anchors, positives, reduction="none")
     parts = gradlab.components("arctanh", anchors, positives)
     with mp.workdps(40):
         rows = [[mp.matrix(row.tolist()) for row in view] for view in (anchors, positives)]
         rows = [[row / mp.norm(row) for row in view] for view in rows]
         odds = [[mp.exp(2 * mp.atanh((a.T * b)[0])) for b in rows[1]] for a in rows[0]]
         for i in range(6):
-            rest = mp.fsum(odds[i][k] for k in range(6) if k != i)
-            for j in range(6):
-                expected = 0 if j == i else (odds[i][j] + 1) ** 2 / 2 / (rest + odds[i][i])
+            total = mp.fsum(odds[i])
+            assert float(values[i]) == pytest.approx(float(mp.log(total / odds[i][i])), rel=1e-9)
+            for j in others(i, 6):
+                expected = (odds[i][j] + 1) ** 2 / 2 / total
                 found = mp.mpf(parts.gradient_dissipation[i]) * mp.mpf(parts.weight[i, j])
                 assert abs(found - expected) <= mp.mpf("1e-9") * expected, (i, j)
     cosine = anchors @ positives.T
@@ -301,37 +253,12 @@ def test_arctanh_of_nearly_collapsed_batches(monkeypatch) -> None:
     assert error <= 1e-14 * largest
 
 
-def test_arctanh_of_nearly_opposite_negatives() -> None:
-    """The value against 40 digits where the only negative is opposite but for 4e-6."""
-    anchors = np.array([[1.0, 0.0], [0.6, 0.8]])
-    positives = -anchors[::-1] + 4e-6 * np.array([[0.8, -0.6], [0.0, 1.0]])
-    with mp.workdps(40):
-
-        def odds(first, second):
-            apart, together = (
-                mp.fsum((a + s * b) ** 2 for a, b in zip(first, second, strict=True)) for s in (-1, 1)
-            )
-            return together / apart
-
-        rows = [[mp.matrix(row.tolist()) for row in view] for view in (anchors, positives)]
-        first, second = [[row / mp.norm(row) for row in view] for view in rows]
-        expected = [
-            float(mp.log(1 + odds(first[i], second[1 - i]) / odds(first[i], second[i]))) for i in range(2)
-        ]
-    found = gradlab.get_loss("arctanh")(anchors, positives, normalize=True, reduction="none")
-    np.testing.assert_allclose(found, expected, rtol=1e-9)
-
-
 def test_arctanh_where_vectors_coincide_or_are_opposite() -> None:
     """Infinite where the loss is; no number is lost to it, and what has no direction does not act."""
     loss, e = gradlab.get_loss("arctanh"), np.eye(3)
     anchors, positives = e[[0, 0, 2]], np.stack([e[1], e[0], -e[0]])
-    values = loss(anchors, positives, reduction="none")
-    assert values.tolist() == [
-        math.inf,
-        0,
-        pytest.approx(math.log(3)),
-    ]  # touched, coinciding, at right angles
+    values = loss(anchors, positives, reduction="none")  # touched, coinciding, at right angles
+    assert values.tolist() == [math.inf, 0, pytest.approx(math.log(3))]
     for side in ("anchors", "positives"):
         parts = gradlab.components(loss, anchors, positives, side=side)
         reference = gradlab.autograd_gradient(loss, anchors, positives, side=side)

@@ -11,7 +11,7 @@ from matplotlib.mathtext import MathTextParser
 import gradlab
 from gradlab.losses.notation import formula_html, formula_latex
 from gradlab.losses.registry import combinator_names, loss_class
-from gradlab.settings import call_text, parse_call
+from gradlab.settings import call_text
 
 
 @pytest.mark.parametrize("name", gradlab.loss_names())
@@ -31,8 +31,6 @@ def test_settings_in_a_text() -> None:
     assert call_text(loss) == "mpt(margin=-0.001)"
     assert gradlab.get_loss(" mpt ( margin = 0.3 ) ") == gradlab.get_loss("mpt", margin=0.3)
     assert gradlab.get_loss("modified_mhs(gate='one_view')").gate == "one_view"
-    assert loss_class("mpt(margin=0.3)") is loss_class("mpt")
-    assert parse_call("f(a=g(b=1), c=0.5 * h)") == ("f", {"a": "g(b=1)", "c": "0.5 * h"})
 
 
 def test_what_is_given_beats_the_preset_and_the_text() -> None:
@@ -49,15 +47,11 @@ def test_what_is_given_beats_the_preset_and_the_text() -> None:
     ("text", "message"),
     [
         ("mpt(margin=0.3", "not of the form"),
-        ("mpt(0.3)", "not of the form"),
-        ("mpt(**x)", "not of the form"),
-        ("a.b(margin=1)", "unknown loss 'a.b'"),
         ("mpt(margin=0.3) + 1", "not of the form"),
         ("mpt(margn=0.3)", "Did you mean 'margin'"),
         ("mpt(margin=high)", "margin must be a number"),
         ("mtp(margin=0.3)", "Did you mean 'mpt'"),
         ("mpt(preset=bert)", "mpt has no preset 'bert'; it has: none"),
-        ("modified_mhe(preset=robert)", "Did you mean 'roberta'"),
     ],
 )
 def test_bad_texts(text: str, message: str) -> None:
@@ -69,13 +63,11 @@ def test_bad_texts(text: str, message: str) -> None:
 @pytest.mark.parametrize("name", [*gradlab.loss_names(), *combinator_names()])
 def test_value_formulas_are_set_as_mathematics(name: str) -> None:
     """TeX that another reader of it takes, and HTML that loses no sign of what was written."""
-    cls = loss_class(name)
-    latex = formula_latex(cls.formula)
+    formula = loss_class(name).formula
+    latex = formula_latex(formula)
     for line in re.sub(r"\\(begin|end)\{gathered\}", "", latex).split(r"\\ "):
         MathTextParser("path").parse(f"${line.strip()}$")
-    assert not re.search("[^\x00-\x7f]", latex)
-    shown = html.unescape(re.sub(r"</?(var|sub)>", "", formula_html(cls.formula)))
-    written = re.sub(r"_\{([^}]*)\}|_", r"\1", cls.formula).replace("-", "−")
+    assert latex.isascii()
+    shown = html.unescape(re.sub(r"</?(var|sub)>", "", formula_html(formula)))
+    written = re.sub(r"_\{([^}]*)\}|_", r"\1", formula).replace("-", "−")
     assert shown.removeprefix("L = ") == written
-    if not cls.is_combinator and name != "recombined":
-        assert "$$L" in gradlab.get_loss(name)._repr_markdown_() or "gathered" in latex

@@ -6,8 +6,17 @@ import math
 
 import numpy as np
 import pytest
-import torch
-from test_several_positives import LABELS, D, H, M, N, rows_with_duplicates
+from test_several_positives import (
+    LABELS,
+    D,
+    H,
+    M,
+    N,
+    assert_blocks_are_the_plain_loss,
+    assert_closed_form_is_autograd,
+    rows_with_duplicates,
+    settings,
+)
 
 import gradlab
 from gradlab.batch.batch import unit_rows
@@ -37,93 +46,41 @@ def embeddings(extra: bool, own: bool, seed: int = 3) -> list[np.ndarray]:
     return [unit_rows(rng.normal(size=shape)) for shape in shapes]
 
 
-def cases(text: str) -> list[tuple]:
-    """Extra negatives, and what else a call is given, a teacher's scores or embeddings among it."""
-    found = []
-    *_, extra, own = rows_with_duplicates()
-    whole = any(word in text for word in ("symmetric", "same", "gor"))
-    for queue, mine, in_batch in (
-        (None, None, True),
-        (extra, None, True),
-        (extra, own, True),
-        (None, own, False),
-    ):
-        if (whole and not in_batch) or ("gor" in text and mine is not None):
-            continue
-        given = {"in_batch_negatives": in_batch} | ({} if mine is None else {"own_negatives": mine})
-        if "triplet" in text:
-            found += [(queue, given), (queue, {**given, "labels": LABELS})]
-            continue
-        found.append((queue, {**given, "teacher": embeddings(queue is not None, mine is not None)}))
-        inside = 1 if not in_batch else N * (2 if "other+same" in text else 1)
-        shape = (N, inside + (0 if queue is None else M) + (0 if mine is None else H))
-        if "embedding" not in text:
-            found.append((queue, {**given, "teacher": np.random.default_rng(1).normal(size=shape) / 10}))
-    return found
-
-
 @pytest.mark.parametrize("text", [*TEACHERS, *MINED])
-def test_closed_form_is_autograd_on_both_sides_and_in_blocks(text: str) -> None:
+def test_closed_form_is_autograd_and_blocks_are_the_plain_loss(text: str) -> None:
     # Of a negative that is the positive, rounding decides whether it is semi-hard.
     anchors, positives, *_ = embeddings(False, False) if "semi_hard" in text else rows_with_duplicates()
-    for extra, given in cases(text):
-        pair = gradlab.components(text, anchors, positives, extra, side="both", **given)
-        for tangent in (True, False):
-            references = gradlab.autograd_gradient(
-                text, anchors, positives, extra, side="both", tangent=tangent, **given
-            )
-            for parts, reference in zip(pair, references, strict=True):
-                error = np.abs(parts.gradient(tangent=tangent) - reference).max()
-                assert error <= 1e-12 * max(1.0, np.abs(reference).max()), given
-        given = {name: in_torch(one) for name, one in given.items()}
-        found = []
-        for loss in (gradlab.get_loss(text), gradlab.blockwise(text, 4)):
-            leaves = [
-                None if rows is None else torch.from_numpy(rows).requires_grad_()
-                for rows in (anchors, positives, extra)
-            ]
-            value = loss(*leaves, **given)
-            gradients = torch.autograd.grad(
-                value, [one for one in leaves if one is not None], allow_unused=True
-            )
-            found.append([value.detach(), *(torch.zeros(1) if one is None else one for one in gradients)])
-        for one, other in zip(*found, strict=True):
-            torch.testing.assert_close(other, one.expand_as(other), rtol=1e-12, atol=1e-12, check_dtype=False)
-
-
-def in_torch(given):
-    if isinstance(given, list):
-        return [torch.from_numpy(one) for one in given]
-    return torch.from_numpy(given) if isinstance(given, np.ndarray) else given
+    for extra, given, shape in settings(text):
+        if "triplet" in text:
+            known = [{}, {"labels": LABELS}]
+        else:
+            known = [{"teacher": embeddings(extra is not None, "own_negatives" in given)}]
+        if text in TEACHERS and "embedding" not in text:
+            known.append({"teacher": np.random.default_rng(1).normal(size=shape) / 10})
+        for more in known:
+            rows = (anchors, positives, extra)
+            assert_closed_form_is_autograd(text, rows, given | more)
+            assert_blocks_are_the_plain_loss(text, rows, given | more)
 
 
 def test_values_by_loops() -> None:
     anchors, positives, extra, own = rows_with_duplicates()
     teacher = np.random.default_rng(1).normal(size=(N, 1 + M + H)) / 5
     given = {"own_negatives": own, "in_batch_negatives": False, "teacher": teacher}
-    divergence = gradlab.get_loss("kl(temperature=0.3, teacher_temperature=0.7)")(
-        anchors, positives, extra, "none", **given
-    )
+    kl = gradlab.get_loss("kl(temperature=0.3, teacher_temperature=0.7)")
+    divergence = kl(anchors, positives, extra, "none", **given)
     margins = gradlab.get_loss("margin_mse")(anchors, positives, extra, "none", **given)
-    parts = gradlab.components(
-        "kl(temperature=0.3, teacher_temperature=0.7)", anchors, positives, extra, **given
-    )
+    parts = gradlab.components(kl, anchors, positives, extra, **given)
     for i in range(N):
-        scores = [anchors[i] @ one for one in (positives[i], *extra, *own[i])]
-        q, y = ([math.exp(x / t) for x in row] for row, t in ((scores, 0.3), (teacher[i], 0.7)))
-        q, y = ([x / sum(row) for x in row] for row in (q, y))
-        assert divergence[i] == pytest.approx(
-            sum(b * math.log(b / a) for a, b in zip(q, y, strict=True)), rel=1e-11
-        )
-        apart = sum(abs(a - b) for a, b in zip(q, y, strict=True)) / 2
+        scores = np.array([anchors[i] @ one for one in (positives[i], *extra, *own[i])])
+        q, y = np.exp(scores / 0.3), np.exp(teacher[i] / 0.7)
+        q, y = q / q.sum(), y / y.sum()
+        assert divergence[i] == pytest.approx((y * np.log(y / q)).sum(), rel=1e-11)
         # The own positive has no column to push in without in-batch columns: it weakens the pull instead.
-        assert parts.gradient_dissipation[i] + 0.0 == pytest.approx(
-            apart - max(0.0, q[0] - y[0]), rel=1e-11, abs=1e-14
-        )
-        errors = [
-            (scores[0] - s) - (teacher[i][0] - t) for s, t in zip(scores[1:], teacher[i][1:], strict=True)
-        ]
-        assert margins[i] == pytest.approx(sum(e * e for e in errors) / len(errors), rel=1e-12)
+        dissipation = abs(q - y).sum() / 2 - max(0.0, q[0] - y[0])
+        assert parts.gradient_dissipation[i] + 0.0 == pytest.approx(dissipation, rel=1e-11, abs=1e-14)
+        errors = (scores[0] - scores[1:]) - (teacher[i][0] - teacher[i][1:])
+        assert margins[i] == pytest.approx((errors**2).mean(), rel=1e-12)
 
 
 def test_the_dissipation_of_kl_is_the_total_variation_and_its_roles_are_signs() -> None:
@@ -143,17 +100,17 @@ def test_the_dissipation_of_kl_is_the_total_variation_and_its_roles_are_signs() 
     assert abs(same.gradient_dissipation).max() < 1e-13
 
 
-def test_embedding_distillation_pulls_to_the_teachers_row() -> None:
+@pytest.mark.parametrize(("distance", "pull"), [("cosine", 1.0), ("mse", 2.0)])
+def test_embedding_distillation_pulls_to_the_teachers_row(distance: str, pull: float) -> None:
     anchors, positives, *_ = rows_with_duplicates()
     teacher = embeddings(False, False)
-    for distance, pull in (("cosine", 1.0), ("mse", 2.0)):
-        text = f"embedding_distillation(distance={distance})"
-        values = gradlab.get_loss(text)(anchors, positives, reduction="none", teacher=teacher)
-        np.testing.assert_allclose(values, pull * (1 - (anchors * teacher[0]).sum(1)), rtol=1e-12)
-        parts = gradlab.components(text, anchors, positives, teacher=teacher)
-        assert (parts.pull == pull).all()
-        assert not parts.weight.any()
-        np.testing.assert_array_equal(parts.target, teacher[0])
+    loss = gradlab.get_loss("embedding_distillation", distance=distance)
+    values = loss(anchors, positives, reduction="none", teacher=teacher)
+    np.testing.assert_allclose(values, pull * (1 - (anchors * teacher[0]).sum(1)), rtol=1e-12)
+    parts = gradlab.components(loss, anchors, positives, teacher=teacher)
+    assert (parts.pull == pull).all()
+    assert not parts.weight.any()
+    np.testing.assert_array_equal(parts.target, teacher[0])
 
 
 SCORES = {"all different": np.arange(N) * 7 % N / N, "grades": np.arange(N) % 3, "all the same": np.ones(N)}
@@ -161,7 +118,7 @@ SCORES = {"all different": np.arange(N) * 7 % N / N, "grades": np.arange(N) % 3,
 
 @pytest.mark.parametrize("kind", SCORES)
 def test_graded_cosent(kind: str) -> None:
-    """Against the definition, sentence-transformers, autograd, and in blocks."""
+    """Against the definition, autograd, and in blocks; against sentence-transformers in a file of its own."""
     anchors, positives, *_ = rows_with_duplicates()
     scores, tau = SCORES[kind], 0.2
     loss = gradlab.get_loss("cosent", temperature=tau)
@@ -169,35 +126,14 @@ def test_graded_cosent(kind: str) -> None:
     total = 1 + sum(
         math.exp((cosines[b] - cosines[a]) / tau) for a in range(N) for b in range(N) if scores[a] > scores[b]
     )
-    assert float(loss(anchors, positives, scores=scores)) == pytest.approx(
-        math.log(total), rel=1e-12, abs=1e-15
-    )
-    for text in (
-        "cosent(temperature=0.2)",
-        "symmetric(cosent(temperature=0.2))",
-        "sum(cosent(temperature=0.2), infonce)",
-    ):
-        pair = gradlab.components(text, anchors, positives, side="both", scores=scores)
-        references = gradlab.autograd_gradient(text, anchors, positives, side="both", scores=scores)
-        for parts, reference in zip(pair, references, strict=True):
-            np.testing.assert_allclose(parts.gradient(), reference, atol=1e-11)
+    value = loss(anchors, positives, scores=scores)
+    assert float(value) == pytest.approx(math.log(total), rel=1e-12, abs=1e-15)
     parts = gradlab.components(loss, anchors, positives, scores=scores)
     np.testing.assert_allclose(parts.gradient_dissipation, 1 - 1 / total, rtol=1e-12, atol=1e-15)
     assert (parts.pull < 0).any() == (kind != "all the same")
-    leaves = [torch.from_numpy(rows).requires_grad_() for rows in (anchors, positives)]
-    found = [
-        one(*leaves, scores=torch.from_numpy(scores), normalize=True)
-        for one in (loss, gradlab.blockwise(loss, 4))
-    ]
-    library = pytest.importorskip("tests.sentence_training").losses
-    if kind != "all the same" and hasattr(library.CoSENTLoss, "compute_loss_from_embeddings"):
-        theirs = library.CoSENTLoss(torch.nn.Identity(), scale=1 / tau)
-        found.append(theirs.compute_loss_from_embeddings(leaves, torch.from_numpy(scores).double()))
-    gradients = [torch.autograd.grad(one, leaves, retain_graph=True) for one in found]
-    for value, gradient in zip(found[1:], gradients[1:], strict=True):
-        torch.testing.assert_close(value, found[0], rtol=1e-11, atol=1e-14)
-        for one, other in zip(gradient, gradients[0], strict=True):
-            torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-12)
+    for text in ("cosent(temperature=0.2)", "sum(symmetric(cosent(temperature=0.2)), infonce)"):
+        assert_closed_form_is_autograd(text, (anchors, positives), {"scores": scores})
+        assert_blocks_are_the_plain_loss(text, (anchors, positives), {"scores": scores})
 
 
 @pytest.mark.parametrize(
@@ -218,12 +154,6 @@ def test_bad_teachers_are_one_line(text: str, given: dict, message: str) -> None
     with pytest.raises(gradlab.GradlabError, match=message) as caught:
         gradlab.get_loss(text)(anchors, positives, **given)
     assert "\n" not in str(caught.value)
-
-
-def test_graded_pairs_take_no_extra_negatives() -> None:
-    anchors, positives, extra, _ = rows_with_duplicates()
-    with pytest.raises(gradlab.GradlabError, match="extra negatives have no score, leave them out"):
-        gradlab.get_loss("cosent")(anchors, positives, extra, scores=np.arange(N))
 
 
 @pytest.mark.parametrize("name", taught_names())
