@@ -21,6 +21,8 @@ import pytest
 import torch
 
 import gradlab
+from tests.losses import test_barlow_twins, test_mhe, test_mhs, test_vicreg
+from tests.losses.naive_losses import tangent
 
 EPS = {"float64": 2.3e-16, "float32": 1.2e-7}
 
@@ -61,17 +63,13 @@ def softplus(x: torch.Tensor) -> torch.Tensor:
     return torch.logaddexp(x, torch.zeros_like(x))
 
 
-def infonce(p: Pair, n: Pair, s: dict, harder: torch.Tensor) -> torch.Tensor:
-    return softmax_value(p.cos / s["temperature"], n.cos / s["temperature"] + harder)
+def tempered(own: Callable[[Pair, dict], torch.Tensor]) -> Callable:
+    """A softmax of cosines, of which the positive's is replaced."""
 
+    def value(p: Pair, n: Pair, s: dict, harder: torch.Tensor) -> torch.Tensor:
+        return softmax_value(own(p, s) / s["temperature"], n.cos / s["temperature"] + harder)
 
-def arccon(p: Pair, n: Pair, s: dict, harder: torch.Tensor) -> torch.Tensor:
-    own = p.cos * math.cos(s["margin"]) - p.sine * math.sin(s["margin"])
-    return softmax_value(own / s["temperature"], n.cos / s["temperature"] + harder)
-
-
-def cosface(p: Pair, n: Pair, s: dict, harder: torch.Tensor) -> torch.Tensor:
-    return softmax_value((p.cos - s["margin"]) / s["temperature"], n.cos / s["temperature"] + harder)
+    return value
 
 
 def dcl(p: Pair, n: Pair, s: dict, harder: torch.Tensor) -> torch.Tensor:
@@ -98,13 +96,13 @@ def debiased(p: Pair, n: Pair, s: dict, harder: torch.Tensor) -> torch.Tensor:
 
 def nearly_nothing_left(p: Pair, n: Pair, s: dict) -> bool:
     """Whether what debiasing leaves of the mass is a small difference, or near the clamp."""
+    count = len(n.cos)
     mass = float(torch.logsumexp(n.cos.detach() / s["temperature"], 0))
-    taken = math.log(len(n.cos) * s["prior"] + 1e-300) + float(p.cos.detach()) / s["temperature"]
-    least = math.log(len(n.cos)) - 1 / s["temperature"]
+    taken = math.log(count * s["prior"] + 1e-300) + float(p.cos.detach()) / s["temperature"]
     if taken >= mass:
         return taken - mass < 0.01
     left = mass + math.log(-math.expm1(taken - mass)) - math.log(1 - s["prior"])
-    return mass - taken < 0.05 or abs(left - least) < 0.01
+    return mass - taken < 0.05 or abs(left - math.log(count) + 1 / s["temperature"]) < 0.01
 
 
 def siglip(p: Pair, n: Pair, s: dict, harder: torch.Tensor) -> torch.Tensor:
@@ -169,16 +167,13 @@ def recombined(p: Pair, n: Pair, s: dict, harder: torch.Tensor) -> torch.Tensor:
 
 @dataclasses.dataclass(frozen=True)
 class Definition:
-    """A loss of pairs.
+    """A loss of pairs: the value of one anchor, and what draws its settings.
 
     Attributes:
-        value: of one anchor.
-        settings: draws its settings.
-        pulls_alone: whether an anchor without negatives keeps its pull.
         gated: distance of the positive less that of the hardest negative plus the margin, where the loss has a hard gate.
         one_hot: whether the hardest negative has all the weight, so that ties matter.
         doubtful: whether the value, or its derivative, is none that numbers of a few digits could give.
-        steep: how much logits change with the cosine; of softmax losses 1/τ is enough.
+        steep: how much logits change with the cosine.
     """
 
     value: Callable
@@ -198,17 +193,11 @@ def between(rng: np.random.Generator, low: float, high: float) -> float:
     return float(f"{rng.uniform(low, high):.3g}")
 
 
-def with_temperature(
-    low: float = 0.01, **others: tuple[float, float]
-) -> Callable[[np.random.Generator], dict]:
+def with_temperature(low: float = 0.01, **others: tuple[float, float]) -> Callable:
     return lambda rng: {
         "temperature": log_uniform(rng, low, 1.0),
         **{name: between(rng, *limits) for name, limits in others.items()},
     }
-
-
-def margins(low: float, high: float) -> Callable[[np.random.Generator], dict]:
-    return lambda rng: {"margin": between(rng, low, high)}
 
 
 def gate_of(distance: Callable[[Pair], torch.Tensor]) -> Callable[[Pair, Pair, dict], float]:
@@ -217,9 +206,12 @@ def gate_of(distance: Callable[[Pair], torch.Tensor]) -> Callable[[Pair, Pair, d
 
 DISTANCES = {"mpt": lambda x: x.gap, "met": lambda x: x.chord, "mat": lambda x: x.angle}
 PAIRS = {
-    "infonce": Definition(infonce, with_temperature()),
-    "arccon": Definition(arccon, with_temperature(margin=(0, 1))),
-    "cosface": Definition(cosface, with_temperature(margin=(-0.2, 0.5))),
+    "infonce": Definition(tempered(lambda p, s: p.cos), with_temperature()),
+    "arccon": Definition(
+        tempered(lambda p, s: p.cos * math.cos(s["margin"]) - p.sine * math.sin(s["margin"])),
+        with_temperature(margin=(0, 1)),
+    ),
+    "cosface": Definition(tempered(lambda p, s: p.cos - s["margin"]), with_temperature(margin=(-0.2, 0.5))),
     "dcl": Definition(dcl, with_temperature()),
     "hcl": Definition(
         hcl, with_temperature(0.05, beta=(0.1, 3)), steep=lambda s: (1 + s["beta"]) / s["temperature"]
@@ -252,7 +244,12 @@ PAIRS = {
         doubtful=lambda p, n, s: min(float(x.detach().min()) for x in (p.gap, p.sum, n.gap, n.sum)) <= 1e-12,
     ),
     **{
-        name: Definition(triplet(distance), margins(-0.1, 0.8), gated=gate_of(distance), one_hot=True)
+        name: Definition(
+            triplet(distance),
+            lambda rng: {"margin": between(rng, -0.1, 0.8)},
+            gated=gate_of(distance),
+            one_hot=True,
+        )
         for name, distance in DISTANCES.items()
     },
     "baseline": Definition(
@@ -281,88 +278,52 @@ PAIRS = {
 }
 
 
-# --- losses of the batch: of whole views, by autograd of what is printed --------------------------------
+# --- losses of the batch: of whole views, by autograd of what is printed; most definitions are those of their tests -----
 
 
-def squared(first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
-    return ((first - second) ** 2).sum()
+def cosent(s: dict) -> Callable:
+    def value(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        n, cosines = len(a), a @ b.T
+        others = cosines[~torch.eye(n, dtype=torch.bool)]
+        gaps = (others - cosines.diagonal()[:, None]).ravel() / s["temperature"]
+        return torch.logsumexp(torch.cat([gaps, gaps[:1] * 0]), 0)
+
+    return value
 
 
-def mhe(a: list, b: list, s: dict) -> torch.Tensor:
-    n, energies = len(a), []
-    for k in range(n):
-        energies += [-squared(a[k], a[other]) / (2 * s["temperature"]) for other in range(k)]
-    energy = torch.logsumexp(torch.stack(energies), 0) - math.log(n * (n - 1) / 2)
-    return sum(squared(x, y) for x, y in zip(a, b, strict=True)) / n + s["nu"] * energy
-
-
-def mhs(a: list, b: list, s: dict) -> torch.Tensor:
-    total = sum(squared(x, y) for x, y in zip(a, b, strict=True)) / len(a)
-    for i, x in enumerate(a):
-        distances = torch.stack([squared(x, y.detach()) for j, y in enumerate(a) if j != i])
-        nearest = distances.min()
-        if float(nearest.detach()) > 0:
-            total = total - s["nu"] * nearest.sqrt()
-    return total
-
-
-def cosent(a: list, b: list, s: dict) -> torch.Tensor:
-    n, t = len(a), s["temperature"]
-    similar = [a[i] @ b[i] for i in range(n)]
-    others = torch.stack([a[k] @ b[m] for k in range(n) for m in range(n) if k != m])
-    gaps = torch.cat([(others - p) / t for p in similar])
-    return torch.logsumexp(torch.cat([gaps, gaps[:1] * 0]), 0)
-
-
-def vicreg(a: list, b: list, s: dict) -> torch.Tensor:
-    n, d = len(a), len(a[0])
-    total = sum(squared(x, y) for x, y in zip(a, b, strict=True)) / n
-    for view in (a, b):
-        rows = torch.stack(view)
-        # Equal rows have no spread, which a mean of rounded numbers would miss.
-        rows = rows - rows[0].detach()
-        rows = rows - rows.mean(0)
-        covariance = rows.T @ rows / (n - 1)
-        for c in range(d):
-            if float(covariance[c, c].detach()) > 0:
-                total = total + s["nu2"] / d * torch.relu(s["gamma"] - covariance[c, c].sqrt())
-            else:
-                total = total + s["nu2"] / d * s["gamma"]
-            total = total + s["nu1"] / d * sum(covariance[c, e] ** 2 for e in range(d) if e != c)
-    return total
-
-
-def barlow_twins(a: list, b: list, s: dict) -> torch.Tensor:
-    c = sum(torch.outer(x, y) for x, y in zip(a, b, strict=True)) / len(a)
-    d = len(c)
-    return sum((1 - c[i, j]) ** 2 if i == j else s["nu"] * c[i, j] ** 2 for i in range(d) for j in range(d))
-
-
-def dhel(a: list, b: list, s: dict, rows: int) -> torch.Tensor:
+def dhel(s: dict, rows: int) -> Callable:
     """One value an anchor; a queued sentence has none."""
-    t, found = s["temperature"], []
-    for i in range(rows):
+
+    def value(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        alone = torch.eye(len(a), dtype=torch.bool)
         views = [a, b] if s["terms"] == "both" else [a]
-        energies = [
-            torch.logsumexp(torch.stack([v[i] @ v[j] / t for j in range(len(v)) if j != i]), 0) for v in views
-        ]
-        found.append(sum(energies) - s["positives"] * (a[i] @ b[i]) / t)
-    return torch.stack(found)
+        energy = sum(
+            torch.logsumexp((v @ v.T / s["temperature"]).masked_fill(alone, -math.inf), 1) for v in views
+        )
+        return (energy - s["positives"] * (a * b).sum(1) / s["temperature"])[:rows]
+
+    return value
 
 
 WHOLE = {
-    "mhe": (mhe, lambda rng: {"nu": log_uniform(rng, 0.1, 10), "temperature": log_uniform(rng, 0.05, 2)}),
-    "mhs": (mhs, lambda rng: {"nu": log_uniform(rng, 0.1, 10)}),
-    "cosent": (cosent, with_temperature(0.02)),
+    "mhe": (
+        lambda s, rows: test_mhe.naive(s["nu"], 1 / (2 * s["temperature"])),
+        lambda rng: {"nu": log_uniform(rng, 0.1, 10), "temperature": log_uniform(rng, 0.05, 2)},
+    ),
+    "mhs": (lambda s, rows: test_mhs.naive(s["nu"]), lambda rng: {"nu": log_uniform(rng, 0.1, 10)}),
+    "cosent": (lambda s, rows: cosent(s), with_temperature(0.02)),
     "vicreg": (
-        vicreg,
+        lambda s, rows: test_vicreg.naive(s["nu1"], s["nu2"], s["gamma"]),
         lambda rng: {
             "nu1": log_uniform(rng, 0.01, 10),
             "nu2": log_uniform(rng, 0.1, 3),
             "gamma": between(rng, 0.05, 1.5),
         },
     ),
-    "barlow_twins": (barlow_twins, lambda rng: {"nu": log_uniform(rng, 0.005, 30)}),
+    "barlow_twins": (
+        lambda s, rows: test_barlow_twins.naive(s["nu"]),
+        lambda rng: {"nu": log_uniform(rng, 0.005, 30)},
+    ),
     "dhel": (
         dhel,
         lambda rng: {
@@ -445,10 +406,6 @@ class Batch:
         return found
 
 
-def tangent(gradient: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
-    return gradient - (gradient * rows).sum(1, keepdim=True) * rows
-
-
 def of_pairs(definition: Definition, settings: dict, batch: Batch) -> Result:
     rows = {"a": batch.anchors, "b": batch.positives, "e": batch.extra}
     gradients = {name: torch.zeros_like(part) for name, part in rows.items()}
@@ -518,12 +475,8 @@ def of_whole(name: str, settings: dict, batch: Batch) -> Result:
     zero = torch.zeros_like(batch.anchors).numpy()
     if n + m == 1:
         return Result(np.array(0.0), zero, zero, 1.0)
-    views = [[*leaf, *batch.extra] for leaf in leaves]
-    value = dhel(*views, settings, n) if name == "dhel" else WHOLE[name][0](*views, settings)
-    gradients = torch.autograd.grad(value.sum(), leaves, allow_unused=True)
-    gradients = [
-        torch.zeros_like(leaf) if g is None else g for leaf, g in zip(leaves, gradients, strict=True)
-    ]
+    value = WHOLE[name][0](settings, n)(*(torch.cat([leaf, batch.extra]) for leaf in leaves))
+    gradients = torch.autograd.grad(value.sum(), leaves, allow_unused=True, materialize_grads=True)
     both = torch.cat([batch.anchors, batch.extra])
     distances = (both[:, None] - both).norm(dim=-1)
     scale, unsure = 1 / settings.get("temperature", 1.0) + settings.get("nu", 1.0), False
@@ -551,19 +504,11 @@ def of_whole(name: str, settings: dict, batch: Batch) -> Result:
 
 def averaged(first: Result, second: Result, n: int) -> Result:
     """The mean of both directions; the second one's views are exchanged. A scalar stands in every row, where there are rows."""
-    counts = [
-        n if one.value.ndim == 0 and other.value.ndim else 1
-        for one, other in ((first, second), (second, first))
-    ]
-    return Result(
-        (first.value + second.value) / 2,
-        (counts[0] * first.by_anchors + counts[1] * second.by_positives) / 2,
-        (counts[0] * first.by_positives + counts[1] * second.by_anchors) / 2,
-        counts[0] * first.scale + counts[1] * second.scale,
-        max(first.steep, second.steep),
-        first.unsure or second.unsure,
-        first.unsure_value or second.unsure_value,
-    )
+    back = dataclasses.replace(second, by_anchors=second.by_positives, by_positives=second.by_anchors)
+    rows = first.value.ndim or second.value.ndim
+    counts = [n if rows and not one.value.ndim else 1 for one in (first, back)]
+    both = added([(count / 2, one) for count, one in zip(counts, (first, back), strict=True)])
+    return dataclasses.replace(both, value=(first.value + second.value) / 2, scale=2 * both.scale)
 
 
 def added(parts: list[tuple[float, Result]]) -> Result:
@@ -841,11 +786,8 @@ def main() -> int:
     end, seed, tried, mismatches = time.monotonic() + 60 * options.minutes, options.seed, 0, 0
     while time.monotonic() < end:
         count, wrong = search(seed, cases=500, seconds=end - time.monotonic())
-        tried, mismatches, seed = (
-            tried + count,
-            mismatches + len({one.split(":")[0] for one in wrong}),
-            seed + 1,
-        )
+        tried, seed = tried + count, seed + 1
+        mismatches += len({one.split(":")[0] for one in wrong})
         print(*wrong, f"{tried} cases, {mismatches} wrong", sep="\n", flush=True)
     return int(mismatches > 0)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from naive_losses import KINDS, assert_same, batch, dots, nearest, others, plain_gradients, tangent
+from tests.losses.naive_losses import KINDS, assert_same, batch, dots, nearest, others, plain_gradients, tangent
 
 import gradlab
 

@@ -6,8 +6,8 @@ import pickle
 
 import pytest
 import torch
-from naive_losses import KINDS, assert_same, batch
-from test_recombined import NAMES
+from tests.losses.naive_losses import KINDS, assert_same, batch
+from tests.losses.test_recombined import NAMES
 
 import gradlab
 from gradlab import GradlabError

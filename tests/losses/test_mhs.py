@@ -6,7 +6,7 @@ import math
 
 import pytest
 import torch
-from naive_losses import KINDS, assert_defined_by, assert_same, batch, dots, nearest, others
+from tests.losses.naive_losses import KINDS, assert_defined_by, assert_same, batch, dots, nearest, others
 
 import gradlab
 

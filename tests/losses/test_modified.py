@@ -6,7 +6,7 @@ import math
 
 import pytest
 import torch
-from naive_losses import (
+from tests.losses.naive_losses import (
     KINDS,
     assert_same,
     batch,

@@ -10,7 +10,7 @@ import pickle
 import numpy as np
 import pytest
 import torch
-from naive_losses import KINDS, assert_same, batch, dots, plain_gradients, tangent
+from tests.losses.naive_losses import KINDS, assert_same, batch, dots, plain_gradients, tangent
 
 import gradlab
 from gradlab.cli.options import build_loss

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from naive_losses import plain_gradients
+from tests.losses.naive_losses import plain_gradients
 
 import gradlab
 from gradlab.batch.batch import unit_rows

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from test_several_positives import (
+from tests.losses.test_several_positives import (
     LABELS,
     D,
     H,

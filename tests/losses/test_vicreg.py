@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from naive_losses import KINDS, assert_defined_by, assert_same, batch, plain_gradients, tangent
+from tests.losses.naive_losses import KINDS, assert_defined_by, assert_same, batch, plain_gradients, tangent
 
 import gradlab
 from gradlab.losses.vicreg import VICReg
