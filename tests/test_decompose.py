@@ -53,11 +53,6 @@ def assert_same(actual, expected, relative=1e-6):
     assert float(abs(actual - expected).max()) <= relative * scale
 
 
-def smallest_distance(anchors, positives):
-    """Rounding errors of closed forms and gradients alike grow as vectors come close."""
-    return float(torch.cdist(anchors, torch.cat([anchors, positives])).fill_diagonal_(1).min())
-
-
 DOT_PRODUCT_NAMES = [name for name in NAMES if closed_form(name, *batch(4, 3)) is not None]
 
 
@@ -68,30 +63,28 @@ DOT_PRODUCT_NAMES = [name for name in NAMES if closed_form(name, *batch(4, 3)) i
 @pytest.mark.parametrize(("kind", "n", "d"), [*((kind, 24, 7) for kind in BATCHES), ("paired", 12, 64)])
 def test_recovers_the_closed_form_of_every_registered_loss(name, kind, n, d):
     anchors, positives = batch(n, d, kind=kind)
+    loss = gradlab.get_loss(name)
+    anonymous = lambda a, p: loss(a, p, reduction="sum")  # noqa: E731
     expected = closed_form(name, anchors, positives)
-    anonymous = gradlab.get_loss(name)
     if expected is None:
         with pytest.raises(gradlab.GradlabError, match="not a function of dot products"):
-            gradlab.decompose(lambda a, p: anonymous(a, p, reduction="sum"), anchors, positives)
+            gradlab.decompose(anonymous, anchors, positives)
         return
-    found = gradlab.decompose(lambda a, p: anonymous(a, p, reduction="sum"), anchors, positives)
-    other, same, positive = expected
-    relative = 1e-6
-    assert_same(found.other_view_gradient, other, relative)
-    assert_same(found.same_view_gradient, same, relative)
-    assert_same(found.positive, positive, relative)
+    found = gradlab.decompose(anonymous, anchors, positives)
+    pairs = list(
+        zip((found.other_view_gradient, found.same_view_gradient, found.positive), expected, strict=True)
+    )
+    for one, other in pairs:
+        assert_same(one, other)
     assert found.method == "lifted"
     assert found.relative_residual < 1e-9
     assert not found.unreliable.any()
-    # The estimate of the error must not promise what is not kept (closed forms have rounding errors too).
-    scale = max(float(other.abs().max()), float(same.abs().max()), float(positive.abs().max()))
-    worst = max(
-        float((found.other_view_gradient - other).abs().max()),
-        float((found.same_view_gradient - same).abs().max()),
-        float((found.positive - positive).abs().max()),
-    )
-    rounding = 1e-14 / smallest_distance(anchors, positives)
-    assert worst / scale <= 10 * found.relative_error + rounding
+    torch.testing.assert_close(found.gradient() + found.residual, found.tangent_gradient)
+    # The estimate of the error must not promise what is not kept; closed forms have rounding errors too, near vectors more.
+    scale = max(float(other.abs().max()) for _, other in pairs)
+    worst = max(float((one - other).abs().max()) for one, other in pairs)
+    smallest = torch.cdist(anchors, torch.cat([anchors, positives])).fill_diagonal_(1).min()
+    assert worst / scale <= 10 * found.relative_error + 1e-14 / float(smallest)
 
 
 @pytest.mark.parametrize("name", DOT_PRODUCT_NAMES)
@@ -130,29 +123,19 @@ def test_both_kinds_of_negatives_apart():
         total = sum(math.exp(float(rows[i] @ rows[k]) / tau) for k in range(12) if k != i)
         for j in range(12):
             weight[i, j] = 0 if i == j else math.exp(float(rows[i] @ rows[j]) / tau) / total / tau
-    for i, j in itertools.product(range(6), range(6)):
-        pull = 2 / tau if i == j else 0
-        assert float(found.other_view_gradient[i, j]) == pytest.approx(
-            0 if i == j else weight[i, 6 + j] + weight[6 + j, i], rel=1e-9
-        )
-        assert float(found.same_view_gradient[i, j]) == pytest.approx(weight[i, j] + weight[j, i], rel=1e-9)
-        if i == j:
-            assert float(found.positive[i]) == pytest.approx(
-                pull - weight[i, 6 + i] - weight[6 + i, i], rel=1e-9
-            )
-    dissipation = found.other_view_gradient.sum(1) + found.same_view_gradient.sum(1)
+    both = torch.from_numpy(weight + weight.T)
+    same, other = both[:6, :6], both[:6, 6:]
+    torch.testing.assert_close(found.same_view_gradient, same, rtol=1e-9, atol=1e-12)
+    torch.testing.assert_close(found.positive, 2 / tau - other.diagonal(), rtol=1e-9, atol=0)
+    other = other - torch.diag(other.diagonal())
+    torch.testing.assert_close(found.other_view_gradient, other, rtol=1e-9, atol=1e-12)
+    dissipation = (same + other).sum(1)
     torch.testing.assert_close(found.gradient_dissipation, dissipation)
-    torch.testing.assert_close(found.weight.sum(1), torch.ones(6, dtype=torch.float64))
-    torch.testing.assert_close(found.other_view, found.other_view_gradient / dissipation[:, None])
-    torch.testing.assert_close(found.same_view, found.same_view_gradient / dissipation[:, None])
+    torch.testing.assert_close(found.other_view, other / dissipation[:, None])
     torch.testing.assert_close(found.ratio, found.positive / dissipation)
-    torch.testing.assert_close(
-        found.same_view_share, found.same_view_gradient.sum(1) / found.gradient_dissipation
-    )
-    torch.testing.assert_close(
-        found.hardest_share,
-        torch.maximum(found.other_view.max(dim=1).values, found.same_view.max(dim=1).values),
-    )
+    torch.testing.assert_close(found.same_view_share, same.sum(1) / dissipation)
+    largest = torch.maximum(other.amax(1), same.amax(1)) / dissipation
+    torch.testing.assert_close(found.hardest_share, largest)
 
 
 @pytest.mark.parametrize(
@@ -169,23 +152,16 @@ def test_a_loss_may_normalise_or_scale_its_input(transform):
     assert other.relative_residual < 1e-12
 
 
-def test_reassembled_gradient_is_the_tangent_gradient():
-    anchors, positives = batch(9, 4)
-    found = gradlab.decompose(infonce, anchors, positives)
-    leaf = anchors.clone().requires_grad_()
-    (gradient,) = torch.autograd.grad(infonce(leaf, positives), leaf)
-    tangent = gradient - (gradient * anchors).sum(1, keepdim=True) * anchors
-    torch.testing.assert_close(found.tangent_gradient, tangent, rtol=0, atol=1e-15)
-    torch.testing.assert_close(found.gradient(), tangent, rtol=0, atol=1e-14)
-    torch.testing.assert_close(found.gradient() + found.residual, tangent, rtol=0, atol=1e-15)
+def gap_of(anchors, positives, i):
+    """Cosine of the positive less that of the hardest negative."""
+    cosines = anchors[i] @ positives.T
+    return float(cosines[i] - cosines[torch.arange(len(cosines)) != i].max())
 
 
 def test_gates_next_to_their_threshold_keep_their_state():
     """A margin 1e-9 to either side of one anchor's gap: shrinking cosines by δ² must not decide it."""
     anchors, positives = batch(12, 6)
-    similarity = anchors @ positives.T
-    off = similarity.masked_fill(torch.eye(12, dtype=torch.bool), -2)
-    gap = float(similarity[4, 4] - off[4].max())
+    gap = gap_of(anchors, positives, 4)
     for side, open_ in ((1e-9, True), (-1e-9, False)):
         found = gradlab.decompose(lambda a, p, m=gap + side: triplet(a, p, m), anchors, positives)
         assert (float(found.gradient_dissipation[4]) > 0) is open_
@@ -222,10 +198,9 @@ def test_extrapolation_removes_the_error_that_is_estimated(monkeypatch):
 def test_a_flip_at_the_first_delta_is_repaired_by_another(monkeypatch):
     """With only coarse δ a gate at its threshold flips; the anchors that flipped are taken from a finer one."""
     anchors, positives = batch(12, 6)
-    similarity = anchors @ positives.T
-    off = similarity.masked_fill(torch.eye(12, dtype=torch.bool), -2)
-    gap = float(similarity[4, 4] - off[4].max())
-    margin = gap - 1e-5 * gap  # closed; shrinking all cosines by δ² = 1.5e-5 or more opens it
+    margin = gap_of(anchors, positives, 4) * (
+        1 - 1e-5
+    )  # closed; shrinking all cosines by δ² = 1.5e-5 or more opens it
 
     def flipping(deltas):
         monkeypatch.setattr(reading, "DELTAS", deltas)
@@ -295,51 +270,16 @@ def test_sentence_transformers_losses_of_labels(name):
     assert bool(found.same_view_gradient.any()) is name.startswith("Batch")
 
 
-def test_metric_learning_infonce():
+@pytest.mark.parametrize(
+    ("make", "temperature"), [(lambda m: m.NTXentLoss(temperature=0.1), 0.1), (lambda m: m.NPairsLoss(), 1.0)]
+)
+def test_metric_learning_softmax_losses(make, temperature):
+    """With the other view as references; N-pairs, which takes none, gets both views stacked."""
     losses = pytest.importorskip("pytorch_metric_learning.losses")
     anchors, positives = batch(20, 8)
-    found = gradlab.decompose(losses.NTXentLoss(temperature=0.1), anchors, positives)
-    expected = gradlab.components(gradlab.get_loss("infonce", temperature=0.1), anchors, positives)
+    found = gradlab.decompose(make(losses), anchors, positives)
+    expected = gradlab.components(f"infonce(temperature={temperature})", anchors, positives)
     assert_same(found.other_view_gradient, expected.gradient_dissipation[:, None] * expected.weight / 20)
-    both = gradlab.decompose(losses.SelfSupervisedLoss(losses.NTXentLoss()), anchors, positives)
-    assert both.same_view_gradient.abs().max() > 0
-    one = gradlab.decompose(
-        losses.SelfSupervisedLoss(losses.NTXentLoss(0.1), symmetric=False), anchors, positives
-    )
-    torch.testing.assert_close(one.other_view_gradient, found.other_view_gradient)
-
-
-def test_metric_learning_triplet_with_the_hardest_mined():
-    losses = pytest.importorskip("pytorch_metric_learning.losses")
-    distances = pytest.importorskip("pytorch_metric_learning.distances")
-    miners = pytest.importorskip("pytorch_metric_learning.miners")
-    reducers = pytest.importorskip("pytorch_metric_learning.reducers")
-    anchors, positives = batch(20, 64)
-    distance = distances.CosineSimilarity()
-    native = losses.TripletMarginLoss(margin=0.3, distance=distance, reducer=reducers.SumReducer())
-    miner = miners.BatchHardMiner(distance=distance)
-
-    def mined(a, p):
-        labels = torch.arange(len(a))
-        return native(a, labels, miner(a, labels, p, labels.clone()), p, labels.clone())
-
-    found = gradlab.decompose(mined, anchors, positives)
-    expected = gradlab.components(gradlab.get_loss("mpt", margin=0.3), anchors, positives)
-    assert_same(found.other_view_gradient, expected.gradient_dissipation[:, None] * expected.weight)
-    # Unmined: every negative inside the margin pushes, as often as the reducer counts it.
-    everything = gradlab.decompose(native, anchors, positives)
-    similarity = anchors @ positives.T
-    inside = (similarity - similarity.diagonal()[:, None] + 0.3 > 0).double().fill_diagonal_(0)
-    torch.testing.assert_close(everything.other_view_gradient, inside)
-    torch.testing.assert_close(everything.positive, inside.sum(1))
-
-
-def test_metric_learning_losses_without_reference_embeddings_get_both_views_stacked():
-    losses = pytest.importorskip("pytorch_metric_learning.losses")
-    anchors, positives = batch(12, 6)
-    found = gradlab.decompose(losses.NPairsLoss(), anchors, positives)
-    expected = gradlab.components(gradlab.get_loss("infonce", temperature=1.0), anchors, positives)
-    assert_same(found.other_view_gradient, expected.gradient_dissipation[:, None] * expected.weight / 12)
 
 
 @pytest.mark.parametrize(
@@ -347,13 +287,7 @@ def test_metric_learning_losses_without_reference_embeddings_get_both_views_stac
     [
         ("pytorch_metric_learning", lambda m: m.ProxyAnchorLoss(4, 6), "parameters of their size"),
         ("pytorch_metric_learning", lambda m: m.CrossBatchMemory(m.NTXentLoss(), 6), "not a plain loss"),
-        ("pytorch_metric_learning", lambda m: m.VICRegLoss(), "not a function of dot products"),
         ("sentence_transformers", lambda m: m.MarginMSELoss(torch.nn.Identity()), "needs a teacher"),
-        (
-            "sentence_transformers",
-            lambda m: m.AnglELoss(torch.nn.Identity()),
-            "not a function of dot products",
-        ),
         (
             "sentence_transformers",
             lambda m: m.ContrastiveTensionLoss(torch.nn.Identity()),
@@ -382,7 +316,6 @@ def test_projection_of_a_loss_on_features_is_least_squares():
     assert found.rotation_change > 1e-3
     assert 0.01 < found.relative_residual < 1
     assert found.unreliable.all()
-    torch.testing.assert_close(found.gradient() + found.residual, found.tangent_gradient)
     for i in range(5):
         # Orthogonal to everything the paradigm can use at anchor i, and found anew by numpy.
         usable = np.vstack([positives.numpy(), np.delete(anchors.numpy(), i, axis=0)])
@@ -392,13 +325,6 @@ def test_projection_of_a_loss_on_features_is_least_squares():
         best, *_ = np.linalg.lstsq(usable.T, found.tangent_gradient[i].numpy(), rcond=None)
         own = np.insert(found.other_view_gradient[i].numpy()[np.arange(5) != i], i, -float(found.positive[i]))
         np.testing.assert_allclose(best[:5], own, rtol=0, atol=1e-10)
-
-
-def test_projection_needs_room():
-    with pytest.raises(
-        gradlab.GradlabError, match=r"12 vectors .* in 10 dimensions; give at most 4 sentences"
-    ):
-        gradlab.decompose(barlow_twins, *batch(6, 10), allow_residual=True)
 
 
 def test_a_mean_over_coordinates_is_found_by_least_squares_or_refused():
@@ -414,24 +340,8 @@ def test_a_mean_over_coordinates_is_found_by_least_squares_or_refused():
     torch.testing.assert_close(found.positive, plain.positive + 2 / (6 * 32), rtol=0, atol=1e-12)
     torch.testing.assert_close(found.other_view_gradient, plain.other_view_gradient, rtol=0, atol=1e-12)
     assert not found.same_view_gradient.any()
-    with pytest.raises(
-        gradlab.GradlabError, match=r"depends on the number of dimensions.*at most 3 sentences"
-    ):
+    with pytest.raises(gradlab.GradlabError, match="at most 3 sentences"):
         gradlab.decompose(aligned, anchors[:, :8] * 1, positives[:, :8] * 1, normalize=True)
-
-
-class Proxies(torch.nn.Module):
-    def __init__(self, d):
-        super().__init__()
-        self.proxies = torch.nn.Parameter(normalize(torch.ones(3, d, dtype=torch.float64), dim=1))
-
-    def forward(self, anchors, positives):
-        return infonce(anchors, positives) + (anchors @ self.proxies.T).exp().sum()
-
-
-def test_parameters_of_the_embeddings_size_are_named():
-    with pytest.raises(gradlab.GradlabError, match=r"rotating.*proxies of shape \(3, 6\)"):
-        gradlab.decompose(Proxies(6), *batch(5, 6))
 
 
 # Bad input
@@ -447,39 +357,26 @@ def in_place(a, p):
     return infonce(a, p)
 
 
-def in_place_positives(a, p):
-    p.add_(1)
-    return infonce(a, p)
-
-
 BAD = {
     "detached": (lambda a, p: infonce(a.detach(), p), "not differentiable"),
-    "a number": (lambda a, p: infonce(a, p).item(), "must return a torch scalar.*not float"),
-    "vector": (lambda a, p: (a * p).sum(1), r"returns shape \(6,\), not a scalar"),
+    "a number": (lambda a, p: infonce(a, p).item(), "must return a torch scalar"),
+    "vector": (lambda a, p: (a * p).sum(1), "not a scalar"),
     "ignores anchors": (lambda a, p: (p.requires_grad_() ** 2).sum(), "does not depend on the anchors"),
     "ignores positives": (lambda a, p: (2 * a @ a.T).exp().sum(), "does not depend on the positives"),
-    "random": (lambda a, p: infonce(a, p) + 0.1 * (a @ torch.randn(4, dtype=a.dtype)).sum(), "two calls"),
     "state": (counter(), "two calls on the same batch"),
     "in place": (in_place, "changes its anchors in place"),
-    "in place, positives": (in_place_positives, "changes its positives in place"),
-    "raises": (lambda a, p: a @ p, "raised RuntimeError: mat1 and mat2"),
+    "raises": (lambda a, p: a @ p, "raised RuntimeError"),
     "NaN": (lambda a, p: infonce(a, p) * float("nan"), "is nan on this batch"),
     "infinite gradient": (
-        lambda a, p: infonce(a, p) + (a - a.detach()).norm(),
-        "gradient of <lambda> is not finite",
+        lambda a, p: (a[:1] - p[:1] * 0 - a[:1].detach()).square().sum().sqrt(),
+        "not finite at anchor 0",
     ),
-    "three arguments": (lambda a, p, q: infonce(a, p), "raised TypeError"),
     "not callable": (3, "must be callable"),
-    "unknown name": ("infonse", "Did you mean 'infonce'"),
 }
 
 
-@pytest.mark.parametrize("case", BAD)
-def test_bad_losses_are_refused_in_one_line(case):
-    loss, message = BAD[case]
-    if case == "infinite gradient":
-        loss = lambda a, p: infonce(a, p) + (a[:1] - a[:1].detach()).square().sum().sqrt()  # noqa: E731
-        message = "not finite at anchor 0"
+@pytest.mark.parametrize(("loss", "message"), BAD.values(), ids=BAD)
+def test_bad_losses_are_refused_in_one_line(loss, message):
     with pytest.raises(gradlab.GradlabError, match=message) as error:
         gradlab.decompose(loss, *batch(6, 4))
     assert "\n" not in str(error.value)
@@ -491,20 +388,11 @@ def test_bad_losses_are_refused_in_one_line(case):
         (torch.eye(1, 4), torch.eye(1, 4), "at least 2 sentences"),
         (torch.eye(3, 4), torch.eye(2, 4), "shape"),
         (2 * torch.eye(3, 4), torch.eye(3, 4), "normalize=True"),
-        (torch.eye(3, 4) * float("nan"), torch.eye(3, 4), "NaN"),
-        ([[1.0]], [[1.0]], "numpy array or a torch tensor"),
     ],
 )
 def test_bad_batches_are_refused(anchors, positives, message):
     with pytest.raises(gradlab.GradlabError, match=message):
         gradlab.decompose(infonce, anchors, positives)
-
-
-def test_two_sentences_have_one_negative_each():
-    anchors, positives = batch(2, 3, kind="random")
-    found = gradlab.decompose(infonce, anchors, positives)
-    torch.testing.assert_close(found.other_view, torch.eye(2, dtype=torch.float64).flip(0))
-    assert_same(found.ratio, torch.ones(2, dtype=torch.float64))
 
 
 def test_all_rows_equal():
@@ -516,10 +404,6 @@ def test_all_rows_equal():
     assert not found.unreliable.any()
     with pytest.raises(gradlab.GradlabError, match="infinite coefficients"):
         gradlab.decompose("met", rows, rows)
-    with pytest.raises(gradlab.GradlabError, match="not finite at anchor 0 and 4 more"):
-        gradlab.decompose(lambda a, p: (a - p).square().sum(1).sqrt().sum(), rows, rows)
-    tied = gradlab.decompose("mpt", rows, rows)
-    torch.testing.assert_close(tied.gradient_dissipation, torch.ones(5, dtype=torch.float64))
 
 
 @pytest.mark.parametrize(("take", "share"), [("max", [0, 1, 0]), ("amax", [0, 0.5, 0.5])])
@@ -538,29 +422,6 @@ def test_a_tie_gives_the_subgradient_that_the_loss_takes(take, share):
     assert found.relative_residual < 1e-12
 
 
-@pytest.mark.parametrize("name", ["mpt", "met", "mat"])
-def test_gradlab_takes_the_first_of_equal_negatives(name):
-    anchors, positives = batch(5, 4, kind="random")
-    twin = positives.clone()
-    twin[3] = positives[1]
-    found = gradlab.decompose(gradlab.get_loss(name, margin=3.0), anchors, twin)
-    hardest = found.other_view[[0, 2, 4]].argmax(dim=1)
-    expected = (anchors @ positives[[0, 1, 2, 4]].T)[[0, 2, 4]]
-    expected[[0, 1, 2], [0, 2, 3]] = -2
-    assert hardest.tolist() == torch.tensor([0, 1, 2, 4])[expected.argmax(dim=1)].tolist()
-    assert not found.other_view[[0, 2, 4], 3].any()
-
-
-def test_a_tie_of_different_vectors_takes_one_of_them():
-    """Mirror images are equally near: the last digit decides, and what is found belongs to the loss's own gradient."""
-    anchors = torch.tensor([[1.0, 0, 0], [0, 0, 1]], dtype=torch.float64)
-    positives = torch.tensor([[0.0, 0, 1], [0.8, 0.6, 0]], dtype=torch.float64)
-    queue = torch.tensor([[0.8, -0.6, 0]], dtype=torch.float64)
-    found = gradlab.decompose("mpt", anchors, positives, queue)
-    assert sorted(found.weight[0].tolist()) == [0, 0, 0, 0, 1]
-    assert found.relative_residual < 1e-12
-
-
 def test_closed_gates_have_no_weight_and_no_ratio():
     anchors, positives = batch(8, 32)
     found = gradlab.decompose(lambda a, p: triplet(a, p, -5.0), anchors, positives)
@@ -575,25 +436,19 @@ def test_closed_gates_have_no_weight_and_no_ratio():
 # The result
 
 
-def test_numpy_in_numpy_out_and_nothing_else_changes():
-    anchors, positives = (rows.numpy() for rows in batch(7, 4))
-    torch.manual_seed(3)
+def test_numpy_in_numpy_out_in_double_and_nothing_else_changes():
+    anchors, positives = batch(7, 4)
     state = torch.get_rng_state()
     with torch.no_grad():
-        found = gradlab.decompose(infonce, anchors, positives)
+        found = gradlab.decompose(infonce, anchors.float().numpy(), positives.float().numpy())
     assert torch.equal(torch.get_rng_state(), state)
-    tensors = gradlab.decompose(infonce, torch.from_numpy(anchors), torch.from_numpy(positives))
+    tensors = gradlab.decompose(infonce, anchors.float(), positives.float().requires_grad_())
     for name in ("gradient_dissipation", "weight", "ratio", "residual", "error", "unreliable", "same_view"):
         value = getattr(found, name)
         assert isinstance(value, np.ndarray)
         np.testing.assert_allclose(value, getattr(tensors, name).numpy(), rtol=1e-12, atol=1e-14)
-
-
-def test_single_precision_input_is_analysed_in_double():
-    anchors, positives = batch(7, 4)
-    found = gradlab.decompose(infonce, anchors.float(), positives.float().requires_grad_())
-    assert found.positive.dtype == torch.float64
-    assert found.relative_error < 1e-12
+    assert tensors.positive.dtype == torch.float64
+    assert tensors.relative_error < 1e-12
 
 
 def test_frame_has_one_row_an_anchor():
@@ -603,24 +458,19 @@ def test_frame_has_one_row_an_anchor():
     assert frame.shape[0] == 7
     similarity = anchors @ positives.T
     np.testing.assert_allclose(frame["positive_cosine"], similarity.diagonal(), atol=1e-15)
-    off = similarity.clone().fill_diagonal_(-2)
-    np.testing.assert_allclose(frame["hardest_negative_cosine"], off.max(dim=1).values)
-    np.testing.assert_allclose(np.cos(frame["positive_angle"]), frame["positive_cosine"], atol=1e-15)
+    hardest = similarity.fill_diagonal_(-2).amax(1)
+    np.testing.assert_allclose(frame["hardest_negative_cosine"], hardest)
     np.testing.assert_array_equal(frame["gradient_dissipation"], found.gradient_dissipation)
-    assert "mpt" in repr(found).lower()
-    assert "7 anchors" in repr(found)
 
 
 @pytest.mark.parametrize("name", DOT_PRODUCT_NAMES)
 def test_every_registered_loss_is_recognised_by_its_components(monkeypatch, name):
-    """Averaged, with extra negatives, and other than the default settings where it has a temperature or margin.
-
-    Each loss is fitted by itself, so that only the one in question need be; the tests of reports fit them all.
-    """
-    monkeypatch.setattr(matching, "loss_names", lambda: [name])
+    """Averaged, with extra negatives, and other than the default settings where it has a temperature or margin."""
+    monkeypatch.setattr(matching, "loss_names", lambda: [name])  # each is fitted by itself
     fields = gradlab.get_loss(name).__dataclass_fields__
-    changed = (
-        {"temperature": 0.083} if "temperature" in fields else {"margin": 0.4} if "margin" in fields else {}
+    changed = next(
+        ({field: value} for field, value in {"temperature": 0.083, "margin": 0.4}.items() if field in fields),
+        {},
     )
     loss = gradlab.get_loss(name, **changed)
     anchors, positives = batch(16, 40)
@@ -633,7 +483,6 @@ def test_every_registered_loss_is_recognised_by_its_components(monkeypatch, name
         assert best.loss.temperature == pytest.approx(0.083, rel=1e-4)
     for low, high in best.undetermined.values():
         assert low < loss.margin < high
-    assert "divided by N = 16" in best.text(16)
 
 
 def test_the_sentence_names_the_loss(monkeypatch):
@@ -642,15 +491,12 @@ def test_the_sentence_names_the_loss(monkeypatch):
     assert found.summary() == "This is InfoNCE with temperature 0.1, averaged over 12 anchors."
     twice = gradlab.decompose(lambda a, p: 24 * infonce(a.float(), p.float()), *batch(12, 30))
     assert twice.summary() == "This is InfoNCE with temperature 0.1, times 2."
-    closed = gradlab.decompose(lambda a, p: triplet(a, p, -9.0), *batch(12, 30))
-    assert closed.summary() == "No negative acts on the anchors of this batch."
 
 
 def test_the_sentence_says_what_differs(monkeypatch):
     """Against shares and counts from the logits, computed here."""
     monkeypatch.setattr(matching, "loss_names", lambda: ["infonce"])
     anchors, positives = batch(40, 60)
-    similarity, own = anchors @ positives.T, torch.eye(40, dtype=torch.bool)
 
     def smoothed(a, p):
         return cross_entropy(a @ p.T / 0.05, torch.arange(len(a)), label_smoothing=0.2)
@@ -659,44 +505,31 @@ def test_the_sentence_says_what_differs(monkeypatch):
     (temperature,) = map(float, re.findall(r"InfoNCE with temperature ([\d.]+)", words))
 
     def traits(temperature, smoothing):
-        push = ((similarity / temperature).softmax(dim=1) - smoothing / 40).masked_fill(own, 0)
-        dissipation = push.sum(dim=1).abs()
-        hardest = (push.abs().amax(dim=1) / push.abs().sum(dim=1)).mean()
-        alone = int((dissipation <= 0.01 * dissipation.max()).sum())
-        return (
-            round(100 * float(hardest)),
-            alone,
-            round(100 * float((dissipation / dissipation.max()).mean())),
-        )
+        push = (anchors @ positives.T / temperature).softmax(dim=1) - smoothing / 40
+        push.fill_diagonal_(0)
+        hardest = float((push.abs().amax(dim=1) / push.abs().sum(dim=1)).mean())
+        relative = push.sum(dim=1).abs() / push.sum(dim=1).abs().max()
+        return round(100 * hardest), int((relative <= 0.01).sum()), round(100 * float(relative.mean()))
 
     mine, other = traits(0.05, 0.2), traits(temperature, 0)
-    found = re.findall(r"has (\d+)% of it instead of (\d+)%", words)
-    assert found == [(str(mine[0]), str(other[0]))]
+    assert f"has {mine[0]}% of it instead of {other[0]}%" in words
     assert f"leaves {mine[1] or 'none'} of 40 anchors alone instead of {other[1]}" in words
     assert f"is {mine[2]}% of the largest instead of {other[2]}%" in words
 
 
-def test_the_sentence_knows_views_and_gates(monkeypatch):
+def test_the_sentence_knows_gates(monkeypatch):
+    """One that closes once the hardest negative is 10° farther away than the positive."""
     monkeypatch.setattr(matching, "loss_names", lambda: ["infonce"])
     anchors, positives = batch(60, 30)
 
-    def angular(a, p):
-        """A gate that closes once the hardest negative is 10° farther away than the positive."""
-        angle = (a @ p.T).arccos()
-        hardest = angle.masked_fill(torch.eye(len(a), dtype=torch.bool), 9).amin(1)
-        return (angle.diagonal() - hardest + math.radians(10)).relu().sum()
+    def leads(a, p):
+        angle = torch.rad2deg((a @ p.T).arccos())
+        return angle.masked_fill(torch.eye(len(a), dtype=torch.bool), 360).amin(1) - angle.diagonal()
 
-    words = gradlab.decompose(angular, anchors, positives).summary()
-    angle = torch.rad2deg((anchors @ positives.T).arccos())
-    lead = (angle.clone().fill_diagonal_(360).amin(dim=1) - angle.diagonal()).sort().values
-    around = lead[lead < 10][-1], lead[lead >= 10][0]
+    words = gradlab.decompose(lambda a, p: (10 - leads(a, p)).relu().sum(), anchors, positives).summary()
+    lead = leads(anchors, positives).sort().values
     (stop,) = map(float, re.findall(r"alone once the hardest negative is (-?\d+)° farther", words))
-    assert stop == round(float(sum(around) / 2))
-    own = gradlab.decompose(
-        lambda a, p: infonce(a, p) + 0.1 * (a @ a.T / 0.1).exp().mean(), anchors, positives
-    )
-    share = float(own.same_view_share.mean())
-    assert f"{share:.0%} of its push comes from the anchors' own view instead of 0%" in own.summary()
+    assert stop == round(float(lead[lead < 10][-1] + lead[lead >= 10][0]) / 2)
 
 
 def test_an_unknown_loss_matches_nothing(monkeypatch):
@@ -704,4 +537,3 @@ def test_an_unknown_loss_matches_nothing(monkeypatch):
     found = gradlab.decompose(lambda a, p: ((a @ p.T) ** 3).sum() - 2 * (a * p).sum(), *batch(12, 30))
     best = nearest_losses(found)
     assert not any(match.same for match in best)
-    assert "these are the components" not in found.report()

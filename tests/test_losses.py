@@ -79,54 +79,30 @@ def test_finite_at_every_angle_and_temperature(loss: PairLoss, dtype: torch.dtyp
 
 
 @pair_losses
-def test_float32_agrees_with_float64(name: str) -> None:
-    """Up to the rounding of the cosines, which a softmax multiplies by 1/τ."""
-    loss = gradlab.get_loss(name)
-    positive, negatives = grid_of_angles()
-    exact = loss.components(*similarities(positive, negatives))
-    single = loss.components(*similarities(positive, negatives, torch.float32))
-    tolerance = 16 * torch.finfo(torch.float32).eps / 0.05
-    # Ten of the angles are beyond float32: π - 1e-7 rounds to π.
-    reach = 0.3 if name == "arctanh" else 0  # its logits amplify the rounding by 1/(1 - cos²)
-    inside = torch.from_numpy((positive < 3.14) & (negatives.min(axis=-1) < 3.14 - reach))
-    inside &= torch.from_numpy(negatives.min(axis=-1) > reach)
-    for left, right in (
-        (exact.weight, single.weight),
-        (exact.gradient_dissipation, single.gradient_dissipation),
-    ):
-        torch.testing.assert_close(right.double()[inside], left[inside], rtol=tolerance, atol=1e-30)
-    usual = inside & torch.isfinite(exact.ratio)  # where all negatives are clamped away it is infinite
-    torch.testing.assert_close(single.ratio.double()[usual], exact.ratio[usual], rtol=tolerance, atol=1e-6)
-
-
-@pair_losses
 def test_any_leading_shape(name: str) -> None:
     loss = gradlab.get_loss(name)
     positive, negatives = grid_of_angles()
     whole = loss.components(*similarities(positive, negatives))
     values = loss.value(*similarities(positive, negatives))
-    for index in np.ndindex(positive.shape):
-        one = loss.components(*similarities(positive[index], negatives[index]))
+    for index in ((0, 8), (3, 2), (5, 5)):
+        given = similarities(positive[index], negatives[index])
+        one = loss.components(*given)
         assert one.weight.shape == (5,)
         torch.testing.assert_close(one.weight, whole.weight[index], rtol=1e-13, atol=0)
         torch.testing.assert_close(one.ratio, whole.ratio[index], rtol=1e-13, atol=0)
-        single = loss.value(*similarities(positive[index], negatives[index]))
-        torch.testing.assert_close(single, values[index], rtol=1e-13, atol=0)
+        torch.testing.assert_close(loss.value(*given), values[index], rtol=1e-13, atol=0)
 
 
 @pair_losses
 def test_numpy_and_torch_agree(name: str) -> None:
     loss = gradlab.get_loss(name)
     positive, negatives = grid_of_angles()
-    given = PairSimilarity.from_angles(positive), Negatives.from_angles(negatives)
-    here = loss.components(*given)
+    here = loss.components(PairSimilarity.from_angles(positive), Negatives.from_angles(negatives))
     there = loss.components(*similarities(positive, negatives))
     assert isinstance(here.weight, np.ndarray)
-    np.testing.assert_allclose(here.weight, there.weight.numpy(), rtol=1e-11, atol=1e-300)
-    np.testing.assert_allclose(
-        here.gradient_dissipation, there.gradient_dissipation.numpy(), rtol=1e-11, atol=1e-300
-    )
-    np.testing.assert_allclose(here.ratio, there.ratio.numpy(), rtol=1e-12)
+    for part, tolerance in (("weight", 1e-11), ("gradient_dissipation", 1e-11), ("ratio", 1e-12)):
+        expected = getattr(there, part).numpy()
+        np.testing.assert_allclose(getattr(here, part), expected, rtol=tolerance, atol=1e-300)
 
 
 @all_losses
@@ -146,20 +122,20 @@ def test_extra_negatives_are_more_columns(name: str) -> None:
     queue, _ = BATCHES["random"](rng, 5, 6)
     loss = gradlab.get_loss(name)
     parts = gradlab.components(loss, anchors, positives, queue)
-    assert parts.weight.shape == (12, 17)
     for i in range(12):
         negatives = np.concatenate([np.delete(positives, i, axis=0), queue])
         pair = PairSimilarity.from_vectors(anchors[i], positives[i])
         alone = loss.components(pair, Negatives.from_cosines(negatives @ anchors[i]))
         np.testing.assert_allclose(np.delete(parts.weight[i], i), alone.weight, rtol=1e-9, atol=1e-15)
         np.testing.assert_allclose(parts.gradient_dissipation[i], alone.gradient_dissipation, rtol=1e-9)
-    assert not parts.weight[np.arange(12), np.arange(12)].any()
-    reference = gradlab.autograd_gradient(loss, anchors, positives, queue)
-    np.testing.assert_allclose(parts.gradient(), reference, atol=1e-11 * max(1, abs(parts.weight).max()))
-    only = gradlab.components(loss, anchors, positives, queue, in_batch_negatives=False)
-    assert only.weight.shape == (12, 5)
-    reference = gradlab.autograd_gradient(loss, anchors, positives, queue, in_batch_negatives=False)
-    np.testing.assert_allclose(only.gradient(), reference, atol=1e-11 * max(1, abs(only.weight).max()))
+        assert parts.weight[i, i] == 0
+    for in_batch, columns in ((True, 17), (False, 5)):
+        options = {"in_batch_negatives": in_batch}
+        parts = gradlab.components(loss, anchors, positives, queue, **options)
+        assert parts.weight.shape == (12, columns)
+        reference = gradlab.autograd_gradient(loss, anchors, positives, queue, **options)
+        tolerance = 1e-11 * max(1, abs(parts.weight).max())
+        np.testing.assert_allclose(parts.gradient(), reference, atol=tolerance)
 
 
 @all_losses
@@ -169,9 +145,9 @@ def test_a_trainable_scalar(name: str) -> None:
     raw = (3 * anchors).requires_grad_()
     value = loss(raw, positives, normalize=True)
     assert value.shape == ()
-    value.backward()
-    assert bool(torch.isfinite(raw.grad).all())
-    assert float(raw.grad.abs().max()) > 0
+    (gradient,) = torch.autograd.grad(value, raw)
+    assert bool(torch.isfinite(gradient).all())
+    assert bool(gradient.any())
     total = loss(anchors, positives, reduction="sum")
     if loss.value_of(gradlab.batch.batch.Batch(anchors, positives)).ndim:
         each = loss(anchors, positives, reduction="none")
@@ -182,8 +158,6 @@ def test_a_trainable_scalar(name: str) -> None:
         torch.testing.assert_close(total, value)
         with pytest.raises(gradlab.GradlabError, match="whole batch"):
             loss(anchors, positives, reduction="none")
-    with pytest.raises(gradlab.GradlabError, match="reduction"):
-        loss(anchors, positives, reduction="median")
 
 
 @all_losses
@@ -192,9 +166,6 @@ def test_losses_are_values(name: str) -> None:
     assert pickle.loads(pickle.dumps(loss)) == loss
     assert hash(gradlab.get_loss(name)) == hash(loss)
     assert gradlab.get_loss(name, **dataclasses.asdict(loss)) == loss
-    for field in dataclasses.fields(loss):
-        assert f"{field.name}=" in repr(loss)
-        assert field.metadata["text"], field.name
 
 
 @all_losses
@@ -214,44 +185,33 @@ def test_same_kind_and_dtype_out(name: str, kind: str, dtype: str) -> None:
     assert type(reference) is type(views[0])
 
 
-@all_losses
-def test_every_loss_explains_itself(name: str) -> None:
-    cls = loss_class(name)
-    assert cls.title
-    assert cls.paper
-    assert cls.formula
-    assert set(cls.latex) == {"gradient_dissipation", "weight", "ratio"}
-    assert cls.__doc__
-
-
-@pytest.mark.parametrize("bad", [0, -1.0, math.nan, math.inf, "0.1", True, None])
+@pytest.mark.parametrize("bad", [0, math.nan, "0.1", True])
 def test_bad_temperatures(bad: object) -> None:
-    with pytest.raises(gradlab.GradlabError, match=r"temperature must be (a number )?greater than 0"):
+    with pytest.raises(gradlab.GradlabError, match="temperature must be"):
         gradlab.get_loss("infonce", temperature=bad)
 
 
-@pytest.mark.parametrize("name", ["arccon", "mat"])
-def test_margins_in_degrees_are_told_from_radians(name: str) -> None:
+def test_bad_reductions() -> None:
+    with pytest.raises(gradlab.GradlabError, match="reduction"):
+        gradlab.get_loss("infonce")(np.eye(3), np.eye(3), reduction="median")
+
+
+def test_margins_in_degrees_are_told_from_radians() -> None:
     with pytest.raises(gradlab.GradlabError, match="margin must be an angle in radians"):
-        gradlab.get_loss(name, margin=10)
+        gradlab.get_loss("mat", margin=10)
 
 
-def test_ties_give_the_first_hardest_negative() -> None:
-    positive = PairSimilarity.from_angles(torch.tensor(0.5, dtype=torch.float64))
-    negatives = Negatives.from_angles(torch.tensor([0.9, 0.6, 0.6, 1.0], dtype=torch.float64))
-    for name in ("mpt", "met", "mat"):
-        weight = gradlab.get_loss(name).components(positive, negatives).weight
-        assert weight.nonzero().tolist() == [[1]]
+@pytest.mark.parametrize("name", ["mpt", "met", "mat"])
+def test_ties_give_the_first_hardest_negative(name: str) -> None:
+    given = similarities(np.array(0.5), np.array([0.9, 0.6, 0.6, 1.0]))
+    assert gradlab.get_loss(name).components(*given).weight.nonzero().tolist() == [[1]]
 
 
-BATCH_LOSSES = [name for name in NAMES if issubclass(loss_class(name), BatchLoss)]
-
-
-def test_a_batch_loss_needs_its_batch() -> None:
+@pytest.mark.parametrize("name", [name for name in NAMES if issubclass(loss_class(name), BatchLoss)])
+def test_a_batch_loss_needs_its_batch(name: str) -> None:
     anchors, positives = BATCHES["random"](np.random.default_rng(0), 6, 4)
-    for name in BATCH_LOSSES:
-        with pytest.raises(gradlab.GradlabError, match="cannot do without in-batch negatives"):
-            gradlab.components(name, anchors, positives, anchors, in_batch_negatives=False)
+    with pytest.raises(gradlab.GradlabError, match="cannot do without in-batch negatives"):
+        gradlab.components(name, anchors, positives, anchors, in_batch_negatives=False)
 
 
 def test_a_new_loss_is_one_file() -> None:

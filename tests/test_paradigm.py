@@ -7,7 +7,6 @@ import pytest
 import torch
 
 import gradlab
-from gradlab.arrays import span
 from gradlab.batch.batch import unit_rows
 from gradlab.batch.check import check_batch
 from gradlab.gradient.diagnostics import batch_statistics
@@ -35,19 +34,18 @@ def test_infonce_gradient_is_equation_1() -> None:
 
 def test_autograd_gradient_by_finite_differences() -> None:
     anchors, positives = views(count=4, dim=3)
-    gradient = gradlab.autograd_gradient("arccon", anchors, positives)
     loss = gradlab.get_loss("arccon")
+    gradient = gradlab.autograd_gradient(loss, anchors, positives)
     rng = np.random.default_rng(0)
     for i in range(4):
-        direction = rng.normal(size=3)
-        direction -= anchors[i] * (anchors[i] @ direction)
-        step = 1e-6
-        ends = []
-        for sign in (1, -1):
-            moved = anchors.copy()
-            moved[i] += sign * step * direction
-            ends.append(loss(unit_rows(moved), positives, reduction="sum"))
-        assert (ends[0] - ends[1]) / (2 * step) == pytest.approx(gradient[i] @ direction, rel=1e-6, abs=1e-7)
+        direction = np.zeros_like(anchors)
+        direction[i] = rng.normal(size=3)
+        direction[i] -= anchors[i] * (anchors[i] @ direction[i])
+        ends = [
+            loss(unit_rows(anchors + step * direction), positives, reduction="sum") for step in (1e-6, -1e-6)
+        ]
+        slope = (ends[0] - ends[1]) / 2e-6
+        assert slope == pytest.approx(gradient[i] @ direction[i], rel=1e-6, abs=1e-7)
 
 
 def test_components_from_angles_make_no_gradient() -> None:
@@ -81,10 +79,8 @@ ZERO[2] = 0
     ("arguments", "message"),
     [
         ((unit(4, 3), unit(5, 3)), r"\(4, 3\) but positives \(5, 3\)"),
-        ((unit(4, 3), unit(4, 2)), "but positives"),
         ((2 * unit(4, 3), unit(4, 3)), "normalize=True"),
         ((NAN, unit(4, 3)), "NaN"),
-        ((unit(4, 3), ZERO), "row of zeros"),
         ((unit(1, 3), unit(1, 3)), "no negatives"),
         ((unit(4, 3)[0], unit(4, 3)), "shape"),
         ((unit(4, 3), torch.from_numpy(unit(4, 3))), "both"),
@@ -95,14 +91,19 @@ ZERO[2] = 0
         ((unit(4, 3), unit(4, 3), ZERO), "extra_negatives contain a row of zeros"),
     ],
 )
-def test_bad_input(arguments, message: str) -> None:
-    for function in (gradlab.components, gradlab.autograd_gradient):
-        with pytest.raises(gradlab.GradlabError, match=message) as raised:
-            function("infonce", *arguments)
-        assert "\n" not in str(raised.value)
-    if len(arguments) == 2:
-        with pytest.raises(gradlab.GradlabError, match=message):
-            gradlab.get_loss("infonce")(*arguments)
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda *rows: gradlab.components("infonce", *rows),
+        lambda *rows: gradlab.autograd_gradient("infonce", *rows),
+        gradlab.get_loss("infonce"),
+    ],
+    ids=["components", "autograd", "loss"],
+)
+def test_bad_input(function, arguments, message: str) -> None:
+    with pytest.raises(gradlab.GradlabError, match=message) as raised:
+        function(*arguments)
+    assert "\n" not in str(raised.value)
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
@@ -147,23 +148,6 @@ def test_components_where_vectors_coincide_make_the_gradient_of_autograd(loss, w
         assert gradient is None or bool(torch.isfinite(gradient).all())
 
 
-def test_components_print_as_a_summary():
-    """Short, and true of the arrays."""
-    anchors = np.eye(3)
-    parts = gradlab.components("infonce", anchors, anchors)
-    text = repr(parts)
-    assert len(text.splitlines()) == 5
-    assert "(3,) anchors, weight (3, 3) on the other view" in text
-    assert "ratio                 1 throughout" in text
-    assert f"hardest_share         {float(parts.hardest_share[0]):.3g} throughout" in text
-
-
-def test_spans_count_what_is_not_finite():
-    assert span(np.array([1.0, 3.0, np.nan, np.inf])) == "mean 2 (1 to 3), 2 not finite"
-    assert span(np.array([np.nan])) == "nowhere finite"
-    assert span(np.array([])) == "empty"
-
-
 @pytest.mark.parametrize("spec", ["arccon", "mhe", "mask(infonce)", "hardness(infonce, alpha=3)"])
 @pytest.mark.parametrize("numbered", ["all", "batch"])
 def test_components_of_the_first_sentences(spec: str, numbered: str) -> None:
@@ -198,36 +182,3 @@ def test_components_of_the_first_sentences(spec: str, numbered: str) -> None:
     whole = first_components(loss, batch, 6)
     assert whole.counterpart is not None
     np.testing.assert_allclose(whole.gradient(), loss.components_of(batch).gradient(), atol=1e-13)
-
-
-def test_the_first_sentences_of_views_are_those_and_theirs() -> None:
-    rng = np.random.default_rng(6)
-    anchors, positives = views(count=4)
-    extra = unit_rows(rng.standard_normal((3, 5)))
-    mask = rng.random((4, 7)) < 0.5
-    guide = (anchors, positives, extra[::-1].copy())
-    whole = check_batch(
-        anchors, positives, extra, owners=[3, 1, -1], guide=guide, mask=mask, sentences=range(7)
-    )
-    part = whole.first(2)
-    assert part.guide is not None
-    for found, expected in (
-        (part.extra_negatives, extra[[1, 2]]),
-        (part.owners, [1, -1]),
-        (part.guide.extra_negatives, extra[[1, 0]]),
-        (part.guide.positives, positives[:2]),
-        (part.mask, mask[:2][:, [0, 1, 5, 6]]),
-        (part.sentences, [0, 1, 5, 6]),
-    ):
-        np.testing.assert_allclose(found, expected, atol=1e-15)
-    nobodys = check_batch(anchors, positives, extra, mask=mask[:, :4]).first(2)
-    np.testing.assert_array_equal(nobodys.extra_negatives, extra)
-    np.testing.assert_array_equal(nobodys.mask, mask[:2, :2])
-
-
-def test_rescaled_components_are_the_same_gradient() -> None:
-    parts = gradlab.components("met", *views())
-    other = parts.rescaled(4.0)
-    np.testing.assert_array_equal(other.gradient_dissipation, parts.gradient_dissipation / 4)
-    np.testing.assert_allclose(other.gradient(), parts.gradient(), rtol=1e-14)
-    np.testing.assert_allclose(other.ratio, parts.ratio, rtol=1e-14)

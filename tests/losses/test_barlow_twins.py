@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
-from tests.losses.naive_losses import KINDS, assert_defined_by, assert_same, batch
 
 import gradlab
+from tests.losses.naive_losses import KINDS, assert_defined_by, assert_same, batch
 
 
 def naive(nu: float):

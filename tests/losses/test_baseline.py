@@ -4,9 +4,18 @@ from __future__ import annotations
 
 import pytest
 import torch
-from tests.losses.naive_losses import KINDS, assert_same, batch, dots, nearest, others, plain_gradients, tangent
 
 import gradlab
+from tests.losses.naive_losses import (
+    KINDS,
+    assert_same,
+    batch,
+    dots,
+    nearest,
+    others,
+    plain_gradients,
+    tangent,
+)
 
 MARGIN, TAU, RATIO = 0.3, 0.05, 1.4
 

@@ -6,12 +6,12 @@ import pickle
 
 import pytest
 import torch
-from tests.losses.naive_losses import KINDS, assert_same, batch
-from tests.losses.test_recombined import NAMES
 
 import gradlab
 from gradlab import GradlabError
 from gradlab.losses.recombined import RecombinedOnViews
+from tests.losses.naive_losses import KINDS, assert_same, batch
+from tests.losses.test_recombined import NAMES
 
 
 @pytest.mark.parametrize("kind", KINDS)

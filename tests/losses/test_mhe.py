@@ -6,6 +6,8 @@ import math
 
 import pytest
 import torch
+
+import gradlab
 from tests.losses.naive_losses import (
     KINDS,
     assert_defined_by,
@@ -17,8 +19,6 @@ from tests.losses.naive_losses import (
     tangent,
     unordered_pairs,
 )
-
-import gradlab
 
 
 def naive(nu: float, exponent: float):

@@ -6,9 +6,9 @@ import math
 
 import pytest
 import torch
-from tests.losses.naive_losses import KINDS, assert_defined_by, assert_same, batch, dots, nearest, others
 
 import gradlab
+from tests.losses.naive_losses import KINDS, assert_defined_by, assert_same, batch, dots, nearest, others
 
 
 def naive(nu: float, view: str = "same", floor: float = 0.0):

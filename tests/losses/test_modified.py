@@ -6,6 +6,8 @@ import math
 
 import pytest
 import torch
+
+import gradlab
 from tests.losses.naive_losses import (
     KINDS,
     assert_same,
@@ -18,8 +20,6 @@ from tests.losses.naive_losses import (
     tangent,
     unordered_pairs,
 )
-
-import gradlab
 
 NAMES = ["modified_mhe", "modified_mhs", "modified_barlow_twins", "modified_vicreg"]
 modified = pytest.mark.parametrize("name", NAMES)

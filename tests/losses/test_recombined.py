@@ -10,7 +10,6 @@ import pickle
 import numpy as np
 import pytest
 import torch
-from tests.losses.naive_losses import KINDS, assert_same, batch, dots, plain_gradients, tangent
 
 import gradlab
 from gradlab.cli.options import build_loss
@@ -18,6 +17,7 @@ from gradlab.losses.base import BatchLoss, PairLoss
 from gradlab.losses.infonce import InfoNCE
 from gradlab.losses.recombined import Recombined, RecombinedOnViews
 from gradlab.losses.registry import loss_class
+from tests.losses.naive_losses import KINDS, assert_same, batch, dots, plain_gradients, tangent
 
 NAMES = [
     name

@@ -7,10 +7,10 @@ import math
 import numpy as np
 import pytest
 import torch
-from tests.losses.naive_losses import plain_gradients
 
 import gradlab
 from gradlab.batch.batch import unit_rows
+from tests.losses.naive_losses import plain_gradients
 
 N, M, H, D = 9, 4, 3, 5
 LABELS = np.array([0, 1, 1, 0, 2, 2, 1, 3, 0])

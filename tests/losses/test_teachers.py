@@ -6,6 +6,10 @@ import math
 
 import numpy as np
 import pytest
+
+import gradlab
+from gradlab.batch.batch import unit_rows
+from gradlab.losses.registry import taught_names
 from tests.losses.test_several_positives import (
     LABELS,
     D,
@@ -17,10 +21,6 @@ from tests.losses.test_several_positives import (
     rows_with_duplicates,
     settings,
 )
-
-import gradlab
-from gradlab.batch.batch import unit_rows
-from gradlab.losses.registry import taught_names
 
 TEACHERS = (
     "kl(temperature=0.2)",

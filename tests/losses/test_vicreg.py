@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
-from tests.losses.naive_losses import KINDS, assert_defined_by, assert_same, batch, plain_gradients, tangent
 
 import gradlab
 from gradlab.losses.vicreg import VICReg
+from tests.losses.naive_losses import KINDS, assert_defined_by, assert_same, batch, plain_gradients, tangent
 
 kinds = pytest.mark.parametrize("kind", KINDS)
 
