@@ -148,13 +148,32 @@ def test_equal_weights_have_the_uniform_share(name, in_batch, views):
     extra = torch.from_numpy(extra) if isinstance(views[0], torch.Tensor) else extra
     found = diagnose(name, *views, extra, in_batch_negatives=in_batch)
     negatives = [j for j in range(9) if in_batch and j != 0] + list(range(4))
-    assert found["uniform_share"] == 1 / len(negatives)
-    assert diagnose(name, *views)["uniform_share"] == 1 / 8
+    assert found["uniform_share"] == pytest.approx(1 / len(negatives), rel=1e-15)
+    assert diagnose(name, *views)["uniform_share"] == pytest.approx(1 / 8, rel=1e-15)
     alike = diagnose("infonce(temperature=1.0)", *views, extra[[0] * 6], in_batch_negatives=False)
-    assert alike["uniform_share"] == 1 / 6
+    assert alike["uniform_share"] == pytest.approx(1 / 6, rel=1e-15)
     assert alike["hardest_share"] == pytest.approx(1 / 6, rel=1e-12)
     angles = gradlab.Components(np.ones(9), np.ones((9, 8)), np.ones(9))
     assert gradient_statistics(angles)["uniform_share"] == 1 / 8
+
+
+@pytest.mark.parametrize("name", ["supcon", "infonce"])
+def test_sentences_with_the_anchors_label_are_no_negatives_of_the_uniform_share(name, views):
+    labels = [0, 0, 0, 1, 1, 2, 3, 4, 5]
+    own = batch(18, seed=8)[0].reshape(9, 2, -1)
+    given = (np.array, np.asarray) if isinstance(views[0], np.ndarray) else (torch.tensor, torch.from_numpy)
+    parts = gradlab.components(name, *views, labels=given[0](labels), own_negatives=given[1](own))
+    counts = [sum(one != other for other in labels) + 2 for one in labels]
+    expected = np.mean([1 / count for count in counts])
+    assert gradient_statistics(parts)["uniform_share"] == pytest.approx(expected, rel=1e-15)
+
+
+def test_a_relation_says_who_is_a_negative_of_the_uniform_share():
+    anchors, positives = (batch(4, seed=seed)[0] for seed in (1, 2))
+    relation = np.array([[1, -1, 0, -1], [-1, 1, -1, -1], [0, 1, 1, 0], [1, 0, -1, 1]])
+    parts = gradlab.components("supcon", anchors, positives, relation=relation)
+    # The third anchor has no negatives.
+    assert gradient_statistics(parts)["uniform_share"] == pytest.approx((1 / 2 + 1 / 3 + 1) / 3, rel=1e-15)
 
 
 def test_anchors_without_weight_do_not_count():

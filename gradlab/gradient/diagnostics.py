@@ -5,7 +5,9 @@ All functions take unit rows as numpy arrays or torch tensors; give them float64
 
 from __future__ import annotations
 
+import functools
 import math
+import operator
 from typing import Any
 
 from array_api_compat import array_namespace
@@ -147,7 +149,7 @@ def gradient_statistics(gradient: Components) -> dict[str, float]:
     ratio = ratio[xp.isfinite(ratio)]
     return statistics | {
         "hardest_share": _mean(xp, share[xp.isfinite(share)]),
-        "uniform_share": 1 / _negatives(gradient),
+        "uniform_share": _equal_share(gradient),
         "ratio": _mean(xp, ratio),
         "ratio_median": _finite_median(xp, ratio),
         **(two_sided_statistics(gradient, gradient.counterpart) if gradient.counterpart else {}),
@@ -314,15 +316,25 @@ def distributions(
     return {name: _histogram(xp, name, values) for name, values in numbers.items() if values.shape[0]}
 
 
-def _negatives(gradient: Components) -> int:
-    """How many negatives an anchor has: other sentences of the batch once, whichever views they are taken from."""
+def _equal_share(gradient: Components) -> float:
+    """``1/n`` of n negatives, mean over anchors: other sentences of the batch count once, whichever views they are taken from."""
     views = gradient.views
     if views is None:
-        return int(gradient.weight.shape[-1])
-    in_batch = "other" in gradient.columns or "same" in gradient.columns
-    extra = 0 if views.extra_negatives is None else views.extra_negatives.shape[0]
-    own = 0 if views.own_negatives is None else views.own_negatives.shape[1]
-    return int((views.count - 1 if in_batch else 0) + extra + own)
+        return 1 / int(gradient.weight.shape[-1])
+    xp, labels, relation = array_namespace(gradient.weight), views.known.labels, views.known.relation
+    every = xp.ones_like(gradient.weight, dtype=xp.bool)
+    if relation is not None:
+        every = relation[:, relation.shape[1] - every.shape[1] :] == -1
+    parts = {name: every[:, columns] for name, columns in gradient.columns.items()}
+    inside = [part for name, part in parts.items() if name in ("other", "same")]
+    counts = [xp.count_nonzero(part, axis=-1) for name, part in parts.items() if name in ("extra", "own")]
+    if inside:
+        other = functools.reduce(xp.logical_or, inside) & ~_eye(xp, views.anchors)
+        if labels is not None:
+            other = other & (labels[:, None] != labels)
+        counts.append(xp.count_nonzero(other, axis=-1))
+    count = functools.reduce(operator.add, counts)
+    return _mean(xp, 1 / xp.astype(count[count > 0], gradient.weight.dtype))
 
 
 def _histogram(xp: Any, name: str, values: Float[Array, "values"]) -> dict[float, float]:
