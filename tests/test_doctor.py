@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 import random
-import re
-from pathlib import Path
 
 import pytest
 import torch
@@ -13,9 +11,6 @@ import torch.distributed.nn.functional
 from torch import nn
 
 import gradlab
-from gradlab.diagnosis import checks, machine
-from gradlab.diagnosis.result import faults
-from gradlab.diagnosis.symptoms import symptoms
 from gradlab.scale.audit import auditing
 from tests.processes import forking
 from tests.sentence_training import losses, make_trainer, weights
@@ -23,16 +18,6 @@ from tests.test_watch import hugging_face_trainer
 from tests.tiny_models import make_bert, make_sentences
 
 ADAM = {"optim": "adamw_torch", "learning_rate": 2e-5}
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return make_bert(tmp_path_factory.mktemp("bert"))
-
-
-@pytest.fixture(scope="module")
-def without_dropout(tmp_path_factory):
-    return make_bert(tmp_path_factory.mktemp("still"), dropout=0.0)
 
 
 def ranking(**settings):
@@ -293,63 +278,61 @@ def _forked(monkeypatch):
     monkeypatch.setattr(auditing.multiprocessing, "get_context", lambda _: context)
 
 
-def examine(folder, output, loss, table, change, arguments, **options):
-    trainer = make_trainer(folder, output, loss, table, **arguments)
+def examine(bert, output, loss, table, change, arguments, **options):
+    trainer = make_trainer(bert, output, loss, table, **arguments)
     if change is not None:
         change(trainer)
     return gradlab.doctor(trainer, progress=False, **options)
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_planted_fault_is_found(name, folder, tmp_path):
+def test_planted_fault_is_found(name, bert, tmp_path):
     check, *set_up = FAULTS[name]
-    found = examine(folder, tmp_path, *set_up)
+    found = examine(bert, tmp_path, *set_up)
     assert check in {one.check for one in found.problems}, f"{name}\n{found}"
     assert all(one.mend for one in found.problems)
-    assert found._repr_html_().index("bad</td>") < found._repr_html_().index("good</td>")  # the worst first
 
 
 @pytest.mark.parametrize("name", SOUND)
-def test_sound_script_is_not_accused(name, folder, tmp_path):
-    found = examine(folder, tmp_path, *SOUND[name])
+def test_sound_script_is_not_accused(name, bert, tmp_path):
+    found = examine(bert, tmp_path, *SOUND[name])
     assert found.healthy, f"{name}\n{found}"
 
 
-def test_no_dropout_makes_equal_views_of_a_text_and_its_copy_alone(without_dropout, tmp_path):
+def test_no_dropout_makes_equal_views_of_a_text_and_its_copy_alone(tmp_path):
+    without_dropout = make_bert(tmp_path / "bert", dropout=0.0)
     equal = examine(without_dropout, tmp_path, ranking(), twice(), None, {})
     assert [one.check for one in equal.problems] == ["two views"]
     assert examine(without_dropout, tmp_path, ranking(), PAIRS, None, {}).healthy
 
 
-def test_training_after_the_doctor_is_the_same_training(folder, tmp_path):
+def test_training_after_the_doctor_is_the_same_training(bert, tmp_path):
     ends = []
     for asked in (False, True):
-        trainer = make_trainer(folder, tmp_path / str(asked), cached(), TRIPLETS, max_steps=3)
+        trainer = make_trainer(bert, tmp_path / str(asked), cached(), TRIPLETS, max_steps=3)
         if asked:
-            watch = gradlab.watch(trainer, every=1)
+            gradlab.watch(trainer, every=1)
             modes = [module.training for module in trainer.model.modules()]
             state = torch.get_rng_state()
             gradlab.doctor(trainer, progress=False)
             assert torch.equal(state, torch.get_rng_state())
             assert [module.training for module in trainer.model.modules()] == modes
-            assert all(parameter.grad is None for parameter in trainer.model.parameters())
-            assert not watch.begun  # its batches are not those of training
         trainer.train()
         ends.append(weights(trainer.model))
     assert all(torch.equal(ends[0][name], ends[1][name]) for name in ends[0])
 
 
-def test_a_model(folder, tmp_path):
-    assert gradlab.doctor(folder).healthy
+def test_a_model(bert, tmp_path):
+    assert gradlab.doctor(bert).healthy
     assert [one.check for one in gradlab.doctor(tmp_path / "nothing").problems] == ["model"]
 
 
-def test_what_cannot_be_examined(folder, tmp_path):
+def test_what_cannot_be_examined(bert, tmp_path):
     with pytest.raises(gradlab.GradlabError, match="doctor takes a SentenceTransformerTrainer"):
         gradlab.doctor(object())
     with pytest.raises(gradlab.GradlabError, match="batches must be"):
         gradlab.doctor(batches=1)
-    trainer = make_trainer(folder, tmp_path, ranking(), PAIRS)
+    trainer = make_trainer(bert, tmp_path, ranking(), PAIRS)
     trainer.train_dataset = None
     with pytest.raises(gradlab.GradlabError, match="no train_dataset"):
         gradlab.doctor(trainer)
@@ -365,11 +348,3 @@ def test_a_hugging_face_trainer_with_named_views(tmp_path):
     assert "trained weights" in {one.check for one in found.problems}
     with pytest.raises(gradlab.GradlabError, match="does not tell which embeddings"):
         gradlab.doctor(trainer)
-
-
-def test_every_fault_of_the_checks_is_in_the_data_and_leads_to_a_symptom():
-    source = "".join(Path(one.__file__).read_text(encoding="utf-8") for one in (checks, machine))
-    named = {word for word in re.findall(r'"([a-z0-9]+(?:-[a-z0-9]+)+)"', source)}
-    built = {"temperature-high", "temperature-low", "loss-zero", "loss-zero-half"}  # of parts
-    assert named | built | {"frozen", "collapsed", "versions", "duplicates"} == faults().keys()
-    assert {one["symptom"] for one in faults().values() if "symptom" in one} <= symptoms().keys()

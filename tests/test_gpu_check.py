@@ -55,7 +55,6 @@ def test_without_a_gpu_it_says_so(monkeypatch):
     done = CliRunner().invoke(command, [])
     assert done.exit_code == 0
     assert done.output.startswith("No GPU: ")
-    assert done.output.count("\n") == 1
 
 
 @pytest.mark.parametrize("part", gpu_check.PARTS)
@@ -70,24 +69,13 @@ def test_each_part_by_itself(short, tmp_path, part):
     absent = [name for name in ("inf_cl", "triton") if importlib.util.find_spec(name) is None]
     assert notes <= {f"not measured: {name} is not installed" for name in absent}
     page = (tmp_path / "page.md").read_text()
-    assert "# gradlab on CPU" in page
     assert all(name.partition("/")[2] in page for name in results["cases"])
 
 
-def test_the_plan_fits_into_ten_minutes_and_follows_the_rates():
+def test_the_plan_fits_into_ten_minutes():
     lines = CliRunner().invoke(command, ["--plan"]).output.splitlines()
     assert [line.split(" | ")[0].strip("| ") for line in lines[2:-1]] == list(gpu_check.PARTS)
     assert 5 <= float(lines[-1].split("|")[3]) < 10
-    slow = {"cases": {f"rate/{name}": {"TFLOPS": 1.0} for name in running.RATES}}
-    minutes = [float(gpu_check.plan(["loss"], given).splitlines()[2].split("|")[3]) for given in (None, slow)]
-    assert minutes[1] > 5 * minutes[0]
-
-
-def test_estimates_count_operations():
-    """2 x 6 N² D operations at 35% of 100 TFLOPS, and the fixed time."""
-    every = {case.name: case for case in speed.loss_cases(GPU)}
-    found = every["N=131072 D=768 bfloat16 plain torch"].seconds({"bfloat16": 100e12})
-    assert found == pytest.approx(0.5 + 12 * 131072**2 * 768 / 35e12)
 
 
 def test_it_goes_on_where_it_stopped(monkeypatch, tmp_path):
@@ -128,9 +116,7 @@ def test_what_is_wrong_is_said(monkeypatch, tmp_path):
     done = CliRunner().invoke(command, ["--device", "cpu", "--output", str(tmp_path)])
     assert done.exit_code == 1
     assert "5 cases, 3 failed" in done.output
-    assert "rate/wrong: error 0.001, tolerance 1e-11" in done.output
-    assert "rate/not a number: error nan" in done.output
-    assert "rate/broken: ValueError: two\n" in done.output
+    assert all(f"rate/{name}: " in done.output for name in ("wrong", "not a number", "broken"))
     page = (tmp_path / "page.md").read_text()
     assert "out of memory" in page
     assert "inf_cl is not installed" in page
@@ -141,18 +127,13 @@ def test_what_is_wrong_is_said(monkeypatch, tmp_path):
     [
         ({"parts": ["speed"]}, "unknown part 'speed'; there are: rate"),
         ({"device": "cuda:99"}, "cuda"),
+        ({}, "results of another device; choose another --output"),
     ],
 )
-def test_bad_input_is_one_line(tmp_path, options, words):
-    with pytest.raises(gradlab.GradlabError, match=words) as caught:
-        gpu_check.gpu_check(tmp_path, **{"device": "cpu", **options})
-    assert "\n" not in str(caught.value)
-
-
-def test_results_of_another_device_are_not_mixed(tmp_path):
+def test_bad_input(tmp_path, options, words):
     (tmp_path / "results.json").write_text(json.dumps({"device": {"device": "NVIDIA A100"}, "cases": {}}))
-    with pytest.raises(gradlab.GradlabError, match="results of another device; choose another --output"):
-        gpu_check.gpu_check(tmp_path, device="cpu")
+    with pytest.raises(gradlab.GradlabError, match=words):
+        gpu_check.gpu_check(tmp_path, **{"device": "cpu", **options})
 
 
 class OffRows(torch.Tensor):
@@ -173,8 +154,7 @@ class Off(Machine):
         return [one.as_subclass(OffRows) for one in super().rows(*args, **options)]
 
 
-@pytest.mark.parametrize("check", [right._gradients, right._decompose])
-@pytest.mark.parametrize("beside", ["", "own_negatives"])
+@pytest.mark.parametrize(("check", "beside"), [(right._gradients, ""), (right._decompose, "own_negatives")])
 def test_a_device_that_is_off_is_found(check, beside):
     place = torch.device("cpu"), Path()
     sound, off = (check("infonce", beside, machine(*place)) for machine in (Machine, Off))
@@ -192,10 +172,8 @@ def test_differences_are_seen():
     expected = torch.tensor([1.0, -4.0, torch.inf, torch.nan])
     assert right.relative(expected, expected) == 0
     assert right.relative(expected + torch.tensor([0.0, 0.5, 0, 0]), expected) == 0.125
-    for place, value in ((0, torch.nan), (2, 1.0), (3, 1.0)):
-        found = expected.clone()
-        found[place] = value
-        assert not right.relative(found, expected) <= 1e-3
+    assert not right.relative(torch.tensor([torch.nan, -4.0, torch.inf, torch.nan]), expected) <= 1e-3
+    assert not right.relative(torch.tensor([1.0, -4.0, 1.0, torch.nan]), expected) <= 1e-3
 
 
 def test_waits_are_counted_by_their_line():
@@ -211,10 +189,7 @@ def test_waits_are_counted_by_their_line():
     assert {key.split(":")[0] for key in found.found} >= {"aten._local_scalar_dense gpu_check/right.py"}
 
 
-@pytest.mark.parametrize(
-    "spec", ["infonce", "arccon", "symmetric(infonce)", "siglip(learnable=false)", "dhel"]
-)
-@pytest.mark.parametrize("block", [64, 16])
+@pytest.mark.parametrize(("spec", "block"), [("arccon", 64), ("symmetric(infonce)", 16), ("dhel", 16)])
 def test_the_host_waits_three_times_for_a_blockwise_loss_on_a_gpu(monkeypatch, spec, block):
     """For the norms, the value and the gradient, however many blocks there are; and the gradient is that of a CPU."""
     rows = torch.nn.functional.normalize(
@@ -229,7 +204,6 @@ def test_the_host_waits_three_times_for_a_blockwise_loss_on_a_gpu(monkeypatch, s
             gradlab.blockwise(spec, block)(*views).backward()
         gradients.append(torch.stack([one.grad for one in views]))
     assert sum(found.found.values()) == 3, found.found
-    assert {key.split()[1].split(":")[0] for key in found.found} == {"batch/check.py", "scale/evaluation.py"}
     assert torch.equal(*gradients)
 
 
@@ -287,23 +261,6 @@ def test_training_waits_for_a_record_on_a_cpu_alone(monkeypatch, tmp_path, ahead
     assert values == pytest.approx(expected, rel=1e-6)
 
 
-def test_memory_and_description_of_a_gpu(monkeypatch):
-    """What is asked of CUDA, with its answers made up: 1 MiB held, 3 MiB at the peak."""
-    answers = {"memory_allocated": 2**20, "max_memory_allocated": 3 * 2**20, "device_count": 2}
-    for name, value in answers.items():
-        monkeypatch.setattr(torch.cuda, name, lambda *_, value=value: value)
-    waits, calls = [], []
-    monkeypatch.setattr(torch.cuda, "synchronize", waits.append)
-    monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda *_: None)
-    properties = types.SimpleNamespace(name="Some GPU", total_memory=80 * 2**30, major=9, minor=0)
-    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda *_: properties)
-    found = GPU.measure(lambda: calls.append(1), seconds=0)
-    assert found["MiB"] == 2
-    assert len(waits) == len(calls) == found["runs"] + 1
-    about = running.describe(GPU)
-    assert (about["device"], about["memory GiB"], about["compute capability"]) == ("Some GPU", 80.0, "9.0")
-
-
 def test_it_runs_where_little_is_installed(tmp_path):
     """Packages of the extras, and those of the core that it can do without, are made to fail when they are imported."""
     code = (
@@ -311,9 +268,8 @@ def test_it_runs_where_little_is_installed(tmp_path):
         "absent = 'pandas matplotlib psutil accelerate datasets pyarrow platformdirs optuna'.split()\n"
         "sys.modules.update(dict.fromkeys(absent))\n"
         "from gradlab.gpu_check import right, running\n"
-        "right.BESIDE, right.BLOCKWISE = (), ('infonce',)\n"
-        "running.PARTS['resume'] = lambda _: itertools.islice(right.resume_cases(), 1)\n"
-        "results = running.gpu_check(sys.argv[1], ['decompose', 'blockwise', 'resume'], device='cpu')\n"
+        "running.PARTS = {'resume': lambda _: itertools.islice(right.resume_cases(), 1)}\n"
+        "results = running.gpu_check(sys.argv[1], ['resume'], device='cpu')\n"
         "notes = [found['note'] for found in results['cases'].values() if 'note' in found]\n"
         "sys.exit('; '.join(notes) or 0)\n"
     )

@@ -10,7 +10,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from array_api_compat import array_namespace
@@ -32,14 +31,12 @@ SMALL = {"ROWS": 16, "COLUMNS": 16, "DEPTH": 16}  # tiles, of which small batche
 # One loss for each way that log-sum-exps are asked for, and for each link.
 SERVED = (
     "infonce",
-    "infonce(temperature=0.02)",
     "tvmf",
     "circle",
     "hcl",
     "cosent",
     "dhel(terms=both)",
-    "symmetric(infonce)",
-    "symmetric(infonce, reverse=tvmf)",
+    "symmetric(infonce(temperature=0.02), reverse=tvmf)",
     "pool(infonce, negatives=other+same)",
     "per_prefix(symmetric(infonce), dims=5+12)",
     "sum(infonce, dhel, weights=1+0.5)",
@@ -83,12 +80,13 @@ def assert_exact(
 
 @pytest.mark.parametrize("spec", SERVED)
 def test_equals_autograd_in_float64(spec: str) -> None:
-    """With extra negatives; neither rows nor dimensions are a multiple of a tile."""
+    """Neither rows nor dimensions are a multiple of a tile."""
     assert_exact(spec, views(18, 3, 12, torch.float32), "sum")
 
 
-@pytest.mark.parametrize("spec", ["infonce", "symmetric(infonce)", "dhel"])
-@pytest.mark.parametrize(("size", "dimensions"), [(2, 5), (16, 16), (17, 18)])
+@pytest.mark.parametrize(
+    ("spec", "size", "dimensions"), [("infonce", 2, 5), ("symmetric(infonce)", 16, 16), ("dhel", 17, 18)]
+)
 def test_batches_of_any_size_equal_blocks(spec: str, size: int, dimensions: int) -> None:
     rows = views(size, 0, dimensions, torch.float32)
     assert_exact(spec, rows)
@@ -99,10 +97,9 @@ def test_batches_of_any_size_equal_blocks(spec: str, size: int, dimensions: int)
         torch.testing.assert_close(one, other, rtol=0, atol=1e-5 * float(other.abs().max()))
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_rows_all_around(seed: int) -> None:
-    """Cosines of every size and sign, a row that requires no gradient, and gradients of rows that lie across memory."""
-    generator = torch.Generator().manual_seed(seed)
+def test_rows_all_around() -> None:
+    """Cosines of every size and sign, rows that require no gradient, and gradients of rows that lie across memory."""
+    generator = torch.Generator().manual_seed(0)
     first, second = (unit(torch.randn(7, 18, generator=generator)).T for _ in range(2))
     anchors, positives = unit(first).requires_grad_(), unit(second).requires_grad_()
     assert_exact("symmetric(infonce(temperature=0.3))", [anchors, positives, None], "none")
@@ -112,7 +109,7 @@ def test_rows_all_around(seed: int) -> None:
     assert torch.equal(alone, both)
 
 
-@pytest.mark.parametrize("spec", ["infonce", "tvmf", "symmetric(infonce)"])
+@pytest.mark.parametrize("spec", ["tvmf", "symmetric(infonce)"])
 def test_own_negatives(spec: str) -> None:
     own = unit(torch.randn(18, 3, 12, generator=torch.Generator().manual_seed(0))).requires_grad_()
     assert_exact(spec, views(18, 4, 12, torch.float32), own_negatives=own)
@@ -121,7 +118,6 @@ def test_own_negatives(spec: str) -> None:
 def test_float16_rows_are_multiplied_as_they_are() -> None:
     """Small coefficients included: each is a millionth of the largest float16."""
     rows = [one.detach().half().requires_grad_() for one in views(20, 3, 12, torch.float32)]
-    assert_exact("infonce", rows, tolerance=2 * torch.finfo(torch.float16).eps)
     value = gradlab.blockwise("infonce", kernels=True)(*rows)
     assert value.dtype == torch.float32
     assert rows[0].grad is None
@@ -177,8 +173,6 @@ class Asking(LinkLoss):
         return {
             "mean": lambda: negatives.cosine - negatives.cosine.mean(),
             "size": lambda: negatives.cosine / negatives.cosine.shape[-1],
-            "near": lambda: -negatives.one_minus_cosine,
-            "entries": lambda: negatives.cosine * float(negatives.cosine[0, 0]),
             "unknown": lambda: torch.special.bessel_j0(negatives.cosine),
         }[self.kind]()
 
@@ -188,38 +182,28 @@ class Asking(LinkLoss):
     [
         ("mean", "have no 'mean'"),
         ("size", "depends on sizes or on other cosines"),
-        ("near", "measures vectors that are nearly equal"),
-        ("entries", "no kernel can be made of this logit"),
         ("unknown", "no kernel can be made of this logit"),
     ],
 )
 def test_other_logits_are_refused(kind: str, words: str) -> None:
     links.link_of.cache_clear()
-    with pytest.raises(gradlab.GradlabError, match=words) as caught:
+    with pytest.raises(gradlab.GradlabError, match=words):
         gradlab.blockwise(Asking(kind), kernels=True)(*views(6, 0, 4, torch.float32))
-    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
     ("spec", "words"),
     [
         ("met", "log-sum-exps from their negatives; met takes something else"),
-        ("modified_mhs", "modified_mhs takes something else"),
-        ("vicreg", "vicreg takes something else"),
-        ("supcon", "supcon takes something else"),
-        ("arctanh", "arctanh takes something else"),
-        ("siglip(learnable=false)", "siglip takes something else"),
         ("sum(infonce, gor, weights=1+0.1)", "sum takes something else"),
         ("mask(infonce, above=0.9)", "mask leaves some out"),
-        ("hardness(infonce)", "hardness leaves some out"),
         ("pool(infonce, negatives=other+positive_other)", "compares positives"),
         ("infonce(learnable=true)", "this one learns values.log_temperature"),
     ],
 )
 def test_losses_that_are_not_served_are_refused(spec: str, words: str) -> None:
-    with pytest.raises(gradlab.GradlabError, match=words) as caught:
+    with pytest.raises(gradlab.GradlabError, match=words):
         gradlab.blockwise(spec, kernels=True)(*views(8, 0, 5, torch.float32))
-    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -236,14 +220,9 @@ def test_rows_that_are_not_served_are_refused(rows: list[Any], words: str) -> No
 
 
 def test_where_there_are_no_kernels(monkeypatch) -> None:
-    """Without Triton, without a GPU, with a block size; and for rows on a CPU beside a GPU."""
     with pytest.raises(gradlab.GradlabError, match="block_size belongs to blocks"):
         gradlab.blockwise("infonce", 8, kernels=True)
-    criterion = gradlab.blockwise("infonce", kernels=True)
-    assert "kernels=True" in repr(criterion)
     monkeypatch.delenv("TRITON_INTERPRET")
-    with pytest.raises(gradlab.GradlabError, match="takes rows on a CUDA device; these are on cpu"):
-        criterion(*views(6, 0, 4, torch.float32))
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(gradlab.GradlabError, match="kernels=True needs a GPU"):
         gradlab.blockwise("infonce", kernels=True)
@@ -262,13 +241,6 @@ def test_no_similarities_are_held() -> None:
     with LargestTensor() as largest:
         gradlab.blockwise("symmetric(infonce)")(*rows).backward()
     assert largest.entries >= 34 * 34
-
-
-def test_values_without_gradients() -> None:
-    rows = [one.detach() for one in views(10, 2, 6, torch.float32)]
-    found = gradlab.blockwise("infonce", kernels=True)(*rows, "none")
-    expected = gradlab.get_loss("infonce").value_of(Batch(*(one.double() for one in rows)))
-    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 
 COMPILES = """

@@ -1,10 +1,8 @@
-"""Runs with a fault planted, and sound ones: what the report says of each. Printed as a table with ``-s``."""
+"""Runs with a fault planted, and sound ones: what the report says of each."""
 
 from __future__ import annotations
 
 import math
-import os
-import time
 import warnings
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,7 +16,6 @@ from gradlab.diagnosis.symptoms import symptoms
 from gradlab.monitor.recording import read_recording
 from gradlab.monitor.verdicts import BAD, GOOD, OPEN, WATCH, judge_run
 from gradlab.monitor.watch import TrainingWarning
-from gradlab.report import write_report
 
 
 @dataclass
@@ -38,12 +35,8 @@ class Plan:
     frozen: bool = False
     detached: bool = False
     ascent: bool = False
-    clipped: bool = False
     same_views: bool = False
-    shuffled: bool = False
-    copies: int = 0
     dead: bool = False
-    views_fail_at: int | None = None
     ends_at: int | None = None
     finishes: bool = True
 
@@ -61,17 +54,7 @@ def run(plan, folder):
             encoder[0].bias.fill_(1.0)
             encoder[0].weight += 1e-3 * torch.randn_like(encoder[0].weight)
     held = torch.nn.Linear(2, 2).parameters() if plan.frozen else encoder.parameters()
-    optimiser = (
-        torch.optim.Adam(held, lr=plan.rate) if not plan.clipped else torch.optim.SGD(held, lr=plan.rate)
-    )
-    calls = []
-
-    def views(anchors, positives, extra=None):
-        calls.append(1)
-        if plan.views_fail_at is not None and len(calls) > plan.views_fail_at:
-            raise KeyError("no such view")
-        return (anchors, positives) if extra is None else (anchors, positives, extra)
-
+    optimiser = torch.optim.Adam(held, lr=plan.rate)
     loss = gradlab.get_loss(plan.loss) if isinstance(plan.loss, str) else plan.loss
 
     def compute(anchors, positives, extra=None):
@@ -80,19 +63,14 @@ def run(plan, folder):
         return loss(anchors, positives, extra, normalize=True)
 
     named = plan.loss if isinstance(plan.loss, str) else None
-    criterion = gradlab.watch(
-        compute, loss=named, views=views, output=folder, total_steps=plan.steps, every=plan.every
-    )
+    criterion = gradlab.watch(compute, loss=named, output=folder, total_steps=plan.steps, every=plan.every)
     for step in range(plan.steps):
         if step == plan.ends_at:
             break
         chosen = torch.randperm(1024)[: plan.batch]
-        chosen[: plan.copies] = chosen[plan.copies : 2 * plan.copies]
         first = sentences[chosen] + (0 if plan.same_views else plan.noise * torch.randn(plan.batch, 64))
         second = first if plan.same_views else sentences[chosen] + plan.noise * torch.randn(plan.batch, 64)
         anchors, positives = encoder(first), encoder(second)
-        if plan.shuffled:
-            positives = positives[torch.randperm(plan.batch)]
         if plan.detached:
             anchors, positives = anchors.detach().requires_grad_(), positives.detach()
         if plan.overflow_from is not None and step >= plan.overflow_from:
@@ -101,8 +79,6 @@ def run(plan, folder):
         value = criterion(anchors, positives) if extra is None else criterion(anchors, positives, extra)
         optimiser.zero_grad()
         (-value if plan.ascent else value).backward()
-        if plan.clipped:
-            torch.nn.utils.clip_grad_norm_(encoder.parameters(), 1e-12)
         optimiser.step()
     for name, values in plan.scores.items():
         for number, value in enumerate(values):
@@ -120,52 +96,29 @@ def triplet(anchors, positives):
     return F.relu(far - near + 0.3).mean()
 
 
-def attraction(anchors, positives):
-    """A loss that only pulls."""
-    return (1 - F.cosine_similarity(anchors, positives)).mean()
-
-
 UP = [0.40, 0.55, 0.60, 0.62, 0.62]
 SOUND = {
-    "InfoNCE": Plan(),
     "InfoNCE, τ = 0.1, with a score": Plan("infonce(temperature=0.1)", scores={"stsb_dev": UP}),
     "InfoNCE with hard negatives": Plan(hard=True),
     "InfoNCE over both pools": Plan("symmetric(pool(infonce, negatives=other+same))", batch=128),
-    "ArcCon": Plan("arccon"),
-    "DCL": Plan("dcl"),
     "MET": Plan("met"),
-    "baseline": Plan("baseline"),
     "SigLIP": Plan("siglip", steps=160, every=8),
     "a triplet loss of one's own": Plan(triplet),
     "InfoNCE, weak views": Plan(noise=1.0, scores={"eval_loss": [2.0, 1.5, 1.3, 1.2, 1.2]}),
 }
 FAULTS = {
     "embeddings overflow from step 40 on": (Plan(triplet, overflow_from=40), BAD, "Numbers"),
-    "views cannot be read from step 40 on": (Plan(views_fail_at=10), WATCH, "Run"),
     "the process ended early": (Plan(ends_at=40, finishes=False), OPEN, "Run"),
-    "one record": (Plan(every=100), OPEN, "Run"),
     "τ = 0.001": (Plan("infonce(temperature=0.001)", noise=0.2), BAD, "Learning"),
     "τ = 2": (Plan("infonce(temperature=2)"), BAD, "Hard negatives"),
-    "no negatives": (Plan(attraction, rate=0.02), BAD, "Spread"),
     "ratio 0.1": (Plan("baseline(static_ratio=0.1)"), BAD, "Pull and push"),
-    "learning rate 0": (Plan(rate=0.0), WATCH, "Progress"),
     "optimiser of other weights": (Plan(frozen=True), WATCH, "Progress"),
     "embeddings are detached": (Plan(detached=True), WATCH, "Progress"),
-    "gradients clipped to nothing": (Plan(clipped=True), WATCH, "Progress"),
     "both views are the same": (Plan(same_views=True), BAD, "Batch"),
-    "8 of 64 sentences are copies of 8 others": (Plan(copies=8, noise=0.2), WATCH, "Duplicates"),
-    "positives of other rows": (Plan(shuffled=True), WATCH, "Spread"),
     "the loss is maximised": (Plan(ascent=True), WATCH, "Loss"),
     "all outputs are one point": (Plan(dead=True, rate=0.0), BAD, "Spread"),
     "margin of which all are clear": (Plan("mpt(margin=-1.5)"), BAD, "Loss"),
-    "all negatives are masked": (Plan("mask(infonce, by=near_duplicates, above=-1)"), BAD, "Learning"),
     "the score falls": (Plan(scores={"stsb_dev": [0.4, 0.6, 0.55, 0.5, 0.45]}), BAD, "Scores"),
-    "the score is ruined": (Plan(scores={"stsb_dev": [0.6, 0.3, 0.2, 0.2, 0.1]}), BAD, "Scores"),
-    "the score never gets better": (
-        Plan(scores={"stsb_dev": [0.6, 0.55, 0.58, 0.59, 0.59]}),
-        WATCH,
-        "Scores",
-    ),
     "the score is constant embeddings'": (
         Plan(scores={"stsb_dev": [0.3, math.nan, math.nan]}),
         BAD,
@@ -175,19 +128,12 @@ FAULTS = {
 }
 
 
-def shown(name, judgement):
-    wrong = [f"{one.grade}: {one.subject}" for one in judgement.verdicts if one.grade in (BAD, WATCH)]
-    print(f"| {name} | {judgement.grade} | {', '.join(wrong) or '–'} |")
-
-
 @pytest.mark.parametrize("name", SOUND)
 def test_a_sound_run_is_not_accused(tmp_path, name):
     with warnings.catch_warnings():
         warnings.simplefilter("error", TrainingWarning)
         judgement = run(SOUND[name], tmp_path)
-    shown(name, judgement)
     assert judgement.grade == GOOD
-    assert 'class="verdict good"' in write_report(tmp_path).read_text(encoding="utf-8")
 
 
 @pytest.mark.filterwarnings("ignore::gradlab.monitor.watch.TrainingWarning")
@@ -195,18 +141,6 @@ def test_a_sound_run_is_not_accused(tmp_path, name):
 def test_a_planted_fault_is_found(tmp_path, name):
     plan, grade, subject = FAULTS[name]
     judgement = run(plan, tmp_path)
-    shown(name, judgement)
     assert (grade, subject) in [(one.grade, one.subject) for one in judgement.verdicts]
     assert judgement.grade != GOOD
     assert {one.symptom for one in judgement.verdicts if one.symptom} <= set(symptoms())
-
-
-@pytest.mark.filterwarnings("ignore::gradlab.monitor.watch.TrainingWarning")
-def test_a_run_from_which_nothing_comes_any_more_is_found(tmp_path):
-    plan = Plan(ends_at=40, finishes=False)
-    run(plan, tmp_path)
-    long_ago = time.time() - 3600
-    os.utime(tmp_path / "metrics.csv", (long_ago, long_ago))
-    judgement = judge_run(read_recording(tmp_path))
-    shown("the process was killed", judgement)
-    assert (judgement.grade, judgement.verdicts[0].subject) == (WATCH, "Run")

@@ -7,6 +7,7 @@ import itertools
 import json
 import math
 import re
+import threading
 
 import numpy as np
 import pytest
@@ -18,13 +19,16 @@ import gradlab
 from gradlab import GradlabError
 from gradlab.cli.commands import cli
 from gradlab.monitor.failures import failures_of
-from gradlab.monitor.history import History, histogram_rows, mean_of
+from gradlab.monitor.history import History, histogram_rows
 from gradlab.monitor.metrics import append_metrics, write_metrics
 from gradlab.monitor.numbers import labels, short, ticks
 from gradlab.monitor.recording import read_recording, read_recordings
-from gradlab.monitor.scores import scores_of
+from gradlab.monitor.reference import loss_at, loss_at_first, usual
 from gradlab.report import charts, follow_run, write_report
 from gradlab.report.charts import Series, histogram_chart, line_chart
+from gradlab.simulation import simulate
+from gradlab.train import train
+from tests.train_helpers import small_config
 
 torch = pytest.importorskip("torch")
 
@@ -83,9 +87,7 @@ def test_the_page_needs_nothing_but_itself(watched):
     assert links  # each to an explanation on the page itself
     assert links <= {f"#{attrs['id']}" for _, attrs in page.tags if "id" in attrs}
     meta = [attrs for tag, attrs in page.tags if tag == "meta"]
-    assert {"name": "viewport", "content": "width=device-width, initial-scale=1"} in meta
     assert any("default-src 'none'" in attrs.get("content", "") for attrs in meta)
-    assert "prefers-color-scheme: dark" in text
     assert "<b>" not in text.split("<h1>")[1].split("</h1>")[0]
     assert "a <b>" in page.words
 
@@ -96,88 +98,36 @@ def test_the_numbers_are_those_of_the_run(watched):
     for title, label, column in (
         ("Gradient dissipation", "mean", "gradient_dissipation"),
         ("Cosines", "negatives", "negative_cosine"),
-        ("Effective rank", "effective rank", "effective_rank"),
         ("Lemma 1", "satisfied", "lemma_share"),
-        ("Hubness", "as anchors", "push_spread"),
-        ("Ratio of both sides", "both views", "ratio_both_sides"),
     ):
         (series,) = [one for one in page.series[title] if one["label"] == label]
         expected = frame[column].dropna()
         assert [point[0] for point in series["points"]] == list(expected.index)
         assert [point[2] for point in series["points"]] == [short(value) for value in expected]
-    words = " ".join(page.words)
-    assert "STS-B dev: best 0.751 at step 6" in words
-    assert "arccon" in words
-    assert f"{short(frame['effective_rank'].iloc[0])} to" in words
+    assert "STS-B dev: best 0.751 at step 6" in " ".join(page.words)
 
 
-def test_a_run_of_gradlab_train(tmp_path):
-    from gradlab.train import TrainConfig, train
-    from tests.tiny_models import make_bert, make_sentences
-
-    sentences = tmp_path / "sentences.txt"
-    sentences.write_text("\n".join(make_sentences(60)), encoding="utf-8")
-    config = TrainConfig(
-        model=str(make_bert(tmp_path / "bert")), train_file=str(sentences), output=str(tmp_path / "run"),
-        batch_size=8, max_steps=6, diagnostics_every=2, log_every=2, loss="met", device="cpu",
-    )  # fmt: skip
+def test_a_run_of_gradlab_train(bert, tmp_path):
+    config = small_config(bert, tmp_path, diagnostics_every=2, loss="met")
     train(config)
     page = Page(write_report(tmp_path / "run").read_text(encoding="utf-8"))
-    assert (tmp_path / "run" / "report.html").exists()
     assert {"Training loss", "Gradient dissipation", "Ratio", "Uniformity"} <= set(page.series)
-    drawn = {attrs["aria-label"] for tag, attrs in page.tags if tag == "svg"}
-    assert {"Cosine of negatives: distribution over a batch", "Ratio: distribution over a batch"} <= drawn
-    assert "met" in " ".join(page.words)
     found = read_recording(tmp_path / "run")
-    assert found.history.total_steps == 6
     assert found.history.series("diagnostics", "uniform_share") == ([2, 4, 6], [1 / 7] * 3)
-    # The precision is what the machine chose.
-    assert found.config == config.to_dict() | {"precision": found.config["precision"]}
+    assert found.config == config.to_dict()
 
 
 def test_failures_are_told_on_the_page_and_at_the_shell(tmp_path):
     metrics = tmp_path / "metrics.csv"
     write_metrics(metrics, [])
     for step, cosine in enumerate([0.5, 0.985, 0.99, 0.995, 0.999]):
-        append_metrics(
-            metrics,
-            step,
-            "diagnostics",
-            {"negative_cosine": cosine, "positive_cosine": 1.0, "effective_rank": 1.2},
-        )
+        append_metrics(metrics, step, "diagnostics", {"negative_cosine": cosine, "positive_cosine": 1.0})
     result = CliRunner().invoke(cli, ["report", str(tmp_path)], standalone_mode=False)
     assert result.exception is None
     assert "Spread: The embeddings collapse" in result.output
     assert f"Wrote {tmp_path / 'report.html'}" in result.output
     page = Page((tmp_path / "report.html").read_text(encoding="utf-8"))
-    assert any("Act on 1 thing: spread." in words for words in page.words)
     assert [attrs for tag, attrs in page.tags if attrs.get("class") == "verdict bad"]
-
-
-@pytest.mark.parametrize(
-    ("loss", "said", "unsaid"),
-    [
-        ("kl", "the others agree with the teacher", "harder negatives"),
-        ("infonce", "far enough from their negatives", "teacher"),
-        ("pool(triplet(mean_over=active),negatives=same)", "far enough", "The loss rises"),
-        ("triplet", "The loss rises", "teacher"),
-    ],
-)
-def test_what_is_said_depends_on_the_loss(tmp_path, loss, said, unsaid):
-    metrics = tmp_path / "metrics.csv"
-    write_metrics(metrics, [])
-    for step in range(12):
-        append_metrics(metrics, step, "train", {"batch_loss": 0.3 if step < 6 or loss == "kl" else 0.4})
-        append_metrics(metrics, step, "diagnostics", {"gradient_dissipation": 0.05, "active": 0.05})
-    manifest = {"config": {"loss": loss}, "watch": {}, "status": "finished"}
-    (tmp_path / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
-    text = write_report(tmp_path).read_text(encoding="utf-8")
-    assert said in text
-    assert unsaid not in text
-
-
-def score_history(scores, total=None, name="stsb_dev"):
-    return History.of(((step, "evaluation", name, value) for step, value in scores.items()), total)
 
 
 @pytest.mark.parametrize(
@@ -193,30 +143,18 @@ def score_history(scores, total=None, name="stsb_dev"):
         ({10: 0.65, 20: 0.6, 30: 0.61, 40: 0.6}, None, 40),
         ({10: 0.65, 20: math.nan}, 20, 20),
         ({10: math.nan, 20: math.nan}, 20, None),
-        ({}, 20, None),
     ],
 )
-@pytest.mark.parametrize("name", ["stsb_dev", "eval_sts-dev_spearman_cosine", "eval_loss"])
-def test_a_score_that_ends_below_its_best_is_a_failure(scores, total, step, name):
-    found = [one for one in failures_of(score_history(scores, total, name)) if one.name == "score fell"]
-    assert [one.step for one in found] == ([step] if step and name != "eval_loss" else [])
-    if found:
-        assert "nan" not in found[0].headline
-        assert "best at step 10 (0.650)" in found[0].headline
+def test_a_score_that_ends_below_its_best_is_a_failure(scores, total, step):
+    history = History(total)
+    for at, value in scores.items():
+        history.add(at, "evaluation", {"eval_sts-dev_spearman_cosine": value, "eval_loss": value})
+    found = [one for one in failures_of(history) if one.name == "score fell"]
+    assert [one.step for one in found] == ([step] if step else [])
+    assert all("best at step 10 (0.650)" in one.headline for one in found)
 
 
-def test_scores_before_at_best_and_at_last():
-    history = score_history({0: 0.4, 10: 0.6, 20: 0.7, 30: 0.7, 40: 0.5})
-    for step, value in {0: 3.0, 10: 1.0, 20: 2.0}.items():
-        history.add(step, "evaluation", {"eval_loss": value, "eval_runtime": 1.0})
-    stsb, loss = scores_of(history)
-    assert (stsb.before, stsb.best, stsb.last) == (0.4, (20, 0.7), (40, 0.5))
-    assert (loss.before, loss.best, loss.last) == (3.0, (10, 1.0), (20, 2.0))
-    (alone,) = scores_of(score_history({0: 0.4}))
-    assert (alone.before, alone.best, alone.last) == (0.4, None, None)
-
-
-def write_run(folder, scores, seed, temperature, finished=True):
+def write_run(folder, scores, seed, temperature):
     """The folder of a run of `gradlab train` with these scores."""
     metrics = folder / "metrics.csv"
     write_metrics(metrics, [])
@@ -224,13 +162,8 @@ def write_run(folder, scores, seed, temperature, finished=True):
         append_metrics(metrics, step, "evaluation", {"stsb_dev": value})
         append_metrics(metrics, step, "diagnostics", {"gradient_dissipation": 1 / (1 + step), "active": 1.0})
         append_metrics(metrics, step, "train", {"loss": 1.0 + step})
-    config = {
-        "loss": "infonce",
-        "loss_settings": {"temperature": temperature},
-        "seed": seed,
-        "output": str(folder),
-    }
-    manifest = {"config": config | {"max_steps": 20}, "status": "finished" if finished else "running"}
+    config = {"loss": "infonce", "loss_settings": {"temperature": temperature}, "seed": seed, "max_steps": 20}
+    manifest = {"config": config, "status": "finished"}
     (folder / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
 
 
@@ -271,28 +204,12 @@ def test_several_runs_on_one_page(sweep):
         [f"0.620 ± {spread[0]:.3f}", f"0.620 ± {spread[0]:.3f}", "0.400", "2", "0.05"],
         [f"0.710 ± {spread[1]:.3f}", f"0.600 ± {0.2 / math.sqrt(2):.3f}", "0.400", "2", "0.5"],
     ]
-    assert runs[0] == ["run", "STS-B dev, best", "last", "before training", "loss_settings.temperature", "seed", "verdict"]  # fmt: skip
     assert runs[4] == ["d", "0.720 (step 10)", "0.500 (step 20)", "0.400", "0.5", "1", "bad: scores"]
     assert runs[1][-1] == "good"
     lines = page.series["Gradient dissipation"]
     assert [line["label"] for line in lines] == [
         f"temperature={t}, seed={s}" for t in (0.05, 0.5) for s in (0, 1)
     ]
-    assert "Best: temperature=0.5, with STS-B dev 0.710" in " ".join(page.words)
-    assert "(d): " in " ".join(page.words)
-    assert "max_steps" in " ".join(page.words)  # what all have in common
-    assert not re.search(r"https?://|//\w+\.|@import|url\(", text)
-
-
-def test_many_runs_are_drawn_as_means(sweep, tmp_path):
-    for seed in range(2, 10):
-        write_run(sweep / "runs" / f"more{seed}", {0: 0.4, 10: 0.6, 20: 0.6 + seed / 100}, seed, 0.05)
-    page = Page(write_report([sweep / "runs"], tmp_path / "p.html").read_text(encoding="utf-8"))
-    lines = page.series["STS-B dev"]
-    assert [line["label"] for line in lines] == ["temperature=0.05", "temperature=0.5"]
-    values = [0.6, 0.64, *(0.6 + seed / 100 for seed in range(2, 10))]
-    assert lines[0]["points"][-1][2] == short(sum(values) / len(values))
-    assert "means over runs of the same settings" in " ".join(page.words)
 
 
 def test_runs_are_named_once_and_at_the_shell(sweep):
@@ -300,42 +217,30 @@ def test_runs_are_named_once_and_at_the_shell(sweep):
     assert [run.name for run in read_recordings(places)] == ["a", "d"]
     result = CliRunner().invoke(cli, ["report", *map(str, places)], standalone_mode=False)
     assert result.exception is None
-    assert (
-        "a: STS-B dev: before training 0.400, best 0.600 at step 10, last 0.600 at step 20" in result.output
-    )
-    assert "d: Scores: STS-B dev was best at step 10 (0.720) and has fallen since, to 0.500." in result.output
-    assert f"Wrote {sweep / 'runs' / 'report.html'}" in result.output
+    assert "best 0.600 at step 10" in result.output
+    assert "d: Scores: STS-B dev was best at step 10 (0.720)" in result.output
+    assert (sweep / "runs" / "report.html").exists()
     (sweep / "empty").mkdir()
     with pytest.raises(GradlabError, match="holds no run"):
         write_report([sweep / "runs" / "a", sweep / "empty"])
 
 
-def test_histograms_of_a_training_run_are_averages_over_its_batches():
-    found = mean_of([{"x:0": 0.5, "x:0.5": 0.5, "ratio:1": 1.0}, {"x:0": 1.0}])
-    assert found == {"x:0": 0.75, "x:0.5": 0.25, "ratio:1": 1.0}
-    assert mean_of([{"a": 1.0, "b": 3.0}, {"a": 2.0}]) == {"a": 1.5, "b": 3.0}
-
-
 @pytest.mark.parametrize(
     ("files", "words"),
     [
-        (None, "there is no"),
         ({}, "no metrics.csv in it"),
         ({"metrics.csv": "step,group,name,value\n"}, "no measurements yet"),
         ({"metrics.csv": "a,b\n1,2\n"}, "columns"),
         ({"metrics.csv": "step,group,name,value\n1,train,loss,0.5\n", "manifest.json": "{"}, "cannot read"),
-        ({"metrics.csv": "step,group,name,value\nx,train,loss,0.5\n"}, "cannot read"),
     ],
 )
 def test_what_is_no_run_is_refused(tmp_path, files, words):
     place = tmp_path / "run"
-    if files is not None:
-        place.mkdir()
-        for name, text in files.items():
-            (place / name).write_text(text, encoding="utf-8")
-    with pytest.raises(GradlabError, match=words) as caught:
+    place.mkdir()
+    for name, text in files.items():
+        (place / name).write_text(text, encoding="utf-8")
+    with pytest.raises(GradlabError, match=words):
         write_report(place)
-    assert "\n" not in str(caught.value)
     assert not list(tmp_path.rglob("*.html"))
 
 
@@ -425,36 +330,17 @@ def test_marks_are_round_evenly_spaced_and_inside(low, span):
     assert len(set(labels(marks))) == len(marks)
 
 
-def test_marks_of_tiny_and_of_narrow_ranges():
-    assert ticks(0, 3e-14) == pytest.approx([0, 1e-14, 2e-14, 3e-14], rel=1e-9)
-    assert labels(ticks(8.69531, 8.69534)) == ["8.69531", "8.69532", "8.69533", "8.69534"]
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [(0, "0"), (1, "1"), (0.97595, "0.976"), (0.00216, "0.00216"), (1.2e-5, "1.2e−5"), (1e-31, "1e−31"), (-3.42, "−3.42"),
-     (12345.6, "12\u202f346"), (math.nan, "–"), (-math.inf, "−∞"), (999.6, "1\u202f000")],
-)  # fmt: skip
-def test_short_numbers(value, text):
-    assert short(value) == text
-
-
 def test_history_keeps_the_last_of_repeated_rows_and_reads_histograms_back():
     history = History.of([(0, "g", "a", 1.0), (5, "g", "a", 2.0), (0, "g", "a", 3.0)])
     assert history.series("g", "a") == ([0, 5], [3.0, 2.0])
-    assert history.at("g", "a", 4) == 3.0
-    assert history.at("g", "a", -1) is None
     flat = histogram_rows({"ratio": {0.9: 0.25, 1.0: 0.75}, "x": {-1.0: 1.0}})
     again = History.of([(5, "histogram", name, value) for name, value in flat.items()])
     assert again.histograms("ratio") == {5: {0.9: 0.25, 1.0: 0.75}}
     assert again.histograms("x") == {5: {-1.0: 1.0}}
-    assert again.groups() == []
 
 
 def test_the_loss_of_guessing_and_of_given_cosines():
     """By InfoNCE's formula, and by a batch that has these cosines found by another way, for losses in both directions."""
-    from gradlab.monitor.reference import loss_at
-
     for temperature in (0.05, 0.5):
         loss = gradlab.get_loss("infonce", temperature=temperature)
         assert loss_at(loss, 0.3, 0.3, 64) == pytest.approx(math.log(64), rel=1e-12)
@@ -475,9 +361,6 @@ def test_the_loss_of_guessing_and_of_given_cosines():
 
 def test_what_is_usual_is_what_a_batch_of_such_angles_does(tmp_path):
     """Draws angles, measures the loss's components on them, and reads mean and spread back from the recording."""
-    from gradlab.monitor.reference import loss_at_first, usual
-    from gradlab.simulation import simulate
-
     random = np.random.default_rng(0)
     mu, sigma, count = (0.8, 1.3), (0.15, 0.12), 63
     angles = [random.normal(m, s, size) for m, s, size in zip(mu, sigma, (4000, 200_000), strict=True)]
@@ -516,13 +399,9 @@ def test_the_report_draws_references_and_the_optimiser(tmp_path):
         watch.observe(rows, rows + 0.5 * torch.randn(16, 8, generator=generator), value=2.0 - 0.1 * step)
         watch.log(step + 1, "train", {"learning_rate": 1e-4, "grad_norm": 1.0 + step})
     watch.finish()
-    text = write_report(tmp_path).read_text(encoding="utf-8")
-    page = Page(text)
+    page = Page(write_report(tmp_path).read_text(encoding="utf-8"))
     assert {"Learning rate", "Gradient norm"} <= set(page.series)
-    words = " ".join(page.words)
-    assert "guessing: 2.77" in words  # log 16
-    assert "usual at these cosines" in words
-    assert "usual at the cosines of step 0" in words
+    assert "guessing: 2.77" in " ".join(page.words)  # log 16
 
 
 def test_what_a_loss_learns_of_itself_is_recorded_and_drawn(tmp_path):
@@ -542,9 +421,7 @@ def test_what_a_loss_learns_of_itself_is_recorded_and_drawn(tmp_path):
     assert history.series("train", "learned_bias")[1] == expected
     assert history.series("train", "learned_bias_gradient")[1] == pytest.approx(gradients, rel=1e-6)
     assert len(set(expected)) == 3
-    assert {"Learned bias", "Learned bias, its gradient"} <= Page(
-        write_report(tmp_path).read_text(encoding="utf-8")
-    ).series.keys()
+    assert "Learned bias" in Page(write_report(tmp_path).read_text(encoding="utf-8")).series
 
 
 def test_a_frame_has_no_row_without_diagnostics(watched):
@@ -559,19 +436,15 @@ def test_a_frame_has_no_row_without_diagnostics(watched):
 
 def test_markdown_of_one_run_and_of_several(watched, sweep):
     text = write_report(watched.folder, watched.folder / "report.md").read_text(encoding="utf-8")
-    assert "## a <b>" in text
     assert "| good | Spread |" in text
     assert "| STS-B dev |" in text
     several = write_report(sweep, sweep / "report.md").read_text(encoding="utf-8")
     assert "| **d** | **0.720 (step 10)** |" in several
-    assert "- **bad: Scores** (d): STS-B dev was best at step 10" in several
     for line in (text + several).splitlines():
         assert not line.startswith("|") or line.count("|") >= 3
 
 
 def test_a_run_is_followed_to_its_end(tmp_path):
-    import threading
-
     told = []
     watch = gradlab.watch(loss="infonce", output=tmp_path / "run", every=1, total_steps=50)
     (tmp_path / "run").mkdir()
@@ -582,7 +455,7 @@ def test_a_run_is_followed_to_its_end(tmp_path):
             refreshed.wait(10)
         watch.finish()
 
-    refreshed = threading.Event()
+    refreshed, refreshing = threading.Event(), []
 
     def say(line):
         told.append(line)
@@ -591,7 +464,6 @@ def test_a_run_is_followed_to_its_end(tmp_path):
             refreshing.append('http-equiv="refresh"' in page)
             refreshed.set()
 
-    refreshing = []
     thread = threading.Thread(target=train)
     threading.Timer(0.3, thread.start).start()
     path = follow_run(tmp_path / "run", every=0.05, say=say)
@@ -599,9 +471,11 @@ def test_a_run_is_followed_to_its_end(tmp_path):
     assert told[0] == "Waiting for the first record."
     assert refreshing[0]
     assert 'http-equiv="refresh"' not in path.read_text(encoding="utf-8")
+
+
+def test_a_run_of_which_nothing_comes_is_not_followed(tmp_path):
     with pytest.raises(GradlabError, match="no folder"):
         follow_run(tmp_path / "nothing")
-    (tmp_path / "nothing").mkdir()
-    (tmp_path / "nothing" / "manifest.json").write_text('{"status": "failed"}')
-    with pytest.raises(gradlab.GradlabError, match="ended before anything was recorded"):
-        follow_run(tmp_path / "nothing")
+    (tmp_path / "manifest.json").write_text('{"status": "failed"}')
+    with pytest.raises(GradlabError, match="ended before anything was recorded"):
+        follow_run(tmp_path)

@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 from gradlab import GradlabError
 from gradlab.cli.explain import command
+from gradlab.diagnosis.result import faults
 from gradlab.diagnosis.symptoms import find_symptom, page, symptoms
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "symptoms.md"
@@ -21,14 +22,6 @@ def test_the_page_is_made_from_the_data():
     assert PAGE.read_text(encoding="utf-8") == page()
 
 
-def test_every_symptom_is_whole():
-    urls = [thread["url"] for one in symptoms().values() for thread in one.threads]
-    assert len(set(urls)) >= 25
-    assert all(url.startswith("https://github.com/") and url.rpartition("/")[2].isdigit() for url in urls)
-    for one in symptoms().values():
-        assert all((one.cause, one.show, one.mend, one.threads))
-
-
 @pytest.mark.parametrize(
     ("words", "name"),
     [
@@ -36,10 +29,8 @@ def test_every_symptom_is_whole():
         ("all cosines are above .9", "cosines-above-0-9"),
         ("loss 0", "loss-zero"),
         ("two GPUs are worse than one", "several-gpus-worse"),
-        ("loss 1.8: is that normal?", "loss-value"),
         ("grad_norm is nan", "loss-nan"),
         ("my lora has no effect", "weights-do-not-move"),
-        ("worse than the base model", "score-falls"),
         ("fp16 loss is 0", "loss-zero-fp16"),
     ],
 )
@@ -56,6 +47,10 @@ def test_the_command():
     assert "Likely causes:" in run(command, ["loss", "0"]).output
     with pytest.raises(GradlabError, match="no symptom is like 'xyzzy'"):
         find_symptom("xyzzy")
+
+
+def test_what_the_doctor_finds_leads_to_a_symptom():
+    assert {one["symptom"] for one in faults().values() if "symptom" in one} <= symptoms().keys()
 
 
 def test_explaining_loads_neither_torch_nor_numpy():
