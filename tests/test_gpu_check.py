@@ -127,13 +127,17 @@ def test_what_is_wrong_is_said(monkeypatch, tmp_path):
     [
         ({"parts": ["speed"]}, "unknown part 'speed'; there are: rate"),
         ({"device": "cuda:99"}, "cuda"),
-        ({}, "results of another device; choose another --output"),
     ],
 )
 def test_bad_input(tmp_path, options, words):
-    (tmp_path / "results.json").write_text(json.dumps({"device": {"device": "NVIDIA A100"}, "cases": {}}))
     with pytest.raises(gradlab.GradlabError, match=words):
         gpu_check.gpu_check(tmp_path, **{"device": "cpu", **options})
+
+
+def test_results_of_another_device_are_not_mixed(tmp_path):
+    (tmp_path / "results.json").write_text(json.dumps({"device": {"device": "NVIDIA A100"}, "cases": {}}))
+    with pytest.raises(gradlab.GradlabError, match="results of another device; choose another --output"):
+        gpu_check.gpu_check(tmp_path, device="cpu")
 
 
 class OffRows(torch.Tensor):

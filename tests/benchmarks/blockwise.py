@@ -2,30 +2,27 @@
 
     python tests/benchmarks/blockwise.py                                   # the table of docs/scaling.md
     python tests/benchmarks/blockwise.py --sizes 512 4096 --losses infonce mpt --repeat 20
-    python tests/benchmarks/blockwise.py --device cuda --plain-up-to 65536
     python tests/benchmarks/blockwise.py --against-itself --losses mhe modified_mhe --sizes 4096 16384
 
 One evaluation is the loss and its gradient with respect to both views, from unit rows. All competitors of one size
 run in turn in one process, so that they see the same load; a ratio is the median of ratios within a turn.
-Extra memory is the rise of the peak of a fresh process (of the allocator on CUDA) beyond the inputs.
+Extra memory is the rise of the peak of a fresh process beyond the inputs. `gradlab gpu-check --part loss` measures a GPU.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
-import resource
 import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import torch
 import torch.nn.functional as functional
+from measured import peak
 from tqdm import tqdm
 
 import gradlab
@@ -36,9 +33,9 @@ PLAIN_LOSS = "plain "  # and the name of a loss: that loss without blocks
 TIMED_IN_TURNS = 16384  # beyond, one run serves for time and memory
 
 
-def unit_rows(size: int, dimensions: int, device: str) -> torch.Tensor:
+def unit_rows(size: int, dimensions: int) -> torch.Tensor:
     """Random unit rows, made in place."""
-    rows = torch.randn(size, dimensions, device=device)
+    rows = torch.randn(size, dimensions)
     return rows.div_(torch.linalg.vector_norm(rows, dim=-1, keepdim=True)).requires_grad_()
 
 
@@ -47,7 +44,7 @@ def evaluation(name: str, block_size: int | None) -> Callable[[torch.Tensor, tor
     if name == PLAIN:
 
         def plain(anchors: torch.Tensor, positives: torch.Tensor) -> None:
-            labels = torch.arange(anchors.shape[0], device=anchors.device)
+            labels = torch.arange(anchors.shape[0])
             functional.cross_entropy(anchors @ positives.T / TEMPERATURE, labels).backward()
 
         return plain
@@ -56,25 +53,10 @@ def evaluation(name: str, block_size: int | None) -> Callable[[torch.Tensor, tor
     return lambda anchors, positives: loss(anchors, positives).backward()
 
 
-def peak(device: str) -> float:
-    """Peak memory so far, MiB."""
-    if device != "cpu":
-        return torch.cuda.max_memory_allocated() / 2**20
-    status = Path("/proc/self/status")
-    if status.exists():  # unlike the resource usage, not what the parent process had
-        line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
-        return int(line.split()[1]) / 2**10
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)
-
-
-def seconds(run: Callable[[], None], device: str) -> tuple[float, float]:
+def seconds(run: Callable[[], None]) -> tuple[float, float]:
     """Wall time and processor time of one run."""
-    if device != "cpu":
-        torch.cuda.synchronize()
     start = time.perf_counter(), time.process_time()
     run()
-    if device != "cpu":
-        torch.cuda.synchronize()
     return time.perf_counter() - start[0], time.process_time() - start[1]
 
 
@@ -84,23 +66,22 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     torch.manual_seed(0)
     runs = {name: evaluation(name, options.block_size) for name in options.losses}
     for run in runs.values():  # libraries set themselves up
-        run(unit_rows(64, 16, options.device), unit_rows(64, 16, options.device))
-    anchors = unit_rows(options.sizes[0], options.dimensions, options.device)
-    positives = unit_rows(options.sizes[0], options.dimensions, options.device)
-    before = peak(options.device)
+        run(unit_rows(64, 16), unit_rows(64, 16))
+    anchors, positives = (unit_rows(options.sizes[0], options.dimensions) for _ in range(2))
+    before = peak()
     times: dict[str, list[tuple[float, float]]] = {name: [] for name in runs}
     for _ in range(options.repeat):
         for name, run in runs.items():
             anchors.grad = positives.grad = None
-            times[name].append(seconds(lambda run=run: run(anchors, positives), options.device))
-    return {"times": times, "memory": peak(options.device) - before}
+            times[name].append(seconds(lambda run=run: run(anchors, positives)))
+    return {"times": times, "memory": peak() - before}
 
 
 def in_fresh_process(
     options: argparse.Namespace, size: int, losses: list[str], repeat: int
 ) -> dict[str, Any]:
     """`measure` elsewhere."""
-    command = [sys.executable, __file__, "--measure", "--device", options.device]
+    command = [sys.executable, __file__, "--measure"]
     command += ["--sizes", str(size), "--losses", *losses, "--repeat", str(repeat)]
     command += ["--threads", str(options.threads), "--dimensions", str(options.dimensions)]
     if options.block_size is not None:
@@ -144,7 +125,6 @@ def main() -> None:
     parser.add_argument("--block-size", type=int)
     parser.add_argument("--repeat", type=int, help="turns (by default more for smaller sizes)")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--device", default="cpu")
     parser.add_argument("--plain-up-to", type=int, default=16384, help="largest size of what is plain")
     parser.add_argument(
         "--against-itself", action="store_true", help="compare with the same loss without blocks"
@@ -155,7 +135,6 @@ def main() -> None:
         print(json.dumps(measure(options)))
         return
     print(f"torch {torch.__version__}, {options.threads} threads, D = {options.dimensions}, float32")
-    print(f"load average before {os.getloadavg()[0]:.1f}")
     print("| N | loss | turns | median s | fastest s | / plain | CPU s | / plain | extra MiB | / plain |")
     print("|--:|---|--:|--:|--:|--:|--:|--:|--:|--:|", flush=True)
     pairs = [(PLAIN, options.losses)]
@@ -164,7 +143,6 @@ def main() -> None:
     for size in tqdm(options.sizes, unit="size"):
         for plain, blockwise in pairs:
             tqdm.write("\n".join(rows_of_table(options, size, plain, blockwise)))
-    print(f"load average after {os.getloadavg()[0]:.1f}")
 
 
 if __name__ == "__main__":

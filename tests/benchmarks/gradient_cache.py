@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import lzma
 import statistics
 import subprocess
 import sys
@@ -27,12 +26,11 @@ from measured import peak, times_in_turns
 import gradlab
 from gradlab.encoder.model import Encoder
 from gradlab.train.objective import Objective, freeze_unused
+from gradlab.train.sentences import read_sentences
 
 
 def sentences(path: str, count: int) -> list[str]:
-    opened = lzma.open(path, "rt") if path.endswith(".xz") else open(path)  # noqa: SIM115
-    with opened as file:
-        return [line.strip() for line in islice(file, count)]
+    return list(islice(read_sentences(path), count))
 
 
 def make_step(options: argparse.Namespace, chunk_size: int | None):

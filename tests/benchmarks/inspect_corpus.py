@@ -1,84 +1,30 @@
-"""What `gradlab inspect` costs beside plain encoding, and how much memory a large corpus takes.
+"""How much memory and time `gradlab inspect` takes for a large corpus.
 
-    python tests/benchmarks/inspect_corpus.py throughput SENTENCES --model MODEL --count 6000
-    python tests/benchmarks/inspect_corpus.py memory --count 1000000 --dimension 312
+    python tests/benchmarks/inspect_corpus.py --count 1000000 --dimension 312
 
-``throughput`` encodes the texts of a file and the views of the batches plainly, then inspects them, in turns. ``memory`` makes distinct
-sentences and a small BERT, and inspects them from the file to the written page in a process of its own; it prints how much each phase
-takes beyond what the start, the model and a small inspection have taken: anonymous memory, and the resident set, in which pages
-of mapped files count that the system drops when it needs the room.
+Makes distinct sentences and a small BERT, and inspects them from the file to the written page in a process of its own. Printed is
+what that takes beyond the start, the model and a small inspection: seconds of the processor, and the largest anonymous memory,
+read twenty times a second, in which pages of mapped files, which the system drops when it needs the room, do not count.
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
+import multiprocessing
 import os
 import random
-import statistics
-import subprocess
-import sys
 import tempfile
 import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from string import ascii_lowercase
-from typing import Any
-
-import numpy as np
 
 import gradlab
 from gradlab.encoder.model import Encoder
-from gradlab.inspection.batches import ModelSource
-from gradlab.inspection.corpus import MEETINGS
 from gradlab.inspection.texts import Texts
-from gradlab.train.batches import BatchOrder
 from gradlab.train.sentences import read_sentences
-
-
-def clocks() -> tuple[float, float]:
-    """Seconds on the wall and of the processor: the latter leave out what other programs take."""
-    return time.perf_counter(), time.process_time()
-
-
-def since(began: tuple[float, float]) -> tuple[float, float]:
-    """Seconds since then."""
-    wall, processor = clocks()
-    return wall - began[0], processor - began[1]
-
-
-def throughput(options: argparse.Namespace) -> None:
-    """Plain encoding and inspection, in turns."""
-    texts = Texts(list(itertools.islice(read_sentences(options.sentences), options.count)))
-    encoder = Encoder.load(options.model, attention="eager", max_length=32)
-    source = ModelSource(encoder, texts, 32)
-    source.batch(np.arange(64))  # warm
-
-    def plain(meetings: int) -> tuple[float, float]:
-        began = clocks()
-        source.encode(64, lambda rows: None, lambda count: None)
-        order = BatchOrder(np.arange(len(texts)), 64, 0)
-        for number in range(options.batches + meetings):
-            source.batch(order[number])
-        return since(began)
-
-    ratios = []
-    for _ in range(options.rounds):
-        began = clocks()
-        found = gradlab.inspect(encoder, texts, batches=options.batches)
-        whole = since(began)
-        lines = min(MEETINGS, len(found.candidates))
-        meetings = -(-lines // 8)  # eight pairs meet in a batch of 64
-        alone = plain(meetings)
-        print(
-            f"{len(texts)} texts, {options.batches} + {meetings} batches of 64: plain {alone[0]:.1f} s, inspect {whole[0]:.1f} s, "
-            f"throughput {alone[0] / whole[0]:.1%} of plain encoding, {alone[1] / whole[1]:.1%} by processor time",
-            flush=True,
-        )
-        ratios.append((alone[0] / whole[0], alone[1] / whole[1]))
-    wall, processor = (f"{statistics.median(column):.1%}" for column in zip(*ratios, strict=True))
-    print(f"median of {len(ratios)}: {wall} on the wall, {processor} by processor time")
 
 
 def made(count: int, length: int) -> Iterator[str]:
@@ -122,129 +68,58 @@ def make_encoder(folder: Path, dimension: int) -> None:
     BertModel(config, add_pooling_layer=False).save_pretrained(folder)
 
 
-def memory(options: argparse.Namespace) -> None:
-    """Peak memory of an inspection in a process of its own, whose status is read twenty times a second."""
+class Memory(threading.Thread):
+    """Reads the anonymous memory of this process, MB, and keeps the largest since its start."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self.first = self.largest = self.now()
+        self.start()
+
+    def now(self) -> float:
+        lines = Path("/proc/self/status").read_text().splitlines()
+        return int(next(line for line in lines if line.startswith("RssAnon")).split()[1]) / 1024
+
+    def run(self) -> None:
+        while True:
+            self.largest = max(self.largest, self.now())
+            time.sleep(0.05)
+
+
+def inspect(folder: Path, options: argparse.Namespace) -> None:
+    """Inspect the sentences in a folder, and print what that took."""
+    encoder = Encoder.load(folder / "encoder", device="cpu")
+    some = list(itertools.islice(read_sentences(folder / "sentences.txt"), 3000))
+    arguments = {"max_length": options.max_length, "batches": 50, "device": "cpu"}
+    gradlab.inspect(encoder, some, **arguments)  # what is imported late, and the room that a batch takes
+    memory, began = Memory(), time.process_time()
+    found = gradlab.inspect(encoder, Texts.read(folder / "sentences.txt"), **arguments)
+    found.write(folder / "found")
+    print(
+        f"{options.count} sentences of {options.words} words, {options.dimension} dimensions, {len(found.candidates)} candidates:"
+    )
+    print(
+        f"{time.process_time() - began:.0f} CPU s; {memory.largest - memory.first:.0f} MB beyond {memory.first:.0f}"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--count", type=int, default=1_000_000)
+    parser.add_argument("--dimension", type=int, default=312)
+    parser.add_argument("--words", type=int, default=10)
+    parser.add_argument("--max-length", type=int, default=6)
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         make_encoder(folder / "encoder", options.dimension)
         with (folder / "sentences.txt").open("w", encoding="utf-8") as file:
             file.writelines(f"{sentence}\n" for sentence in made(options.count, options.words))
-        command = [sys.executable, __file__, "inspect", str(folder), "--max-length", str(options.max_length)]
-        environment = {**os.environ, "GRADLAB_CACHE_DIR": str(folder / "cache")}
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as child:
-            assert child.stdout is not None
-            reader = Watched(child.pid)
-            for line in child.stdout:
-                reader.phase(line.strip())
-        reader.phase("")
-        if child.returncode:
-            sys.exit(f"the inspection ended with {child.returncode}")
-    print(
-        f"{options.count} sentences of {options.words} words, {options.dimension} dimensions; MB beyond start-up and model:"
-    )
-    before = reader.peaks["started"]
-    for name, (seconds, peak) in reader.table.items():
-        anonymous, resident = (peak[kind] - before[kind] for kind in ("RssAnon", "VmRSS"))
-        print(
-            f"{name:30} {seconds:7.1f} s   anonymous {anonymous:6.0f}   resident, mapped pages of files included {resident:6.0f}"
-        )
-    largest = {kind: max(peak[kind] for peak in reader.peaks.values()) - before[kind] for kind in before}
-    print(
-        f"largest: anonymous {largest['RssAnon']:.0f} MB, resident {largest['VmRSS']:.0f} MB; start-up and model {before['VmRSS']:.0f} MB"
-    )
-
-
-class Watched:
-    """The largest memory of a process in each of its phases.
-
-    Attributes:
-        peaks: phase -> kind of memory -> MB; of the phase ``started`` as it was at its end.
-        table: phase -> its seconds and peaks.
-    """
-
-    def __init__(self, process: int) -> None:
-        self.peaks: dict[str, dict[str, float]] = {}
-        self.table: dict[str, tuple[float, dict[str, float]]] = {}
-        self._process, self._name, self._began = process, "start-up", time.perf_counter()
-        threading.Thread(target=self._watch, daemon=True).start()
-
-    def phase(self, name: str) -> None:
-        """Another phase begins."""
-        now = self._now()
-        if self._name in self.peaks:
-            self.table[self._name] = (time.perf_counter() - self._began, self.peaks[self._name])
-        self._name, self._began = name, time.perf_counter()
-        if now and name:
-            self.peaks[name] = now
-
-    def _now(self) -> dict[str, float]:
-        try:
-            lines = Path(f"/proc/{self._process}/status").read_text().splitlines()
-        except OSError:
-            return {}
-        fields = dict(line.split(":", 1) for line in lines)
-        return {kind: int(fields[kind].split()[0]) / 1024 for kind in ("RssAnon", "VmRSS") if kind in fields}
-
-    def _watch(self) -> None:
-        while True:
-            name, now = self._name, self._now()
-            if name in self.peaks and name != "started":
-                for kind, value in now.items():
-                    self.peaks[name][kind] = max(self.peaks[name][kind], value)
-            time.sleep(0.05)
-
-
-def inspect_folder(options: argparse.Namespace) -> None:
-    """What `memory` watches: it says which phase begins."""
-    from gradlab.inspection import corpus
-
-    folder = Path(options.folder)
-    encoder = Encoder.load(folder / "encoder", device="cpu")
-    some = list(itertools.islice(read_sentences(folder / "sentences.txt"), 3000))
-    arguments = {"max_length": options.max_length, "batches": 50, "device": "cpu"}
-    gradlab.inspect(encoder, some, **arguments)  # what is imported late, and the room that a batch takes
-    del some
-    print("started", flush=True)
-    time.sleep(0.5)
-    shown = corpus.counted
-
-    def told(title: str, total: int, *, visible: bool = True) -> Any:
-        print(title, flush=True)
-        return shown(title, total, visible=visible)
-
-    corpus.counted = told
-    print("Reading the file", flush=True)
-    texts = Texts.read(folder / "sentences.txt")
-    found = gradlab.inspect(encoder, texts, **arguments)
-    print(f"Writing {len(found.candidates)} candidates", flush=True)
-    found.write(folder / "found")
-
-
-def main() -> None:
-    """Run one of them."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    kinds = parser.add_subparsers(required=True)
-    first = kinds.add_parser("throughput")
-    first.add_argument("sentences")
-    first.add_argument("--model", required=True)
-    first.add_argument("--count", type=int, default=6000)
-    first.add_argument("--batches", type=int, default=40)
-    first.add_argument("--rounds", type=int, default=2)
-    first.set_defaults(run=throughput)
-    second = kinds.add_parser("memory")
-    second.add_argument("--count", type=int, default=1_000_000)
-    second.add_argument("--dimension", type=int, default=312)
-    second.add_argument("--words", type=int, default=10)
-    second.set_defaults(run=memory)
-    third = kinds.add_parser("inspect")
-    third.add_argument("folder")
-    third.set_defaults(run=inspect_folder)
-    for one in (second, third):
-        one.add_argument("--max-length", type=int, default=6)
-    options = parser.parse_args()
-    options.run(options)
+        os.environ["GRADLAB_CACHE_DIR"] = str(folder / "cache")
+        # In a process of its own, whose memory never held what was made here.
+        child = multiprocessing.get_context("spawn").Process(target=inspect, args=(folder, options))
+        child.start()
+        child.join()
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from pathlib import Path
 from gradlab.files import write_csv, write_json
 from gradlab.monitor.metrics import read_metrics
 from gradlab.plotting.style import COLORS, empty_figure, save, style
+from gradlab.sweep.settings import configure
 from gradlab.sweep.spec import Point, read_spec
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -31,15 +32,12 @@ PLACES = ("model", "train_file", "sts", "output")
 
 
 def main() -> None:
-    """Read, write, draw."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("sweeps", type=Path, nargs="+", metavar="FOLDER", help="of the sweep, or of several")
-    parser.add_argument("--spec", type=Path, default=ROOT / "sweeps" / "recipes.toml")
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("sweep", type=Path, metavar="FOLDER")
+    parser.add_argument("--spec", type=Path, default=ROOT / "studies" / "sweeps" / "recipes.toml")
     parser.add_argument("--output", type=Path, default=ROOT / "figures" / "recipes")
     arguments = parser.parse_args()
-    runs = [run for sweep in arguments.sweeps for run in read_runs(sweep)]
+    runs = read_runs(arguments.sweep)
     spec = read_spec(arguments.spec, light=True)
     spec = spec.with_base({"model": "-", "train_file": "-", "backbone": "bert-base"})
     found = {point.label: kept for point in spec.points({}) if (kept := runs_of(point, runs))}
@@ -69,8 +67,6 @@ def read_runs(sweep: Path) -> list[tuple[dict[str, object], Series]]:
 
 def runs_of(point: Point, runs: Sequence[tuple[dict[str, object], Series]]) -> dict[int, Series]:
     """Seed -> series of the runs of one point: those whose settings are the point's."""
-    from gradlab.sweep.settings import configure
-
     wanted = {key: value for key, value in configure(point.settings).to_dict().items() if key not in PLACES}
     del wanted["seed"]
     return {

@@ -1,12 +1,10 @@
 """Memory and processor time of several processes that share a batch, against one process.
 
     python tests/benchmarks/several_processes.py --sizes 16384 65536 --processes 1 2 4 --losses infonce mpt
-    python tests/benchmarks/several_processes.py --sizes 65536 --processes 4 --dimensions 768 --losses infonce
 
 Every process has its share of N anchors and positives, unit rows, float32, and one thread. Printed are the processor time
 of all processes together, start-up excluded, its ratio to that of one process, both medians of turns, and the largest rise of a
-process's peak memory beyond its rows. Of three or more sizes of share a straight line is fitted to the memory: its
-value at 0 is the fixed part, and beside it stands by how much what is left of each point differs from the line.
+process's peak memory beyond its rows.
 """
 
 from __future__ import annotations
@@ -20,7 +18,6 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import torch
 from measured import forget_peak, peak
 
@@ -34,15 +31,7 @@ def shared(loss: str) -> Criterion:
     return gradlab.blockwise(loss, group="world")
 
 
-def work(
-    rank: int,
-    count: int,
-    size: int,
-    dimensions: int,
-    loss: str,
-    folder: str,
-    make: Callable[[str], Criterion],
-) -> None:
+def work(rank: int, count: int, size: int, dimensions: int, loss: str, folder: str, make: Callable) -> None:
     """One evaluation, after a small one in which libraries set themselves up."""
     torch.set_num_threads(1)
     torch.distributed.init_process_group(
@@ -59,13 +48,9 @@ def work(
     rows = draw(size // count, dimensions), draw(size // count, dimensions)
     torch.distributed.barrier()
     forget_peak()
-    before, began, wall = peak(), time.process_time(), time.perf_counter()
+    before, began = peak(), time.process_time()
     criterion(*rows).backward()
-    found = {
-        "memory": peak() - before,
-        "processor": time.process_time() - began,
-        "wall": time.perf_counter() - wall,
-    }
+    found = {"memory": peak() - before, "processor": time.process_time() - began}
     Path(folder, f"{rank}.json").write_text(json.dumps(found))
     torch.distributed.barrier()
     torch.distributed.destroy_process_group()
@@ -89,7 +74,6 @@ def measure(
     return {
         "processor": sum(one["processor"] for one in found),
         "memory": max(one["memory"] for one in found),
-        "wall": max(one["wall"] for one in found),
     }
 
 
@@ -103,10 +87,9 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=1)
     options = parser.parse_args()
     print(f"torch {torch.__version__}, one thread a process, D = {options.dimensions}, float32")
-    print("| loss | N | processes | CPU seconds, all | / first | seconds | extra MiB a process |")
-    print("|---|--:|--:|--:|--:|--:|--:|", flush=True)
+    print("| loss | N | processes | CPU seconds, all | / first | extra MiB a process |")
+    print("|---|--:|--:|--:|--:|--:|", flush=True)
     for loss in options.losses:
-        shares: dict[int, list[float]] = {}
         for size in options.sizes:
             turns = [
                 {count: measure(count, size, options.dimensions, loss) for count in options.processes}
@@ -119,28 +102,15 @@ def main() -> None:
                 ratio = statistics.median(
                     turn[count]["processor"] / turn[options.processes[0]]["processor"] for turn in turns
                 )
-                if count > 1:
-                    shares.setdefault(size // count, []).append(found["memory"])
-                print(
-                    f"| {loss} | {size:,} | {count} | {found['processor']:.2f} | {ratio:.3f} "
-                    f"| {found['wall']:.1f} | {found['memory']:.1f} |",
-                    flush=True,
-                )
-        if len(shares) > 2:
-            tell_line(loss, shares, options.dimensions)
-
-
-def tell_line(loss: str, shares: dict[int, list[float]], dimensions: int) -> None:
-    """Print what of the memory is fixed, and how well the rest is proportional to the rows of a process."""
-    rows = np.array([size for size, found in shares.items() for _ in found])
-    memory = np.array([one for found in shares.values() for one in found])
-    slope, fixed = np.polyfit(rows, memory, 1)
-    off = (memory - fixed) / (slope * rows) - 1
-    one = dimensions * 4 / 2**20
-    words = ", ".join(f"{size:,}: {100 * part:+.0f}%" for size, part in zip(rows, off, strict=True))
-    print(
-        f"{loss}: {fixed:.1f} MiB fixed, and {slope / one:.2f} times one view of a share; of that differ {words}"
-    )
+                row = [
+                    loss,
+                    f"{size:,}",
+                    count,
+                    f"{found['processor']:.2f}",
+                    f"{ratio:.3f}",
+                    f"{found['memory']:.1f}",
+                ]
+                print(f"| {' | '.join(map(str, row))} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -5,10 +5,8 @@ downs meet all of them; the ratio of a round is taken within it. Two clocks: wal
 time (of all threads) is what counts on a machine that others use at the same time.
 
     python tests/benchmarks/train_throughput.py --model MODEL --train-file sentences.txt
-    python tests/benchmarks/train_throughput.py --model MODEL --train-file sentences.txt --base-size \\
-        --device cuda --batch-size 512 --rounds 3 --steps 40        # a BERT-base with random weights, on a GPU
 
-Needs: pip install "sentence-transformers[train]"
+Needs: pip install "sentence-transformers[train]". `gradlab gpu-check --part training` measures a GPU.
 """
 
 from __future__ import annotations
@@ -22,7 +20,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
-from torch.utils.benchmark import Timer
 
 from gradlab.train import Callback, TrainConfig, train
 from gradlab.train.sentences import read_sentences
@@ -40,8 +37,6 @@ class Watch(Callback):
         self.note()
 
     def note(self) -> None:
-        if torch.cuda.is_available():
-            torch.cuda.synchronize()
         self.times.append((time.perf_counter(), time.process_time()))
 
     def seconds(self, clock: int) -> float:
@@ -60,12 +55,10 @@ def ours(arguments: argparse.Namespace, precision: str, folder: Path, **settings
         max_steps=arguments.steps + SKIPPED + 1,
         learning_rate=1e-5,
         precision=precision,
-        device=arguments.device,
+        device="cpu",
         threads=arguments.threads,
         save_every=10**9,
-        compile=arguments.compile,
-        diagnostics_every=settings.pop("diagnostics_every", 0),
-        **settings,
+        **{"diagnostics_every": 0, **settings},
     )
     train(config, callbacks=[watch])
     return watch
@@ -92,14 +85,14 @@ def theirs(arguments: argparse.Namespace, precision: str, folder: Path) -> Watch
     sentences = list(itertools.islice(read_sentences(folder / "sentences.txt"), steps * arguments.batch_size))
     transformer = Transformer(str(arguments.model), max_seq_length=arguments.max_length)
     pooling = Pooling(transformer.get_embedding_dimension(), "cls")
-    model = SentenceTransformer(modules=[transformer, pooling], device=arguments.device)
+    model = SentenceTransformer(modules=[transformer, pooling], device="cpu")
     settings = SentenceTransformerTrainingArguments(
         output_dir=tempfile.mkdtemp(dir=folder),
         per_device_train_batch_size=arguments.batch_size,
         max_steps=steps,
         learning_rate=1e-5,
         bf16=precision == "bfloat16",
-        use_cpu=arguments.device == "cpu",
+        use_cpu=True,
         report_to="none",
         save_strategy="no",
         logging_strategy="no",
@@ -115,50 +108,15 @@ def theirs(arguments: argparse.Namespace, precision: str, folder: Path) -> Watch
     return watch
 
 
-def base_size(source: Path, folder: Path) -> Path:
-    """A BERT-base with random weights and the tokenizer of ``source``."""
-    from transformers import AutoTokenizer, BertConfig, BertModel
-
-    tokenizer = AutoTokenizer.from_pretrained(source)
-    tokenizer.save_pretrained(folder / "base")
-    BertModel(BertConfig(vocab_size=len(tokenizer)), add_pooling_layer=False).save_pretrained(folder / "base")
-    return folder / "base"
-
-
-def peak(device: str, precision: str) -> float:
-    """Operations per second of a matrix product that is large for the device, the best of some."""
-    size = 8192 if device.startswith("cuda") else 1024
-    factor = torch.ones(size, size, dtype=getattr(torch, precision), device=device)
-    timer = Timer("factor @ factor", globals={"factor": factor}, num_threads=torch.get_num_threads())
-    return 2 * size**3 / min(timer.timeit(5).mean for _ in range(5))
-
-
-def operations(arguments: argparse.Namespace, folder: Path) -> float:
-    """Of one step: 6 per token and weight outside the embeddings, padding not counted (it is no work done)."""
-    from gradlab.encoder.model import Encoder
-    from gradlab.train.tokens import tokenize
-
-    encoder = Encoder.load(arguments.model)
-    tokens = tokenize(folder / "sentences.txt", encoder.tokenizer, arguments.max_length)
-    weights = sum(p.numel() for name, p in encoder.named_parameters() if "embeddings" not in name)
-    return 6 * weights * 2 * arguments.batch_size * len(tokens.ids) / len(tokens)
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--model", type=Path, required=True)
     parser.add_argument("--train-file", type=Path, required=True)
-    parser.add_argument("--base-size", action="store_true", help="a BERT-base with random weights")
     parser.add_argument("--batch-size", type=int, default=64)
     parser.add_argument("--max-length", type=int, default=32)
     parser.add_argument("--steps", type=int, default=10)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--compile", action="store_true")
-    parser.add_argument("--quick", action="store_true", help="float32 of theirs against ours only")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     with tempfile.TemporaryDirectory() as name:
@@ -166,8 +124,6 @@ def main() -> None:
         count = (arguments.steps + SKIPPED + 1) * arguments.batch_size
         sentences = itertools.islice(read_sentences(arguments.train_file), count)
         (folder / "sentences.txt").write_text("\n".join(sentences), encoding="utf-8")
-        if arguments.base_size:
-            arguments.model = base_size(arguments.model, folder)
         contenders: dict[str, Callable[[], Watch]] = {
             "sentence-transformers float32": lambda: theirs(arguments, "float32", folder),
             "gradlab float32": lambda: ours(arguments, "float32", folder),
@@ -177,15 +133,10 @@ def main() -> None:
                 arguments, "bfloat16", folder, diagnostics_every=25
             ),
         }
-        work = operations(arguments, folder)
-        report(
-            arguments,
-            {name: run for name, run in contenders.items() if not arguments.quick or "float32" in name},
-            work,
-        )
+        report(arguments, contenders)
 
 
-def report(arguments: argparse.Namespace, contenders: dict[str, Callable[[], Watch]], work: float) -> None:
+def report(arguments: argparse.Namespace, contenders: dict[str, Callable[[], Watch]]) -> None:
     rounds: list[dict[str, Watch]] = []
     for number in range(arguments.rounds):
         # Every second round goes backwards: no contender is always the first after a pause.
@@ -199,15 +150,6 @@ def report(arguments: argparse.Namespace, contenders: dict[str, Callable[[], Wat
         rate = statistics.median(arguments.batch_size / one[name].seconds(0) for one in rounds)
         shown = f"{statistics.median(wall):.2f} ({', '.join(f'{ratio:.2f}' for ratio in sorted(wall))})"
         print(f"{name:32s}{rate:12.1f}{shown:>58s}{cpu:10.2f}")
-    print(f"\n{work / 1e9:.1f} GFLOP a step")
-    for precision in ("float32", "bfloat16"):
-        rate = peak(arguments.device, precision)
-        seconds = [one[f"gradlab {precision}"].seconds(0) for one in rounds if f"gradlab {precision}" in one]
-        if seconds:
-            share = work / statistics.median(seconds) / rate
-            print(
-                f"matrix products in {precision}: {rate / 1e9:.0f} GFLOP/s, of which a step reaches {share:.2f}"
-            )
 
 
 if __name__ == "__main__":
