@@ -323,15 +323,17 @@ def _equal_share(gradient: Components) -> float:
         return 1 / int(gradient.weight.shape[-1])
     xp, labels, relation = array_namespace(gradient.weight), views.known.labels, views.known.relation
     every = xp.ones_like(gradient.weight, dtype=xp.bool)
+    rows = slice(views.start, views.start + every.shape[0])
     if relation is not None:
-        every = relation[:, relation.shape[1] - every.shape[1] :] == -1
+        every = relation[rows, relation.shape[1] - every.shape[1] :] == -1
     parts = {name: every[:, columns] for name, columns in gradient.columns.items()}
     inside = [part for name, part in parts.items() if name in ("other", "same")]
     counts = [xp.count_nonzero(part, axis=-1) for name, part in parts.items() if name in ("extra", "own")]
     if inside:
-        other = functools.reduce(xp.logical_or, inside) & ~_eye(xp, views.anchors)
+        index = xp.arange(views.count, device=every.device)
+        other = functools.reduce(xp.logical_or, inside) & (index[rows, None] != index)
         if labels is not None:
-            other = other & (labels[:, None] != labels)
+            other = other & (labels[rows, None] != labels)
         counts.append(xp.count_nonzero(other, axis=-1))
     count = functools.reduce(operator.add, counts)
     return _mean(xp, 1 / xp.astype(count[count > 0], gradient.weight.dtype))
