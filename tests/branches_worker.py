@@ -8,21 +8,16 @@ import numpy as np
 import torch
 from safetensors.torch import save_file
 
-import gradlab
-from gradlab.encoder.model import Encoder
 from gradlab.seeds import seed_everything
-from gradlab.train import TrainConfig
 from gradlab.train.distributed import Processes
-from gradlab.train.heads import MLP
-from gradlab.train.objective import Objective, freeze_unused
-from gradlab.train.parts import Parts
-from tests.gradient_worker import sequences_of
+from gradlab.train.objective import freeze_unused
+from tests.train_helpers import make_objective, sequences_of
 
 # As MoCoSE, as ESimCSE, and both kinds of negatives with the gradient of the step before.
 SETTINGS = {
     "mocose": {
         "queue_size": 10, "queue_initial": 3, "in_batch_negatives": False, "momentum": 0.5, "projection_layers": 1,
-        "predictor_layers": 2, "fgsm": 1e-3, "momentum_modules": "encoder,head,projection",
+        "predictor_layers": 2, "fgsm": 1e-3, "momentum_modules": "encoder,head,projection", "pooler": "cls_mlp",
     },
     "esimcse": {"queue_size": 20, "momentum": 0.9, "momentum_use": "queue", "momentum_dropout": False},
     "previous": {"queue_size": 7, "queue_ages": "0:2,4:7", "fgsm": 1e-3, "fgsm_gradient": "previous", "loss": "arccon"},
@@ -34,12 +29,7 @@ def two_steps(
 ) -> dict[str, torch.Tensor]:
     """The gradient of the second step, in float64 without dropout, and what the branches hold after it."""
     seed_everything(0)
-    config = TrainConfig(model=model, train_file="-", output="-", pooler="mean", **SETTINGS[name])
-    encoder = Encoder.load(model, "mean", dropout=0.0).double()
-    head = MLP(encoder.dimension).double()
-    parts = Parts.build(config, encoder, head, steps=2)
-    loss = gradlab.get_loss(config.loss)
-    objective = Objective(encoder, loss, head=head, processes=processes, parts=parts).double().train()
+    objective = make_objective(model, processes=processes, **{"pooler": "mean"} | SETTINGS[name])
     freeze_unused(objective)
     parallel = processes.parallel(objective)
     optimiser = torch.optim.SGD([p for p in objective.parameters() if p.requires_grad], lr=0.1)
@@ -51,9 +41,7 @@ def two_steps(
         objective.before_step()
         optimiser.step()
         objective.after_step(output)
-    gradients = {
-        name: parameter.grad for name, parameter in objective.named_parameters() if parameter.grad is not None
-    }
+    gradients = {name: one.grad for name, one in objective.named_parameters() if one.grad is not None}
     state = {f"state {key}": value.clone() for key, value in objective.state_dict().items()}
     return gradients | state | {"loss": output.loss.detach()}
 
@@ -62,8 +50,6 @@ def work(model: str, sentences: list[str], output: str) -> None:
     processes = Processes.start("cpu")
     sequences = sequences_of(model, sentences)
     for name in SETTINGS:
-        save_file(
-            two_steps(model, name, sequences, processes),
-            Path(output) / f"{name}-{processes.rank}.safetensors",
-        )
+        found = two_steps(model, name, sequences, processes)
+        save_file(found, Path(output) / f"{name}-{processes.rank}.safetensors")
     processes.wait()

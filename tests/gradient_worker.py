@@ -15,6 +15,7 @@ from gradlab.train.distributed import Processes
 from gradlab.train.heads import MLP
 from gradlab.train.objective import Objective, freeze_unused
 from gradlab.train.parts import Parts
+from tests.train_helpers import sequences_of
 
 
 def gradient(
@@ -71,11 +72,6 @@ def gradient(
         name: parameter.grad for name, parameter in objective.named_parameters() if parameter.grad is not None
     }
     return found | {"loss": output.loss.detach(), "processes": torch.tensor([processes.count, len(rows)])}
-
-
-def sequences_of(model: str, sentences: list[str]) -> list[np.ndarray]:
-    tokenizer = Encoder.load(model).tokenizer
-    return [np.array(tokenizer(sentence)["input_ids"]) for sentence in sentences]
 
 
 def work(model: str, sentences: list[str], output: str, losses: list[str]) -> None:

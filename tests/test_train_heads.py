@@ -1,23 +1,21 @@
-"""How heads begin and learn: identity, activation, learning rate, and gradient through the keys."""
+"""Heads: what they compute, how they begin, their learning rate, and the gradient through the keys."""
 
 from __future__ import annotations
 
 import copy
 
+import numpy as np
 import pytest
 import torch
-from torch.nn.functional import layer_norm, normalize
+from torch import nn
+from torch.nn.functional import layer_norm, normalize, pad
 
-import gradlab
 from gradlab import GradlabError
-from gradlab.encoder.model import Encoder
-from gradlab.train import Objective, TrainConfig, train
+from gradlab.train import TrainConfig, train
 from gradlab.train.heads import MLP, predictor, projection
-from gradlab.train.parts import Parts
 from gradlab.train.schedule import build_optimiser
-from tests.gradient_worker import sequences_of
 from tests.tiny_models import make_sentences
-from tests.train_helpers import small_config, write_stsb
+from tests.train_helpers import make_objective, sequences_of, small_config, write_stsb
 
 MOCOSE = {
     "pooler": "cls_mlp", "projection_layers": 1, "predictor_layers": 2, "queue_size": 20, "queue_initial": 5,
@@ -25,12 +23,22 @@ MOCOSE = {
 }  # fmt: skip
 
 
-def make_objective(bert, **settings):
-    config = TrainConfig(model=str(bert), train_file="-", output="-", **settings)
-    encoder = Encoder.load(bert, dropout=0.0).double()
-    head = MLP(encoder.dimension, config.head_initial, config.pooler_activation).double()
-    parts = Parts.build(config, encoder, head, steps=4)
-    return Objective(encoder, gradlab.get_loss("infonce"), head=head, parts=parts).double().train(), config
+@pytest.mark.parametrize("layers", [1, 2, 3])
+def test_heads_are_matrix_products_with_norms_between(layers):
+    def naive_norm(rows):
+        return (rows - rows.mean(1, keepdims=True)) / np.sqrt(rows.var(1, keepdims=True) + 1e-5)
+
+    rows = np.random.default_rng(0).normal(size=(4, 5))
+    for head, behind in ((projection(layers, 5, 7), layers), (predictor(layers, 5, 7), layers - 1)):
+        head = head.double().eval()
+        expected = rows
+        for place, part in enumerate(part for part in head if isinstance(part, nn.Linear)):
+            assert float(part.bias.detach().abs().sum()) == 0
+            expected = expected @ part.weight.detach().numpy().T
+            expected = naive_norm(expected) if place < behind else np.tanh(expected)
+        found = head(torch.from_numpy(rows)).detach().numpy()
+        np.testing.assert_allclose(found, expected, atol=1e-13)
+        assert sum(isinstance(part, nn.Dropout) for part in head) == behind
 
 
 def test_identity_heads_pass_on_what_they_get():
@@ -40,13 +48,14 @@ def test_identity_heads_pass_on_what_they_get():
     made = projection(2, 8, initial="identity", dropout=0.0).double()
     torch.testing.assert_close(made(rows), layer_norm(layer_norm(rows, (8,)), (8,)), rtol=0, atol=1e-12)
     made = predictor(2, 8, width=12, initial="identity", dropout=0.0).double()
-    wide = torch.nn.functional.pad(rows, (0, 4))
-    torch.testing.assert_close(made(rows), layer_norm(wide, (12,))[:, :8].tanh(), rtol=0, atol=1e-12)
+    wide = layer_norm(pad(rows, (0, 4)), (12,))
+    torch.testing.assert_close(made(rows), wide[:, :8].tanh(), rtol=0, atol=1e-12)
 
 
 def test_heads_have_their_own_learning_rate(bert):
-    objective, config = make_objective(bert, **MOCOSE, head_rate=10.0, weight_decay=0.5)
-    groups = build_optimiser(objective, config).param_groups
+    settings = {**MOCOSE, "head_rate": 10.0, "weight_decay": 0.5}
+    objective = make_objective(bert, **settings)
+    groups = build_optimiser(objective, TrainConfig("-", "-", "-", **settings)).param_groups
     factor = {id(one): (g["factor"], g["weight_decay"]) for g in groups for one in g["params"]}
     for name, parameter in objective.named_parameters():
         if name.startswith("momentum."):
@@ -58,27 +67,24 @@ def test_heads_have_their_own_learning_rate(bert):
 
 def test_gradient_through_the_keys_is_that_of_one_shared_layer(bert):
     """Against autograd of the same two branches with one embedding layer, written out."""
-    objective, _ = make_objective(bert, **MOCOSE, keys_gradient=True)
-    sequences = sequences_of(str(bert), make_sentences(6))
+    objective = make_objective(bert, **MOCOSE, keys_gradient=True)
+    sequences = sequences_of(bert, make_sentences(6))
     table = objective.encoder.model.get_input_embeddings().weight
 
     # A branch with the same weights, whose embedding layer is the trained one itself.
     target = copy.deepcopy(objective.encoder)
     target.model.embeddings = objective.encoder.model.embeddings
 
-    def encode(encoder):
-        return torch.cat([encoder(torch.from_numpy(row)[None], torch.ones(1, len(row))) for row in sequences])
+    def embed(encoder):
+        rows = [encoder(torch.from_numpy(row)[None], torch.ones(1, len(row))) for row in sequences]
+        return objective.projection(objective.head(torch.cat(rows)))
 
-    keys = objective.projection(objective.head(encode(target)))
-    rows = objective.projection(objective.head(encode(objective.encoder)))
-    anchors, positives = normalize(objective.predict(rows)), normalize(keys)
+    anchors, positives = normalize(objective.predict(embed(objective.encoder))), normalize(embed(target))
     queue = normalize(objective.queue.rows[:5])
     logits = torch.cat([(anchors * positives).sum(1, keepdim=True), anchors @ queue.T], 1) / 0.05
-    loss = -torch.log_softmax(logits, 1)[:, 0].mean()
-    expected = torch.autograd.grad(loss, table)[0]
+    (expected,) = torch.autograd.grad(-torch.log_softmax(logits, 1)[:, 0].mean(), table)
 
     output = objective(objective.prepare(sequences))
-    assert output.keys is not None
     assert not output.keys.requires_grad
     output.loss.backward()
     alone = table.grad.clone()
@@ -89,10 +95,9 @@ def test_gradient_through_the_keys_is_that_of_one_shared_layer(bert):
 
 
 def test_gradient_through_keys_needs_something_shared(bert):
+    settings = MOCOSE | {"momentum_modules": "embeddings,encoder,head,projection", "keys_gradient": True}
     with pytest.raises(GradlabError, match="something that both branches share"):
-        make_objective(
-            bert, **MOCOSE | {"momentum_modules": "embeddings,encoder,head,projection"}, keys_gradient=True
-        )
+        make_objective(bert, **settings)
 
 
 def test_evaluation_before_the_first_step_can_be_left_out(bert, tmp_path):

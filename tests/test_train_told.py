@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 
 import pyarrow
@@ -13,19 +12,17 @@ from pyarrow import parquet
 import gradlab
 from gradlab import GradlabError
 from gradlab.encoder.model import Encoder
-from gradlab.monitor.metrics import read_metrics
 from gradlab.train import Objective, train
-from tests.tiny_models import make_bert, make_roberta
-from tests.train_helpers import make_sentences, small_config
+from tests.tiny_models import make_roberta
+from tests.train_helpers import make_sentences, recorded, small_config, write_columns
 
 COUNT = 40
 COLUMNS = {"column": "a", "second_column": "b"}
 
 
 @pytest.fixture(scope="module")
-def models(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("models")
-    return make_bert(folder / "bert"), make_roberta(folder / "roberta", seed=3)
+def teacher(tmp_path_factory):
+    return str(make_roberta(tmp_path_factory.mktemp("roberta"), seed=3))
 
 
 @pytest.fixture(scope="module")
@@ -42,12 +39,7 @@ def rows():
 
 @pytest.fixture
 def file(rows, tmp_path):
-    place = tmp_path / "rows.csv"
-    with place.open("w", newline="") as handle:
-        table = csv.DictWriter(handle, list(rows[0]))
-        table.writeheader()
-        table.writerows(rows)
-    return str(place)
+    return str(write_columns(tmp_path, {name: [row[name] for row in rows] for name in rows[0]}))
 
 
 class Watch(Objective):
@@ -73,13 +65,13 @@ CASES = {
 
 
 @pytest.mark.parametrize("loss", CASES)
-def test_the_loss_is_that_of_the_columns(models, tmp_path, rows, file, loss, monkeypatch):
+def test_the_loss_is_that_of_the_columns(bert, teacher, tmp_path, rows, file, loss, monkeypatch):
     monkeypatch.setattr(Watch, "seen", [])
     settings = COLUMNS | CASES[loss]
     if "kl" in loss or "mse" in loss:
-        settings["teacher"] = str(models[1])
-    train(small_config(models[0], tmp_path, train_file=file, loss=loss, **settings), objective=Watch)
-    teacher = Encoder.load(models[1], max_length=16)
+        settings["teacher"] = teacher
+    train(small_config(bert, tmp_path, train_file=file, loss=loss, **settings), objective=Watch)
+    encoder = Encoder.load(teacher, max_length=16)
     for sentences, output in Watch.seen:
         batch = [rows[row] for row in sentences]
         told = {}
@@ -88,9 +80,8 @@ def test_the_loss_is_that_of_the_columns(models, tmp_path, rows, file, loss, mon
         if "score_column" in settings:
             told["scores"] = [row["score"] for row in batch]
         if "teacher" in settings:
-            first, second, *hard = (
-                torch.tensor(teacher.encode([row[name] for row in batch])) for name in "abcd"
-            )
+            encoded = (torch.tensor(encoder.encode([row[name] for row in batch])) for name in "abcd")
+            first, second, *hard = encoded
             own = "hard_negatives" not in settings
             told["teacher"] = (first, second, torch.stack(hard, 1) if own else torch.cat(hard))
         if "own_negatives" in output.context:
@@ -102,22 +93,19 @@ def test_the_loss_is_that_of_the_columns(models, tmp_path, rows, file, loss, mon
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "parquet"])
-def test_numbers_are_labels_and_scores_in_every_format(models, tmp_path, rows, kind):
+def test_numbers_are_labels_and_scores_in_every_format(bert, tmp_path, rows, kind):
     """And the same training, in chunks too."""
     place, losses = tmp_path / f"rows.{kind}", []
     if kind == "jsonl":
         place.write_text("\n".join(json.dumps(row) for row in rows))
     else:
         parquet.write_table(pyarrow.Table.from_pylist(rows), place)
-    for at, changes in enumerate(({"label_column": "kind"}, {"label_column": "number", "chunk_size": 5})):
-        settings = {"loss": "sum(supcon, cosent)", "score_column": "score", "dropout": 0.0, "max_steps": 3}
-        train(
-            small_config(
-                models[0], tmp_path, f"run{at}", train_file=str(place), **COLUMNS, **settings, **changes
-            )
-        )
-        recorded = read_metrics(tmp_path / f"run{at}" / "metrics.csv")
-        losses.append([value for _, _, name, value in recorded if name == "loss"])
+    settings = {"loss": "sum(supcon, cosent)", "score_column": "score", "dropout": 0.0, "max_steps": 3}
+    settings |= {"train_file": str(place), **COLUMNS}
+    for changes in ({"label_column": "kind"}, {"label_column": "number", "chunk_size": 5}):
+        run = "-".join(changes)
+        train(small_config(bert, tmp_path, run, **settings, **changes))
+        losses.append(list(recorded(tmp_path / run, "loss").values()))
     assert losses[0] == pytest.approx(losses[1], rel=1e-5)  # whose gradients Adam divides by their size
 
 
@@ -134,14 +122,14 @@ def test_numbers_are_labels_and_scores_in_every_format(models, tmp_path, rows, k
         ({"teacher": "x"}, "teacher is for kl or margin_mse or embedding_distillation; leave it out of"),
     ],
 )
-def test_what_cannot_be_told_is_refused(models, tmp_path, file, changes, message):
+def test_what_cannot_be_told_is_refused(bert, tmp_path, file, changes, message):
     with pytest.raises(GradlabError, match=message) as error:
-        train(small_config(models[0], tmp_path, train_file=file, **COLUMNS | changes))
+        train(small_config(bert, tmp_path, train_file=file, **COLUMNS | changes))
     assert "\n" not in str(error.value)
 
 
-def test_a_sentence_without_a_label_is_named(models, tmp_path):
+def test_a_sentence_without_a_label_is_named(bert, tmp_path):
     place = tmp_path / "rows.csv"
     place.write_text("text,kind\na b,1\n,\nb c,\n")
     with pytest.raises(GradlabError, match=r"row 3: 'kind' is blank; each sentence needs a value"):
-        train(small_config(models[0], tmp_path, train_file=str(place), loss="supcon", label_column="kind"))
+        train(small_config(bert, tmp_path, train_file=str(place), loss="supcon", label_column="kind"))

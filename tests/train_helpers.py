@@ -2,19 +2,38 @@
 
 from __future__ import annotations
 
+import csv
+import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pytest
 import torch
 from safetensors.torch import load_file
+from torch import nn
 
-from gradlab.train import TrainConfig
+import gradlab
+from gradlab.encoder.model import Encoder
+from gradlab.monitor.metrics import read_metrics
+from gradlab.train import Callback, Objective, TrainConfig, train
+from gradlab.train.distributed import Processes
+from gradlab.train.heads import MLP
+from gradlab.train.parts import Parts
 from tests.tiny_models import make_sentences
 
 
 def write_sentences(folder: Path, count: int = 200) -> Path:
     path = folder / "sentences.txt"
     path.write_text("\n".join(make_sentences(count)), encoding="utf-8")
+    return path
+
+
+def write_columns(folder: Path, columns: dict[str, list[Any]]) -> Path:
+    path = folder / "columns.csv"
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([columns, *zip(*columns.values(), strict=True)])
     return path
 
 
@@ -52,6 +71,67 @@ def small_config(start: Path, folder: Path, output: str = "run", **changes: Any)
     return TrainConfig.from_dict(settings | changes)
 
 
+def make_objective(
+    model: str | Path,
+    dropout: float | None = 0.0,
+    dtype: torch.dtype = torch.float64,
+    processes: Processes | None = None,
+    **settings: Any,
+) -> Objective:
+    """What a run of four steps with these settings trains."""
+    config = TrainConfig(model=str(model), train_file="-", output="-", **settings)
+    mlp = config.pooler == "cls_mlp"
+    encoder = Encoder.load(model, "cls" if mlp else config.pooler, dropout=dropout)
+    head = MLP(encoder.dimension, config.head_initial, config.pooler_activation) if mlp else nn.Identity()
+    parts = Parts.build(config, encoder.to(dtype), head.to(dtype), steps=4)
+    loss = gradlab.get_loss(config.loss, **config.loss_settings)
+    made = Objective(encoder, loss, head=head, processes=processes, parts=parts, chunk_size=config.chunk_size)
+    return made.to(dtype).train()
+
+
+def sequences_of(model: str | Path, sentences: list[str]) -> list[np.ndarray]:
+    """Token ids of each."""
+    tokenizer = Encoder.load(model).tokenizer
+    return [np.array(tokenizer(sentence)["input_ids"]) for sentence in sentences]
+
+
+class Seen(Callback):
+    """Keeps what the loss of each step was given, and gave."""
+
+    def __init__(self) -> None:
+        self.outputs: list[Any] = []
+
+    def on_step(self, trainer, output):
+        self.outputs.append(output)
+
+
+class Crash(Exception):
+    """Stands for the end of the process."""
+
+
+class CrashAfter(Callback):
+    """Ends the run after a step, before that step's evaluation and checkpoint."""
+
+    def __init__(self, step: int) -> None:
+        self.step = step
+
+    def on_step(self, trainer, output):
+        if trainer.step == self.step:
+            raise Crash
+
+
+def run_and_crash(config: TrainConfig, step: int, *callbacks: Callback, resume: bool = False) -> None:
+    with pytest.raises(Crash):
+        train(config, resume=resume, callbacks=[*callbacks, CrashAfter(step)])
+
+
+def recorded(output: str | Path, name: str) -> dict[int, float]:
+    """Values of a metric by step, as far as they are written."""
+    file = Path(output) / "metrics.csv"
+    rows = read_metrics(file) if file.exists() else []
+    return {step: value for step, _, found, value in rows if found == name}
+
+
 def final_weights(output: str | Path) -> dict[str, torch.Tensor]:
     return load_file(Path(output) / "encoder" / "model.safetensors")
 
@@ -59,3 +139,54 @@ def final_weights(output: str | Path) -> dict[str, torch.Tensor]:
 def same_weights(one: str | Path, other: str | Path) -> bool:
     first, second = final_weights(one), final_weights(other)
     return first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
+
+
+def same_metrics(one: str | Path, other: str | Path) -> bool:
+    """Of all that does not depend on the clock; NaN equals NaN."""
+    rows = [read_metrics(Path(output) / "metrics.csv") for output in (one, other)]
+    first, second = ([row for row in some if row[2] != "sentences_per_second"] for some in rows)
+    return repr(first) == repr(second)
+
+
+def assert_is_plain_loop(
+    config: TrainConfig, prepare: Callable[[nn.Module], tuple[Callable, Callable]]
+) -> None:
+    """A finished run equals the same training written out with transformers and torch alone, dropout off.
+
+    ``prepare`` makes of a model the function that gives a batch's loss, of what its tokenizer makes of the sentences, and the
+    function that is called after each step with its number.
+    """
+    from transformers import AutoModel, AutoTokenizer
+
+    sentences = Path(config.train_file).read_text().splitlines()
+    tokenizer = AutoTokenizer.from_pretrained(config.model)
+    model = AutoModel.from_pretrained(config.model, add_pooling_layer=False)
+    for module in model.modules():
+        if isinstance(module, nn.Dropout):
+            module.p = 0.0
+    start = {name: value.clone() for name, value in model.train().state_dict().items()}
+    loss_of, after_step = prepare(model)
+    optimiser = torch.optim.AdamW(model.parameters(), lr=config.learning_rate, weight_decay=0.0)
+    order = iter(np.random.default_rng([config.seed, 1, 0]).permutation(len(sentences)))
+    losses = []
+    for step in range(config.max_steps):
+        optimiser.param_groups[0]["lr"] = config.learning_rate * (1 - step / config.max_steps)
+        optimiser.zero_grad()
+        mean = 0.0
+        for _ in range(config.accumulation):
+            batch = [sentences[next(order)] for _ in range(config.batch_size)]
+            inputs = tokenizer(batch, padding=True, truncation=True, max_length=16, return_tensors="pt")
+            loss = loss_of(inputs) / config.accumulation
+            loss.backward()
+            mean += float(loss.detach())
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimiser.step()
+        after_step(step)
+        losses.append(mean)
+    found, expected = final_weights(config.output), model.state_dict()
+    assert found.keys() == expected.keys()
+    moved = sum(float((expected[name] - start[name]).square().sum()) for name in expected)
+    apart = sum(float((expected[name] - found[name]).square().sum()) for name in expected)
+    # Adam makes whole steps of the smallest gradients, whose sign is rounding: a few entries differ.
+    assert math.sqrt(apart / moved) < 0.02
+    assert list(recorded(config.output, "loss").values()) == pytest.approx(losses, rel=1e-4)
