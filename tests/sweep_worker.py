@@ -20,7 +20,5 @@ def main(file: str, url: str, start: str, logs: list[str]) -> None:
     while (claim := trials.claim()) is not None:
         print(claim.key, flush=True)
         while not all(len(Path(log).read_text().split()) > 1 for log in logs):
-            time.sleep(
-                0.001
-            )  # until every worker has its first run: none takes all of them before another begins
+            time.sleep(0.001)  # none takes all runs before another begins
         assert trials.finish(claim, 1.0, {})

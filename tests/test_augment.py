@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 from collections import Counter
 
@@ -28,13 +29,13 @@ OF_EMBEDDINGS = ("token_cutoff", "feature_cutoff", "position_shuffle")
 
 
 @pytest.fixture(scope="module")
-def bert(tmp_path_factory):
-    return Encoder.load(make_bert(tmp_path_factory.mktemp("bert")))
+def encoder(bert):
+    return Encoder.load(bert)
 
 
 @pytest.fixture(scope="module")
-def tokenizer(bert):
-    return bert.tokenizer
+def tokenizer(encoder):
+    return encoder.tokenizer
 
 
 def sequence(length, start=100):
@@ -46,9 +47,7 @@ def test_every_augmentation_is_tested_here():
     assert set(augmentation_names()) == {*OF_IDS, *OF_TEXT, *OF_EMBEDDINGS, "function"}
 
 
-@pytest.mark.parametrize(
-    ("length", "rate"), [(1, 0.32), (2, 0.5), (5, 0.32), (7, 0.6), (30, 0.32), (30, 0.08)]
-)
+@pytest.mark.parametrize(("length", "rate"), [(1, 0.32), (7, 0.6), (30, 0.32)])
 def test_number_of_places_has_the_law_of_the_paper(length, rate):
     generator, draws = np.random.default_rng(1), 20_000
     found = Counter(len(draw_places(length, rate, generator)) for _ in range(draws))
@@ -62,15 +61,14 @@ def test_number_of_places_has_the_law_of_the_paper(length, rate):
 
 def test_places_are_uniform_subsets():
     generator = np.random.default_rng(2)
-    draws = [tuple(draw_places(6, 0.5, generator).tolist()) for _ in range(40_000)]
+    draws = Counter(tuple(draw_places(6, 0.5, generator).tolist()) for _ in range(40_000))
     for size in (1, 2, 3):
         subsets = list(itertools.combinations(range(6), size))
-        counts = Counter(places for places in draws if len(places) == size)
-        assert set(counts) == set(subsets)  # ascending and distinct
-        assert chisquare([counts[one] for one in subsets]).pvalue > CHANCE
+        assert {places for places in draws if len(places) == size} == set(subsets)  # ascending and distinct
+        assert chisquare([draws[one] for one in subsets]).pvalue > CHANCE
 
 
-@pytest.mark.parametrize("length", [0, 1, 2, 13, 30])
+@pytest.mark.parametrize("length", [0, 1, 2, 13])
 @pytest.mark.parametrize("name", ["subword_repetition", "mask_insertion", "random_deletion"])
 def test_edits_against_a_loop(name, length, tokenizer):
     given = sequence(length)
@@ -102,7 +100,7 @@ def test_random_insertion_draws_from_the_vocabulary_without_special_tokens(token
     assert set(inserted) <= set(ordinary)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(3))
 def test_random_insertion_goes_behind_the_drawn_places(tokenizer, seed):
     given = sequence(12)
     found = get_augmentation("random_insertion", tokenizer=tokenizer).ids(given, np.random.default_rng(seed))
@@ -123,51 +121,39 @@ def test_deletion_leaves_a_token():
 @pytest.mark.parametrize("start", [make_bert, make_roberta])
 def test_special_tokens_stay_and_nothing_exceeds_the_encoder(name, start, tmp_path):
     tokenizer = Encoder.load(start(tmp_path)).tokenizer
-    augmentation = get_augmentation(name, tokenizer=tokenizer, longest=24, **({"rate": 0.9}))
-    generator = np.random.default_rng(0)
-    longest, unknown = 0, tokenizer.unk_token_id
-    for sentence in ["ba", *make_sentences(60, longest=30)]:
-        given = np.array(tokenizer(sentence, truncation=True, max_length=24)["input_ids"])
-        before = given.copy()
-        found = augmentation.ids(given, generator)
-        assert (given == before).all()
-        assert (found[0], found[-1]) == (tokenizer.cls_token_id, tokenizer.sep_token_id)
-        frame = {tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.pad_token_id, unknown}
-        assert not frame & set(found[1:-1].tolist())
-        longest = max(longest, len(found))
+    augmentation = get_augmentation(name, tokenizer=tokenizer, longest=24, rate=0.9)
+    frame = tokenizer.cls_token_id, tokenizer.sep_token_id
+    special = {*frame, tokenizer.pad_token_id, tokenizer.unk_token_id}
+    sentences = ["ba", *make_sentences(60, longest=30)]
+    given = [np.array(tokenizer(one, truncation=True, max_length=24)["input_ids"]) for one in sentences]
+    views = [augmentation.batch(copy.deepcopy(given), np.random.default_rng(seed)) for seed in (4, 4, 5)]
+    for found in views[0]:
+        assert (found[0], found[-1]) == frame
+        assert not special & set(found[1:-1].tolist())
         assert len(found) > 2
+    longest = max(map(len, views[0]))
     assert longest == 24 if name != "random_deletion" else longest <= 24
+    # The seed decides, and what is given stays.
+    first, again, other = ([row.tolist() for row in view] for view in views)
+    assert first == again
+    assert first != other
+    assert first != [row.tolist() for row in given]
 
 
-@pytest.mark.parametrize("name", [*OF_IDS, *OF_TEXT])
-def test_seeds_reproduce(name, tokenizer):
-    augmentation = get_augmentation(name, tokenizer=tokenizer)
-    rows = [np.array(tokenizer(sentence)["input_ids"]) for sentence in make_sentences(40)]
-    views = [augmentation.batch(rows, np.random.default_rng(seed)) for seed in (4, 4, 5)]
-    same, other = (
-        [np.array_equal(one, two) for one, two in zip(views[0], more, strict=True)] for more in views[1:]
-    )
-    assert all(same)
-    assert not all(other)
-    assert not all(np.array_equal(one, row) for one, row in zip(views[0], rows, strict=True))
-
-
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(3))
 def test_words_against_loops(seed):
-    sentence = "one two three four five six seven eight"
+    words = ["one", "two", "three", "four", "five", "six", "seven", "eight"]
     places = draw_places(8, 0.5, np.random.default_rng(seed)).tolist()
-    repeated = get_augmentation("word_repetition", rate=0.5).text(sentence, np.random.default_rng(seed))
-    expected = []
-    for place, word in enumerate(sentence.split()):
-        expected += [word] * (1 + (place in places))
-    assert repeated == " ".join(expected)
-    stopped = get_augmentation("stopword_insertion", rate=0.5, words="A B").text(
-        sentence, np.random.default_rng(seed)
-    )
-    expected = [
-        part for place, word in enumerate(sentence.split()) for part in [word] + ["?"] * (place in places)
-    ]
-    assert ["?" if word in "AB" else word for word in stopped.split()] == expected
+
+    def changed(name, **settings):
+        view = get_augmentation(name, rate=0.5, **settings)
+        return view.text(" ".join(words), np.random.default_rng(seed)).split()
+
+    expected = [part for place, word in enumerate(words) for part in [word] * (1 + (place in places))]
+    assert changed("word_repetition") == expected
+    expected = [part for place, word in enumerate(words) for part in [word] + ["?"] * (place in places)]
+    found = changed("stopword_insertion", words="A B")
+    assert ["?" if word in "AB" else word for word in found] == expected
 
 
 def test_text_is_changed_before_tokenisation(tokenizer):
@@ -183,29 +169,21 @@ def test_text_is_changed_before_tokenisation(tokenizer):
 def test_typos():
     generator = np.random.default_rng(0)
     assert [get_augmentation("typos", rate=1).text("a", generator) for _ in range(20)] == ["a"] * 20
-    kinds = Counter()
+    word, kinds = "abcdef", Counter()
+    parts = [(word[:i], word[i], word[i + 1 :]) for i in range(6)]
+    deleted = {before + after for before, _, after in parts}
+    repeated = {before + 2 * letter + after for before, letter, after in parts}
+    swapped = {before + after[0] + letter + after[1:] for before, letter, after in parts[:-1]}
     for _ in range(8000):
-        wrong = mistype("abcdef", generator)
-        if len(wrong) == 5:
-            assert any("abcdef"[:i] + "abcdef"[i + 1 :] == wrong for i in range(6))
-            kinds["delete"] += 1
-        elif len(wrong) == 7:
-            assert any("abcdef"[:i] + "abcdef"[i] + "abcdef"[i:] == wrong for i in range(6))
-            kinds["repeat"] += 1
-        elif sorted(wrong) == sorted("abcdef"):
-            places = [i for i in range(6) if wrong[i] != "abcdef"[i]]
-            assert places[1] == places[0] + 1
-            assert len(places) == 2
-            kinds["swap"] += 1
-        else:
-            assert sum(one != other for one, other in zip(wrong, "abcdef", strict=True)) == 1
-            kinds["replace"] += 1
-    assert chisquare([kinds[kind] for kind in ("delete", "repeat", "swap", "replace")]).pvalue > CHANCE
-    words = ["abcd"] * 5000
-    changed = sum(
-        word != "abcd" for word in get_augmentation("typos").text(" ".join(words), generator).split()
-    )
-    assert binomtest(changed, 5000, 0.3).pvalue > CHANCE
+        wrong = mistype(word, generator)
+        kind = (wrong in deleted, wrong in repeated, wrong in swapped)
+        if not any(kind):
+            assert sum(one != other for one, other in zip(wrong, word, strict=True)) == 1
+        kinds[kind] += 1
+    assert len(kinds) == 4
+    assert chisquare(list(kinds.values())).pvalue > CHANCE
+    found = get_augmentation("typos").text(" ".join(["abcd"] * 5000), generator).split()
+    assert binomtest(sum(one != "abcd" for one in found), 5000, 0.3).pvalue > CHANCE
 
 
 MASK = torch.tensor([[1] * 12, [1] * 7 + [0] * 5, [1] * 2 + [0] * 10])
@@ -246,18 +224,18 @@ def test_cutoff_against_its_definition():
     assert binomtest(int(cut.all(1).sum()), 400 * 50, 0.01).pvalue > CHANCE
 
 
-def test_shuffle_equals_permuted_position_ids(bert):
-    shuffle = get_augmentation("position_shuffle", tokenizer=bert.tokenizer)
-    rows = bert.tokenizer(make_sentences(5, longest=8), padding=True, return_tensors="pt")
+def test_shuffle_equals_permuted_position_ids(encoder):
+    shuffle = get_augmentation("position_shuffle", tokenizer=encoder.tokenizer)
+    rows = encoder.tokenizer(make_sentences(5, longest=8), padding=True, return_tensors="pt")
     ids, mask = rows["input_ids"], rows["attention_mask"]
     order = shuffle.order(mask, torch.Generator().manual_seed(0))
-    table = bert.model.get_input_embeddings()
+    table = encoder.model.get_input_embeddings()
     moved = shuffle.embeddings(table(ids), mask, torch.Generator().manual_seed(0))
     with torch.no_grad():
-        found = bert(None, mask, inputs_embeds=moved)
+        found = encoder(None, mask, inputs_embeds=moved)
         # The token that now stands at place p keeps its row and is told that its position is p.
-        expected = bert(ids, mask, position_ids=torch.argsort(order, dim=1))
-        plain = bert(ids, mask)
+        expected = encoder(ids, mask, position_ids=torch.argsort(order, dim=1))
+        plain = encoder(ids, mask)
     assert torch.allclose(found, expected, rtol=0, atol=1e-5)
     assert not torch.allclose(found, plain, rtol=0, atol=1e-3)
 
@@ -290,11 +268,9 @@ def test_a_function_of_ones_own(tokenizer):
     ("name", "settings", "message"),
     [
         ("subword_repetitoin", {}, "unknown augmentation.*Did you mean 'subword_repetition'"),
-        ("subword_repetition", {"rat": 1}, "unknown setting 'rat'.*Did you mean 'rate'"),
-        ("subword_repetition(rat=1)", {}, "unknown setting 'rat'"),
+        ("subword_repetition(rat=1)", {}, "unknown setting 'rat'.*Did you mean 'rate'"),
         ("subword_repetition", {"rate": -0.1}, "rate must be at least 0"),
         ("token_cutoff", {"rate": 1.5}, "rate must be at most 1"),
-        ("typos", {"rate": 2}, "rate must be at most 1"),
         ("stopword_insertion", {"words": " "}, "stop-words separated by spaces"),
         ("function", {"function": "upper"}, "package.module:name"),
         ("function", {"function": "string:nothing"}, "has no 'nothing'"),
@@ -308,16 +284,16 @@ def test_bad_settings(name, settings, message):
 
 def test_pairs_stay_together(tokenizer, tmp_path, monkeypatch):
     monkeypatch.setenv("GRADLAB_CACHE_DIR", str(tmp_path / "cache"))
-    first, second = make_sentences(30, seed=1), make_sentences(30, seed=2)
-    rows = ["text\tparaphrase", *(f"{one}\t{two}" for one, two in zip(first, second, strict=True))]
+    columns = [make_sentences(30, seed=seed) for seed in (1, 2)]
+    rows = ["text\tparaphrase", *("\t".join(row) for row in zip(*columns, strict=True))]
     rows.insert(5, " \t ")
     file = tmp_path / "pairs.tsv"
     file.write_text("\n".join(rows), encoding="utf-8")
-    assert list(read_columns(file, ("text", "paraphrase"))) == list(zip(first, second, strict=True))
-    tokens, views = tokenize_pairs(file, tokenizer, 12, ("text", "paraphrase"))
-    for row in range(30):
-        assert tokens[row].tolist() == tokenizer(first[row], truncation=True, max_length=12)["input_ids"]
-        assert views[row].tolist() == tokenizer(second[row], truncation=True, max_length=12)["input_ids"]
+    assert list(read_columns(file, ("text", "paraphrase"))) == list(zip(*columns, strict=True))
+    pairs = tokenize_pairs(file, tokenizer, 12, ("text", "paraphrase"))
+    for tokens, texts in zip(pairs, columns, strict=True):
+        expected = tokenizer(texts, truncation=True, max_length=12)["input_ids"]
+        assert [tokens[row].tolist() for row in range(30)] == expected
     file.write_text("text\tparaphrase\nba\tda\nba\t \n", encoding="utf-8")
     with pytest.raises(GradlabError, match="row 2: 'paraphrase' is blank"):
         tokenize_pairs(file, tokenizer, 12, ("text", "paraphrase"))

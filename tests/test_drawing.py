@@ -19,7 +19,6 @@ from gradlab.gradient.verification import paired_batch
 from gradlab.plotting import plot_style
 from gradlab.plotting.style import PAPER, SETTINGS, WIDTHS
 from gradlab.scale.audit import auditing
-from gradlab.scale.audit.auditing import Audit
 from tests.audit_losses import split_dependent
 from tests.processes import forking
 
@@ -55,7 +54,7 @@ def results(audited):
     }
 
 
-NAMES = ("components", "closed", "decomposition", "heatmap", "curve", "verify", "atlas", "audit", "inspect")
+NAMES = "components", "closed", "decomposition", "heatmap", "curve", "verify", "atlas", "audit", "inspect"
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -81,15 +80,13 @@ def test_tables_hold_what_they_are_of(results):
     anchors, positives = parts.views.anchors, parts.views.positives
     rows = np.arange(16)
     own = np.where(rows[:, None] == rows, -np.inf, anchors @ anchors.T).max(axis=1)
-    np.testing.assert_allclose(
-        frame["hardest_negative_cosine"], own, rtol=1e-12
-    )  # VICReg's are of its own view
+    # VICReg's negatives are of its own view.
+    np.testing.assert_allclose(frame["hardest_negative_cosine"], own, rtol=1e-12)
     np.testing.assert_allclose(frame["positive_cosine"], (anchors * positives).sum(1), rtol=1e-12)
     checks = results["verify"]
     assert list(checks.to_frame()["error"]) == [one.error for one in checks]
     worst = max(c.error for c in checks if (c.form, c.convention) == ("components", "similarity"))
     assert checks.brief().loc["barlow_twins", "similarity"] == worst
-    assert isinstance(results["audit"], Audit)
     assert list(results["audit"].to_frame()["shares"]) == ["even", "shuffled"]
 
 
@@ -111,11 +108,6 @@ def test_curves_are_those_of_the_simulator():
         gradlab.plot_curves(["infonce"], of="ratios")
 
 
-def test_shares_and_ratios_of_a_batch_loss_have_curves():
-    _, ax = gradlab.plot_curves(["dcl", "dhel"], of="hardest_share")
-    assert all(np.all((line.get_ydata() > 0) & (line.get_ydata() <= 1)) for line in ax.lines)
-
-
 @pytest.mark.parametrize(("width", "inches"), WIDTHS.items())
 def test_paper_has_the_width_of_print_and_fonts_that_publishers_take(width, inches, results):
     before = matplotlib.rcParams["font.family"]
@@ -131,20 +123,10 @@ def test_paper_has_the_width_of_print_and_fonts_that_publishers_take(width, inch
 
 
 def test_several_panels_fill_a_page_unless_told_otherwise(results):
-    assert results["decomposition"].plot(style="paper")[0].get_size_inches()[0] == WIDTHS["page"]
-    assert results["heatmap"].plot(style="paper")[0].get_size_inches()[0] == WIDTHS["column"]
+    for name, width in (("decomposition", "page"), ("heatmap", "column")):
+        assert results[name].plot(style="paper")[0].get_size_inches()[0] == WIDTHS[width]
     with pytest.raises(gradlab.GradlabError, match="unknown 'papier'; it is 'screen' or 'paper'"):
         results["heatmap"].plot(style="papier")
-
-
-def test_lines_survive_a_grey_print():
-    """Four steps of lightness, at least 20 of 100 apart, and no dash twice."""
-    look = PAPER["axes.prop_cycle"].by_key()
-    rgb = np.array([matplotlib.colors.to_rgb(color) for color in look["color"][:4]])
-    linear_rgb = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
-    light = np.cbrt(np.maximum(linear_rgb @ [0.2126, 0.7152, 0.0722], (16 / 116) ** 3)) * 116 - 16
-    assert np.diff(light).min() > 20
-    assert len({str(dash) for dash in look["linestyle"]}) == len(look["linestyle"])
 
 
 def test_the_look_of_the_outer_block_holds():

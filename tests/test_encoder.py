@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import json
+import math
 import os
 import shutil
 import socket
@@ -24,9 +24,8 @@ SENTENCES = [*make_sentences(13, seed=3), "one", "Ba, BE! bi? " * 40]
 
 
 @pytest.fixture(scope="module", params=["bert", "roberta"])
-def folder(request, tmp_path_factory) -> Path:
-    make = {"bert": make_bert, "roberta": make_roberta}[request.param]
-    return make(tmp_path_factory.mktemp(request.param))
+def folder(request, bert, tmp_path_factory) -> Path:
+    return bert if request.param == "bert" else make_roberta(tmp_path_factory.mktemp("roberta"))
 
 
 def reference(folder: Path, pooler: str, sentence: str, max_length: int = 64) -> np.ndarray:
@@ -90,8 +89,10 @@ def test_pooling_of_a_sentence_transformers_folder_is_found(folder, tmp_path):
     assert Encoder.load(tmp_path / "max", "cls").pooler == "cls"
 
 
-def test_encode_leaves_mode_and_random_state_alone(folder):
-    encoder = Encoder.load(folder).train()
+def test_encode_leaves_mode_and_random_state_alone(bert):
+    encoder = Encoder.load(bert, dropout=0.37).train()
+    probabilities = {module.p for module in encoder.modules() if isinstance(module, torch.nn.Dropout)}
+    assert probabilities == {0.37}
     before = torch.get_rng_state()
     first, second = encoder.encode(SENTENCES), encoder.encode(SENTENCES)
     np.testing.assert_array_equal(first, second)
@@ -99,119 +100,97 @@ def test_encode_leaves_mode_and_random_state_alone(folder):
     assert torch.equal(before, torch.get_rng_state())
 
 
-def test_dropout_is_set_everywhere(folder):
-    encoder = Encoder.load(folder, dropout=0.37)
-    probabilities = {module.p for module in encoder.modules() if isinstance(module, torch.nn.Dropout)}
-    assert probabilities == {0.37}
-
-
 def test_normalised_rows_and_no_rows(folder):
     encoder = Encoder.load(folder)
-    np.testing.assert_allclose(
-        np.linalg.norm(encoder.encode(SENTENCES, normalize=True), axis=1), 1, atol=1e-6
-    )
+    rows = encoder.encode(SENTENCES, normalize=True)
+    np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1, atol=1e-6)
     assert encoder.encode([]).shape == (0, 32)
+    assert encoder.max_length == 64  # which leaves room for RoBERTa's offset
 
 
-def test_longest_input_leaves_room_for_robertas_offset(folder):
-    assert Encoder.load(folder).max_length == 64
-
-
-def test_encode_refuses_what_is_no_list_of_strings(folder):
-    encoder = Encoder.load(folder)
-    with pytest.raises(GradlabError, match="put the string into a list"):
-        encoder.encode("one sentence")
-    with pytest.raises(GradlabError, match="item 1 is float"):
-        encoder.encode(["one", float("nan")])
+@pytest.mark.parametrize(
+    ("given", "message"), [("one", "put the string into a list"), (["one", math.nan], "item 1 is float")]
+)
+def test_encode_refuses_what_is_no_list_of_strings(bert, given, message):
+    with pytest.raises(GradlabError, match=message):
+        Encoder.load(bert).encode(given)
 
 
 @pytest.mark.parametrize(("rank", "said"), [("0", True), ("1", False)])
-def test_loading_that_takes_long_is_announced_once(folder, monkeypatch, rank, said):
-    stream = io.StringIO()
-    monkeypatch.setattr("sys.stderr", stream)
+def test_loading_that_takes_long_is_announced_once(bert, monkeypatch, capsys, rank, said):
     monkeypatch.setattr("gradlab.waiting.PATIENCE", 0.0)
     monkeypatch.setenv("LOCAL_RANK", rank)
-    Encoder.load(folder)
-    assert stream.getvalue() == (f"Loading {folder} ...\n" if said else "")
+    Encoder.load(bert)
+    assert capsys.readouterr().err == (f"Loading {bert} ...\n" if said else "")
 
 
-def test_unknown_pooler_suggests_one(folder):
-    with pytest.raises(GradlabError, match="Did you mean 'mean'"):
-        Encoder.load(folder, "meann")
+def another_architecture(place):
+    config = json.loads((place / "config.json").read_text())
+    (place / "config.json").write_text(json.dumps(config | {"num_hidden_layers": 3}))
 
 
-def test_folders_that_are_no_models(tmp_path):
-    (tmp_path / "empty").mkdir()
-    (tmp_path / "file").write_text("x")
-    (tmp_path / "broken").mkdir()
-    (tmp_path / "broken" / "config.json").write_text("{}")
-    for name, message in [
-        ("empty", "no config.json"),
-        ("file", "is a file"),
-        ("absent", "there is no model folder"),
-        ("broken", "cannot load the model"),
-    ]:
-        with pytest.raises(GradlabError, match=message) as caught:
-            Encoder.load(tmp_path / name)
-        assert "\n" not in str(caught.value)
-
-
-def test_weights_of_another_architecture_are_refused(folder, tmp_path):
-    shutil.copytree(folder, tmp_path / "other")
-    config = json.loads((folder / "config.json").read_text())
-    config["num_hidden_layers"] = 3
-    (tmp_path / "other" / "config.json").write_text(json.dumps(config))
-    with pytest.raises(GradlabError, match="lack 16 tensors"):
-        Encoder.load(tmp_path / "other")
-
-
-def test_truncated_weights_are_refused(folder, tmp_path):
-    shutil.copytree(folder, tmp_path / "cut")
-    weights = tmp_path / "cut" / "model.safetensors"
+def truncated(place):
+    weights = place / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-100])
-    with pytest.raises(GradlabError, match="cannot load the model"):
-        Encoder.load(tmp_path / "cut")
 
 
-def test_tokenizer_without_padding_is_refused(folder, tmp_path):
+def unpadded(place):
     from transformers import AutoTokenizer
 
-    shutil.copytree(folder, tmp_path / "unpadded")
-    tokenizer = AutoTokenizer.from_pretrained(folder)
+    tokenizer = AutoTokenizer.from_pretrained(place)
     tokenizer.pad_token = None
-    tokenizer.save_pretrained(tmp_path / "unpadded")
-    with pytest.raises(GradlabError, match="no padding token"):
-        Encoder.load(tmp_path / "unpadded")
+    tokenizer.save_pretrained(place)
 
 
-def test_saving_to_a_full_disk_keeps_what_was_there(folder, tmp_path):
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda place: (place / "config.json").unlink(), "no config.json"),
+        (lambda place: (place / "config.json").write_text("{}"), "cannot load the model"),
+        (shutil.rmtree, "there is no model folder"),
+        (another_architecture, "lack 16 tensors"),
+        (truncated, "cannot load the model"),
+        (unpadded, "no padding token"),
+    ],
+)
+def test_folders_that_are_no_models(bert, tmp_path, change, message):
+    change(place := shutil.copytree(bert, tmp_path / "changed"))
+    with pytest.raises(GradlabError, match=message) as caught:
+        Encoder.load(place)
+    assert "\n" not in str(caught.value)
+
+
+def test_unknown_pooler_suggests_one(bert):
+    with pytest.raises(GradlabError, match="Did you mean 'mean'"):
+        Encoder.load(bert, "meann")
+
+
+def test_saving_to_a_full_disk_keeps_what_was_there(bert, tmp_path):
     """The limit on the size of a file fails every writer, safetensors' own included, as a full disk does."""
     resource = pytest.importorskip("resource")
-    encoder = Encoder.load(folder)
-    encoder.save(tmp_path / "saved")
-    before = {path.name: path.read_bytes() for path in (tmp_path / "saved").iterdir() if path.is_file()}
+    encoder = Encoder.load(bert)
+    umask = os.umask(0o022)
+    try:
+        encoder.save(tmp_path / "saved")
+    finally:
+        os.umask(umask)
+    saved = tmp_path / "saved"
+
+    def content():
+        return {path: path.read_bytes() for path in saved.rglob("*") if path.is_file()}
+
+    before = content()
+    assert saved.stat().st_mode & 0o777 == 0o755
+    assert {path.stat().st_mode & 0o777 for path in before} == {0o644}  # as usual
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, limits[1]))
     try:
         with pytest.raises(GradlabError, match="cannot write"):
-            encoder.save(tmp_path / "saved")
+            encoder.save(saved)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    assert {
-        path.name: path.read_bytes() for path in (tmp_path / "saved").iterdir() if path.is_file()
-    } == before
-    assert [path.name for path in tmp_path.iterdir()] == ["saved"]
-
-
-def test_atomic_folder_has_usual_permissions(folder, tmp_path):
-    umask = os.umask(0o022)
-    try:
-        Encoder.load(folder).save(tmp_path / "saved")
-    finally:
-        os.umask(umask)
-    assert (tmp_path / "saved").stat().st_mode & 0o777 == 0o755
-    modes = {path.stat().st_mode & 0o777 for path in (tmp_path / "saved").rglob("*") if path.is_file()}
-    assert modes == {0o644}
+    assert content() == before
+    assert list(tmp_path.iterdir()) == [saved]
 
 
 def test_recover_folder_undoes_half_an_exchange(tmp_path):

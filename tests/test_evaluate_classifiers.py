@@ -13,8 +13,7 @@ from scipy.optimize import minimize
 from scipy.special import log_softmax
 from torch import nn
 
-from gradlab.errors import GradlabError
-from gradlab.evaluate.classifiers import AdamLinear, Logistic, _path, get_classifier
+from gradlab.evaluate.classifiers import AdamLinear, Logistic, _path
 
 Examples = tuple[np.ndarray, np.ndarray]
 
@@ -97,11 +96,6 @@ def test_logistic_falls_back_to_float64() -> None:
     assert agreement > 0.98
 
 
-def test_logistic_grids() -> None:
-    assert Logistic().grid("nested") == Logistic().grid("dev") == (0.25, 0.5, 1, 2, 4, 8)
-    assert Logistic().grid("folds") == (0.5, 1, 2, 4, 8, 16, 32)
-
-
 def reference(
     train: Examples, validation: Examples | None, decay: float, seed: int
 ) -> tuple[float, nn.Module, int]:
@@ -169,16 +163,3 @@ def test_adam_is_sentevals_training(classes: int, seed: int) -> None:
             assert clear.mean() > 0.98
             found = classifier.predict(train, test[0], decay, given)
             np.testing.assert_array_equal(found[clear], logits.argmax(1).numpy()[clear])
-
-
-def test_adam_leaves_the_global_generators_alone() -> None:
-    before = torch.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002
-    train = examples(2, 60, 5)
-    AdamLinear().predict(train, train[0], 1e-3, None)
-    assert torch.equal(before[0], torch.get_rng_state())
-    np.testing.assert_array_equal(before[1], np.random.get_state()[1])  # noqa: NPY002
-
-
-def test_unknown_classifier() -> None:
-    with pytest.raises(GradlabError, match=r"unknown classifier 'logistics'.*Did you mean 'logistic'"):
-        get_classifier("logistics")

@@ -8,9 +8,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 from gradlab import GradlabError
+from gradlab.cli.evaluate import command
+from gradlab.encoder.model import Encoder
 from gradlab.evaluate.retrieval import evaluate_retrieval
+from gradlab.sweep.worker import measure
+from gradlab.train import train
+from gradlab.train.loop import finished
+from gradlab.train.run_folder import RunFolder
+from tests.train_helpers import recorded, small_config, write_stsb
 
 mteb = pytest.importorskip("mteb")
 WORDS = ["red", "green", "blue", "cold", "warm", "loud"]
@@ -64,57 +72,33 @@ def test_malformed_files_are_told_in_one_line(folder, file, text, message):
         evaluate_retrieval(bag, folder)
 
 
-def test_command_knows_a_retrieval_task(folder, tmp_path):
-    from click.testing import CliRunner
-
-    from gradlab.cli.evaluate import command
-    from tests.tiny_models import make_bert
-
-    model = make_bert(tmp_path / "model")
+def test_command_knows_a_retrieval_task(bert, folder, tmp_path):
     output = tmp_path / "scores.json"
-    done = CliRunner().invoke(
-        command, ["--model", str(model), "--data", str(folder), "--output", str(output)]
-    )
+    arguments = ["--model", str(bert), "--data", str(folder)]
+    done = CliRunner().invoke(command, [*arguments, "--output", str(output)])
     assert done.exit_code == 0, done.output
     assert "ndcg_at_10" in done.output
     assert 0 <= json.loads(output.read_text())["scores"]["ndcg_at_10"] <= 1
-    refused = CliRunner().invoke(command, ["--model", str(model), "--data", str(folder), "--tasks", "sts"])
+    refused = CliRunner().invoke(command, [*arguments, "--tasks", "sts"])
     assert isinstance(refused.exception, GradlabError)
 
 
-def test_training_keeps_the_best_step_by_retrieval(folder, tmp_path):
-    from gradlab.encoder.model import Encoder
-    from gradlab.monitor.metrics import read_metrics
-    from gradlab.sweep.worker import measure
-    from gradlab.train import train
-    from gradlab.train.loop import finished
-    from gradlab.train.run_folder import RunFolder
-    from tests.tiny_models import make_bert
-    from tests.train_helpers import small_config, write_stsb
-
+def test_training_keeps_the_best_step_by_retrieval(bert, folder, tmp_path):
     settings = {"eval_every": 2, "max_steps": 4, "diagnostics_every": 0}
-    model = make_bert(tmp_path / "model")
-    config = small_config(model, tmp_path, sts=str(folder), **settings)
+    config = small_config(bert, tmp_path, sts=str(folder), **settings)
     with pytest.raises(GradlabError, match=r"dev\.tsv"):  # never selected on test relevances
         train(config)
     (folder / "qrels" / "dev.tsv").write_text((folder / "qrels" / "test.tsv").read_text())
     result = train(config)
     assert (result.selection, sorted(result.scores)) == ("ndcg_at_10", [0, 2, 4])
     assert result == finished(config)
-    manifest = json.loads((tmp_path / "run" / "manifest.json").read_text())["results"]
-    assert manifest["ndcg_at_10"] == {str(step): score for step, score in result.scores.items()}
-    assert "stsb_dev" not in manifest
-    best = Encoder.load(tmp_path / "run" / "best")
-    assert evaluate_retrieval(best, folder, "dev")["ndcg_at_10"] == result.best_score
     run = RunFolder(tmp_path / "run")
+    best = Encoder.load(run.best)
+    assert evaluate_retrieval(best, folder, "dev")["ndcg_at_10"] == result.best_score
     assert measure(run, result)["ndcg_at_10"] == result.best_score
-    assert {name for _, group, name, _ in read_metrics(run.metrics_file) if group == "evaluation"} == {
-        "ndcg_at_10"
-    }
+    assert recorded(run.path, "ndcg_at_10") == result.scores
     # Scores of two kinds are never compared.
-    manifest_file = json.loads(run.manifest_file.read_text())
-    manifest_file["status"] = "running"
-    run.manifest_file.write_text(json.dumps(manifest_file))
-    other = small_config(model, tmp_path, sts=str(write_stsb(tmp_path)), **settings)
+    run.manifest_file.write_text(json.dumps(run.read_manifest() | {"status": "running"}))
+    other = small_config(bert, tmp_path, sts=str(write_stsb(tmp_path)), **settings)
     with pytest.raises(GradlabError, match="resume with the data that it began with"):
         train(other, resume=True)

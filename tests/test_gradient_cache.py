@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 import torch
 
 import gradlab
-from gradlab.encoder.model import Encoder
 from gradlab.scale.gradient_cache import GradientCache, deferred
 from gradlab.seeds import seed_everything
-from gradlab.train import TrainConfig
-from gradlab.train.heads import MLP
 from gradlab.train.objective import Objective, freeze_unused
-from gradlab.train.parts import Parts
+from tests.sentence_training import columns_of, load_model, relative_difference
 from tests.tiny_models import make_sentences
+from tests.train_helpers import make_objective, sequences_of
+
+adapter = pytest.importorskip("gradlab.integrations.sentence_transformers")
 
 SETTINGS = {
     "simcse": {"pooler": "cls_mlp"},
@@ -27,20 +26,19 @@ SETTINGS = {
 }
 
 
-def make_objective(bert, dtype: torch.dtype, settings: dict) -> tuple[Objective, list[np.ndarray]]:
+@pytest.fixture(scope="module")
+def sequences(bert):
+    return sequences_of(bert, make_sentences(17, longest=9))
+
+
+def make(bert, dtype: torch.dtype, **settings) -> Objective:
     seed_everything(0)
-    config = TrainConfig(model=str(bert), train_file="-", output="-", chunk_size=5, **settings)
-    encoder = Encoder.load(str(bert), "cls").to(dtype)
-    head = MLP(encoder.dimension).to(dtype) if config.pooler == "cls_mlp" else torch.nn.Identity()
-    parts = Parts.build(config, encoder, head, 1)
-    loss = gradlab.get_loss(config.loss)
-    made = Objective(encoder, loss, head=head, parts=parts, chunk_size=config.chunk_size).to(dtype).train()
+    made = make_objective(bert, None, dtype, chunk_size=5, **settings)
     freeze_unused(made)
-    sequences = [np.array(encoder.tokenizer(text)["input_ids"]) for text in make_sentences(17, longest=9)]
-    return made, sequences
+    return made
 
 
-def gradients(made: Objective) -> dict[str, torch.Tensor]:
+def gradients(made: torch.nn.Module) -> dict[str, torch.Tensor]:
     return {name: one.grad for name, one in made.named_parameters() if one.grad is not None}
 
 
@@ -48,11 +46,11 @@ def gradients(made: Objective) -> dict[str, torch.Tensor]:
     ("name", "dtype", "tolerance"),
     [*((name, torch.float64, 1e-12) for name in SETTINGS), ("simcse", torch.float32, 1e-5)],
 )
-def test_gradients_are_those_of_the_chunks_with_their_activations(bert, name, dtype, tolerance):
+def test_gradients_are_those_of_the_chunks_with_their_activations(bert, sequences, name, dtype, tolerance):
     """Two batches, so that the second adds to gradients that are there."""
     found = []
     for cached in (False, True):
-        made, sequences = make_objective(bert, dtype, SETTINGS[name])
+        made = make(bert, dtype, **SETTINGS[name])
         values = []
         for _ in range(2):
             batch = made.prepare(sequences)
@@ -72,9 +70,9 @@ def test_gradients_are_those_of_the_chunks_with_their_activations(bert, name, dt
         torch.testing.assert_close(cached_gradients[key], one, rtol=0, atol=tolerance * largest, msg=key)
 
 
-def test_no_chunk_is_encoded_with_the_activations_of_another(bert):
+def test_no_chunk_is_encoded_with_the_activations_of_another(bert, sequences):
     """Of all activations that are kept for a backward pass, those of one chunk at most are alive at a time."""
-    made, sequences = make_objective(bert, torch.float32, {"pooler": "cls_mlp"})
+    made = make(bert, torch.float32, pooler="cls_mlp")
     alive, most = set(), [0]
 
     class Kept:
@@ -122,34 +120,27 @@ def test_a_deferred_loss_is_differentiated_by_whoever_calls_backward(scale):
 @pytest.mark.parametrize("columns", [1, 2, 3])
 def test_losses_for_sentence_transformers_are_cached(bert, columns):
     """Without dropout against whole columns; with dropout the chunks draw other masks, as the library's own do."""
-    adapter = pytest.importorskip("gradlab.integrations.sentence_transformers")
-    from tests.sentence_training import columns_of, load_model, relative_difference
-
     model = load_model(bert)
     model.eval()
-    table = columns_of(11, columns)
     tokenize = getattr(model, "preprocess", None) or model.tokenize
-    found = []
+
+    def batch():
+        return [tokenize(texts) for texts in columns_of(11, columns).values()]
+
+    values, found = [], []
     for options in ({}, {"chunk_size": 4}, {"chunk_size": 4, "blockwise": True}):
         model.zero_grad()
         criterion = adapter.loss(model, "infonce", **options)
-        value = criterion([tokenize(texts) for texts in table.values()], None)
+        value = criterion(batch(), None)
         (0.5 * value).backward()
-        found.append(
-            (float(value.detach()), {n: p.grad for n, p in model.named_parameters() if p.grad is not None})
-        )
+        found.append(gradients(model))
         with torch.no_grad():
-            assert float(criterion([tokenize(texts) for texts in table.values()], None)) == pytest.approx(
-                found[-1][0], rel=1e-5
-            )
-    for value, one in found[1:]:
-        assert value == pytest.approx(found[0][0], rel=1e-5)
-        assert relative_difference(one, found[0][1]) < 1e-5
+            values += [float(value), float(criterion(batch(), None))]
+    assert values == pytest.approx([values[0]] * 6, rel=1e-5)
+    for one in found[1:]:
+        assert relative_difference(one, found[0]) < 1e-5
 
 
-def test_bad_chunks_are_refused(bert):
-    adapter = pytest.importorskip("gradlab.integrations.sentence_transformers")
-    with pytest.raises(gradlab.GradlabError, match="at least 1"):
-        adapter.loss(torch.nn.Identity(), "infonce", chunk_size=0)
+def test_what_cannot_be_cut_into_chunks_is_refused():
     with pytest.raises(gradlab.GradlabError, match="attention_mask"):
         adapter.sentence_chunks({"input_ids": torch.ones(3)}, 2)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import pickle
 import re
 
@@ -11,6 +10,7 @@ import torch
 
 import gradlab
 from gradlab import GradlabError
+from gradlab.monitor import requirements
 from tests.gathering_processes import cached, compute_share
 from tests.processes import forking
 from tests.sentence_training import (
@@ -21,7 +21,6 @@ from tests.sentence_training import (
     make_trainer,
     relative_difference,
 )
-from tests.tiny_models import make_bert
 
 adapter = pytest.importorskip("gradlab.integrations.sentence_transformers")
 
@@ -29,13 +28,8 @@ NAMES = gradlab.loss_names()
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return make_bert(tmp_path_factory.mktemp("bert"))
-
-
-@pytest.fixture(scope="module")
-def model(folder):
-    return load_model(folder)
+def model(bert):
+    return load_model(bert)
 
 
 def features_of(model, table):
@@ -44,42 +38,41 @@ def features_of(model, table):
     return [tokenize(sentences) for sentences in table.values()]
 
 
-def mnrl(model):
-    return losses.MultipleNegativesRankingLoss(model, scale=20.0)
+def gradients_of_one_batch(bert, loss, table):
+    """Value and gradients of a fresh encoder with dropout on, from one seed."""
+    model = load_model(bert)
+    model.train()
+    torch.manual_seed(3)
+    value = loss(model)(features_of(model, table), None)
+    value.backward()
+    return float(value.detach()), {n: p.grad for n, p in model.named_parameters() if p.grad is not None}
 
 
 def infonce(model):
     return adapter.loss(model, "infonce", temperature=0.05)
 
 
-def blockwise_infonce(model):
-    return adapter.loss(model, "infonce", temperature=0.05, blockwise=True, block_size=5)
+@pytest.mark.parametrize(
+    ("options", "columns"), [({}, 2), ({}, 4), ({"blockwise": True, "block_size": 5}, 3)]
+)
+def test_gradients_are_those_of_multiple_negatives_ranking(bert, options, columns):
+    def mnrl(model):
+        return losses.MultipleNegativesRankingLoss(model, scale=20.0)
 
+    def ours(model):
+        return adapter.loss(model, "infonce", temperature=0.05, **options)
 
-def gradients_of_one_batch(folder, loss, table):
-    """Gradients of a fresh encoder with dropout on, from one seed."""
-    model = load_model(folder)
-    model.train()
-    features = features_of(model, table)
-    torch.manual_seed(3)
-    value = loss(model)(features, None)
-    value.backward()
-    return float(value.detach()), {n: p.grad for n, p in model.named_parameters() if p.grad is not None}
-
-
-@pytest.mark.parametrize(("ours", "columns"), [(infonce, 2), (infonce, 4), (blockwise_infonce, 3)])
-def test_gradients_are_those_of_multiple_negatives_ranking(folder, ours, columns):
     table = columns_of(12, columns)
-    value, expected = gradients_of_one_batch(folder, mnrl, table)
-    found_value, found = gradients_of_one_batch(folder, ours, table)
+    value, expected = gradients_of_one_batch(bert, mnrl, table)
+    found_value, found = gradients_of_one_batch(bert, ours, table)
     assert found_value == pytest.approx(value, rel=1e-5)
     assert relative_difference(found, expected) < 1e-5
 
 
-def test_one_column_is_the_same_column_twice(folder):
+def test_one_column_is_the_same_column_twice(bert):
     sentences = columns_of(10)["anchor"]
-    _, twice = gradients_of_one_batch(folder, infonce, {"a": sentences, "b": sentences})
-    value, once = gradients_of_one_batch(folder, infonce, {"a": sentences})
+    _, twice = gradients_of_one_batch(bert, infonce, {"a": sentences, "b": sentences})
+    value, once = gradients_of_one_batch(bert, infonce, {"a": sentences})
     assert relative_difference(once, twice) == 0
     assert value > 0  # dropout made two different views
 
@@ -105,12 +98,8 @@ def test_value_is_that_of_the_definition(model, name):
 def test_settings_make_the_same_loss_again(model, name):
     made = adapter.loss(model, name)
     kind = getattr(adapter, type(made).__name__)
-    assert kind is type(made)
-    assert kind.__name__ == type(made.definition).__name__ + "Loss"
     again = kind(model, **made.get_config_dict())
     assert again.definition == made.definition == gradlab.get_loss(name)
-    assert set(made.get_config_dict()) >= {f.name for f in dataclasses.fields(made.definition)}
-    assert made.citation.strip().startswith("@")
     assert pickle.loads(pickle.dumps(kind)) is kind
 
 
@@ -134,12 +123,10 @@ def test_classes_take_settings_presets_and_recombined_losses(model):
     made = adapter.ArcConLoss(model, temperature=0.1, margin=0.2, blockwise=True, block_size=64)
     assert made.definition == gradlab.get_loss("arccon", temperature=0.1, margin=0.2)
     assert made.get_config_dict()["block_size"] == 64
-    assert adapter.loss(model, "modified_mhe", preset="roberta").definition == gradlab.get_loss(
-        "modified_mhe", preset="roberta"
-    )
+    preset = adapter.loss(model, "modified_mhe", preset="roberta")
+    assert preset.definition == gradlab.get_loss("modified_mhe", preset="roberta")
     recombined = gradlab.recombine(gate="mpt", weight="modified_mhe", ratio=1.25)
     assert adapter.loss(model, recombined).definition == recombined
-    assert type(adapter.loss(model, recombined)).__name__ == "RecombinedLoss"
 
 
 @pytest.mark.parametrize(
@@ -149,6 +136,9 @@ def test_classes_take_settings_presets_and_recombined_losses(model):
         ({"name": "infonce", "temprature": 0.1}, "temperature"),
         ({"name": "infonce", "temperature": -1}, "greater than 0"),
         ({"name": "infonce", "block_size": 8}, "blockwise"),
+        ({"name": "infonce", "chunk_size": 0}, "at least 1"),
+        ({"name": "infonce", "hard_negatives": "mine"}, "hard_negatives must be 'shared' or 'own'"),
+        ({"name": "vicreg", "hard_negatives": "own"}, "vicreg compares whole views"),
     ],
 )
 def test_bad_settings_are_refused_in_one_line(model, settings, words):
@@ -176,21 +166,21 @@ def test_half_precision_embeddings_are_computed_with_in_float32(model):
     assert float(found) == pytest.approx(float(expected), rel=1e-5)
 
 
-def test_training_with_evaluation_saving_and_a_model_card(folder, tmp_path):
+def test_training_with_evaluation_saving_and_a_model_card(bert, tmp_path):
     from datasets import Dataset
     from sentence_transformers import SentenceTransformer
 
     pairs = columns_of(20, seed=5)
     evaluator = evaluation.EmbeddingSimilarityEvaluator(
-        pairs["anchor"], pairs["positive"], [i / 20 for i in range(20)], name="tiny"
+        *pairs.values(), [i / 20 for i in range(20)], name="tiny"
     )
     trainer = make_trainer(
-        folder,
+        bert,
         tmp_path,
         lambda model: adapter.loss(model, "arccon", temperature=0.05, blockwise=True),
         columns_of(33, 1),  # one column; the last batch of an epoch has one sentence
         max_steps=-1,
-        num_train_epochs=2,
+        num_train_epochs=1,
         eval_strategy="steps",
         eval_steps=3,
         save_strategy="steps",
@@ -203,10 +193,8 @@ def test_training_with_evaluation_saving_and_a_model_card(folder, tmp_path):
     assert {"eval_loss", "eval_tiny_spearman_cosine"} <= names
     trainer.model.save_pretrained(str(tmp_path / "final"))
     card = (tmp_path / "final" / "README.md").read_text(encoding="utf-8")
-    assert "loss:ArcConLoss" in card
-    assert "gradlab.integrations.sentence_transformers.ArcConLoss" in card
-    assert "zhang2022contrastive" in card
-    assert '"temperature": 0.05' in card
+    for words in ("loss:ArcConLoss", "zhang2022contrastive", '"temperature": 0.05'):
+        assert words in card
     for place in (tmp_path / "final", tmp_path / "checkpoint-3"):
         again = SentenceTransformer(str(place), device="cpu")
         assert again.encode("ba be bi").shape == (32,)
@@ -219,18 +207,16 @@ def test_gathering_across_devices_is_the_loss_of_the_whole_batch(tmp_path):
     two = torch.randn(4, 8, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     (tmp_path / "pairs.txt").write_text("0,6\n2,1\n3,5,1\n6,2,1\n1,0,2\n7,1,2\n4,4,2\n", encoding="utf-8")
     by_pairs = f"by=pairs, pairs={tmp_path / 'pairs.txt'}"
-    masked = f"mask(infonce, {by_pairs})"
     every = "negatives=other+same+positive_other+positive_same"
     hard = (
-        masked,
+        f"mask(infonce, {by_pairs})",
         "hardness(infonce, on=hard)",
         f"mask(symmetric(pool(hardness(infonce, on=hard), {every})), {by_pairs})",
     )
+    of_own = "infonce own", "symmetric(infonce) own", f"mask(infonce, {by_pairs}) own"
     cases = {"infonce": rows, "met": rows, "vicreg": rows[:2], "vicreg ring": rows[:2]}
     cases |= dict.fromkeys(("infonce ring", "symmetric(hardness(infonce)) ring"), rows)
-    cases |= dict.fromkeys((*hard, *(f"{spec} ring" for spec in hard)), two)
-    of_own = "infonce own", "symmetric(infonce) own", f"mask(infonce, {by_pairs}) own"
-    cases |= dict.fromkeys((*of_own, *(f"{spec} ring" for spec in of_own)), two)
+    cases |= dict.fromkeys((f"{spec}{ring}" for spec in (*hard, *of_own) for ring in ("", " ring")), two)
     forking()
     torch.multiprocessing.start_processes(
         compute_share, (cases, str(tmp_path)), nprocs=2, start_method="forkserver"
@@ -261,19 +247,17 @@ def test_gathering_across_devices_is_the_loss_of_the_whole_batch(tmp_path):
 
 @pytest.mark.parametrize("chunk_size", [None, 3])
 @pytest.mark.parametrize("blockwise", [False, True])
-def test_own_hard_negatives(folder, chunk_size, blockwise):
+def test_own_hard_negatives(bert, chunk_size, blockwise):
     """Cross-entropy of each row over the positives and its own hard negatives, with the same gradients of the weights."""
     table = columns_of(9, 4)
-    model, other = load_model(folder), load_model(folder)
+    model, other = load_model(bert), load_model(bert)
     made = adapter.loss(model, "infonce", hard_negatives="own", chunk_size=chunk_size, blockwise=blockwise)
     assert type(made)(model, **made.get_config_dict()).hard_negatives == "own"
     value = made(features_of(model, table))
     value.backward()
-    rows = [
-        torch.nn.functional.normalize(other(one)["sentence_embedding"], dim=-1)
-        for one in features_of(other, table)
-    ]
-    scores = [rows[0] @ rows[1].T, *((rows[0] * hard).sum(-1, keepdim=True) for hard in rows[2:])]
+    embedded = [other(one)["sentence_embedding"] for one in features_of(other, table)]
+    anchors, positives, *hard = (torch.nn.functional.normalize(rows, dim=-1) for rows in embedded)
+    scores = [anchors @ positives.T, *((anchors * rows).sum(-1, keepdim=True) for rows in hard)]
     expected = torch.nn.functional.cross_entropy(torch.cat(scores, -1) / 0.05, torch.arange(9))
     expected.backward()
     torch.testing.assert_close(value.detach(), expected.detach(), rtol=1e-5, atol=1e-6)
@@ -283,49 +267,15 @@ def test_own_hard_negatives(folder, chunk_size, blockwise):
     assert float(shared.detach()) > float(expected.detach()) + 0.01
 
 
-def test_own_hard_negatives_that_cannot_be(model):
-    with pytest.raises(GradlabError, match="hard_negatives must be 'shared' or 'own', not 'mine'"):
-        adapter.loss(model, "infonce", hard_negatives="mine")
-    with pytest.raises(GradlabError, match="vicreg compares whole views"):
-        adapter.loss(model, "vicreg", hard_negatives="own")
-
-
 def test_missing_and_old_libraries_are_named(monkeypatch):
-    from gradlab.monitor import requirements
-
-    requirements.require(*requirements.OLDEST)
-    monkeypatch.setattr(requirements.metadata, "version", lambda package: "3.2.1")
-    with pytest.raises(ImportError, match=r"from 3\.3\.0 on, and 3\.2\.1 is installed"):
-        requirements.require("sentence-transformers")
-
     def missing(package):
         raise requirements.metadata.PackageNotFoundError(package)
 
-    monkeypatch.setattr(requirements.metadata, "version", missing)
-    with pytest.raises(GradlabError, match="not installed; pip install"):
-        requirements.require("sentence-transformers")
-
-
-def test_versions_are_compared_as_numbers():
-    from gradlab.monitor.requirements import release
-
-    assert release("4.46.0rc1+cpu") == (4, 46, 0)
-    assert release("10.0") > release("9.9.9")
-    assert release("2.13.0+cpu") > release("2.4")
-
-
-def test_old_version_stops_the_import(monkeypatch):
-    import importlib
-    import importlib.metadata
-    import sys
-
-    real = importlib.metadata.version
-    monkeypatch.setattr(
-        importlib.metadata,
-        "version",
-        lambda package: "2.7.0" if package == "sentence-transformers" else real(package),
-    )
-    name = "gradlab.integrations.sentence_transformers"
-    monkeypatch.delitem(sys.modules, name)
-    with pytest.raises(GradlabError, match=r"sentence-transformers from 3\.3\.0 on, and 2\.7\.0"):
-        importlib.import_module(name)
+    requirements.require(*requirements.OLDEST)
+    for found, words in (
+        (lambda package: "3.2.10", r"from 3\.3\.0 on, and 3\.2\.10"),
+        (missing, "pip install"),
+    ):
+        monkeypatch.setattr(requirements.metadata, "version", found)
+        with pytest.raises(GradlabError, match=words):
+            requirements.require("sentence-transformers")

@@ -31,46 +31,26 @@ def plain(anchors: Any, positives: Any) -> Any:
 @pytest.mark.parametrize(
     ("call", "answer"),
     [
-        (
-            lambda: TrainConfig(**RUN, learning_rte=1),
-            "unknown setting 'learning_rte'. Did you mean 'learning_rate'?",
-        ),
+        (lambda: TrainConfig(**RUN, learning_rte=1), "unknown setting 'learning_rte'.*'learning_rate'"),
         (
             lambda: TrainConfig(**RUN, loss_settings={"temprature": 1}),
-            "unknown hyper-parameter 'temprature'; infonce has: temperature, learnable, clamp. Did you mean 'temperature'?",
+            "'temprature'; infonce has: temperature",
         ),
         (
             lambda: gradlab.simulate("arccon", temperature=0.1),
-            "simulate has no argument 'temperature'; it is a hyper-parameter of the loss: "
-            "gradlab.get_loss('arccon', temperature=0.1)",
+            r"gradlab.get_loss\('arccon', temperature=0.1\)",
         ),
-        (
-            lambda: gradlab.components("mpt", ROWS, ROWS, normalise=True),
-            "components has no argument 'normalise'. Did you mean 'normalize'?",
-        ),
-        (
-            lambda: gradlab.decompose(plain, ROWS, ROWS, tolerence=1),
-            "decompose has no argument 'tolerence'. Did you mean 'tolerance'?",
-        ),
-        (
-            lambda: gradlab.recombine(gate=1, wieght=1, ratio=1),
-            "recombine has no argument 'wieght'. Did you mean 'weight'?",
-        ),
-        (
-            lambda: gradlab.watch(ouput="x"),
-            "watch has no argument 'ouput'. Did you mean 'output'?",
-        ),
-        (
-            lambda: gradlab.simulate(3),
-            "a loss is wanted: a name such as 'infonce', 'file.py:Name', a gradlab.Loss, a torch module or a function of "
-            "two views, not 3",
-        ),
+        (lambda: gradlab.components("mpt", ROWS, ROWS, normalise=True), "'normalise'.*'normalize'"),
+        (lambda: gradlab.decompose(plain, ROWS, ROWS, tolerence=1), "'tolerence'.*'tolerance'"),
+        (lambda: gradlab.recombine(gate=1, wieght=1, ratio=1), "'wieght'.*'weight'"),
+        (lambda: gradlab.watch(ouput="x"), "watch has no argument 'ouput'.*'output'"),
+        (lambda: gradlab.simulate(3), "a loss is wanted: .*, not 3"),
     ],
-)  # fmt: skip
+)
 def test_one_line_says_what_would_be_right(call: Callable[[], Any], answer: str) -> None:
-    with pytest.raises(gradlab.GradlabError) as caught:
+    with pytest.raises(gradlab.GradlabError, match=answer) as caught:
         call()
-    assert str(caught.value) == answer
+    assert "\n" not in str(caught.value)
 
 
 def test_functions_keep_their_names_and_arguments() -> None:
@@ -78,23 +58,14 @@ def test_functions_keep_their_names_and_arguments() -> None:
     assert list(inspect.signature(gradlab.simulate).parameters)[:3] == ["loss", "quantity", "engine"]
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        ["simulate", "--loss", "infonce"],
-        ["decompose", "infonce"],
-        ["figures"],
-    ],
-)
+@pytest.mark.parametrize("command", ["simulate --loss infonce", "decompose infonce", "figures"])
 def test_the_output_is_tried_before_anything_else(
-    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.chdir(tmp_path)
-    given = "file/below"
-    result = CliRunner().invoke(cli, [*command, "--output", given], standalone_mode=False)
-    assert isinstance(result.exception, gradlab.GradlabError)
-    assert str(result.exception).startswith(f"cannot write '{given}': ")
+    with pytest.raises(gradlab.GradlabError, match=r"^cannot write 'file/below': "):
+        CliRunner().invoke(cli, [*command.split(), "--output", "file/below"], catch_exceptions=False)
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
@@ -124,11 +95,8 @@ def test_infonce_in_single_precision_is_named_infonce(monkeypatch: pytest.Monkey
     monkeypatch.setattr(matching, "loss_names", lambda: ["arccon", "infonce", "mpt"])
 
     def loss(anchors: torch.Tensor, positives: torch.Tensor) -> torch.Tensor:
-        scores = (
-            torch.nn.functional.normalize(anchors.float())
-            @ torch.nn.functional.normalize(positives.float()).T
-        )
-        return torch.nn.functional.cross_entropy(scores / 0.01, torch.arange(len(anchors)))
+        first, second = (torch.nn.functional.normalize(rows.float()) for rows in (anchors, positives))
+        return torch.nn.functional.cross_entropy(first @ second.T / 0.01, torch.arange(len(first)))
 
     found = gradlab.decompose(loss, *paired_batch(np.random.default_rng(0), 32, 64), normalize=True)
     first, second = nearest_losses(found)[:2]

@@ -127,7 +127,7 @@ def test_workers_of_one_command_and_the_table(folder):
     # Again: nothing is left to do, and the same is shown.
     code, again = run_here()
     assert code == 0
-    assert set(again.splitlines()[:3]) <= set(output.splitlines())
+    assert all(line in output for line in again.splitlines()[:4])
     assert "2 runs: 2 finished, 0 running, 0 waiting, 0 failed, 0 diverged" in run_here("--status")[1]
     # The specification in the folder is the sweep; what is asked for in addition is made of what is there.
     assert read_spec(SWEEP / "sweep.json").points({}) == spec.points({})

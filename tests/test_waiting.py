@@ -41,7 +41,7 @@ def test_long_work_is_told_of_and_short_work_is_not(stream, monkeypatch):
     assert "Long work" not in tellers()  # nothing is left behind
 
 
-def test_work_that_fails_ends_the_waiting(monkeypatch):
+def test_work_that_fails_ends_the_waiting():
     with pytest.raises(ZeroDivisionError), waiting.waiting("Work"):
         raise ZeroDivisionError
     assert "Work" not in tellers()
