@@ -64,7 +64,13 @@ def predicted(features: pd.DataFrame, scores: pd.Series) -> pd.DataFrame:
     table = features.assign(learning_rate=np.log(features.learning_rate))
     table = table[table.label.isin(scores.index)].groupby(["part", "label"])[columns].mean().reset_index()
     fitted, tested = table[table.part.isin(FITTED)], table[table.part.isin(TESTED)]
-    truth = scores.loc[fitted.label].to_numpy()
+    # Cells whose gate never closes are one and the same training, and count once.
+    fitted = (
+        fitted.assign(score=scores.loc[fitted.label].to_numpy())
+        .groupby(columns, as_index=False)
+        .agg(label=("label", "first"), score=("score", "mean"))
+    )
+    truth = fitted.score.to_numpy()
     found = pd.DataFrame({"loss": tested.label.to_numpy(), "score": scores.loc[tested.label].to_numpy()})
     found[CONSTANT] = truth[fitted.label.str.contains("softmax")].mean()
     for name, own in PREDICTORS.items():

@@ -152,6 +152,16 @@ def test_predictions_are_lines_through_the_fitted_cells(table):
         assert found[name][tested.label].to_numpy() == pytest.approx(np.polyval(line, of(tested)))
 
 
+def test_cells_that_are_the_same_training_count_once(table):
+    scores = pd.Series(np.random.default_rng(4).normal(50, 8, len(table)), index=table.label)
+    again = table[:2].assign(label=["hard / " + one[7:] for one in table.label[:2]])
+    once = predicted(table, scores)
+    twice = predicted(
+        pd.concat([again, table]), pd.concat([scores, pd.Series(scores[:2].to_numpy(), again.label)])
+    )
+    pd.testing.assert_frame_equal(twice, once)
+
+
 def test_errors_and_their_intervals(table):
     """Where the feature is right, every rival's whole error is more than the feature's; beside a loop over samples of the losses."""
     scores = pd.Series(45 + 5 * table.feature.to_numpy(), index=table.label)
