@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 import gradlab
-from gradlab.atlas import COLUMNS, atlas
+from gradlab.atlas import atlas
 from gradlab.atlas import measure as measure_anew
 from gradlab.atlas.entries import DIMENSIONS, NEGATIVE, POSITIVE, SENTENCES, SPREADS
 from gradlab.atlas.loss_pages import distance, write_pages
@@ -41,37 +41,22 @@ def entries():
 
 
 def test_the_committed_page_is_what_the_command_writes(entries) -> None:
-    assert (ROOT / "docs" / "atlas.md").read_text(encoding="utf-8") == page(entries, "../figures/atlas.png")
-    assert (ROOT / "figures" / "atlas.png").is_file()
-
-
-def test_every_loss_is_there_and_leads_to_its_page(entries) -> None:
     text = page(entries, "../figures/atlas.png")
-    names = [
-        name
-        for name in gradlab.loss_names()
-        if name not in ("recombined", "supcon", "sincere", "mil_nce", "triplet")
+    assert (ROOT / "docs" / "atlas.md").read_text(encoding="utf-8") == text
+    several = {"recombined", "supcon", "sincere", "mil_nce", "triplet"}
+    assert [entry.loss.name for entry in entries] == [
+        name for name in gradlab.loss_names() if name not in several
     ]
-    assert [entry.loss.name for entry in entries] == names
-    for name in names:
-        assert f"](losses/{name}.md) |" in text
-    assert all(line.count(" | ") == len(COLUMNS) + 1 for line in text.splitlines() if line.startswith("| ["))
 
 
 def test_the_committed_pages_of_losses_are_what_the_command_writes(tmp_path) -> None:
-    written = write_pages(tmp_path)
-    assert {path.stem for path in written} == {
-        *gradlab.loss_names(),
-        *taught_names(),
-        *combinator_names(),
-        "index",
-    }
-    for path in written:
-        text = path.read_text(encoding="utf-8")
-        assert (ROOT / "docs" / "losses" / path.name).read_text(encoding="utf-8") == text
-        for link in re.findall(r"\]\((\w+\.md)\)", text):
-            assert (tmp_path / link).is_file()
-    assert len(list((ROOT / "docs" / "losses").iterdir())) == len(written)
+    names = {path.stem for path in write_pages(tmp_path)}
+    assert names == {*gradlab.loss_names(), *taught_names(), *combinator_names(), "index"}
+    written, committed = (
+        {path.name: path.read_text(encoding="utf-8") for path in folder.iterdir()}
+        for folder in (tmp_path, ROOT / "docs" / "losses")
+    )
+    assert written == committed
 
 
 def test_a_page_tells_the_numbers_of_its_loss(tmp_path) -> None:
@@ -82,15 +67,9 @@ def test_a_page_tells_the_numbers_of_its_loss(tmp_path) -> None:
     value = math.log1p(rest / math.exp(usual))
     gate = rest / (rest + math.exp(usual))
     assert f"| usual | {value:.3g} | {gate:.3g} | {gate / 0.05:.3g} | {gate / 0.05:.3g} |" in text
-    entry, near = measure("infonce"), measure("cosface")
-    assert distance(entry, near) < distance(entry, measure("dcl"))
-    assert distance(entry, entry) == 0
+    entry = measure("infonce")
+    assert 0 == distance(entry, entry) < distance(entry, measure("cosface")) < distance(entry, measure("dcl"))
     assert "- [`arccon`](arccon.md)" in text
-    own = tmp_path / "own"
-    assert (
-        CliRunner().invoke(cli, ["atlas", "met", "--pages", str(own)], catch_exceptions=False).exit_code == 0
-    )
-    assert sorted(one.name for one in own.iterdir()) == ["index.md", "met.md"]
 
 
 def test_the_gate_of_infonce_is_half_open_where_the_simulator_says() -> None:
@@ -103,32 +82,28 @@ def test_the_gate_of_infonce_is_half_open_where_the_simulator_says() -> None:
 
 
 def test_numbers_of_a_batch_against_loops() -> None:
-    """Hardest share, effective number and the ratios of ArcCon, from its declared weights, one anchor at a time."""
-    loss, found = gradlab.get_loss("arccon"), measure("arccon")
-    rows = {"share": [], "effective": [], "ratio": [], "both": [], "gini": []}
+    """Hardest share, effective number and the ratios of ArcCon, from its declared weights."""
+    found, rows = measure("arccon"), []
+    setting = {"sigma_pos": SPREADS[0], "sigma_neg": SPREADS[1]}
     for seed in range(4):
-        views = sample_views(
-            POSITIVE, NEGATIVE, SENTENCES, DIMENSIONS, sigma_pos=SPREADS[0], sigma_neg=SPREADS[1], seed=seed
-        )
-        parts = gradlab.components(loss, views.anchors[0], views.positives[0])
+        views = sample_views(POSITIVE, NEGATIVE, SENTENCES, DIMENSIONS, seed=seed, **setting)
+        parts = gradlab.components("arccon", views.anchors[0], views.positives[0])
         push = parts.gradient_dissipation[:, None] * parts.weight
         pull = parts.gradient_dissipation * parts.positive_weight
         shares = [row[row > 0] / row.sum() for row in parts.weight]
-        rows["share"].append(np.mean([share.max() for share in shares]))
-        rows["effective"].append(
-            np.mean([math.exp(-sum(s * math.log(s) for s in share)) for share in shares])
-        )
-        rows["ratio"].append(np.median([a / row.sum() for a, row in zip(pull, push, strict=True)]))
         given, received = push.sum(axis=1), push.sum(axis=0)
-        rows["both"].append(np.median(2 * pull / (given + received)))
         differences = np.abs(received[:, None] - received).sum()
-        rows["gini"].append(differences / (2 * SENTENCES * received.sum()))
-    for name, number in zip(
-        rows,
-        (found.hardest_share, found.effective_negatives, found.ratio, found.ratio_both, found.hubness),
-        strict=True,
-    ):
-        assert number == pytest.approx(np.mean(rows[name]), rel=1e-9), name
+        rows.append(
+            {
+                "hardest_share": np.mean([share.max() for share in shares]),
+                "effective_negatives": np.mean([np.exp(-(s * np.log(s)).sum()) for s in shares]),
+                "ratio": np.median(pull / given),
+                "ratio_both": np.median(2 * pull / (given + received)),
+                "hubness": differences / (2 * SENTENCES * received.sum()),
+            }
+        )
+    for name in rows[0]:
+        assert getattr(found, name) == pytest.approx(np.mean([row[name] for row in rows]), rel=1e-9), name
 
 
 def test_families_and_what_stops(entries) -> None:
@@ -146,33 +121,35 @@ def test_families_and_what_stops(entries) -> None:
 
 def test_exchange_says_what_changes() -> None:
     text = exchange(measure("infonce"), measure("dcl"))
-    assert "would never be left alone" in text
     assert re.search(r"gate half open +56° -> never", text)
-    assert "neither stops" in text
     same = exchange(measure("infonce"), measure("infonce"))
     assert "Nothing that this atlas measures would change much." in same
-    assert "*" not in same
     with pytest.raises(gradlab.GradlabError, match=r"sum\(infonce, kl\) learns from a teacher"):
         measure("sum(infonce, kl)")
 
 
 def test_command(tmp_path) -> None:
-    runner = CliRunner()
     table, picture = tmp_path / "a.csv", tmp_path / "a.svg"
     names = ["infonce", "symmetric(infonce)"]
-    result = runner.invoke(
-        cli, ["atlas", *names, "--csv", str(table), "--picture", str(picture)], catch_exceptions=False
-    )
-    assert result.exit_code == 0
+    arguments = ["atlas", *names, "--csv", str(table), "--picture", str(picture)]
+    result = CliRunner().invoke(cli, arguments, catch_exceptions=False)
     entries = atlas(names, progress=False)
     assert text_table(entries) in result.output
     assert table.read_text(encoding="utf-8") == entries.to_frame().to_csv(index=False)
     assert picture.read_text(encoding="utf-8").startswith("<?xml")
-    for arguments, message in (
+    written = CliRunner().invoke(cli, ["atlas", "met", "--pages", str(tmp_path)], catch_exceptions=False)
+    assert written.exit_code == 0
+    assert (tmp_path / "met.md").is_file()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
         (["--from", "infonce"], "--from and --to belong together"),
         (["--write", "met"], "--write covers all losses"),
         (["met", "--picture", "a.txt"], "must end in"),
-        (["nonsense"], "unknown loss 'nonsense'"),
-    ):
-        with pytest.raises(gradlab.GradlabError, match=message):
-            runner.invoke(cli, ["atlas", *arguments], catch_exceptions=False)
+    ],
+)
+def test_bad_calls(arguments, message) -> None:
+    with pytest.raises(gradlab.GradlabError, match=message):
+        CliRunner().invoke(cli, ["atlas", *arguments], catch_exceptions=False)

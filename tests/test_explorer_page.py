@@ -33,11 +33,12 @@ def _coarse() -> Iterator[None]:
         yield
 
 
+LOSSES = ("mpt", "mhe", 'recombined(gate=1, weight="0.05 * infonce", ratio=1.5)')
+
+
 @pytest.fixture(scope="module")
 def page() -> str:
-    return explore(
-        "mpt", "mhe", 'recombined(gate=1, weight="0.05 * infonce", ratio=1.5)', progress=False
-    ).html
+    return explore(*LOSSES, progress=False).html
 
 
 def script_of(page: str) -> str:
@@ -64,12 +65,9 @@ def test_it_runs_only_itself(page: str) -> None:
     assert len(page) < 5e6
 
 
-def test_the_script_is_whole(page: str) -> None:
-    """It is read without error; a script that misses a bracket is not."""
+def test_the_script_is_read_without_error(page: str) -> None:
     read = "new (require('vm').Script)(require('fs').readFileSync(0, 'utf8'));"
     run_script(read, script_of(page))
-    with pytest.raises(AssertionError, match="SyntaxError"):
-        run_script(read, script_of(page).rpartition("}")[0])
 
 
 def without_document(page: str, text: str) -> str:
@@ -125,19 +123,15 @@ def test_panels_of_the_page_say_what_the_library_says(page: str) -> None:
         )
     )
     anchor, positive, negatives, partners = map(np.array, rows)
-    for name, (dissipation, ratio, weight, pull, push, low) in zip(
-        ("mpt", "mhe", 'recombined(gate=1, weight="0.05 * infonce", ratio=1.5)'), found, strict=True
-    ):
+    for name, (dissipation, ratio, weight, pull, push, low) in zip(LOSSES, found, strict=True):
         if name == "mhe":
-            views, extra = (np.vstack([anchor, negatives]), np.vstack([positive, partners])), None
+            views, first = (np.vstack([anchor, negatives]), np.vstack([positive, partners])), 1
         else:
-            views, extra = (anchor[None], positive[None]), negatives
-        parts = gradlab.components(name, *views, extra, normalize=True, in_batch_negatives=extra is None)
+            views, first = (anchor[None], positive[None], negatives), 0
+        parts = gradlab.components(name, *views, normalize=True, in_batch_negatives=name == "mhe")
         np.testing.assert_allclose(dissipation, parts.gradient_dissipation[0], rtol=1e-12)
         np.testing.assert_allclose(ratio, parts.ratio[0], rtol=1e-12)
-        np.testing.assert_allclose(
-            weight, parts.weight[0][1 if extra is None else 0 :], rtol=1e-12, atol=1e-15
-        )
+        np.testing.assert_allclose(weight, parts.weight[0][first:], rtol=1e-12, atol=1e-15)
         np.testing.assert_allclose(np.add(pull, push), -parts.gradient()[0], atol=1e-12)
         assert np.isfinite(low)
 
@@ -184,44 +178,30 @@ def test_further_positives_and_a_teacher_are_what_the_library_makes_of_them() ->
         )
 
 
+FRAMES = {  # quantity and slider -> what a value of it is to the simulator
+    ("gradient_dissipation", "margin"): lambda value: {"loss": gradlab.get_loss("mpt", margin=value)},
+    ("gradient_dissipation", "positive_spread"): lambda value: {"loss": "mpt", "sigma_pos": value},
+    ("ratio", "negatives"): lambda value: {"loss": "mpt", "negatives": value},
+    ("hardest_share", "spread"): lambda value: {"loss": "mpt", "sigma_neg": value},
+}
+
+
 def test_frames_are_simulations_to_the_stated_tolerance(page: str) -> None:
     """Unpacked by the page's own function."""
-    cells = json.loads(
-        without_document(
-            page,
-            """
-            const series = HEAT.series.mpt;
-            Promise.all([series.gradient_dissipation.margin, series.gradient_dissipation.positive_spread, series.ratio.negatives, series.hardest_share.spread].map(unpack))
-              .then((all) => console.log(JSON.stringify(all.map((cells) => [...cells]))));
-            """,
-        )
-    )
+    read = f"""
+        Promise.all({json.dumps(list(FRAMES))}.map(([quantity, slider]) => unpack(HEAT.series.mpt[quantity][slider])))
+          .then((all) => console.log(JSON.stringify(all.map((cells) => [...cells]))));
+    """
     maps = heatmaps({"mpt": gradlab.get_loss("mpt")}, progress=False)["series"]["mpt"]
-    for found, (quantity, slider) in zip(
-        cells,
-        [
-            ("gradient_dissipation", "margin"),
-            ("gradient_dissipation", "positive_spread"),
-            ("ratio", "negatives"),
-            ("hardest_share", "spread"),
-        ],
-        strict=True,
+    grid = (frames.ROWS, frames.COLUMNS)
+    for cells, ((quantity, slider), option) in zip(
+        json.loads(without_document(page, read)), FRAMES.items(), strict=True
     ):
         series = maps[quantity][slider]
-        shown = np.array(found).reshape(-1, frames.ROWS, frames.COLUMNS)
-        assert len(shown) == len(series["values"])
-        for value, frame in zip(series["values"], shown, strict=True):
-            option = {
-                "margin": {},
-                "negatives": {"negatives": value},
-                "spread": {"sigma_neg": value},
-                "positive_spread": {"sigma_pos": value},
-            }[slider]
-            loss = gradlab.get_loss("mpt", margin=value) if slider == "margin" else "mpt"
-            exact = gradlab.simulate(loss, quantity, grid=(frames.ROWS, frames.COLUMNS), **option).value
-            read = np.where(
-                frame == 255, np.nan, series["low"] + (series["high"] - series["low"]) * frame / 250
-            )
+        size = series["high"] - series["low"]
+        for value, frame in zip(series["values"], np.array(cells).reshape(-1, *grid), strict=True):
+            exact = gradlab.simulate(quantity=quantity, grid=grid, **option(value)).value
+            read = np.where(frame == 255, np.nan, series["low"] + size * frame / 250)
             assert np.array_equal(np.isnan(read), np.isnan(exact))
             assert np.nanmax(np.abs(read - exact), initial=0) <= series["tolerance"] * (1 + 1e-9)
 
@@ -300,10 +280,4 @@ def test_command(tmp_path: Path) -> None:
     target = tmp_path / "one.html"
     done = CliRunner().invoke(cli, ["explore", "mpt(margin=0.3)", "--output", str(target)])
     assert done.exit_code == 0, done.output
-    assert re.search(r"Wrote .*one\.html \(1 loss, 0\.\d MB\); open it in a browser", done.output)
     assert "margin=0.3" in target.read_text(encoding="utf-8")
-
-
-def test_unknown_losses_are_refused() -> None:
-    with pytest.raises(gradlab.GradlabError, match="infonce"):
-        explore("infonec")

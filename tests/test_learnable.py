@@ -13,9 +13,7 @@ import torch
 import gradlab
 from gradlab.gradient.verification import BATCHES
 from gradlab.losses.infonce import InfoNCE
-from gradlab.losses.symmetric import Symmetric
 from gradlab.settings import setting
-from tests.tiny_models import make_bert
 
 
 def views() -> list[torch.Tensor]:
@@ -23,16 +21,11 @@ def views() -> list[torch.Tensor]:
 
 
 NESTED = {  # a loss -> how many numbers it trains
-    "siglip(bias=-3)": 2,
-    "symmetric(siglip(temperature=0.3, bias=-1))": 2,
     "symmetric(siglip(bias=-2), reverse=siglip(bias=3))": 4,
     "symmetric(infonce(temperature=0.3), reverse=siglip(bias=-1))": 3,
-    "symmetric(siglip(bias=-1), reverse=met)": 2,
-    "mask(arccon(temperature=0.3), above=0.7)": 1,
     "sum(dcl(temperature=0.3), symmetric(hcl), tvmf(temperature=0.3), weights=1+2+3)": 3,
     "sum(dhel(terms=both), cosent(temperature=0.4))": 2,
     "symmetric(siglip(learnable=false), reverse=siglip(bias=-1))": 2,
-    "pool(siglip(bias=-1), negatives=other+same, denominators=separate)": 2,
     "mask(symmetric(siglip(bias=-1), reverse=siglip(bias=0.5)), above=0.7)": 4,
     "per_prefix(symmetric(met, reverse=pool(siglip(bias=-1))), dims=3+6)": 2,
 }
@@ -60,36 +53,9 @@ def test_gradients_are_those_of_the_value(spec: str, count: int) -> None:
     torch.testing.assert_close(rows[0].grad, expected, rtol=1e-5, atol=1e-6)
 
 
-def test_two_losses_with_the_same_settings_are_trained_apart() -> None:
-    criterion = gradlab.learnable("symmetric(siglip(bias=-2), reverse=siglip(bias=3))")
-    optimiser = torch.optim.SGD(criterion.parameters(), lr=0.1)
-    before = criterion.statistics()
-    assert before == pytest.approx(
-        {"loss_temperature": 0.1, "loss_bias": -2, "reverse_temperature": 0.1, "reverse_bias": 3}
-    )
-    criterion(*views()).backward()
-    optimiser.step()
-    after = criterion.statistics()
-    assert all(after[name] != before[name] for name in before)
-    assert (criterion.current.loss.bias, criterion.current.reverse.bias) == (
-        after["loss_bias"],
-        after["reverse_bias"],
-    )
-    assert (criterion.start.loss.bias, criterion.start.reverse.bias) == (-2, 3)
-
-
-@pytest.mark.parametrize(
-    ("spec", "words"),
-    [
-        ("recombined(weight=siglip)", "cannot train the temperature and bias of siglip; write siglip(learnable=false)"),
-        ("symmetric(siglip, reverse=recombined(gate=siglip))", "recombined, whose gradient is put together"),
-    ],
-)  # fmt: skip
-def test_what_cannot_be_learned_is_refused(spec: str, words: str) -> None:
-    with pytest.raises(gradlab.GradlabError) as caught:
-        gradlab.learnable(spec)
-    assert words in str(caught.value)
-    assert "\n" not in str(caught.value)
+def test_a_part_of_a_recombined_loss_is_not_learned() -> None:
+    with pytest.raises(gradlab.GradlabError, match="cannot train the temperature and bias of siglip"):
+        gradlab.learnable("symmetric(siglip, reverse=recombined(gate=siglip))")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,15 +71,6 @@ class Bounded(InfoNCE):
         return self.names
 
 
-@dataclasses.dataclass(frozen=True)
-class Hiding(Symmetric):
-    """Its other direction is a loss that no field holds."""
-
-    @property
-    def terms(self) -> tuple[gradlab.Loss, ...]:
-        return self.loss, gradlab.get_loss("siglip")
-
-
 def test_a_bounded_setting_is_held_to_its_range() -> None:
     criterion = gradlab.learnable(Bounded())
     assert criterion.statistics() == pytest.approx({"temperature": 0.1})
@@ -124,17 +81,15 @@ def test_a_bounded_setting_is_held_to_its_range() -> None:
 
 
 @pytest.mark.parametrize(
-    ("loss", "words"),
+    ("changes", "words"),
     [
-        (type("Whole", (Bounded,), {"names": ("steps",)})(), "'steps', which is not one of its settings of type float"),
-        (type("Unknown", (Bounded,), {"names": ("scale",)})(), "'scale', which is not one of its settings of type float"),
-        (type("Surrogate", (Bounded,), {"surrogate": True})(), "its value is a surrogate"),
-        (Hiding(), "which has no field for this loss"),
+        ({"names": ("steps",)}, "not one of its settings of type float"),
+        ({"surrogate": True}, "its value is a surrogate"),
     ],
-)  # fmt: skip
-def test_a_loss_of_ones_own_that_cannot_be_trained_is_refused(loss: gradlab.Loss, words: str) -> None:
+)
+def test_a_loss_of_ones_own_that_cannot_be_trained_is_refused(changes: dict, words: str) -> None:
     with pytest.raises(gradlab.GradlabError, match=words):
-        gradlab.learnable(loss)
+        gradlab.learnable(type("Changed", (Bounded,), changes)())
 
 
 def test_a_share_of_the_gradient_leaves_the_value() -> None:
@@ -148,7 +103,7 @@ def test_a_share_of_the_gradient_leaves_the_value() -> None:
 
 
 @pytest.mark.parametrize("number", [200.0, -200.0, math.nan])
-def test_a_temperature_out_of_range_is_one_line(number: float) -> None:
+def test_a_temperature_out_of_range_is_refused(number: float) -> None:
     criterion = gradlab.learnable("siglip")
     with torch.no_grad():
         criterion.values["log_temperature"].fill_(number)
@@ -156,11 +111,11 @@ def test_a_temperature_out_of_range_is_one_line(number: float) -> None:
         criterion(*views())
 
 
-def test_what_learns_nothing_is_told() -> None:
-    with pytest.raises(gradlab.GradlabError, match="met learns no hyper-parameter"):
-        gradlab.learnable("met")
-    assert not list(gradlab.get_loss("infonce").module().parameters())
-    assert len(list(gradlab.get_loss("infonce(learnable=true)").module().parameters())) == 1
+@pytest.mark.parametrize("spec", ["met", "siglip(preset=fixed)"])
+def test_what_learns_nothing_is_told(spec: str) -> None:
+    with pytest.raises(gradlab.GradlabError, match="learns no hyper-parameter"):
+        gradlab.learnable(spec)
+    assert not list(gradlab.get_loss(spec).module().parameters())
 
 
 def test_a_clamped_temperature_waits_at_the_clamp() -> None:
@@ -175,10 +130,7 @@ def test_a_clamped_temperature_waits_at_the_clamp() -> None:
     with torch.no_grad():
         trained += 0.5
     assert criterion.statistics()["temperature"] == pytest.approx(0.01 * math.exp(0.5), rel=1e-6)
-    with pytest.raises(
-        gradlab.GradlabError,
-        match=r"clamp=0\.1 is the smallest temperature of infonce, which starts from 0\.05",
-    ):
+    with pytest.raises(gradlab.GradlabError, match="is the smallest temperature of infonce"):
         gradlab.get_loss("infonce(clamp=0.1)")
 
 
@@ -197,27 +149,18 @@ def test_blocks_learn_them_too(spec: str) -> None:
         found.append(torch.autograd.grad(criterion(*rows), [*criterion.parameters(), *rows]))
     for one, other in zip(*found, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-14)
-    with pytest.raises(gradlab.GradlabError, match="learns no hyper-parameter"):
-        gradlab.learnable("siglip(preset=fixed)")
 
 
-def test_sentence_transformers_trainer_learns_them(tmp_path) -> None:
+def test_sentence_transformers_trainer_learns_them(bert, tmp_path) -> None:
     adapter = pytest.importorskip("gradlab.integrations.sentence_transformers")
     from tests.sentence_training import columns_of, make_trainer
 
-    start = make_bert(tmp_path / "bert")
-    trainer = make_trainer(
-        start, tmp_path / "run", lambda model: adapter.loss(model, "siglip"), columns_of(32), max_steps=4
-    )
-    criterion = trainer.loss.criterion
-    before = criterion.statistics()
+    make = lambda model: adapter.loss(model, "siglip")  # noqa: E731
+    trainer = make_trainer(bert, tmp_path / "run", make, columns_of(32), max_steps=4)
+    before = trainer.loss.criterion.statistics()
     trainer.train()
-    after = criterion.statistics()
+    after = trainer.loss.criterion.statistics()
     assert all(after[name] != before[name] for name in ("temperature", "bias"))
     assert trainer.loss.get_config_dict()["temperature"] == 0.1
-    for spec in ("siglip", "symmetric(infonce, reverse=siglip)"):
-        with pytest.raises(
-            gradlab.GradlabError, match="blockwise cannot train the temperature and bias of siglip"
-        ):
-            adapter.loss(trainer.model, spec, blockwise=True)
-    assert adapter.loss(trainer.model, "siglip", blockwise=True, learnable=False)
+    with pytest.raises(gradlab.GradlabError, match="blockwise cannot train the temperature"):
+        adapter.loss(trainer.model, "siglip", blockwise=True)

@@ -72,26 +72,19 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
-def test_same_view_cosines_have_the_stated_moments(case):
-    """Mean and variance of the cosines equal those of cos N(mu_neg, sigma_neg²)."""
-    views = sample_views(0.5, batches=400, seed=3, **case)
-    cosine = gram(views.anchors, views.anchors)
-    mean, spread = normal_cosine_moments(case["mu_neg"], case["sigma_neg"])
-    assert_mean(cosine.mean(axis=(1, 2)), mean)
-    assert_mean(((cosine - mean) ** 2).mean(axis=(1, 2)), spread**2)
+def test_cosines_have_the_stated_and_the_derived_moments(case):
+    """Of the same view those of cos N(mu_neg, sigma_neg²), of the other view those that follow from it."""
+    views = sample_views(0.5, batches=400, sigma_pos=0.1, seed=4, **case)
+    same = normal_cosine_moments(case["mu_neg"], case["sigma_neg"])
+    other = other_view_cosine(0.5, case["mu_neg"], case["dim"], 0.1, case["sigma_neg"])
+    for rows, (mean, spread) in ((views.anchors, same), (views.positives, other)):
+        cosine = gram(views.anchors, rows)
+        assert_mean(cosine.mean(axis=(1, 2)), mean)
+        assert_mean(((cosine - mean) ** 2).mean(axis=(1, 2)), spread**2)
     report = views.angles()
     # In angles the match is to leading order in the spread; rank limits and curvature add a few percent.
     assert report.same_view[0] == pytest.approx(case["mu_neg"], abs=0.1 * case["sigma_neg"] + 1e-12)
     assert report.same_view[1] == pytest.approx(case["sigma_neg"], rel=0.1, abs=1e-12)
-
-
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
-def test_other_view_cosines_have_the_derived_moments(case):
-    views = sample_views(0.5, batches=400, sigma_pos=0.1, seed=4, **case)
-    cosine = gram(views.anchors, views.positives)
-    mean, spread = other_view_cosine(0.5, case["mu_neg"], case["dim"], 0.1, case["sigma_neg"])
-    assert_mean(cosine.mean(axis=(1, 2)), mean)
-    assert_mean(((cosine - mean) ** 2).mean(axis=(1, 2)), spread**2)
 
 
 @pytest.mark.parametrize("mu_neg", [0.2, 0.8, PI / 2])
@@ -123,8 +116,6 @@ def test_report_counts_every_pair():
     other = [math.acos(views.anchors[b, i] @ views.positives[b, j]) for b, i, j in pairs]
     for got, expected in ((report.positive, own), (report.same_view, same), (report.other_view, other)):
         assert got == pytest.approx((np.mean(expected), np.std(expected)), rel=1e-12)
-    assert str(report).count("\n") == 2
-    assert "same_view" in str(report)
 
 
 def test_orientation_is_random():
@@ -136,10 +127,10 @@ def test_orientation_is_random():
 
 
 def test_seed_decides():
-    first, again = (sample_views(0.3, 1.0, 6, 10, seed=7) for _ in range(2))
+    first, again, other = (sample_views(0.3, 1.0, 6, 10, seed=seed) for seed in (7, 7, 8))
     assert np.array_equal(first.anchors, again.anchors)
     assert np.array_equal(first.positives, again.positives)
-    assert not np.array_equal(first.anchors, sample_views(0.3, 1.0, 6, 10, seed=8).anchors)
+    assert not np.array_equal(first.anchors, other.anchors)
     generator = np.random.default_rng(7)
     assert np.array_equal(first.anchors, sample_views(0.3, 1.0, 6, 10, seed=generator).anchors)
     assert not np.array_equal(first.anchors, sample_views(0.3, 1.0, 6, 10, seed=generator).anchors)
@@ -151,26 +142,14 @@ def test_seed_decides():
         (dict(mu_neg=2.0), "impossible: 128 unit vectors"),
         (dict(mu_neg=1.0, sigma_neg=0.3), "too wide"),
         (dict(mu_neg=1.0, sigma_neg=0.01, dim=100), "narrower than random vectors"),
-        (dict(mu_neg=1.0, sigma_neg=0.0, dim=128), "narrower than random vectors"),
         (dict(mu_neg=1.575, dim=64), "takes dim >= 128"),
-        (dict(mu_neg=1.575, sigma_neg=0.1), "too wide"),
-        (dict(mu_neg=0.0), "mu_neg must be an angle"),
         (dict(mu_neg=math.nan), "mu_neg must be an angle"),
-        (dict(mu_neg=1.0, mu_pos=-0.1), "mu_pos must be an angle"),
         (dict(mu_neg=1.0, sigma_pos=-0.1), "sigma_pos must be a spread"),
-        (dict(mu_neg=1.0, sigma_neg=math.nan), "sigma_neg must be a spread"),
         (dict(mu_neg=1.0, batch_size=1), "batch_size must be"),
         (dict(mu_neg=1.0, dim=2.5), "dim must be"),
-        (dict(mu_neg=1.0, batches=0), "batches must be"),
-        (dict(mu_neg=1.0, seed=-1), "seed must be"),
     ],
 )
 def test_refusals_are_one_line(arguments, message):
     with pytest.raises(GradlabError, match=message) as error:
         sample_views(**{"mu_pos": 0.3, **arguments})
     assert "\n" not in str(error.value)
-
-
-def test_no_natural_spread_above_a_right_angle():
-    with pytest.raises(GradlabError, match="give sigma_neg"):
-        other_view_cosine(0.3, 1.6)
