@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 
 from gradlab.files import write_csv
 from gradlab.plotting import COLORS, TEXT_WIDTH, close, empty_figure, plot_style, save
+from studies.second_round import surface
 from studies.second_round.interventions import TABLE, correlations, left_out
 from studies.second_round.prediction import FEATURE, FEATURES, FITTED, TESTED, errors, first_scores, predicted
 from studies.second_round.rounds import ROWS, declaration, judged, read_rows
@@ -39,6 +40,8 @@ def write_results(committed: Path = ROWS) -> Iterator[str]:
             figure = draw_heads(rows["heads"], declaration()["protocol"])
             yield f"Wrote {save(figure, committed / 'heads.png')}"
             close(figure)
+    if "surface" in rows:
+        yield from _write_surface(rows["surface"], committed)
     if FEATURES.exists():
         yield from _write_prediction(committed)
     if TABLE.exists():
@@ -46,6 +49,21 @@ def write_results(committed: Path = ROWS) -> Iterator[str]:
         for name, content in (("orders", correlations(made)), ("left-out", left_out(made))):
             columns = {column: content[column].tolist() for column in content}
             yield f"Wrote {write_csv(committed / f'interventions-{name}.csv', columns)}"
+
+
+def _write_surface(rows: pd.DataFrame, committed: Path) -> Iterator[str]:
+    """Errors and curves of the models of the response surface."""
+    table = surface.factors_of(rows, declaration()["parts"]["surface"]["sobol"])
+    found, lines = surface.ten_fold(table), surface.curves(table)
+    for one in found.itertuples():
+        yield f"{one.model}: error {one.error:.1f} over {len(table)} runs, {one.error_above:.1f} over the better half"
+    for name, content in (("surface-errors", found), ("surface-curves", lines)):
+        columns = {column: content[column].tolist() for column in content}
+        yield f"Wrote {write_csv(committed / f'{name}.csv', columns)}"
+    with plot_style():
+        figure = surface.draw(table, lines, 100 * declaration()["protocol"]["untrained"])
+        yield f"Wrote {save(figure, committed / 'surface.png')}"
+        close(figure)
 
 
 def _write_prediction(committed: Path) -> Iterator[str]:

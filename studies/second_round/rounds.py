@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from scipy.stats import qmc
 
@@ -17,6 +18,7 @@ from gradlab import GradlabError
 from gradlab.errors import nearest
 from gradlab.files import write_csv, write_text
 from gradlab.gpu_check import Case
+from gradlab.monitor import DIAGNOSTICS, History, read_metrics
 from gradlab.sweep import (
     DIVERGED,
     FINISHED,
@@ -37,7 +39,7 @@ DECLARATION = Path(__file__).with_name("declaration.toml")
 AT_LENGTH = Path(__file__).with_name("at_length.toml")
 # Where rows are committed, and the columns they have.
 ROWS = Path(__file__).parents[2] / "figures/study/second_round"
-COLUMNS = ("label", "seed", "state", "sts", "stsb_dev", "device", "commit")
+COLUMNS = ("label", "seed", "state", "sts", "stsb_dev", "open_share", "device", "commit")
 # Settings that grow with the length of a run.
 LENGTHS = ("max_steps", "save_every", "eval_every", "diagnostics_every")
 CONFIRMATORY = "confirmatory"
@@ -215,8 +217,8 @@ def _adopt(spec: Spec, output: Path, rows: pd.DataFrame | None) -> None:
 def rows_of(part: str, output: Path) -> pd.DataFrame:
     """A row a run that has ended and was trained in ``output``.
 
-    Columns are label, seed, state, ``sts`` and ``stsb_dev`` after the last step (-1 to 1), and what trained it: device, commit. What
-    diverged counts as the untrained encoder.
+    Columns are label, seed, state, ``sts`` and ``stsb_dev`` after the last step (-1 to 1), ``open_share``, the mean share of anchors that learn,
+    and what trained it: device, commit. What diverged counts as the untrained encoder.
     """
     lowest = declaration(declared_in(output))["protocol"]["untrained"]
     spec = read_spec(output / part / "sweep.json")
@@ -230,9 +232,19 @@ def rows_of(part: str, output: Path) -> pd.DataFrame:
             (run.value, (run.results or {}).get("stsb_dev_last")) if run.state == FINISHED else (lowest, None)
         )
         rows.append(
-            (run.point.title(), run.seed, run.state, score, dev, about["device"]["name"], about.get("commit"))
-        )
+            (
+                run.point.title(), run.seed, run.state, score, dev, _open_share(manifest.parent),
+                about["device"]["name"], about.get("commit"),
+            )
+        )  # fmt: skip
     return pd.DataFrame(rows, columns=list(COLUMNS))
+
+
+def _open_share(run: Path) -> float:
+    """Mean over what a run recorded; NaN if it recorded nothing."""
+    metrics = run / "metrics.csv"
+    found = History.of(read_metrics(metrics)).series(DIAGNOSTICS, "active")[1] if metrics.exists() else []
+    return float(np.mean(found)) if found else math.nan
 
 
 def collect(part: str, output: Path, committed: Path = ROWS) -> pd.DataFrame:
@@ -243,7 +255,7 @@ def collect(part: str, output: Path, committed: Path = ROWS) -> pd.DataFrame:
     """
     found, before = rows_of(part, output).round(6), read_rows(committed).get(part)
     rows = found if before is None else pd.concat([before, found])
-    rows = rows.drop_duplicates(["label", "seed", "state", "sts"])
+    rows = rows.reindex(columns=list(COLUMNS)).drop_duplicates(["label", "seed", "state", "sts"])
     twice = rows[rows.duplicated(["label", "seed"])]
     if len(twice):
         one = twice.iloc[0]

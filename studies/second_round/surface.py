@@ -1,0 +1,138 @@
+"""The response surface: the score over temperature, ratio, open share and learning rate, without cells.
+
+Two models are fitted to the same runs: an additive one, a smooth curve for each factor, and a Gaussian process, which may hold any interaction.
+If the process predicts runs that it was not fitted on no better, the factors act one by one.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from gradlab.plotting import COLORS, TEXT_WIDTH, empty_figure
+from studies.second_round.rounds import sobol_points
+
+# Column -> how its axis is called. The open share was measured; the margin that was drawn only sets it.
+FACTORS = {
+    "temperature": "temperature", "ratio": "ratio", "open_share": "open share", "learning_rate": "learning rate",
+}  # fmt: skip
+FOLDS, KNOTS = 10, 5
+# Points of a curve.
+GRID = 60
+
+
+def factors_of(rows: pd.DataFrame, design: dict[str, Any]) -> pd.DataFrame:
+    """The factors of every run and its ``score`` in points.
+
+    Args:
+        rows: committed ones, of finished runs.
+        design: what drew their settings, see `sobol_points`.
+    """
+    settings = {point["label"]: point for point in sobol_points(design)}
+    found = []
+    for one in rows.itertuples():
+        point = settings[one.label]
+        temperature = float(re.search(r"temperature=([^)]+)", point["loss_settings.weight"])[1])  # type: ignore[index]
+        found.append(
+            (temperature, point["loss_settings.ratio"], one.open_share, point["learning_rate"], 100 * one.sts)
+        )
+    return pd.DataFrame(found, columns=[*FACTORS, "score"])
+
+
+def models() -> dict[str, Any]:
+    """Name -> an estimator of scikit-learn on the columns of `inputs`."""
+    from sklearn.dummy import DummyRegressor
+    from sklearn.gaussian_process import GaussianProcessRegressor
+    from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+    from sklearn.linear_model import RidgeCV
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import SplineTransformer, StandardScaler
+
+    kernel = ConstantKernel(1.0) * RBF(np.ones(len(FACTORS)), (0.1, 100.0)) + WhiteKernel(0.1)
+    process = GaussianProcessRegressor(kernel, normalize_y=True, n_restarts_optimizer=2, random_state=0)
+    return {
+        "mean": DummyRegressor(),
+        "additive": make_pipeline(
+            SplineTransformer(KNOTS), StandardScaler(), RidgeCV(np.logspace(-4, 4, 25))
+        ),
+        "Gaussian process": make_pipeline(StandardScaler(), process),
+    }
+
+
+def inputs(table: pd.DataFrame) -> np.ndarray:
+    """What the models see, (n, 4): logarithms, and the open share as it is."""
+    return np.column_stack([table[name] if name == "open_share" else np.log(table[name]) for name in FACTORS])
+
+
+def ten_fold(table: pd.DataFrame) -> pd.DataFrame:
+    """Root mean square error of each model in points, over runs that it was not fitted on.
+
+    Returns:
+        ``model``, ``error``, and ``error_above``, over the runs that score more than the median run.
+    """
+    from sklearn.model_selection import KFold, cross_val_predict
+
+    score, folds = table.score.to_numpy(), KFold(FOLDS, shuffle=True, random_state=0)
+    above = score > np.median(score)
+    rows = []
+    for name, model in models().items():
+        with _unbounded_lengths():
+            wrong = cross_val_predict(model, inputs(table), score, cv=folds) - score
+        rows.append({"model": name, "error": _size(wrong), "error_above": _size(wrong[above])})
+    return pd.DataFrame(rows)
+
+
+def curves(table: pd.DataFrame) -> pd.DataFrame:
+    """How the mean prediction of each model changes as one factor does, the others as in the runs.
+
+    Returns:
+        ``model``, ``factor``, ``value``, ``score``.
+    """
+    seen, score = inputs(table), table.score.to_numpy()
+    rows = []
+    for name, model in models().items():
+        if name == "mean":
+            continue
+        with _unbounded_lengths():
+            fitted = model.fit(seen, score)
+        for column, factor in enumerate(FACTORS):
+            for value in np.linspace(seen[:, column].min(), seen[:, column].max(), GRID):
+                moved = seen.copy()
+                moved[:, column] = value
+                at = value if factor == "open_share" else np.exp(value)
+                rows.append((name, factor, at, float(fitted.predict(moved).mean())))
+    return pd.DataFrame(rows, columns=["model", "factor", "value", "score"])
+
+
+def draw(table: pd.DataFrame, lines: pd.DataFrame, untrained: float) -> Figure:
+    """Scores over each factor, with what both models say on average; dashed, the untrained encoder in points."""
+    figure = empty_figure((TEXT_WIDTH, 4.6))
+    axes = figure.subplots(2, 2, sharey=True).ravel()
+    for axis, (factor, title) in zip(axes, FACTORS.items(), strict=True):
+        axis.plot(table[factor], table.score, "o", color="0.75", ms=3.5, mec="none", label="a run")
+        for color, (name, one) in zip(COLORS, lines[lines.factor == factor].groupby("model"), strict=False):
+            axis.plot(one.value, one.score, color=color, lw=1.6, label=name)
+        axis.axhline(untrained, color="0.4", lw=0.9, ls="--", label="untrained encoder")
+        axis.set(xlabel=title)
+        if factor != "open_share":
+            axis.set_xscale("log")
+    for axis in axes[::2]:
+        axis.set(ylabel="STS average x 100")
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=4)
+    return figure
+
+
+def _unbounded_lengths() -> Any:
+    """Without warnings that a factor without influence drives its length in the process to the bound."""
+    from sklearn.exceptions import ConvergenceWarning
+
+    return warnings.catch_warnings(action="ignore", category=ConvergenceWarning)
+
+
+def _size(wrong: np.ndarray) -> float:
+    return float(np.sqrt((wrong**2).mean()))

@@ -1,0 +1,75 @@
+"""The response surface: what the models find of surfaces that are known."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from studies.second_round import rounds, surface
+from studies.second_round.results import write_results
+
+DESIGN = rounds.declaration()["parts"]["surface"]["sobol"]
+
+
+def made(score):
+    """Committed rows of the declared runs, whose scores are a function of the logarithms of temperature, ratio and rate."""
+    points, rng = rounds.sobol_points(DESIGN), np.random.default_rng(0)
+    shares = rng.uniform(0.1, 1, len(points))
+    rows = []
+    for point, share in zip(points, shares, strict=True):
+        temperature = float(point["loss_settings.weight"].partition("=")[2].strip(")"))
+        logs = np.log([temperature, point["loss_settings.ratio"], point["learning_rate"]])
+        rows.append(
+            (point["label"], 11, "finished", (score(*logs, share) + rng.normal()) / 100, 0.5, share, "", "")
+        )
+    return pd.DataFrame(rows, columns=rounds.COLUMNS)
+
+
+def bends(temperature, ratio, rate, share):
+    return 60 - 4 * (temperature + 2) ** 2 - 2 * (rate + 9) ** 2 + 8 * share
+
+
+def errors(score):
+    return surface.ten_fold(surface.factors_of(made(score), DESIGN)).set_index("model").error
+
+
+def test_factors_are_those_that_the_runs_had():
+    table = surface.factors_of(made(bends), DESIGN)
+    labels = rounds.sobol_points(DESIGN)[7]["label"]
+    row = table.iloc[7]
+    assert (
+        labels
+        == f"7: τ={row.temperature:g} r={row.ratio:g} m={labels.split()[3][2:]} rate={row.learning_rate:g}"
+    )
+    assert table.score[7] == pytest.approx(100 * made(bends).sts[7])
+
+
+def test_an_additive_surface_is_found_to_the_noise():
+    """Of size 1; the runs that a model was not fitted on cannot be told better."""
+    found = errors(bends)
+    assert found["mean"] > 5
+    assert 0.9 < found["additive"] < 1.6
+    assert 0.9 < found["Gaussian process"] < 2.2
+
+
+def test_an_interaction_is_found_by_the_process_alone():
+    found = errors(lambda temperature, ratio, rate, share: 50 + 3 * (temperature + 2) * (rate + 9))
+    assert found["additive"] > 4 > 2 > found["Gaussian process"]
+
+
+def test_curves_are_the_surface_up_to_a_constant():
+    table = surface.factors_of(made(bends), DESIGN)
+    lines = surface.curves(table)
+    for model in ("additive", "Gaussian process"):
+        one = lines[(lines.model == model) & (lines.factor == "temperature")]
+        expected = -4 * (np.log(one.value.to_numpy()) + 2) ** 2
+        off = one.score.to_numpy() - expected
+        assert np.ptp(expected) > 15
+        assert np.ptp(off) < 4, model
+
+
+def test_the_report_has_errors_curves_and_a_picture(tmp_path):
+    made(bends).to_csv(tmp_path / "surface.csv", index=False)
+    lines = list(write_results(tmp_path))
+    assert any(line.startswith("additive: error 1.") for line in lines)
+    assert (tmp_path / "surface.png").stat().st_size > 0
+    assert set(pd.read_csv(tmp_path / "surface-curves.csv").factor) == set(surface.FACTORS)
