@@ -19,7 +19,6 @@ import gradlab
 from gradlab.batch.check import check_batch
 from gradlab.errors import GradlabError
 from gradlab.inspection.candidate_pairs import LOOSER, find_candidates
-from gradlab.inspection.hard_negatives import VERDICTS
 from gradlab.inspection.neighbours import NEIGHBOURS, nearest_pairs
 from gradlab.inspection.numbers import push_above
 from gradlab.inspection.push import PushTotals, measure, meet, share_of_candidates
@@ -314,16 +313,6 @@ def test_planted_pairs_are_found_and_reported(bert, tmp_path):
     assert all(first < second for first, second in masked)
 
 
-def test_the_embedding_finds_what_words_do_not():
-    texts = corpus(200, length=4)
-    rows = np.random.default_rng(0).normal(size=(200, 32))
-    rows[100:110] = rows[:10] + 0.01
-    assert len(gradlab.inspect(sentences=texts, embeddings=rows, batches=1).candidates) == 0
-    found = gradlab.inspect(sentences=texts, embeddings=rows, batches=1, cosine=0.95).table("candidates")
-    assert sorted(found["first_row"]) == list(range(10))
-    assert set(found["kind"]) == {"neighbour"}
-
-
 @pytest.mark.parametrize("alike", [0.0, 20.0])
 def test_words_and_embedding_together_find_what_neither_does_alone(alike):
     """Also where all embeddings are alike, as those of an encoder that was never tuned."""
@@ -354,28 +343,6 @@ def test_words_and_embedding_together_find_what_neither_does_alone(alike):
     assert low <= found.numbers["neighbours_from"] <= high
 
 
-def test_hard_negatives_are_judged(bert):
-    anchors, positives = corpus(24, 1), corpus(24, 2)
-    negatives = corpus(24, 3)
-    negatives[3] = positives[3].upper()
-    found = gradlab.inspect(
-        bert, anchors, positives=positives, hard_negatives={"wrong": negatives}, batch_size=12
-    )
-    table = found.table("hard-negatives").set_index("row")
-    assert len(table) == 24
-    assert table.loc[3, "verdict"] == VERDICTS[0]
-    encoder = gradlab.inspection.batches.Encoder.load(bert, max_length=32)
-    a, _, n = (
-        encoder.encode(column, normalize=True).astype(float) for column in (anchors, positives, negatives)
-    )
-    assert table.sort_index()["cosine"].to_numpy() == pytest.approx((a * n).sum(1), abs=1e-3)
-    nearer = table["cosine"] >= table["positive_cosine"]
-    assert nearer.sum() > 2
-    assert (table["verdict"][nearer].drop(3, errors="ignore") == VERDICTS[1]).all()
-    assert (table["verdict"] == VERDICTS[0]).sum() == 1
-    assert sum(found.numbers["hard_negatives"].values()) == 24
-
-
 def test_html_in_sentences_stays_text(bert, tmp_path):
     texts = [*corpus(20), HOSTILE, HOSTILE]
     gradlab.inspect(bert, texts, batch_size=8, batches=2).write(tmp_path)
@@ -388,12 +355,6 @@ def test_html_in_sentences_stays_text(bert, tmp_path):
     assert shown[0]["rows"][0][1] == ["row 20", HOSTILE]
     assert shown[0]["rows"][0][2] == ["row 21", HOSTILE]
     assert "http" not in page.replace("http-equiv", "")
-
-
-def test_constant_embeddings():
-    rows = np.ones((12, 4))
-    found = gradlab.inspect(embeddings=rows, batch_size=4)
-    assert found.numbers["dissipation"] == pytest.approx(3 / 4)
 
 
 BAD = [

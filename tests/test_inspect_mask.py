@@ -91,25 +91,6 @@ def test_training_leaves_the_pairs_out(found, inner, chunk_size, recorded, tmp_p
         assert float(output.loss.detach()) < float(plain(anchors, positives, normalize=True)) - 1e-4
 
 
-def test_extra_negatives_with_numbers_are_left_out_too(found):
-    inner, mask = "pool(infonce, negatives=other+same)", found[2]
-    rows = torch.tensor([2, 12, 3, 7])
-    others = torch.tensor([13, -1, 2, 0, 12])
-    anchors, positives = torch.randn(2, 4, 8, dtype=torch.float64)
-    extra = torch.randn(5, 8, dtype=torch.float64)
-    listed = torch.cat([rows, others])
-    expected = torch.tensor([[abs(int(a) - int(b)) == 10 for b in listed] for a in rows])
-    assert expected[:, 4:].sum() == 3
-    masked = gradlab.get_loss(f"mask({inner}, by=pairs, pairs={mask})")
-    given = gradlab.get_loss(f"mask({inner}, by=given)")
-    value = masked(anchors, positives, extra, normalize=True, sentences=listed)
-    assert float(value) == pytest.approx(
-        float(given(anchors, positives, extra, normalize=True, mask=expected)), rel=1e-12
-    )
-    with pytest.raises(GradlabError, match=r"4 whole numbers.*\(or 9, with the extra negatives\)"):
-        masked(anchors, positives, extra, normalize=True, sentences=listed[:6])
-
-
 def test_a_queue_knows_whose_its_rows_are(found, recorded, tmp_path):
     bert, file, mask = found
     objective, seen = recorded
@@ -144,21 +125,6 @@ def test_pairs_of_another_file_are_refused(found, tmp_path):
     )
     with pytest.raises(GradlabError, match="names sentence 16, but there are 16"):
         train(config)
-
-
-def test_sentence_transformers_leave_the_pairs_out(found):
-    _, _, mask = found
-    torch.manual_seed(0)
-    anchors, positives, hard = torch.randn(3, COUNT, 8, dtype=torch.float64)
-    rows = torch.randperm(COUNT)
-    criterion = loss(torch.nn.Identity(), f"mask(infonce, by=pairs, pairs={mask})")
-    given = gradlab.get_loss("mask(infonce, by=given)")
-    for columns in ([anchors, positives], [anchors, positives, hard]):
-        value = criterion.compute_loss_from_embeddings(columns, rows)
-        expected = given(*columns, normalize=True, mask=expected_mask(rows))
-        assert float(value) == pytest.approx(float(expected), rel=1e-12)
-    with pytest.raises(GradlabError, match="a column 'label'"):
-        criterion.compute_loss_from_embeddings([anchors, positives])
 
 
 @pytest.mark.parametrize(

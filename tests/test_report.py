@@ -276,26 +276,6 @@ def test_a_point_is_where_its_value_is(values):
         assert charts.TOP - 0.1 <= y <= charts.HEIGHT - charts.BOTTOM + 0.1
 
 
-def test_a_logarithmic_axis_is_read_in_powers_of_ten():
-    values = [1.0, 0.01, 1e-4]
-    chart = line_chart("t", [Series("a", [0, 1, 2], values)])
-    assert "logarithmic axis" in chart
-    ((stroke,),) = points_of(chart)
-    (y0, v0), (y1, v1) = axis_of(chart)[0], axis_of(chart)[-1]
-    for (_, y), value in zip(stroke, values, strict=True):
-        read = math.log10(v0) + (y - y0) / (y1 - y0) * math.log10(v1 / v0)
-        assert read == pytest.approx(math.log10(value), abs=0.02)
-    assert "logarithmic" not in line_chart("t", [Series("a", [0, 1, 2], [0.0, 0.5, 1e-9])])
-
-
-def test_gaps_single_points_and_nothing_at_all():
-    chart = line_chart("t", [Series("a", [0, 1, 2, 3], [1.0, math.nan, 2.0, 3.0])])
-    ((first, second),) = points_of(chart)
-    assert (len(first), len(second)) == (1, 2)
-    assert "<circle" in line_chart("t", [Series("a", [5], [1.0])])
-    assert "No finite values" in line_chart("t", [Series("a", [5], [math.nan])])
-
-
 def test_long_series_are_averaged_and_keep_their_end():
     steps = list(range(1000))
     chart = line_chart("t", [Series("a", steps, [float(step) for step in steps])])
@@ -389,19 +369,6 @@ def test_what_is_usual_is_what_a_batch_of_such_angles_does(tmp_path):
     )
     assert usual(gradlab.get_loss("symmetric"), "gradient_dissipation", history, "diagnostics") == ([], [])
     assert loss_at_first(gradlab.get_loss("symmetric"), history, "diagnostics") is None
-
-
-def test_the_report_draws_references_and_the_optimiser(tmp_path):
-    watch = gradlab.watch(loss="infonce", output=tmp_path, every=1)
-    generator = torch.Generator().manual_seed(0)
-    for step in range(4):
-        rows = torch.randn(16, 8, generator=generator)
-        watch.observe(rows, rows + 0.5 * torch.randn(16, 8, generator=generator), value=2.0 - 0.1 * step)
-        watch.log(step + 1, "train", {"learning_rate": 1e-4, "grad_norm": 1.0 + step})
-    watch.finish()
-    page = Page(write_report(tmp_path).read_text(encoding="utf-8"))
-    assert {"Learning rate", "Gradient norm"} <= set(page.series)
-    assert "guessing: 2.77" in " ".join(page.words)  # log 16
 
 
 def test_what_a_loss_learns_of_itself_is_recorded_and_drawn(tmp_path):

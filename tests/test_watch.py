@@ -311,23 +311,6 @@ def test_a_loop_of_ones_own_is_continued(tmp_path):
     assert fresh.history.series("diagnostics", "alignment")[0] == [0]
 
 
-def test_a_failure_of_the_first_part_is_a_finding_of_the_resumed_run(tmp_path):
-    first = LoopWatch(output=tmp_path, every=1)
-    first.start()
-    apart, point = torch.randn(4, 3), torch.ones(4, 3)
-    for rows in (apart, apart, point, point):
-        first.observe(rows, rows)
-    with pytest.warns(TrainingWarning, match="collapse"):
-        first.observe(point, point)
-    resumed = LoopWatch(output=tmp_path, every=1)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", TrainingWarning)  # which was given already
-        resumed.start(5)
-        resumed.observe(apart, apart)
-    assert resumed.failures == first.failures
-    assert "collapse" in resumed.finish()
-
-
 def test_a_folder_that_cannot_be_written_ends_the_watching_and_not_the_run(tmp_path):
     (tmp_path / "taken").write_text("a file", encoding="utf-8")
     trainer = hugging_face_trainer(tmp_path)

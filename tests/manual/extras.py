@@ -53,20 +53,15 @@ PROMISES = {
 
 def main() -> int:
     """Try the extras asked for; 1 if one failed."""
-    known = [
-        "core",
-        *tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"],
-    ]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    known = ["core", *project["optional-dependencies"]]
     assert set(known) == set(PROMISES), f"extras without a promise: {set(known) ^ set(PROMISES)}"
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("extras", nargs="*", metavar="EXTRA", help=", ".join(known))
-    parser.add_argument("--wheel", type=Path, help="A wheel that is built already.")
     chosen = parser.parse_args()
     table, failed = [], False
     with tempfile.TemporaryDirectory(prefix="gradlab-extras-") as scratch:
-        wheel = chosen.wheel or build(Path(scratch))
+        wheel = build(Path(scratch))
         base = Path(scratch) / "base"
         venv.create(base, with_pip=True)
         if problem := install(base, wheel):

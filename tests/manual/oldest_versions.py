@@ -19,11 +19,7 @@ from pathlib import Path
 from gradlab.monitor.requirements import OLDEST
 
 ROOT = Path(__file__).resolve().parents[2]
-TESTS = [
-    "tests/test_integrations_sentence_transformers.py",
-    "tests/test_watch.py",
-    "tests/test_failures.py",
-]
+TESTS = [f"tests/test_{name}.py" for name in ("integrations_sentence_transformers", "watch", "failures")]
 # What the tests need beside gradlab itself; `datasets` with an upper bound, as newer ones want newer hub clients.
 TOOLS = [
     "beartype",
@@ -39,10 +35,7 @@ TOOLS = [
 
 
 def main() -> int:
-    """Build the environment and run the tests in it."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--torch", default=OLDEST["torch"], help="version of torch to install instead")
     chosen = parser.parse_args()
     pins = [f"{package}=={version}" for package, version in {**OLDEST, "torch": chosen.torch}.items()]

@@ -9,22 +9,7 @@ Outside CI, as this code brings much that the losses do not need. Install it apa
     git clone https://github.com/xlang-ai/instructor-embedding FOLDER/instructor-embedding
     PYTHONPATH=. python tests/manual/other_libraries.py FOLDER
 
-Printed (largest difference over max(1, largest entry), of the value and of all gradients):
-
-    siglip against open_clip's SigLipLoss  4.7e-15
-    dcl (symmetric, both views' negatives) against lightly's DCLLoss  3.5e-16
-    cosent with scores against AnglE's cosine_loss  2.3e-15
-    model:siglip/pretraining against open_clip's SigLipLoss  1.5e-15
-    model:clip/pretraining against open_clip's ClipLoss  3.6e-16
-    model:bge/fine-tuning against FlagEmbedding  2.9e-15
-    model:bge/v1 against FlagEmbedding  4.2e-15
-    model:bge/own-negatives against FlagEmbedding  3.4e-15
-    model:simcse/unsupervised against SimCSE  8.8e-16
-    model:simcse/supervised against SimCSE  6.7e-16
-    model:llm2vec/unsupervised against LLM2Vec  7.1e-16
-    model:gritlm/embedding against GritLM  2.9e-15
-    model:nomic/pretraining against contrastors  2.1e-15
-    model:instructor/fine-tuning against INSTRUCTOR  2.2e-16
+Printed is the largest difference over max(1, largest entry), of the value and of all gradients: 5e-15 and less.
 """
 
 from __future__ import annotations
