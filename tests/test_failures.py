@@ -2,48 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import gradlab
 from gradlab.monitor.failures import Judge, failures_of
 from gradlab.monitor.history import History
-from gradlab.monitor.watch import TrainingWarning
-from tests.sentence_training import columns_of, make_trainer
-from tests.tiny_models import make_bert
-
-adapter = pytest.importorskip("gradlab.integrations.sentence_transformers")
-
-ADAM = {"optim": "adamw_torch", "learning_rate": 1e-3, "max_steps": 40}
-# loss, dropout, columns: what goes wrong
-FAILURES = {
-    "nothing to learn": ("infonce(temperature=0.001)", 0.0, 1),
-    "collapse": ("baseline(static_ratio=10.0)", 0.1, 2),
-}
-
-
-def run(folder, output, loss, columns):
-    trainer = make_trainer(
-        folder, output, lambda model: adapter.loss(model, loss), columns_of(320, columns), **ADAM
-    )
-    watcher = gradlab.watch(trainer)
-    trainer.train()
-    return watcher
-
-
-@pytest.mark.parametrize("failure", FAILURES)
-def test_a_failing_run_is_told(failure, tmp_path):
-    loss, dropout, columns = FAILURES[failure]
-    folder = make_bert(tmp_path / "bert", dropout=dropout)
-    with pytest.warns(TrainingWarning) as caught:
-        watcher = run(folder, tmp_path / "run", loss, columns)
-    also = ["identical views"] if dropout == 0 else []
-    assert [one.name for one in watcher.failures] == [failure, *also]
-    told = " ".join(str(warning.message) for warning in caught if warning.category is TrainingWarning)
-    for one in watcher.failures:
-        assert one.advice in told
-        assert one.advice in watcher.summary()
 
 
 def history_of(total=1000, every=25, **series):

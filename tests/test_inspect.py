@@ -24,7 +24,7 @@ from gradlab.inspection.numbers import push_above
 from gradlab.inspection.push import PushTotals, measure, meet, share_of_candidates
 from gradlab.inspection.slots import slot_words, state_other_facts
 from gradlab.inspection.texts import Texts
-from gradlab.inspection.vectors import of_arrays, scratch
+from gradlab.inspection.vectors import of_arrays
 from gradlab.inspection.words import WordIndex, normalize
 from tests.tiny_models import WORDS
 
@@ -159,22 +159,6 @@ def test_neighbours_are_those_of_exhaustive_search():
     assert found.centred == pytest.approx(cosines[first, second], abs=1e-4)
     fewer = nearest_pairs(of_arrays(rows), np.arange(600), 20)
     assert {tuple(pair) for pair in fewer.pairs.tolist()} == {(i, 300 + i) for i in range(20)}
-
-
-def test_mapped_files_give_what_arrays_give(tmp_path):
-    rows = np.random.default_rng(0).normal(size=(50, 8)).astype(np.float32)
-    np.save(tmp_path / "rows.npy", rows)
-    mapped = np.load(tmp_path / "rows.npy", mmap_mode="r")
-    some = np.array([7, 3, 3, 49])
-    assert np.array_equal(of_arrays(mapped).take(some), of_arrays(rows).take(some))
-    part = of_arrays(mapped[10:][::2], mapped[:20]).take(np.array([0, 19, 25]))
-    assert part == pytest.approx(unit(rows[[10, 48, 5]]), rel=1e-6)
-    with scratch(50, 8) as (append, vectors):
-        append(rows[:20])
-        append(rows[20:])
-        assert vectors.take(some) == pytest.approx(unit(rows[some]), abs=2e-3)
-    with pytest.raises(GradlabError, match="embedding 3 is zero or not finite"):
-        of_arrays(np.where(np.arange(50)[:, None] == 3, 0, rows)).take(some)
 
 
 # Push.

@@ -82,14 +82,3 @@ def test_each_room_imports_only_those_before_it():
 def test_the_top_holds_few_modules_and_no_room_without_a_place():
     tops = {_room(module) for module in _modules(_ROOT)} - {"", "__main__"}
     assert tops == {*_GROUND, *_ROOMS}
-
-
-def test_circles_and_lazy_imports_are_seen(tmp_path):
-    root = tmp_path / "house"
-    root.mkdir()
-    (root / "__init__.py").touch()
-    (root / "first.py").write_text("import house.second\n")
-    (root / "second.py").write_text("def later():\n    from house import third\n")
-    (root / "third.py").write_text("if TYPE_CHECKING:\n    from house.first import Name\n")
-    (root / "fourth.py").write_text("from house.third import name\n")
-    assert _circles(_imports(root)) == [["house.first", "house.second", "house.third"]]

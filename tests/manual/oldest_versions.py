@@ -19,7 +19,7 @@ from pathlib import Path
 from gradlab.monitor.requirements import OLDEST
 
 ROOT = Path(__file__).resolve().parents[2]
-TESTS = [f"tests/test_{name}.py" for name in ("integrations_sentence_transformers", "watch", "failures")]
+TESTS = [f"tests/test_{name}.py" for name in ("integrations_sentence_transformers", "watch")]
 # What the tests need beside gradlab itself; `datasets` with an upper bound, as newer ones want newer hub clients.
 TOOLS = [
     "beartype",

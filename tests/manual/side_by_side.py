@@ -1,4 +1,4 @@
-"""What others do for large batches, beside ours: gradients on two processes, memory and time of the loss, and of a cached step.
+"""What others do for large batches, beside ours: gradients on two processes, memory and time of the loss.
 
 Outside CI, as the others bring much that gradlab does not need. Install them apart, without what they depend on:
 
@@ -6,12 +6,11 @@ Outside CI, as the others bring much that gradlab does not need. Install them ap
     OTHERS=FOLDER python tests/manual/side_by_side.py audit
     OTHERS=FOLDER python tests/manual/side_by_side.py loss
     OTHERS=FOLDER python tests/manual/side_by_side.py ring
-    OTHERS=FOLDER python tests/manual/side_by_side.py step --model BERT --train-file SENTENCES
 
 ``audit``: `gradlab audit` of every loss, over two processes of gloo. ``loss``: forward and backward of one batch of unit rows on
 one process and one thread; seconds of the processor are medians of turns in one process, memory is the rise of a fresh
 process's peak. ``ring``: the same of a batch that several processes of gloo share, a thread each; seconds of all processes together, and the
-largest memory of one. ``step``: forward and backward of a batch through an encoder, chunk by chunk, as ``loss``. Of Inf-CL only the
+largest memory of one. Of Inf-CL only the
 ring of plain torch operations is run, whose file imports Triton without using it there; its kernels need a CUDA device.
 """
 
@@ -54,11 +53,6 @@ def others(module: str) -> Any:
         language.constexpr = triton.Config = object  # type: ignore[attr-defined]
         triton.language = language  # type: ignore[attr-defined]
         sys.modules |= {"triton": triton, "triton.language": language}
-    if module == "gradcache.grad_cache":  # which names its own package in another way
-        sys.modules["grad_cache"] = types.ModuleType("grad_cache")
-        sys.modules["grad_cache.context_managers"] = load(
-            Path(os.environ["OTHERS"]), "gradcache.context_managers"
-        )
     return load(Path(os.environ["OTHERS"]), module)
 
 
@@ -268,91 +262,19 @@ def ring(options: argparse.Namespace) -> None:
             print(f"{processes} processes, {name}: {seconds:.3f} CPU s, {ratio:.2f} of gradlab's; {memory:.0f} MiB", flush=True)  # fmt: skip
 
 
-def step(options: argparse.Namespace) -> None:
-    from gradient_cache import sentences
-    from sentence_transformers import SentenceTransformer
-    from sentence_transformers.sentence_transformer import losses as theirs
-    from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
-
-    from gradlab.integrations.sentence_transformers import loss as of_ours
-
-    torch.manual_seed(0)
-    words = Transformer(options.model, max_seq_length=32)
-    model = SentenceTransformer(
-        modules=[words, Pooling(words.get_embedding_dimension(), "cls")], device="cpu"
-    )
-    model.train()
-    infonce = gradlab.get_loss("infonce", temperature=1 / SCALE)
-
-    def columns(count: int) -> list[dict[str, Tensor]]:
-        texts = sentences(options.train_file, 2 * count)
-        return [model.preprocess(texts[:count]), model.preprocess(texts[count:])]
-
-    cache = others("gradcache.grad_cache").GradCache(
-        [lambda **features: model(features)] * 2,
-        CHUNK,
-        lambda a, b: others("gradcache.loss").SimpleContrastiveLoss()(SCALE * a, b),
-        get_rep_fn=lambda found: nn.functional.normalize(found["sentence_embedding"]),
-    )
-    of_theirs = theirs.CachedMultipleNegativesRankingLoss(model, mini_batch_size=CHUNK)
-    of_ours_cached = of_ours(model, infonce, chunk_size=CHUNK, blockwise=True)
-    plain = theirs.MultipleNegativesRankingLoss(model)
-
-    def tensors(given: list[dict[str, Any]]) -> list[dict[str, Tensor]]:
-        return [{name: part for name, part in one.items() if isinstance(part, Tensor)} for one in given]
-
-    every: dict[str, Callable[[Any], Any]] = {
-        "step: whole batch, plain loss": lambda given: plain(given, None).backward(),
-        "step: GradCache": lambda given: cache(*tensors(given)),
-        "step: sentence-transformers, cached": lambda given: of_theirs(given, None).backward(),
-        "step: gradlab": lambda given: of_ours_cached(given, None).backward(),
-    }
-
-    def run(one: Callable[[Any], Any], given: list[dict[str, Tensor]]) -> Callable[[], None]:
-        def once() -> None:
-            model.zero_grad()
-            one([dict(part) for part in given])
-
-        return once
-
-    if options.child:
-        run(every[options.child], columns(8))()
-        given = columns(options.batch)
-        before = peak()
-        run(every[options.child], given)()
-        print(peak() - before)
-        return
-    given = columns(options.batch)
-    model.eval()  # without dropout all have the same gradient
-    whole = None
-    for name, one in every.items():
-        run(one, given)()
-        found = torch.cat(
-            [part.grad.flatten() for part in model.parameters() if part.grad is not None]
-        ).double()
-        whole = found if whole is None else whole
-        print(f"{name}: gradient off by {float((found - whole).abs().max() / whole.abs().max()):.1e} of the largest entry")  # fmt: skip
-    model.train()
-    print(f"batch {options.batch}, chunks of {CHUNK}, float32, one thread")
-    command = [sys.executable, __file__, "step", "--batch", str(options.batch), "--model", options.model, "--train-file", options.train_file]  # fmt: skip
-    report({name: run(one, given) for name, one in every.items()}, command, options.turns)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=["audit", "loss", "ring", "step"])
+    parser.add_argument("what", choices=["audit", "loss", "ring"])
     parser.add_argument("--only", default="", help="with audit: targets whose name has this in it")
-    parser.add_argument("--batch", type=int, help="4096 for loss, 8192 for ring, 256 for step")
+    parser.add_argument("--batch", type=int, help="4096 for loss, 8192 for ring")
     parser.add_argument("--dimensions", type=int, default=512)
     parser.add_argument("--processes", type=int, nargs="+", default=[2, 4], help="of ring")
     parser.add_argument("--turns", type=int, default=5)
-    parser.add_argument("--model")
-    parser.add_argument("--train-file")
     parser.add_argument("--child", default="", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    options.batch = options.batch or {"step": 256, "ring": 8192}.get(options.what, 4096)
+    options.batch = options.batch or (8192 if options.what == "ring" else 4096)
     torch.set_num_threads(1)
-    {"audit": audit, "loss": loss, "ring": ring, "step": step}[options.what](options)
+    {"audit": audit, "loss": loss, "ring": ring}[options.what](options)
 
 
 if __name__ == "__main__":
