@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import hashlib
 import json
 import random
 import warnings
@@ -56,15 +55,6 @@ def random_states():
     return torch.get_rng_state().tolist(), random.getstate(), np.random.get_state()[1].tolist()  # noqa: NPY002
 
 
-def files_of(model, place):
-    model.save_pretrained(str(place))
-    return {
-        path.name: hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in place.rglob("*")
-        if path.suffix in {".safetensors", ".json", ".bin"}
-    }
-
-
 @pytest.fixture(scope="module")
 def trained_before(bert, tmp_path_factory):
     """The first training of a process, watched or not, leaves Python's generator in another state than later ones do."""
@@ -85,14 +75,14 @@ def test_training_is_the_same_bit_by_bit(bert, tmp_path, loss, columns):
         trainer.train()
         assert not trainer.model._forward_hooks
         logged = [row["loss"] for row in trainer.state.log_history if "loss" in row]
-        ends[watched] = (
-            weights(trainer.model), random_states(), logged, files_of(trainer.model, place / "model")
-        )  # fmt: skip
+        trainer.model.save_pretrained(str(place / "model"))
+        files = {path.name: path.read_bytes() for path in (place / "model").rglob("*.[jst]*")}
+        ends[watched] = weights(trainer.model), random_states(), logged, files
     assert len(watcher.to_frame().dropna(subset=["gradient_dissipation"])) == 4
     plain, seen = ends[False], ends[True]
     assert all(torch.equal(plain[0][name], seen[0][name]) for name in plain[0])
     assert plain[1:] == seen[1:]
-    assert len(plain[3]) > 3
+    assert "model.safetensors" in plain[3]
 
 
 @pytest.mark.parametrize(
@@ -165,11 +155,7 @@ def batch_all(model):
     [
         (gist, 3, None),
         (gte, 3, None),
-        (
-            lambda m: losses.EmbedDistillLoss(m),
-            1,
-            lambda i: np.random.default_rng(i).normal(size=32).tolist(),
-        ),
+        (lambda m: losses.EmbedDistillLoss(m), 1, lambda i: np.eye(32)[i].tolist()),
         (losses.CoSENTLoss, 2, lambda i: i / 32),
         (batch_all, 1, lambda i: i % 4),
     ],

@@ -196,71 +196,42 @@ def comparisons(folder: Path) -> dict[str, tuple[Loss, Loss, bool]]:
     number: Callable[[float], Tensor] = lambda value: torch.tensor(value, dtype=torch.float64)  # noqa: E731
     alone = types.SimpleNamespace(get_world_size=lambda: 1, is_initialized=lambda: False)
     nomic = definition(folder / "nomic-contrastors/src/contrastors/loss.py", "clip_loss", dist=alone)
-    return {
-        "siglip against open_clip's SigLipLoss": (
-            lambda a, b: gradlab.get_loss("siglip", temperature=0.05, bias=-7)(a, b, normalize=True),
+    bge, symmetric_dcl = flag_embedding, "symmetric(pool(dcl(temperature=0.1), negatives=other+same))"
+    sigmoid, cosent = gradlab.get_loss("siglip", temperature=0.05, bias=-7), gradlab.get_loss("cosent")
+    both_views = gradlab.get_loss(symmetric_dcl)
+    plain: dict[str, tuple[Loss, Loss]] = {
+        "siglip against open_clip": (
+            lambda a, b: sigmoid(a, b, normalize=True),
             lambda a, b: siglip(a, b, number(20.0), number(-7.0)),
-            False,
         ),
-        "dcl (symmetric, both views' negatives) against lightly's DCLLoss": (
-            lambda a, b: gradlab.get_loss("symmetric(pool(dcl(temperature=0.1), negatives=other+same))")(
-                a, b, normalize=True
-            ),
-            dcl,
-            False,
-        ),
-        "cosent with scores against AnglE's cosine_loss": (
-            lambda a, b: gradlab.get_loss("cosent")(a, b, normalize=True, scores=scores(len(a))),
+        f"{symmetric_dcl} against lightly": (lambda a, b: both_views(a, b, normalize=True), dcl),
+        "cosent with scores against AnglE": (
+            lambda a, b: cosent(a, b, normalize=True, scores=scores(len(a))),
             graded(angle),
-            False,
         ),
-        "model:siglip/pretraining against open_clip's SigLipLoss": (
-            model("siglip/pretraining"),
-            lambda a, b: siglip(a, b, number(10.0), number(-10.0)),
-            False,
-        ),
-        "model:clip/pretraining against open_clip's ClipLoss": (
-            model("clip/pretraining"),
-            lambda a, b: clip(a, b, number(1 / 0.07)),
-            False,
-        ),
-        "model:bge/fine-tuning against FlagEmbedding": (
-            model("bge/fine-tuning"),
-            flag_embedding(folder, 0.02, in_batch=True),
-            True,
-        ),
-        "model:bge/v1 against FlagEmbedding": (
-            model("bge/v1"),
-            flag_embedding(folder, 0.01, in_batch=True),
-            True,
-        ),
-        "model:bge/own-negatives against FlagEmbedding": (
-            model("bge/own-negatives", own=True),
-            flag_embedding(folder, 0.02, in_batch=False),
-            True,
-        ),
-        "model:simcse/unsupervised against SimCSE": (model("simcse/unsupervised"), simcse(folder), False),
-        "model:simcse/supervised against SimCSE": (
-            first_hard(model("simcse/supervised")),
-            simcse(folder),
-            True,
-        ),
-        "model:llm2vec/unsupervised against LLM2Vec": (model("llm2vec/unsupervised"), llm2vec, False),
-        "model:gritlm/embedding against GritLM": (
-            model("gritlm/embedding"),
-            lambda a, b, hard: gritlm(a, groups(b, hard)),
-            True,
-        ),
-        "model:nomic/pretraining against contrastors": (
-            model("nomic/pretraining"),
-            lambda a, b: nomic(a, b, lambda cosines: cosines / 0.02),
-            False,
-        ),
-        "model:instructor/fine-tuning against INSTRUCTOR": (
+    }
+    models: dict[str, Loss] = {
+        "siglip/pretraining": lambda a, b: siglip(a, b, number(10.0), number(-10.0)),
+        "clip/pretraining": lambda a, b: clip(a, b, number(1 / 0.07)),
+        "simcse/unsupervised": simcse(folder),
+        "llm2vec/unsupervised": llm2vec,
+        "nomic/pretraining": lambda a, b: nomic(a, b, lambda cosines: cosines / 0.02),
+    }
+    with_hard: dict[str, tuple[Loss, Loss]] = {
+        "bge/fine-tuning": (model("bge/fine-tuning"), bge(folder, 0.02, in_batch=True)),
+        "bge/v1": (model("bge/v1"), bge(folder, 0.01, in_batch=True)),
+        "bge/own-negatives": (model("bge/own-negatives", own=True), bge(folder, 0.02, in_batch=False)),
+        "simcse/supervised": (first_hard(model("simcse/supervised")), simcse(folder)),
+        "gritlm/embedding": (model("gritlm/embedding"), lambda a, b, hard: gritlm(a, groups(b, hard))),
+        "instructor/fine-tuning": (
             first_hard(model("instructor/fine-tuning", temperature=0.1)),
             instructor(folder, 0.1),
-            True,
         ),
+    }
+    return {
+        **{name: (*pair, False) for name, pair in plain.items()},
+        **{f"model:{row}": (model(row), theirs, False) for row, theirs in models.items()},
+        **{f"model:{row}": (*pair, True) for row, pair in with_hard.items()},
     }
 
 
