@@ -16,10 +16,11 @@ pytest.importorskip("sentence_transformers")
 import gradlab
 from gradlab.errors import GradlabError
 from gradlab.integrations.sentence_transformers import loss
-from gradlab.train import TrainConfig, train
+from gradlab.train import train
 from gradlab.train.objective import Objective
 from tests.sentence_training import make_trainer
 from tests.tiny_models import make_bert, make_sentences
+from tests.train_helpers import small_config
 
 COUNT = 16
 
@@ -40,8 +41,8 @@ def found(tmp_path_factory):
     return bert, file, folder / "mask.txt"
 
 
-def expected_mask(rows):
-    return torch.tensor([[abs(int(a) - int(b)) == 10 and 2 <= min(a, b) < 6 for b in rows] for a in rows])
+def expected_mask(rows, columns):
+    return torch.tensor([[abs(int(a) - int(b)) == 10 and 2 <= min(a, b) < 6 for b in columns] for a in rows])
 
 
 @pytest.fixture
@@ -64,67 +65,39 @@ def recorded():
 
 
 @pytest.mark.parametrize(
-    ("inner", "chunk_size"),
+    ("inner", "settings"),
     [
-        ("symmetric(infonce)", None),
+        ("symmetric(infonce)", {"batch_size": COUNT}),
         # In chunks the loss is blockwise, and so is the mask.
-        ("pool(infonce, negatives=other+same)", 5),
+        ("pool(infonce, negatives=other+same)", {"batch_size": COUNT, "chunk_size": 5}),
+        ("infonce", {"batch_size": 4, "queue_size": 10}),
     ],
 )
-def test_training_leaves_the_pairs_out(found, inner, chunk_size, recorded, tmp_path):
-    bert, file, mask = found
-    loss = f"mask({inner}, by=pairs, pairs={mask})"
-    objective, seen = recorded
-    config = TrainConfig(
-        model=str(bert), train_file=str(file), output=str(tmp_path / "run"), loss=loss, batch_size=COUNT, max_steps=2, epochs=2,
-        max_length=16, diagnostics_every=1, device="cpu", precision="float32", chunk_size=chunk_size,
-    )  # fmt: skip
-    train(config, objective=objective)
-    assert len(seen) == 2
-    for rows, output in seen:
-        assert sorted(rows.tolist()) == list(range(COUNT))
-        given = gradlab.get_loss(f"mask({inner}, by=given)")
-        plain = gradlab.get_loss(inner)
-        anchors, positives = output.anchors.detach(), output.positives.detach()
-        expected = given(anchors, positives, normalize=True, mask=expected_mask(rows))
-        assert float(output.loss.detach()) == pytest.approx(float(expected), rel=1e-6)
-        assert float(output.loss.detach()) < float(plain(anchors, positives, normalize=True)) - 1e-4
-
-
-def test_a_queue_knows_whose_its_rows_are(found, recorded, tmp_path):
+def test_training_leaves_the_pairs_out(found, inner, settings, recorded, tmp_path):
     bert, file, mask = found
     objective, seen = recorded
-    config = TrainConfig(
-        model=str(bert), train_file=str(file), output=str(tmp_path / "run"), batch_size=4, max_steps=4, queue_size=10,
-        loss=f"mask(infonce, by=pairs, pairs={mask})", max_length=16, diagnostics_every=1, device="cpu", precision="float32",
-    )  # fmt: skip
+    name = f"mask({inner}, by=pairs, pairs={mask})"
+    config = small_config(bert, tmp_path, train_file=str(file), loss=name, epochs=6, **settings)
     train(config, objective=objective)
     queued: list[int] = []
-    masked_in_queue = 0
+    masked = 0
     for rows, output in seen:
-        listed = torch.tensor([*rows.tolist(), *queued], dtype=torch.int64)
-        expected = torch.tensor(
-            [[abs(int(a) - int(b)) == 10 and 2 <= min(a, b) < 6 for b in listed] for a in rows]
-        )
-        masked_in_queue += int(expected[:, 4:].sum())
-        given = gradlab.get_loss("mask(infonce, by=given)")
+        listed = expected_mask(rows, [*rows.tolist(), *queued])
+        masked += int(listed[:, len(rows) if queued else 0 :].sum())
+        given = gradlab.get_loss(f"mask({inner}, by=given)")
         parts = output.anchors.detach(), output.positives.detach(), output.extra_negatives
-        assert float(output.loss.detach()) == pytest.approx(
-            float(given(*parts, normalize=True, mask=expected)), rel=1e-6
-        )
-        queued = [*reversed(rows.tolist()), *queued][:10]
-    assert masked_in_queue > 0  # and so it is no test of nothing
+        expected = given(*parts, normalize=True, mask=listed)
+        assert float(output.loss.detach()) == pytest.approx(float(expected), rel=1e-6)
+        queued = [*reversed(rows.tolist()), *queued][: settings.get("queue_size", 0)]
+    assert masked > 0  # and so it is no test of nothing
 
 
 def test_pairs_of_another_file_are_refused(found, tmp_path):
     bert, file, _ = found
     (tmp_path / "pairs.txt").write_text("3,16\n", encoding="utf-8")
-    loss = f"symmetric(mask(infonce, by=pairs, pairs={tmp_path / 'pairs.txt'}))"
-    config = TrainConfig(
-        model=str(bert), train_file=str(file), output=str(tmp_path / "run"), loss=loss, batch_size=COUNT
-    )
+    name = f"symmetric(mask(infonce, by=pairs, pairs={tmp_path / 'pairs.txt'}))"
     with pytest.raises(GradlabError, match="names sentence 16, but there are 16"):
-        train(config)
+        train(small_config(bert, tmp_path, train_file=str(file), loss=name))
 
 
 @pytest.mark.parametrize(
@@ -138,9 +111,8 @@ def test_pairs_of_another_file_are_refused(found, tmp_path):
 def test_labels_that_are_no_rows_of_the_inspected_file_are_refused(found, labels, message):
     criterion = loss(torch.nn.Identity(), f"symmetric(mask(infonce, by=pairs, pairs={found[2]}))")
     columns = list(torch.randn(2, COUNT, 8))
-    with pytest.raises(GradlabError, match=message) as error:
+    with pytest.raises(GradlabError, match=message):
         criterion.compute_loss_from_embeddings(columns, torch.tensor(list(labels)))
-    assert "\n" not in str(error.value)
 
 
 def test_a_file_that_does_not_say_its_rows_is_judged_by_the_first_batch(tmp_path):
