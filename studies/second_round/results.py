@@ -14,7 +14,7 @@ from gradlab.plotting import COLORS, TEXT_WIDTH, close, empty_figure, plot_style
 from studies.second_round import surface
 from studies.second_round.interventions import TABLE, correlations, left_out
 from studies.second_round.prediction import FEATURE, FEATURES, FITTED, TESTED, errors, first_scores, predicted
-from studies.second_round.rounds import ROWS, declaration, judged, read_rows
+from studies.second_round.rounds import ROWS, declaration, judged, read_rows, runs_of
 
 # Losses that the feature is most wrong about.
 NAMED = ("vicreg", "mhs", "mpt")
@@ -35,11 +35,13 @@ def write_results(committed: Path = ROWS) -> Iterator[str]:
             else f"{one.name}: fewer than two seeds have all of its conditions"
         )
     yield f"Wrote {write_csv(committed / 'contrasts.csv', {name: contrasts[name].tolist() for name in contrasts})}"
-    if "heads" in rows:
-        with plot_style():
-            figure = draw_heads(rows["heads"], declaration()["protocol"])
-            yield f"Wrote {save(figure, committed / 'heads.png')}"
-            close(figure)
+    for part, draw in (("heads", draw_heads), ("rates", draw_rates)):
+        # Of a part that is not finished nothing is shown.
+        if part in rows and len(rows[part]) == runs_of(part):
+            with plot_style():
+                figure = draw(rows[part], declaration()["protocol"])
+                yield f"Wrote {save(figure, committed / f'{part}.png')}"
+                close(figure)
     if "surface" in rows:
         yield from _write_surface(rows["surface"], committed)
     if FEATURES.exists():
@@ -118,6 +120,30 @@ def draw_prediction(features: pd.DataFrame, scores: pd.Series, found: pd.DataFra
     colors = [COLORS[0] if one == FEATURE else "0.65" for one in order.predictor]
     right.barh(order.predictor, order.error, color=colors)
     right.set(xlabel="root mean square error, points", title=f"{len(groups[1][0])} losses")
+    return figure
+
+
+def draw_rates(rows: pd.DataFrame, protocol: Mapping[str, float]) -> Figure:
+    """Scores over the learning rate at each temperature, by ratio: a dot a seed, lines through the means."""
+    parts = rows.label.str.extract(
+        r"^τ (?P<temperature>\S+), learning_rate=(?P<rate>\S+), .*ratio=(?P<ratio>\S+)$"
+    )
+    table = parts.astype(float).assign(score=100 * rows.sts)
+    figure = empty_figure((TEXT_WIDTH, 3.0))
+    temperatures = sorted(table.temperature.unique())
+    axes = figure.subplots(1, len(temperatures), sharey=True, squeeze=False)[0]
+    for axis, temperature in zip(axes, temperatures, strict=True):
+        for place, (ratio, one) in enumerate(table[table.temperature == temperature].groupby("ratio")):
+            beside = one.rate * 1.08 ** (place - 1)  # dots of different ratios do not hide each other
+            axis.plot(beside, one.score, "o", color=COLORS[place], ms=4, mec="none", alpha=0.6)
+            means = one.groupby("rate").score.mean()
+            axis.plot(means.index, means, color=COLORS[place], lw=1.6, label=f"ratio {ratio:g}")
+        axis.axhline(
+            100 * protocol["untrained"], color="0.4", lw=0.9, ls="--", zorder=0, label="untrained encoder"
+        )
+        axis.set(xscale="log", xlabel="learning rate", title=f"τ = {temperature:g}")
+    axes[0].set(ylabel="STS average x 100")
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=4)
     return figure
 
 

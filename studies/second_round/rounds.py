@@ -271,6 +271,11 @@ def read_rows(committed: Path = ROWS) -> dict[str, pd.DataFrame]:
     return {part: pd.read_csv(file) for part, file in files.items() if file.exists()}
 
 
+def runs_of(part: str) -> int:
+    """How many runs are declared for a part."""
+    return sum(len(point.seeds) for point in sweep_of(part).points({}))
+
+
 def contrasts_of(part: str) -> list[Contrast]:
     """The contrasts that are declared for a part."""
     return [

@@ -13,7 +13,7 @@ from scipy import stats
 
 from gradlab import GradlabError
 from studies.second_round import rounds
-from studies.second_round.results import write_results
+from studies.second_round.results import draw_rates, write_results
 from tests.senteval_folder import make_senteval
 from tests.tiny_models import make_bert, make_sentences
 
@@ -191,3 +191,30 @@ def test_contrasts_of_all_parts_are_one_family():
     assert found.estimate["identity − random, SimCSE"] == pytest.approx(10, abs=1)
     alone = rounds.judged({"heads": rows["heads"]}).set_index("name")
     assert (found.holm[alone.index] >= alone.holm).all()
+
+
+def test_rates_are_drawn_when_all_are_there(tmp_path):
+    """Means and dots of the picture beside the rows."""
+    points = rounds.sweep_of("rates").points({})
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame(
+        [
+            (point.title(), seed, "finished", rng.uniform(0.4, 0.6), 0.5, 1.0, "", "")
+            for point in points
+            for seed in point.seeds
+        ],
+        columns=rounds.COLUMNS,
+    )
+    assert len(rows) == rounds.runs_of("rates") == 96
+    rows[1:].to_csv(tmp_path / "rates.csv", index=False)
+    assert not any("rates.png" in line for line in write_results(tmp_path))
+    rows.to_csv(tmp_path / "rates.csv", index=False)
+    assert any("rates.png" in line for line in write_results(tmp_path))
+    left, right = draw_rates(rows, rounds.declaration()["protocol"]).axes
+    line = next(line for line in right.lines if line.get_label() == "ratio 1.75")
+    own = rows[rows.label.str.startswith("τ .3,") & rows.label.str.endswith("ratio=1.75")]
+    for rate, score in zip(*line.get_data(), strict=True):
+        of_rate = own[own.label.str.contains(f"learning_rate={rate:g},", regex=False)]
+        assert score == pytest.approx(100 * of_rate.sts.mean())
+    dots = [line for line in left.lines if line.get_marker() == "o"]
+    assert sum(len(line.get_xdata()) for line in dots) == 48
