@@ -10,7 +10,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from gradlab._version import __version__
-from gradlab.drawing import drawn_by
+from gradlab.drawing import register_plots
 
 if TYPE_CHECKING:
     from gradlab.atlas import plot_curves
@@ -72,7 +72,7 @@ _CALLED = ("evaluate", "report", "train")
 # `inspect` is `find_false_negatives` by an earlier name, and would hide the module of the standard library.
 __all__ = ["__version__", *sorted({*_HOMES, *_CALLED} - {"inspect"})]
 
-drawn_by(
+register_plots(
     {
         "atlas": "gradlab.atlas.picture:draw_atlas",
         "components": "gradlab.plotting.components:draw_components",

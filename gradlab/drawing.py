@@ -18,7 +18,7 @@ _ARTISTS: dict[str, str] = {}
 _ROWS = 12  # that a notebook shows of a table; of a longer one it shows a summary
 
 
-def drawn_by(artists: Mapping[str, str]) -> None:
+def register_plots(artists: Mapping[str, str]) -> None:
     """Say which function, ``module:name``, draws results of which kind."""
     _ARTISTS.update(artists)
 
@@ -27,7 +27,7 @@ class Shown:
     """A result that has a picture, a table and a compact form in a notebook.
 
     Attributes:
-        kind: what `drawn_by` knows it as.
+        kind: what `register_plots` knows it as.
     """
 
     kind: ClassVar[str]

@@ -19,10 +19,10 @@ import gradlab
 from gradlab.batch.check import check_batch
 from gradlab.errors import GradlabError
 from gradlab.inspection.candidate_pairs import LOOSER, find_candidates
+from gradlab.inspection.gradient_share import PushTotals, measure, meet, share_of_candidates
 from gradlab.inspection.neighbours import NEIGHBOURS, nearest_pairs
-from gradlab.inspection.numbers import push_above
-from gradlab.inspection.push import PushTotals, measure, meet, share_of_candidates
 from gradlab.inspection.slots import slot_words, state_other_facts
+from gradlab.inspection.summary import push_above
 from gradlab.inspection.texts import Texts
 from gradlab.inspection.vectors import of_arrays
 from gradlab.inspection.words import WordIndex, normalize

@@ -64,7 +64,7 @@ class Advice:
 
 
 def advise(numbers: Mapping[str, Any], place: Place | None = None) -> list[Advice]:
-    """Findings from the numbers of `gradlab.inspection.numbers.summarize`, the most costly first, negligible ones last.
+    """Findings from the numbers of `gradlab.inspection.summary.summarize`, the most costly first, negligible ones last.
 
     Args:
         numbers: what was measured.

@@ -15,7 +15,7 @@ from gradlab.batch.batch import Batch
 from gradlab.errors import GradlabError
 from gradlab.inspection.batches import ModelSource, batch_of
 from gradlab.inspection.candidate_pairs import find_candidates, repeated_positives
-from gradlab.inspection.push import BatchPush, PushTotals, measure, meet
+from gradlab.inspection.gradient_share import BatchPush, PushTotals, measure, meet
 from gradlab.inspection.result import Inspection
 from gradlab.inspection.texts import Texts
 from gradlab.inspection.vectors import Vectors, given_arrays, scratch

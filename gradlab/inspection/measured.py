@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from gradlab.batch.batch import Batch
 from gradlab.errors import GradlabError, nearest
 from gradlab.inspection.candidate_pairs import KINDS, CandidatePairs
+from gradlab.inspection.gradient_share import PushTotals
 from gradlab.inspection.hard_negatives import verdicts
-from gradlab.inspection.push import PushTotals
 from gradlab.inspection.texts import Texts
 from gradlab.losses.base import Loss
 
@@ -42,7 +42,7 @@ class Measured:
         texts: the sentences; None where only embeddings were given.
         totals: sums over the batches.
         candidates: likely false negatives.
-        meeting: their push when they meet, see `gradlab.inspection.push.meet`.
+        meeting: their push when they meet, see `gradlab.inspection.gradient_share.meet`.
         views: of the first batches, in float64.
         repeated: rows whose positive has the words of its anchor.
         batch_size: sentences of a batch.

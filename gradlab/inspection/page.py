@@ -50,7 +50,7 @@ def render(found: Measured, numbers: Mapping[str, Any], advice: Sequence[Advice]
 
     Args:
         found: whose tables are shown.
-        numbers: of `gradlab.inspection.numbers.summarize`.
+        numbers: of `gradlab.inspection.summary.summarize`.
         advice: drawn from them.
     """
     from gradlab.report.templates import render as fill

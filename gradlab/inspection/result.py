@@ -18,8 +18,8 @@ from gradlab.files import versions, write_csv, write_json, write_text
 from gradlab.inspection.advice import Advice, Place, advise
 from gradlab.inspection.clean import distinct_rows
 from gradlab.inspection.measured import TABLES, Measured
-from gradlab.inspection.numbers import summarize
 from gradlab.inspection.page import render
+from gradlab.inspection.summary import summarize
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -48,7 +48,7 @@ class Inspection(Measured, Shown):
 
     @functools.cached_property
     def numbers(self) -> dict[str, Any]:
-        """What the advice is drawn from; see `gradlab.inspection.numbers.summarize`."""
+        """What the advice is drawn from; see `gradlab.inspection.summary.summarize`."""
         return summarize(self)
 
     @functools.cached_property

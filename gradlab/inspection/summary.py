@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 
 from gradlab.batch.batch import Batch
+from gradlab.inspection.gradient_share import BINS, CLOSED, measure, share_of_candidates
 from gradlab.inspection.hard_negatives import VERDICTS
 from gradlab.inspection.measured import Measured
-from gradlab.inspection.push import BINS, CLOSED, measure, share_of_candidates
 from gradlab.losses.base import Loss
 from gradlab.losses.registry import get_loss
 from gradlab.settings import call_text
