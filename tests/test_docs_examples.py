@@ -10,7 +10,6 @@ import contextlib
 import doctest
 import importlib
 import io
-import json
 import re
 import shlex
 import shutil
@@ -21,14 +20,17 @@ from pathlib import Path
 
 import click
 import numpy as np
+import pandas
 import pytest
 import torch
 
 from gradlab.cli.commands import cli
 from gradlab.scale.audit import auditing
+from gradlab.train import train
 from tests.processes import forking
 from tests.senteval_folder import make_senteval
 from tests.tiny_models import make_bert, make_roberta, make_sentences
+from tests.train_helpers import small_config
 
 pytest.importorskip("sentence_transformers")
 torch.set_num_threads(1)
@@ -49,19 +51,7 @@ RUNS = {
     "docs/watch.md": ("out-1", "out-2", "out-3"),
 }
 # What installs, and what belongs to other programs.
-OTHERS = {
-    ".",
-    "accelerate",
-    "bash",
-    "createdb",
-    "git",
-    "pip",
-    "pre-commit",
-    "python",
-    "python3",
-    "sphinx-build",
-    "torchrun",
-}
+OTHERS = set([".", "accelerate", "bash", "createdb", "git", "pip", "pre-commit", "python", "python3", "sphinx-build", "torchrun"])
 
 
 @pytest.fixture(scope="module")
@@ -74,10 +64,13 @@ def world(tmp_path_factory) -> Path:
     sentences = [*make_sentences(190), *make_sentences(10)]  # with duplicates, for `gradlab inspect`
     for name in ("wiki1m_for_simcse.txt", "sentences.txt"):
         (folder / name).write_text("\n".join(sentences), encoding="utf-8")
-    (folder / "sentences.csv").write_text("\n".join(["text", *sentences]), encoding="utf-8")
-    rows = zip(sentences, make_sentences(200, seed=1), make_sentences(200, seed=2), strict=True)
-    table = ["question,answer,wrong", *(",".join(row) for row in rows)]
-    (folder / "pairs.csv").write_text("\n".join(table), encoding="utf-8")
+    columns = {
+        "question": sentences,
+        "answer": make_sentences(200, seed=1),
+        "wrong": make_sentences(200, seed=2),
+    }
+    pandas.DataFrame(columns).to_csv(folder / "pairs.csv", index=False)
+    pandas.DataFrame({"text": sentences}).to_csv(folder / "sentences.csv", index=False)
     views = np.random.default_rng(0).normal(size=(2, 64, 16))
     views /= np.linalg.norm(views, axis=2, keepdims=True)
     np.savez(folder / "views.npz", anchors=views[0], positives=views[1])
@@ -85,8 +78,8 @@ def world(tmp_path_factory) -> Path:
         place = folder / "beir" / task
         (place / "qrels").mkdir(parents=True)
         for name, texts in (("corpus", sentences[:20]), ("queries", sentences[20:24])):
-            lines = [json.dumps({"_id": f"{name}{i}", "text": text}) for i, text in enumerate(texts)]
-            (place / f"{name}.jsonl").write_text("\n".join(lines) + "\n")
+            table = pandas.DataFrame({"_id": [f"{name}{i}" for i in range(len(texts))], "text": texts})
+            table.to_json(place / f"{name}.jsonl", orient="records", lines=True)
         for split in ("dev", "test"):
             (place / "qrels" / f"{split}.tsv").write_text("q\td\tscore\nqueries0\tcorpus3\t1\n")
     (folder / "my_losses.py").write_text(
@@ -111,17 +104,15 @@ def _known(monkeypatch) -> None:
 @pytest.fixture(scope="module")
 def run(world, tmp_path_factory) -> Path:
     """The folder of a finished run with a queue and a momentum branch."""
-    from gradlab.train import TrainConfig, train
-
-    folder = tmp_path_factory.mktemp("runs") / "run"
-    train(
-        TrainConfig(
-            str(world / "bert-base-uncased"), str(world / "sentences.txt"), str(folder), max_length=16, batch_size=16,
-            max_steps=3, eval_every=1, save_every=3, queue_size=32, momentum=0.9, diagnostics_every=1,
-            sts=str(world / "SentEval" / "data" / "downstream"), precision="float32",
-        )
-    )  # fmt: skip
-    return folder
+    folder = tmp_path_factory.mktemp("runs")
+    settings = {
+        "model": str(world / "bert-base-uncased"),
+        "train_file": str(world / "sentences.txt"),
+        "max_steps": 3,
+    }
+    settings |= {"eval_every": 1, "diagnostics_every": 1, "queue_size": 32, "momentum": 0.9}
+    train(small_config("", folder, sts=str(world / "SentEval" / "data" / "downstream"), **settings))
+    return folder / "run"
 
 
 @pytest.fixture

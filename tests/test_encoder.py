@@ -6,7 +6,6 @@ import json
 import math
 import os
 import shutil
-import socket
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +16,6 @@ from gradlab import GradlabError
 from gradlab.encoder import files
 from gradlab.encoder.model import Encoder
 from gradlab.encoder.pooling import POOLERS
-from gradlab.files import recover_folder
 from tests.tiny_models import make_bert, make_roberta, make_sentences
 
 SENTENCES = [*make_sentences(13, seed=3), "one", "Ba, BE! bi? " * 40]
@@ -116,14 +114,6 @@ def test_encode_refuses_what_is_no_list_of_strings(bert, given, message):
         Encoder.load(bert).encode(given)
 
 
-@pytest.mark.parametrize(("rank", "said"), [("0", True), ("1", False)])
-def test_loading_that_takes_long_is_announced_once(bert, monkeypatch, capsys, rank, said):
-    monkeypatch.setattr("gradlab.waiting.PATIENCE", 0.0)
-    monkeypatch.setenv("LOCAL_RANK", rank)
-    Encoder.load(bert)
-    assert capsys.readouterr().err == (f"Loading {bert} ...\n" if said else "")
-
-
 def another_architecture(place):
     config = json.loads((place / "config.json").read_text())
     (place / "config.json").write_text(json.dumps(config | {"num_hidden_layers": 3}))
@@ -193,13 +183,6 @@ def test_saving_to_a_full_disk_keeps_what_was_there(bert, tmp_path):
     assert list(tmp_path.iterdir()) == [saved]
 
 
-def test_recover_folder_undoes_half_an_exchange(tmp_path):
-    (tmp_path / ".replaced-place").mkdir()
-    (tmp_path / ".partial-place-x").mkdir()
-    recover_folder(tmp_path / "place")
-    assert [path.name for path in tmp_path.iterdir()] == ["place"]
-
-
 def test_a_hub_name_without_a_network_is_one_error_at_once(monkeypatch):
     monkeypatch.setattr(files, "_answers", lambda url: False)
     with pytest.raises(GradlabError, match=r"no such folder.*not in the cache"):
@@ -218,15 +201,3 @@ def test_a_cached_model_needs_no_network(monkeypatch, tmp_path):
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
     monkeypatch.setattr(files, "_answers", lambda url: False)
     assert Encoder.load("somebody/some-model").encode(["a sentence"]).shape[0] == 1
-
-
-def test_a_server_answers_or_does_not(monkeypatch):
-    with socket.socket() as server:
-        server.bind(("127.0.0.1", 0))
-        server.listen()
-        url = f"http://127.0.0.1:{server.getsockname()[1]}"
-        monkeypatch.setattr("urllib.request.getproxies", dict)
-        assert files._answers(url)
-    assert not files._answers(url)
-    monkeypatch.setattr("urllib.request.getproxies", lambda: {"http": "a proxy"})
-    assert files._answers(url)

@@ -128,18 +128,6 @@ def test_a_heatmap_takes_an_axis_and_shows_its_values() -> None:
         draw_grid(axes, result.mu_pos[:1], result.mu_neg, result.value[:1], result.quantity)
 
 
-@pytest.mark.parametrize(
-    "name", ["modified_mhe", "recombined(gate=met(margin=0.5), weight=0.05 * infonce, ratio=arccon)"]
-)
-def test_long_titles_are_not_cut_off(name: str) -> None:
-    figure, ax = heatmap(gradlab.simulate(name, grid=4))
-    figure.draw_without_rendering()
-    box = ax.title.get_window_extent()
-    width = figure.get_size_inches()[0] * figure.dpi
-    assert box.x0 >= 0
-    assert box.x1 <= width
-
-
 # Numbers, against formulas written down here
 
 

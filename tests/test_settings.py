@@ -18,7 +18,6 @@ from click.testing import CliRunner
 
 import gradlab
 from gradlab.cli.commands import cli
-from gradlab.cli.options import mirrored
 from gradlab.losses.registry import read_loss
 from gradlab.settings import (
     Settings,
@@ -198,24 +197,3 @@ for first in ("gradlab.train(a=1)", "from gradlab.train import train"):
 
 def test_rooms_are_functions_whichever_way_they_are_reached_first() -> None:
     subprocess.run([sys.executable, "-c", FIRST], check=True)
-
-
-def test_options_mirror_a_function() -> None:
-    def bake(heat: float = 1.5, trays: int | None = None, mode: str = "bake", fan: bool = False) -> None:
-        """Bake.
-
-        Args:
-            heat: of the oven, see `Oven`,
-                in °C.
-            trays: their number.
-            mode, fan: how.
-        """
-
-    options = mirrored(bake, "heat", "trays", "mode", "fan")(lambda: None).__click_params__[::-1]
-    found = [(one.opts, one.default, one.type.name, one.help) for one in options]
-    assert found == [
-        (["--heat"], 1.5, "float", "Of the oven, see Oven, in °C."),
-        (["--trays"], None, "integer range", "Their number."),
-        (["--mode"], "bake", "text", "How."),
-        (["--fan"], False, "boolean", "How."),
-    ]

@@ -136,12 +136,6 @@ def test_a_finished_run_that_lacks_a_score_is_continued(trials, url):
     assert states(more) == [FINISHED, WAITING, FINISHED, WAITING]
 
 
-def test_a_run_that_points_share_is_evaluated_on_what_any_asks_for(url):
-    points = [{"batch_size": 8, "seeds": [1]}, {"batch_size": 8, "evaluate": ["MR"]}]
-    runs = made(url, grid={}, points=points).runs()
-    assert [(run.point.evaluate, run.seed) for run in runs] == [(("MR",), 1), (("MR",), 2)]
-
-
 def test_another_metric_is_read_from_the_same_results(trials, url):
     for value in (0.1, 0.2):
         trials.finish(trials.claim(), value, {"stsb_dev": value, "diagnostics/uniformity": -10 * value})

@@ -197,12 +197,6 @@ def test_queue_statistics_and_diagnostics_are_of_what_the_loss_saw(bert, tmp_pat
     assert 0 < recorded(tmp_path / "run", "fgsm_changed")[3] <= 1
 
 
-def test_empty_queue_and_held_out_diagnostics(bert, tmp_path):
-    settings = MOCOSE | {"queue_initial": 0, "held_out": 0.2, "analysis_batch": 16, "diagnostics_every": 1}
-    train(small_config(bert, tmp_path, max_steps=3, **settings))
-    assert list(recorded(tmp_path / "run", "uniformity")) == [1, 2, 3]  # at 0 nothing to compare with
-
-
 def test_accumulated_batches_are_all_queued(bert, tmp_path):
     queued = []
 

@@ -79,12 +79,6 @@ def test_a_recorded_run_opens_without_its_loss_or_guide():
     assert TrainConfig.of_run(recorded).to_dict() == recorded
 
 
-def test_differences_name_what_a_resumed_run_may_not_change():
-    config = TrainConfig(**NEEDED)
-    assert config.differences(dataclasses.replace(config, output="elsewhere", keep=5)) == []
-    assert config.differences(dataclasses.replace(config, seed=1)) == ["seed: 42, not 1"]
-
-
 @pytest.mark.parametrize(
     ("schedule", "warmup", "expected"),
     [
