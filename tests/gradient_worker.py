@@ -1,4 +1,4 @@
-"""Run in several processes: the gradient of one batch for several losses, saved by the main process."""
+"""Run in several processes: gradients of one batch for several losses, and two steps with queue and momentum branch; saved by each."""
 
 from __future__ import annotations
 
@@ -15,7 +15,21 @@ from gradlab.train.distributed import Processes
 from gradlab.train.heads import MLP
 from gradlab.train.objective import Objective, freeze_unused
 from gradlab.train.parts import Parts
-from tests.train_helpers import sequences_of
+from tests.train_helpers import make_objective, sequences_of
+
+# As MoCoSE, as ESimCSE, and both kinds of negatives with the gradient of the step before.
+SETTINGS = {
+    "mocose": {
+        "queue_size": 10, "queue_initial": 3, "in_batch_negatives": False, "momentum": 0.5, "projection_layers": 1,
+        "predictor_layers": 2, "fgsm": 1e-3, "momentum_modules": "encoder,head,projection", "pooler": "cls_mlp",
+    },
+    "esimcse": {"queue_size": 20, "momentum": 0.9, "momentum_use": "queue", "momentum_dropout": False},
+    "previous": {"queue_size": 7, "queue_ages": "0:2,4:7", "fgsm": 1e-3, "fgsm_gradient": "previous", "loss": "arccon"},
+}  # fmt: skip
+
+
+def gradients(module: torch.nn.Module) -> dict[str, torch.Tensor]:
+    return {name: one.grad for name, one in module.named_parameters() if one.grad is not None}
 
 
 def gradient(
@@ -43,6 +57,7 @@ def gradient(
         "teacher": taught,
         "guide": taught,
     }
+    told = {name: tell for name, tell in told.items() if name in with_}
     seed_everything(0)
     encoder = Encoder.load(model, "mean", dropout=0.0).double()
     objective = Objective(
@@ -51,13 +66,11 @@ def gradient(
         head=MLP(encoder.dimension).double(),
         processes=processes,
         chunk_size=int(chunk) if chunk else None,
-        parts=Parts(
-            own_negatives="own" in with_, told={name: tell for name, tell in told.items() if name in with_}
-        ),
+        parts=Parts(own_negatives="own" in with_, told=told),
     )
-    objective.train()
-    freeze_unused(objective)
+    freeze_unused(objective.train())
     rows = processes.share(every)
+    assert len(rows) * processes.count == len(sequences)
     shifts = (0, 3, 5, 7) if hard else (0,)
     columns = [[sequences[(row + shift) % len(sequences)] for row in rows] for shift in shifts]
     batch = objective.prepare(*columns, sentences=every)
@@ -68,17 +81,34 @@ def gradient(
         parallel = processes.parallel(objective)  # which averages as long as it lives
         output = parallel(batch)
         (output.loss * processes.count).backward()
-    found = {
-        name: parameter.grad for name, parameter in objective.named_parameters() if parameter.grad is not None
-    }
-    return found | {"loss": output.loss.detach(), "processes": torch.tensor([processes.count, len(rows)])}
+    return gradients(objective) | {"loss": output.loss.detach()}
 
 
-def work(model: str, sentences: list[str], output: str, losses: list[str]) -> None:
+def two_steps(
+    model: str, name: str, sequences: list[np.ndarray], processes: Processes
+) -> dict[str, torch.Tensor]:
+    """The gradient of the second step, in float64 without dropout, and what the branches hold after it."""
+    seed_everything(0)
+    objective = make_objective(model, processes=processes, **{"pooler": "mean"} | SETTINGS[name])
+    freeze_unused(objective)
+    parallel = processes.parallel(objective)
+    optimiser = torch.optim.SGD([p for p in objective.parameters() if p.requires_grad], lr=0.1)
+    for half in np.split(np.arange(len(sequences)), 2):
+        optimiser.zero_grad()
+        output = parallel(objective.prepare([sequences[row] for row in processes.share(half)]))
+        (output.loss * processes.count).backward()
+        objective.after_batch(output)
+        objective.before_step()
+        optimiser.step()
+        objective.after_step(output)
+    state = {f"state {key}": value.clone() for key, value in objective.state_dict().items()}
+    return gradients(objective) | state | {"loss": output.loss.detach()}
+
+
+def work(model: str, sentences: list[str], output: str, names: list[str]) -> None:
     processes = Processes.start("cpu")
     sequences = sequences_of(model, sentences)
-    for loss in losses:
-        found = gradient(model, loss, sequences, processes)
-        if processes.is_main:
-            save_file(found, Path(output) / f"{loss}.safetensors")
+    for name in names:
+        found = (two_steps if name in SETTINGS else gradient)(model, name, sequences, processes)
+        save_file(found, Path(output) / f"{name}-{processes.rank}.safetensors")
     processes.wait()

@@ -124,17 +124,6 @@ def test_what_cannot_be_evaluated(data: Path, folder: str, settings: dict[str, A
         evaluate(encode, data / folder, progress=False, **settings)
 
 
-def test_text_in_the_data_is_never_executed(tmp_path: Path) -> None:
-    """Sentences that look like code, paths or formats go to the encoder as they are."""
-    trap = "__import__('os').abort() {0} %s $(exit 1) ../../etc"
-    (tmp_path / "CR").mkdir()
-    (tmp_path / "CR/custrev.pos").write_text(f"{trap}\n" * 5)
-    (tmp_path / "CR/custrev.neg").write_text("fine\n" * 5)
-    seen: set[str] = set()
-    evaluate(lambda s: (seen.update(s), encode(s))[1], tmp_path, "CR", folds=2, jobs=1, progress=False)
-    assert seen == {trap, "fine"}
-
-
 def test_command_evaluates_a_model_folder(bert: Path, data: Path, tmp_path: Path) -> None:
     output = tmp_path / "result.json"
     arguments = ["evaluate", "--model", str(bert), "--data", str(data), "--tasks", "STS13", "stsb", "CR"]

@@ -1,4 +1,4 @@
-"""Queue, momentum branch, heads and views in training: against plain loops, over crashes, in several processes."""
+"""Queue, momentum branch, heads and views in training: against plain loops, and over crashes."""
 
 from __future__ import annotations
 
@@ -14,10 +14,7 @@ from torch.nn.functional import normalize
 import gradlab
 from gradlab.gradient.diagnostics import diagnose
 from gradlab.train import Callback, Objective, train
-from gradlab.train.distributed import Processes
 from tests import train_helpers
-from tests.branches_worker import SETTINGS, two_steps, work
-from tests.processes import together
 from tests.tiny_models import make_sentences
 from tests.train_helpers import (
     Seen,
@@ -237,20 +234,6 @@ def test_resumed_run_ends_with_the_same_bits(bert, tmp_path, monkeypatch, settin
     assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
     assert ({"queue.rows", "queue.ages"} <= states[0].keys()) == ("queue_size" in settings)
     assert ("momentum._extra_state" in states[0]) == ("momentum" in settings)
-
-
-def test_two_processes_see_one_queue_and_give_the_gradient_of_one(bert, tmp_path):
-    log, sentences = tmp_path / "log", make_sentences(16)
-    assert together(work, str(bert), sentences, str(tmp_path), log=log) == [0, 0], log.read_text()
-    for name in SETTINGS:
-        one = Processes(0, 1, torch.device("cpu"))
-        expected = two_steps(str(bert), name, sequences_of(bert, sentences), one)
-        first, second = (load_file(tmp_path / f"{name}-{rank}.safetensors") for rank in (0, 1))
-        assert first.keys() == second.keys() == expected.keys()
-        for key, value in expected.items():
-            assert torch.equal(first[key], second[key]), f"{name}: processes differ in {key}"
-            scale = max(1.0, float(value.abs().max())) if value.dtype == torch.float64 else 0
-            torch.testing.assert_close(first[key], value, rtol=0, atol=1e-11 * scale, msg=f"{name} {key}")
 
 
 def test_token_ids_of_the_second_view_alone_are_augmented(bert):

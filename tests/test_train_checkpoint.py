@@ -59,16 +59,6 @@ def test_resumed_run_ends_with_the_same_bits(make, crash, tmp_path):
     assert same_metrics(tmp_path / "whole", tmp_path / "broken")
 
 
-def test_crashing_again_and_again_changes_nothing(bert, tmp_path):
-    common = {"accumulation": 2, "precision": "bfloat16", "save_every": 1}
-    train(small_config(bert, tmp_path, "whole", **common))
-    config = small_config(bert, tmp_path, "broken", **common)
-    for step in (2, 3, 5):
-        run_and_crash(config, step, resume=step > 2)
-    train(config, resume=True)
-    assert same_weights(tmp_path / "whole", tmp_path / "broken")
-
-
 class Counter(Callback):
     """Remembers something of its own, and draws from every generator."""
 
@@ -104,16 +94,11 @@ def truncate(place):
 
 def flip(place):
     file = place / "optimizer.safetensors"
-    content = bytearray(file.read_bytes())
-    content[-7] ^= 1
-    file.write_bytes(content)
+    *content, last = file.read_bytes()
+    file.write_bytes(bytes([*content, last ^ 1]))
 
 
-def remove(place):
-    (place / "state.json").unlink()
-
-
-@pytest.mark.parametrize("damage", [truncate, flip, remove])
+@pytest.mark.parametrize("damage", [truncate, flip, lambda place: (place / "state.json").unlink()])
 def test_damaged_newest_checkpoint_is_passed_over_with_a_message(bert, whole, tmp_path, damage, capsys):
     config = small_config(bert, tmp_path)
     run_and_crash(config, 5)

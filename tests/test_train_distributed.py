@@ -14,7 +14,7 @@ from gradlab import GradlabError
 from gradlab.monitor.metrics import read_metrics
 from gradlab.train import train
 from gradlab.train.distributed import Processes, find_device
-from tests.gradient_worker import gradient, work
+from tests.gradient_worker import SETTINGS, gradient, two_steps, work
 from tests.processes import gradlab_command, start, together
 from tests.tiny_models import make_sentences
 from tests.train_helpers import (
@@ -44,6 +44,7 @@ LOSSES = [
     "margin_mse; shared teacher:5",
     "mask(infonce, by=guide); own guide",
 ]
+SENTENCES = make_sentences(12)
 ROOT = Path(__file__).resolve().parents[1]
 
 
@@ -67,20 +68,31 @@ def fork(log: Path, *arguments: str) -> None:
     assert together(gradlab_command, *arguments, log=log) == [0, 0], log.read_text()
 
 
-def test_two_processes_give_the_gradient_of_one(bert, tmp_path):
-    log, sentences = tmp_path / "log", make_sentences(12)
-    assert together(work, str(bert), sentences, str(tmp_path), LOSSES, log=log) == [0, 0], log.read_text()
-    sequences, one = sequences_of(bert, sentences), Processes(0, 1, torch.device("cpu"))
-    for loss in LOSSES:
-        expected = gradient(str(bert), loss.partition(":")[0], sequences, one)
-        found = load_file(tmp_path / f"{loss}.safetensors")
-        assert found.pop("processes").tolist() == [2, 6]  # of which the first had half the sentences
-        assert found.keys() == expected.keys() - {"processes"}
-        largest = max(1, *(float(expected[name].abs().max()) for name in found))
-        for name in found:
-            torch.testing.assert_close(
-                found[name], expected[name], rtol=0, atol=1e-11 * largest, msg=f"{loss} {name}"
-            )
+@pytest.fixture(scope="module")
+def sequences(bert):
+    return sequences_of(bert, SENTENCES)
+
+
+@pytest.fixture(scope="module")
+def computed(bert, tmp_path_factory):
+    """The folder of what two processes compute."""
+    folder = tmp_path_factory.mktemp("computed")
+    log, names = folder / "log", [*LOSSES, *SETTINGS]
+    assert together(work, str(bert), SENTENCES, str(folder), names, log=log) == [0, 0], log.read_text()
+    return folder
+
+
+@pytest.mark.parametrize("name", [*LOSSES, *SETTINGS])
+def test_two_processes_compute_what_one_does(bert, sequences, computed, name):
+    """The gradient, and the same queue and momentum branch in both."""
+    one, compute = Processes(0, 1, torch.device("cpu")), two_steps if name in SETTINGS else gradient
+    expected = compute(str(bert), name.partition(":")[0], sequences, one)
+    first, second = (load_file(computed / f"{name}-{rank}.safetensors") for rank in (0, 1))
+    assert first.keys() == second.keys() == expected.keys()
+    for key, value in expected.items():
+        assert torch.equal(first[key], second[key]), f"processes differ in {key}"
+        atol = 1e-11 * max(1.0, float(value.abs().max())) if value.dtype == torch.float64 else 0
+        torch.testing.assert_close(first[key], value, rtol=0, atol=atol, msg=key)
 
 
 @pytest.mark.parametrize(("call", "steps"), [(launch, 2), (fork, 6)])

@@ -42,13 +42,6 @@ def test_cuda_capability_decides(monkeypatch, capability, name):
     assert choose_precision("auto", torch.device("cuda", 0)).name == name
 
 
-def test_flags_of_the_processor_are_found_without_torch_too(monkeypatch):
-    found = machine.cpu_flags()
-    monkeypatch.delattr(torch.cpu, "get_capabilities", raising=False)
-    if machine.Path("/proc/cpuinfo").exists():
-        assert ("avx512_bf16" in machine.cpu_flags()) == ("avx512_bf16" in found)
-
-
 @pytest.mark.parametrize(("busy", "expected"), [(0.4, 2), (1.0, 1), (2.0, 1)])  # of two cores
 def test_busy_cores_are_left_to_others(monkeypatch, busy, expected):
     for name in ("OMP_NUM_THREADS", "LOCAL_WORLD_SIZE"):

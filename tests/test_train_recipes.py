@@ -272,13 +272,3 @@ def test_spread_of_the_encoder_is_recorded_where_heads_hide_it(bert, tmp_path, h
         vectors = encoder.encode([make_sentences(200)[i] for i in order], normalize=True).astype(float)
         cosines = (vectors @ vectors.T)[~np.eye(8, dtype=bool)]
         assert recorded(tmp_path / "heads", "encoder_cosine")[1] == pytest.approx(cosines.mean(), abs=1e-5)
-
-
-def test_collapse_of_the_encoder_is_what_counts():
-    steady = {"negative_cosine": 0.1, "encoder_rank": 1.2, "positive_cosine": 0.9}
-    rows = [(step, "diagnostics", name, value) for name, value in steady.items() for step in range(6)]
-    rows += [(step, "diagnostics", "encoder_cosine", 0.995 if step else 0.5) for step in range(6)]
-    (failure,) = failures_of(History.of(rows))
-    assert (failure.name, failure.step) == ("collapse", 3)
-    assert "effective rank of 1.2" in failure.headline
-    assert failures_of(History.of(row for row in rows if not row[2].startswith("encoder"))) == []
