@@ -152,20 +152,16 @@ def test_a_loss_may_normalise_or_scale_its_input(transform):
     assert other.relative_residual < 1e-12
 
 
-def gap_of(anchors, positives, i):
-    """Cosine of the positive less that of the hardest negative."""
-    cosines = anchors[i] @ positives.T
-    return float(cosines[i] - cosines[torch.arange(len(cosines)) != i].max())
-
-
-def test_gates_next_to_their_threshold_keep_their_state():
+@pytest.mark.parametrize("open_", [True, False])
+def test_gates_next_to_their_threshold_keep_their_state(open_):
     """A margin 1e-9 to either side of one anchor's gap: shrinking cosines by δ² must not decide it."""
     anchors, positives = batch(12, 6)
-    gap = gap_of(anchors, positives, 4)
-    for side, open_ in ((1e-9, True), (-1e-9, False)):
-        found = gradlab.decompose(lambda a, p, m=gap + side: triplet(a, p, m), anchors, positives)
-        assert (float(found.gradient_dissipation[4]) > 0) is open_
-        assert not found.unreliable.any()
+    cosines = anchors[4] @ positives.T
+    gap = float(cosines[4] - cosines[torch.arange(12) != 4].max())
+    margin = gap + (1e-9 if open_ else -1e-9)
+    found = gradlab.decompose(lambda a, p: triplet(a, p, margin), anchors, positives)
+    assert (float(found.gradient_dissipation[4]) > 0) is open_
+    assert not found.unreliable.any()
 
 
 def test_inverses_need_a_larger_delta():
@@ -193,36 +189,6 @@ def test_extrapolation_removes_the_error_that_is_estimated(monkeypatch):
     expected = parts.gradient_dissipation[:, None] * parts.weight / 9
     left = float((found.other_view_gradient - expected).abs().max())
     assert left < 0.05 * float(found.error.max())
-
-
-def test_a_flip_at_the_first_delta_is_repaired_by_another(monkeypatch):
-    """With only coarse δ a gate at its threshold flips; the anchors that flipped are taken from a finer one."""
-    anchors, positives = batch(12, 6)
-    margin = gap_of(anchors, positives, 4) * (
-        1 - 1e-5
-    )  # closed; shrinking all cosines by δ² = 1.5e-5 or more opens it
-
-    def flipping(deltas):
-        monkeypatch.setattr(reading, "DELTAS", deltas)
-        return gradlab.decompose(lambda a, p: triplet(a, p, margin), anchors, positives)
-
-    coarse = flipping((2.0**-6,))
-    assert coarse.unreliable.nonzero().flatten().tolist() == [4]
-    assert float(coarse.relative_residual) > 0.01
-    repaired = flipping((2.0**-6, 2.0**-12))
-    assert not repaired.unreliable.any()
-    assert float(repaired.gradient_dissipation[4]) == 0
-
-
-def test_an_additive_epsilon_inside_the_loss_does_no_harm():
-    """``pairwise_distance`` adds 1e-6 to every coordinate, far more than δ."""
-    anchors, positives = batch(10, 6)
-    hardest = (anchors @ positives.T).fill_diagonal_(-2).argmax(dim=1)
-    loss = torch.nn.TripletMarginLoss(margin=2.0, reduction="sum")  # every gate open
-    found = gradlab.decompose(lambda a, p: loss(a, p, p[hardest]), anchors, positives)
-    expected = gradlab.components(gradlab.get_loss("met", margin=2.0), anchors, positives)
-    assert_same(found.other_view_gradient, expected.gradient_dissipation[:, None] * expected.weight, 1e-5)
-    assert 1e-9 < found.relative_residual < 1e-4
 
 
 # Losses of other libraries
@@ -497,10 +463,7 @@ def test_the_sentence_says_what_differs(monkeypatch):
     """Against shares and counts from the logits, computed here."""
     monkeypatch.setattr(matching, "loss_names", lambda: ["infonce"])
     anchors, positives = batch(40, 60)
-
-    def smoothed(a, p):
-        return cross_entropy(a @ p.T / 0.05, torch.arange(len(a)), label_smoothing=0.2)
-
+    smoothed = lambda a, p: cross_entropy(a @ p.T / 0.05, torch.arange(40), label_smoothing=0.2)  # noqa: E731
     words = gradlab.decompose(smoothed, anchors, positives).summary()
     (temperature,) = map(float, re.findall(r"InfoNCE with temperature ([\d.]+)", words))
 
@@ -515,21 +478,6 @@ def test_the_sentence_says_what_differs(monkeypatch):
     assert f"has {mine[0]}% of it instead of {other[0]}%" in words
     assert f"leaves {mine[1] or 'none'} of 40 anchors alone instead of {other[1]}" in words
     assert f"is {mine[2]}% of the largest instead of {other[2]}%" in words
-
-
-def test_the_sentence_knows_gates(monkeypatch):
-    """One that closes once the hardest negative is 10° farther away than the positive."""
-    monkeypatch.setattr(matching, "loss_names", lambda: ["infonce"])
-    anchors, positives = batch(60, 30)
-
-    def leads(a, p):
-        angle = torch.rad2deg((a @ p.T).arccos())
-        return angle.masked_fill(torch.eye(len(a), dtype=torch.bool), 360).amin(1) - angle.diagonal()
-
-    words = gradlab.decompose(lambda a, p: (10 - leads(a, p)).relu().sum(), anchors, positives).summary()
-    lead = leads(anchors, positives).sort().values
-    (stop,) = map(float, re.findall(r"alone once the hardest negative is (-?\d+)° farther", words))
-    assert stop == round(float(lead[lead < 10][-1] + lead[lead >= 10][0]) / 2)
 
 
 def test_an_unknown_loss_matches_nothing(monkeypatch):

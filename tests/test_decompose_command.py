@@ -184,13 +184,6 @@ def test_files_that_are_no_batch(workspace, arrays, message):
         load_batch("bad.npz")
 
 
-def test_projection_says_what_chance_would_leave(workspace, few_losses):
-    result = run("barlow_twins", "--allow-residual", "--batch-size", "6", "--dim", "40")
-    assert result.exit_code == 0, result.output
-    assert "(of a random one 0.84: 12 vectors in 40 dimensions)" in result.output
-    assert "unreliable anchors" in result.output
-
-
 @pytest.mark.parametrize("name", ["mhe", "mpt"])
 def test_picture_shows_the_weights(name):
     found = gradlab.decompose(name, *paired_batch(np.random.default_rng(0), 10, 20))

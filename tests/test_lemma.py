@@ -218,41 +218,12 @@ def test_many_negatives_decide_as_the_step_taken(kind, signs):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_many_negatives_beside_the_bounds(kind):
-    rng = np.random.default_rng(12)
-    anchor, positive, negatives, weight = many(rng, 40)
-    step = 10 ** rng.uniform(-3, 0.5, 40)
-    interval = many_negatives_bound(anchor, positive, negatives, weight, step, kind)
-    checked = 0
-    with mpmath.workdps(50):
-        for i in range(40):
-            push = [
-                mpmath.fsum(mpmath.mpf(w) * mpmath.mpf(x) for w, x in zip(weight[i], column, strict=True))
-                for column in negatives[i].T
-            ]
-            norms = [mpmath.sqrt(mpmath.fsum(mpmath.mpf(x) ** 2 for x in v[i])) for v in (anchor, positive)]
-            h = [mpmath.mpf(x) / norms[0] for x in anchor[i]]
-            p = [mpmath.mpf(x) / norms[1] for x in positive[i]]
-            one = type(interval)(interval.low[i], interval.high[i], interval.feasible[i], interval.outside[i])
-            checked += assert_bounds_flip(
-                one, lambda r, h=h, p=p, push=push, i=i: mp_closer(h, p, push, r, step[i], kind)
-            )
-    assert checked >= 30
-
-
-@pytest.mark.parametrize("kind", KINDS)
 def test_many_negatives_reduce_to_one(kind):
-    rng = np.random.default_rng(14)
-    anchor, positive, negatives, weight = many(rng, signs=False)
-    args = (anchor, positive, negatives, weight, 0.2, kind)
-    pull, ratio = many_negatives_bound(*args), many_negatives_bound(*args, bound="ratio")
-    np.testing.assert_allclose(pull.low, ratio.low * weight.sum(-1), rtol=1e-11, atol=1e-12)
+    anchor, positive, negatives, _ = many(np.random.default_rng(14))
     one = many_negatives_bound(anchor, positive, negatives[:, :1], np.ones((300, 1)), 0.2, kind)
     single = ratio_bounds(Triple.from_vectors(anchor, positive, negatives[:, 0]), 0.2, kind)
     np.testing.assert_allclose(one.low, single.low, rtol=1e-12, atol=1e-13)
-    shared = many_negatives_bound(anchor, positive, negatives[0], weight, 0.2, kind)
-    spread = many_negatives_bound(anchor, positive, np.tile(negatives[0], (300, 1, 1)), weight, 0.2, kind)
-    np.testing.assert_allclose(shared.low, spread.low, rtol=1e-11, atol=1e-12)
+    np.testing.assert_allclose(one.high, single.high, rtol=1e-12, atol=1e-13)
 
 
 # --- geometry, kinds of arrays, claims ------------------------------------------------------------------------
@@ -300,26 +271,20 @@ def test_numpy_and_torch_agree_and_keep_their_dtype(kind, dtype):
     np.testing.assert_allclose(here.after, there.after.numpy(), atol=tolerance)
 
 
-@pytest.mark.parametrize(("name", "rate"), [("infonce", 0.4), ("arccon", 0.4), ("met", 1.5)])
+@pytest.mark.parametrize(("name", "rate"), [("infonce", 0.4), ("met", 1.5)])
 def test_bound_tells_what_a_step_of_gradient_descent_does(name, rate):
     """Components of a loss on a batch against one step along the gradient from autograd."""
     rng = np.random.default_rng(15)
-    center = rng.standard_normal(16)
-    anchors = unit(center + rng.standard_normal((64, 16)))
+    anchors = unit(rng.standard_normal(16) + rng.standard_normal((64, 16)))
     positives = unit(anchors + 0.25 * rng.standard_normal((64, 16)))
     parts = gradlab.components(name, anchors, positives)
     moving = parts.gradient_dissipation > 0
-    interval = many_negatives_bound(
-        anchors[moving],
-        positives[moving],
-        positives,
-        parts.weight[moving],
-        rate * parts.gradient_dissipation[moving],
-    )
-    gradient = gradlab.autograd_gradient(name, torch.from_numpy(anchors), torch.from_numpy(positives))
-    moved = unit(anchors - rate * gradient.numpy())
+    step = rate * parts.gradient_dissipation[moving]
+    rows = anchors[moving], positives[moving], positives, parts.weight[moving]
+    told = many_negatives_bound(*rows, step).contains(parts.positive_weight[moving])
+    moved = unit(anchors - rate * gradlab.autograd_gradient(name, anchors, positives))
     closer = (moved * positives).sum(-1) >= (anchors * positives).sum(-1)
-    assert np.array_equal(interval.contains(parts.positive_weight[moving]), closer[moving])
+    assert np.array_equal(told, closer[moving])
     assert 0.1 < closer[moving].mean() < 0.9
 
 

@@ -82,29 +82,6 @@ def hcl(p: Pair, n: Pair, s: dict, harder: torch.Tensor) -> torch.Tensor:
     return softmax_value(p.cos / t, torch.logsumexp((1 + beta) * n.cos / t, 0).reshape(1) - log_mean)
 
 
-def debiased(p: Pair, n: Pair, s: dict, harder: torch.Tensor) -> torch.Tensor:
-    t, prior, count = s["temperature"], s["prior"], len(n.cos)
-    reference = max(float(n.cos.detach().max()), float(p.cos.detach())) / t
-    mass = torch.exp(n.cos / t - reference).sum() - count * prior * torch.exp(p.cos / t - reference)
-    left = mass / (1 - prior)
-    least = count * torch.exp(torch.tensor(-1 / t - reference, dtype=torch.float64))
-    if float(left.detach()) <= float(least):
-        # K e^{-1/τ} against e^{p/τ}: 1 + p = sum.
-        return softplus(math.log(count) - p.sum / t)
-    return softplus(torch.log(left) + reference - p.cos / t)
-
-
-def nearly_nothing_left(p: Pair, n: Pair, s: dict) -> bool:
-    """Whether what debiasing leaves of the mass is a small difference, or near the clamp."""
-    count = len(n.cos)
-    mass = float(torch.logsumexp(n.cos.detach() / s["temperature"], 0))
-    taken = math.log(count * s["prior"] + 1e-300) + float(p.cos.detach()) / s["temperature"]
-    if taken >= mass:
-        return taken - mass < 0.01
-    left = mass + math.log(-math.expm1(taken - mass)) - math.log(1 - s["prior"])
-    return mass - taken < 0.05 or abs(left - math.log(count) + 1 / s["temperature"]) < 0.01
-
-
 def siglip(p: Pair, n: Pair, s: dict, harder: torch.Tensor) -> torch.Tensor:
     t, b = s["temperature"], s["bias"]
     return softplus(-(p.cos / t + b)) + softplus(n.cos / t + b).sum()
@@ -114,17 +91,6 @@ def circle(p: Pair, n: Pair, s: dict, harder: torch.Tensor) -> torch.Tensor:
     g, m = s["scale"], s["margin"]
     own = g * torch.relu(m + p.gap).detach() * (m - p.gap)
     return softmax_value(own, g * torch.relu(n.cos + m).detach() * (n.cos - m))
-
-
-def multi_similarity(p: Pair, n: Pair, s: dict, harder: torch.Tensor) -> torch.Tensor:
-    a, b, at = s["alpha"], s["beta"], s["threshold"]
-    push = torch.logsumexp(torch.cat([p.cos.reshape(1) * 0, b * (n.cos - at)]), 0) / b
-    return softplus(-a * (p.cos - at)) / a + push
-
-
-def tvmf(p: Pair, n: Pair, s: dict, harder: torch.Tensor) -> torch.Tensor:
-    link = lambda c: ((1 + c) / (1 + s["concentration"] * (1 - c)) - 1) / s["temperature"]  # noqa: E731
-    return softmax_value(link(p.cos), link(n.cos))
 
 
 def arctanh(p: Pair, n: Pair, s: dict, harder: torch.Tensor) -> torch.Tensor:
@@ -142,27 +108,6 @@ def baseline(p: Pair, n: Pair, s: dict, harder: torch.Tensor) -> torch.Tensor:
     is_open = float(p.gap - n.gap.min() + s["margin"] > 0)
     weight = torch.softmax(n.cos.detach() / s["temperature"], 0)
     return is_open * ((weight * n.cos).sum() - s["static_ratio"] * p.cos)
-
-
-def recombined(p: Pair, n: Pair, s: dict, harder: torch.Tensor) -> torch.Tensor:
-    """MET's gate or InfoNCE's, InfoNCE's weight or MAT's, ArcCon's ratio or a number."""
-    hardest = int(n.cos.argmax())
-    if s["gate"] == "met(margin=0.5)":
-        gate = (n.chord[hardest] - p.chord < 0.5).double()
-    else:
-        gate = torch.sigmoid(torch.logsumexp(n.cos / 0.2, 0) - p.cos / 0.2)
-    if s["weight"] == "infonce(temperature=0.1)":
-        weight = torch.softmax(n.cos / 0.1, 0) / 0.1
-    else:
-        weight = torch.zeros_like(n.cos)
-        if n.sine[hardest] > 0:
-            weight[hardest] = 1 / n.sine[hardest].detach()
-    ratio = 1.3
-    if s["ratio"] == "arccon(margin=0.3)":
-        ratio = math.cos(0.3) + math.sin(0.3) * p.cos / p.sine if p.sine > 0 else 0.0
-    weight = weight.detach()
-    ratio = ratio.detach() if isinstance(ratio, torch.Tensor) else ratio
-    return gate.detach() * ((weight * n.cos).sum() - weight.sum() * ratio * p.cos)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -216,27 +161,11 @@ PAIRS = {
     "hcl": Definition(
         hcl, with_temperature(0.05, beta=(0.1, 3)), steep=lambda s: (1 + s["beta"]) / s["temperature"]
     ),
-    "debiased": Definition(debiased, with_temperature(0.1, prior=(0.0, 0.3)), doubtful=nearly_nothing_left),
     "siglip": Definition(siglip, with_temperature(bias=(-10, 2)), pulls_alone=True),
     "circle": Definition(
         circle,
         lambda rng: {"scale": log_uniform(rng, 1, 256), "margin": between(rng, 0.05, 0.6)},
         steep=lambda s: 3 * s["scale"],
-    ),
-    "multi_similarity": Definition(
-        multi_similarity,
-        lambda rng: {
-            "alpha": log_uniform(rng, 0.5, 5),
-            "beta": log_uniform(rng, 2, 60),
-            "threshold": between(rng, -0.2, 1),
-        },
-        pulls_alone=True,
-        steep=lambda s: s["beta"],
-    ),
-    "tvmf": Definition(
-        tvmf,
-        with_temperature(0.02, concentration=(0, 20)),
-        steep=lambda s: (1 + 2 * s["concentration"]) / s["temperature"],
     ),
     "arctanh": Definition(
         arctanh,
@@ -261,19 +190,6 @@ PAIRS = {
             "effective_ratio": str(rng.choice(["r", "2r"])),
         },
         gated=gate_of(DISTANCES["mpt"]),
-    ),
-    "recombined": Definition(
-        recombined,
-        lambda rng: {
-            "gate": str(rng.choice(["met(margin=0.5)", "infonce(temperature=0.2)"])),
-            "weight": str(rng.choice(["infonce(temperature=0.1)", "mat(margin=0.1)"])),
-            "ratio": str(rng.choice(["arccon(margin=0.3)", "1.3"])),
-        },
-        gated=lambda p, n, s: (
-            float((p.chord - n.chord.min()).detach() + 0.5) if s["gate"].startswith("met") else 1.0
-        ),
-        one_hot=True,
-        steep=lambda s: 10.0,
     ),
 }
 
@@ -431,17 +347,12 @@ def of_pairs(definition: Definition, settings: dict, batch: Batch) -> Result:
         if definition.gated is not None and kept:
             at_gate = abs(definition.gated(positive, negatives, settings)) < math.sqrt(batch.doubt)
             unsure |= at_gate
-            unsure_value |= at_gate and definition.value in (baseline, recombined)
+            unsure_value |= at_gate and definition.value is baseline
         if definition.doubtful is not None and kept:
             unsure_value |= definition.doubtful(positive, negatives, settings)
         if definition.one_hot and len(kept) > 1:
             two = torch.topk(negatives.cos.detach(), 2).values
-            tied = float(two[0] - two[1]) < batch.doubt
-            unsure |= tied
-            unsure_value |= tied and definition.value is recombined
-        if definition.value is recombined:  # ratio and weight have poles, where rounding decides
-            sines = torch.cat([positive.sine.reshape(1), negatives.sine]).detach()
-            unsure_value |= bool((sines < batch.doubt).any())
+            unsure |= float(two[0] - two[1]) < batch.doubt
         value = definition.value(positive, negatives, settings, harder)
         by_positive, by_negatives = torch.autograd.grad(
             value, (positive.change, negatives.change), allow_unused=True
