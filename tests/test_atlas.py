@@ -106,19 +106,6 @@ def test_numbers_of_a_batch_against_loops() -> None:
         assert getattr(found, name) == pytest.approx(np.mean([row[name] for row in rows]), rel=1e-9), name
 
 
-def test_families_and_what_stops(entries) -> None:
-    by_name = {entry.loss.name: entry for entry in entries}
-    assert by_name["met"].family == "hard gate"
-    assert by_name["dcl"].family == by_name["mhe"].family == "no gate"
-    assert math.isnan(by_name["dcl"].half_open)
-    assert by_name["siglip"].stops == by_name["multi_similarity"].stops == "push"
-    assert by_name["dhel"].own_view == 1
-    assert by_name["infonce"].own_view == 0
-    # The margin of CosFace moves the gate by what it takes off the positive's cosine, and changes no weight.
-    assert by_name["cosface"].half_open > by_name["infonce"].half_open + 5
-    assert by_name["cosface"].effective_negatives == by_name["infonce"].effective_negatives
-
-
 def test_exchange_says_what_changes() -> None:
     text = exchange(measure("infonce"), measure("dcl"))
     assert re.search(r"gate half open +56° -> never", text)

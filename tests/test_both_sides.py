@@ -55,18 +55,6 @@ def test_closed_form_is_autograd_on_both_sides(spec: str, kind: str) -> None:
             assert np.abs(parts.gradient(exact=True) - reference).max() <= TOLERANCE * scale(parts)
 
 
-@pytest.mark.parametrize("spec", ["infonce", "met", "baseline"])
-def test_without_in_batch_negatives_positives_are_only_pulled(spec: str) -> None:
-    anchors, positives, extra = batch("paired")
-    options = {"in_batch_negatives": False}
-    parts = gradlab.components(spec, anchors, positives, extra, side="positives", **options)
-    reference = gradlab.autograd_gradient(spec, anchors, positives, extra, side="positives", **options)
-    assert np.abs(parts.gradient() - reference).max() <= TOLERANCE * scale(parts)
-    assert parts.weight.shape == (10, 4)
-    assert not parts.weight.any()
-    assert not parts.gradient_dissipation.any()
-
-
 @pytest.mark.parametrize("function", [gradlab.components, gradlab.autograd_gradient, gradlab.decompose])
 def test_sides_are_named(function) -> None:
     with pytest.raises(gradlab.GradlabError, match="side must be 'anchors', 'positives' or 'both'"):

@@ -361,17 +361,6 @@ def test_bad_batches_are_refused(anchors, positives, message):
         gradlab.decompose(infonce, anchors, positives)
 
 
-def test_all_rows_equal():
-    rows = torch.zeros(5, 3, dtype=torch.float64)
-    rows[:, 0] = 1
-    found = gradlab.decompose(infonce, rows, rows)
-    expected = (torch.ones(5, 5) - torch.eye(5)).double() / 0.1 / 25
-    torch.testing.assert_close(found.other_view_gradient, expected)
-    assert not found.unreliable.any()
-    with pytest.raises(gradlab.GradlabError, match="infinite coefficients"):
-        gradlab.decompose("met", rows, rows)
-
-
 @pytest.mark.parametrize(("take", "share"), [("max", [0, 1, 0]), ("amax", [0, 0.5, 0.5])])
 def test_a_tie_gives_the_subgradient_that_the_loss_takes(take, share):
     """Two equal hardest negatives: torch's ``max`` takes the first, ``amax`` divides evenly; both are found."""

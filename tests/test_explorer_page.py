@@ -65,11 +65,6 @@ def test_it_runs_only_itself(page: str) -> None:
     assert len(page) < 5e6
 
 
-def test_the_script_is_read_without_error(page: str) -> None:
-    read = "new (require('vm').Script)(require('fs').readFileSync(0, 'utf8'));"
-    run_script(read, script_of(page))
-
-
 def without_document(page: str, text: str) -> str:
     """What a text prints after the page's script, all but the part that draws at once."""
     drawing = (resources.files("gradlab.explorer") / SCRIPTS[-1]).read_text(encoding="utf-8")

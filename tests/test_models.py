@@ -124,33 +124,6 @@ def test_rows_that_were_read_are_the_published_formulas(key) -> None:
     assert float(found) == pytest.approx(PUBLISHED[key](q, d, shared, own), rel=1e-11)
 
 
-def test_qwen3_leaves_equal_documents_out() -> None:
-    """Its four sums as published, m_ij = 0 where s_ij > s(q_i, d_i+) + 0.1 or d_j = d_i+: labels say which documents are equal."""
-    rng = torch.Generator().manual_seed(3)
-    q, noise = (torch.randn(N, 6, generator=rng, dtype=torch.float64) for _ in range(2))
-    d = q + noise
-    d[3] = d[1]
-    own = torch.randn(N, HARD, 6, generator=rng, dtype=torch.float64)
-    own[2, 0] = d[2]
-    values, counts = [], {"near": 0, "equal": 0}
-    for i in range(N):
-        positive = cosine(q[i], d[i])
-        pairs = [(cosine(q[i], one), one) for one in own[i]]
-        for j in set(range(N)) - {i}:
-            pairs += [(cosine(q[i], q[j]), d[j]), (cosine(d[i], d[j]), d[j]), (cosine(q[i], d[j]), d[j])]
-        near, same = [s > positive + 0.1 for s, _ in pairs], [torch.equal(one, d[i]) for _, one in pairs]
-        kept = [s for (s, _), a, b in zip(pairs, near, same, strict=True) if not (a or b)]
-        counts = {"near": counts["near"] + sum(near), "equal": counts["equal"] + sum(same)}
-        values.append(cross_entropy(positive, kept, TEMPERATURE))
-    assert min(counts.values()) > 0
-    equal_to_own = torch.zeros(N, N + HARD, dtype=torch.bool)
-    equal_to_own[2, N] = True
-    found = gradlab.get_loss(f"mask(model:qwen3(temperature={TEMPERATURE}), by=given)")(
-        q, d, normalize=True, own_negatives=own, labels=[0, 1, 2, 1, 4], mask=equal_to_own, reduction="none"
-    )
-    assert found.tolist() == pytest.approx(values, rel=1e-11)
-
-
 @pytest.mark.parametrize("row", published_models(), ids=lambda row: row.key)
 def test_every_row_is_a_loss_or_says_why_not(row) -> None:
     assert bool(row.loss) != bool(row.refused)

@@ -19,7 +19,6 @@ from torch.nn import functional
 
 import gradlab
 from gradlab.cli.commands import cli
-from gradlab.decomposition import matching
 from gradlab.gradient.verification import paired_batch
 from gradlab.losses import registry
 from gradlab.losses.registry import OWN_LOSSES, read_loss
@@ -55,20 +54,10 @@ FILE = """
             return functional.cross_entropy(anchors @ others.T / 0.05, torch.arange(len(anchors)))
 
 
-    class Covariance(nn.Module):
-        def forward(self, anchors, positives):
-            centred = anchors - anchors.mean(0)
-            spread = (centred.T @ centred) ** 2
-            return ((anchors - positives) ** 2).sum() + spread.sum() - spread.diagonal().sum()
-
-
     ready = Both(0.1)
 
 
     def one(anchors): return anchors.sum()
-    def each(anchors, positives): return (anchors * positives).sum(1)
-    def dead(anchors, positives): return (anchors * positives).sum().detach()
-    def random(anchors, positives): return nce(anchors, positives) * torch.rand(())
 """
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "write-a-loss.md"
 
@@ -154,11 +143,7 @@ def test_what_a_loss_given_as_code_cannot_have_is_one_line(call, file):
     ("name", "words"),
     [
         ("one", "wants one argument; a loss takes anchors and positives"),
-        ("each", r"returns shape \(\d+,\), not a scalar"),
-        ("dead", "is not differentiable"),
-        ("random", "it is random or keeps a state"),
         ("Memory", "it is random or keeps a state"),
-        ("Covariance", "is not a function of dot products"),
         ("Bot", "has no 'Bot'; it has: nce, Both, .* Did you mean 'Both'"),
         ("Both(heat=1)", "unexpected keyword argument 'heat'"),
     ],
@@ -220,17 +205,10 @@ def test_an_entry_point_registers_losses(monkeypatch):
     point.load.assert_called_once_with()
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        ["simulate", "--loss", "{}:nce", "--grid", "2", "--batches", "4", "--negatives", "7"],
-        ["decompose", "{}:nce(temperature=0.1)", "--batch-size", "8", "--dim", "12"],
-    ],
-)
-def test_the_commands_take_it(file, tmp_path, monkeypatch, command):
+def test_a_command_takes_it(file, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(matching, "loss_names", lambda: ["infonce"])
-    done = CliRunner().invoke(cli, [part.format(file) for part in command], standalone_mode=False)
+    command = ["simulate", "--loss", f"{file}:nce", "--grid", "2", "--batches", "4", "--negatives", "7"]
+    done = CliRunner().invoke(cli, command, standalone_mode=False)
     assert done.exception is None, done.output
     assert list(tmp_path.rglob("*.png"))
 

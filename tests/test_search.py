@@ -1,7 +1,7 @@
 """A randomised search: losses, combinators, settings, dtypes and degenerate rows against definitions of its own.
 
-Everything a loss is made of is written here a second time, in loops over sentences and in float64, from the formulas
-of the papers: nothing but `Case.check` calls gradlab. In the test suite it runs for a fixed number of cases, and for longer by
+Everything a loss is made of is written here or in `tests/losses` a second time, in float64, from the formulas of the
+papers: nothing but `Case` calls gradlab. In the test suite it runs for a fixed number of cases, and for longer by
 
     python tests/test_search.py --minutes 60 --seed 1
 """
@@ -494,7 +494,7 @@ def by_prefix(rng: np.random.Generator, loss: Loss, dim: int) -> Loss:
     def value(batch: Batch) -> Result:
         parts = []
         for d, weight in zip(dims, weights, strict=True):
-            cut, one = batch.prefix(d), None
+            cut = batch.prefix(d)
             one = loss[1](cut)
             for name, rows in (("by_anchors", batch.anchors), ("by_positives", batch.positives)):
                 gradient = np.zeros_like(rows.numpy())
@@ -598,67 +598,57 @@ class Case:
         if half:
             expected.steep *= Batch(*rows).blur
         given = [self.rows[0], self.rows[1], self.rows[2] if len(rows[2]) else None]
-        found = {one: loss(*given, reduction=one, **options) for one in ("mean", "sum")}
-        n, wrong = len(rows[0]), []
-        wanted = {"mean": expected.value.mean(), "sum": expected.value.sum()}
-        if expected.value.ndim:
-            found["none"], wanted["none"] = loss(*given, reduction="none", **options), expected.value
-        parts = gradlab.components(loss, *given, side="both", **options)
-        gradients = gradlab.autograd_gradient(loss, *given, side="both", **options)
-        # ArcTanh measures gaps from 1e-5 on (float64) by their difference.
-        digits = eps ** (2 / 3) if "arctanh" in self.loss[0] else eps
+        # ArcTanh measures gaps from 1e-5 on (float64) by their difference, and may be infinite.
+        infinite = "arctanh" in self.loss[0]
+        digits, n = eps ** (2 / 3) if infinite else eps, len(rows[0])
         loosely = math.sqrt(eps) if expected.unsure else 0.0
         size = 1 + float(np.abs(expected.value).max(initial=0))
         value_tolerance = 100 * (digits * expected.steep * size + loosely) * math.sqrt(n)
         tolerance = 100 * digits * expected.steep * expected.scale * math.sqrt(n)
-        for name, value in found.items():
-            value = np.asarray(value, dtype=np.float64)
-            scale = n if name == "sum" else 1
-            if (
-                not np.isfinite(value).all()
-                and np.isfinite(wanted[name]).all()
-                and "arctanh" not in self.loss[0]
-            ):
-                wrong.append(f"{name} is not finite")
-            elif not expected.unsure_value and not np.allclose(
-                value, wanted[name], rtol=0, atol=scale * value_tolerance
-            ):
-                wrong.append(f"{name} is {value} and not {wanted[name]}")
-        exact = {"by_anchors": expected.by_anchors, "by_positives": expected.by_positives}
-        pairs = [(name, part.gradient(exact=True)) for name, part in zip(exact, parts, strict=True)]
-        pairs += list(zip(exact, gradients, strict=True))
-        if blockwise:
-            pairs += self.in_blocks(loss, rows, exact)
-        for at, (name, gradient) in enumerate(pairs):
-            gradient = np.asarray(gradient, dtype=np.float64)
-            what = f"gradient {name} ({('components', 'autograd', 'blockwise')[at // 2]})"
-            if not np.isfinite(gradient).all():
-                wrong.append(f"{what} is not finite")
-            elif not expected.unsure and not np.allclose(gradient, exact[name], rtol=0, atol=tolerance):
-                worst = np.abs(gradient - exact[name]).max()
-                wrong.append(f"{what} is off by {worst:.3g}, where {tolerance:.3g} is allowed")
+        results = []  # what is found, what it is, what it should be if that is sure, and to what tolerance
+        values = [
+            ("mean", expected.value.mean(), 1),
+            ("sum", expected.value.sum(), n),
+            ("none", expected.value, 1),
+        ]
+        for reduction, wanted, times in values[: 3 if expected.value.ndim else 2]:
+            found = loss(*given, reduction=reduction, **options)
+            wanted = None if expected.unsure_value else wanted
+            results.append((reduction, found, wanted, times * value_tolerance))
+        parts = gradlab.components(loss, *given, side="both", **options)
+        gradients = {
+            "components": [part.gradient(exact=True) for part in parts],
+            "autograd": gradlab.autograd_gradient(loss, *given, side="both", **options),
+            "blockwise": self.in_blocks(loss, rows) if blockwise else [],
+        }
+        for way, both in gradients.items():
+            for found, wanted in zip(both, (expected.by_anchors, expected.by_positives), strict=False):
+                wanted = None if expected.unsure else wanted
+                results.append((f"gradient by {way}", found, wanted, tolerance))
         for part in parts:
             for name in ("gradient_dissipation", "weight", "pull"):
-                if not np.isfinite(np.asarray(getattr(part, name))).all() and "arctanh" not in self.loss[0]:
-                    wrong.append(f"{name} of the {part.side} is not finite")
+                results.append((f"{name} of the {part.side}", getattr(part, name), None, 0.0))
+        wrong = []
+        for what, found, wanted, allowed in results:
+            found = np.asarray(found, dtype=np.float64)
+            if not np.isfinite(found).all() and not (infinite and "gradient by" not in what):
+                wrong.append(f"{what} is not finite")
+            elif wanted is not None and not np.allclose(found, wanted, rtol=0, atol=allowed):
+                worst = np.abs(found - wanted).max()
+                wrong.append(f"{what} is off by {worst:.3g}, where {allowed:.3g} is allowed")
         return wrong
 
-    def in_blocks(self, loss: gradlab.Loss, rows: list, names: dict) -> list[tuple[str, np.ndarray]]:
+    def in_blocks(self, loss: gradlab.Loss, rows: list) -> list[torch.Tensor]:
         """Tangent gradients of the blockwise loss, in float64."""
         leaves = [part.clone().requires_grad_() for part in rows]
+        extra = leaves[2] if len(rows[2]) else None
         try:
-            total = gradlab.blockwise(loss, block_size=3)(
-                *leaves[:2], leaves[2] if len(rows[2]) else None, reduction="sum"
-            )
+            gradlab.blockwise(loss, block_size=3)(*leaves[:2], extra, reduction="sum").backward()
         except gradlab.GradlabError as error:
             if "look whether" in str(error) or "need" in str(error) or "not finite" in str(error):
                 return []
             raise
-        total.backward()
-        return [
-            (name, tangent(leaf.grad, leaf.detach()).numpy())
-            for name, leaf in zip(names, leaves, strict=False)
-        ]
+        return [tangent(leaf.grad, leaf.detach()) for leaf in leaves[:2]]
 
 
 def search(seed: int, cases: int | None = None, seconds: float = math.inf) -> tuple[int, list[str]]:

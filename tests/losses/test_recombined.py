@@ -130,17 +130,6 @@ def test_constants() -> None:
     assert not parts.ratio.any()
 
 
-def test_weights_of_the_own_view_count_a_queue_too() -> None:
-    anchors, positives = batch()
-    queue, _ = batch("random", count=5, seed=1)
-    loss = gradlab.recombine(gate="mpt", weight="mhe", ratio=1)
-    parts, mhe = (gradlab.components(one, anchors, positives, queue) for one in (loss, "mhe"))
-    torch.testing.assert_close(parts.weight, mhe.weight)
-    pushed = mhe.weight @ torch.cat([anchors, queue]) - mhe.weight.sum(1, keepdim=True) * positives
-    expected = parts.gradient_dissipation[:, None] * pushed
-    torch.testing.assert_close(parts.gradient(tangent=False), expected)
-
-
 LOSSES = [
     gradlab.recombine(gate="mpt(margin=0.3)", weight="infonce", ratio=1.25, factor=0.05),
     gradlab.recombine(gate=1.0, weight="uniform", ratio="met"),
@@ -203,11 +192,6 @@ def test_simulated_like_the_losses_it_is_made_of(quantity: str, engine: str, sou
         gradlab.simulate(one, quantity, engine, grid=4, batches=200).value for one in (loss, source)
     )
     np.testing.assert_allclose(found, expected, rtol=1e-12)
-
-
-def test_what_of_a_recombined_loss_is_not_simulated() -> None:
-    with pytest.raises(gradlab.GradlabError, match="whole batches"):
-        gradlab.simulate(gradlab.recombine(gate="mpt", weight="mhe", ratio=1), quantity="hardest_share")
 
 
 def test_a_ratio_that_does_not_exist_is_refused() -> None:

@@ -113,12 +113,6 @@ def test_pools_beside_the_batch(name: str, pools: str) -> None:
     assert_closed_form_is_autograd(text, rows, {"own_negatives": own} | given)
 
 
-def roles(i: int, labels: np.ndarray) -> tuple[list[int], list[int]]:
-    """The positives and negatives of anchor i among all rows of the other view."""
-    mates = [j for j in range(len(labels)) if labels[j] == labels[i]]
-    return mates, [j for j in range(len(labels)) if j not in mates]
-
-
 def by_loops(name: str, positives: list[float], negatives: list[float]) -> float:
     """From the definitions."""
     p, n = [math.exp(x) for x in positives], [math.exp(x) for x in negatives]
@@ -136,32 +130,24 @@ def test_values_by_loops(name: str) -> None:
     plain = loss(anchors, positives, extra, "none", labels=LABELS, own_negatives=own)
     pooled = gradlab.get_loss("pool", loss=loss)(anchors, positives, extra, "none", labels=LABELS)
     for i in range(N):
-        mates, rest = roles(i, LABELS)
-        other, same = positives @ anchors[i] / 0.3, anchors @ anchors[i] / 0.3
-        queue = list(extra @ anchors[i] / 0.3)
-        negatives = [*other[rest], *queue, *(own[i] @ anchors[i] / 0.3)]
-        assert plain[i] == pytest.approx(by_loops(name, list(other[mates]), negatives), rel=1e-12)
-        both = [*other[mates], *(same[j] for j in mates if j != i)]
-        assert pooled[i] == pytest.approx(
-            by_loops(name, both, [*other[rest], *same[rest], *queue]), rel=1e-12
-        )
+        other, same, queue, mine = (rows @ anchors[i] / 0.3 for rows in (positives, anchors, extra, own[i]))
+        mates, alone = LABELS[i] == LABELS, np.arange(N) == i
+        expected = by_loops(name, other[mates], [*other[~mates], *queue, *mine])
+        assert plain[i] == pytest.approx(expected, rel=1e-12)
+        pulls = [*other[mates], *same[mates & ~alone]]
+        expected = by_loops(name, pulls, [*other[~mates], *same[~mates], *queue])
+        assert pooled[i] == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_without_labels_they_are_infonce(name: str) -> None:
+@pytest.mark.parametrize("given", [{}, {"labels": np.arange(N)}])
+def test_without_labels_they_are_infonce(name: str, given: dict) -> None:
     anchors, positives, extra, _ = rows_with_duplicates()
-    for given in ({}, {"labels": np.arange(N)}):
-        found, expected = (
-            gradlab.components(
-                f"{one}(temperature=0.2)", anchors, positives, extra, **given if one == name else {}
-            )
-            for one in (name, "infonce")
-        )
-        np.testing.assert_allclose(
-            found.gradient_dissipation, expected.gradient_dissipation, rtol=1e-10, atol=1e-15
-        )
-        np.testing.assert_allclose(found.weight, expected.weight, rtol=1e-10, atol=1e-14)
-        np.testing.assert_allclose(found.ratio, 1, rtol=1e-12)
+    found = gradlab.components(f"{name}(temperature=0.2)", anchors, positives, extra, **given)
+    expected = gradlab.components("infonce(temperature=0.2)", anchors, positives, extra)
+    for part in ("gradient_dissipation", "weight"):
+        np.testing.assert_allclose(getattr(found, part), getattr(expected, part), rtol=1e-10, atol=1e-14)
+    np.testing.assert_allclose(found.ratio, 1, rtol=1e-12)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -50,6 +50,8 @@ def test_what_is_given_beats_the_preset_and_the_text() -> None:
         ("mpt(margin=0.3) + 1", "not of the form"),
         ("mpt(margn=0.3)", "Did you mean 'margin'"),
         ("mpt(margin=high)", "margin must be a number"),
+        ("modified_mhe(gate=onview)", "gate must be '"),
+        ("modified_mhe(effective_ratio=2)", "effective_ratio must be '"),
         ("mtp(margin=0.3)", "Did you mean 'mpt'"),
         ("mpt(preset=bert)", "mpt has no preset 'bert'; it has: none"),
     ],
