@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from gradlab.inspection import find_false_negatives, inspect
     from gradlab.losses.base import BatchLoss, Loss, PairLoss
     from gradlab.losses.components import Components
-    from gradlab.losses.recombination import recombine
+    from gradlab.losses.recombined import recombine
     from gradlab.losses.registry import get_loss, loss_names, register
     from gradlab.monitor.loops import watch
     from gradlab.scale import BlockwiseLoss, blockwise
@@ -59,7 +59,7 @@ _HOMES = {
     "learnable": "gradlab.gradient.learnable",
     "loss_names": "gradlab.losses.registry",
     "plot_curves": "gradlab.atlas",
-    "recombine": "gradlab.losses.recombination",
+    "recombine": "gradlab.losses.recombined",
     "register": "gradlab.losses.registry",
     "simulate": "gradlab.simulation",
     "verify": "gradlab.gradient.verification",
