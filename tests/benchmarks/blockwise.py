@@ -1,148 +1,143 @@
-"""Blockwise losses against automatic differentiation of a cross-entropy, or of themselves, in time and memory.
+"""Blockwise losses beside plain torch, or beside themselves without blocks, in processor time and memory.
 
-    python tests/benchmarks/blockwise.py                                   # the table of docs/scaling.md
-    python tests/benchmarks/blockwise.py --sizes 512 4096 --losses infonce mpt --repeat 20
-    python tests/benchmarks/blockwise.py --against-itself --losses mhe modified_mhe --sizes 4096 16384
+    python tests/benchmarks/blockwise.py                       # beside a cross-entropy: the table of docs/scaling.md
+    python tests/benchmarks/blockwise.py --beside itself --losses mhe modified_mhe --sizes 4096 16384 --threads 1
+    python tests/benchmarks/blockwise.py --beside formulas --sizes 512 2048 8192 --threads 1  # own negatives, sums
 
-One evaluation is the loss and its gradient with respect to both views, from unit rows. All competitors of one size
-run in turn in one process, so that they see the same load; a ratio is the median of ratios within a turn.
-Extra memory is the rise of the peak of a fresh process beyond the inputs. `gradlab gpu-check --part loss` measures a GPU.
+One evaluation is the loss and its gradient with respect to all that it is given, unit rows. All competitors of one size run in
+turns in one process, so that they see the same load; a ratio is the median of ratios within a turn. Extra memory is the rise of
+the peak of a fresh process beyond the inputs. `gradlab gpu-check --part loss` measures a GPU.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import subprocess
 import sys
-import time
 from collections.abc import Callable
-from typing import Any
 
 import torch
-import torch.nn.functional as functional
-from measured import peak
-from tqdm import tqdm
+from measured import peak, times_in_turns
+from torch import Tensor
+from torch.nn.functional import cross_entropy, logsigmoid, normalize
 
 import gradlab
 
-TEMPERATURE = 0.05
-PLAIN = "cross-entropy"
-PLAIN_LOSS = "plain "  # and the name of a loss: that loss without blocks
-TIMED_IN_TURNS = 16384  # beyond, one run serves for time and memory
+TEMPERATURE, OWN = 0.05, 7
+WITH_OWN = f"infonce(temperature={TEMPERATURE})"
+SUM = f"sum({WITH_OWN}, symmetric(gor), siglip, weights=1+0.1+0.5)"
 
 
-def unit_rows(size: int, dimensions: int) -> torch.Tensor:
-    """Random unit rows, made in place."""
-    rows = torch.randn(size, dimensions)
-    return rows.div_(torch.linalg.vector_norm(rows, dim=-1, keepdim=True)).requires_grad_()
+def infonce(anchors: Tensor, positives: Tensor, own: Tensor) -> Tensor:
+    return cross_entropy(anchors @ positives.T / TEMPERATURE, torch.arange(len(anchors)))
 
 
-def evaluation(name: str, block_size: int | None) -> Callable[[torch.Tensor, torch.Tensor], None]:
-    """A function that differentiates the plain cross-entropy, a plain loss or a blockwise loss."""
-    if name == PLAIN:
-
-        def plain(anchors: torch.Tensor, positives: torch.Tensor) -> None:
-            labels = torch.arange(anchors.shape[0])
-            functional.cross_entropy(anchors @ positives.T / TEMPERATURE, labels).backward()
-
-        return plain
-    plain_name = name.removeprefix(PLAIN_LOSS)
-    loss = gradlab.blockwise(name, block_size) if plain_name == name else gradlab.get_loss(plain_name)
-    return lambda anchors, positives: loss(anchors, positives).backward()
+def infonce_with_own(anchors: Tensor, positives: Tensor, own: Tensor) -> Tensor:
+    """Over the batch and the anchor's own negatives."""
+    every = torch.cat([anchors @ positives.T, (own @ anchors[:, :, None])[:, :, 0]], dim=1)
+    return cross_entropy(every / TEMPERATURE, torch.arange(len(anchors)))
 
 
-def seconds(run: Callable[[], None]) -> tuple[float, float]:
-    """Wall time and processor time of one run."""
-    start = time.perf_counter(), time.process_time()
-    run()
-    return time.perf_counter() - start[0], time.process_time() - start[1]
+def sum_of_three(anchors: Tensor, positives: Tensor, own: Tensor) -> Tensor:
+    """InfoNCE, the spread-out regulariser of both views, and SigLIP (scale 10, bias -10)."""
+    n = len(anchors)
+    pairs = -logsigmoid((2 * torch.eye(n) - 1) * (10 * anchors @ positives.T - 10)).sum() / n
+    spread = sum((rows @ rows.T).fill_diagonal_(0).square().sum() for rows in (anchors, positives)) / 2
+    return infonce(anchors, positives, own) + 0.1 * spread / (n * (n - 1)) + 0.5 * pairs
 
 
-def measure(options: argparse.Namespace) -> dict[str, Any]:
-    """In a process of its own: times of all competitors in turn, or the memory of one."""
-    torch.set_num_threads(options.threads)
-    torch.manual_seed(0)
-    runs = {name: evaluation(name, options.block_size) for name in options.losses}
-    for run in runs.values():  # libraries set themselves up
-        run(unit_rows(64, 16), unit_rows(64, 16))
-    anchors, positives = (unit_rows(options.sizes[0], options.dimensions) for _ in range(2))
-    before = peak()
-    times: dict[str, list[tuple[float, float]]] = {name: [] for name in runs}
-    for _ in range(options.repeat):
-        for name, run in runs.items():
-            anchors.grad = positives.grad = None
-            times[name].append(seconds(lambda run=run: run(anchors, positives)))
-    return {"times": times, "memory": peak() - before}
+PLAIN = {"cross-entropy": infonce, "own negatives": infonce_with_own, "sum": sum_of_three}
 
 
-def in_fresh_process(
-    options: argparse.Namespace, size: int, losses: list[str], repeat: int
-) -> dict[str, Any]:
-    """`measure` elsewhere."""
-    command = [sys.executable, __file__, "--measure"]
-    command += ["--sizes", str(size), "--losses", *losses, "--repeat", str(repeat)]
-    command += ["--threads", str(options.threads), "--dimensions", str(options.dimensions)]
-    if options.block_size is not None:
-        command += ["--block-size", str(options.block_size)]
-    return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
+def evaluation(name: str, rows: list[Tensor]) -> Callable[[], float]:
+    """Value and gradients of a formula of plain torch, or of a loss: ``plain``, or in blocks; those with ``-own`` get own negatives."""
+    kind, _, text = name.partition(" ")
+    given = {"own_negatives": rows[2]} if kind.endswith("-own") else {}
+    loss = PLAIN.get(name) or (gradlab.get_loss if kind.startswith("plain") else gradlab.blockwise)(text)
+
+    def run() -> float:
+        for part in rows:
+            part.grad = None
+        value = loss(*rows) if name in PLAIN else loss(*rows[:2], **given)
+        value.backward()
+        return float(value.detach())
+
+    return run
 
 
-def rows_of_table(options: argparse.Namespace, size: int, plain: str, blockwise: list[str]) -> list[str]:
-    """Measure one size: blockwise losses beside what they are compared with."""
-    losses = [*([plain] if size <= options.plain_up_to else []), *blockwise]
-    alone = {name: in_fresh_process(options, size, [name], 1) for name in losses}
-    memory = {name: found["memory"] for name, found in alone.items()}
-    times = {name: found["times"][name] for name, found in alone.items()}
-    if size <= TIMED_IN_TURNS:
-        repeat = options.repeat or max(3, min(60, round((TIMED_IN_TURNS / size) ** 2)))
-        times = in_fresh_process(options, size, losses, repeat)["times"]
-    lines = []
-    for name in losses:
-        wall, processor = ([turn[which] for turn in times[name]] for which in (0, 1))
-        wall_ratio = processor_ratio = memory_ratio = "–"
-        if plain in losses:
-            turns = list(zip(times[name], times[plain], strict=True))
-            wall_ratio, processor_ratio = (
-                f"{statistics.median(own[which] / other[which] for own, other in turns):.2f}"
-                for which in (0, 1)
-            )
-            memory_ratio = f"{memory[name] / memory[plain]:.3f}"
-        lines.append(
-            f"| {size:,} | {name} | {len(wall)} | {statistics.median(wall):.4g} | {min(wall):.4g} | {wall_ratio} "
-            f"| {statistics.median(processor):.4g} | {processor_ratio} | {memory[name]:,.0f} | {memory_ratio} |"
+def draw(size: int, dimensions: int) -> list[Tensor]:
+    """Both views, and own negatives."""
+    shapes = (size,), (size,), (size, OWN)
+    return [normalize(torch.randn(*shape, dimensions), dim=-1).requires_grad_() for shape in shapes]
+
+
+def memory(name: str, size: int, options: argparse.Namespace) -> float:
+    """Of one evaluation in a process of its own, MiB."""
+    command = [
+        sys.executable,
+        __file__,
+        "--child",
+        name,
+        "--sizes",
+        str(size),
+        "--threads",
+        str(options.threads),
+    ]
+    command += ["--dimensions", str(options.dimensions)]
+    return float(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
+
+
+def report(names: list[str], size: int, options: argparse.Namespace) -> None:
+    """Print a line each, relative to the first."""
+    rows = draw(size, options.dimensions)
+    runs = {name: evaluation(name, rows) for name in names}
+    if options.beside != "cross-entropy":  # then all compute the same
+        values = [run() for run in runs.values()]
+        assert max(values) - min(values) < 1e-5 * abs(values[0]), values
+    turns = options.turns or max(3, min(60, round((16384 / size) ** 2)))
+    times = times_in_turns(runs, turns)
+    sizes = {name: memory(name, size, options) for name in names}
+    for name in names:
+        ratio = statistics.median(
+            one / other for one, other in zip(times[name], times[names[0]], strict=True)
         )
-    return lines
+        cells = [f"{size:,}", name, turns, f"{statistics.median(times[name]):.4g}", f"{ratio:.2f}"]
+        cells += [f"{sizes[name]:,.0f}", f"{sizes[name] / max(sizes[names[0]], 1):.3f}"]
+        print(f"| {' | '.join(map(str, cells))} |", flush=True)
 
 
 def main() -> None:
-    """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--sizes", type=int, nargs="+", default=[2**power for power in range(9, 17)])
-    parser.add_argument("--losses", nargs="+", default=["infonce", "mpt"])
+    parser.add_argument("--beside", choices=("cross-entropy", "itself", "formulas"), default="cross-entropy")
+    parser.add_argument("--sizes", type=int, nargs="+", default=[512, 2048, 8192, 16384])
+    parser.add_argument("--losses", nargs="+", default=["infonce", "arccon"])
     parser.add_argument("--dimensions", type=int, default=768)
-    parser.add_argument("--block-size", type=int)
-    parser.add_argument("--repeat", type=int, help="turns (by default more for smaller sizes)")
+    parser.add_argument("--turns", type=int, help="by default more for smaller sizes")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--plain-up-to", type=int, default=16384, help="largest size of what is plain")
-    parser.add_argument(
-        "--against-itself", action="store_true", help="compare with the same loss without blocks"
-    )
-    parser.add_argument("--measure", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--child", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.measure:
-        print(json.dumps(measure(options)))
+    torch.set_num_threads(options.threads)
+    torch.manual_seed(0)
+    if options.child:
+        evaluation(options.child, draw(64, 16))()  # libraries set themselves up
+        run, before = evaluation(options.child, draw(options.sizes[0], options.dimensions)), peak()
+        run()
+        print(peak() - before)
         return
+    groups = {
+        "cross-entropy": [["cross-entropy", *(f"blocks {name}" for name in options.losses)]],
+        "itself": [[f"plain {name}", f"blocks {name}"] for name in options.losses],
+        "formulas": [
+            ["own negatives", f"plain-own {WITH_OWN}", f"blocks-own {WITH_OWN}"],
+            ["sum", f"plain {SUM}", f"blocks {SUM}"],
+        ],
+    }[options.beside]
     print(f"torch {torch.__version__}, {options.threads} threads, D = {options.dimensions}, float32")
-    print("| N | loss | turns | median s | fastest s | / plain | CPU s | / plain | extra MiB | / plain |")
-    print("|--:|---|--:|--:|--:|--:|--:|--:|--:|--:|", flush=True)
-    pairs = [(PLAIN, options.losses)]
-    if options.against_itself:
-        pairs = [(PLAIN_LOSS + name, [name]) for name in options.losses]
-    for size in tqdm(options.sizes, unit="size"):
-        for plain, blockwise in pairs:
-            tqdm.write("\n".join(rows_of_table(options, size, plain, blockwise)))
+    print("| N | loss | turns | CPU s | / first | extra MiB | / first |\n|--:|---|--:|--:|--:|--:|--:|")
+    for size in options.sizes:
+        for names in groups:
+            report(names, size, options)
 
 
 if __name__ == "__main__":
