@@ -72,3 +72,8 @@ def test_what_is_told_while_training_is_what_a_recording_shows(records, resumed)
         else:
             judge.see(10 * number, "diagnostics", record)
     assert judge.failures == failures_of(history)
+
+
+def test_a_failure_is_told_once():
+    (found,) = failures_of(history_of(not_finite=[0.0, 1.0, 1.0, 1.0]))
+    assert found.step == 25

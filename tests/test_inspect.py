@@ -10,6 +10,8 @@ import re
 
 import numpy as np
 import pytest
+import torch
+from click.testing import CliRunner
 
 pytest.importorskip("transformers")
 pytest.importorskip("rensa")
@@ -17,7 +19,9 @@ pytest.importorskip("usearch")
 
 import gradlab
 from gradlab.batch.check import check_batch
+from gradlab.cli.commands import cli
 from gradlab.errors import GradlabError
+from gradlab.gradient.paradigm import autograd_split
 from gradlab.inspection.candidate_pairs import LOOSER, find_candidates
 from gradlab.inspection.gradient_share import PushTotals, measure, meet, share_of_candidates
 from gradlab.inspection.neighbours import NEIGHBOURS, nearest_pairs
@@ -171,7 +175,7 @@ def naive_push(loss, views):
     push = np.zeros((n, n + (0 if views.extra_negatives is None else len(views.extra_negatives))))
     for i, j in itertools.product(range(n), range(push.shape[1])):
         push[i, j] = max(parts.gradient_dissipation[i] * parts.weight[i, j], 0)
-    return push, parts
+    return push
 
 
 def batches_of(generator, count, size, columns=2, dim=12):
@@ -190,7 +194,7 @@ def test_totals_are_sums_over_batches(name):
     received, given, squared, seen = np.zeros((4, count))
     pairs = []
     for rows, views in batches_of(np.random.default_rng(3), count, 8):
-        push, _ = naive_push(loss, views)
+        push = naive_push(loss, views)
         totals.add(rows, measure(loss, views))
         seen[rows] += 1
         for i, j in itertools.product(range(8), range(8)):
@@ -215,10 +219,6 @@ def test_totals_are_sums_over_batches(name):
 
 def test_push_of_a_pair_is_autograds_derivative():
     _, views = next(batches_of(np.random.default_rng(0), 20, 8, columns=3))
-    import torch
-
-    from gradlab.gradient.paradigm import autograd_split
-
     torch_views = check_batch(
         *(torch.from_numpy(rows) for rows in (views.anchors, views.positives, views.extra_negatives))
     )
@@ -233,7 +233,7 @@ def test_push_above_a_cosine():
     rows = np.random.default_rng(0).normal(size=(64, 6))
     found = gradlab.inspect(embeddings=rows, batch_size=64, batches=1)
     units = unit(rows)
-    push, _ = naive_push(gradlab.get_loss("infonce"), check_batch(units, units))
+    push = naive_push(gradlab.get_loss("infonce"), check_batch(units, units))
     cosine = units @ units.T
     np.fill_diagonal(cosine, -1)
     for level in (0.2, 0.5, 0.8):
@@ -302,8 +302,8 @@ def test_words_and_embedding_together_find_what_neither_does_alone(alike):
     """Also where all embeddings are alike, as those of an encoder that was never tuned."""
     texts = corpus(600, length=12)
     rows = np.random.default_rng(0).normal(size=(600, 32))
-    for row, word in zip(
-        range(10), ["one", "other", "few", "more", "many", "most", "such", "same", "own", "only"], strict=True
+    for row, word in enumerate(
+        ["one", "other", "few", "more", "many", "most", "such", "same", "own", "only"]
     ):
         texts[100 + row] = " ".join([*texts[row][:-1].split()[:-1], f"{word}s."])
         if row < 5:  # the other five have the words alone
@@ -358,20 +358,15 @@ BAD = [
 
 
 @pytest.mark.parametrize(("given", "message"), BAD)
-def test_bad_input_is_one_line(given, message):
-    with pytest.raises(GradlabError, match=message) as error:
+def test_bad_input(given, message):
+    with pytest.raises(GradlabError, match=message):
         gradlab.inspect(**given)
-    assert "\n" not in str(error.value)
 
 
 # The command.
 
 
 def run(*arguments):
-    from click.testing import CliRunner
-
-    from gradlab.cli.commands import cli
-
     return CliRunner().invoke(cli, ["inspect", *map(str, arguments)])
 
 
@@ -390,10 +385,8 @@ def test_the_command_reads_files_and_arrays(bert, tmp_path):
     assert "exists and was not made with these settings" in str(run(*given, "--seed", 1).exception)
     assert run(*given).exit_code == 0
     np.save(tmp_path / "rows.npy", np.random.default_rng(0).normal(size=(30, 6)).astype(np.float32))
-    assert (
-        run("--embeddings", tmp_path / "rows.npy", "--loss", "mpt", "--output", tmp_path / "arrays").exit_code
-        == 0
-    )
+    given = ["--embeddings", tmp_path / "rows.npy", "--loss", "mpt", "--output", tmp_path / "arrays"]
+    assert run(*given).exit_code == 0
     assert not (tmp_path / "arrays/mask.txt").exists()
 
 

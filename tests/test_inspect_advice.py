@@ -11,12 +11,14 @@ import shlex
 import numpy as np
 import pandas
 import pytest
+from click.testing import CliRunner
 
 pytest.importorskip("transformers")
 pytest.importorskip("rensa")
 pytest.importorskip("usearch")
 
 import gradlab
+from gradlab.cli.commands import cli
 from gradlab.errors import GradlabError
 from gradlab.train.sentences import read_sentences
 from tests.tiny_models import WORDS, make_bert
@@ -47,10 +49,6 @@ def planted(folder):
 
 
 def run(*arguments):
-    from click.testing import CliRunner
-
-    from gradlab.cli.commands import cli
-
     return CliRunner().invoke(cli, ["inspect", *map(str, arguments)])
 
 
