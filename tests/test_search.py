@@ -47,7 +47,6 @@ class Pair:
         self.angle = 2 * torch.atan2(apart, together) - torch.where(
             sine > 0, self.change / safe(sine), torch.zeros_like(sine)
         )
-        self.apart, self.opposite = apart, together
 
 
 # --- losses of pairs: of the positive and the list of negatives, one value -----------------------------

@@ -35,12 +35,18 @@ def assert_same_components(left: gradlab.Components, right: gradlab.Components) 
 
 @kinds
 @pytest.mark.parametrize("name", NAMES)
-def test_a_loss_recombined_of_its_own_parts_has_its_gradient(name: str, kind: str) -> None:
+@pytest.mark.parametrize("gauge", ["declared", "unit"])
+def test_a_loss_recombined_of_its_own_parts_has_its_gradient(name: str, kind: str, gauge: str) -> None:
     anchors, positives = batch(kind)
-    loss = gradlab.recombine(gate=name, weight=name, ratio=name)
-    assert isinstance(loss, PairLoss if issubclass(loss_class(name), PairLoss) else BatchLoss)
+    loss = gradlab.recombine(gate=name, weight=name, ratio=name, gauge=gauge)
     parts, own = (gradlab.components(one, anchors, positives) for one in (loss, name))
-    assert_same_components(parts, own)
+    if gauge == "declared":
+        assert isinstance(loss, PairLoss if issubclass(loss_class(name), PairLoss) else BatchLoss)
+        assert_same_components(parts, own)
+    else:
+        sizes, pushed = (one.weight.abs().sum(-1) for one in (parts, own))
+        torch.testing.assert_close(sizes, (pushed > 0).to(sizes.dtype), rtol=1e-12, atol=0)
+        assert_same(parts.gradient(), own.gradient(), own)
     for tangential in (True, False):
         gradient = gradlab.autograd_gradient(loss, anchors, positives, tangent=tangential)
         assert_same(gradient, own.gradient(tangent=tangential), own)
@@ -215,3 +221,49 @@ def test_a_ratio_that_does_not_exist_is_refused() -> None:
 def test_bad_parts(parts: dict, message: str) -> None:
     with pytest.raises(gradlab.GradlabError, match=message):
         gradlab.recombine(**{"gate": "mpt", "weight": "infonce", "ratio": 1.0, **parts})
+
+
+# --- the unit gauge: weights whose sizes sum to 1, dissipation the total push, ratio pull over push ---------------------
+
+
+@pytest.mark.parametrize(
+    ("gate", "weight", "ratio"),
+    [("mhe", "barlow_twins", "met"), ("met", "vicreg", "mhs"), ("modified_mhe", "infonce", "mhe")],
+)
+def test_exchanged_parts_in_the_unit_gauge(gate: str, weight: str, ratio: str) -> None:
+    anchors, positives = batch("paired")
+    loss = gradlab.recombine(gate=gate, weight=weight, ratio=ratio, gauge="unit")
+    made, gates, weights, ratios = (
+        gradlab.components(one, anchors, positives) for one in (loss, gate, weight, ratio)
+    )
+    push = gates.gradient_dissipation * gates.weight.abs().sum(1)
+    torch.testing.assert_close(made.gradient_dissipation, push, rtol=1e-11, atol=0)
+    shares = weights.weight / weights.weight.abs().sum(1, keepdim=True)
+    torch.testing.assert_close(made.weight, shares, rtol=1e-11, atol=1e-15)
+    pull = ratios.positive_weight / ratios.weight.abs().sum(1)
+    torch.testing.assert_close(made.positive_weight, pull, rtol=1e-11, atol=0)
+
+
+def test_constants_and_factors_in_the_unit_gauge() -> None:
+    """A number is the push or the ratio itself; a factor of the weights changes nothing."""
+    views = batch("random")
+    flat = gradlab.components(gradlab.recombine(gate=1, weight="uniform", ratio=1.75, gauge="unit"), *views)
+    assert flat.gradient_dissipation.tolist() == [1] * 7
+    torch.testing.assert_close(flat.positive_weight, torch.full((7,), 1.75, dtype=torch.float64))
+
+    def gradient(weight: str, gauge: str) -> torch.Tensor:
+        loss = gradlab.recombine(gate="infonce", weight=weight, ratio="mhs", gauge=gauge)
+        return gradlab.components(loss, *views).gradient()
+
+    one = gradient("mhe", "unit")
+    torch.testing.assert_close(gradient("7 * mhe", "unit"), one, rtol=1e-12, atol=1e-15)
+    assert not torch.allclose(gradient("7 * mhe", "declared"), one, rtol=0.1)
+
+
+def test_the_unit_gauge_is_of_whole_views_and_is_saved() -> None:
+    loss = gradlab.get_loss("recombined", gate="mpt", gauge="unit")
+    assert isinstance(loss, RecombinedOnViews)
+    assert loss.exact_gate() is None
+    assert pickle.loads(pickle.dumps(loss)) == loss != gradlab.get_loss("recombined", gate="mpt")
+    with pytest.raises(gradlab.GradlabError, match="gauge must be"):
+        gradlab.recombine(gate=1, weight="mpt", ratio=1, gauge="units")
