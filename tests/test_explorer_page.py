@@ -18,7 +18,7 @@ from click.testing import CliRunner
 import gradlab
 from gradlab.cli.commands import cli
 from gradlab.explorer import explore, frames
-from gradlab.explorer.frames import heatmaps, quantise, sliders
+from gradlab.explorer.frames import heatmaps, sliders
 from gradlab.explorer.page import SCRIPTS
 from gradlab.losses.infonce import InfoNCE
 from tests.node import run_script
@@ -199,14 +199,6 @@ def test_frames_are_simulations_to_the_stated_tolerance(page: str) -> None:
             read = np.where(frame == 255, np.nan, series["low"] + size * frame / 250)
             assert np.array_equal(np.isnan(read), np.isnan(exact))
             assert np.nanmax(np.abs(read - exact), initial=0) <= series["tolerance"] * (1 + 1e-9)
-
-
-def test_quantising_keeps_its_word() -> None:
-    values = np.random.default_rng(0).uniform(-1, 3, (2, 3, 50))
-    values[0, 0, 0] = np.nan
-    cells = quantise(values, -1, 3)
-    assert cells[0, 0, 0] == 255
-    assert np.nanmax(np.abs(np.where(cells == 255, np.nan, -1 + 4 * (cells / 250)) - values)) <= 4 / 500
 
 
 def test_sliders_start_at_the_losss_own() -> None:
