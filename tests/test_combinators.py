@@ -93,6 +93,23 @@ def test_closed_form_is_autograd_on_both_sides(text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "text", [text for text in SPECS if text.startswith("symmetric") and "reverse" not in text]
+)
+def test_exchanged_views_give_exchanged_results(text: str) -> None:
+    (anchors, positives, _), context = batch("paired")
+    here = {"guide": context["guide"][:2], "mask": context["mask"][:, :8]}
+    there = here | {"guide": context["guide"][1::-1]}
+    loss = gradlab.get_loss(text)
+    first = gradlab.components(loss, anchors, positives, side="both", **here)
+    second = gradlab.components(loss, positives, anchors, side="both", **there)
+    for one, other in zip(first, reversed(second), strict=True):
+        np.testing.assert_allclose(one.weight, other.weight, atol=1e-12)
+        np.testing.assert_allclose(one.pull, other.pull, rtol=1e-10, atol=1e-12)
+        np.testing.assert_allclose(one.gradient(), other.gradient(), atol=1e-12)
+    assert loss(anchors, positives, **here) == pytest.approx(loss(positives, anchors, **there), rel=1e-12)
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "pool({}, negatives=other+same+positive_other+positive_same, positive=twice)",
