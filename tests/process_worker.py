@@ -60,8 +60,6 @@ def _compute(rank: int, count: int, folder: str) -> None:
                 kernels=own.get("kernels", False),
             )
             rows = [None if part is None else part.to(own.get("dtype", part.dtype)) for part in rows]
-            if "width" in own:
-                rows = [torch.nn.functional.normalize(part[:, : own["width"]]) for part in rows[:2]] + [None]
             leaves = [
                 None if part is None else part.detach().requires_grad_(part.requires_grad) for part in rows
             ]

@@ -259,13 +259,9 @@ ERRORS = {
         "loss": "triplet(mean_over=active)",
         **{f"on {k}": {"context": {"own_negatives": unit(torch.ones(4, 3, 12).double())}} for k in (0, 1)},
     },
-    "process 1: own_negatives have shape (2, 3, 12), but there are 4 anchors": {
-        "on 1": {"context": {"own_negatives": unit(torch.ones(2, 3, 12).double())}}
-    },
     "process 1: TypeError: check_batch() got an unexpected keyword": {"on 1": {"context": {"foo": 1}}},
     "differ in loss": {"on 1": {"loss": "infonce(temperature=0.2)"}},
     "differ in dtype: float64 on process 0, float32 on process 1": {"on 1": {"dtype": torch.float32}},
-    "differ in dimensions: 12 on process 0, 7 on process 1": {"on 1": {"width": 7}},
     "process 1: there are no rows on it": {"sizes": [[8, 0], [8, 0], [0, 0]]},
     "process 0: anchors contain NaN": {"bad": 0},
 }
