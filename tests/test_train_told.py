@@ -16,7 +16,6 @@ from gradlab.train import Objective, train
 from tests.tiny_models import make_roberta
 from tests.train_helpers import make_sentences, recorded, small_config, write_columns
 
-COUNT = 40
 COLUMNS = {"column": "a", "second_column": "b"}
 
 
@@ -27,14 +26,10 @@ def teacher(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def rows():
-    """Sentences, second views and hard negatives, a label that begins the sentence, and a score."""
-    columns = [make_sentences(COUNT, seed=seed) for seed in range(4)]
-    labels = [sentence.split()[0] for sentence in columns[0]]
-    kinds = sorted(set(labels))
-    return [
-        dict(zip("abcd", texts, strict=True), kind=f"kind {kinds.index(label) % 3}", number=kinds.index(label) % 3, score=at / 7)
-        for at, (*texts, label) in enumerate(zip(*columns, labels, strict=True))
-    ]  # fmt: skip
+    """Sentences, second views and two hard negatives, a label as text and number, and a score."""
+    texts = zip(*(make_sentences(40, seed=seed) for seed in range(4)), strict=True)
+    told = ({"kind": f"kind {at % 3}", "number": at % 3, "score": at / 7} for at in range(40))
+    return [dict(zip("abcd", four, strict=True)) | more for four, more in zip(texts, told, strict=True)]
 
 
 @pytest.fixture
