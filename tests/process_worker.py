@@ -12,6 +12,42 @@ import torch
 
 import gradlab
 
+# What sends or receives something.
+COLLECTIVES = [
+    name
+    for name in dir(torch.distributed)
+    if name.startswith(
+        (
+            "all_",
+            "broadcast",
+            "gather",
+            "reduce",
+            "scatter",
+            "send",
+            "recv",
+            "isend",
+            "irecv",
+            "batch_",
+            "barrier",
+        )
+    )
+    and name != "reduce_op"
+]
+
+
+def noting(called: list) -> None:
+    """Have every collective noted in ``called`` as its name and its tensors' shapes and dtypes."""
+    for name in COLLECTIVES:
+        plain = getattr(torch.distributed, name)
+
+        def call(*given, name=name, plain=plain, **options):
+            parts = [part for one in given for part in (one if isinstance(one, list) else [one])]
+            tensors = [(tuple(part.shape), part.dtype) for part in parts if isinstance(part, torch.Tensor)]
+            called.append((name, tensors))
+            return plain(*given, **options)
+
+        setattr(torch.distributed, name, call)
+
 
 def share_of(rows: torch.Tensor | None, sizes: list[int], rank: int) -> torch.Tensor | None:
     return None if rows is None else rows.split(sizes)[rank].clone().requires_grad_()
@@ -40,6 +76,8 @@ def _compute(rank: int, count: int, folder: str) -> None:
     )
     cases = torch.load(f"{folder}/cases.pt")
     found: list = []
+    called: list = []
+    noting(called)
     for case in cases:
         rows = [share_of(part, sizes, rank) for part, sizes in zip(case["rows"], case["sizes"], strict=True)]
         if rank in case.get("without gradient", ()):
@@ -52,6 +90,7 @@ def _compute(rank: int, count: int, folder: str) -> None:
                 torch.save(found, f"{folder}/{rank}.pt")
                 os._exit(9)
             began = time.monotonic()
+            called.clear()
             criterion = gradlab.blockwise(
                 own["loss"],
                 own.get("block"),
@@ -76,7 +115,7 @@ def _compute(rank: int, count: int, folder: str) -> None:
             for number in range(times):
                 value.backward(upstream.to(value.dtype), retain_graph=number < times - 1)
             gradients = [None if part is None else part.grad for part in leaves]
-            found.append({"value": value.detach(), "gradients": gradients})
+            found.append({"value": value.detach(), "gradients": gradients, "collectives": called.copy()})
         except gradlab.GradlabError as error:
             found.append({"error": str(error), "seconds": time.monotonic() - began})
     torch.save(found, f"{folder}/{rank}.pt")

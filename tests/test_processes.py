@@ -333,6 +333,17 @@ def test_values_and_gradients_are_those_of_one_process(together, count):
                     )
 
 
+@pytest.mark.parametrize("count", [2, 4])
+def test_all_processes_call_the_same_collectives_in_one_order(together, count):
+    """None that NCCL lacks, and with the same tensors; otherwise processes would wait for each other for ever."""
+    cases, found, _ = together[count]
+    for number, case in enumerate(cases):
+        first, *others = (one[number]["collectives"] for one in found)
+        assert first, case
+        assert all(other == first for other in others), case
+        assert {name for name, _ in first} <= {"all_gather_object", "all_reduce", "broadcast", "reduce"}
+
+
 def test_what_processes_need_not_bring_alike(together):
     cases, found, unlike = together[2]
     for number, (change, context) in enumerate(unlike, len(cases)):
