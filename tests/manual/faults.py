@@ -31,7 +31,7 @@ import scipy.optimize  # noqa: F401
 import torch.distributed  # noqa: F401
 
 ROOT = Path(__file__).resolve().parents[2]
-COPIED = ("gradlab", "tests", "conftest.py", "pyproject.toml")
+COPIED = ("gradlab", "tests", "docs", "conftest.py", "pyproject.toml")
 FAILED = re.compile(r"^(?:FAILED|ERROR) (tests/\S+?(?:\[.*?\])?)(?: - .*)?$", re.MULTILINE)
 
 
