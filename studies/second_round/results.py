@@ -27,7 +27,9 @@ def write_results(committed: Path = ROWS) -> Iterator[str]:
     for part, one in rows.items():
         seeds = one.groupby("label").seed.nunique()
         yield f"{part}: {len(one)} runs, {seeds.min()} to {seeds.max()} seeds a condition"
-    contrasts = judged(rows)
+    # No look at a part before all of its runs are there.
+    finished = {part: one for part, one in rows.items() if len(one) == runs_of(part)}
+    contrasts = judged(finished)
     for one in contrasts.itertuples():
         yield (
             f"{one.name}: {one.estimate:+.2f} ({one.low:+.2f} to {one.high:+.2f}), {one.seeds} seeds: {one.verdict}"
@@ -36,14 +38,13 @@ def write_results(committed: Path = ROWS) -> Iterator[str]:
         )
     yield f"Wrote {write_csv(committed / 'contrasts.csv', {name: contrasts[name].tolist() for name in contrasts})}"
     for part, draw in (("heads", draw_heads), ("rates", draw_rates)):
-        # Of a part that is not finished nothing is shown.
-        if part in rows and len(rows[part]) == runs_of(part):
+        if part in finished:
             with plot_style():
-                figure = draw(rows[part], declaration()["protocol"])
+                figure = draw(finished[part], declaration()["protocol"])
                 yield f"Wrote {save(figure, committed / f'{part}.png')}"
                 close(figure)
-    if "surface" in rows:
-        yield from _write_surface(rows["surface"], committed)
+    if "surface" in finished:
+        yield from _write_surface(finished["surface"], committed)
     if FEATURES.exists():
         yield from _write_prediction(committed)
     if TABLE.exists():

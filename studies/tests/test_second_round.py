@@ -193,8 +193,8 @@ def test_contrasts_of_all_parts_are_one_family():
     assert (found.holm[alone.index] >= alone.holm).all()
 
 
-def test_rates_are_drawn_when_all_are_there(tmp_path):
-    """Means and dots of the picture beside the rows."""
+def test_rates_are_judged_and_drawn_when_all_are_there(tmp_path):
+    """No look before; then means and dots of the picture beside the rows."""
     points = rounds.sweep_of("rates").points({})
     rng = np.random.default_rng(0)
     rows = pd.DataFrame(
@@ -207,9 +207,11 @@ def test_rates_are_drawn_when_all_are_there(tmp_path):
     )
     assert len(rows) == rounds.runs_of("rates") == 96
     rows[1:].to_csv(tmp_path / "rates.csv", index=False)
-    assert not any("rates.png" in line for line in write_results(tmp_path))
+    assert not any("rates.png" in line or "ratio 1.75" in line for line in write_results(tmp_path))
     rows.to_csv(tmp_path / "rates.csv", index=False)
-    assert any("rates.png" in line for line in write_results(tmp_path))
+    found = list(write_results(tmp_path))
+    assert sum("rates.png" in line for line in found) == 1
+    assert sum("ratio 1.75" in line for line in found) == 1
     left, right = draw_rates(rows, rounds.declaration()["protocol"]).axes
     line = next(line for line in right.lines if line.get_label() == "ratio 1.75")
     own = rows[rows.label.str.startswith("τ .3,") & rows.label.str.endswith("ratio=1.75")]
