@@ -126,7 +126,8 @@ def features(part: str, model: str, train_file: Path, sts: Path, seed: int) -> N
 @click.option("--model", required=True, metavar="PATH_OR_NAME", help="Encoder: a folder or a hub name.")
 @click.option("--train-file", required=True, type=click.Path(path_type=Path), help="Sentences, one a line.")
 @click.option("--sts", required=True, type=click.Path(path_type=Path), help="SentEval's data/downstream.")
-def interventions(model: str, train_file: Path, sts: Path) -> None:
+@click.option("--seed", "seeds", type=int, multiple=True, help="Of those declared.  [default: all]")
+def interventions(model: str, train_file: Path, sts: Path, seeds: tuple[int, ...]) -> None:
     """Take a few steps of many losses from the same encoders, as interventions.toml declares.
 
     Rows go to interventions.csv beside the committed ones; what is there is not made again.
@@ -134,7 +135,7 @@ def interventions(model: str, train_file: Path, sts: Path) -> None:
     from studies.second_round.feature import graded_pairs
     from studies.second_round.interventions import intervene
 
-    intervene(model, train_file, sts, graded_pairs(sts))
+    intervene(model, train_file, sts, graded_pairs(sts), seeds=seeds)
 
 
 @command.command()

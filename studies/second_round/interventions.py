@@ -44,6 +44,12 @@ def declaration() -> dict[str, Any]:
     return tomllib.loads(DECLARATION.read_text(encoding="utf-8"))
 
 
+def rows_of_a_seed() -> int:
+    """How many interventions are declared for each seed."""
+    declared = declaration()
+    return len(declared["kept"]) * len(declared["losses"]["names"])
+
+
 class Taken(NamedTuple):
     """What some steps of a loss did.
 
@@ -157,16 +163,23 @@ class Bench:
         search, rate = self._declared["rotation"], guess
         taken = self.take(begin, loss, rate, seed)
         for _ in range(search["tries"] - 1):
-            lacks = search["degrees"] / taken.rotation
-            if abs(1 / lacks - 1) <= search["within"]:
+            reached = taken.rotation / search["degrees"]
+            # Where no gate opens the gradient is 0, and no rate turns anything.
+            if reached == 0 or abs(reached - 1) <= search["within"]:
                 break
-            rate *= lacks
+            rate /= reached
             taken = self.take(begin, loss, rate, seed)
         return rate, taken
 
 
 def intervene(
-    model: str, train_file: Path, sts: Path, pairs: ScoredPairs, path: Path = TABLE, declared: Any = None
+    model: str,
+    train_file: Path,
+    sts: Path,
+    pairs: ScoredPairs,
+    path: Path = TABLE,
+    declared: Any = None,
+    seeds: Sequence[int] = (),
 ) -> Path:
     """Add a row for each intervention that has none.
 
@@ -177,12 +190,13 @@ def intervene(
         pairs: with gold scores, held out.
         path: where the rows go.
         declared: see `declaration`, which is the default.
+        seeds: of those that are declared; none are all.
     """
     declared = declaration() if declared is None else declared
     table = RowFile.open(path)
     bench = Bench(model, list(read_sentences(train_file)), pairs, sts, declared)
     begin = bench.state()
-    for seed in declared["seeds"]:
+    for seed in seeds or declared["seeds"]:
         wanted = [(step, name) for step in declared["kept"] for name in declared["losses"]["names"]]
         if all(table.has(seed=seed, step=step, loss=name) for step, name in wanted):
             continue

@@ -11,13 +11,26 @@ from matplotlib.figure import Figure
 
 from gradlab.files import write_csv
 from gradlab.plotting import COLORS, TEXT_WIDTH, close, empty_figure, plot_style, save
-from studies.second_round import surface
+from studies.second_round import interventions, surface
 from studies.second_round.interventions import TABLE, correlations, left_out
-from studies.second_round.prediction import FEATURE, FEATURES, FITTED, TESTED, errors, first_scores, predicted
+from studies.second_round.prediction import (
+    FEATURE,
+    FEATURES,
+    FIRST,
+    Design,
+    declared,
+    errors,
+    first_runs,
+    loss_of,
+    predicted,
+    runs_of_parts,
+)
 from studies.second_round.rounds import ROWS, declaration, judged, read_rows, runs_of
 
 # Losses that the feature is most wrong about.
 NAMED = ("vicreg", "mhs", "mpt")
+# What the lines of `left_out` are fitted on, as its picture says it.
+LINES = {"components": "pull, hardest share", "changes": "alignment, uniformity", "both": "all four"}
 RECIPES, BEGINNINGS = ("SimCSE", "ESimCSE", "MoCoSE"), ("random", "identity")
 
 
@@ -46,12 +59,31 @@ def write_results(committed: Path = ROWS) -> Iterator[str]:
     if "surface" in finished:
         yield from _write_surface(finished["surface"], committed)
     if FEATURES.exists():
-        yield from _write_prediction(committed)
+        yield from _write_prediction(
+            committed, "prediction", "losses of the first round", first_runs(), FIRST
+        )
+        design = declared()
+        if all(part in finished for part in (*design.fitted, *design.tested)):
+            runs = runs_of_parts(finished, design)
+            yield from _write_prediction(committed, "declared-prediction", "fresh runs", runs, design)
     if TABLE.exists():
-        made = pd.read_csv(TABLE)
-        for name, content in (("orders", correlations(made)), ("left-out", left_out(made))):
-            columns = {column: content[column].tolist() for column in content}
-            yield f"Wrote {write_csv(committed / f'interventions-{name}.csv', columns)}"
+        yield from _write_interventions(pd.read_csv(TABLE), committed)
+
+
+def _write_interventions(made: pd.DataFrame, committed: Path) -> Iterator[str]:
+    """What orders losses as their outcomes do, and what lines leave out."""
+    declared_rows = len(interventions.declaration()["seeds"]) * interventions.rows_of_a_seed()
+    if len(made) < declared_rows:
+        yield f"interventions: {len(made)} of {declared_rows} are made"
+        return
+    orders, left = correlations(made), left_out(made)
+    for name, content in (("orders", orders), ("left-out", left)):
+        columns = {column: content[column].tolist() for column in content}
+        yield f"Wrote {write_csv(committed / f'interventions-{name}.csv', columns)}"
+    with plot_style():
+        figure = draw_interventions(orders, left)
+        yield f"Wrote {save(figure, committed / 'interventions.png')}"
+        close(figure)
 
 
 def _write_surface(rows: pd.DataFrame, committed: Path) -> Iterator[str]:
@@ -69,10 +101,12 @@ def _write_surface(rows: pd.DataFrame, committed: Path) -> Iterator[str]:
         close(figure)
 
 
-def _write_prediction(committed: Path) -> Iterator[str]:
-    """Errors of the feature and its rivals on the losses of the first round."""
-    features, scores = pd.read_csv(FEATURES), first_scores()
-    table = predicted(features, scores)
+def _write_prediction(
+    committed: Path, stem: str, about: str, runs: pd.DataFrame, design: Design
+) -> Iterator[str]:
+    """Errors of the feature and its rivals on the tested runs of a design, and their picture."""
+    features = pd.read_csv(FEATURES)
+    table = predicted(features, runs, design)
     found = errors(table)
     for one in found.itertuples():
         beside = (
@@ -81,38 +115,34 @@ def _write_prediction(committed: Path) -> Iterator[str]:
             else f"; the feature's exceeds it by {one.excess:.1f} ({one.low:.1f} to {one.high:.1f})"
         )
         yield (
-            f"{one.predictor}: error {one.error:.1f} over {len(table)} losses of the first round, "
+            f"{one.predictor}: error {one.error:.1f} over {len(table)} {about}, "
             f"{one.error_above:.1f} over those above the untrained encoder{beside}"
         )
-    for name, content in (("predictions", table), ("prediction-errors", found)):
+    for name, content in ((f"{stem}s", table), (f"{stem}-errors", found)):
         columns = {column: content[column].tolist() for column in content}
         yield f"Wrote {write_csv(committed / f'{name}.csv', columns)}"
     with plot_style():
-        figure = draw_prediction(features, scores, found)
-        yield f"Wrote {save(figure, committed / 'prediction.png')}"
+        figure = draw_prediction(features, runs, design, found)
+        yield f"Wrote {save(figure, committed / f'{stem}.png')}"
         close(figure)
 
 
-def draw_prediction(features: pd.DataFrame, scores: pd.Series, found: pd.DataFrame) -> Figure:
+def draw_prediction(
+    features: pd.DataFrame, runs: pd.DataFrame, design: Design, found: pd.DataFrame
+) -> Figure:
     """Scores over the feature, and the error of every predictor."""
     figure = empty_figure((TEXT_WIDTH, 3.0))
     left, right = figure.subplots(1, 2, width_ratios=(3, 2))
-    means = (
-        features[features.label.isin(scores.index)].groupby(["part", "label"]).feature.mean().reset_index()
-    )
+    table = runs.merge(features.groupby(["part", "label"], as_index=False).feature.mean())
+    tested = table[table.part.isin(design.tested)]
     groups = (
-        (means[means.part.isin(FITTED)], "0.65", "factorial, fitted on"),
-        (means[means.part.isin(TESTED)], COLORS[0], "published losses, tested on"),
+        (table[table.part.isin(design.fitted)], "0.65", f"{', '.join(design.fitted)}: fitted on"),
+        (tested, COLORS[0], "tested on"),
     )
     for own, color, name in groups:
-        left.plot(
-            own.feature, scores.loc[own.label], "o", color=color, mec="white", mew=0.4, ms=6, label=name
-        )
-    for one in groups[1][0].itertuples():
-        if one.label in NAMED:
-            left.annotate(
-                one.label, (one.feature, scores[one.label]), (-6, -2), textcoords="offset points", ha="right"
-            )
+        left.plot(own.feature, own.score, "o", color=color, mec="white", mew=0.4, ms=6, label=name)
+    for one in tested[tested.label.isin(NAMED)].itertuples():
+        left.annotate(one.label, (one.feature, one.score), (-6, -2), textcoords="offset points", ha="right")
     left.set(
         xlabel="feature: do cosines move towards gold?", ylabel="STS average x 100", title="score and feature"
     )
@@ -120,7 +150,7 @@ def draw_prediction(features: pd.DataFrame, scores: pd.Series, found: pd.DataFra
     order = found.sort_values("error", ascending=False)
     colors = [COLORS[0] if one == FEATURE else "0.65" for one in order.predictor]
     right.barh(order.predictor, order.error, color=colors)
-    right.set(xlabel="root mean square error, points", title=f"{len(groups[1][0])} losses")
+    right.set(xlabel="root mean square error, points", title=f"{loss_of(tested.label).nunique()} losses")
     return figure
 
 
@@ -170,4 +200,25 @@ def draw_heads(rows: pd.DataFrame, protocol: Mapping[str, float]) -> Figure:
     axis.set_xticks(places, [f"heads:\n{one}" for one in BEGINNINGS] * len(RECIPES))
     axis.set(ylabel="STS average x 100")
     axis.legend(loc="lower left")
+    return figure
+
+
+def draw_interventions(orders: pd.DataFrame, left: pd.DataFrame) -> Figure:
+    """Over the kept steps: how each measure orders losses, and the variance that lines leave out; bars are 95% intervals."""
+    figure = empty_figure((TEXT_WIDTH, 3.2))
+    axes = figure.subplots(1, 2)
+    for axis, table, column in ((axes[0], orders, "what"), (axes[1], left, "fitted")):
+        steps = sorted(table.step.unique())
+        for place, (name, one) in enumerate(table.groupby(column, sort=False)):
+            at = np.arange(len(steps)) + 0.12 * (place - 1.5)
+            spread = (one["mean"] - one.low, one.high - one["mean"])
+            label = LINES.get(str(name), str(name).replace("_", " "))
+            axis.errorbar(at, one["mean"], spread, fmt="o", ms=4.5, lw=1, color=COLORS[place], label=label)
+        axis.set_xticks(range(len(steps)), [str(step) for step in steps])
+        axis.set(xlabel="steps before the intervention")
+        axis.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, fontsize="small")
+    axes[0].axhline(0, color="0.4", lw=0.9, zorder=0)
+    axes[0].set(ylabel="rank correlation with the outcome")
+    axes[1].axhline(1, color="0.4", lw=0.9, ls="--", zorder=0)
+    axes[1].set(ylabel="share of the variance left out", ylim=(0, None))
     return figure

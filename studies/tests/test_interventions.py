@@ -9,7 +9,9 @@ from scipy.stats import spearmanr
 import gradlab
 from gradlab.evaluate import ScoredPairs
 from studies.evidence.linear import read_rows
+from studies.second_round import interventions
 from studies.second_round.interventions import Bench, correlations, declaration, intervene, left_out
+from studies.second_round.results import _write_interventions
 from tests.senteval_folder import make_senteval
 from tests.tiny_models import make_bert, make_sentences
 
@@ -78,13 +80,18 @@ def test_rates_are_matched_by_the_angle(bench, name):
     assert bench.take(begin, loss, rate, 5).rotation == pytest.approx(taken.rotation)
 
 
+def test_a_loss_whose_gates_are_closed_stays(bench):
+    rate, taken = bench.matched(bench.state(), gradlab.get_loss("mpt(margin=-1)"), 1e-5, 5)
+    assert (rate, taken.rotation, taken.components["push"]) == (1e-5, 0.0, 0.0)
+
+
 def test_a_row_an_intervention_and_none_twice(places, tmp_path):
     path = tmp_path / "interventions.csv"
-    for _ in range(2):
-        intervene(*places, path=path, declared=DECLARED)
+    for seeds in ([4], [], []):
+        intervene(*places, path=path, declared=DECLARED | {"seeds": [3, 4]}, seeds=seeds)
     rows = read_rows(path)
-    assert [(row["step"], row["loss"]) for row in rows] == [
-        (step, name) for step in ("0", "2") for name in DECLARED["losses"]["names"]
+    assert [(row["seed"], row["step"], row["loss"]) for row in rows] == [
+        (seed, step, name) for seed in "43" for step in "02" for name in DECLARED["losses"]["names"]
     ]
     assert all(float(row["rotation"]) == pytest.approx(2.0, rel=0.05) for row in rows)
 
@@ -127,3 +134,14 @@ def test_what_a_line_leaves_out_beside_a_loop_over_losses(table):
         shares.append(line / mean)
     assert found[5, "changes"] == pytest.approx(np.mean(shares))
     assert found[5, "changes"] < 0.5 < found[5, "components"]
+
+
+def test_interventions_are_judged_when_all_are_made(table, tmp_path, monkeypatch):
+    made = {"seeds": [1, 2, 3], "kept": [0, 5], "losses": {"names": list("abcdefghij")}}
+    monkeypatch.setattr(interventions, "declaration", lambda: made)
+    assert list(_write_interventions(table[:-1], tmp_path)) == ["interventions: 59 of 60 are made"]
+    assert not list(tmp_path.iterdir())
+    list(_write_interventions(table, tmp_path))
+    assert sorted(one.name for one in tmp_path.iterdir()) == [
+        "interventions-left-out.csv", "interventions-orders.csv", "interventions.png"
+    ]  # fmt: skip

@@ -22,7 +22,14 @@ from studies.second_round.feature import (
     graded_pairs,
     measure_features,
 )
-from studies.second_round.prediction import CONSTANT, errors, predicted
+from studies.second_round.prediction import (
+    CONSTANT,
+    PREDICTORS,
+    declared,
+    errors,
+    predicted,
+    runs_of_parts,
+)
 from tests.senteval_folder import make_senteval
 from tests.tiny_models import make_bert, make_sentences
 
@@ -140,10 +147,14 @@ def table():
     return rows
 
 
+def runs_of(table, scores):
+    """A run a row of features."""
+    return table[["part", "label"]].assign(score=scores)
+
+
 def test_predictions_are_lines_through_the_fitted_cells(table):
-    rng = np.random.default_rng(4)
-    scores = pd.Series(rng.normal(50, 8, len(table)), index=table.label)
-    found = predicted(table, scores).set_index("loss")
+    scores = np.random.default_rng(4).normal(50, 8, len(table))
+    found = predicted(table, runs_of(table, scores)).set_index("loss")
     fitted, tested = table[:6], table[6:]
     assert set(found.index) == set("abcde")
     assert found[CONSTANT].to_numpy() == pytest.approx(scores[:3].mean())
@@ -153,19 +164,16 @@ def test_predictions_are_lines_through_the_fitted_cells(table):
 
 
 def test_cells_that_are_the_same_training_count_once(table):
-    scores = pd.Series(np.random.default_rng(4).normal(50, 8, len(table)), index=table.label)
-    again = table[:2].assign(label=["hard / " + one[7:] for one in table.label[:2]])
-    once = predicted(table, scores)
-    twice = predicted(
-        pd.concat([again, table]), pd.concat([scores, pd.Series(scores[:2].to_numpy(), again.label)])
-    )
+    runs = runs_of(table, np.random.default_rng(4).normal(50, 8, len(table)))
+    names = {one: "hard / " + one[7:] for one in table.label[:2]}
+    once = predicted(table, runs)
+    twice = predicted(*(pd.concat([one[:2].replace({"label": names}), one]) for one in (table, runs)))
     pd.testing.assert_frame_equal(twice, once)
 
 
 def test_errors_and_their_intervals(table):
     """Where the feature is right, every rival's whole error is more than the feature's; beside a loop over samples of the losses."""
-    scores = pd.Series(45 + 5 * table.feature.to_numpy(), index=table.label)
-    made = predicted(table, scores)
+    made = predicted(table, runs_of(table, 45 + 5 * table.feature.to_numpy()))
     found = errors(made).set_index("predictor")
     assert found.error["feature"] == pytest.approx(0, abs=1e-9)
     rng = np.random.default_rng(5)
@@ -180,6 +188,48 @@ def test_errors_and_their_intervals(table):
         assert one.low == pytest.approx(-high, abs=0.1 * spread)
         assert one.high == pytest.approx(-low, abs=0.1 * spread)
         assert one.error_above == pytest.approx(np.sqrt((wrong[made.score > 41.6887] ** 2).mean()))
+
+
+def test_a_bootstrap_takes_a_loss_with_all_of_its_runs():
+    """Three losses with four, two and one runs, beside a loop over samples."""
+    rng = np.random.default_rng(6)
+    made = pd.DataFrame({"loss": list("aaaabbc"), "score": rng.normal(50, 5, 7)})
+    for name in (CONSTANT, *PREDICTORS):
+        made[name] = made.score + rng.normal(0, 4, 7)
+    found = errors(made).set_index("predictor")
+    names = [CONSTANT, "learning rate"]
+    samples = []
+    for _ in range(4_000):
+        rows = np.concatenate([np.flatnonzero(made.loss == one) for one in rng.choice(list("abc"), 3)])
+        size = np.sqrt(((made[["feature", *names]].sub(made.score, axis=0)) ** 2).iloc[rows].mean())
+        samples.append(size.feature - size[names])
+    samples = pd.DataFrame(samples)
+    for name in names:
+        low, high = samples[name].quantile([0.025, 0.975])
+        assert found.low[name] == pytest.approx(low, abs=0.15 * samples[name].std())
+        assert found.high[name] == pytest.approx(high, abs=0.15 * samples[name].std())
+
+
+def test_the_declared_runs_are_tested_run_by_run():
+    """Two recombined losses with a run each, and a published one at two rates with two seeds."""
+    labels = ["0: τ=1", "1: τ=2", "2: τ=3", "0: τ=4", "rate=1, loss=met", "rate=2, loss=met"]
+    features = pd.DataFrame({"part": ["surface"] * 3 + ["fresh"] + ["native"] * 2, "label": labels})
+    rng = np.random.default_rng(7)
+    for name in ("feature", "alignment", "uniformity", "stsb_dev"):
+        features[name] = rng.normal(size=6)
+    features["learning_rate"] = [1e-5, 1e-4, 1e-3, 3e-4, 1e-4, 1e-3]
+    rows = {
+        "surface": pd.DataFrame({"label": labels[:3], "sts": [0.3, 0.5, 0.4]}),
+        "fresh": pd.DataFrame({"label": labels[3:4], "sts": [0.45]}),
+        "native": pd.DataFrame({"label": labels[4:] * 2, "sts": [0.5, 0.2, 0.52, 0.22]}),
+    }
+    found = predicted(features, runs_of_parts(rows, declared()), declared())
+    assert sorted(found.loss) == ["0: τ=4"] + ["met"] * 4
+    assert sorted(found.score) == pytest.approx([20, 22, 45, 50, 52])
+    assert found[CONSTANT].to_numpy() == pytest.approx(40)
+    line = np.polyfit(np.log([1e-5, 1e-4, 1e-3]), [30, 50, 40], 1)
+    one = found[found.score.round() == 20]
+    assert one["learning rate"].item() == pytest.approx(np.polyval(line, np.log(1e-3)))
 
 
 def test_a_row_a_loss_and_none_twice(tmp_path):

@@ -102,7 +102,7 @@ def small(tmp_path, monkeypatch):
     ]
     declared = "\n".join(
         [
-            "[protocol]", "untrained = 0.25", "[base]", *lines, "[parts.heads]", 'status = "confirmatory"', 'question = "?"',
+            "[protocol]", "untrained = 0.25", "[prediction]", 'fitted_on = ["surface"]', 'tested_on = ["fresh"]', "[base]", *lines, "[parts.heads]", 'status = "confirmatory"', 'question = "?"',
             "seeds = [11, 12]", 'grid = { head_initial = ["random", "identity"] }', 'points = [{ label = "SimCSE", recipe = "simcse" }]',
             "[[parts.heads.contrasts]]", 'name = "identity - random"', 'plus = ["SimCSE, head_initial=identity"]',
             'minus = ["SimCSE, head_initial=random"]', "margin = 3.0",
