@@ -14,8 +14,8 @@ from scipy.stats import binomtest, chisquare
 from gradlab import GradlabError
 from gradlab.encoder.model import Encoder
 from gradlab.train.augment import augmentation_names, get_augmentation
-from gradlab.train.augment.editing import draw_places
-from gradlab.train.augment.typos import mistype
+from gradlab.train.augment.subwords import draw_places
+from gradlab.train.augment.words import mistype
 from gradlab.train.sentences import read_columns
 from gradlab.train.tokens import tokenize_pairs
 from tests.tiny_models import make_bert, make_roberta, make_sentences
@@ -154,16 +154,6 @@ def test_words_against_loops(seed):
     expected = [part for place, word in enumerate(words) for part in [word] + ["?"] * (place in places)]
     found = changed("stopword_insertion", words="A B")
     assert ["?" if word in "AB" else word for word in found] == expected
-
-
-def test_text_is_changed_before_tokenisation(tokenizer):
-    """A repeated word is repeated whole, where repetition of sub-words repeats pieces of it."""
-    given = np.array(tokenizer("bafy dora")["input_ids"])
-    assert len(given) > 4  # more pieces than words
-    found = get_augmentation("word_repetition", tokenizer=tokenizer, rate=1)
-    views = {tuple(found.ids(given, np.random.default_rng(seed)).tolist()) for seed in range(40)}
-    expected = ("bafy dora", "bafy bafy dora", "bafy dora dora", "bafy bafy dora dora")
-    assert views == {tuple(tokenizer(text)["input_ids"]) for text in expected}
 
 
 def test_typos():

@@ -123,16 +123,6 @@ def test_no_gradient_reaches_queue_or_averages(bert, sequences, settings):
         assert all(p.grad is not None and p.grad.abs().sum() > 0 for p in module.parameters())
 
 
-def test_without_negatives_the_loss_is_constant(bert, sequences):
-    """Of a queue that begins empty; the steps after it have negatives."""
-    objective = make_objective(bert, **MOCOSE | {"queue_initial": 0})
-    output = step(objective, sequences)
-    assert float(output.loss.detach()) == 0
-    assert not output.has_negatives
-    assert all(float(p.grad.abs().sum()) == 0 for p in objective.encoder.parameters() if p.grad is not None)
-    assert len(objective(objective.prepare(sequences)).extra_negatives) == 6
-
-
 def test_run_equals_a_plain_loop(bert, tmp_path):
     """MoCoSE's Algorithm 1 without dropout, heads or random vectors."""
     plain = {"projection_layers": 0, "predictor_layers": 0, "fgsm": 0.0, "pooler": "cls", "queue_initial": 0,

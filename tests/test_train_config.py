@@ -36,6 +36,10 @@ def test_json_round_trip(tmp_path):
         ({"loss": "infonc"}, "Did you mean 'infonce'"),
         ({"queue_initial": 3}, "queue_size"),
         ({"in_batch_negatives": False}, "queue_size"),
+        (
+            {"in_batch_negatives": False, "queue_size": 8, "loss": "hardness(symmetric(infonce))"},
+            "leave in_batch_negatives on",
+        ),
         ({"momentum": 0.9, "momentum_use": "queue"}, "queue_size"),
         ({"keys_gradient": True}, "momentum"),
         ({"keys_gradient": True, "momentum": 0.9, "momentum_use": "queue", "queue_size": 8}, "momentum_use"),

@@ -47,8 +47,9 @@ def test_busy_cores_are_left_to_others(monkeypatch, busy, expected):
     for name in ("OMP_NUM_THREADS", "LOCAL_WORLD_SIZE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(machine.os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(machine, "_busy_cores", lambda: busy)
     with using_threads(2):
-        count, words = free_threads(lambda: busy)
+        count, words = free_threads()
     assert count == expected
     assert ("--threads" in words) == (count < 2)
 
@@ -57,8 +58,9 @@ def test_busy_cores_are_left_to_others(monkeypatch, busy, expected):
 def test_environment_decides_first(monkeypatch, name, threads):
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     monkeypatch.setenv(name, "2")
+    monkeypatch.setattr(machine, "_busy_cores", None)  # nothing is measured
     with using_threads(threads):
-        assert free_threads(None) == (2, "")  # nothing is measured
+        assert free_threads() == (2, "")
 
 
 def test_auto_is_settled_said_and_kept(bert, tmp_path, monkeypatch, capsys):
@@ -88,7 +90,7 @@ def test_a_run_is_scored_in_the_precision_it_computes_in(bert, tmp_path, monkeyp
         seen.append(encode(texts))
         return 0.5
 
-    monkeypatch.setattr("gradlab.train.state.selection", lambda path: Selection("stsb_dev", score))
+    monkeypatch.setattr("gradlab.train.loop.selection", lambda path: Selection("stsb_dev", score))
     settings = {"precision": precision, "sts": "given", "learning_rate": 0.0, "max_steps": 1}
     train(small_config(bert, tmp_path, **settings))
     encoder = Encoder.load(bert)

@@ -28,22 +28,6 @@ def flat(module: nn.Module) -> torch.Tensor:
     return torch.cat([parameter.detach().flatten() for parameter in module.parameters()])
 
 
-@pytest.mark.parametrize("eta", [0.0, 0.75, 0.995, 1.0])
-def test_average_equals_its_closed_form(eta):
-    """``η^t θ_0 + (1 - η) Σ_k η^(t-1-k) θ_(k+1)`` for a sequence of weights."""
-    generator = torch.Generator().manual_seed(0)
-    online = nn.Linear(3, 4).double()
-    momentum = made({"head": online}, momentum=eta)
-    weights = [flat(online).clone()]
-    for _ in range(9):
-        move(online, generator)
-        weights.append(flat(online).clone())
-        momentum.after_step()
-    expected = eta**9 * weights[0] + (1 - eta) * sum(eta ** (8 - k) * weights[k + 1] for k in range(9))
-    atol = 0 if eta in (0, 1) else 1e-14
-    torch.testing.assert_close(flat(momentum.copies["head"]), expected, rtol=0, atol=atol)
-
-
 def test_scheduled_average_equals_a_plain_loop():
     generator = torch.Generator().manual_seed(0)
     online = nn.Linear(3, 4).double()

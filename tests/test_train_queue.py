@@ -9,9 +9,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import gradlab
 from gradlab import GradlabError
-from gradlab.train.queue import RANDOM, Queue, age_statistics
+from gradlab.train.queue import RANDOM, Queue
 
 
 def unit(rows: torch.Tensor) -> torch.Tensor:
@@ -94,44 +93,3 @@ def test_positions_select_by_age():
 def test_bad_positions_are_refused(text):
     with pytest.raises(GradlabError):
         Queue(8, 2, positions=text)
-
-
-def test_age_statistics():
-    found = age_statistics(torch.tensor([1, 1, 2, 4, RANDOM]))
-    assert found == {
-        "queue_negatives": 5,
-        "queue_age_mean": 2,
-        "queue_age_max": 4,
-        "queue_random_share": pytest.approx(0.2),
-    }
-    assert math.isnan(age_statistics(torch.tensor([], dtype=torch.int64))["queue_random_share"])
-    assert math.isnan(age_statistics(torch.tensor([RANDOM]))["queue_age_mean"])
-
-
-@pytest.mark.parametrize("in_batch", [True, False])
-@pytest.mark.parametrize("queued", [1, 40])
-def test_closed_form_with_queued_negatives_equals_autograd(in_batch, queued):
-    """InfoNCE: components with K = N - 1 + M or K = M negatives against autograd of a naive loss."""
-    generator = torch.Generator().manual_seed(queued)
-    count, dimension = 6, 10
-    positives = unit(torch.randn(count, dimension, generator=generator, dtype=torch.float64))
-    raw = positives + 0.3 * torch.randn(count, dimension, generator=generator, dtype=torch.float64)
-    queue = Queue(queued, dimension).double()
-    queue.enqueue(torch.randn(queued, dimension, generator=generator, dtype=torch.float64))
-    extra, _ = queue.negatives()
-    anchors = unit(raw).requires_grad_()
-    losses = []
-    for i in range(count):  # the naive loss, from Eq. 7 of ESimCSE and Eq. 3 of MoCoSE
-        negatives = [positives[j] for j in range(count) if j != i] if in_batch else []
-        logits = torch.stack([anchors[i] @ row for row in [positives[i], *negatives, *extra]]) / 0.05
-        losses.append(-torch.log_softmax(logits, 0)[0])
-    total = torch.stack(losses).sum()
-    (gradient,) = torch.autograd.grad(total, anchors)
-    tangent = gradient - (gradient * anchors.detach()).sum(1, keepdim=True) * anchors.detach()
-    parts = gradlab.components("infonce", anchors.detach(), positives, extra, in_batch_negatives=in_batch)
-    scale = max(1.0, float(tangent.abs().max()))
-    torch.testing.assert_close(parts.gradient(), tangent, rtol=0, atol=1e-11 * scale)
-    criterion = gradlab.get_loss("infonce")
-    value = criterion(anchors, positives, extra, reduction="sum", in_batch_negatives=in_batch)
-    assert float(value.detach()) == pytest.approx(float(total.detach()), rel=1e-12)
-    assert parts.weight.shape == (count, (count if in_batch else 0) + queued)

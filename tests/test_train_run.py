@@ -16,11 +16,10 @@ from gradlab.encoder.model import Encoder
 from gradlab.errors import Diverged
 from gradlab.monitor.metrics import read_metrics
 from gradlab.train import Callback, TrainConfig, train
-from gradlab.train.loop import finished
+from gradlab.train.run_folder import finished
 from tests.tiny_models import SIZES, make_bert, make_roberta
 from tests.train_helpers import (
     assert_is_plain_loop,
-    final_weights,
     recorded,
     same_weights,
     small_config,
@@ -141,13 +140,6 @@ def test_other_architectures_train_and_are_saved(kind, bert, tmp_path):
 
 
 # One for each way in which a loss is evaluated; what depends on the formula alone is tested without training.
-@pytest.mark.parametrize("loss", ["met", "recombined", "siglip", "vicreg", "modified_mhs"])
-def test_losses_of_all_kinds_train(bert, tmp_path, loss):
-    train(small_config(bert, tmp_path, loss=loss, max_steps=2, diagnostics_every=2))
-    start = Encoder.load(bert).model.state_dict()
-    after = final_weights(tmp_path / "run")
-    assert all(torch.isfinite(value).all() for value in after.values())
-    assert any(not torch.equal(after[name], start[name]) for name in after)
 
 
 def test_epochs_count_batches(bert, tmp_path):

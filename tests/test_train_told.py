@@ -1,9 +1,10 @@
-"""What a loss is told of the sentences in training: labels and scores out of columns, and a teacher."""
+"""What a loss is told beside two views in training: hard negatives, labels and scores out of columns, a teacher, and a guide."""
 
 from __future__ import annotations
 
 import json
 
+import numpy as np
 import pyarrow
 import pytest
 import torch
@@ -11,10 +12,11 @@ from pyarrow import parquet
 
 import gradlab
 from gradlab import GradlabError
+from gradlab.batch.batch import unit_rows
 from gradlab.encoder.model import Encoder
-from gradlab.train import Objective, train
-from tests.tiny_models import make_roberta
-from tests.train_helpers import make_sentences, recorded, small_config, write_columns
+from gradlab.train import Objective, Trainer, train
+from tests.tiny_models import make_roberta, make_sentences
+from tests.train_helpers import Seen, final_weights, recorded, small_config, write_columns
 
 COLUMNS = {"column": "a", "second_column": "b"}
 
@@ -128,3 +130,81 @@ def test_a_sentence_without_a_label_is_named(bert, tmp_path):
     place.write_text("text,kind\na b,1\n,\nb c,\n")
     with pytest.raises(GradlabError, match=r"row 3: 'kind' is blank; each sentence needs a value"):
         train(small_config(bert, tmp_path, train_file=str(place), loss="supcon", label_column="kind"))
+
+
+@pytest.mark.parametrize(
+    ("loss", "kind"),
+    [
+        ("infonce", "own"),
+        ("infonce", "own alone"),
+        ("infonce", "shared"),
+        ("symmetric(hardness(infonce, on=hard))", "own"),
+        ("symmetric(hardness(infonce, on=hard))", "shared"),
+    ],
+)
+def test_hard_negatives_are_those_of_the_columns(bert, tmp_path, file, loss, kind):
+    seen, in_batch = [], kind != "own alone"  # which is NV-Embed's second stage
+
+    class Watch(Objective):
+        def evaluate(self, batch, gather=None, cache=None):
+            found = super().evaluate(batch, gather, cache)
+            with torch.no_grad():
+                seen.append((found.loss.detach(), self.embed(batch.online)))
+            return found
+
+    settings = {"negative_columns": "c+d", "hard_negatives": kind.split()[0], "in_batch_negatives": in_batch}
+    settings |= {"train_file": file, **COLUMNS, "max_steps": 3, "dropout": 0.0}
+    train(small_config(bert, tmp_path, loss=loss, **settings), objective=Watch)
+    for found, rows in seen:
+        anchors, positives, *hard = rows.split(8)
+        assert len(hard) == 2
+        context, extra = {"own_negatives": torch.stack(hard, dim=1)}, None
+        if kind == "shared":
+            context, extra = {"owners": torch.arange(8).repeat(2)}, torch.cat(hard)
+        criterion = gradlab.get_loss(loss)
+        expected = criterion(
+            anchors, positives, extra, normalize=True, in_batch_negatives=in_batch, **context
+        )
+        torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
+    assert len(seen) == 3
+
+
+def test_the_guide_embeds_the_sentences_of_the_batch(bert, teacher, tmp_path):
+    """Of pairs, in another tokenizer: as its encoder embeds the texts; what it says is left out of the loss."""
+    first = make_sentences(40)
+    second = [text.rsplit(" ", 2)[0] for text in first]  # so that pairs are near in any model
+    file = str(write_columns(tmp_path, {"a": first, "b": second}))
+    config = small_config(
+        bert, tmp_path, train_file=file, column="a", second_column="b", guide=teacher, epochs=2,
+        loss="symmetric(mask(infonce, by=guide))", diagnostics_every=1,
+    )  # fmt: skip
+    trainer, masked = Trainer(config, callbacks=[seen := Seen()]), []
+    rows = [trainer.corpus.order[step] for step in range(6)]  # batches of 8, past the first epoch
+    trainer.run()
+    encoder = Encoder.load(teacher, max_length=16)
+    for output, batch in zip(seen.outputs, rows, strict=True):
+        views = output.context["guide"]
+        for found, texts in zip(views, (first, second), strict=True):
+            expected = encoder.encode([texts[row] for row in batch])
+            np.testing.assert_allclose(found.numpy(), expected, atol=2e-6)
+            assert not found.requires_grad
+        anchors, positives = (
+            unit_rows(part.detach().double()) for part in (output.anchors, output.positives)
+        )
+        guided = [unit_rows(view.double()) for view in views]
+        losses = []
+        for h, other, g, k in ((anchors, positives, *guided), (positives, anchors, *guided[::-1])):
+            cosines, marks = h @ other.T / 0.05, g @ k.T
+            for i in range(8):
+                left = [j for j in range(8) if j != i and marks[i, j] <= marks[i, i]]
+                masked.append(7 - len(left))
+                losses.append(float(torch.logsumexp(cosines[i, [i, *left]], 0) - cosines[i, i]))
+        assert float(output.loss.detach()) == pytest.approx(np.mean(losses), rel=1e-4, abs=1e-5)
+    assert 0 < np.mean(masked) < 7
+    assert max(trainer.history.series("diagnostics", "masked_pairs")[1]) > 0
+    assert not any("guide" in name for name in final_weights(config.output))
+
+
+def test_a_guide_that_does_not_exist_is_refused(bert, tmp_path):
+    with pytest.raises(GradlabError, match="nowhere"):
+        Trainer(small_config(bert, tmp_path, guide="nowhere", loss="mask(infonce, by=guide)"))

@@ -9,9 +9,8 @@ import socket
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from safetensors import SafetensorError
@@ -29,27 +28,6 @@ _POOLING = "sentence_transformers.models.Pooling"
 _UNDERSTOOD = {"Transformer", "WeightedLayerPooling", "Pooling", "Normalize"}
 
 
-class Savable(Protocol):
-    """What is written of an encoder; see `gradlab.encoder.model.Encoder`."""
-
-    model: Any
-    tokenizer: Any
-    pooler: str
-    max_length: int
-
-    @property
-    def dimension(self) -> int: ...
-
-
-@dataclass(frozen=True)
-class Stored:
-    """What a sentence-transformers folder says beside the transformer: pooler, sub-folder, input length."""
-
-    pooler: str | None = None
-    subfolder: str = ""
-    max_length: int | None = None
-
-
 def load_pretrained(
     name: str, pooler: str | None, dropout: float | None, attention: str | None
 ) -> tuple[Any, Any, str, int | None]:
@@ -62,41 +40,39 @@ def load_pretrained(
     """
     _check_place(name)
     # Loading takes seconds, and minutes from the hub; several processes of a launcher tell it once.
-    with waiting(f"Loading {name}", visible=os.environ.get("LOCAL_RANK", "0") == "0"):
-        return _load(name, pooler, dropout, attention)
+    with waiting(f"Loading {name}", visible=os.environ.get("LOCAL_RANK", "0") == "0"), _quiet():
+        from transformers import AutoConfig, AutoTokenizer
 
-
-def _load(
-    name: str, pooler: str | None, dropout: float | None, attention: str | None
-) -> tuple[Any, Any, str, int | None]:
-    from transformers import AutoConfig, AutoTokenizer
-
-    asked = name
-    with quiet(), _explained(asked):
-        name = _local_copy(name)
-        stored = _read_stored(name, pooler)
-        config = AutoConfig.from_pretrained(name, subfolder=stored.subfolder, trust_remote_code=False)
-        if getattr(config, "is_encoder_decoder", False):
-            raise GradlabError(
-                f"{asked!r} is an encoder-decoder; gradlab takes encoders such as bert-base-uncased"
-            )
-        if dropout is not None:
-            _set_dropout(config, dropout)
-        tokenizer = AutoTokenizer.from_pretrained(name, subfolder=stored.subfolder, trust_remote_code=False)
-        model = _load_model(name, config, stored.subfolder, attention)
+        try:
+            place = _local_copy(name)
+            pooler, subfolder, max_length = _read_stored(place, pooler)
+            config = AutoConfig.from_pretrained(place, subfolder=subfolder, trust_remote_code=False)
+            if getattr(config, "is_encoder_decoder", False):
+                raise GradlabError(
+                    f"{name!r} is an encoder-decoder; gradlab takes encoders such as bert-base-uncased"
+                )
+            if dropout is not None:
+                _set_dropout(config, dropout)
+            tokenizer = AutoTokenizer.from_pretrained(place, subfolder=subfolder, trust_remote_code=False)
+            model = _load_model(place, config, subfolder, attention)
+        except GradlabError:
+            raise
+        except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
+            reason = " ".join(str(error).split()) or type(error).__name__
+            raise GradlabError(f"cannot load the model {name!r}: {reason[:300]}") from error
     if tokenizer.pad_token_id is None:
         raise GradlabError(
-            f"the tokenizer of {asked!r} has no padding token; set one (tokenizer.pad_token = tokenizer.eos_token, "
+            f"the tokenizer of {name!r} has no padding token; set one (tokenizer.pad_token = tokenizer.eos_token, "
             "for example) and save it with the model"
         )
-    return model, tokenizer, pooler or stored.pooler or "cls", stored.max_length
+    return model, tokenizer, pooler or "cls", max_length
 
 
-def save_pretrained(encoder: Savable, folder: str | os.PathLike[str]) -> None:
+def save_pretrained(encoder: Any, folder: str | os.PathLike[str]) -> None:
     """Write ``encoder`` so that transformers, sentence-transformers and gradlab load it alike."""
     with atomic_folder(folder) as place:
         try:
-            with quiet():
+            with _quiet():
                 encoder.model.save_pretrained(place)
                 encoder.tokenizer.save_pretrained(place)
             _write_modules(encoder, place)
@@ -105,7 +81,7 @@ def save_pretrained(encoder: Savable, folder: str | os.PathLike[str]) -> None:
 
 
 @contextlib.contextmanager
-def quiet() -> Iterator[None]:
+def _quiet() -> Iterator[None]:
     """Keep transformers' progress bars and notes about unused heads off the terminal."""
     from transformers.utils import logging
 
@@ -168,17 +144,6 @@ def _answers(url: str) -> bool:
     return True
 
 
-@contextlib.contextmanager
-def _explained(name: str) -> Iterator[None]:
-    try:
-        yield
-    except GradlabError:
-        raise
-    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise GradlabError(f"cannot load the model {name!r}: {reason[:300]}") from error
-
-
 def _load_model(name: str, config: Any, subfolder: str, attention: str | None) -> Any:
     from transformers import AutoModel
 
@@ -201,16 +166,17 @@ def _load_model(name: str, config: Any, subfolder: str, attention: str | None) -
 def _set_dropout(config: Any, probability: float) -> None:
     """Set every dropout probability of the encoder: names differ between architectures, all hold 'drop'."""
     for key, value in config.to_dict().items():
-        layers_or_heads = "layerdrop" in key or "layer_drop" in key or "classifier" in key or "summary" in key
+        layers_or_heads = any(part in key for part in ("layerdrop", "layer_drop", "classifier", "summary"))
         named = "dropout" in key or key.endswith("_pdrop")
-        if named and not layers_or_heads and isinstance(value, int | float) and not isinstance(value, bool):
+        if named and not layers_or_heads and type(value) in (int, float):
             setattr(config, key, probability)
 
 
-def _read_stored(name: str, pooler: str | None) -> Stored:
+def _read_stored(name: str, pooler: str | None) -> tuple[str | None, str, int | None]:
+    """Pooler (the given one before the stored one), sub-folder of the transformer, and input length."""
     modules = _read_json(name, "modules.json")
     if modules is None:
-        return Stored()
+        return pooler, "", None
     paths = {module["type"].rsplit(".", 1)[-1]: module["path"] for module in modules}
     unknown = sorted(set(paths) - _UNDERSTOOD)
     if unknown:
@@ -220,20 +186,15 @@ def _read_stored(name: str, pooler: str | None) -> Stored:
         )
     subfolder = paths.get("Transformer", "")
     settings = _read_json(name, "sentence_bert_config.json", subfolder) or {}
-    if pooler is None:
-        pooler = _stored_pooler(name, paths)
-    return Stored(pooler, subfolder, settings.get("max_seq_length"))
+    return pooler or _stored_pooler(name, paths), subfolder, settings.get("max_seq_length")
 
 
 def _stored_pooler(name: str, paths: dict[str, str]) -> str:
     config = _read_json(name, "config.json", paths.get("Pooling", "")) or {}
     modes = config.get("pooling_mode")
     if modes is None:
-        modes = [
-            key.removeprefix("pooling_mode_")
-            for key, on in config.items()
-            if key.startswith("pooling_") and on
-        ]
+        chosen = [key for key, on in config.items() if key.startswith("pooling_") and on]
+        modes = [key.removeprefix("pooling_mode_") for key in chosen]
     modes = [modes] if isinstance(modes, str) else list(modes)
     names = {"cls": "cls", "cls_token": "cls", "mean": "mean", "mean_tokens": "mean"}
     known = names.get(modes[0]) if len(modes) == 1 else None
@@ -248,11 +209,9 @@ def _stored_pooler(name: str, paths: dict[str, str]) -> str:
 
 def _is_first_last(name: str, path: str) -> bool:
     config, weights = _read_json(name, "config.json", path), _find(name, "model.safetensors", path)
-    if config is None or weights is None:
+    if config is None or weights is None or config["layer_start"] != 1:
         return False
-    layers = config["num_hidden_layers"]
-    expected = _first_last_weights(layers)
-    return config["layer_start"] == 1 and torch.equal(load_file(weights)["layer_weights"], expected)
+    return torch.equal(load_file(weights)["layer_weights"], _first_last_weights(config["num_hidden_layers"]))
 
 
 def _first_last_weights(layers: int) -> torch.Tensor:
@@ -281,11 +240,7 @@ def _read_json(name: str, file: str, subfolder: str = "") -> Any:
     return None if found is None else json.loads(Path(found).read_text(encoding="utf-8"))
 
 
-# How sentence-transformers pools what comes out of its layers.
-_MODES = {"cls": "cls", "mean": "mean", "first_last": "mean"}
-
-
-def _write_modules(encoder: Savable, place: Path) -> None:
+def _write_modules(encoder: Any, place: Path) -> None:
     """The files by which sentence-transformers pools as ``encoder`` does."""
     types = [_TRANSFORMER, *([_LAYERS] if encoder.pooler == "first_last" else []), _POOLING]
     paths = ["", *(f"{index}_{kind.rsplit('.', 1)[-1]}" for index, kind in enumerate(types[1:], start=1))]
@@ -299,20 +254,16 @@ def _write_modules(encoder: Savable, place: Path) -> None:
     )
     pooling = {
         "word_embedding_dimension": encoder.dimension,
-        "pooling_mode_cls_token": _MODES[encoder.pooler] == "cls",
-        "pooling_mode_mean_tokens": _MODES[encoder.pooler] == "mean",
+        "pooling_mode_cls_token": encoder.pooler == "cls",
+        "pooling_mode_mean_tokens": encoder.pooler != "cls",
         "pooling_mode_max_tokens": False,
         "pooling_mode_mean_sqrt_len_tokens": False,
     }
     _write(place / paths[-1] / "config.json", pooling)
     if encoder.pooler == "first_last":
         layers = int(encoder.model.config.num_hidden_layers)
-        settings = {
-            "word_embedding_dimension": encoder.dimension,
-            "layer_start": 1,
-            "num_hidden_layers": layers,
-        }
-        _write(place / paths[1] / "config.json", settings)
+        sizes = {"word_embedding_dimension": encoder.dimension, "num_hidden_layers": layers}
+        _write(place / paths[1] / "config.json", {**sizes, "layer_start": 1})
         save_file({"layer_weights": _first_last_weights(layers)}, place / paths[1] / "model.safetensors")
 
 

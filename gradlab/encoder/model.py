@@ -187,15 +187,9 @@ def longest_input(model: Any, tokenizer: Any) -> int:
     if positions is None:
         return limit
     # RoBERTa counts positions from padding_idx + 1 on.
-    reserved = max((_reserved_positions(module) for module in model.modules()), default=0)
-    return min(limit, positions - reserved)
-
-
-def _reserved_positions(module: nn.Module) -> int:
-    table = getattr(module, "position_embeddings", None)
-    if not isinstance(table, nn.Embedding) or table.padding_idx is None:
-        return 0
-    return table.padding_idx + 1
+    tables = [getattr(module, "position_embeddings", None) for module in model.modules()]
+    padding = [table.padding_idx for table in tables if isinstance(table, nn.Embedding)]
+    return min(limit, positions - max((one + 1 for one in padding if one is not None), default=0))
 
 
 def _checked(sentences: Sequence[str]) -> list[str]:

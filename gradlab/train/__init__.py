@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from gradlab.train.augment import SentenceAugmentation, get_augmentation
     from gradlab.train.checkpoint import newest_checkpoint
     from gradlab.train.distributed import find_device
-    from gradlab.train.loop import Trainer, TrainResult, train
+    from gradlab.train.loop import Callback, Trainer, TrainerState, train
     from gradlab.train.machine import device_name
     from gradlab.train.momentum import decay
     from gradlab.train.objective import Objective
@@ -37,13 +37,12 @@ if TYPE_CHECKING:
     from gradlab.train.outputs import Component, Output
     from gradlab.train.progress import say
     from gradlab.train.queue import Queue
-    from gradlab.train.run_folder import RunFolder, resumable_config
+    from gradlab.train.run_folder import RunFolder, TrainResult, resumable_config
     from gradlab.train.sentences import check_file, read_sentences
-    from gradlab.train.state import Callback, TrainerState
     from gradlab.train.tokens import hash_file
 
 _HOMES = {
-    "Callback": "state",
+    "Callback": "loop",
     "Component": "outputs",
     "Objective": "objective",
     "OpenShare": "open_share",
@@ -51,9 +50,9 @@ _HOMES = {
     "Queue": "queue",
     "RunFolder": "run_folder",
     "SentenceAugmentation": "augment",
-    "TrainResult": "loop",
+    "TrainResult": "run_folder",
     "Trainer": "loop",
-    "TrainerState": "state",
+    "TrainerState": "loop",
     "check_file": "sentences",
     "decay": "momentum",
     "device_name": "machine",

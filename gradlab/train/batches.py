@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -50,8 +50,7 @@ class BatchOrder:
         return self._permutation[place * self._batch_size : (place + 1) * self._batch_size]
 
 
-@dataclass(frozen=True)
-class Group:
+class Group(NamedTuple):
     """Sequences of similar length, padded on the right to the longest of them.
 
     Attributes:
@@ -61,10 +60,6 @@ class Group:
 
     input_ids: Tensor
     attention_mask: Tensor
-
-    def to(self, device: torch.device) -> Group:
-        """The same on another device, copied without waiting where that is possible."""
-        return Group(_to(self.input_ids, device), _to(self.attention_mask, device))
 
 
 @dataclass(frozen=True)
@@ -81,8 +76,13 @@ class Packed:
     order: Tensor
 
     def to(self, device: torch.device) -> Packed:
-        """The same on another device."""
-        return Packed(tuple(group.to(device) for group in self.groups), _to(self.order, device))
+        """The same on another device, copied without waiting where that is possible."""
+
+        def move(tensor: Tensor) -> Tensor:
+            pinned = tensor.pin_memory() if device.type == "cuda" else tensor
+            return pinned.to(device, non_blocking=True)
+
+        return Packed(tuple(Group(*map(move, group)) for group in self.groups), move(self.order))
 
 
 def pack(
@@ -122,9 +122,8 @@ def pack(
 
 def _cut(lengths: NDArray[np.int64], groups: int) -> list[int]:
     """Edges of the groups of ascending ``lengths`` that waste least, by dynamic programming over the cuts."""
-    ends = (
-        np.flatnonzero(np.append(np.diff(lengths) > 0, True)) + 1
-    )  # a cut within equal lengths saves nothing
+    # A cut within equal lengths saves nothing.
+    ends = np.flatnonzero(np.append(np.diff(lengths) > 0, True)) + 1
     starts = np.append(0, ends[:-1])
     # area[a, b]: tokens of one rectangle from distinct length a to distinct length b.
     area = np.where(starts[:, None] < ends, (ends - starts[:, None]) * lengths[ends - 1], np.inf)
@@ -141,7 +140,3 @@ def _cut(lengths: NDArray[np.int64], groups: int) -> list[int]:
         edges.append(int(starts[first]))
         last = first - 1
     return [0, *reversed(edges)]
-
-
-def _to(tensor: Tensor, device: torch.device) -> Tensor:
-    return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor.to(device)

@@ -16,7 +16,7 @@ from gradlab.encoder.model import Encoder
 from gradlab.scale.gradient_cache import GradientCache
 from gradlab.train.augment import EmbeddingAugmentation
 from gradlab.train.batches import Packed, pack
-from gradlab.train.cpu import FastDropout, rows_of
+from gradlab.train.cpu import FastDropout
 
 Sequences = Sequence[NDArray[Any]]
 # Token embeddings (rows, length, D) of each group of a batch.
@@ -34,7 +34,6 @@ class Execution:
         chunk_size: sequences that are encoded at a time; None for all at once.
         autocast: whether matrix products are computed in bfloat16.
         fast_dropout: whether dropout is that of `gradlab.train.cpu`.
-        in_place: whether gradients of looked-up embeddings are added where the table's gradient lies.
     """
 
     device: torch.device
@@ -43,7 +42,6 @@ class Execution:
     chunk_size: int | None = None
     autocast: bool = False
     fast_dropout: bool = False
-    in_place: bool = False
 
     def pack(self, sequences: Sequences) -> Packed:
         """Sequences laid out on the device without needless padding."""
@@ -79,20 +77,16 @@ class Branch:
     keep_encoded: bool = False
 
     def look_up(self, packed: Packed, changed: Tensor | None) -> Embedded | None:
-        """Token embeddings, those of the ``changed`` rows augmented; None where the encoder takes ids alone.
+        """Token embeddings, those of the ``changed`` rows (as the groups hold them) augmented; None where the encoder takes
+        ids alone.
 
         All groups share one look-up, as each look-up has a gradient of the size of the vocabulary.
-
-        Args:
-            packed: token ids.
-            changed: (sequences,) booleans, in the order of the groups; None for no row.
         """
         if not self.shares_lookup:
             return None
         shapes = [group.input_ids.shape for group in packed.groups]
         ids = torch.cat([group.input_ids.flatten() for group in packed.groups])
-        flat = rows_of(self.encoder.model.get_input_embeddings(), ids, self.execution.in_place)
-        parts = flat.split([shape.numel() for shape in shapes])
+        parts = self.encoder.model.get_input_embeddings()(ids).split([shape.numel() for shape in shapes])
         embedded = [part.view(*shape, -1) for part, shape in zip(parts, shapes, strict=True)]
         if changed is None or self.view is None:
             return embedded
@@ -110,12 +104,7 @@ class Branch:
         cache: GradientCache | None = None,
     ) -> tuple[Tensor, ...]:
         """Rows (sequences, D) behind the heads, in float32 at least; with ``keep_encoded`` also those before them,
-        without gradient.
-
-        Args:
-            packed, changed: see :meth:`look_up`.
-            embedded: the token embeddings, where they are known.
-            cache: encodes chunks without keeping their activations.
+        without gradient. ``cache`` encodes chunks without keeping their activations.
         """
         if self.execution.chunk_size is None:
             return self._at_once(packed, changed, embedded)
@@ -153,7 +142,7 @@ def takes_embeddings(encoder: Encoder) -> bool:
     """Whether the encoder computes the same from looked-up embeddings as from token ids, to the last bit."""
     ids = encoder.tokenizer("a probe of a few words")["input_ids"]
     probe = [np.array(ids), np.array([*ids[:2], *ids[-1:]])]
-    group = pack(probe, encoder.tokenizer.pad_token_id, groups=1).groups[0].to(encoder.device)
+    (group,) = pack(probe, encoder.tokenizer.pad_token_id, groups=1).to(encoder.device).groups
     training = encoder.training
     encoder.eval()
     try:

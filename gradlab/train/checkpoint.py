@@ -37,11 +37,7 @@ class Checkpoint:
     state: dict[str, Any]
 
     def load(self, module: nn.Module, optimiser: torch.optim.Optimizer) -> None:
-        """Put weights, buffers and the optimiser's moments back.
-
-        Raises:
-            GradlabError: if they are of another model.
-        """
+        """Put weights, buffers and the optimiser's moments back; raises GradlabError if they are of another model."""
         weights = load_file(self.folder / _WEIGHTS)
         try:
             module.load_state_dict(weights)
@@ -66,8 +62,7 @@ def save_checkpoint(
 ) -> Path:
     """Write ``folder/step-NNN`` atomically, then delete all but the ``keep`` newest checkpoints.
 
-    Raises:
-        GradlabError: if it cannot be written (disk full); older checkpoints are untouched then.
+    If it cannot be written (GradlabError; disk full), older checkpoints are untouched.
     """
     place = folder / f"step-{step:08d}"
     moments = {

@@ -187,10 +187,16 @@ class LossSettings(Settings):
             raise GradlabError(
                 "without in_batch_negatives the negatives come from a queue or from columns; give queue_size or negative_columns too"
             )
-        from gradlab.losses.mask import is_guided  # here, as help needs no loss
+        from gradlab.losses.combinator import Combinator  # here, as help needs no loss
+        from gradlab.losses.mask import is_guided
         from gradlab.losses.registry import get_loss, taught_names
+        from gradlab.losses.symmetric import Symmetric
 
         loss = get_loss(self.loss, **self.loss_settings)
+        if not self.in_batch_negatives and isinstance(loss, Combinator) and loss.has(Symmetric):
+            raise GradlabError(
+                "symmetric needs in-batch negatives, as its other direction sees no others; leave in_batch_negatives on"
+            )
         if self.negative_columns and self.hard_negatives == "own" and not loss.takes_own_negatives:
             raise GradlabError(
                 f"{loss.name} compares whole views, and takes no hard negatives of an anchor's own; give hard_negatives shared"

@@ -43,11 +43,7 @@ class Corpus:
 
     @classmethod
     def read(cls, config: TrainConfig, encoder: Encoder, processes: Processes) -> Self:
-        """Read and tokenise the training file, once for all processes.
-
-        Raises:
-            GradlabError: if it cannot be read, or does not fill a single step.
-        """
+        """Read and tokenise the training file, once for all processes; raises GradlabError if it does not fill a step."""
         if config.batch_size % processes.count:
             raise GradlabError(
                 f"a batch of {config.batch_size} does not divide into equal parts for {processes.count} processes"

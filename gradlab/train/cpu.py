@@ -6,7 +6,6 @@
   saved states mean what they always do.
 - Attention step by step ("eager"): torch's fused one has no dropout on a CPU, and takes itself apart again, more slowly.
 - Two groups by length: sentences are padded to the longest of their half of the batch.
-- The gradient of the table of embeddings is added where it lies, instead of in a table of its own for every chunk.
 
 A reader of the objective can skip this file.
 """
@@ -16,7 +15,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 _LEVELS = 2**16
@@ -52,39 +51,3 @@ class FastDropout(TorchFunctionMode):
         if function is torch.nn.functional.dropout and args[0].device.type == "cpu":
             return dropout(*args, **kwargs)
         return function(*args, **kwargs)
-
-
-def rows_of(table: nn.Module, ids: Tensor, in_place: bool = False) -> Tensor:
-    """Rows of a table of embeddings, (tokens, D).
-
-    Args:
-        table: the embeddings.
-        ids: (tokens,).
-        in_place: the backward pass adds to the gradient that the table has already, which takes only the rows looked up;
-            hooks on the table's gradient do not see it. For pieces of a batch, on a CPU.
-    """
-    plain = type(table) is nn.Embedding and table.max_norm is None and not table.scale_grad_by_freq
-    if in_place and plain and table.weight.grad is not None and table.weight.device.type == "cpu":  # type: ignore[union-attr]  # plain tells that it is nn.Embedding
-        rows: Tensor = _AddedInPlace.apply(table.weight, ids, table.padding_idx)
-    else:
-        rows = table(ids)
-    return rows
-
-
-class _AddedInPlace(torch.autograd.Function):
-    """Rows of a table whose gradient is added to the table's ``grad`` itself."""
-
-    @staticmethod
-    def forward(ctx: Any, weight: Tensor, ids: Tensor, padding: int | None) -> Tensor:
-        ctx.save_for_backward(ids)
-        ctx.weight, ctx.padding = weight, padding  # the parameter itself, for its `grad`
-        return weight[ids]
-
-    @staticmethod
-    def backward(ctx: Any, upstream: Tensor) -> tuple[None, None, None]:
-        (ids,) = ctx.saved_tensors
-        if ctx.padding is not None:  # which has no gradient
-            upstream = upstream.masked_fill((ids == ctx.padding)[:, None], 0)
-        gradient = ctx.weight.grad
-        gradient.index_add_(0, ids, upstream.to(gradient.dtype))
-        return None, None, None

@@ -34,14 +34,7 @@ class Processes:
 
     @classmethod
     def start(cls, device: str) -> Processes:
-        """Join the processes that a launcher started, if one did.
-
-        Args:
-            device: "auto", "cpu", "cuda" or "cuda:N".
-
-        Raises:
-            GradlabError: if CUDA is asked for and absent, or there is no such device.
-        """
+        """Join the processes that a launcher started, if one did; ``device`` as of `find_device`."""
         if int(os.environ.get("WORLD_SIZE", "1")) == 1:
             found = find_device(device)
             if found.type == "cuda" and found.index is not None:
@@ -117,10 +110,7 @@ class Processes:
 
 @dataclass(frozen=True)
 class SpreadLoss:
-    """Computes the loss of a whole batch that every process holds, each process its own rows of it.
-
-    Called as the loss itself.
-    """
+    """A loss of a whole batch that every process holds, of which each process computes its own rows."""
 
     loss: BlockwiseLoss
     processes: Processes
@@ -149,13 +139,8 @@ class SpreadLoss:
     ) -> Tensor:
         """The loss of rows that all processes have; gradient flows to this process's share of them.
 
-        Args:
-            anchors, positives: (N, D).
-            extra: (hard N + M, D), columns of hard negatives before others, or None.
-            reduction, normalize, in_batch_negatives: see `gradlab.Loss.__call__`.
-            hard: columns of hard negatives among the extra ones.
-            **context: tensors with an entry for each sentence, and for each extra negative after them, or tuples of embeddings
-                by another model.
+        ``extra`` holds ``hard`` columns of hard negatives, (N, D) each, before others; ``context`` tensors with an entry for
+        each sentence, and for each extra negative after them, or tuples of embeddings by another model.
         """
         rank, count, share = self.processes.rank, self.processes.count, self.processes.share
         size = len(anchors)
@@ -172,13 +157,13 @@ class SpreadLoss:
             of_extra = 2 if extra is not None else None
             return tuple(beside(one) if at == of_extra else share(one) for at, one in enumerate(rows))
 
-        told = {
+        told: dict[str, Any] = {
             name: embedded(value) if isinstance(value, tuple) else mine(value)
             for name, value in context.items()
         }
-        others = None if extra is None else beside(extra)
-        how: dict[str, bool] = {"normalize": normalize, "in_batch_negatives": in_batch_negatives}
-        return self.loss(share(anchors), share(positives), others, reduction, **how, **told)
+        views = share(anchors), share(positives), None if extra is None else beside(extra)
+        told |= {"normalize": normalize, "in_batch_negatives": in_batch_negatives}
+        return self.loss(*views, reduction, **told)
 
 
 def _leave() -> None:

@@ -31,13 +31,7 @@ class FGSM(Component):
         self.changed: Tensor = torch.tensor(float("nan"))
 
     def forward(self, embedded: Embedded, groups: Sequence[Group], loss_of: LossOf) -> Embedded:
-        """``x'`` by the gradient that this method takes; gradient flows through to ``x``.
-
-        Args:
-            embedded: (rows, length, D) for each of the groups.
-            groups: whose masks tell tokens from padding.
-            loss_of: the loss of a batch with such embeddings.
-        """
+        """``x'``, (rows, length, D) for each of the groups; gradient flows through to ``x``."""
         moved, changed, entries = [], [], []
         gradients = self.gradients(embedded, groups, loss_of)
         for rows, gradient, group in zip(embedded, gradients, groups, strict=True):

@@ -39,11 +39,7 @@ class Guide:
 
     @classmethod
     def load(cls, model: str, config: TrainConfig, corpus: Corpus, processes: Processes) -> Guide:
-        """The model of a name or folder, for the corpus of the encoder that is trained.
-
-        Raises:
-            GradlabError: there is no such model, or its tokenizer leaves out other sentences.
-        """
+        """The model of a name or folder; raises GradlabError if its tokenizer leaves out other sentences than ``corpus`` does."""
         encoder = Encoder.load(model, device=processes.device)
         length = min(config.max_length, encoder.max_length)
         changed = dataclasses.replace(config, max_length=length, label_column=None, score_column=None)
@@ -56,7 +52,6 @@ class Guide:
         return cls(encoder, own, config.hard_negatives == "own")
 
     def __call__(self, rows: Tensor) -> tuple[Tensor, ...]:
-        """Embeddings of the views of some sentences, and of their hard negatives, if there are such; see the class."""
         wanted, found = rows.tolist(), []
         for tokens, kept in self._views:
             new = [row for row in dict.fromkeys(wanted) if row not in kept]

@@ -13,13 +13,7 @@ from torch import nn
 
 
 class MLP(nn.Sequential):
-    """SimCSE's head: one linear layer of the embeddings' own size and tanh.
-
-    Args:
-        dimension: of input and output.
-        initial: see :func:`linear`.
-        activation: "tanh", or "none" for the linear layer alone, as in the code of MoCoSE's authors.
-    """
+    """SimCSE's head: one linear layer of the embeddings' own size and tanh, or "none", as in the code of MoCoSE's authors."""
 
     def __init__(self, dimension: int, initial: str = "random", activation: str = "tanh") -> None:
         last = [nn.Tanh()] if activation == "tanh" else []
@@ -47,11 +41,8 @@ def predictor(
 
 
 def linear(inputs: int, outputs: int, initial: str = "random") -> nn.Linear:
-    """A layer without bias at first: as transformers initialises those of BERT, or the identity.
-
-    Args:
-        inputs, outputs: its sizes; where they differ, the "identity" passes on the first components, and zeros after them.
-        initial: "random" (normal, standard deviation .02) or "identity".
+    """A layer without bias at first: "random", as transformers initialises those of BERT, or the "identity", which passes on
+    the first components, and zeros after them where there are more outputs than inputs.
     """
     layer = nn.Linear(inputs, outputs)
     if initial == "identity":

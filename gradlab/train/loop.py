@@ -1,4 +1,4 @@
-"""The training loop."""
+"""A training run: its state, built from a configuration, its loop, and the callbacks that see both."""
 
 from __future__ import annotations
 
@@ -7,118 +7,172 @@ import dataclasses
 import math
 import os
 import time
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
+from gradlab.encoder.model import Encoder
 from gradlab.errors import Diverged, GradlabError
-from gradlab.evaluate.selection import STSB_DEV
-from gradlab.monitor.history import EVALUATION, TRAIN
+from gradlab.evaluate.selection import STSB_DEV, selection
+from gradlab.losses.components import Components
+from gradlab.losses.mask import check_pairs
+from gradlab.losses.registry import get_loss
+from gradlab.monitor.history import EVALUATION, TRAIN, History
 from gradlab.monitor.metrics import start_trackers
+from gradlab.monitor.probe import Probe, Statistics
+from gradlab.monitor.recorder import Recorder
 from gradlab.monitor.scores import readable
 from gradlab.seeds import random_state, restore_random_state, seed_everything, undisturbed
 from gradlab.train.checkpoint import Checkpoint, newest_checkpoint, save_checkpoint
 from gradlab.train.config import TrainConfig
+from gradlab.train.corpus import Corpus
+from gradlab.train.cpu import attention_for
+from gradlab.train.distributed import Processes
+from gradlab.train.guide import Guide
+from gradlab.train.heads import MLP
 from gradlab.train.interruption import Interruption
-from gradlab.train.machine import encode_in, free_threads, using_threads
-from gradlab.train.objective import Objective
+from gradlab.train.machine import choose_precision, encode_in, free_threads, using_threads
+from gradlab.train.objective import Objective, freeze_unused
 from gradlab.train.outputs import Output
+from gradlab.train.parts import Parts
 from gradlab.train.progress import Progress, say
-from gradlab.train.run_folder import RunFolder, new_manifest
-from gradlab.train.schedule import learning_rate
-from gradlab.train.state import Callback, TrainerState
+from gradlab.train.run_folder import (
+    RunFolder,
+    TrainResult,
+    new_manifest,
+    scores_for_json,
+    scores_from_json,
+)
+from gradlab.train.schedule import build_optimiser, learning_rate
 
 
-@dataclass(frozen=True)
-class TrainResult:
-    """How a run ended.
+class Callback:
+    """Base of what is called during a run; override what you need.
+
+    Callbacks run in every process. What they must remember over a crash goes through :meth:`state`.
+    """
+
+    def on_start(self, trainer: Trainer) -> None:
+        """Called once, before the first step of this process."""
+
+    def on_step(self, trainer: Trainer, output: Output) -> None:
+        """Called after each optimiser step, with the last batch's output."""
+
+    def statistics(self, anchors: Tensor, positives: Tensor, gradient: Components | None) -> dict[str, float]:
+        """Numbers to record whenever the run measures what its loss does to the embeddings, beside its own.
+
+        Args:
+            anchors, positives: (N, D) unit rows in float64.
+            gradient: the loss's components on them, or None where they are not known.
+        """
+        return {}
+
+    def on_end(self, trainer: Trainer) -> None:
+        """Called once, after the last step."""
+
+    def state(self) -> Any:
+        """JSON-ready content for the checkpoint."""
+        return None
+
+    def restore(self, state: Any) -> None:
+        """Take back what :meth:`state` gave."""
+
+
+class Trainer:
+    """One run, from configuration to encoder, as callbacks see it.
 
     Attributes:
-        output: the run folder.
+        config: the configuration, its precision settled.
+        callbacks: what is called during the run.
+        precision: the precision of this run, and why.
+        processes: who computes it.
+        objective: what is trained; ``objective.encoder`` is the encoder.
+        corpus: the sentences.
+        optimiser: of the objective's parameters.
         steps: optimiser steps in all.
-        scores: step -> score by which the best step is selected; step 0 is the encoder before training.
-        best_step: the step whose encoder is in ``output/best``; None without evaluation.
-        selection: what the scores are: "stsb_dev", Spearman's correlation on STS-B dev, or "ndcg_at_10" of a
-            retrieval task.
+        step: those done.
+        scores: see `TrainResult`.
+        selection: what the best encoder is selected by; None where nothing is evaluated.
+        recorder: writes down what is measured, in the main process alone.
+        probe: of the loss, for measuring it.
+        say: prints a message on standard error, in the main process alone.
     """
 
-    output: Path
-    steps: int
-    scores: dict[int, float]
-    best_step: int | None
-    selection: str = STSB_DEV
-
-    @property
-    def best_score(self) -> float | None:
-        """Score of the best step."""
-        return None if self.best_step is None else self.scores[self.best_step]
-
-
-def train(
-    config: TrainConfig | None = None,
-    *,
-    resume: bool = False,
-    callbacks: Iterable[Callback] = (),
-    objective: Callable[..., Objective] = Objective,
-    **settings: Any,
-) -> TrainResult:
-    """Fine-tune an encoder, as ``gradlab train`` does.
-
-    Args:
-        config: everything that determines the run; settings may be given by keyword instead.
-        resume: continue the run in ``config.output`` from its newest whole checkpoint (from the beginning
-            if it was killed before the first); on a CPU the weights become those of the uninterrupted run, bit by bit.
-        callbacks: called during the run, after what the loss does to the embeddings was measured.
-        objective: a subclass of :class:`Objective`, for other views, heads or negatives.
-        **settings: those of :class:`TrainConfig`, a ``recipe`` among them.
-
-    Raises:
-        GradlabError: for bad input of any kind, a full disk included.
-        Diverged: if embeddings, loss or weights are no longer finite.
-        KeyboardInterrupt: when interrupted, after a checkpoint is written.
-
-    Example:
-        >>> import gradlab
-        >>> gradlab.train(model="bert-base-uncased", train_file="sentences.txt", output="runs/first")  # doctest: +SKIP
-    """
-    if config is None:
-        config = TrainConfig.from_dict(settings)
-    elif settings:
-        config = dataclasses.replace(config, **settings)
-    threads, words = config.threads, ""
-    if threads is None and resume:
-        threads = RunFolder(Path(config.output)).threads
-    if threads is None:
-        threads, words = free_threads()
-    if words and not os.environ.get("RANK", "0").strip("0"):
-        say(words)
-    with using_threads(threads):
-        return Trainer(config, resume=resume, callbacks=callbacks, objective=objective).run()
-
-
-def finished(config: TrainConfig) -> TrainResult | None:
-    """How the run in ``config.output`` ended; None if something is left to do, or it has another configuration.
-
-    Raises:
-        GradlabError: if there is no run.
-    """
-    folder = RunFolder(Path(config.output))
-    manifest = folder.read_manifest()
-    same = not TrainConfig.from_dict(manifest["config"]).differences(config)
-    if manifest["status"] != "finished" or not same or not folder.encoder.is_dir():
-        return None
-    results = manifest["results"]
-    name = results.get("selection", STSB_DEV)
-    scores = _from_json(results[name].items())
-    return TrainResult(folder.path, results["steps"], scores, results["best_step"], name)
-
-
-class Trainer(TrainerState):
-    """One run, from configuration to encoder; its arguments and attributes are those of `TrainerState`."""
+    def __init__(
+        self,
+        config: TrainConfig,
+        *,
+        resume: bool = False,
+        callbacks: Iterable[Callback] = (),
+        objective: Callable[..., Objective] = Objective,
+    ) -> None:
+        self.callbacks = list(callbacks)
+        self.folder = RunFolder(config.output)
+        if not resume:
+            self.folder.check_free()
+        self._resume = resume
+        loss = get_loss(config.loss, **config.loss_settings)
+        # Its data are read now, which is better than at the first evaluation.
+        self.selection = None if config.sts is None else selection(config.sts)
+        self.selected_by = STSB_DEV if self.selection is None else self.selection.name
+        self.processes = Processes.start(config.device)
+        self.say: Callable[[str], None] = say if self.processes.is_main else lambda message: None
+        precision = config.precision
+        if resume and precision == "auto":
+            precision = self.folder.read_manifest()["config"]["precision"]
+        self.precision = choose_precision(precision, self.processes.device)
+        self.config = config = dataclasses.replace(config, precision=self.precision.name)
+        seed_everything(config.seed)
+        pooler = "cls" if config.pooler == "cls_mlp" else config.pooler
+        device = self.processes.device
+        how: dict[str, Any] = {
+            "dropout": config.dropout,
+            "attention": attention_for(device),
+            "device": device,
+        }
+        encoder = Encoder.load(config.model, pooler, **how)
+        self.corpus = Corpus.read(config, encoder, self.processes)
+        check_pairs(loss, len(self.corpus.tokens))
+        self.steps = self.corpus.steps
+        head: nn.Module = nn.Identity()
+        if config.pooler == "cls_mlp":
+            head = MLP(encoder.dimension, config.head_initial, config.pooler_activation).to(device)
+        parts = Parts.build(config, encoder, head, self.steps)
+        for name, values in self.corpus.told.items():
+            parts.told[name] = torch.from_numpy(values).to(device).__getitem__
+        for name, model in (("guide", config.guide), ("teacher", config.teacher)):
+            if model is not None:
+                parts.told[name] = Guide.load(model, config, self.corpus, self.processes)
+        self.objective = objective(
+            encoder,
+            loss,
+            head=head,
+            processes=self.processes,
+            # Other devices take one large product better than two.
+            groups=config.length_groups or (2 if device.type == "cpu" else 1),
+            precision=config.precision,
+            compiled=config.compile,
+            parts=parts,
+            chunk_size=config.chunk_size,
+        )
+        self.objective.train()
+        freeze_unused(self.objective)
+        if config.compile:
+            self.objective.compile_encoders()
+        self._parallel: Any = self.objective
+        if config.chunk_size is None:  # with chunks gradients are averaged once, when all chunks are done
+            self._parallel = self.processes.parallel(self.objective)
+        self.optimiser = build_optimiser(self.objective, config)
+        self.probe = Probe(loss)
+        self.recorder = Recorder(
+            self.folder.path, total_steps=self.steps, config=config.to_dict(), losses={"": self.probe.in_use}
+        )
+        self.scores: dict[int, float] = {}
+        self.step = 0
+        self._keeps_best = False
 
     def run(self) -> TrainResult:
         """Train to the end.
@@ -169,12 +223,8 @@ class Trainer(TrainerState):
             if self.processes.is_main:
                 self.folder.recover()
             checkpoint = newest_checkpoint(self.folder.checkpoints, self.say)
-            where = (
-                f"after step {checkpoint.step}."
-                if checkpoint
-                else "from the beginning: there is no checkpoint yet."
-            )
-            self.say(f"Resuming {where}")
+            done = checkpoint and f"after step {checkpoint.step}"
+            self.say(f"Resuming {done or 'from the beginning: there is no checkpoint yet'}.")
         if self.processes.is_main:
             start = checkpoint.step if checkpoint else 0
             trackers = start_trackers(self.config.trackers, self.folder.path, self.config.to_dict(), start)
@@ -249,9 +299,10 @@ class Trainer(TrainerState):
             self.say(f"Step {self.step}: {readable(self.selection.name)} {score:.4f}")
             if self.best_step == self.step:
                 self.objective.encoder.save(self.folder.best)
-        # A checkpoint takes all processes, one of which knows the score.
+        # A run that resumed from before would have another best encoder than its scores say, on devices whose
+        # arithmetic does not repeat itself. A checkpoint takes all processes, one of which knows the score.
         if any(self.processes.collect(self.best_step == self.step)):
-            self.keep_best()
+            self._keeps_best = self.step > 0
 
     def _save(self) -> None:
         self._keeps_best = False
@@ -262,7 +313,7 @@ class Trainer(TrainerState):
         state = {
             "random": states,
             "selection": self.selected_by,
-            "scores": _for_json(self.scores),
+            "scores": scores_for_json(self.scores),
             "callbacks": {name: one for name, one in told.items() if one is not None},
         }
         place = self.folder.checkpoints
@@ -288,7 +339,7 @@ class Trainer(TrainerState):
         checkpoint.load(self.objective, self.optimiser)
         self.selected_by = before if state["scores"] else self.selected_by
         self.step = checkpoint.step
-        self.scores = _from_json(state["scores"])
+        self.scores = scores_from_json(state["scores"])
         callbacks = self._named()
         for name, content in state["callbacks"].items():
             if name not in callbacks:
@@ -310,7 +361,7 @@ class Trainer(TrainerState):
             results = {
                 "steps": self.steps,
                 "selection": self.selected_by,
-                self.selected_by: dict(_for_json(self.scores)),
+                self.selected_by: dict(scores_for_json(self.scores)),
                 "best_step": self.best_step,
                 # Of this process: a resumed run does not know how long the one before it took.
                 "seconds": time.perf_counter() - self._began,
@@ -322,11 +373,116 @@ class Trainer(TrainerState):
         self.processes.wait()
         return result
 
+    def due(self, every: int) -> bool:
+        """Whether something that happens every so many steps, and at the end, happens now; 0 is never."""
+        return every > 0 and (self.step % every == 0 or self.step == self.steps)
 
-def _for_json(scores: dict[int, float]) -> list[tuple[int, float | None]]:
-    """Steps and scores, None for the NaN of constant embeddings, which JSON has not."""
-    return [(step, None if math.isnan(score) else score) for step, score in scores.items()]
+    def held_out(self, batches: int) -> Iterator[Output]:
+        """Batches of held-out sentences as the loss sees them, under dropout; none where none are held out.
+
+        Sentences and dropout masks are the same whenever it is called in runs of one seed, so that only the encoder differs.
+
+        Args:
+            batches: how many; fewer where fewer sentences are held out.
+        """
+        rows, seed = self.corpus.held_out, self.config.seed
+        size = min(self.config.analysis_batch, len(rows))
+        # Held-out rows are in the order of the file; a batch should not be one article.
+        order = np.random.default_rng([seed, len(rows)]).permutation(rows)
+        for batch in range(min(batches, len(rows) // max(1, size))):
+            with undisturbed(), torch.no_grad():
+                seed_everything(seed, batch)
+                chosen = order[batch * size : (batch + 1) * size]
+                sequences = self.corpus.take(chosen)
+                output = self.objective.evaluate(self.objective.prepare(*sequences, sentences=chosen))
+            yield output
+
+    def measure(self, batch: Iterable[Output], further: Sequence[Statistics] = ()) -> None:
+        """Record diagnostics of the loss; training is not affected.
+
+        They are measured on the held-out sentences if there are any, otherwise on the batch just trained on, which
+        costs no forward pass, with the negatives that the loss saw. Batches without negatives are left out.
+
+        Args:
+            batch: what was trained on; nothing before the first step.
+            further: numbers to record beside those of every run and of its callbacks.
+        """
+        if not self.processes.is_main:
+            return
+        told, aside = self.probe.note, len(self.corpus.held_out) > 0
+        outputs = self.held_out(self.config.analysis_batches) if aside else batch
+        snapshots = (output.snapshot() for output in outputs if output.has_negatives)
+        further = [*(callback.statistics for callback in self.callbacks), *further]
+        self.recorder.measure(self.step, self.probe, snapshots, further=further)
+        if self.probe.note != told:
+            self.say(self.probe.note)
+        self.judge()
+
+    def record(self, group: str, values: dict[str, float]) -> None:
+        """Write values of this step to the metrics file and the trackers."""
+        if self.processes.is_main:
+            self.recorder.write(self.step, group, values)
+            if group != TRAIN:
+                self.judge()
+
+    def judge(self) -> None:
+        """Warn of known failures that the run shows, in the words of its report."""
+        for failure in self.recorder.judge():
+            self.say(f"Warning: {failure}")
+
+    @property
+    def history(self) -> History:
+        """What was recorded so far, as in the metrics file."""
+        return self.recorder.history
+
+    @property
+    def best_step(self) -> int | None:
+        """The trained step with the best score, the earliest of equals; None if there is none."""
+        trained = {step: score for step, score in self.scores.items() if step > 0 and not math.isnan(score)}
+        return max(trained, key=lambda step: (trained[step], -step)) if trained else None
 
 
-def _from_json(scores: Iterable[tuple[int | str, float | None]]) -> dict[int, float]:
-    return {int(step): math.nan if score is None else score for step, score in scores}
+TrainerState = Trainer  # a name for what callbacks are given
+
+
+def train(
+    config: TrainConfig | None = None,
+    *,
+    resume: bool = False,
+    callbacks: Iterable[Callback] = (),
+    objective: Callable[..., Objective] = Objective,
+    **settings: Any,
+) -> TrainResult:
+    """Fine-tune an encoder, as ``gradlab train`` does.
+
+    Args:
+        config: everything that determines the run; settings may be given by keyword instead.
+        resume: continue the run in ``config.output`` from its newest whole checkpoint (from the beginning
+            if it was killed before the first); on a CPU the weights become those of the uninterrupted run, bit by bit
+            (with a guide or a teacher up to rounding: which sentences it embeds together is not the same).
+        callbacks: called during the run, after what the loss does to the embeddings was measured.
+        objective: a subclass of :class:`Objective`, for other views, heads or negatives.
+        **settings: those of :class:`TrainConfig`, a ``recipe`` among them.
+
+    Raises:
+        GradlabError: for bad input of any kind, a full disk included.
+        Diverged: if embeddings, loss or weights are no longer finite.
+        KeyboardInterrupt: when interrupted, after a checkpoint is written.
+
+    Example:
+        >>> import gradlab
+        >>> gradlab.train(model="bert-base-uncased", train_file="sentences.txt", output="runs/first")  # doctest: +SKIP
+    """
+    if config is None:
+        config = TrainConfig.from_dict(settings)
+    elif settings:
+        config = dataclasses.replace(config, **settings)
+    threads, words = config.threads, ""
+    if threads is None and resume:
+        threads = RunFolder(config.output).threads
+    if threads is None:
+        threads, words = free_threads()
+    if words and not os.environ.get("RANK", "0").strip("0"):
+        say(words)
+    with using_threads(threads):
+        return Trainer(config, resume=resume, callbacks=callbacks, objective=objective).run()

@@ -6,9 +6,8 @@ import contextlib
 import os
 import platform
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from numpy.typing import NDArray
@@ -22,14 +21,8 @@ _CUDA_BFLOAT16 = (8, 0)
 _CPU_BFLOAT16 = {"avx512_bf16": "AVX-512 BF16", "amx_bf16": "AMX", "bf16": "BF16 instructions"}
 
 
-@dataclass(frozen=True)
-class Precision:
-    """The precision that a run computes in.
-
-    Attributes:
-        name: ``float32`` or ``bfloat16``.
-        why: what decided, for people.
-    """
+class Precision(NamedTuple):
+    """The precision that a run computes in, ``float32`` or ``bfloat16``, and what decided, for people."""
 
     name: str
     why: str
@@ -54,13 +47,7 @@ def choose_precision(asked: str, device: torch.device) -> Precision:
 def encode_in(
     encoder: Encoder, precision: str, *, progress: bool = True
 ) -> Callable[[list[str]], NDArray[Any]]:
-    """The encoder's ``encode`` under the autocast of a run's precision; embeddings are float32.
-
-    Args:
-        encoder: its weights keep their precision.
-        precision: ``auto``, ``float32`` or ``bfloat16``.
-        progress: show a bar over the batches.
-    """
+    """The encoder's ``encode`` under the autocast of a run's precision; weights and embeddings are float32."""
     half = choose_precision(precision, encoder.device).name == "bfloat16"
 
     def encode(sentences: list[str]) -> NDArray[Any]:
@@ -109,22 +96,19 @@ def cpu_flags() -> frozenset[str]:
     )
 
 
-def free_threads(busy: Callable[[], float] | None = None) -> tuple[int, str]:
+def free_threads() -> tuple[int, str]:
     """How many threads to compute with on a processor, and a message about it, which may be empty.
 
     ``OMP_NUM_THREADS`` decides if it is set; else it is torch's own number, shared among the processes that a launcher
     started on this machine, less the cores that other programs keep busy: two threads on two busy cores wait for each
     other, and take several times as long as one.
-
-    Args:
-        busy: measures the number of cores that are busy now; None asks the system.
     """
     threads, local = torch.get_num_threads(), int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
     if "OMP_NUM_THREADS" in os.environ or (local == 1 and threads == 1):
         return threads, ""
     if local > 1:
         return max(1, threads // local), ""
-    taken, cores = (busy or _busy_cores)(), os.cpu_count() or 1
+    taken, cores = _busy_cores(), os.cpu_count() or 1
     free = max(1, min(threads, round(cores - taken)))
     if free == threads:
         return threads, ""

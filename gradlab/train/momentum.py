@@ -34,21 +34,15 @@ class Momentum(CountingComponent):
     counter = "updates"
 
     def __init__(self, modules: Mapping[str, nn.Module], settings: ModelSettings, steps: int = 1) -> None:
-        """Begin as a copy of ``modules``.
+        """Begin as a copy of ``modules``: an encoder under "encoder", others under names of :data:`MODULES`.
 
-        Args:
-            modules: the trained ones: an `gradlab.encoder.model.Encoder` under "encoder", others under names of :data:`MODULES`.
-            settings: with a ``momentum``. Of the modules that are averaged "embeddings" is the encoder's embedding layer,
-                "encoder" the rest of it.
-            steps: of the run, over which the weight of the old average changes.
-
-        Raises:
-            GradlabError: unknown modules; or gradient is to flow, but nothing is shared.
+        Of the modules that are averaged "embeddings" is the encoder's embedding layer, "encoder" the rest of it. The weight of
+        the old average changes over the ``steps`` of the run.
         """
         super().__init__()
         self._settings, self._steps = settings, steps
         self.updates, self.last_decay = 0, math.nan
-        averaged = parse_modules(settings.momentum_modules)
+        averaged = _parse_modules(settings.momentum_modules)
         self.makes_positives = settings.momentum_use == "positives"
         self.keys_gradient = settings.keys_gradient
         self.copies = nn.ModuleDict({name: _copy(module) for name, module in modules.items()})
@@ -129,12 +123,7 @@ def embedding_layer(model: Any) -> nn.Module:
     return found
 
 
-def parse_modules(text: str) -> tuple[str, ...]:
-    """Names out of :data:`MODULES`, separated by commas.
-
-    Raises:
-        GradlabError: for any other name.
-    """
+def _parse_modules(text: str) -> tuple[str, ...]:
     names = tuple(part.strip() for part in text.split(",") if part.strip())
     for name in names:
         if name not in MODULES:

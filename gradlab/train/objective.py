@@ -82,7 +82,7 @@ class Objective(nn.Module):
         augmentation = parts.augmentation if isinstance(parts.augmentation, EmbeddingAugmentation) else None
         how = (self._execution, takes_embeddings(encoder), augmentation)
         headed = any(not isinstance(one, nn.Identity) for one in (self.head, self.projection, self.predictor))
-        self._online = Branch(encoder, self.head, self.projection, *how, headed)
+        self._online = Branch(encoder, self.head, self.projection, *how, keep_encoded=headed)
         if not self._online.shares_lookup and (self.fgsm or self._online.view):
             raise GradlabError(
                 "this encoder does not compute the same from looked-up embeddings as from token ids; "
@@ -163,11 +163,9 @@ class Objective(nn.Module):
         *hard: Sequences,
         sentences: NDArray[np.int64] | None = None,
     ) -> Batch:
-        """Both views of a batch, laid out on the device for the branches that encode them; see :meth:`views`.
+        """Both views of a batch, and its hard negatives column by column, laid out on the device for the branches.
 
-        Args:
-            sequences, others, hard: of this process; hard negatives column by column.
-            sentences: rows of the training file that the whole batch, of all processes, comes from.
+        ``sentences`` are the rows of the training file that the whole batch, of all processes, comes from.
         """
         first, second = self.views(sequences) if others is None else self.views(sequences, others)
         target = self.pack(second) if self.momentum is not None else None
@@ -195,22 +193,15 @@ class Objective(nn.Module):
         output = self.evaluate(batch, self.processes.gather, cache)
         (output.loss * factor).backward()
         output = replace(output, loss=output.loss.detach())  # whose graph holds rows
-        self._execution.in_place = True
-        try:
-            cache.backward()
-        finally:
-            self._execution.in_place = False
+        cache.backward()
         return output
 
     def evaluate(
         self, batch: Batch, gather: Gather | None = None, cache: GradientCache | None = None
     ) -> Output:
-        """The same, for the batch of this process alone unless ``gather`` collects those of the others.
+        """The same, for the batch of this process alone unless ``gather`` collects the rows of the others.
 
-        Args:
-            batch: see :meth:`prepare`.
-            gather: collects rows.
-            cache: encodes chunks without their activations.
+        ``cache`` encodes chunks without keeping their activations.
         """
         gathered = gather or (lambda rows: rows)
         self._together, self._context = gather is not None, {}
@@ -324,14 +315,11 @@ class Objective(nn.Module):
         found: dict[str, float] = {}
         for component in self.components:
             found |= component.statistics(output)
-        numbers = (
-            {} if self._learns is None else learned_numbers(self._learns.named_parameters(), self._gradients)
-        )
+        numbers = learned_numbers(self._learns.named_parameters(), self._gradients) if self._learns else {}
         if isinstance(self._criterion, LearnableLoss):  # which has the settings' own values
             numbers = {name: one for name, one in numbers.items() if name.endswith("_gradient")}
             numbers |= {f"learned_{name}": value for name, value in self._criterion.statistics().items()}
-        found |= numbers
-        return found
+        return found | numbers
 
     def _keys(self, packed: Packed, cache: GradientCache | None) -> Tensor:
         """What the momentum branch makes of the second views, (N, D); without gradient, unless it is asked for."""
@@ -358,7 +346,7 @@ def _criterion(
 
 
 def freeze_unused(objective: Objective) -> None:
-    """Take parameters that no gradient reaches out of training; DistributedDataParallel waits for the others."""
+    """Take parameters that no gradient reaches out of training; DistributedDataParallel waits for gradients of all."""
     objective.zero_grad()
     ids = np.array(objective.encoder.tokenizer("a probe")["input_ids"])
     objective.predict(objective.embed(objective.pack([ids, ids]))).sum().backward()

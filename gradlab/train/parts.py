@@ -58,13 +58,7 @@ class Parts:
     def build(cls, config: TrainConfig, encoder: Encoder, head: nn.Module, steps: int) -> Self:
         """The parts of a configuration, but for what the loss is told of the sentences.
 
-        Args:
-            config: the settings.
-            encoder, head: what the momentum branch begins as.
-            steps: of the run, over which the momentum's schedule goes.
-
-        Raises:
-            GradlabError: settings that the parts refuse, or that the encoder cannot serve.
+        The momentum branch begins as ``encoder`` and ``head``; its schedule goes over the ``steps`` of the run.
         """
         dropout = config.dropout
         if dropout is None:  # of the heads: as in the encoder

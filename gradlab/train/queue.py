@@ -57,7 +57,7 @@ class Queue(CountingComponent):
         if initial > size:
             raise GradlabError(f"a queue of {size} cannot begin with {initial} random vectors")
         self.size = size
-        self._used = None if positions is None else parse_positions(positions, size)
+        self._used = torch.tensor(range(size) if positions is None else parse_positions(positions, size))
         self.register_buffer("rows", torch.zeros(size, dimension))
         if initial:
             self.rows[:initial] = nn.functional.normalize(torch.randn(initial, dimension))
@@ -71,26 +71,18 @@ class Queue(CountingComponent):
 
     def negatives(self) -> tuple[Tensor, Tensor]:
         """The rows used as negatives (M, D) and their ages (M,): copies, newest first; M may be 0."""
-        return self._negatives(self.rows), self._negatives(self.ages)
+        used = self._places()
+        return self.rows[used], self.ages[used]
 
-    def _negatives(self, column: Tensor) -> Tensor:
-        used = (
-            range(self._filled) if self._used is None else [one for one in self._used if one < self._filled]
-        )
-        return column[torch.tensor(used, dtype=torch.int64, device=column.device)]
+    def _places(self) -> Tensor:
+        """Positions of the negatives, (M,)."""
+        return self._used[self._used < self._filled].to(self.rows.device)
 
     def behind(
         self, extra: Tensor | None, anchors: Tensor, context: dict[str, Any]
     ) -> tuple[Tensor | None, Tensor, dict[str, Any]]:
-        """Its negatives behind other extra ones.
-
-        Args:
-            extra: (M, D), or None.
-            anchors: (N, D), whose type the rows take.
-            context: of the loss; "sentences", if it is there, is continued by those of the rows.
-
-        Returns:
-            All extra negatives, or None if there are none; the ages of those of the queue; the context.
+        """All extra negatives (``extra``, (M, D) or None, and those of the queue after them), the ages of the queue's, and the
+        context of the loss, whose "sentences", if it has them, are continued by those of the queue.
         """
         queued, ages = self.negatives()
         if not len(queued):
@@ -98,7 +90,7 @@ class Queue(CountingComponent):
         queued = queued.to(anchors.dtype)
         if "sentences" in context:
             unknown = ages.new_full((0 if extra is None else len(extra),), -1)
-            numbers = torch.full_like(ages, -1) if self.sentences is None else self._negatives(self.sentences)
+            numbers = torch.full_like(ages, -1) if self.sentences is None else self.sentences[self._places()]
             known = context["sentences"][: len(anchors)]
             context = {**context, "sentences": torch.cat([known, unknown, numbers])}
         return queued if extra is None else torch.cat([extra, queued]), ages, context
@@ -127,11 +119,8 @@ class Queue(CountingComponent):
     def enqueue(self, rows: Tensor, sentences: Tensor | None = None) -> None:
         """Take in the rows (N, D) of one step, scaled to unit length; everything else grows older by a step.
 
-        The oldest rows leave where there is no room; of more rows than the queue holds the last ones stay.
-
-        Args:
-            rows: embeddings.
-            sentences: their numbers (N,), for a queue that remembers them.
+        The oldest rows leave where there is no room; of more rows than the queue holds the last ones stay. ``sentences`` are
+        their numbers (N,), for a queue that remembers them.
         """
         new = nn.functional.normalize(rows.detach()).flip(0)[: self.size].to(self.rows.dtype)
         kept = self.size - len(new)

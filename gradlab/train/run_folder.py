@@ -1,19 +1,48 @@
-"""The folder of a run: what lies where in it, its manifest, and whether it may be begun or resumed."""
+"""The folder of a run: what lies where in it, its manifest, how the run ended, and whether it may be begun or resumed."""
 
 from __future__ import annotations
 
+import math
 import os
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from gradlab.errors import GradlabError
+from gradlab.evaluate.selection import STSB_DEV
 from gradlab.files import check_writable, commit, read_object, recover_folder, versions, write_json
 from gradlab.train.config import TrainConfig
 from gradlab.train.machine import Precision, device_name
 
 _PACKAGES = ("torch", "transformers", "tokenizers", "safetensors", "accelerate", "numpy")
+
+
+@dataclass(frozen=True)
+class TrainResult:
+    """How a run ended.
+
+    Attributes:
+        output: the run folder.
+        steps: optimiser steps in all.
+        scores: step -> score by which the best step is selected; step 0 is the encoder before training.
+        best_step: the step whose encoder is in ``output/best``; None without evaluation.
+        selection: what the scores are: "stsb_dev", Spearman's correlation on STS-B dev, or "ndcg_at_10" of a
+            retrieval task.
+    """
+
+    output: Path
+    steps: int
+    scores: dict[int, float]
+    best_step: int | None
+    selection: str = STSB_DEV
+
+    @property
+    def best_score(self) -> float | None:
+        """Score of the best step."""
+        return None if self.best_step is None else self.scores[self.best_step]
 
 
 class RunFolder:
@@ -83,11 +112,7 @@ class RunFolder:
 
 
 def resumable_config(output: str | Path) -> TrainConfig:
-    """The configuration of the run in ``output``.
-
-    Raises:
-        GradlabError: if there is no run.
-    """
+    """The configuration of the run in ``output``; raises GradlabError if there is none."""
     return TrainConfig.from_dict({**RunFolder(output).read_manifest()["config"], "output": str(output)})
 
 
@@ -111,3 +136,26 @@ def new_manifest(
         "status": "running",
         "results": {},
     }
+
+
+def finished(config: TrainConfig) -> TrainResult | None:
+    """How the run in ``config.output`` ended; None if something is left to do, or it has another configuration."""
+    folder = RunFolder(config.output)
+    manifest = folder.read_manifest()
+    same = not TrainConfig.from_dict(manifest["config"]).differences(config)
+    if manifest["status"] != "finished" or not same or not folder.encoder.is_dir():
+        return None
+    results = manifest["results"]
+    name = results.get("selection", STSB_DEV)
+    scores = scores_from_json(results[name].items())
+    return TrainResult(folder.path, results["steps"], scores, results["best_step"], name)
+
+
+def scores_for_json(scores: dict[int, float]) -> list[tuple[int, float | None]]:
+    """Steps and scores, None for the NaN of constant embeddings, which JSON has not."""
+    return [(step, None if math.isnan(score) else score) for step, score in scores.items()]
+
+
+def scores_from_json(scores: Iterable[tuple[int | str, float | None]]) -> dict[int, float]:
+    """The inverse of `scores_for_json`."""
+    return {int(step): math.nan if score is None else score for step, score in scores}

@@ -75,11 +75,6 @@ def read_columns(
 ) -> Iterator[tuple[str, ...]]:
     """Yield the rows of several columns of a CSV, TSV, JSON lines or Parquet file, stripped, without blank ones.
 
-    Args:
-        path: the file; .gz, .xz and .bz2 too, except for Parquet.
-        columns: their names, such as that of the sentences and that of their views.
-        encoding: of text.
-
     Raises:
         GradlabError: if the file cannot be read or lacks a column, or a row is blank in some of them (names the row).
     """
@@ -99,13 +94,7 @@ def read_beside(
 ) -> Iterator[tuple[int, str]]:
     """Yield what a further column, of text or numbers, holds for each sentence, with the number of its row, from 1.
 
-    Args:
-        path, encoding: see :func:`read_columns`.
-        columns: those of the sentences, or ``(None,)`` for the usual one; rows that are blank in all of them are left out.
-        beside: the further column.
-
-    Raises:
-        GradlabError: if the file cannot be read or lacks the column, or a sentence has nothing in it (names the row).
+    Rows that are blank in all ``columns`` of the sentences are left out; raises GradlabError as :func:`read_columns`.
     """
     for number, row in enumerate(read_rows(Path(path), (*columns, beside), encoding, free=beside), start=1):
         *texts, value = (text.strip() for text in row)
@@ -191,17 +180,16 @@ def _json_lines(
             continue
         try:
             row = json.loads(line)
-        except ValueError as error:
-            raise GradlabError(
-                f"{path}, line {number}: not JSON ({error}); expected one object a line"
-            ) from error
-        try:
             if "\\ud" in line.lower():  # escapes can name halves of characters
                 json.dumps(row, ensure_ascii=False).encode()
         except UnicodeEncodeError:
             raise GradlabError(
                 f"{path}, line {number}: half of a surrogate pair, which is not a character"
             ) from None
+        except ValueError as error:
+            raise GradlabError(
+                f"{path}, line {number}: not JSON ({error}); expected one object a line"
+            ) from error
         if isinstance(row, str) and columns == (None,) and not chosen:
             yield (row,)
             continue

@@ -87,10 +87,18 @@ def tokenize(
             recover_folder(folder)  # what a process that was killed has left
             if _open(folder) is None:  # else another process has made it meanwhile
                 skipped = Skipped()
-                sentences = _sentences(path, column, encoding, skipped, progress)
+                sentences = read_sentences(path, column, encoding, skipped)
+                if progress:
+                    from tqdm.auto import tqdm
+
+                    sentences = iter(
+                        tqdm(sentences, desc="Tokenising (once)", unit=" sentences", mininterval=0.5)
+                    )
                 with atomic_folder(folder) as temporary:
-                    # Reading counts what it skips meanwhile, so that this is not "+=".
-                    skipped.blank = _write(temporary, sentences, tokenizer, max_length) + skipped.blank
+                    empty, count = _write(temporary, sentences, tokenizer, max_length)
+                    if not count:
+                        raise GradlabError(f"the training file {str(path)!r} holds no sentence")
+                    skipped.blank += empty
                     about = {"data_hash": data_hash, "notes": skipped.message()}
                     (temporary / "about.json").write_text(json.dumps(about), encoding="utf-8")
         cached = _open(folder)
@@ -173,23 +181,8 @@ def encoder_of(tokenizer: Any, max_length: int) -> Callable[[Sequence[str]], lis
     return lambda batch: [encoding.ids for encoding in encode(list(batch))]
 
 
-def _sentences(
-    path: str | Path, column: str | None, encoding: str, skipped: Skipped, progress: bool
-) -> Iterator[str]:
-    sentences: Iterator[str] = read_sentences(path, column, encoding, skipped)
-    first = next(sentences, None)
-    if first is None:
-        raise GradlabError(f"the training file {str(path)!r} holds no sentence")
-    sentences = itertools.chain([first], sentences)
-    if progress:
-        from tqdm.auto import tqdm
-
-        sentences = iter(tqdm(sentences, desc="Tokenising (once)", unit=" sentences", mininterval=0.5))
-    return sentences
-
-
-def _write(folder: Path, sentences: Iterator[str], tokenizer: Any, max_length: int) -> int:
-    """Write ids and offsets; return the number of sentences without any token, which are left out."""
+def _write(folder: Path, sentences: Iterator[str], tokenizer: Any, max_length: int) -> tuple[int, int]:
+    """Write ids and offsets; the number of sentences without any token, which are left out, and of the others."""
     dtype = np.dtype(np.uint16 if len(tokenizer) <= 2**16 else np.int32)
     encode = encoder_of(tokenizer, max_length)
     lengths, empty = array.array("i"), 0
@@ -199,8 +192,9 @@ def _write(folder: Path, sentences: Iterator[str], tokenizer: Any, max_length: i
             empty += len(batch) - len(rows)
             lengths.extend(map(len, rows))
             np.fromiter(itertools.chain.from_iterable(rows), dtype).tofile(file)
-    np.save(folder / "offsets.npy", np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]))
-    return empty
+    if lengths:
+        np.save(folder / "offsets.npy", np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]))
+    return empty, len(lengths)
 
 
 def _open(folder: Path) -> Tokens | None:

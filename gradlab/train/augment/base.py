@@ -1,23 +1,78 @@
-"""What an augmentation is: of token ids, of text, or of embeddings."""
+"""What an augmentation is: of token ids, of text, or of embeddings; and what it must know of a tokenizer."""
 
 from __future__ import annotations
 
 import abc
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from gradlab.errors import GradlabError
 from gradlab.settings import Settings
-from gradlab.train.augment.vocabulary import Ids, Vocabulary
+from gradlab.train.tokens import encoder_of
 
+Ids = NDArray[np.integer[Any]]
 # Rare words, which any tokenizer takes apart.
 _PROBE = "unreadablenesses of xylophonists, ba fadra"
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """Special tokens, and the way between ids and text.
+
+    Attributes:
+        prefix, suffix: special tokens that a sequence begins and ends with ([CLS] and [SEP], <s> and </s>).
+        longest: tokens of the longest sequence, special tokens included; None for no limit.
+        tokenizer: a Hugging Face tokenizer, or None.
+        mask: id of the mask token; None where there is none.
+        ordinary: ids of the tokens that are neither special nor BERT's unused ones, ascending.
+        framed: text -> ids with special tokens.
+    """
+
+    prefix: int = 1
+    suffix: int = 1
+    longest: int | None = None
+    tokenizer: Any = None
+    mask: Any = None
+    ordinary: Any = None
+    framed: Callable[[Sequence[str]], list[list[int]]] = lambda texts: []
+
+    @classmethod
+    def of(cls, tokenizer: Any, longest: int | None = None) -> Self:
+        """Read a tokenizer; raises GradlabError if ``longest`` leaves no room for a token."""
+        special = set(tokenizer.all_special_ids)
+        prefix, suffix = _frame(tokenizer)
+        if longest is not None and longest <= prefix + suffix:
+            raise GradlabError(f"{longest} tokens leave no room beside {prefix + suffix} special ones")
+        vocabulary = tokenizer.get_vocab().items()
+        words = [one for piece, one in vocabulary if one not in special and not piece.startswith("[unused")]
+        limit = longest or min(tokenizer.model_max_length, 2**20)  # tokenizers without a limit say 1e30
+        ids = encoder_of(tokenizer, limit)
+        return cls(prefix, suffix, longest, tokenizer, tokenizer.mask_token_id, np.array(sorted(words)), ids)
+
+    def encode(self, text: str) -> Ids:
+        """Ids without special tokens."""
+        whole = np.array(self.framed([text])[0], dtype=np.int64)
+        return whole[self.prefix : len(whole) - self.suffix]
+
+    def decode(self, tokens: Ids) -> str:
+        """The text of ids without special tokens."""
+        return str(self.tokenizer.decode(tokens.tolist(), clean_up_tokenization_spaces=False))
+
+
+def _frame(tokenizer: Any) -> tuple[int, int]:
+    """How many special tokens are put before and behind a sentence."""
+    plain, framed = (tokenizer("a", add_special_tokens=added)["input_ids"] for added in (False, True))
+    for prefix in range(len(framed) - len(plain) + 1):
+        if framed[prefix : prefix + len(plain)] == plain:
+            return prefix, len(framed) - len(plain) - prefix
+    raise GradlabError("the tokenizer changes a sentence's own tokens where it adds special ones")
 
 
 @dataclass(frozen=True)
@@ -26,14 +81,11 @@ class Augmentation(Settings, abc.ABC):
 
     Class attributes:
         name: its registered name.
-        level: "ids", "text" (both have :meth:`SentenceAugmentation.ids`) or "embeddings".
-        title, paper: for people.
+        needs_tokenizer: whether it can be used only after :meth:`bind`.
     """
 
     name: ClassVar[str]
-    level: ClassVar[str]
-    title: ClassVar[str]
-    paper: ClassVar[str]
+    needs_tokenizer: ClassVar[bool] = False
     vocabulary: ClassVar[Vocabulary] = Vocabulary()
 
     def bind(self, tokenizer: Any, longest: int | None = None) -> Self:
@@ -68,6 +120,8 @@ class SentenceAugmentation(Augmentation):
             GradlabError: if the augmentation needs a tokenizer and has none.
         """
         known = self.vocabulary
+        if self.needs_tokenizer and known.tokenizer is None:
+            raise GradlabError(f"{self.name} needs a tokenizer: give it to get_augmentation")
         end = len(sequence) - known.suffix
         inner = self.edit(sequence[known.prefix : end], generator)
         if known.longest is not None:
@@ -87,14 +141,12 @@ class SentenceAugmentation(Augmentation):
 class TextAugmentation(SentenceAugmentation):
     """Changes the text; a sequence of ids is decoded for it and tokenised again."""
 
-    level = "text"
+    needs_tokenizer = True
 
     def bind(self, tokenizer: Any, longest: int | None = None) -> Self:
         """See the base class; raises GradlabError if the tokenizer cannot turn ids back into text."""
         bound = super().bind(tokenizer, longest)
         known = bound.vocabulary
-        assert known.encode is not None
-        assert known.decode is not None
         ids = known.encode(_PROBE)
         if not np.array_equal(known.encode(known.decode(ids)), ids):
             raise GradlabError(
@@ -112,16 +164,11 @@ class TextAugmentation(SentenceAugmentation):
 
         A lower-casing tokenizer gives words in lower case, and punctuation as words of its own.
         """
-        known = self.vocabulary
-        if known.encode is None or known.decode is None:
-            raise GradlabError(f"{self.name} works on text: give get_augmentation the tokenizer")
-        return known.encode(self.text(known.decode(tokens), generator))
+        return self.vocabulary.encode(self.text(self.vocabulary.decode(tokens), generator))
 
 
 class EmbeddingAugmentation(Augmentation):
     """Changes the embeddings of tokens, after the look-up and before positions are added."""
-
-    level = "embeddings"
 
     @abc.abstractmethod
     def embeddings(self, embedded: Tensor, mask: Tensor, generator: torch.Generator | None = None) -> Tensor:

@@ -18,15 +18,11 @@ class Cutoff(EmbeddingAugmentation):
 
     rate: float = setting(0.1, "probability that it is set to zero", at_least=0, at_most=1)
 
-    paper = "Cao et al. (2022), MoCoSE, after Yan et al. (2021), ConSERT"
-
 
 @register("token_cutoff")
 @dataclass(frozen=True)
 class TokenCutoff(Cutoff):
     """Whole tokens become zero, each on its own with probability ``rate``."""
-
-    title = "Token cut-off"
 
     def embeddings(self, embedded: Tensor, mask: Tensor, generator: torch.Generator | None = None) -> Tensor:
         cut = uniform(mask.shape, generator, embedded.device) < self.rate
@@ -37,8 +33,6 @@ class TokenCutoff(Cutoff):
 @dataclass(frozen=True)
 class FeatureCutoff(Cutoff):
     """Features become zero throughout a sentence, each on its own with probability ``rate``."""
-
-    title = "Feature cut-off"
 
     def embeddings(self, embedded: Tensor, mask: Tensor, generator: torch.Generator | None = None) -> Tensor:
         rows, _, features = embedded.shape
@@ -54,9 +48,6 @@ class PositionShuffle(EmbeddingAugmentation):
     A transformer knows the order of its tokens by their positions alone, so that moving tokens over fixed
     positions is the same as permuting position ids, and serves any kind of positions.
     """
-
-    title = "Position shuffle"
-    paper = "Cao et al. (2022), MoCoSE, after Yan et al. (2021), ConSERT"
 
     def embeddings(self, embedded: Tensor, mask: Tensor, generator: torch.Generator | None = None) -> Tensor:
         order = self.order(mask, generator)

@@ -40,17 +40,10 @@ def recipe_names() -> tuple[str, ...]:
 
 
 def recipe(name: str, backbone: str, *, loss: str | None = None, batch_size: int | None = None) -> Choices:
-    """The settings of a recipe by name, each with its source.
+    """The settings of a recipe by name, each with its source; raises GradlabError for unknown names.
 
-    Args:
-        name: one of :func:`recipe_names`.
-        backbone: one of :data:`BACKBONES`.
-        loss: the loss, if it is not the recipe's own; the unified paper has settings for each of
-            its losses.
-        batch_size: if it is not the recipe's own; ESimCSE's queue is a multiple of it.
-
-    Raises:
-        GradlabError: an unknown recipe, backbone or loss.
+    Another loss or batch size than the recipe's own changes other settings: the unified paper has some for each of its
+    losses, and ESimCSE's queue is a multiple of the batch.
     """
     check_known("recipe", name, recipe_names())
     check_known("backbone", backbone, BACKBONES)
@@ -63,7 +56,9 @@ def recipe(name: str, backbone: str, *, loss: str | None = None, batch_size: int
     batch = batch_size or own["batch_size"]["value"]
     for key, one in own.items():
         value = one["value"] if "value" in one else int(one["per_batch"] * batch)
-        choices[key] = Choice(value, one["source"])
+        elsewhere = "found_on" in one and one["found_on"] != backbone
+        source = f"{OURS}: {one['source']}, found on {one['found_on']}" if elsewhere else one["source"]
+        choices[key] = Choice(value, source)
     if loss not in (None, choices["loss"].value):
         choices["loss"] = Choice(loss, "given")
         choices["loss_settings"] = Choice({}, "the loss's published settings")
@@ -73,15 +68,7 @@ def recipe(name: str, backbone: str, *, loss: str | None = None, batch_size: int
 
 
 def complete(content: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of a configuration; what it does not give comes from its recipe.
-
-    Args:
-        content: as `TrainConfig.from_dict` takes it, with a "recipe". The settings of the loss are
-            completed one by one.
-
-    Raises:
-        GradlabError: see :func:`recipe` and :func:`backbone_of`.
-    """
+    """The settings of a configuration with a "recipe", from which comes what it does not give; those of the loss one by one."""
     check_known("recipe", content["recipe"], recipe_names())
     backbone = content.get("backbone") or backbone_of(content["model"])
     choices = recipe(
@@ -97,12 +84,7 @@ def complete(content: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def backbone_of(model: str) -> str:
-    """The entry of :data:`BACKBONES` that a model resembles: RoBERTa by its type, large by its
-    width.
-
-    Raises:
-        GradlabError: if the model's configuration cannot be read.
-    """
+    """The entry of :data:`BACKBONES` that a model resembles: RoBERTa by its type, large by its width."""
     file = Path(model) / "config.json"
     try:
         if file.is_file():

@@ -1,0 +1,130 @@
+"""Changes of a sentence's text: words repeated, stop-words inserted, typing errors, or any function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gradlab.errors import GradlabError
+from gradlab.settings import setting
+from gradlab.settings.objects import import_object
+from gradlab.train.augment.base import TextAugmentation
+from gradlab.train.augment.registry import register
+from gradlab.train.augment.subwords import draw_places
+
+# Words that say little: the paper does not name its list.
+STOP_WORDS = (
+    "a about above after again all am an and any are as at be been before being below between both but by can did "
+    "do does doing down during each few for from further had has have having he her here hers him his how i if in "
+    "into is it its just me more most my no nor not now of off on once only or other our out over own same she so "
+    "some such than that the their them then there these they this those through to too under until up very was "
+    "we were what when where which while who whom why will with you your"
+)
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+KINDS = ("swap", "delete", "repeat", "replace")
+
+
+@register("word_repetition")
+@dataclass(frozen=True)
+class WordRepetition(TextAugmentation):
+    """Some words of a sentence stand twice, before it is tokenised (ESimCSE, Wu et al. 2022, section 5.3)."""
+
+    rate: float = setting(0.32, "largest share of words repeated (dup_rate)", rule="non-negative")
+
+    def text(self, sentence: str, generator: np.random.Generator) -> str:
+        words = sentence.split()
+        repeated = set(draw_places(len(words), self.rate, generator).tolist())
+        return " ".join(f"{word} {word}" if place in repeated else word for place, word in enumerate(words))
+
+
+@register("stopword_insertion")
+@dataclass(frozen=True)
+class StopwordInsertion(TextAugmentation):
+    """A stop-word after some of the words, before the sentence is tokenised (ESimCSE, Wu et al. 2022, section 5.3)."""
+
+    rate: float = setting(0.32, "largest share of words followed by a stop-word", rule="non-negative")
+    words: str = setting(STOP_WORDS, "stop-words, separated by spaces", rule="text")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.words, str) or not self.words.split():
+            raise GradlabError(f"words must be stop-words separated by spaces, not {self.words!r}")
+
+    def text(self, sentence: str, generator: np.random.Generator) -> str:
+        words, known = sentence.split(), self.words.split()
+        places = draw_places(len(words), self.rate, generator)
+        drawn = [known[choice] for choice in generator.integers(len(known), size=len(places))]
+        return " ".join(np.insert(np.array(words, dtype=object), places + 1, drawn))
+
+
+@register("typos")
+@dataclass(frozen=True)
+class Typos(TextAugmentation):
+    """One typing error in some of the words.
+
+    MoCoSE (Cao et al. 2022) takes the errors from the dictionary of a toolkit. These are of any word: two neighbouring
+    letters swapped, a letter left out, typed twice, or another one in its place, each as likely.
+    """
+
+    rate: float = setting(0.3, "probability that a word gets a typing error", at_least=0, at_most=1)
+
+    def text(self, sentence: str, generator: np.random.Generator) -> str:
+        """Words of a single character stay as they are."""
+        words = sentence.split()
+        wrong = generator.random(len(words)) < self.rate
+        return " ".join(
+            mistype(word, generator) if chosen and len(word) > 1 else word
+            for word, chosen in zip(words, wrong, strict=True)
+        )
+
+
+def mistype(word: str, generator: np.random.Generator) -> str:
+    """A word of two characters or more with one typing error."""
+    kind = KINDS[generator.integers(len(KINDS))]
+    place = int(generator.integers(len(word) - (kind == "swap")))
+    before, letter, after = word[:place], word[place], word[place + 1 :]
+    if kind == "swap":
+        return before + after[0] + letter + after[1:]
+    if kind == "delete":
+        return before + after
+    if kind == "repeat":
+        return before + 2 * letter + after
+    others = [one for one in LETTERS if one != letter.lower()]
+    return before + others[generator.integers(len(others))] + after
+
+
+@register("function")
+@dataclass(frozen=True)
+class Function(TextAugmentation):
+    """A function of yours: ``function(sentence, generator) -> sentence``.
+
+    It is called in every epoch for every sentence. What takes long (translation, a paraphrasing model) is better done
+    once, into a file of two columns; see :func:`gradlab.train.tokens.tokenize_pairs`.
+    """
+
+    function: str | Callable[[str, np.random.Generator], str] = setting(
+        "", "the function, or package.module:name, or file.py:name", rule="text"
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        found: Any = self.function
+        if isinstance(found, str):
+            if ":" not in found:
+                raise GradlabError(
+                    f"the augmentation 'function' takes function=package.module:name, not {found!r}"
+                )
+            found = import_object(found)
+        if not callable(found):
+            raise GradlabError(f"{self.function} is {type(found).__name__}, which cannot be called")
+        object.__setattr__(self, "_called", found)
+
+    def text(self, sentence: str, generator: np.random.Generator) -> str:
+        """What the function makes of the sentence; raises GradlabError if that is no string."""
+        view = self._called(sentence, generator)  # type: ignore[attr-defined]  # set above, on a frozen dataclass
+        if not isinstance(view, str):
+            raise GradlabError(f"the function returned {type(view).__name__} for a sentence, not a string")
+        return view
