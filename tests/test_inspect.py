@@ -13,11 +13,10 @@ import pytest
 import torch
 from click.testing import CliRunner
 
-pytest.importorskip("transformers")
-pytest.importorskip("rensa")
 pytest.importorskip("usearch")
 
 import gradlab
+from gradlab.batch.batch import unit_rows as unit
 from gradlab.batch.check import check_batch
 from gradlab.cli.commands import cli
 from gradlab.errors import GradlabError
@@ -25,11 +24,9 @@ from gradlab.gradient.paradigm import autograd_split
 from gradlab.inspection.candidate_pairs import LOOSER, find_candidates
 from gradlab.inspection.gradient_share import PushTotals, measure, meet, share_of_candidates
 from gradlab.inspection.neighbours import NEIGHBOURS, nearest_pairs
-from gradlab.inspection.slots import slot_words, state_other_facts
-from gradlab.inspection.summary import push_above
 from gradlab.inspection.texts import Texts
 from gradlab.inspection.vectors import of_arrays
-from gradlab.inspection.words import WordIndex, normalize
+from gradlab.inspection.words import WordIndex, normalize, slot_words, state_other_facts
 from tests.tiny_models import WORDS
 
 HOSTILE = "<img src=x onerror=alert(1)></script><b>bold</b> & more"
@@ -59,10 +56,6 @@ def planted() -> tuple[list[str], dict[str, list[tuple[int, int]]]]:
         pairs["number"].append((row - 10, len(texts)))
         texts.append(texts[row - 10].replace("17", "18"))
     return texts, pairs
-
-
-def unit(rows):
-    return rows / np.linalg.norm(rows, axis=-1, keepdims=True)
 
 
 # Words.
@@ -236,10 +229,11 @@ def test_push_above_a_cosine():
     push = naive_push(gradlab.get_loss("infonce"), check_batch(units, units))
     cosine = units @ units.T
     np.fill_diagonal(cosine, -1)
+    rounding = 4 * np.finfo(np.float32).eps / 0.05  # of cosines of float32 rows, over the temperature
     for level in (0.2, 0.5, 0.8):
         low, high = (push[cosine > math.cos(math.acos(level) + step)].sum() for step in (-0.002, 0.002))
-        assert low <= push_above(found, level) * push.sum() * (1 + 1e-12)
-        assert push_above(found, level) * push.sum() <= high * (1 + 1e-12)
+        assert low <= found.push_above(level) * push.sum() * (1 + rounding)
+        assert found.push_above(level) * push.sum() <= high * (1 + rounding)
 
 
 def test_share_of_candidates_is_the_share_in_random_batches():

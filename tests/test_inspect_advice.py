@@ -13,8 +13,6 @@ import pandas
 import pytest
 from click.testing import CliRunner
 
-pytest.importorskip("transformers")
-pytest.importorskip("rensa")
 pytest.importorskip("usearch")
 
 import gradlab
@@ -58,17 +56,8 @@ def inspected(tmp_path_factory):
     path, rows, kept = planted(folder)
     bert = make_bert(folder / "bert")
     columns = ["--column", "q", "--positives", "a", "--hard-negatives", "n"]
-    given = [
-        "--model",
-        bert,
-        "--train-file",
-        path,
-        *columns,
-        "--batch-size",
-        8,
-        "--output",
-        folder / "out here",
-    ]
+    given = ["--model", bert, "--train-file", path, *columns]
+    given += ["--batch-size", 8, "--output", folder / "out here"]
     results = [run(*given), run(*given, "--write-clean", folder / "clean.csv")]
     assert [one.exit_code for one in results] == [0, 0], results
     return folder, given, rows, kept, "".join(one.output for one in results)
@@ -135,17 +124,8 @@ def test_clean_files_of_all_formats(ending, tmp_path):
     embeddings = tmp_path / "rows.npy"
     np.save(embeddings, np.random.default_rng(0).normal(size=(4, 6)))
     column = [] if ".txt" in ending else ["--column", "text"]
-    given = [
-        "--train-file",
-        source,
-        "--embeddings",
-        embeddings,
-        "--output",
-        tmp_path / "out",
-        "--batch-size",
-        2,
-        *column,
-    ]
+    given = ["--train-file", source, "--embeddings", embeddings, *column]
+    given += ["--output", tmp_path / "out", "--batch-size", 2]
     result = run(*given, "--write-clean", output)
     assert result.exit_code == 0, result.output + str(result.exception)
     assert list(read_sentences(output, "text" if column else None)) == [texts[0], texts[1], texts[3]]

@@ -7,8 +7,6 @@ import random
 import numpy as np
 import pytest
 
-pytest.importorskip("transformers")
-pytest.importorskip("rensa")
 pytest.importorskip("usearch")
 
 import gradlab

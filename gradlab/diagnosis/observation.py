@@ -84,10 +84,10 @@ class Batch:
     @functools.cached_property
     def known(self) -> Loss | None:
         """The gradlab loss that this is, if it is one."""
-        try:
-            return recognise(self.loss, len(self.columns) or 2)
-        except GradlabError:
-            return None
+        with contextlib.suppress(GradlabError):
+            found = recognise(self.loss, len(self.columns) or 2)
+            return found if isinstance(found, Loss) else None
+        return None
 
     @property
     def candidates(self) -> int:

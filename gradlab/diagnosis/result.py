@@ -48,14 +48,7 @@ def good(check: str, seen: str, dataset: str = "") -> Verdict:
 
 
 def fault(name: str, dataset: str = "", /, *, level: str = "", **told: Any) -> Verdict:
-    """A fault of ``faults.toml``.
-
-    Args:
-        name: its name.
-        dataset: where it was found, among several data sets.
-        level: in place of the one in the file.
-        **told: what its texts name.
-    """
+    """A fault of ``faults.toml``, of one among several data sets; ``told`` is what its texts name."""
     one = faults()[name]
     seen, mend = (one[key].format(**told) for key in ("seen", "mend"))
     return Verdict(_of(one["check"], dataset), level or one["level"], seen, mend, one.get("symptom", ""))

@@ -24,14 +24,7 @@ _LOADERS = {".csv": "csv", ".tsv": "csv", ".parquet": "parquet"} | dict.fromkeys
 
 @dataclass(frozen=True)
 class Place:
-    """Where an inspection was made and written to, so that advice can name it.
-
-    Attributes:
-        folder: the output folder.
-        command: the command line of the inspection; empty for one made in Python.
-        model: the encoder; empty if only embeddings are known.
-        train_file: the file of sentences; empty for none.
-    """
+    """Where an inspection was made and written to, so that advice can name it; empty is what there is not."""
 
     folder: Path
     command: str = ""
@@ -64,12 +57,7 @@ class Advice:
 
 
 def advise(numbers: Mapping[str, Any], place: Place | None = None) -> list[Advice]:
-    """Findings from the numbers of `gradlab.inspection.summary.summarize`, the most costly first, negligible ones last.
-
-    Args:
-        numbers: what was measured.
-        place: with one, the advice carries commands and code to paste.
-    """
+    """Findings from `Inspection.numbers`, the most costly first, negligible ones last; with a place they carry commands and code to paste."""
     makers = (_candidates, _false_hard_negatives, _temperature, _hard_negatives, _positives, _hubs, _cosine)
     found = [one for maker in makers if (one := maker(numbers, place)) is not None]
     found.sort(key=lambda one: (one.size == "negligible", -(one.share or 0.0) if one.size else 0.0))

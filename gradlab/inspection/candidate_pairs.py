@@ -1,10 +1,15 @@
-"""Pairs that may be false negatives: sentences of a corpus that say the same."""
+"""Pairs that may be false negatives: sentences of a corpus that say the same.
+
+A text is known by its number, see `gradlab.inspection.texts.Texts`. Hard negatives are pushed by anchors and positives, but
+never by each other.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
 import functools
+import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -15,11 +20,9 @@ from numpy.typing import NDArray
 
 from gradlab.inspection.hard_negatives import false_by_words
 from gradlab.inspection.neighbours import Neighbours, nearest_pairs
-from gradlab.inspection.rows import count_row_pairs, different_rows, hard_pairs, is_hard, row_pairs
-from gradlab.inspection.slots import ALIKE, slot_words, state_other_facts
 from gradlab.inspection.texts import Texts
 from gradlab.inspection.vectors import Vectors
-from gradlab.inspection.words import BANDS, WordIndex, normalize
+from gradlab.inspection.words import ALIKE, BANDS, WordIndex, normalize, slot_words, state_other_facts
 from gradlab.waiting import counted
 
 KINDS = ("duplicate", "near_duplicate", "neighbour")
@@ -28,6 +31,8 @@ LOOSER = 0.1
 # Share of neighbouring pairs above a cosine that must be near-duplicates by their words before the cosine alone decides.
 TRUST, FEWEST = 0.8, 20
 _MOST_NEIGHBOURS = 200_000
+# Which kinds of texts a row has, in four bits: those of two groups, each a sentence's own or a hard negative.
+_SIDES = (np.arange(16)[:, None] >> np.arange(4) & 1).astype(bool).T
 # Shows progress: from a title and a total a context of a function that takes what was done.
 Bar = Callable[[str, int], contextlib.AbstractContextManager[Callable[[int], object]]]
 
@@ -126,17 +131,7 @@ def find_candidates(
     cosine: float | None,
     bar: Bar = functools.partial(counted, visible=False),  # noqa: B008  # it keeps nothing
 ) -> CandidatePairs:
-    """Look through the whole corpus.
-
-    Args:
-        texts: the sentences; None where only embeddings are known.
-        vectors: their embeddings, a row for each text.
-        count: rows of the corpus, N.
-        overlap: share of the words from which on two texts are near-duplicates.
-        cosine: centred cosine from which on neighbours are candidates, whatever their words; None takes those that are nearer
-            than all but one in 10,000 pairs drawn at random and lack no more than :data:`LOOSER` of the overlap.
-        bar: shows progress.
-    """
+    """Look through the whole corpus of ``count`` rows; see `gradlab.find_false_negatives`. Where only embeddings are known, ``texts`` is None."""
     if texts is None:
         return _by_embedding_alone(vectors, count, cosine, bar)
     with bar("Reading words", texts.count) as advance:
@@ -261,3 +256,49 @@ def _table(lines: list[tuple[Any, ...]], near: Neighbours, vectors: Vectors) -> 
     table["cosine"], table["centred"] = near.measure(vectors, table[["first", "second"]].to_numpy())
     by = {"kind": True, "overlap": False, "rows": False}
     return table.sort_values([*by], ascending=[*by.values()], kind="stable", ignore_index=True)
+
+
+def is_hard(numbers: NDArray[np.int64], count: int) -> NDArray[np.bool_]:
+    """Which texts are hard negatives, of N = ``count`` rows."""
+    return numbers >= 2 * count
+
+
+def different_rows(one: NDArray[np.int64], other: NDArray[np.int64], count: int) -> tuple[int, int] | None:
+    """The first two texts, in rising order, that different rows push apart; None if there are none."""
+    if is_hard(one, count).all() and is_hard(other, count).all():
+        return None
+    pairs = itertools.product(one.tolist(), other.tolist())
+    return next(((a, b) for a, b in pairs if a % count != b % count and min(a, b) < 2 * count), None)
+
+
+def count_row_pairs(one: NDArray[np.int64], other: NDArray[np.int64], count: int) -> int:
+    """Unordered pairs of different rows of which one has a text of ``one`` and the other a text of ``other``, not both hard."""
+    if len(one) == len(other) == 1:
+        return int(different_rows(one, other, count) is not None)
+    sides = [side[is_hard(side, count) == hard] % count for side in (one, other) for hard in (False, True)]
+    rows = np.unique(np.concatenate(sides))
+    kind = np.zeros(len(rows), dtype=np.int64)
+    for bit, side in enumerate(sides):
+        kind[np.searchsorted(rows, side)] |= 1 << bit
+    size = np.bincount(kind, minlength=16)
+    mine, mine_hard, yours, yours_hard = _SIDES
+    meet = np.outer(mine, yours | yours_hard) | np.outer(mine_hard, yours)
+    pairs = np.outer(size, size) - np.diag(size)
+    return int(pairs[meet | meet.T].sum()) // 2
+
+
+def row_pairs(one: NDArray[np.int64], other: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+    """Pairs of different rows (P, 2), the smaller first, whose own texts are of ``one`` and of ``other``."""
+    sides = [np.unique(side[~is_hard(side, count)] % count) for side in (one, other)]
+    pairs = np.sort(np.stack(np.meshgrid(*sides), axis=-1).reshape(-1, 2), axis=1)
+    return pairs[pairs[:, 0] < pairs[:, 1]]
+
+
+def hard_pairs(one: NDArray[np.int64], other: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+    """(P, 2) rows with a text of their own in one of both, and numbers of hard negatives of other rows in the other."""
+    parts = []
+    for first, second in ((one, other), (other, one)):
+        rows = np.unique(first[~is_hard(first, count)] % count)
+        parts.append(np.stack(np.meshgrid(rows, second[is_hard(second, count)]), axis=-1).reshape(-1, 2))
+    pairs = np.concatenate(parts)
+    return pairs[pairs[:, 0] != pairs[:, 1] % count]

@@ -23,9 +23,6 @@ def distinct_rows(found: CandidatePairs) -> NDArray[np.int64]:
 
     A row repeats another one if its anchor or positive has the words, or nearly the words, of an anchor or positive
     of a row that is kept. Rows with a hard negative that says the same as their own anchor or positive are left out too.
-
-    Args:
-        found: candidates of a corpus of texts.
     """
     assert found.words is not None  # without texts nothing is known to repeat
     group = found.words.group
@@ -47,18 +44,7 @@ def distinct_rows(found: CandidatePairs) -> NDArray[np.int64]:
 def copy_rows(
     source: Path, output: Path, kept: NDArray[np.int64], columns: Sequence[str] = (), encoding: str = "utf-8"
 ) -> Path:
-    """Copy some rows of a training file, with all of their columns.
-
-    Args:
-        source: see `gradlab.train.sentences.read_sentences`.
-        output: with the same ending, compressed or not.
-        kept: rows, counted from 0 without those that are blank in the named columns.
-        columns: that were read; empty for the only or usual one.
-        encoding: of text.
-
-    Raises:
-        GradlabError: another ending; a file that cannot be written.
-    """
+    """Copy the ``kept`` rows of a training file, counted without those that are blank in the named columns, with all of their columns."""
     check_ending(source, output)
     texts = read_rows(source, tuple(columns) or (None,), encoding)
     numbers = itertools.count()

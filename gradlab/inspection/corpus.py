@@ -5,20 +5,21 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gradlab.batch.batch import Batch
+from gradlab.batch.check import check_batch
 from gradlab.errors import GradlabError
-from gradlab.inspection.batches import ModelSource, batch_of
 from gradlab.inspection.candidate_pairs import find_candidates, repeated_positives
 from gradlab.inspection.gradient_share import BatchPush, PushTotals, measure, meet
 from gradlab.inspection.result import Inspection
 from gradlab.inspection.texts import Texts
 from gradlab.inspection.vectors import Vectors, given_arrays, scratch
+from gradlab.inspection.words import chunks
 from gradlab.losses.base import Loss
 from gradlab.losses.registry import get_loss
 from gradlab.settings import names_arguments
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 MEETINGS = 256
 # Sentences whose views are kept, to say what other temperatures would do.
 _KEPT = 2048
+# Texts that are encoded between two signs of progress; sorted by length among themselves.
+_CHUNK = 1024
 
 
 @names_arguments()
@@ -107,7 +110,9 @@ def find_false_negatives(
         raise GradlabError(f"cosine must lie between -1 and 1, not {cosine}")
     bars = functools.partial(counted, visible=progress)
     with contextlib.ExitStack() as stack:
-        source = None if model is None else _model_source(model, texts, pooler, max_length, device)
+        source = None
+        if model is not None and texts is not None:
+            source = ModelSource(model, texts, pooler, max_length, device)
         if embeddings is not None:
             vectors = given_arrays(embeddings)
             _check_embeddings(vectors, texts, source)
@@ -172,20 +177,6 @@ def _texts(
     return Texts(sentences, positives, hard_negatives)
 
 
-def _model_source(
-    model: Any, texts: Texts | None, pooler: str | None, max_length: int, device: str
-) -> ModelSource:
-    from gradlab.encoder.model import Encoder
-    from gradlab.train.cpu import attention_for
-    from gradlab.train.distributed import find_device
-
-    assert texts is not None
-    if not isinstance(model, Encoder):
-        found = find_device(device)
-        model = Encoder.load(model, pooler, attention=attention_for(found), device=found)
-    return ModelSource(model, texts, max_length)
-
-
 def _check_embeddings(vectors: Vectors, texts: Texts | None, source: ModelSource | None) -> None:
     shape = len(vectors), vectors.shape[1]
     if source is None and texts is not None and texts.count != shape[0]:
@@ -195,3 +186,62 @@ def _check_embeddings(vectors: Vectors, texts: Texts | None, source: ModelSource
         raise GradlabError(
             f"the embeddings have shape {shape}, but {count} texts and a model of width {width} need {count, width}"
         )
+
+
+def batch_of(columns: Sequence[NDArray[Any]]) -> Batch:
+    """Sentences, positives and hard negatives (n, D) as a batch in float64; alone, each sentence is its own positive."""
+    anchors, *others = (column.astype(np.float64) for column in columns)
+    extra = np.concatenate(others[1:]) if len(others) > 1 else None
+    return check_batch(anchors, others[0] if others else anchors, extra, normalize=True)
+
+
+class ModelSource:
+    """An encoder in training mode, so that its dropout makes two views of a sentence, as in `gradlab train`.
+
+    Raises:
+        GradlabError: the encoder reads fewer than ``max_length`` tokens.
+    """
+
+    def __init__(self, model: Any, texts: Texts, pooler: str | None, max_length: int, device: str) -> None:
+        from gradlab.encoder.model import Encoder
+        from gradlab.train.cpu import attention_for
+        from gradlab.train.distributed import Processes, find_device
+        from gradlab.train.objective import Objective
+        from gradlab.train.tokens import encoder_of
+
+        encoder = model
+        if not isinstance(model, Encoder):
+            found = find_device(device)
+            encoder = Encoder.load(model, pooler, attention=attention_for(found), device=found)
+        if max_length > encoder.max_length:
+            raise GradlabError(f"max_length {max_length} exceeds the model's {encoder.max_length} tokens")
+        self.encoder, self.texts, self.max_length = encoder, texts, max_length
+        # What lays sequences out and embeds them in training; its loss is not asked for.
+        self._objective = Objective(encoder, get_loss("infonce"), processes=Processes(0, 1, encoder.device))
+        self._tokenize = encoder_of(encoder.tokenizer, max_length)
+
+    def batch(self, rows: NDArray[np.int64]) -> Batch:
+        """Both views of some rows in float64; the hard negatives are the extra ones, column after column."""
+        import torch
+
+        columns = [
+            [np.array(ids) for ids in self._tokenize([column[row] for row in rows.tolist()])]
+            for column in self.texts.columns.values()
+        ]
+        if self.texts.positives is None:
+            columns.append(columns[0])
+        self._objective.train()
+        with torch.no_grad():
+            embedded = self._objective.embed(
+                self._objective.pack([ids for column in columns for ids in column])
+            )
+        return batch_of(np.split(embedded.double().cpu().numpy(), len(columns)))
+
+    def encode(
+        self, batch_size: int, append: Callable[[NDArray[Any]], None], advance: Callable[[int], object]
+    ) -> None:
+        """Embed all texts without dropout."""
+        self.encoder.max_length = self.max_length
+        for chunk in chunks(self.texts, _CHUNK):
+            append(self.encoder.encode(chunk, batch_size, normalize=True))
+            advance(len(chunk))

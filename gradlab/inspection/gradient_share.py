@@ -64,14 +64,7 @@ class BatchPush:
 
 
 def measure(loss: Loss, views: Batch, clean: Batch | None = None, *, two_texts: bool = True) -> BatchPush:
-    """The push on each pair of a batch and the pull on each anchor.
-
-    Args:
-        loss: a loss.
-        views: of the batch, in float64.
-        clean: the same without dropout, where it is known.
-        two_texts: whether anchor and positive are two texts, rather than one under dropout.
-    """
+    """The push on each pair of a batch and the pull on each anchor; ``clean`` is the batch without dropout, where that is known."""
     parts = loss.components_of(views)
     coefficients = np.maximum(parts.gradient_dissipation[:, None] * parts.weight, 0)
     blocks = {name: coefficients[:, columns] for name, columns in parts.columns.items()}
@@ -199,12 +192,8 @@ def meet(
 
     Args:
         lines: (n,) which lines of the candidates these are.
-        numbers: (n, 2) their two texts, see `gradlab.inspection.texts.Texts`.
-        count: rows of the corpus, N.
-        batch_size: rows of a batch.
-        generator: draws the others.
+        numbers: (n, 2) their two texts, see `gradlab.inspection.texts.Texts`, in a corpus of ``count`` rows.
         look: measures a batch of rows.
-        advance: called with the number of pairs that have met.
 
     Returns:
         by line the ``push`` between the two, of both as anchors; the ``share`` that they have of the push of these
@@ -256,13 +245,8 @@ def share_of_candidates(
 ) -> tuple[float, float]:
     """Share of all push that goes to candidates in batches drawn at random, and its standard error.
 
-    Two rows meet in a batch with probability ``B(B-1)/(N(N-1))``; the lines measured are a sample of all of them.
-
-    Args:
-        meeting: a sample of the lines, of `meet`.
-        rows: (P,) pairs of rows that each line stands for.
-        totals: over batches drawn at random.
-        batch_size: of these.
+    Two rows meet in a batch with probability ``B(B-1)/(N(N-1))``; the lines measured by `meet` are a sample of all of them,
+    each of which stands for so many pairs of ``rows`` (P,).
     """
     if meeting.empty:
         return 0.0, 0.0

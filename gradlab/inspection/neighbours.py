@@ -55,13 +55,8 @@ def nearest_pairs(
     """The nearest pairs among some rows, each looked for among the 8 nearest neighbours of both.
 
     Encoders that were never tuned give any two sentences nearly the same large cosine; the mean of the embeddings is
-    therefore taken from each of them first (Mu and Viswanath, 2018), for the search alone.
-
-    Args:
-        vectors: all embeddings.
-        rows: (n,) those to search.
-        most: pairs that are kept.
-        advance: called with the number of rows that were indexed or looked up: twice ``n`` in all.
+    therefore taken from each of them first (Mu and Viswanath, 2018), for the search alone. ``advance`` is called with the
+    number of rows that were indexed or looked up, each twice in all.
     """
     from usearch.index import Index
 

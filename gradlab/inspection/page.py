@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gradlab._version import __version__
 from gradlab.inspection.advice import NOTHING, Advice, percent_exactly
-from gradlab.inspection.measured import Measured
 from gradlab.monitor.numbers import percent, short
 
 if TYPE_CHECKING:
@@ -45,17 +44,16 @@ _LISTS: tuple[_Shown, ...] = (
 MOST = 500
 
 
-def render(found: Measured, numbers: Mapping[str, Any], advice: Sequence[Advice]) -> str:
-    """The page, as HTML; sentences are shown as text whatever they hold.
+def render(
+    table: Callable[[str], pd.DataFrame], several: bool, numbers: Mapping[str, Any], advice: Sequence[Advice]
+) -> str:
+    """The page of an `Inspection`'s tables, numbers and advice, as HTML; sentences are shown as text whatever they hold.
 
-    Args:
-        found: whose tables are shown.
-        numbers: of `gradlab.inspection.summary.summarize`.
-        advice: drawn from them.
+    ``several`` is whether the texts have columns to be told apart.
     """
     from gradlab.report.templates import render as fill
 
-    lists = [one for entry in _LISTS if (one := _list(found, entry)) is not None]
+    lists = [one for entry in _LISTS if (one := _list(table, several, entry)) is not None]
     facts = [
         f"{numbers['sentences']:,} sentences",
         f"loss {numbers['loss']}",
@@ -90,10 +88,10 @@ def render(found: Measured, numbers: Mapping[str, Any], advice: Sequence[Advice]
     )
 
 
-def _list(found: Measured, shown: _Shown) -> dict[str, Any] | None:
+def _list(table: Callable[[str], pd.DataFrame], several: bool, shown: _Shown) -> dict[str, Any] | None:
     """What the page shows of a table; None if that is empty."""
-    title, table, hint, columns, only, by = shown
-    rows = found.table(table)
+    title, name, hint, columns, only, by = shown
+    rows = table(name)
     if only is not None:
         rows = rows[rows[only] > 0]
     if by is not None:
@@ -101,7 +99,7 @@ def _list(found: Measured, shown: _Shown) -> dict[str, Any] | None:
     if not len(rows):
         return None
     total, rows = len(rows), rows.head(MOST)
-    cells = {name: values for name in columns if (values := _cells(found, rows, name)) is not None}
+    cells = {name: values for name in columns if (values := _cells(rows, name, several)) is not None}
     return {
         "title": title,
         "hint": hint,
@@ -112,9 +110,8 @@ def _list(found: Measured, shown: _Shown) -> dict[str, Any] | None:
     }
 
 
-def _cells(found: Measured, rows: pd.DataFrame, name: str) -> list[Any] | None:
+def _cells(rows: pd.DataFrame, name: str, several: bool) -> list[Any] | None:
     """A column of a table: texts with where they stand, numbers, or words; None where there is no such column."""
-    columns = ["sentence"] if found.texts is None else list(found.texts.columns)
     if name in ("first", "second"):
         places, roles = rows[f"{name}_row"], rows.get(f"{name}_column")
     elif name in ("sentence", "positive", "hard_negative"):
@@ -126,7 +123,7 @@ def _cells(found: Measured, rows: pd.DataFrame, name: str) -> list[Any] | None:
         return _values(rows[name]) if name in rows else None
     named = {"sentence": "anchor", "positive": "positive"}
     where = [f"row {row}" for row in places]
-    if roles is not None and len(columns) > 1:
+    if roles is not None and several:
         where = [
             f"{row}, {named.get(role, f'hard negative ({role})')}"
             for row, role in zip(where, roles, strict=True)

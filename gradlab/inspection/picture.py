@@ -6,11 +6,11 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from gradlab.inspection.measured import Measured
+from gradlab.inspection.result import Inspection
 from gradlab.plotting.style import figure_of, new_figure
 
 
-def draw_inspection(found: Measured, ax: Axes | None = None) -> tuple[Figure, Axes]:
+def draw_inspection(found: Inspection, ax: Axes | None = None) -> tuple[Figure, Axes]:
     """The share of all push that the most pushed sentences receive together, and that of an equal push."""
     received = np.sort(found.totals.mean("received")[found.totals.seen > 0])[::-1]
     figure, ax = new_figure() if ax is None else (figure_of(ax), ax)

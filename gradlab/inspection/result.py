@@ -1,40 +1,185 @@
-"""What an inspection found: numbers, advice, and the files that hold them."""
+"""What an inspection found: tables, numbers, advice, and the files that hold them."""
 
 from __future__ import annotations
 
+import dataclasses
 import functools
+import itertools
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
+from gradlab.batch.batch import Batch
 from gradlab.drawing import Shown
-from gradlab.errors import GradlabError
+from gradlab.errors import GradlabError, nearest
 from gradlab.files import versions, write_csv, write_json, write_text
 from gradlab.inspection.advice import Advice, Place, advise
+from gradlab.inspection.candidate_pairs import KINDS, CandidatePairs
 from gradlab.inspection.clean import distinct_rows
-from gradlab.inspection.measured import TABLES, Measured
+from gradlab.inspection.gradient_share import BINS, CLOSED, PushTotals, measure, share_of_candidates
+from gradlab.inspection.hard_negatives import VERDICTS, verdicts
 from gradlab.inspection.page import render
-from gradlab.inspection.summary import summarize
+from gradlab.inspection.texts import Texts
+from gradlab.losses.base import Loss
+from gradlab.losses.registry import get_loss
+from gradlab.settings import call_text
 
-if TYPE_CHECKING:
-    from pandas import DataFrame
+# One without rows is not written.
+TABLES = ("candidates", "pairs", "sentences", "hard-negatives", "neighbours")
+_NEIGHBOURS = 1000
+MOST_MASKED = 1_000_000
+_FACTORS = (0.5, 1.0, 2.0, 4.0)
+# A hub is pushed by this share of a batch, and by two sentences at least.
+MANY = 0.1
 
 
 @dataclass(frozen=True, eq=False)
-class Inspection(Measured, Shown):
+class Inspection(Shown):
     """Which pairs of sentences carry the gradient; see `gradlab.find_false_negatives`.
 
-    What was measured, the tables and their names are those of `Measured`. `plot` draws how unevenly sentences are pushed.
+    `plot` draws how unevenly sentences are pushed.
+
+    Attributes:
+        loss: the loss.
+        texts: the sentences; None where only embeddings were given.
+        totals: sums over the batches.
+        candidates: likely false negatives.
+        meeting: their push when they meet, see `gradlab.inspection.gradient_share.meet`.
+        views: of the first batches, in float64.
+        repeated: rows whose positive has the words of its anchor.
+        batch_size: sentences of a batch.
+        seed: of batches and dropout.
     """
 
     kind = "inspection"
+    loss: Loss
+    texts: Texts | None
+    totals: PushTotals
+    candidates: CandidatePairs
+    meeting: pd.DataFrame
+    views: list[Batch]
+    repeated: NDArray[np.int64]
+    batch_size: int
+    seed: int
 
-    def to_frame(self) -> DataFrame:
+    @property
+    def can_mask(self) -> bool:
+        """Whether there are pairs to mask, and few enough to list their rows."""
+        return (
+            0 < int(self.candidates.lines["rows"].sum()) + len(self.candidates.false_negatives) <= MOST_MASKED
+        )
+
+    def table(self, name: str) -> pd.DataFrame:
+        """One of the tables, the most important rows first: ``candidates``, ``pairs``, ``sentences``, ``hard-negatives`` or
+        ``neighbours``.
+
+        Raises:
+            GradlabError: no such table.
+        """
+        if name not in TABLES:
+            raise GradlabError(f"no table {name!r}; there are {', '.join(TABLES)}.{nearest(name, TABLES)}")
+        return pd.DataFrame(getattr(self, "_" + name.replace("-", "_"))())
+
+    def text(self, number: int) -> str:
+        """The text of a number; its row where texts are unknown."""
+        return f"row {number % self.totals.count}" if self.texts is None else self.texts[number]
+
+    def _place(self, numbers: NDArray[np.int64], side: str) -> dict[str, Any]:
+        """Columns that say which texts these are."""
+        count = self.totals.count
+        names = ["sentence"] if self.texts is None else list(self.texts.columns)
+        columns = {f"{side}_row": numbers % count}
+        if len(names) > 1:
+            columns[f"{side}_column"] = np.array(names)[numbers // count]
+        if self.texts is not None:
+            columns[side] = np.array([self.texts[int(number)] for number in numbers], dtype=object)
+        return columns
+
+    def _candidates(self) -> dict[str, Any]:
+        lines = self.candidates.lines
+        met = self.meeting.reindex(range(len(lines)))
+        return {
+            "kind": np.array(KINDS)[lines["kind"]],
+            **self._place(lines["first"].to_numpy(), "first"),
+            **self._place(lines["second"].to_numpy(), "second"),
+            "overlap": lines["overlap"],
+            "cosine": lines["cosine"],
+            "centred_cosine": lines["centred"],
+            "row_pairs": lines["rows"],
+            "push_when_met": met["push"],
+            "share_when_met": met["share"],
+        }
+
+    def _neighbours(self) -> dict[str, Any]:
+        near = self.candidates.near
+        known = set(map(frozenset, self.candidates.lines[["first", "second"]].to_numpy().tolist()))
+        others = (place for place, pair in enumerate(near.pairs.tolist()) if frozenset(pair) not in known)
+        kept = np.array([*itertools.islice(others, _NEIGHBOURS)], dtype=np.int64)
+        return {
+            **self._place(near.pairs[kept, 0], "first"),
+            **self._place(near.pairs[kept, 1], "second"),
+            "cosine": near.cosine[kept],
+            "centred_cosine": near.centred[kept],
+        }
+
+    def _pairs(self) -> dict[str, Any]:
+        top = self.totals.strongest(1000)
+        known = ("push", "share", "cosine", "positive_cosine")
+        return {
+            **self._place(top["first"].to_numpy(), "first"),
+            **self._place(top["second"].to_numpy(), "second"),
+            **{name: top[name].to_numpy() for name in known},
+        }
+
+    def _sentences(self) -> dict[str, Any]:
+        totals = self.totals
+        rows = np.flatnonzero(totals.seen)
+        pull = totals.mean("pull")[rows]
+        order = np.argsort(-pull, kind="stable")
+        rows = rows[order]
+        names = {"pull": "pull", "push_given": "given", "push_received": "received"}
+        return {
+            "row": rows,
+            **({} if self.texts is None else {"sentence": self._place(rows, "x")["x"]}),
+            "times_met": totals.seen[rows].astype(int),
+            "dissipation": totals.mean("dissipation")[rows],
+            **{name: totals.mean(kind)[rows] for name, kind in names.items()},
+            "pushers": totals.pushers[rows],
+            "closed": totals.mean("closed")[rows],
+        }
+
+    @functools.cached_property
+    def hard_negatives(self) -> pd.DataFrame:
+        """Hard negatives, those with the largest share first: those that were met, each once, and those that are false by their words."""
+        if not self.totals.hard:
+            return pd.DataFrame()
+        met = pd.concat(self.totals.hard).drop_duplicates(["row", "column"])
+        false = pd.DataFrame(self.candidates.false_negatives - [0, 1], columns=["row", "column"])
+        found = met.merge(false.assign(false=True), "outer", ["row", "column"])
+        found["false"] = found["false"].notna()
+        found["verdict"] = verdicts(found)
+        found = found.sort_values(["column", "row"])
+        return found.sort_values("share", ascending=False, kind="stable", ignore_index=True)
+
+    def _hard_negatives(self) -> dict[str, Any]:
+        found, words = self.hard_negatives, {}
+        if found.empty:
+            return {"row": []}
+        if self.texts is not None and self.texts.positives is not None:
+            numbers = {"sentence": found["row"], "positive": found["row"] + self.totals.count}
+            numbers["hard_negative"] = found["row"] + (found["column"] + 2) * self.totals.count
+            words = {name: [self.texts[number] for number in column] for name, column in numbers.items()}
+            words = {"column": np.array(list(self.texts.negatives))[found["column"]], **words}
+        names = ("verdict", "share", "times_average", "cosine", "positive_cosine")
+        return {"row": found["row"], **words, **{name: found[name] for name in names}}
+
+    def to_frame(self) -> pd.DataFrame:
         """The table of the candidates, likely false negatives; others are those of `table`."""
         return self.table("candidates")
 
@@ -42,14 +187,118 @@ class Inspection(Measured, Shown):
         """The advice in words."""
         return "\n".join(f"{one.title} {one.text}" for one in self.advice)
 
-    def brief(self) -> DataFrame:
+    def brief(self) -> pd.DataFrame:
         """The first candidates."""
         return self.to_frame().head(10)
 
     @functools.cached_property
     def numbers(self) -> dict[str, Any]:
-        """What the advice is drawn from; see `gradlab.inspection.summary.summarize`."""
-        return summarize(self)
+        """What the advice is drawn from, ready for JSON; shares between 0 and 1, NaN where something was not to be measured."""
+        totals, candidates, meeting = self.totals, self.candidates, self.meeting
+        lines = candidates.lines
+        share, error = share_of_candidates(meeting, lines["rows"].to_numpy(), totals, self.batch_size)
+        met = totals.seen > 0
+        received = totals.mean("received")
+        copies = lines[["first", "second"]].to_numpy() % totals.count  # a finding of their own
+        many = met & (totals.pushers >= max(2.0, MANY * (self.batch_size - 1)))
+        hubs = np.sort(received[np.setdiff1d(np.flatnonzero(many), copies)])[::-1]
+        top = max(1, int(met.sum()) // 100)
+        hardest = np.concatenate(totals.share)
+        duplicates = lines["kind"][meeting.index] == 0
+        mask = candidates.mask_above
+        by_dropout = self.texts is not None and self.texts.positives is None
+        return {
+            "loss": call_text(self.loss),
+            "sentences": totals.count,
+            "batches": len(totals.push),
+            "batch_size": self.batch_size,
+            "sentences_met": int(met.sum()),
+            "duplicates": candidates.repeats,
+            "candidate_lines": len(lines),
+            "candidate_row_pairs": int(lines["rows"].sum()),
+            "can_mask": self.can_mask,
+            "near_duplicates": int((lines["kind"] == 1).sum()),
+            "neighbours": int((lines["kind"] == 2).sum()),
+            "neighbours_from": float(candidates.threshold),
+            "candidate_share_of_push": share,
+            "candidate_share_error": error,
+            "candidate_share_when_met": float(meeting["share"].median()),
+            "pair_share_on_average": 1 / (self.batch_size - 1),
+            "hidden_by_dropout": float(meeting["hidden"][duplicates].mean()) if by_dropout else float("nan"),
+            "positives_that_repeat": len(self.repeated),
+            "mask_above": mask,
+            "mask_removes": self.push_above(mask),
+            "cosine_levels": [
+                {"cosine": level, "share_of_push": self.push_above(level), "candidates": candidates.confirmed_above(level)}
+                for level in self._levels()
+            ],
+            "dissipation": float(totals.dissipation.sum() / totals.seen.sum()),
+            "closed": float(totals.closed.sum() / totals.seen.sum()),
+            "hardest_share": float(hardest.mean()) if len(hardest) else float("nan"),
+            "negative_cosine": totals.negative_cosine,
+            "hubs": top,
+            "hub_share": float(hubs[:top].sum() / received[met].sum()) if received[met].sum() else float("nan"),
+            "temperatures": self._temperatures(),
+            "hard_negatives": self._hard_kinds(),
+            "hard_negatives_false": len(candidates.false_negatives),
+            "hard_negatives_share": totals.hard_push / sum(totals.push) if sum(totals.push) else float("nan"),
+            "hard_negatives_false_share": self._false_share(),
+        }  # fmt: skip
+
+    def push_above(self, cosine: float) -> float:
+        """Share of the push of the batches that goes to pairs of at least this cosine, to a tenth of a degree."""
+        total = self.totals.by_angle.sum()
+        if np.isnan(cosine) or not total:
+            return float("nan")
+        bins = int(np.ceil(np.arccos(np.clip(cosine, -1, 1)) * (BINS / np.pi)))
+        return float(self.totals.by_angle[:bins].sum() / total)
+
+    def _levels(self) -> list[float]:
+        """Round cosines near the top of the nearest pairs."""
+        near = self.candidates.near
+        if not len(near.cosine):
+            return []
+        low = float(np.quantile(near.cosine, 0.5))
+        return [level for level in (0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999) if level >= low]
+
+    def _false_share(self) -> float:
+        """Share of all push with which anchors push their own false hard negatives, over the batches."""
+        total = sum(self.totals.push)
+        if not self.totals.hard or not total:
+            return float("nan")
+        false = self.hard_negatives.loc[self.hard_negatives["false"], ["row", "column"]]
+        return float(pd.concat(self.totals.hard).merge(false)["push"].sum() / total)
+
+    def _hard_kinds(self) -> dict[str, int]:
+        """How many of the hard negatives that were met are of each kind."""
+        if not self.totals.hard:
+            return {}
+        met = self.hard_negatives["share"].notna()
+        counts = self.hard_negatives["verdict"][met].value_counts()
+        return {kind: int(counts.get(kind, 0)) for kind in VERDICTS}
+
+    def _temperatures(self) -> list[dict[str, float]]:
+        """What other temperatures would do on the first batches; empty for a loss without one."""
+        fields = {field.name for field in dataclasses.fields(self.loss)}
+        if "temperature" not in fields or not self.views:
+            return []
+        found = []
+        for factor in _FACTORS:
+            value = self.loss.temperature * factor  # type: ignore[attr-defined]  # it is among its fields
+            other = get_loss(self.loss, temperature=value)
+            batches = [measure(other, one) for one in self.views]
+            dissipation, hardest = (
+                np.concatenate([getattr(one, name) for one in batches]) for name in ("dissipation", "hardest")
+            )
+            found.append(
+                {
+                    "temperature": float(value),
+                    "dissipation": float(dissipation.mean()),
+                    "closed": float((dissipation < CLOSED).mean()),
+                    "hardest_share": float(hardest.mean()) if len(hardest) else float("nan"),
+                }
+            )
+        return found
 
     @functools.cached_property
     def advice(self) -> list[Advice]:
@@ -108,7 +357,8 @@ class Inspection(Measured, Shown):
         else:
             (folder / "mask.txt").unlink(missing_ok=True)
         advice = self.advice_for(folder, settings, command)
-        written.append(write_text(folder / "inspect.html", render(self, self.numbers, advice)))
+        several = self.texts is not None and len(self.texts.columns) > 1
+        written.append(write_text(folder / "inspect.html", render(self.table, several, self.numbers, advice)))
         record = {
             "settings": settings,
             "results": _for_json(self.numbers) | {"advice": [f"{one.title} {one.text}" for one in advice]},

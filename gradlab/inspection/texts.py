@@ -57,14 +57,7 @@ class Texts:
         negatives: Sequence[str] = (),
         encoding: str = "utf-8",
     ) -> Texts:
-        """Read a file: see `gradlab.train.sentences.read_sentences` for formats.
-
-        Args:
-            path: the file.
-            column: of the sentences; needed where there are more columns to read.
-            positives: column of the positives; None for none.
-            negatives: columns of hard negatives.
-            encoding: of text.
+        """Read a file, see `gradlab.train.sentences.read_sentences`; the name of a ``column`` is needed beside others.
 
         Raises:
             GradlabError: a file that cannot be read, holds fewer than two sentences or the same all over, or lacks

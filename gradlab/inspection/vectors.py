@@ -119,10 +119,9 @@ def _checked(name: str, rows: Any) -> NDArray[Any]:
 
 @contextlib.contextmanager
 def scratch(count: int, dimension: int) -> Iterator[tuple[Callable[[NDArray[Any]], None], Vectors]]:
-    """A file of float16 rows in the cache folder that is filled in order and deleted at the end of the block.
+    """A file of float16 rows in the cache folder that is deleted at the end of the block.
 
-    Yields:
-        a function that appends rows (n, D), and the rows, to be read when all are there.
+    Yields a function that appends rows (n, D), and the rows, to be read when all are there.
 
     Raises:
         GradlabError: if the file cannot be written (no permission, disk full).

@@ -1,4 +1,4 @@
-"""Texts that say the same by their words: duplicates, and near-duplicates by MinHash."""
+"""Texts that say the same by their words: duplicates, near-duplicates by MinHash, and what sentences of a template differ in."""
 
 from __future__ import annotations
 
@@ -9,15 +9,13 @@ import math
 import re
 import unicodedata
 import zlib
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
-from gradlab.inspection.slots import words_of
 
 # Signatures of 160 minima in bands of 8: two texts whose sets of words overlap by a Jaccard index of .8 share a
 # band with probability .97, by .9 with .99999, by .3 with .001.
@@ -26,6 +24,11 @@ BANDS, ROWS = 20, 8
 MOST = 64
 _CHUNK = 2048
 _TABLE = 2**22
+# A word fills a slot if it is among the changed words in more than half of the pairs that have it, in this many at least, and
+# stands against this many others: two spellings of a word only ever stand against each other.
+PAIRS, COUNTERPARTS, SHARE = 5, 3, 0.5
+# Share of common words from which on pairs tell what templates vary in, and how many pairs are asked.
+ALIKE, ASKED = 0.5, 50_000
 
 
 def normalize(text: str) -> str:
@@ -35,6 +38,11 @@ def normalize(text: str) -> str:
     """
     folded = unicodedata.normalize("NFKC", text).casefold()
     return " ".join(re.findall(r"\w+", folded)) or folded.strip()
+
+
+def words_of(text: str) -> list[str]:
+    """The words of a text as they are written; those joined by a hyphen are one: ``south-east`` is not ``south`` and ``east``."""
+    return re.findall(r"\w+(?:-\w+)*", unicodedata.normalize("NFKC", text))
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,14 +72,7 @@ class WordIndex:
         text: Callable[[int], str],
         advance: Callable[[int], object] = lambda n: None,
     ) -> WordIndex:
-        """Go through the texts once.
-
-        Args:
-            texts: all of them.
-            count: how many these are.
-            text: finds one by its number.
-            advance: called with the number of texts that were read.
-        """
+        """Go through all texts once; ``text`` finds one by its number."""
         from rensa import RMinHash
 
         frequency = np.zeros(_TABLE, dtype=np.uint32)
@@ -80,7 +81,7 @@ class WordIndex:
         bands = [np.empty(count, dtype=np.uint32) for _ in range(BANDS)]
         constants = np.random.default_rng(0).integers(1, 2**63, ROWS, dtype=np.uint64) * 2 + 1
         start = 0
-        for chunk in _chunks(texts):
+        for chunk in chunks(texts, _CHUNK):
             keys = [normalize(one) for one in chunk]
             words = [sorted(set(key.split())) for key in keys]
             counts = Counter(itertools.chain.from_iterable(words))
@@ -179,7 +180,56 @@ def _hash(key: str) -> int:
     return int.from_bytes(hashlib.blake2b(key.encode("utf-8", "replace"), digest_size=8).digest(), "little")
 
 
-def _chunks(texts: Iterable[str]) -> Iterator[Sequence[str]]:
+def chunks(texts: Iterable[str], size: int) -> Iterator[list[str]]:
+    """So many texts at a time."""
     iterator = iter(texts)
-    while batch := tuple(itertools.islice(iterator, _CHUNK)):
-        yield batch
+    while some := list(itertools.islice(iterator, size)):
+        yield some
+
+
+def slot_words(pairs: NDArray[np.int64], text: Callable[[int], str]) -> frozenset[str]:
+    """Words that keep changing among pairs (P, 2) of texts with many words in common: north, south, west. Of many pairs, some are looked at."""
+    seen: Counter[str] = Counter()
+    changes: Counter[str] = Counter()
+    against: defaultdict[str, set[str]] = defaultdict(set)
+    for first, second in pairs[:: max(1, len(pairs) // ASKED)].tolist():
+        one, other = _counted(text(first)), _counted(text(second))
+        mine, yours = one - other, other - one
+        seen.update(one.keys() | other.keys())
+        changes.update(mine.keys() | yours.keys())
+        for words, others in ((mine, yours), (yours, mine)):
+            for word in words:
+                if len(against[word]) < COUNTERPARTS:
+                    against[word].update(others)
+    return frozenset(
+        word
+        for word, count in changes.items()
+        if count >= PAIRS and count > SHARE * seen[word] and len(against[word]) >= COUNTERPARTS
+    )
+
+
+def state_other_facts(
+    pairs: NDArray[np.int64],
+    text: Callable[[int], str],
+    is_name: Callable[[str], bool],
+    slots: frozenset[str],
+    advance: Callable[[int], object] = lambda n: None,
+) -> NDArray[np.bool_]:
+    """Which of many pairs of texts with most words in common differ in what they are about, (P,).
+
+    In these each text has a name that the other lacks, or they differ in a word that fills one of the ``slots``.
+    """
+    found = np.zeros(len(pairs), dtype=bool)
+    for place, (first, second) in enumerate(pairs.tolist()):
+        one, other = _counted(text(first)), _counted(text(second))
+        named = [
+            any(is_name(word) and word.casefold() not in theirs for word in words_of(text(number)))
+            for number, theirs in ((first, other), (second, one))
+        ]
+        found[place] = all(named) or not slots.isdisjoint(((one - other) | (other - one)).keys())
+        advance(1)
+    return found
+
+
+def _counted(text: str) -> Counter[str]:
+    return Counter(word.casefold() for word in words_of(text))

@@ -62,16 +62,7 @@ def settings_of(given: Any) -> dict[str, float]:
 
 
 def change(used: LossInUse, statistic: str, raises: bool) -> str:
-    """How to raise or lower a statistic by the loss's own settings: ``"raise temperature from 0.001 to 0.05"``.
-
-    Args:
-        used: the loss in use.
-        statistic: `LEARNING`, `HARDEST` or `PULL`.
-        raises: whether it is to become larger.
-
-    Returns:
-        the changes, joined by "or"; empty if no setting of the loss moves it that way.
-    """
+    """How to raise or lower a statistic by the loss's own settings: ``"raise temperature from 0.001 to 0.05"``; empty if none does."""
     if used.loss is None:
         return " or ".join(_by_name(used.settings, statistic, raises))
     several = len(used.bases) > 1

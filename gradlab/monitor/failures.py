@@ -79,10 +79,9 @@ class Judge:
         config: Mapping[str, Any] | None = None,
         losses: Mapping[str, LossInUse] | None = None,
     ) -> None:
-        """Prepare to judge.
+        """Prepare to judge a run of ``total_steps`` steps.
 
         Args:
-            total_steps: planned length of the run, or None.
             config: settings by name of a run of `gradlab train`; None for any other. They tell why a run may
                 collapse; and views of a sentence that are not told from those of others are a failure of such a run
                 alone, since other pairs may be as far apart as different sentences before they are learned.
@@ -296,11 +295,7 @@ def failures_of(
 
 
 def reason(config: Mapping[str, Any] | None) -> str | None:
-    """What in a configuration is known to let embeddings collapse; None if nothing is.
-
-    Args:
-        config: settings of `gradlab train` by name; what is missing is as without a queue and a momentum branch.
-    """
+    """What in the settings of a run of `gradlab train` is known to let embeddings collapse; None if nothing is."""
     if config is None or not config.get("queue_size") or config.get("in_batch_negatives", True):
         return None
     shared = (

@@ -21,7 +21,7 @@ from gradlab.losses.base import Loss
 from gradlab.losses.components import Components
 from gradlab.monitor.advice import LossInUse, settings_of
 from gradlab.monitor.history import DIAGNOSTICS, HISTOGRAM, histogram_rows
-from gradlab.monitor.recognition import recognise, why_not
+from gradlab.monitor.recognition import recognise
 from gradlab.monitor.snapshot import Snapshot, in_double
 from gradlab.scale.processes import several_processes
 from gradlab.settings import call_text
@@ -50,10 +50,9 @@ class Probe:
     def __init__(
         self, loss: Any, *, encoders: Callable[[], Sequence[nn.Module]] = tuple, named: bool = False
     ) -> None:
-        """Take a loss, without calling it.
+        """Take a loss object or function, without calling it, or None if it is not known.
 
         Args:
-            loss: a loss object or function, or None if it is not known.
             encoders: gives the modules within it that are not part of the loss itself.
             named: whether the user named the loss: then it is measured even where the run's loss has another value
                 (further terms), which is noted.
@@ -66,10 +65,10 @@ class Probe:
             self._give_up("the loss is not known; name it with loss=")
 
     def _recognise(self, columns: int) -> None:
-        original = self._original
-        self.loss = None if original is None else recognise(original, columns)
+        found: Loss | str = "" if self._original is None else recognise(self._original, columns)
+        self.loss = found if isinstance(found, Loss) else None
+        self._why = found if isinstance(found, str) else ""
         self.method = "decomposition" if self.loss is None else "closed form"
-        self._why = why_not(original, columns)
 
     @property
     def in_use(self) -> LossInUse:
@@ -102,9 +101,7 @@ class Probe:
     def measure(self, snapshot: Snapshot, further: Sequence[Statistics] = ()) -> Measurement:
         """Measure a batch of at least two sentences; what cannot be measured is missing.
 
-        Args:
-            snapshot: its embeddings.
-            further: what to measure of two views beside `gradlab.gradient.diagnostics.batch_statistics`.
+        ``further`` is measured of two views beside `gradlab.gradient.diagnostics.batch_statistics`.
 
         Raises:
             GradlabError: anchors or positives that are not finite or have no direction.

@@ -29,8 +29,10 @@ MINING = {
 }
 
 
-def recognise(loss: Any, columns: int = 2) -> Loss | None:
-    """The gradlab loss that ``loss`` computes of so many columns of sentences, or None.
+def recognise(loss: Any, columns: int = 2) -> Loss | str:
+    """The gradlab loss that ``loss`` computes of so many columns of sentences, or why none does.
+
+    The reason is a clause for losses of sentence-transformers, and empty for those of nobody known.
 
     Known are gradlab's own (by name, as objects, blockwise, or as losses of sentence-transformers) and, with cosines, these of
     sentence-transformers, also within a gradient cache: ``MultipleNegativesRankingLoss`` in all of its directions, partition and
@@ -42,17 +44,6 @@ def recognise(loss: Any, columns: int = 2) -> Loss | None:
     Raises:
         GradlabError: a name that is not registered.
     """
-    found = _known(loss, columns)
-    return found if isinstance(found, Loss) else None
-
-
-def why_not(loss: Any, columns: int = 2) -> str:
-    """Why a loss of sentence-transformers is not recognised, in a clause; empty where it is, and for other losses."""
-    found = None if loss is None else _known(loss, columns)
-    return found if isinstance(found, str) else ""
-
-
-def _known(loss: Any, columns: int) -> Loss | str:
     if isinstance(loss, str | Loss):
         known = get_loss(loss)
         return known if known.closed_form else ""
@@ -81,7 +72,7 @@ def seen_by(loss: Any, columns: Sequence[Tensor], labels: Tensor | None) -> dict
     A teacher's scores, a teacher's embeddings, graded similarities and classes all come as labels. Sentences of one column with classes
     are a batch of one view: the next sentence of the class stands for the positive.
     """
-    name = type(_within_cache(loss)).__name__ if recognise(loss, len(columns)) else ""
+    name = type(_within_cache(loss)).__name__ if isinstance(recognise(loss, len(columns)), Loss) else ""
     anchors, rest = columns[0], columns[1:]
     if name in MINING and labels is not None:
         return _one_view(anchors, labels.view(-1), lonely=name == "BatchHardTripletLoss")

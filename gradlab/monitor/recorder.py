@@ -38,13 +38,7 @@ class Recorder:
         config: Mapping[str, Any] | None = None,
         losses: Mapping[str, LossInUse] | None = None,
     ) -> None:
-        """Prepare to record; nothing is written before :meth:`begin`.
-
-        Args:
-            folder: where to write.
-            total_steps: planned length of the run, if known.
-            config, losses: see `gradlab.monitor.failures.Judge`.
-        """
+        """Prepare to record; nothing is written before :meth:`begin`. For the arguments see `gradlab.monitor.failures.Judge`."""
         self.folder = Path(folder)
         self.history = History(total_steps)
         self.seconds = 0.0
@@ -59,9 +53,8 @@ class Recorder:
     def begin(self, keep: Callable[[Row], bool] | None = None, trackers: Iterable[Tracker] = ()) -> None:
         """Open the file, with what was written here before this.
 
-        Args:
-            keep: which rows of an earlier recording in the folder to go on from; None replaces it.
-            trackers: receive everything too, except histograms.
+        ``keep`` says which rows of an earlier recording in the folder to go on from; None replaces it. Trackers receive
+        everything too, except histograms.
 
         Raises:
             GradlabError, OSError: if the folder or the file cannot be written.
@@ -106,13 +99,7 @@ class Recorder:
         """Measure snapshots and write down the average; histograms too where ``group`` is that of the run's loss.
 
         Random generators are left as they were. The time counts among :attr:`seconds`, that of making the snapshots too.
-
-        Args:
-            step: how many updates were made.
-            probe: of their loss.
-            snapshots: batches of one size; with none nothing is written.
-            group: of the file.
-            further: what to measure beside, see `Probe.measure`.
+        For ``further`` see `Probe.measure`.
         """
         began = time.perf_counter()
         found = []

@@ -112,13 +112,9 @@ class Recording:
 
 
 def read_recordings(places: Iterable[str | Path]) -> list[Recording]:
-    """Read several runs.
+    """Read several runs, each once: ``places`` are what :func:`read_recording` takes, or folders with runs in them.
 
-    Args:
-        places: what :func:`read_recording` takes, or folders with runs in them, such as that of a sweep.
-
-    Returns:
-        each run once; those of a folder by name, without the ones that have measured nothing yet.
+    Those of a folder, such as a sweep's, come by name, without the ones that have measured nothing yet.
 
     Raises:
         GradlabError: as :func:`read_recording`; a folder without any run.

@@ -23,15 +23,8 @@ MOST_SENTENCES, ROUNDING = 1024, 1e-9
 def loss_at(loss: Loss, positive: float, negative: float, sentences: int, extra: int = 0) -> float | None:
     """The loss of a batch in which all pairs of views have one cosine and all other cosines are equal.
 
-    Where the two are equal too it is the loss of guessing: ``log(1 + K)`` for InfoNCE.
-
-    Args:
-        loss: any loss that needs nothing but embeddings.
-        positive, negative: the two cosines.
-        sentences, extra: how many anchors and extra negatives there are.
-
-    Returns:
-        the loss under ``mean``; None if it has no such value, or no embeddings have these cosines.
+    Where the two are equal too it is the loss of guessing: ``log(1 + K)`` for InfoNCE. None if the loss needs more than
+    embeddings, or no embeddings have these cosines.
     """
     shared, own = abs(negative), positive - negative
     rest = 1 - shared - own
@@ -60,14 +53,7 @@ def loss_at(loss: Loss, positive: float, negative: float, sentences: int, extra:
 def usual(loss: Loss, quantity: str, history: History, group: str) -> tuple[list[int], list[float]]:
     """What a loss does on average if angles are independent and normal, with the means and spreads that a run recorded.
 
-    Args:
-        loss: a loss of pairs.
-        quantity: ``"gradient_dissipation"`` or ``"hardest_share"``.
-        history: the run.
-        group: of its diagnostics.
-
-    Returns:
-        steps, at most `MOMENTS` of them, and values by `gradlab.simulate`; nothing for a loss that it does not simulate.
+    Steps, at most `MOMENTS` of them, and values by `gradlab.simulate`; nothing for a loss that it does not simulate.
     """
     if not isinstance(loss, PairLoss) or isinstance(loss, Combinator):
         return [], []
@@ -86,10 +72,9 @@ def usual(loss: Loss, quantity: str, history: History, group: str) -> tuple[list
 
 
 def loss_at_first(loss: Loss, history: History, group: str) -> tuple[int, float] | None:
-    """The mean loss at independent normal angles with the means and spreads of the first record, by Monte Carlo.
+    """The step of the first record, and the mean loss at independent normal angles with its means and spreads, by Monte Carlo.
 
-    Returns:
-        the step of that record and the loss; None for a loss that is not one of pairs, or where no angles were recorded.
+    None for a loss that is not one of pairs, or where no angles were recorded.
     """
     if not isinstance(loss, PairLoss) or isinstance(loss, Combinator):
         return None

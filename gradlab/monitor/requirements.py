@@ -16,10 +16,7 @@ class UnsupportedVersionError(GradlabError, ImportError):
 
 
 def require(*packages: str) -> None:
-    """Check that packages are installed and recent enough.
-
-    Args:
-        packages: names among :data:`OLDEST`.
+    """Check that packages, named in :data:`OLDEST`, are installed and recent enough.
 
     Raises:
         UnsupportedVersionError: the first that is not; the message says what to install.

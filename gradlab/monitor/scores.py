@@ -22,12 +22,7 @@ NO_SCORES = ("runtime", "per_second", "preparation_time")
 
 @dataclass(frozen=True)
 class Score:
-    """One score over a run.
-
-    Attributes:
-        name: as recorded.
-        points: (step, value) in order; NaN where the embeddings were constant.
-    """
+    """One score over a run: (step, value) in order, NaN where the embeddings were constant."""
 
     name: str
     points: tuple[tuple[int, float], ...]

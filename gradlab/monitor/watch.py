@@ -136,12 +136,8 @@ class Watch(Recorder):
         """Measure a batch and write it down; an error in doing so ends the watching, not the run.
 
         On a GPU the embeddings are copied there, and measured in one of the next steps, beside the training's own work:
-        training does not wait for a record. A loss that is known by its gradients alone is measured at once.
-
-        Args:
-            step: how many updates were made before it.
-            find: gives its embeddings.
-            dataset: its dataset, where there are several losses.
+        training does not wait for a record. A loss that is known by its gradients alone is measured at once. ``step`` is how
+        many updates were made before it; ``dataset`` says whose loss it is, where there are several.
         """
         self.catch_up()
         self._last[dataset] = step
@@ -158,11 +154,7 @@ class Watch(Recorder):
         self.catch_up(wait=False)
 
     def catch_up(self, wait: bool = True) -> None:
-        """Measure the batch that was copied on a GPU for the last record, if there is one.
-
-        Args:
-            wait: whether to wait until the GPU has made the copies; False leaves them for later if it has not.
-        """
+        """Measure the batch that was copied on a GPU for the last record, if there is one; without ``wait`` if the copies are made."""
         held = self._held
         if held is None or not (wait or held.mark is None or held.mark.query()):
             return

@@ -18,21 +18,14 @@ from gradlab.report.charts import Series, histogram_chart, line_chart
 
 @dataclass(frozen=True)
 class Plan:
-    """What a chart shows.
-
-    Attributes:
-        title, hint: above the chart.
-        names: of each line, with its label.
-        low, high: what the axis shows at least.
-        references: (name or value, label) of each line to compare with.
-    """
+    """What a chart shows; its axis shows at least what lies between ``low`` and ``high``."""
 
     title: str
     hint: str = ""
-    names: Mapping[str, str] = field(default_factory=dict)
+    names: Mapping[str, str] = field(default_factory=dict)  # of each line, with its label
     low: float | None = None
     high: float | None = None
-    references: Sequence[tuple[str | float, str]] = ()
+    references: Sequence[tuple[str | float, str]] = ()  # name or value, and label, of lines to compare with
 
 
 @dataclass(frozen=True)
@@ -90,12 +83,7 @@ APART = ("Cosines",)
 
 
 def training(histories: dict[str, History], references: Sequence[tuple[str | float, str]] = ()) -> list[Card]:
-    """The loss of training and every score, a line a run.
-
-    Args:
-        histories: by label.
-        references: values of the loss to compare with, and their labels.
-    """
+    """The loss of training with its references, and every score: a line a run, by its label."""
     plan = Plan("Training loss", references=references)
     if len(histories) == 1:
         (history,) = histories.values()

@@ -38,12 +38,9 @@ class Series:
 def line_chart(
     title: str, series: Sequence[Series], low: float | None = None, high: float | None = None
 ) -> str:
-    """A chart over steps, with its legend, as HTML.
+    """A chart over steps of at most three measured series and any references, with its legend, as HTML.
 
-    Args:
-        title: names it for those who do not see it.
-        series: at most three that are measured, and any references.
-        low, high: what the axis shows at least; None leaves it to the values.
+    The axis shows at least what lies between ``low`` and ``high``; the title names it for those who do not see it.
     """
     series = [_thin(one) for one in series]
     finite = [value for one in series for value in one.values if math.isfinite(value)]
@@ -88,13 +85,7 @@ def line_chart(
 def histogram_chart(
     title: str, histograms: Mapping[str, Mapping[float, float]], low: float, high: float, bins: int
 ) -> str:
-    """Histograms over the same bins, drawn as steps over each other, with their legend, as HTML.
-
-    Args:
-        title: names it for those who do not see it.
-        histograms: label -> {lower edge: share}.
-        low, high, bins: of the axis.
-    """
+    """Histograms, label -> {lower edge: share}, over the same bins, drawn as steps over each other, as HTML with a legend."""
     width = (high - low) / bins
     used = [edge for shares in histograms.values() for edge, share in shares.items() if share > 0]
     left, right = min(used), max(used) + width

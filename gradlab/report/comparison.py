@@ -28,18 +28,10 @@ MOST_NAMES = 6
 
 @dataclass(frozen=True)
 class ComparedRun:
-    """One run among several.
-
-    Attributes:
-        run: the run.
-        label: what to call it in legends: the settings that are its own.
-        settings: those in which the runs differ.
-        score: the one that most of the runs have; None if this one has not.
-        judgement: the verdicts on it.
-    """
+    """One run among several: its settings are those in which the runs differ, its score the one that most of the runs have."""
 
     run: Recording
-    label: str
+    label: str  # in legends
     settings: dict[str, str]
     score: Score | None
     judgement: Judgement
@@ -51,12 +43,7 @@ class ComparedRun:
 
 
 def render_runs(runs: Sequence[Recording], title: str) -> str:
-    """The page of several runs, as HTML.
-
-    Args:
-        runs: at least two.
-        title: of the page.
-    """
+    """The page of several runs, as HTML."""
     content, lines = _content(runs, title)
     return render(
         PACKAGE,
@@ -78,7 +65,7 @@ def render_runs(runs: Sequence[Recording], title: str) -> str:
 
 
 def markdown_runs(runs: Sequence[Recording], title: str) -> str:
-    """The tables of several runs as Markdown, for a pull request; arguments as of :func:`render_runs`."""
+    """The tables of several runs as Markdown, for a pull request."""
     return render(PACKAGE, "runs.md", **_content(runs, title)[0])
 
 

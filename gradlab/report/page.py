@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from gradlab._version import __version__
 from gradlab.monitor.advice import LossInUse
 from gradlab.monitor.history import DIAGNOSTICS
@@ -17,12 +19,7 @@ PACKAGE = "gradlab.report"
 
 
 def render_run(run: Recording, refresh: int | None = None) -> str:
-    """The page of a run, as HTML.
-
-    Args:
-        run: the run.
-        refresh: seconds after which a browser loads the page again, or None.
-    """
+    """The page of a run, as HTML; while it runs, a browser loads it again after ``refresh`` seconds."""
     history = run.history
     alone = {run.name: history}
     return render(
@@ -50,7 +47,7 @@ def markdown_run(run: Recording) -> str:
     return render(PACKAGE, "run.md", **_summary(run), settings=run.settings)
 
 
-def _summary(run: Recording) -> dict[str, object]:
+def _summary(run: Recording) -> dict[str, Any]:
     scores = scores_of(run.history)
     return {
         "title": run.name,

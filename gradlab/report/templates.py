@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
 
-def render(package: str, template: str, **content: Any) -> str:
-    """A template filled in; in pages of HTML every text is escaped.
-
-    Args:
-        package: in whose folder ``templates`` it lies.
-        template: its file's name.
-        content: what it refers to.
-    """
+def render(
+    package: str, template: str, filters: Mapping[str, Callable[..., str]] | None = None, **content: Any
+) -> str:
+    """A template of a package's folder ``templates`` filled in; in pages of HTML every text is escaped."""
     environment = Environment(
         loader=PackageLoader(package),
         autoescape=select_autoescape(["html"]),
@@ -23,4 +20,5 @@ def render(package: str, template: str, **content: Any) -> str:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
+    environment.filters |= filters or {}
     return environment.get_template(template).render(**content)
