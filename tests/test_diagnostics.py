@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import gradlab
+from gradlab.batch.batch import unit_rows
 from gradlab.gradient.diagnostics import (
     ACTIVE,
     BINS,
@@ -22,20 +23,21 @@ from gradlab.gradient.diagnostics import (
 )
 
 
-def unit(rows):
-    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
-
-
 def batch(count=9, dimension=6, noise=0.3, seed=0):
     generator = np.random.default_rng(seed)
     base = generator.normal(size=(count, dimension))
-    return tuple(unit(base + noise * generator.normal(size=base.shape)) for _ in range(2))
+    return tuple(unit_rows(base + noise * generator.normal(size=base.shape)) for _ in range(2))
 
 
 @pytest.fixture(params=["numpy", "torch"])
 def views(request):
     pair = batch()
     return pair if request.param == "numpy" else tuple(torch.from_numpy(rows) for rows in pair)
+
+
+def like(views, *arrays):
+    """Arrays or tensors, as the views are."""
+    return tuple(map(np.asarray if isinstance(views[0], np.ndarray) else torch.as_tensor, arrays))
 
 
 def test_alignment_and_uniformity(views):
@@ -94,43 +96,32 @@ def lemma_by_the_paper(anchor, positive, negative, ratio, step):
     )
 
 
-@pytest.mark.parametrize("name", ["infonce", "arccon", "met", "mhe"])
-@pytest.mark.parametrize("step", [0.1, 1.0])
-def test_lemma_share_counts_triples_as_the_paper_does(name, step, views):
-    gradient = gradlab.components(name, *views)
-    h, g = (np.asarray(rows) for rows in views)
-    negatives = h if gradient.negative_view == "same" else g
-    decided = [
-        lemma_by_the_paper(h[i], g[i], negatives[j], float(gradient.scalar_ratio[i]), step)
-        for i in range(9)
-        for j in range(9)
-        if i != j
-    ]
-    if (name, step) != ("mhe", 1.0):  # whose ratios are too small for such a step
-        assert 0 < sum(decided) < len(decided)
-    assert lemma_share(*views, gradient, step) == pytest.approx(np.mean(decided), abs=1e-12)
-
-
-@pytest.mark.parametrize("name", ["infonce", "mhs", "vicreg"])
-def test_extra_negatives_join_the_triples(name, views):
-    extra = batch(4, seed=8)[0]
-    extra = torch.from_numpy(extra) if isinstance(views[0], torch.Tensor) else extra
-    parts = gradlab.components(name, *views, extra)
+@pytest.mark.parametrize(
+    ("name", "step", "extra"),
+    [
+        *((name, step, False) for name in ("infonce", "arccon", "met", "mhe") for step in (0.1, 1.0)),
+        *((name, 0.1, True) for name in ("infonce", "mhs", "vicreg")),
+    ],
+)
+def test_lemma_share_counts_triples_as_the_paper_does(name, step, extra, views):
+    more = like(views, batch(4, seed=8)[0]) if extra else ()
+    parts = gradlab.components(name, *views, *more)
     h, g = (np.asarray(rows) for rows in views)
     others = h if parts.negative_view == "same" else g
     decided = [
-        lemma_by_the_paper(h[i], g[i], n, float(parts.scalar_ratio[i]), 0.1)
+        lemma_by_the_paper(h[i], g[i], negative, float(parts.scalar_ratio[i]), step)
         for i in range(9)
-        for n in [others[j] for j in range(9) if j != i] + list(np.asarray(extra))
+        for negative in [*np.delete(others, i, 0), *(np.asarray(more[0]) if extra else ())]
     ]
-    assert lemma_share(*views, parts, 0.1) == pytest.approx(np.mean(decided), abs=1e-12)
+    if not extra and (name, step) != ("mhe", 1.0):  # whose ratios are too small for such a step
+        assert 0 < sum(decided) < len(decided)
+    assert lemma_share(parts, step) == pytest.approx(np.mean(decided), abs=1e-12)
 
 
 @pytest.mark.parametrize(("name", "in_batch"), [("infonce", True), ("infonce", False), ("mhe", True)])
 def test_equal_weights_have_the_uniform_share(name, in_batch, views):
     """Counted by hand; and where all negatives coincide, they have equal weights."""
-    extra = batch(4, seed=8)[0]
-    extra = torch.from_numpy(extra) if isinstance(views[0], torch.Tensor) else extra
+    (extra,) = like(views, batch(4, seed=8)[0])
     found = diagnose(name, *views, extra, in_batch_negatives=in_batch)
     negatives = [j for j in range(9) if in_batch and j != 0] + list(range(4))
     assert found["uniform_share"] == pytest.approx(1 / len(negatives), rel=1e-15)
@@ -143,11 +134,17 @@ def test_equal_weights_have_the_uniform_share(name, in_batch, views):
 def test_sentences_with_the_anchors_label_are_no_negatives_of_the_uniform_share(name, views):
     labels = [0, 0, 0, 1, 1, 2, 3, 4, 5]
     own = batch(18, seed=8)[0].reshape(9, 2, -1)
-    given = (np.array, np.asarray) if isinstance(views[0], np.ndarray) else (torch.tensor, torch.from_numpy)
-    parts = gradlab.components(name, *views, labels=given[0](labels), own_negatives=given[1](own))
+    told = dict(zip(("labels", "own_negatives"), like(views, labels, own), strict=True))
+    parts = gradlab.components(name, *views, **told)
     counts = [sum(one != other for other in labels) + 2 for one in labels]
     expected = np.mean([1 / count for count in counts])
     assert gradient_statistics(parts)["uniform_share"] == pytest.approx(expected, rel=1e-15)
+
+
+def test_losses_of_whole_views_do_not_go_by_labels(views):
+    (labels,) = like(views, [0, 0, 0, 1, 1, 2, 3, 4, 5])
+    parts = gradlab.components("mhe", *views, labels=labels)
+    assert gradient_statistics(parts)["uniform_share"] == pytest.approx(1 / 8, rel=1e-15)
 
 
 def test_a_relation_says_who_is_a_negative_of_the_uniform_share():

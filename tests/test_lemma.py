@@ -11,6 +11,7 @@ import pytest
 import torch
 
 import gradlab
+from gradlab.batch.batch import unit_rows as unit
 from gradlab.errors import GradlabError
 from gradlab.gradient.lemma import (
     KINDS,
@@ -26,10 +27,6 @@ from gradlab.gradient.lemma import (
 )
 
 PI = math.pi
-
-
-def unit(rows):
-    return rows / np.linalg.norm(rows, axis=-1, keepdims=True)
 
 
 def vectors_with_angles(theta_pos, theta_neg, alpha, dim, rng):
@@ -194,15 +191,6 @@ def test_many_negatives_decide_as_the_step_taken(kind, signs):
         total = weight.sum(axis=-1)
         interval = many_negatives_bound(anchor, positive, negatives, weight, step, kind, bound="ratio")
         assert np.array_equal(interval.contains(pull / total)[clear], taken.closer[clear])
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_many_negatives_reduce_to_one(kind):
-    anchor, positive, negatives, _ = many(np.random.default_rng(14))
-    one = many_negatives_bound(anchor, positive, negatives[:, :1], np.ones((300, 1)), 0.2, kind)
-    single = ratio_bounds(Triple.from_vectors(anchor, positive, negatives[:, 0]), 0.2, kind)
-    np.testing.assert_allclose(one.low, single.low, rtol=1e-12, atol=1e-13)
-    np.testing.assert_allclose(one.high, single.high, rtol=1e-12, atol=1e-13)
 
 
 # --- geometry, kinds of arrays, claims ------------------------------------------------------------------------

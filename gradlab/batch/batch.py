@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from array_api_compat import array_namespace
+from array_api_compat import array_namespace, is_numpy_array, is_torch_array
 
 from gradlab.arrays import Array, Bool, Float, Int, Shaped, cached_property, compiled, detach, require
 from gradlab.batch.candidates import POOLS, USUAL, Block, Candidates, Rule
@@ -17,6 +17,9 @@ from gradlab.errors import GradlabError
 
 # Entries of the similarities that `Batch.blocks` lets a block of rows have.
 _BLOCK_ENTRIES = 1 << 22
+# The kinds of embeddings, and other batches that a batch refers to.
+KINDS = ("anchors", "positives", "extra_negatives", "own_negatives")
+_BATCHES = ("guide", "teacher", "whole")
 
 
 def _plain() -> Comparison:
@@ -89,17 +92,16 @@ class Batch:
     def rows(self, start: int, stop: int) -> Batch:
         """The sentences ``start`` to ``stop`` of this batch, still compared with all of its columns."""
         own = self.own_negatives
-        return dataclasses.replace(
+        found = dataclasses.replace(
             self,
             anchors=self.anchors[start:stop],
             positives=self.positives[start:stop],
             own_negatives=None if own is None else own[start - self.own_start : stop - self.own_start],
             own_start=0,
-            guide=None if self.guide is None else self.guide.rows(start, stop),
-            teacher=None if self.teacher is None else self.teacher.rows(start, stop),
             whole=self.every,
             start=self.start + start,
         )
+        return found._with_others(lambda other: other.rows(start, stop), _BATCHES[:2])
 
     def first(self, count: int) -> Batch:
         """The first sentences alone, with their own extra negatives where the owners are known, else with all of these."""
@@ -110,21 +112,18 @@ class Batch:
         kept = ((columns < count) | (columns >= n)) & (columns < n + m + count * h)
         if owners is not None:
             kept = xp.concat([kept[:n], owners < count, kept[n + m :]])
-        return dataclasses.replace(
+        found = dataclasses.replace(
             self,
             anchors=self.anchors[:count],
             positives=self.positives[:count],
             extra_negatives=None if extra is None else extra[kept[n : n + m]],
             own_negatives=None if own is None else own[:count],
             owners=None if owners is None else owners[kept[n : n + m]],
-            guide=None if self.guide is None else dataclasses.replace(self.guide, owners=owners).first(count),
             mask=None if self.mask is None else self.mask[:count][:, kept[: self.mask.shape[1]]],
             sentences=None if self.sentences is None else self.sentences[kept[: self.sentences.shape[0]]],
             known=self.known.first(count, kept[n : n + m], h),
-            teacher=None
-            if self.teacher is None
-            else dataclasses.replace(self.teacher, owners=owners).first(count),
         )
+        return found._with_others(lambda one: dataclasses.replace(one, owners=owners).first(count))
 
     def blocks(self) -> Iterator[Batch]:
         """All rows in order, as many at a time as keep their similarities small."""
@@ -135,44 +134,51 @@ class Batch:
 
     def mapped(self, change: Callable[[str, Float[Array, "*_ d"]], Float[Array, "*_ e"]]) -> Batch:
         """The batch with every kind of embeddings changed; ``change`` gets the name of the kind too."""
-        return dataclasses.replace(
-            self,
-            anchors=change("anchors", self.anchors),
-            positives=change("positives", self.positives),
-            extra_negatives=None
-            if self.extra_negatives is None
-            else change("extra_negatives", self.extra_negatives),
-            own_negatives=None if self.own_negatives is None else change("own_negatives", self.own_negatives),
-            whole=None if self.whole is None else self.whole.mapped(change),
-        )
+        given = zip(KINDS, self.embeddings, strict=True)
+        found: dict[str, Any] = {name: change(name, rows) for name, rows in given if rows is not None}
+        changed = dataclasses.replace(self, **found)
+        return changed._with_others(lambda whole: whole.mapped(change), ("whole",))
+
+    def in_torch(self) -> Batch:
+        """The same batch in tensors, which share the memory of numpy arrays."""
+        if is_torch_array(self.anchors):
+            return self
+        import torch
+
+        def tensor(value: Any) -> Any:
+            return torch.from_numpy(value) if is_numpy_array(value) else value
+
+        given = {field.name: tensor(getattr(self, field.name)) for field in dataclasses.fields(self)}
+        given["known"] = self.known.mapped(lambda _, one: tensor(one))
+        return Batch(**given)._with_others(Batch.in_torch)
+
+    def _with_others(self, change: Callable[[Batch], Batch], names: Sequence[str] = _BATCHES) -> Batch:
+        """The batch with the other batches that it refers to changed, as far as there are such."""
+        given = {name: getattr(self, name) for name in names}
+        found: dict[str, Any] = {name: change(one) for name, one in given.items() if one is not None}
+        return dataclasses.replace(self, **found)
 
     def exchanged(self) -> Batch:
         """The other side: the positives are the anchors, without own negatives, which are the anchors' alone."""
         return dataclasses.replace(
-            self,
+            self._with_others(Batch.exchanged),
             anchors=self.positives,
             positives=self.anchors,
             own_negatives=None,
-            guide=None if self.guide is None else self.guide.exchanged(),
             known=self.known.exchanged(),
-            teacher=None if self.teacher is None else self.teacher.exchanged(),
-            whole=None if self.whole is None else self.whole.exchanged(),
         )
 
     def without_extra_negatives(self) -> Batch:
         """The batch without its extra negatives, and without own ones."""
         n = self.count
         return dataclasses.replace(
-            self,
+            self._with_others(Batch.without_extra_negatives),
             extra_negatives=None,
             own_negatives=None,
             owners=None,
-            guide=None if self.guide is None else self.guide.without_extra_negatives(),
             mask=None if self.mask is None else self.mask[:, :n],
             sentences=None if self.sentences is None else self.sentences[:n],
             known=self.known.without(sum(0 if one is None else one.shape[-2] for one in self.embeddings[2:])),
-            teacher=None if self.teacher is None else self.teacher.without_extra_negatives(),
-            whole=None if self.whole is None else self.whole.without_extra_negatives(),
         )
 
     def with_extra_sentences(self) -> Batch:
@@ -193,19 +199,12 @@ class Batch:
 
     def with_fixed_positives(self) -> Batch:
         """The same batch with the other view and all other negatives held fixed: no gradient reaches them."""
-        extra, own = self.extra_negatives, self.own_negatives
-        return dataclasses.replace(
-            self,
-            positives=detach(self.positives),
-            extra_negatives=None if extra is None else detach(extra),
-            own_negatives=None if own is None else detach(own),
-            whole=None if self.whole is None else self.whole.with_fixed_positives(),
-        )
+        return self.mapped(lambda name, rows: rows if name == "anchors" else detach(rows))
 
     def sharing_products(self) -> Batch:
         """The same batch; matrix products of its rows are computed once, also for its `exchanged` batches."""
-        guide = None if self.guide is None else self.guide.sharing_products()
-        return dataclasses.replace(self, guide=guide, comparison=self.comparison.sharing())
+        found = dataclasses.replace(self, comparison=self.comparison.sharing())
+        return found._with_others(Batch.sharing_products, ("guide",))
 
     # Similarities.
 

@@ -162,9 +162,8 @@ def _check_guide(guide: Sequence[Any], batch: dict[str, Array], who: str = "guid
                 f"{who}'s embeddings of the same batch"
             )
     rows = dict(zip(names, _check_norms(given, True), strict=True))
-    return Batch(
-        **rows, known=Known(), candidates=USUAL
-    )  # said, as torch.compile cannot trace these defaults
+    # Said, as torch.compile cannot trace these defaults.
+    return Batch(**rows, known=Known(), candidates=USUAL)
 
 
 def _as_array(name: str, given: Any, anchors: Array) -> Array:

@@ -261,9 +261,8 @@ class Negatives:
         """``Σ_k f_k`` over the columns that are not masked; ``slope`` is no longer needed and not used."""
         return self.add(self, quantity)
 
-    def some(self, rows: slice, cosine: Float[Array, "*n k"] | None = None) -> Negatives:
-        """The negatives of some rows; with cosines of their own, which quantities are differentiated by."""
-        cosine = self.cosine[rows] if cosine is None else cosine
+    def some(self, rows: slice, cosine: Float[Array, "*n k"]) -> Negatives:
+        """The negatives of some rows, with cosines of their own, which quantities are differentiated by."""
 
         def gaps(sign: int) -> Float[Array, "*n k"]:
             return self._known_gap(sign)[rows] + sign * (cosine - detach(cosine))
@@ -277,15 +276,8 @@ class Negatives:
         found = self.softmax_of(logit) * quantity(self)
         return array_namespace(found).sum(found, axis=-1)
 
-    def weighted(
-        self, weight: OfEach, *, one_hot: bool = False
-    ) -> tuple[Float[Array, "*n"], Float[Array, "*n"]]:
-        """``Σ_k sg(W_k)`` and ``Σ_k sg(W_k) cos θ_k``.
-
-        Args:
-            weight: maps negatives to their weights, (..., K): all of them, or some columns that know the sums over all.
-            one_hot: whether the hardest negative has all the weight.
-        """
+    def weighted(self, weight: OfEach) -> tuple[Float[Array, "*n"], Float[Array, "*n"]]:
+        """``Σ_k sg(W_k)`` and ``Σ_k sg(W_k) cos θ_k``; ``weight`` maps these negatives to their weights, (..., K)."""
         weights = detach(weight(self))
         xp = array_namespace(weights)
         return xp.sum(weights, axis=-1), xp.sum(weights * self.finite_cosine, axis=-1)
@@ -340,10 +332,8 @@ class Negatives:
     def weighted_by(
         self, batch: Any, weight: Callable[[Any], Float[Array, "*n k"]]
     ) -> tuple[Float[Array, "*n"], Float[Array, "*n"]]:
-        """``Σ_k sg(W_k)`` and ``Σ_k sg(W_k) cos θ_k`` with the weights of a `Batch` whose negatives these are."""
-        weights = detach(weight(batch))
-        xp = array_namespace(weights)
-        return xp.sum(weights, axis=-1), xp.sum(weights * self.finite_cosine, axis=-1)
+        """`weighted`, with the weights of a `Batch` whose negatives these are."""
+        return self.weighted(lambda _: weight(batch))
 
     def shifted(self, increment: Float[Array, "*n k"]) -> Negatives:
         """The same negatives with their cosines changed by ``increment``, to first order."""

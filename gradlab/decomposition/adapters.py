@@ -7,12 +7,21 @@ import functools
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from gradlab.decomposition import from_metric_learning, from_sentence_transformers
+import torch
+from torch import Tensor, nn
+
+from gradlab.arrays import Float, Int
 from gradlab.errors import GradlabError, first_line
 from gradlab.losses.base import Loss
 from gradlab.losses.registry import get_loss
 
 TwoViewLoss = Callable[..., Any]
+View = Float[Tensor, "n d"]
+Extra = Float[Tensor, "m d"] | None
+# Classes (or base classes) by what their `compute_loss_from_embeddings` expects.
+LABELLED_PAIRS = {"ContrastiveLoss", "OnlineContrastiveLoss", "CosineSimilarityLoss", "CoSENTLoss"}
+TRIPLETS = {"TripletLoss"}
+NEED_A_TEACHER = {"MarginMSELoss", "DistillKLDivLoss", "EmbedDistillLoss"}
 
 
 def two_views(loss: Any) -> tuple[TwoViewLoss, str]:
@@ -42,9 +51,9 @@ def two_views(loss: Any) -> tuple[TwoViewLoss, str]:
     library = _library(loss)
     name = name_of(loss)
     if library == "sentence_transformers" or hasattr(loss, "compute_loss_from_embeddings"):
-        return from_sentence_transformers.adapt(loss, name), name
+        return _of_sentence_transformers(loss, name), name
     if library == "pytorch_metric_learning":
-        return from_metric_learning.adapt(loss, name), name
+        return _of_metric_learning(loss, name), name
     if not callable(loss):
         raise GradlabError(
             f"loss_fn must be callable, loss_fn(anchors, positives), not {type(loss).__name__}"
@@ -62,8 +71,6 @@ def apart(loss: Any, encoders: Iterable[Any] = ()) -> Any:
     Raises:
         GradlabError: it cannot be copied.
     """
-    from torch import nn
-
     if not isinstance(loss, nn.Module):
         return loss
     try:
@@ -102,3 +109,112 @@ def _library(loss: Any) -> str:
 def name_of(loss: Any) -> str:
     """What to call a loss, of any library."""
     return getattr(loss, "__name__", None) or type(loss).__name__
+
+
+def _of_sentence_transformers(loss: Any, name: str) -> TwoViewLoss:
+    bases = {base.__name__ for base in type(loss).__mro__}
+    if bases & NEED_A_TEACHER or hasattr(loss, "guide"):
+        raise GradlabError(
+            f"{name} needs a teacher besides the two views; wrap it in loss_fn(anchors, positives)"
+        )
+    if bases & TRIPLETS:
+        return lambda *views: loss.compute_loss_from_embeddings(_triplet(*views), None)
+    if bases & LABELLED_PAIRS:
+        return lambda *views: loss.compute_loss_from_embeddings(*_all_pairs(name, *views))
+    if hasattr(loss, "sentence_embedder"):
+        return lambda *views: loss.compute_loss_from_embeddings(*_stacked(name, *views))
+    if hasattr(loss, "compute_loss_from_embeddings"):
+        return lambda *views: _total(loss.compute_loss_from_embeddings(_columns(*views), None))
+    if hasattr(loss, "calculate_loss"):
+        return lambda *views: loss.calculate_loss([[column] for column in _columns(*views)])
+    raise GradlabError(
+        f"{name} does not compute its loss from embeddings alone; decompose the loss inside it, "
+        "or wrap it in loss_fn(anchors, positives)"
+    )
+
+
+def _total(value: Any) -> Any:
+    """Some losses return a dict of terms, which the trainer adds up."""
+    return sum(value.values()) if isinstance(value, dict) else value
+
+
+def _columns(anchors: View, positives: View, extra_negatives: Extra = None) -> list[View]:
+    if extra_negatives is None:
+        return [anchors, positives]
+    n = len(anchors)
+    if len(extra_negatives) % n:
+        raise GradlabError(
+            f"sentence-transformers takes hard negatives in columns of {n} rows, one for each anchor; "
+            f"{len(extra_negatives)} extra negatives are not whole columns"
+        )
+    return [anchors, positives, *torch.split(extra_negatives, n)]
+
+
+def _triplet(anchors: View, positives: View, extra_negatives: Extra = None) -> list[View]:
+    if extra_negatives is not None:
+        return _columns(anchors, positives, extra_negatives)
+    similarity = anchors.detach() @ positives.T
+    similarity.fill_diagonal_(float("-inf"))
+    return [anchors, positives, positives[similarity.argmax(dim=1)]]
+
+
+def _all_pairs(
+    name: str, anchors: View, positives: View, extra_negatives: Extra = None
+) -> tuple[list[Float[Tensor, "pairs d"]], Float[Tensor, "pairs"]]:
+    _no_extra(name, extra_negatives)
+    n = len(anchors)
+    labels = torch.eye(n, dtype=anchors.dtype, device=anchors.device).flatten()
+    return [anchors.repeat_interleave(n, dim=0), positives.repeat(n, 1)], labels
+
+
+def _stacked(
+    name: str, anchors: View, positives: View, extra_negatives: Extra = None
+) -> tuple[list[Float[Tensor, "rows d"]], Int[Tensor, "rows"]]:
+    _no_extra(name, extra_negatives)
+    labels = torch.arange(len(anchors), device=anchors.device).repeat(2)
+    return [torch.cat([anchors, positives])], labels
+
+
+def _no_extra(name: str, extra_negatives: Extra) -> None:
+    if extra_negatives is not None:
+        raise GradlabError(f"{name} takes no extra negatives; leave them out")
+
+
+def _of_metric_learning(loss: Any, name: str) -> TwoViewLoss:
+    bases = {base.__name__ for base in type(loss).__mro__}
+    if "SelfSupervisedLoss" in bases:
+        whole: TwoViewLoss = loss
+        return whole
+    if "BaseMetricLossFunction" not in bases:
+        raise GradlabError(
+            f"{name} of pytorch-metric-learning is not a plain loss of embeddings; decompose the loss inside it, "
+            "or wrap it in loss_fn(anchors, positives)"
+        )
+    weights = [f"{label} of shape {tuple(p.shape)}" for label, p in loss.named_parameters() if p.ndim > 1]
+    if weights:
+        raise GradlabError(
+            f"{name} compares embeddings with parameters of their size ({', '.join(weights)}), not with each other; "
+            "decompose takes losses of two views"
+        )
+    if "VICRegLoss" in bases:
+        return lambda anchors, positives: loss(anchors, ref_emb=positives)
+
+    def labelled(
+        anchors: Float[Tensor, "n d"],
+        positives: Float[Tensor, "n d"],
+        extra_negatives: Float[Tensor, "m d"] | None = None,
+    ) -> Any:
+        labels = torch.arange(len(anchors), device=anchors.device)
+        if extra_negatives is None:
+            try:
+                return loss(anchors, labels, ref_emb=positives, ref_labels=labels.clone())
+            except ValueError as error:
+                if "ref_emb is not supported" not in str(error):
+                    raise
+            return loss(torch.cat([anchors, positives]), labels.repeat(2))
+        reference = torch.cat([positives, extra_negatives])
+        return loss(
+            anchors, labels, ref_emb=reference, ref_labels=torch.arange(len(reference), device=anchors.device)
+        )
+
+    return labelled

@@ -104,7 +104,9 @@ def decompose(
         1.0
     """
     check_side(side)
-    views = _prepare(anchors, positives, extra_negatives, own_negatives, normalize)
+    views = check_batch(anchors, positives, extra_negatives, own_negatives=own_negatives, normalize=normalize)
+    xp = array_namespace(views.anchors)
+    views = views.mapped(lambda _, rows: unit_rows(xp.astype(detach(rows), xp.float64)))  # to the last digit
     function, name = two_views(loss_fn)
     if views.own_negatives is not None:
         function = _with_own(function, views)
@@ -231,15 +233,6 @@ def _own_part(
         what = "an anchor by the own negatives of others" if anchors else "positives by own negatives"
         raise GradlabError(f"{name} pushes {what}; give what pushes other rows as extra_negatives")
     return dataclasses.replace(reading, coefficients=reading.coefficients[:, : -n * count]), found
-
-
-def _prepare(
-    anchors: Any, positives: Any, extra_negatives: Any, own_negatives: Any, normalize: bool
-) -> Batch:
-    """Checked views in float64, rows unit to the last digit."""
-    views = check_batch(anchors, positives, extra_negatives, own_negatives=own_negatives, normalize=normalize)
-    xp = array_namespace(views.anchors)
-    return views.mapped(lambda _, rows: unit_rows(xp.astype(detach(rows), xp.float64)))
 
 
 def _torch_batch(views: Batch, own: Float[Array, "n h d"] | None) -> Batch:

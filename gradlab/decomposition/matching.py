@@ -318,12 +318,7 @@ def _least_squares(
 ) -> Match:
     """The match with these hyper-parameters fitted by Gauss-Newton, positive ones in the logarithm, if that is nearer.
 
-    Args:
-        match: where to begin.
-        fields: the hyper-parameters.
-        target: what is compared.
-        starts: factors on the positive ones; the nearest of these is where the iteration begins.
-        options: of `scipy.optimize.least_squares`.
+    ``starts`` are factors on the positive ones; the nearest of these is where the iteration begins.
     """
     from scipy.optimize import least_squares
 

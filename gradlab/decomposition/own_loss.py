@@ -57,6 +57,7 @@ class OwnLoss(Loss):
 
     paper: ClassVar[str] = "none"
     formula: ClassVar[str] = "L is given as code"
+    not_simulated: ClassVar[str] = "it is given as code"
     latex: ClassVar[Mapping[str, str]] = {}
     closed_form: ClassVar[bool] = False
     exact_in: ClassVar[frozenset[str]] = frozenset({"tangent"})
@@ -79,11 +80,6 @@ class OwnLoss(Loss):
     def title(self) -> str:  # type: ignore[override]  # likewise
         """What to call it."""
         return self.given_as
-
-    @property
-    def not_simulated(self) -> str:
-        """Why it has no angles of one anchor."""
-        return "it is given as code"
 
     def value_of(self, views: Batch) -> Float[Array, ""]:
         """What the loss returns, a scalar.

@@ -160,12 +160,9 @@ def _traits(
     positive: Float[np.ndarray, "n"],
     lead: Float[np.ndarray, "n"],
 ) -> dict[str, float]:
-    """Averages over anchors that do not depend on the loss's scale; NaN where there is none.
+    """Averages over anchors that do not depend on the loss's scale, from its coefficients; NaN where there is none.
 
-    Args:
-        negatives: coefficients, in the columns of `CanonicalSplit.weight`.
-        positive: coefficients of the positives.
-        lead: by what angle the hardest negative is farther away than the positive.
+    ``lead`` is the angle by which the hardest negative is farther away than the positive.
     """
     n, push, dissipation = len(lead), np.abs(negatives), negatives.sum(axis=1)
     acts = push.any(axis=1)

@@ -115,8 +115,8 @@ class CanonicalSplit:
         """The same as `gradlab.components` gives it, in the canonical split; a view without negatives of any row has no columns."""
         n = self.positive.shape[0]
         other, same = self.other_view_gradient[:, :n], self.same_view_gradient
-        coefficients = {"other": other, "same": same, "extra": self.other_view_gradient[:, n:]}
-        coefficients["own"] = self.own_gradient
+        extra = self.other_view_gradient[:, n:]
+        coefficients = {"other": other, "same": same, "extra": extra, "own": self.own_gradient}
         xp = array_namespace(self.positive)
         if not xp.any(same != 0):
             del coefficients["same"]
@@ -155,16 +155,7 @@ class CanonicalSplit:
 
     def gradient(self) -> Float[Array, "n d"]:
         """``T_i g_i`` assembled from the components: `tangent_gradient` without `residual`."""
-        views = self.views
-        xp = array_namespace(self.positive)
-        negatives = views.positives
-        if views.extra_negatives is not None:
-            negatives = xp.concat([negatives, views.extra_negatives], axis=0)
-        rows = self.other_view_gradient @ negatives + self.same_view_gradient @ views.anchors
-        if self.own_gradient is not None:
-            rows = rows + (self.own_gradient[:, None] @ views.own_negatives)[:, 0]
-        rows = rows - self.positive[:, None] * views.positives
-        return rows - (rows * views.anchors).sum(-1)[:, None] * views.anchors
+        return self.components.gradient()
 
     def columns(self) -> dict[str, Any]:
         """One row an anchor, as columns: numpy arrays of length n, by name."""

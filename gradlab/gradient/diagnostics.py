@@ -10,17 +10,19 @@ import math
 import operator
 from typing import Any
 
+import numpy as np
 from array_api_compat import array_namespace
 
-from gradlab.arrays import Array, Bool, Float
+from gradlab.arrays import Array, Float, to_numpy
 from gradlab.batch.batch import own_pairs
+from gradlab.batch.candidates import Block
 from gradlab.batch.check import check_batch
 from gradlab.batch.triple import Triple
 from gradlab.errors import GradlabError
 from gradlab.gradient.lemma import tangent_bounds
-from gradlab.gradient.paradigm import components as components_of
 from gradlab.losses.base import Loss
 from gradlab.losses.components import Components
+from gradlab.losses.registry import get_loss
 
 # An anchor with less dissipation is taken to have stopped learning (the threshold of the paper's Fig. 3).
 ACTIVE = 0.01
@@ -44,7 +46,7 @@ def uniformity(rows: Float[Array, "n d"], t: float = 2) -> float:
         raise GradlabError("uniformity needs at least two rows")
     xp = array_namespace(rows)
     exponent = 2 * t * (rows @ rows.T - 1)
-    off_diagonal = exponent[~_eye(xp, rows)]
+    off_diagonal = exponent[~own_pairs(exponent, 0)]
     largest = xp.max(off_diagonal)
     return float(largest + xp.log(xp.mean(xp.exp(off_diagonal - largest))))
 
@@ -64,31 +66,21 @@ def mean_cosine(rows: Float[Array, "n d"]) -> float:
     return (float(xp.sum(xp.sum(rows, axis=0) ** 2)) - count) / (count * (count - 1))
 
 
-def lemma_share(
-    anchors: Float[Array, "n d"],
-    positives: Float[Array, "n d"],
-    gradient: Components,
-    step: float = LEMMA_STEP,
-) -> float:
+def lemma_share(gradient: Components, step: float = LEMMA_STEP) -> float:
     """Share of triples (anchor, its positive, one negative) whose ratio satisfies Lemma 1 for step size ``λ``.
 
     That is ``r_i > r-`` where the bound exists; triples without one count as not satisfying it. Negatives
     are those of the view that the loss takes them from, and the extra ones. Anchors whose ratio is not defined, as nothing
-    acts on them, do not count; NaN if there are no others.
-
-    Args:
-        anchors, positives: unit rows.
-        gradient: the loss's components on them.
-        step: ``λ`` of the lemma.
+    acts on them, do not count; NaN if there are no others. Where the loss is of several prefixes, rows are of the longest.
     """
-    xp = array_namespace(anchors)
     views = gradient.views
     assert views is not None
-    anchors, positives = views.anchors, views.positives  # of the longest prefix, where the loss is of several
-    pair, radial = views.positive, gradient.products(anchors)
+    xp, pair, radial = array_namespace(views.anchors), views.positive, gradient.products(views.anchors)
     cosine, sine = pair.cosine[:, None], pair.sine[:, None]
-    toward = (gradient.products(positives) - cosine * radial) / xp.where(sine > 0, sine, xp.ones_like(sine))
-    aside = xp.sqrt(_positive_part(xp, 1 - radial**2 - toward**2))
+    toward = (gradient.products(views.positives) - cosine * radial) / xp.where(
+        sine > 0, sine, xp.ones_like(sine)
+    )
+    aside = xp.sqrt(xp.clip(1 - radial**2 - toward**2, 0.0))  # rounding may make it negative
     bounds = tangent_bounds(Triple(cosine, sine, radial, toward, aside), step)
     ratio = gradient.scalar_ratio[:, None]
     satisfied = bounds.feasible & (ratio > bounds.low)
@@ -118,7 +110,7 @@ def embedding_statistics(
     if positives is None:
         return alone
     cosines = anchors @ positives.T
-    own = _eye(xp, anchors)
+    own = own_pairs(cosines, 0)
     return {
         "alignment": alignment(anchors, positives),
         **alone,
@@ -255,8 +247,7 @@ def diagnose(
     """
     context = {"normalize": normalize, "in_batch_negatives": in_batch_negatives, **context}
     views = check_batch(anchors, positives, extra_negatives, **context)
-    gradient, _ = components_of(loss, anchors, positives, extra_negatives, side="both", **context)
-    return batch_statistics(views.anchors, views.positives, gradient)
+    return batch_statistics(views.anchors, views.positives, get_loss(loss).sides_of(views)[0])
 
 
 def batch_statistics(
@@ -275,7 +266,7 @@ def batch_statistics(
     embeddings = embedding_statistics(anchors, positives)
     if gradient is None:
         return embeddings
-    share = lemma_share(anchors, positives, gradient)
+    share = lemma_share(gradient)
     return {**gradient_statistics(gradient), **embeddings, "lemma_share": share}
 
 
@@ -302,8 +293,8 @@ def distributions(
         the quantities of :data:`BINS`, each summing to 1; hardest share and ratio over active anchors
         (see :func:`gradient_statistics`), missing where none is. Values that are NaN do not count.
     """
-    xp = array_namespace(anchors)
-    cosines, own = anchors @ positives.T, _eye(xp, anchors)
+    cosines = anchors @ positives.T
+    own = own_pairs(cosines, 0)
     found = {"positive_cosine": cosines[own], "negative_cosine": cosines[~own]}
     if gradient is not None:
         active = gradient.gradient_dissipation >= ACTIVE
@@ -313,7 +304,7 @@ def distributions(
             "ratio": gradient.scalar_ratio[active],
         } | found
     numbers = {name: values[values == values] for name, values in found.items()}  # without NaN
-    return {name: _histogram(xp, name, values) for name, values in numbers.items() if values.shape[0]}
+    return {name: _histogram(name, to_numpy(values)) for name, values in numbers.items() if values.shape[0]}
 
 
 def _equal_share(gradient: Components) -> float:
@@ -321,47 +312,36 @@ def _equal_share(gradient: Components) -> float:
     views = gradient.views
     if views is None:
         return 1 / int(gradient.weight.shape[-1])
-    xp, labels, relation = array_namespace(gradient.weight), views.known.labels, views.known.relation
-    every = xp.ones_like(gradient.weight, dtype=xp.bool)
-    rows = slice(views.start, views.start + every.shape[0])
-    if relation is not None:
-        every = relation[rows, relation.shape[1] - every.shape[1] :] == -1
-    parts = {name: every[:, columns] for name, columns in gradient.columns.items()}
+    xp, every = array_namespace(gradient.weight), views.every
+    vectors = {
+        "other": every.positives,
+        "same": every.anchors,
+        "extra": views.extra_negatives,
+        "own": views.own_negatives,
+    }
+    # Losses of whole views do not go by labels and relations, and weigh such sentences too.
+    parts = {
+        name: (views.roles(Block(name, views.anchors, vectors[name], columns, None)) == -1)
+        | (gradient.weight[:, columns] != 0)
+        for name, columns in gradient.columns.items()
+    }
     inside = [part for name, part in parts.items() if name in ("other", "same")]
     counts = [xp.count_nonzero(part, axis=-1) for name, part in parts.items() if name in ("extra", "own")]
     if inside:
-        index = xp.arange(views.count, device=every.device)
-        other = functools.reduce(xp.logical_or, inside) & (index[rows, None] != index)
-        if labels is not None:
-            other = other & (labels[rows, None] != labels)
-        counts.append(xp.count_nonzero(other, axis=-1))
+        index = xp.arange(views.count, device=gradient.weight.device)
+        anchor = index[views.start : views.start + gradient.weight.shape[0], None]
+        counts.append(xp.count_nonzero(functools.reduce(xp.logical_or, inside) & (anchor != index), axis=-1))
     count = functools.reduce(operator.add, counts)
     return _mean(xp, 1 / xp.astype(count[count > 0], gradient.weight.dtype))
 
 
-def _histogram(xp: Any, name: str, values: Float[Array, "values"]) -> dict[float, float]:
+def _histogram(name: str, values: np.ndarray) -> dict[float, float]:
     low, high, count = BINS[name]
-    place = xp.floor((values - low) / (high - low) * count)
-    place = xp.where(place < 0, xp.zeros_like(place), place)
-    place = xp.where(place > count - 1, xp.full_like(place, count - 1), place)
-    bins, counts = xp.unique_counts(place)
-    width = (high - low) / count
-    total = values.shape[0]
-    return {
-        round(low + int(at) * width, 12): int(n) / total
-        for at, n in zip(bins.tolist(), counts.tolist(), strict=True)
-    }
+    places = np.floor((values - low) / (high - low) * count).clip(0, count - 1)
+    bins, counts = np.unique(places, return_counts=True)
+    edges = (round(low + at * (high - low) / count, 12) for at in bins.tolist())
+    return dict(zip(edges, (counts / len(values)).tolist(), strict=True))
 
 
 def _mean(xp: Any, values: Float[Array, "values"]) -> float:
     return float(xp.mean(values)) if values.shape[0] else math.nan
-
-
-def _eye(xp: Any, rows: Float[Array, "n d"]) -> Bool[Array, "n n"]:
-    index = xp.arange(rows.shape[0], device=rows.device)
-    return index[:, None] == index
-
-
-def _positive_part(xp: Any, values: Float[Array, "*n"]) -> Float[Array, "*n"]:
-    # A squared length that rounding made negative is zero; it is not a quantity that anything differentiates.
-    return xp.where(values > 0, values, xp.zeros_like(values))

@@ -27,7 +27,7 @@ from array_api_compat import array_namespace
 from gradlab.arrays import Array, Bool, Float, Real
 from gradlab.batch.similarity import PairSimilarity
 from gradlab.batch.triple import Numbers, Triple, as_like, check_vectors, extremes, push, tangent
-from gradlab.errors import GradlabError, nearest
+from gradlab.errors import GradlabError, check_known
 from gradlab.seeds import random_generator
 
 
@@ -147,7 +147,8 @@ def ratio_bounds(triple: Triple, step: Numbers, kind: str = "projected") -> Rati
     Raises:
         GradlabError: another kind, or a step that is not positive and finite.
     """
-    return KINDS[_known(kind)](triple, step)
+    check_known("kind of step", kind, KINDS)
+    return KINDS[kind](triple, step)
 
 
 def gets_closer(ratio: Numbers, triple: Triple, step: Numbers, kind: str = "projected") -> Bool[Array, "..."]:
@@ -248,7 +249,7 @@ def take_step(
     Raises:
         GradlabError: bad vectors, step, weight or kind, or a ratio that is not finite.
     """
-    _known(kind)
+    check_known("kind of step", kind, KINDS)
     anchor, positive, negative, weight = check_vectors(anchor, positive, negative, weight)
     xp = array_namespace(anchor)
     ratio, step = as_like(ratio, anchor)[..., None], _check_step(as_like(step, anchor))[..., None]
@@ -381,11 +382,3 @@ def _check_step(step: Float[Array, "*n"]) -> Float[Array, "*n"]:
     if not bool(xp.all((step > 0) & xp.isfinite(step))):
         raise GradlabError(f"the step size must be positive and finite (got {extremes(step)})")
     return step
-
-
-def _known(kind: str) -> str:
-    if kind not in KINDS:
-        raise GradlabError(
-            f"unknown kind of step {kind!r}; choose from {', '.join(KINDS)}.{nearest(str(kind), KINDS)}"
-        )
-    return kind

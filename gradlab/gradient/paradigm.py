@@ -12,12 +12,11 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Literal, overload
 
-from array_api_compat import is_numpy_array, is_torch_array
+from array_api_compat import is_torch_array
 
 from gradlab.arrays import Array, Float, reciprocal
 from gradlab.batch.batch import Batch, Comparison, unit_rows
 from gradlab.batch.check import check_batch
-from gradlab.batch.known import Known
 from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.errors import GradlabError
 from gradlab.losses.base import Loss, PairLoss
@@ -36,11 +35,8 @@ def components(
     positives: Float[Array, "n d"],
     extra_negatives: Float[Array, "m d"] | None = None,
     *,
-    normalize: bool = False,
-    in_batch_negatives: bool = True,
     side: Literal["both"],
-    method: str = "closed",
-    **context: Any,
+    **options: Any,
 ) -> tuple[Components, Components]: ...
 @overload
 def components(
@@ -49,11 +45,8 @@ def components(
     positives: Float[Array, "n d"],
     extra_negatives: Float[Array, "m d"] | None = None,
     *,
-    normalize: bool = False,
-    in_batch_negatives: bool = True,
     side: str = "anchors",
-    method: str = "closed",
-    **context: Any,
+    **options: Any,
 ) -> Components: ...
 @takes_loss
 def components(
@@ -128,7 +121,7 @@ def components(
 
 def _as_code(loss: Loss, views: Batch) -> Loss:
     """A loss of which nothing is known but its value on batches like this one."""
-    given = _as_torch(views)
+    given = views.in_torch()
 
     def value(anchors: Any, positives: Any, extra: Any = None, *, own_negatives: Any = None) -> Any:
         rows = {"extra_negatives": extra, "own_negatives": own_negatives}
@@ -243,18 +236,19 @@ def _differentiate(
     import torch
 
     check_side(side)
-    given = _as_torch(views)
+    given = views.in_torch()
     lengths = None
     if scale is not None:
         lengths = torch.as_tensor(scale, dtype=given.anchors.dtype, device=given.anchors.device)[:, None]
     names = ("anchors", "positives") if side == "both" else (side,)
-    unit = {"anchors": given.anchors.detach(), "positives": given.positives.detach()}
-    rows = {name: unit[name] if lengths is None else unit[name] * lengths for name in names}
-    leaves = {name: row.clone().requires_grad_() for name, row in rows.items()}
+    unit = {name: getattr(given, name).detach() for name in names}
+    leaves = {
+        name: (row.clone() if lengths is None else row * lengths).requires_grad_()
+        for name, row in unit.items()
+    }
     with torch.enable_grad():
-        seen = {
-            name: leaves.get(name, row) if lengths is None or name not in leaves else unit_rows(leaves[name])
-            for name, row in unit.items()
+        seen: dict[str, Any] = {
+            name: leaf if lengths is None else unit_rows(leaf) for name, leaf in leaves.items()
         }
         total = loss.value_of(dataclasses.replace(given, **seen)).sum()
         found: list[Any] = [None] * len(leaves)
@@ -338,20 +332,3 @@ def _as_dot_product(first: Float[Array, "*n d"], second: Float[Array, "*n d"]) -
         measured,
         increment,
     )
-
-
-def _as_torch(views: Batch) -> Batch:
-    """The same views as torch tensors (numpy arrays share their memory)."""
-    if is_torch_array(views.anchors):
-        return views
-    import torch
-
-    converted: dict[str, Any] = {}
-    for field in dataclasses.fields(views):
-        value = getattr(views, field.name)
-        if isinstance(value, Batch):
-            value = _as_torch(value)
-        if isinstance(value, Known):
-            value = value.mapped(lambda _, one: torch.from_numpy(one) if is_numpy_array(one) else one)
-        converted[field.name] = torch.from_numpy(value) if is_numpy_array(value) else value
-    return Batch(**converted)

@@ -8,15 +8,14 @@ from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Float
 from gradlab.batch.batch import Batch
-from gradlab.losses.base import BatchLoss
-from gradlab.losses.gates import ConstantGate
+from gradlab.losses.base import UngatedBatchLoss
 from gradlab.losses.registry import register
 from gradlab.settings import setting
 
 
 @register("barlow_twins")
 @dataclasses.dataclass(frozen=True)
-class BarlowTwins(BatchLoss):
+class BarlowTwins(UngatedBatchLoss):
     """Barlow Twins (Zbontar et al. 2021) on unit vectors; Li et al. 2024, Table 2.
 
     ``C = HᵀH'/N``, without the batch normalisation of the original. The ratio is a diagonal matrix,
@@ -46,11 +45,7 @@ class BarlowTwins(BatchLoss):
     exact_in = frozenset({"tangent", "raw"})
     negative_view = "same"
     table_order = 9
-
-    @property
-    def moves_positives(self) -> str:
-        """The loss does not change when the views are exchanged."""
-        return "mirror"
+    moves_positives = "mirror"
 
     def value(self, views: Batch) -> Float[Array, ""]:
         """The loss of the batch, a scalar."""
@@ -59,10 +54,6 @@ class BarlowTwins(BatchLoss):
         target = xp.eye(correlation.shape[0], dtype=correlation.dtype, device=correlation.device)
         squares = (target - correlation) ** 2
         return xp.sum(xp.where(target == 1, squares, self.nu * squares))
-
-    def dissipation(self, views: Batch) -> Float[Array, "n"]:
-        """The gradient dissipation is 1 for every anchor."""
-        return array_namespace(views.anchors).ones_like(views.positive.chord)
 
     def negative_weight(self, views: Batch) -> Float[Array, "n k"]:
         """``2ν Q'_ij/N²``."""
@@ -79,6 +70,3 @@ class BarlowTwins(BatchLoss):
     def extra_terms(self, views: Batch) -> dict[str, Float[Array, "n d"]]:
         """What the dot product of an anchor with itself adds."""
         return {"radial": (2 * self.nu / views.count**2) * views.anchors}
-
-    def exact_gate(self) -> ConstantGate:
-        return ConstantGate()

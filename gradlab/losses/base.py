@@ -24,11 +24,11 @@ from gradlab.batch.check import check_batch
 from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.errors import GradlabError
 from gradlab.losses.components import Components, canonical, from_pools, seen_by_positives
+from gradlab.losses.gates import ConstantGate, ExactGate
 from gradlab.losses.notation import PARTS, formula_latex
 from gradlab.settings import Settings, call_text
 
 if TYPE_CHECKING:
-    from gradlab.losses.gates import ExactGate
     from gradlab.settings.module import LossModule
 
 
@@ -71,6 +71,8 @@ class Loss(Settings, abc.ABC):
         needs_teacher: whether every call must bring ``teacher=``; see `gradlab.losses.registry.taught_names`.
         example: the text at which its page shows its numbers; empty for its name alone.
         settings_source: where the defaults come from, in a sentence, where that is not plainly the paper.
+        takes_own_negatives: whether an anchor may have negatives of its own.
+        not_simulated: why it is not a function of the angles that `gradlab.simulate` draws, in a sentence.
 
     The positives' side of the gradient follows from the anchors' components by itself; see `moves_positives` for
     what a loss may have to say about it.
@@ -96,6 +98,10 @@ class Loss(Settings, abc.ABC):
     needs_teacher: ClassVar[bool] = False
     example: ClassVar[str] = ""
     settings_source: ClassVar[str] = ""
+    takes_own_negatives: ClassVar[bool] = False
+    not_simulated: ClassVar[str] = (
+        "it compares whole views, of which the angles of one anchor to the other view do not tell enough"
+    )
 
     def __str__(self) -> str:
         """The text from which `gradlab.get_loss` makes it again, without settings at their defaults."""
@@ -156,11 +162,6 @@ class Loss(Settings, abc.ABC):
         """Whether all that it does to either view are the coefficients of ``S_ij``, which both views share, and of extra negatives."""
         return False
 
-    @property
-    def takes_own_negatives(self) -> bool:
-        """Whether an anchor may have negatives of its own."""
-        return False
-
     def sides_of(self, views: Batch) -> tuple[Components, Components]:
         """The components of the anchors, as declared, and those of the positives."""
         anchors, moves = self.components_of(views), self.moves_positives
@@ -176,13 +177,6 @@ class Loss(Settings, abc.ABC):
     def exact_gate(self) -> ExactGate | None:
         """The gradient dissipation in the form that the exact simulator integrates, or None."""
         return None
-
-    @property
-    def not_simulated(self) -> str:
-        """Why it is not a function of the angles that `gradlab.simulate` draws, in a sentence."""
-        return (
-            "it compares whole views, of which the angles of one anchor to the other view do not tell enough"
-        )
 
     def __call__(
         self,
@@ -266,19 +260,14 @@ class PairLoss(Loss):
     """
 
     def is_scalar(self, views: Batch) -> bool:
-        """It has one value an anchor."""
         return False
 
+    takes_own_negatives = True  # further negatives of the row
     one_hot_weight: ClassVar[bool] = False  # whether the hardest negative has all the weight
     takes_hardness: ClassVar[bool] = (
         False  # whether negatives enter as logits only, their cosines over `temperature`
     )
     pulls_alone: ClassVar[bool] = False  # whether an anchor without negatives keeps its pull (and its value)
-
-    @property
-    def takes_own_negatives(self) -> bool:
-        """They are further negatives of the row."""
-        return True
 
     @property
     def negatives_are_fixed(self) -> bool:
@@ -339,7 +328,6 @@ class PairLoss(Loss):
         return self._rows(views)
 
     def sides_of(self, views: Batch) -> tuple[Components, Components]:
-        """The components of the anchors and those of the positives."""
         if views.candidates.pools == ("other",):
             return super().sides_of(views)
         return from_pools(self._rows(views), views.candidate_blocks, views)
@@ -347,12 +335,12 @@ class PairLoss(Loss):
     def _rows(self, views: Batch) -> Components:
         """The declared components of each anchor, in the columns of its negatives."""
         negatives, alone = self._negatives(views)
-        found = dataclasses.replace(self.components(views.positive, negatives), views=views)
-        if views.candidates.rules:
-            found = dataclasses.replace(found, statistics=_masked(views))
+        statistics = _masked(views) if views.candidates.rules else {}
         if views.known.relation is not None:
-            without = array_namespace(views.anchors).mean(as_float(views.own_role != 1, views.anchors))
-            found = dataclasses.replace(found, statistics={**found.statistics, "without_positives": without})
+            without = as_float(views.own_role != 1, views.anchors)
+            statistics["without_positives"] = array_namespace(without).mean(without)
+        components = self.components(views.positive, negatives)
+        found = dataclasses.replace(components, views=views, statistics=statistics)
         if alone is None:
             return found
         return dataclasses.replace(
@@ -503,3 +491,16 @@ class BatchLoss(Loss):
         if views.extra_negatives is None:
             return views
         return views.with_extra_sentences()
+
+
+@dataclasses.dataclass(frozen=True)
+class UngatedBatchLoss(BatchLoss):
+    """A loss of whole views in which nothing dissipates."""
+
+    def dissipation(self, views: Batch) -> Float[Array, "n"]:
+        """1 for every anchor."""
+        return array_namespace(views.anchors).ones_like(views.positive.chord)
+
+    def exact_gate(self) -> ExactGate:
+        """Always open."""
+        return ConstantGate()

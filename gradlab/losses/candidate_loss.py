@@ -57,10 +57,7 @@ class Seen:
 class CandidateLoss(Loss):
     """A loss of each anchor's cosines to its candidates; it pulls and pushes with the same force, so that the ratio is 1."""
 
-    @property
-    def takes_own_negatives(self) -> bool:
-        """They are further candidates of the row."""
-        return True
+    takes_own_negatives = True  # further candidates of the row
 
     @property
     def unit(self) -> Any:
@@ -80,7 +77,6 @@ class CandidateLoss(Loss):
         return 1.0
 
     def is_scalar(self, views: Batch) -> bool:
-        """It has one value an anchor."""
         return False
 
     def value_of(self, views: Batch) -> Float[Array, "*n"]:
@@ -90,11 +86,9 @@ class CandidateLoss(Loss):
         return value if without is None else array_namespace(value).where(without, 0 * value, value)
 
     def components_of(self, views: Batch) -> Components:
-        """The components of the anchors."""
         return self.sides_of(views)[0]
 
     def sides_of(self, views: Batch) -> tuple[Components, Components]:
-        """The components of the anchors and those of the positives."""
         seen, without = self._seen(views)
         xp, factor = array_namespace(seen.cosine), self.factor(views)
         push, pull = (part * factor for part in self.coefficients(seen))
@@ -174,12 +168,9 @@ class SeveralPositives(SoftmaxTemperature, CandidateLoss):
         """τ, as of InfoNCE."""
         return self.temperature
 
-    @property
-    def not_simulated(self) -> str:
-        """Which candidates are positives, angles do not say."""
-        return (
-            "which candidates are positives does not depend on their angles; with one positive it is infonce"
-        )
+    not_simulated = (
+        "which candidates are positives does not depend on their angles; with one positive it is infonce"
+    )
 
     def logits(self, seen: Seen) -> Float[Array, "n c"]:
         """``s/τ``."""

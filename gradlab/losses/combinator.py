@@ -16,15 +16,17 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar
 
-from gradlab.arrays import Array, Float
+from array_api_compat import array_namespace
+
+from gradlab.arrays import Array, Bool, Float
 from gradlab.batch.batch import Batch
+from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.errors import GradlabError
 from gradlab.losses.base import Loss, PairLoss
 from gradlab.losses.candidate_loss import CandidateLoss
-from gradlab.losses.changed_row import ChangedRow
 from gradlab.losses.components import Components, weighted_sum
 from gradlab.losses.registry import check_closed_form, get_loss
 from gradlab.settings import setting
@@ -74,7 +76,7 @@ class Combinator(Loss):
         return sum(values[1:], values[0])
 
     @property
-    def takes_own_negatives(self) -> bool:
+    def takes_own_negatives(self) -> bool:  # type: ignore[override]  # likewise
         """Where the loss of the anchors' direction does."""
         return self.terms[0].takes_own_negatives
 
@@ -110,7 +112,6 @@ class Combinator(Loss):
         return any(base.surrogate for base in self.bases)
 
     def components_of(self, views: Batch) -> Components:
-        """The components of the anchors."""
         return self.sides_of(views)[0]
 
     def row_loss(self) -> ChangedRow | None:
@@ -118,7 +119,6 @@ class Combinator(Loss):
         return None
 
     def sides_of(self, views: Batch) -> tuple[Components, Components]:
-        """The components of the anchors and those of the positives."""
         return self._added(views, self.terms_of(views))
 
     def _added(
@@ -184,14 +184,31 @@ class OtherCandidates(Modifier):
         return [(1.0, self.loss, self.seen(batch))]
 
     def components_of(self, views: Batch) -> Components:
-        """The components of the anchors."""
         found: Components = self.loss.components_of(self.seen(views))
         return found
 
     def sides_of(self, views: Batch) -> tuple[Components, Components]:
-        """The components of the anchors and those of the positives."""
         anchors, positives = self.loss.sides_of(self.seen(views))
         return anchors, positives
+
+
+def read_weights(given: Any, count: int, of: str) -> list[float]:
+    """So many weights greater than 0, one for each of what they are ``of``; 1 each where nothing is given.
+
+    Raises:
+        GradlabError: others.
+    """
+    weights = read_numbers(given, "weights") or [1.0] * count
+    if len(weights) != count or any(weight <= 0 for weight in weights):
+        raise GradlabError(
+            f"weights must be {count} numbers greater than 0, one for each {of}, not {given!r}"
+        )
+    return weights
+
+
+def write_weights(weights: Sequence[float]) -> str:
+    """The text that `read_weights` reads, empty where all of them are 1."""
+    return "" if all(weight == 1 for weight in weights) else "+".join(map(repr, weights))
 
 
 def read_numbers(given: Any, name: str) -> list[float]:
@@ -209,3 +226,64 @@ def read_numbers(given: Any, name: str) -> list[float]:
         return [float(part) for part in parts]
     except (TypeError, ValueError):
         raise GradlabError(f"{name} must be numbers, joined by +, not {given!r}") from None
+
+
+@dataclasses.dataclass(frozen=True)
+class ChangedRow:
+    """A loss of pairs that sees other negatives than there are; shapes as in `gradlab.losses.base.PairLoss`.
+
+    Attributes:
+        loss: a `PairLoss`, or another changed row.
+        change: what it sees of the negatives; -inf in columns that are left out.
+    """
+
+    loss: Any
+    change: Callable[[Negatives], Negatives]
+
+    @property
+    def name(self) -> str:
+        return str(self.loss.name)
+
+    @property
+    def one_hot_weight(self) -> bool:
+        return bool(self.loss.one_hot_weight)
+
+    @property
+    def pulls_alone(self) -> bool:
+        return bool(self.loss.pulls_alone)
+
+    def summary(self, negatives: Negatives) -> Any:
+        """The loss's, and which anchors have no negative left; None where those keep their pull."""
+        seen, alone = self._seen(negatives)
+        return self.loss.summary(seen), alone
+
+    def dissipation(self, positive: PairSimilarity, summary: Any) -> Float[Array, "*n"]:
+        """Gradient dissipation; 0 where no negative is left."""
+        own, alone = summary
+        return _where(alone, self.loss.dissipation(positive, own), 0.0)
+
+    def ratio(self, positive: PairSimilarity, summary: Any) -> Float[Array, "*n"]:
+        """Ratio; NaN where no negative is left."""
+        own, alone = summary
+        return _where(alone, self.loss.ratio(positive, own), float("nan"))
+
+    def weight(self, negatives: Negatives) -> Float[Array, "*n k"]:
+        """Weight; zeros where no negative is left."""
+        seen, alone = self._seen(negatives)
+        return _where(None if alone is None else alone[..., None], self.loss.weight(seen), 0.0)
+
+    def _seen(self, negatives: Negatives) -> tuple[Negatives, Bool[Array, "*n"] | None]:
+        changed = self.change(negatives)
+        if self.pulls_alone:
+            return changed, None
+        xp, cosine = array_namespace(changed.cosine), changed.cosine
+        alone = xp.all(xp.isinf(cosine), axis=-1)
+        # Where nothing is left everything stays finite at right angles; what comes of it is dropped.
+        return dataclasses.replace(changed, cosine=xp.where(alone[..., None], 0.0, cosine)), alone
+
+
+def _where(condition: Array | None, values: Array, other: float) -> Array:
+    if condition is None:
+        return values
+    xp = array_namespace(values)
+    return xp.where(condition, xp.full_like(values, other), values)

@@ -91,14 +91,8 @@ class Components(Shown):
         Raises:
             GradlabError: if the components were computed from angles, without embeddings.
         """
-        views = self._embeddings
-        n, extra, own = views.count, views.extra_negatives, views.own_negatives
-        names = {"other": ("other",), "same": ("same",), "both": ("other", "same")}[self.negative_view]
-        blocks = [(name, n) for name in names if views.in_batch_negatives or name == "same"]
-        blocks += [("extra", extra.shape[0])] if extra is not None else []
-        blocks += [("own", own.shape[1])] if own is not None else []
         found, start = {}, 0
-        for name, size in blocks:
+        for name, size in _sizes(self._embeddings, self.negative_view).items():
             found[name] = slice(start, start + size)
             start += size
         return found
@@ -295,6 +289,15 @@ class Components(Shown):
         return self.views
 
 
+def _sizes(views: Batch, negative_view: str) -> dict[str, int]:
+    """What the columns of a weight stand for, and how many there are of each, in their order."""
+    n, extra, own = views.count, views.extra_negatives, views.own_negatives
+    found = {"other": n} if views.in_batch_negatives and negative_view != "same" else {}
+    found |= {"same": n} if negative_view != "other" else {}
+    found |= {} if extra is None else {"extra": extra.shape[0]}
+    return found | ({} if own is None else {"own": own.shape[1]})
+
+
 def canonical(
     coefficients: Mapping[str, Float[Array, "n _"] | None],
     pull: Float[Array, "n"] | Float[Array, "n d"],
@@ -320,41 +323,32 @@ def canonical(
         target: see `Components`.
     """
     xp = array_namespace(views.anchors)
-    n, extra = views.anchors.shape[0], views.extra_negatives
-    same = coefficients.get("same")
-    names, negative_view = ["other"] if views.in_batch_negatives else [], "other"
-    if same is not None:
-        only = not names or coefficients.get("other") is None
-        negative_view, names = ("same", ["same"]) if only else ("both", [*names, "same"])
-    sizes = [n] * len(names)
-    if extra is not None:
-        names, sizes = [*names, "extra"], [*sizes, extra.shape[0]]
-    if views.own_negatives is not None:
-        names, sizes = [*names, "own"], [*sizes, views.own_negatives.shape[1]]
-    blocks = [coefficients.get(name) for name in names]
+    negative_view = "other"
+    if coefficients.get("same") is not None:
+        across = views.in_batch_negatives and coefficients.get("other") is not None
+        negative_view = "both" if across else "same"
+    sizes = _sizes(views, negative_view)
     total = xp.zeros_like(views.anchors[:, 0])
-    for block in blocks:
+
+    def blocks(given: Mapping[str, Any]) -> list[Any]:
+        """Of all columns; zeros where nothing is given."""
+        rows, kind = views.anchors.shape[0], {"dtype": total.dtype, "device": total.device}
+        found = {name: given.get(name) for name in sizes}
+        return [xp.zeros((rows, sizes[name]), **kind) if one is None else one for name, one in found.items()]
+
+    for name in sizes:
+        block = coefficients.get(name)
         total = total if block is None else total + xp.sum(block, axis=-1)
     # The split is free: coefficients of both signs whose sum is 0 keep theirs, at the dissipation 1.
     idle = total == 0
     unit = xp.where(idle, xp.ones_like(total), total)
-    parts = [
-        xp.zeros((n, size), dtype=total.dtype, device=total.device)
-        if block is None
-        else block / unit[:, None]
-        for block, size in zip(blocks, sizes, strict=True)
-    ]
+    parts = blocks({name: one / unit[:, None] for name, one in coefficients.items() if one is not None})
     for part in parts:  # no branch: the explorer compiles this
         total = xp.where(idle & xp.any(part != 0, axis=-1), unit, total)
     shares = None
     if pulls is not None:
         own: Any = pulls["positive"]
-        held: list[Any] = [
-            xp.zeros((n, size), dtype=total.dtype, device=total.device)
-            if pulls.get(name) is None
-            else pulls[name]
-            for name, size in zip(names, sizes, strict=True)
-        ]
+        held = blocks(pulls)
         if views.in_batch_negatives:
             held[0] = xp.where(own_pairs(held[0], 0), own[:, None], held[0])
         shares = xp.concat(held if views.in_batch_negatives else [own[:, None], *held], axis=-1)
@@ -388,9 +382,8 @@ def seen_by_positives(anchors: Components, views: Batch, *, push: bool, pull: bo
         pull: whether positives do.
     """
     attraction = anchors.pull if pull else 0 * anchors.pull
-    other = None
-    columns = anchors.columns.get("other") if push else None
-    if columns is not None:
+    other, columns = None, anchors.columns.get("other")
+    if push and columns is not None:
         # One array of N x N: of its columns the shares are taken by `canonical`, in their transpose.
         other = (anchors.weight[:, columns] * anchors.gradient_dissipation[:, None]).T
     return canonical({"other": other}, attraction, views.exchanged(), side="positives")
@@ -529,8 +522,7 @@ def weighted_sum(parts: Sequence[tuple[float, Components]], views: Batch, side: 
         target=target,
     )
     plain = all(type(part) is Components for _, part in parts)
-    made = {field.name: getattr(found, field.name) for field in dataclasses.fields(Components)}
-    return (Components if plain else TermwiseComponents)(**made | {"terms": tuple(parts)})
+    return (Components if plain else TermwiseComponents)(**vars(found) | {"terms": tuple(parts)})
 
 
 class TermwiseComponents(Components):

@@ -8,9 +8,8 @@ from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Float
 from gradlab.batch.batch import Batch
-from gradlab.losses.base import BatchLoss, Preset
+from gradlab.losses.base import Preset, UngatedBatchLoss
 from gradlab.losses.components import Components
-from gradlab.losses.gates import ConstantGate
 from gradlab.losses.registry import register
 from gradlab.losses.temperature import SoftmaxTemperature
 from gradlab.settings import setting
@@ -18,7 +17,7 @@ from gradlab.settings import setting
 
 @register("dhel")
 @dataclasses.dataclass(frozen=True)
-class DHEL(SoftmaxTemperature, BatchLoss):
+class DHEL(SoftmaxTemperature, UngatedBatchLoss):
     """Decoupled hyperspherical energy loss (Koromilas et al. 2024): `dcl` with the negatives of the own view only.
 
     Nothing dissipates. Each pair of anchors occurs in both their terms, so ``h_i`` is also pushed by the terms of the others:
@@ -74,10 +73,6 @@ class DHEL(SoftmaxTemperature, BatchLoss):
             value = value + views.positive_view.log_sum_exp(self.temperature)
         return value
 
-    def dissipation(self, views: Batch) -> Float[Array, "n"]:
-        """The gradient dissipation is 1 for every anchor."""
-        return array_namespace(views.anchors).ones_like(views.positive.chord)
-
     def negative_weight(self, views: Batch) -> Float[Array, "n k"]:
         """``(softmax_j(Q_ij/τ) + softmax_i(Q_ij/τ))/τ``."""
         rows = views.same_view.softmax(self.temperature)
@@ -96,7 +91,3 @@ class DHEL(SoftmaxTemperature, BatchLoss):
         own = self._whole(views).same_view.softmax(self.temperature)[:n, n:] / self.temperature
         xp = array_namespace(own)
         return dataclasses.replace(found, weight=xp.concat([found.weight[:, :n], own], axis=-1))
-
-    def exact_gate(self) -> ConstantGate:
-        """Always open: 1."""
-        return ConstantGate()

@@ -31,6 +31,7 @@ class EmbeddingDistillation(Loss):
     )
 
     needs_teacher = True
+    takes_own_negatives = True  # it does not look at them
     moves_positives = "nothing"
     title = "Embedding distillation"
     paper = "Reimers and Gurevych (2020)"
@@ -50,19 +51,9 @@ class EmbeddingDistillation(Loss):
         "ratio": r"\infty,\quad V = 1 \text{ at the teacher's embedding } t_i",
     }
     table_order = 42
-
-    @property
-    def not_simulated(self) -> str:
-        """A teacher's row is not a candidate."""
-        return "a teacher's embeddings do not depend on the student's angles"
-
-    @property
-    def takes_own_negatives(self) -> bool:
-        """It does not look at them."""
-        return True
+    not_simulated = "a teacher's embeddings do not depend on the student's angles"
 
     def is_scalar(self, views: Batch) -> bool:
-        """It has one value an anchor."""
         return False
 
     def value_of(self, views: Batch) -> Float[Array, "*n"]:
@@ -70,7 +61,6 @@ class EmbeddingDistillation(Loss):
         return self._pull * views.pair(views.anchors, self._teacher(views)).one_minus_cosine
 
     def components_of(self, views: Batch) -> Components:
-        """The components of the anchors."""
         return self.sides_of(views)[0]
 
     def sides_of(self, views: Batch) -> tuple[Components, Components]:

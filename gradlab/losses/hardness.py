@@ -9,8 +9,7 @@ from gradlab.batch.batch import Batch
 from gradlab.batch.candidates import HardnessTerm
 from gradlab.errors import GradlabError
 from gradlab.losses.base import PairLoss
-from gradlab.losses.changed_row import ChangedRow
-from gradlab.losses.combinator import OtherCandidates
+from gradlab.losses.combinator import ChangedRow, OtherCandidates
 from gradlab.losses.gates import ConstantGate, CosineLogit, ExactGate, SoftGate
 from gradlab.losses.registry import loss_class, loss_names, register
 from gradlab.settings import setting
@@ -57,7 +56,7 @@ class Hardness(OtherCandidates):
         return views.with_candidates(hardness=(*views.candidates.hardness, HardnessTerm(self.alpha, self.on)))
 
     @property
-    def not_simulated(self) -> str:
+    def not_simulated(self) -> str:  # type: ignore[override]  # of the class in other losses; here it depends on what is changed
         """Angles tell nothing of hard negatives."""
         return (
             "angles do not tell which negatives are a sentence's own hard ones"

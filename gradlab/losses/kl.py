@@ -51,6 +51,7 @@ class KL(SoftmaxTemperature, CandidateLoss):
         "ratio": r"1,\quad V_{ip} = \frac{\max(0,\, y_{ip} - q_{ip})}{GD_i}",
     }
     table_order = 40
+    not_simulated = "a teacher's scores do not depend on the student's angles"
 
     @property
     def unit(self) -> Any:
@@ -60,11 +61,6 @@ class KL(SoftmaxTemperature, CandidateLoss):
     def factor(self, views: Batch) -> Any:
         """τ² or 1."""
         return self.temperature**2 if self.times_tau_squared else 1.0
-
-    @property
-    def not_simulated(self) -> str:
-        """A teacher has scores of its own."""
-        return "a teacher's scores do not depend on the student's angles"
 
     def value(self, seen: Seen) -> Float[Array, "n"]:
         """``Σ_c y_c (log y_c - log q_c)``."""

@@ -41,11 +41,7 @@ class MarginMSE(CandidateLoss):
         "ratio": r"1,\quad V_{ip} = \frac{2}{K}\,\frac{\max(0,\, e_{ip})}{GD_i}",
     }
     table_order = 41
-
-    @property
-    def not_simulated(self) -> str:
-        """A teacher has scores of its own."""
-        return "a teacher's scores do not depend on the student's angles"
+    not_simulated = "a teacher's scores do not depend on the student's angles"
 
     def value(self, seen: Seen) -> Float[Array, "n"]:
         """``mean_n e_n²``."""

@@ -17,8 +17,7 @@ from gradlab.batch.candidates import BESIDE, POOLS, Block, Rule
 from gradlab.batch.similarity import Negatives
 from gradlab.errors import GradlabError
 from gradlab.losses.base import Loss
-from gradlab.losses.changed_row import ChangedRow
-from gradlab.losses.combinator import Combinator, OtherCandidates
+from gradlab.losses.combinator import ChangedRow, Combinator, OtherCandidates
 from gradlab.losses.gates import ConstantGate, ExactGate, without_near
 from gradlab.losses.pool import check_pools
 from gradlab.losses.registry import register
@@ -81,7 +80,7 @@ class Mask(OtherCandidates):
         return tuple(name.strip() for name in self.on.split("+")) if self.on else (*POOLS, *BESIDE)
 
     @property
-    def not_simulated(self) -> str:
+    def not_simulated(self) -> str:  # type: ignore[override]  # of the class in other losses; here it depends on what is changed
         """Only near-duplicates are known by their angles."""
         if self._known_by_angle:
             return str(self.loss.not_simulated)

@@ -35,11 +35,6 @@ class MAT(TripletLoss):
     }
     table_order = 5
 
-    @property
-    def margin_value(self) -> float:
-        """``m``, in radians."""
-        return self.margin
-
     def distance(self, similarity: PairSimilarity) -> Float[Array, "*n"]:
         """``θ`` in radians."""
         return similarity.angle

@@ -34,10 +34,6 @@ class MET(TripletLoss):
     }
     table_order = 4
 
-    @property
-    def margin_value(self) -> float:
-        return self.margin
-
     def distance(self, similarity: PairSimilarity) -> Float[Array, "*n"]:
         """``|h - h'|``."""
         return similarity.chord

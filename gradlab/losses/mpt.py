@@ -40,10 +40,6 @@ class MPT(TripletLoss):
     }
     table_order = 3
 
-    @property
-    def margin_value(self) -> float:
-        return self.margin
-
     def distance(self, similarity: PairSimilarity) -> Float[Array, "*n"]:
         """``1 - cos θ``: the paper's ``-cos θ`` moved by a constant, to be accurate near θ = 0."""
         return similarity.one_minus_cosine

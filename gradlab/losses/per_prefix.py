@@ -12,7 +12,7 @@ from gradlab.arrays import Array, Float, require
 from gradlab.batch.batch import Batch, unit_rows
 from gradlab.errors import GradlabError
 from gradlab.losses.base import Loss
-from gradlab.losses.combinator import Combinator, Modifier, read_numbers
+from gradlab.losses.combinator import Combinator, Modifier, read_numbers, read_weights, write_weights
 from gradlab.losses.components import Components
 from gradlab.losses.registry import register
 from gradlab.settings import setting
@@ -33,6 +33,7 @@ class PerPrefix(Modifier):
     title = "per prefix"
     paper = "Kusupati et al. (2022)"
     formula = "Σ_d w_d L(h[:d]/|h[:d]|, h'[:d]/|h'[:d]|)"
+    not_simulated = "each prefix has angles of its own, and those of the whole embeddings do not tell them"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -41,14 +42,9 @@ class PerPrefix(Modifier):
             raise GradlabError(
                 f"dims must be different whole numbers, joined by +, such as 64+128, not {self.dims!r}"
             )
-        weights = read_numbers(self.weights, "weights") or [1.0] * len(dims)
-        if len(weights) != len(dims) or any(w <= 0 for w in weights):
-            raise GradlabError(
-                f"weights must be {len(dims)} numbers greater than 0, one for each prefix, not {self.weights!r}"
-            )
+        weights = read_weights(self.weights, len(dims), "prefix")
         object.__setattr__(self, "dims", "+".join(str(int(d)) for d in dims))
-        given = "" if weights == [1.0] * len(dims) else "+".join(map(repr, weights))
-        object.__setattr__(self, "weights", given)
+        object.__setattr__(self, "weights", write_weights(weights))
         if isinstance(self.loss, Combinator) and self.loss.has(PerPrefix):
             raise GradlabError("per_prefix cannot change a loss that already has prefixes")
 
@@ -56,13 +52,8 @@ class PerPrefix(Modifier):
     def prefixes(self) -> Mapping[int, float]:
         """Weights by length, shortest first."""
         dims = [int(d) for d in read_numbers(self.dims, "dims")]
-        weights = read_numbers(self.weights, "weights") or [1.0] * len(dims)
+        weights = read_weights(self.weights, len(dims), "prefix")
         return dict(sorted(zip(dims, weights, strict=True)))
-
-    @property
-    def not_simulated(self) -> str:
-        """Prefixes have angles of their own."""
-        return "each prefix has angles of its own, and those of the whole embeddings do not tell them"
 
     def terms_of(self, batch: Batch) -> list[tuple[float, Loss, Batch]]:
         """The loss on each prefix."""
@@ -76,9 +67,7 @@ class PerPrefix(Modifier):
         return dataclasses.replace(anchors, counterpart=positives), positives
 
     def _gather(self, parts: Mapping[int, Components], views: Batch) -> PrefixComponents:
-        longest = parts[max(parts)]
-        shared = {field.name: getattr(longest, field.name) for field in dataclasses.fields(Components)}
-        return PrefixComponents(**shared, prefixes=parts, factors=self.prefixes, whole=views)
+        return PrefixComponents(**vars(parts[max(parts)]), prefixes=parts, factors=self.prefixes, whole=views)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -65,6 +65,7 @@ class Pool(OtherCandidates):
     title = "pool"
     paper = "Chen et al. (2020), Li et al. (2023)"
     formula = "L with negatives of the pools named"
+    not_simulated = "a pair of the own view, or of the other direction, pushes in the rows of two sentences, and one anchor's angles tell one"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -88,11 +89,6 @@ class Pool(OtherCandidates):
     def pools(self) -> tuple[str, ...]:
         return tuple(name.strip() for name in self.negatives.split("+"))
 
-    @property
-    def not_simulated(self) -> str:
-        """Pairs stand in two rows."""
-        return "a pair of the own view, or of the other direction, pushes in the rows of two sentences, and one anchor's angles tell one"
-
     def seen(self, views: Batch) -> Batch:
         return self._with(views, self.pools)
 
@@ -112,11 +108,9 @@ class Pool(OtherCandidates):
         return [(1 / len(seen), self.loss, one) for one in seen]
 
     def components_of(self, views: Batch) -> Components:
-        """The components of the anchors."""
         return super().components_of(views) if self.denominators == "joint" else self.sides_of(views)[0]
 
     def sides_of(self, views: Batch) -> tuple[Components, Components]:
-        """The components of the anchors and those of the positives."""
         return (
             super().sides_of(views)
             if self.denominators == "joint"

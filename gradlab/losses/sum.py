@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from gradlab.batch.batch import Batch
 from gradlab.errors import GradlabError
 from gradlab.losses.base import Loss
-from gradlab.losses.combinator import Combinator, read_numbers
+from gradlab.losses.combinator import Combinator, read_weights, write_weights
 from gradlab.losses.registry import get_loss, register
 from gradlab.settings import setting
 from gradlab.settings.registry import split_texts
@@ -34,6 +34,7 @@ class Sum(Combinator):
     example = "sum(infonce, gor, weights=1+0.1)"
     title = "sum"
     formula = "Σ_m λ_m L_m(h, h')"
+    not_simulated = "its terms have dissipations of their own; simulate them one by one"
 
     def __post_init__(self) -> None:
         given = split_texts(self.losses) if isinstance(self.losses, str) else self.losses
@@ -42,13 +43,8 @@ class Sum(Combinator):
                 f"losses must be a list of losses, or a text such as 'infonce, gor', not {self.losses!r}"
             )
         object.__setattr__(self, "losses", tuple(get_loss(one) for one in given))
-        weights = read_numbers(self.weights, "weights") or [1.0] * len(self.losses)
-        if len(weights) != len(self.losses) or any(weight <= 0 for weight in weights):
-            raise GradlabError(
-                f"weights must be {len(self.losses)} numbers greater than 0, one for each loss, not {self.weights!r}"
-            )
-        plain = all(weight == 1 for weight in weights)
-        object.__setattr__(self, "weights", "" if plain else "+".join(map(repr, weights)))
+        weights = read_weights(self.weights, len(self.losses), "loss")
+        object.__setattr__(self, "weights", write_weights(weights))
         super().__post_init__()
 
     @property
@@ -58,18 +54,13 @@ class Sum(Combinator):
         return found
 
     @property
-    def not_simulated(self) -> str:
-        """Each term has a dissipation of its own."""
-        return "its terms have dissipations of their own; simulate them one by one"
-
-    @property
-    def takes_own_negatives(self) -> bool:
+    def takes_own_negatives(self) -> bool:  # type: ignore[override]  # likewise
         """Where one of the losses does."""
         return any(loss.takes_own_negatives for loss in self.losses)
 
     def terms_of(self, batch: Batch) -> list[tuple[float, Loss, Batch]]:
         """Each loss on the batch; losses of whole views without own negatives, beside losses that take them."""
-        weights = read_numbers(self.weights, "weights") or [1.0] * len(self.losses)
+        weights = read_weights(self.weights, len(self.losses), "loss")
         batch = batch.sharing_products()
         views = dataclasses.replace(batch, own_negatives=None) if self.takes_own_negatives else batch
         return [

@@ -63,6 +63,6 @@ class SurrogateLoss(PairLoss):
 
     def value(self, positive: PairSimilarity, negatives: Negatives) -> Float[Array, "*n"]:
         summary = self.summary(negatives)
-        total, pushed = negatives.weighted(self.weight, one_hot=self.one_hot_weight)
+        total, pushed = negatives.weighted(self.weight)
         pull = total * self.ratio(positive, summary)
         return surrogate_value(self.dissipation(positive, summary), pushed, pull, positive.cosine)

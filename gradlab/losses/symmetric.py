@@ -34,6 +34,7 @@ class Symmetric(Modifier):
     title = "symmetric"
     paper = "Radford et al. (2021)"
     formula = "(L(h, h') + L(h', h))/2"
+    not_simulated = "half of what pushes an anchor comes from the rows of other sentences, which the angles of one anchor do not tell"
 
     def __post_init__(self) -> None:
         if not (isinstance(self.reverse, str) and self.reverse == ""):
@@ -49,18 +50,12 @@ class Symmetric(Modifier):
         """The loss of each direction."""
         return self.loss, self.loss if isinstance(self.reverse, str) else self.reverse
 
-    @property
-    def not_simulated(self) -> str:
-        """The other direction has rows of its own."""
-        return "half of what pushes an anchor comes from the rows of other sentences, which the angles of one anchor do not tell"
-
     def terms_of(self, batch: Batch) -> list[tuple[float, Loss, Batch]]:
         """Half the loss of each direction."""
         (first, second), batch = self.terms, batch.sharing_products()
         return [(0.5, first, batch), (0.5, second, _exchanged(batch))]
 
     def components_of(self, views: Batch) -> Components:
-        """The components of the anchors."""
         return self._of_pairs(views)[0] if self._shares_coefficients(views) else self.sides_of(views)[0]
 
     def sides_of(self, views: Batch) -> tuple[Components, Components]:

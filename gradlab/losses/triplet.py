@@ -59,11 +59,7 @@ class Triplet(CandidateLoss):
         "ratio": r"1,\quad V_{ip} = \frac{1}{A_i}\sum_{k}\mathbb{1}\{\cos\theta_{ik'} - \cos\theta_{ip} + m > 0\}",
     }
     table_order = 37
-
-    @property
-    def not_simulated(self) -> str:
-        """One triplet of an anchor is `met`'s or `mpt`'s kind."""
-        return "the number of active triplets depends on the positive and all negatives together; mpt and met have one of each anchor"
+    not_simulated = "the number of active triplets depends on the positive and all negatives together; mpt and met have one of each anchor"
 
     def value(self, seen: Seen) -> Float[Array, "n"]:
         """The sum over the triplets that count."""

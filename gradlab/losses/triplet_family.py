@@ -12,6 +12,7 @@ from gradlab.arrays import Array, Float, as_float, divide, finite, one_hot
 from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.losses.base import PairLoss
 from gradlab.losses.components import Components
+from gradlab.settings import setting
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,12 +24,9 @@ class TripletLoss(PairLoss):
     distance is infinite, and gets the weight 0, autograd's subgradient.
     """
 
-    one_hot_weight: ClassVar[bool] = True
+    margin: float = setting(0.0, "margin m, in the units of the distance")
 
-    @property
-    @abc.abstractmethod
-    def margin_value(self) -> float:
-        """``m``, in the units of the distance."""
+    one_hot_weight: ClassVar[bool] = True
 
     @abc.abstractmethod
     def distance(self, similarity: PairSimilarity) -> Float[Array, "*n"]:
@@ -43,14 +41,14 @@ class TripletLoss(PairLoss):
 
     def value(self, positive: PairSimilarity, negatives: Negatives) -> Float[Array, "*n"]:
         """``max(0, d_pos - d_neg + m)``."""
-        violation = self.distance(positive) - self.distance(negatives.hardest) + self.margin_value
+        violation = self.distance(positive) - self.distance(negatives.hardest) + self.margin
         xp = array_namespace(violation)
         return xp.where(violation > 0, violation, xp.zeros_like(violation))
 
     def dissipation(self, positive: PairSimilarity, summary: PairSimilarity) -> Float[Array, "*n"]:
         """``1{d_neg - d_pos < m}``; Appendix D of the paper prints MET's sign reversed, Table 1 is right."""
         gap = self.distance(summary) - self.distance(positive)
-        return as_float(gap < self.margin_value, gap)
+        return as_float(gap < self.margin, gap)
 
     def weight(self, negatives: Negatives) -> Float[Array, "*n k"]:
         """The slope of the distance at the hardest negative, zero elsewhere."""

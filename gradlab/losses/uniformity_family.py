@@ -9,16 +9,17 @@ from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Float
 from gradlab.batch.batch import Batch
-from gradlab.losses.base import BatchLoss
-from gradlab.losses.gates import ConstantGate
+from gradlab.losses.base import UngatedBatchLoss
 from gradlab.settings import setting
 
 
 @dataclasses.dataclass(frozen=True)
-class UniformityLoss(BatchLoss):
+class UniformityLoss(UngatedBatchLoss):
     """``L = 1/N Σ_i |h_i - h_i'|² + ν L^u`` (Wang and Isola 2020), one loss of the whole batch."""
 
     nu: float = setting(1.0, "factor ν of the uniformity", rule="positive")
+
+    moves_positives = "pull"  # by the alignment alone, wherever the neighbours are sought
 
     @abc.abstractmethod
     def uniformity(self, views: Batch) -> Float[Array, ""]:
@@ -28,20 +29,11 @@ class UniformityLoss(BatchLoss):
     def uniformity_weight(self, views: Batch) -> Float[Array, "n k"]:
         """``∂L^u/∂(h_i·n_j)``, (N, N): the weight for ν = 1, zero at j = i."""
 
-    @property
-    def moves_positives(self) -> str:
-        """By the alignment alone, wherever the neighbours are sought."""
-        return "pull"
-
     def value(self, views: Batch) -> Float[Array, ""]:
         """Alignment plus ν times uniformity, a scalar."""
         xp = array_namespace(views.anchors)
         alignment = xp.sum(2 * views.positive.one_minus_cosine) / views.count
         return alignment + self.nu * self.uniformity(views)
-
-    def dissipation(self, views: Batch) -> Float[Array, "n"]:
-        """1 (Li et al. 2024, Table 2, as the rest)."""
-        return array_namespace(views.anchors).ones_like(views.positive.chord)
 
     def negative_weight(self, views: Batch) -> Float[Array, "n k"]:
         """ν times that of the uniformity."""
@@ -50,6 +42,3 @@ class UniformityLoss(BatchLoss):
     def positive_weight(self, views: Batch, total: Float[Array, "n"]) -> Float[Array, "n *d"]:
         """``Σ_j W_ij R_i = 2/N``."""
         return array_namespace(total).full_like(total, 2 / views.count)
-
-    def exact_gate(self) -> ConstantGate:
-        return ConstantGate()

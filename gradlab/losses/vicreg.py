@@ -9,15 +9,14 @@ from array_api_compat import array_namespace
 from gradlab.arrays import Array, Float, detach, reciprocal
 from gradlab.batch.batch import Batch
 from gradlab.errors import GradlabError
-from gradlab.losses.base import BatchLoss
-from gradlab.losses.gates import ConstantGate
+from gradlab.losses.base import UngatedBatchLoss
 from gradlab.losses.registry import register
 from gradlab.settings import setting
 
 
 @register("vicreg")
 @dataclasses.dataclass(frozen=True)
-class VICReg(BatchLoss):
+class VICReg(UngatedBatchLoss):
     """VICReg (Bardes et al. 2022) on unit vectors; Li et al. 2024, Table 2.
 
     Both views are regularised. ``cov`` sums the squared off-diagonal entries of the covariance, ``var`` is the
@@ -64,6 +63,7 @@ class VICReg(BatchLoss):
     exact_in = frozenset()
     negative_view = "same"
     table_order = 10
+    moves_positives = "mirror"
 
     @classmethod
     def published(
@@ -90,11 +90,6 @@ class VICReg(BatchLoss):
             )
         return cls(nu * dimensions * (batch_size - 1) ** 2 / (2 * batch_size**2), nu2, gamma)
 
-    @property
-    def moves_positives(self) -> str:
-        """The loss does not change when the views are exchanged."""
-        return "mirror"
-
     def value(self, views: Batch) -> Float[Array, ""]:
         """The loss of the batch, a scalar."""
         xp = array_namespace(views.anchors)
@@ -112,10 +107,6 @@ class VICReg(BatchLoss):
         shortfall = self.gamma - _deviation(centred)
         var = xp.mean(xp.where(shortfall > 0, shortfall, xp.zeros_like(shortfall)))
         return self.nu1 * cov + self.nu2 * var
-
-    def dissipation(self, views: Batch) -> Float[Array, "n"]:
-        """1; with what follows, the paper's form."""
-        return array_namespace(views.anchors).ones_like(views.positive.chord)
 
     def negative_weight(self, views: Batch) -> Float[Array, "n k"]:
         """``4ν₁ Q_ij/(D(N-1)²)``."""
@@ -147,9 +138,6 @@ class VICReg(BatchLoss):
         n, d = views.count, views.anchors.shape[1]
         factor: float = 4 * self.nu1 / (d * (n - 1))
         return factor
-
-    def exact_gate(self) -> ConstantGate:
-        return ConstantGate()
 
 
 def _centred(rows: Float[Array, "n d"]) -> Float[Array, "n d"]:

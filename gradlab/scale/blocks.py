@@ -40,14 +40,7 @@ def slices(start: int, stop: int, step: int) -> Iterator[slice]:
 
 
 def cosines(rows: Tensor, columns: Tensor, own: int | None = None, memory: Tensor | None = None) -> Tensor:
-    """All dot products, (n, k); -inf in column ``own + r`` of row r unless that is None.
-
-    Args:
-        rows: (n, D).
-        columns: (k, D).
-        own: see above; columns outside of ``0`` to ``k`` are skipped.
-        memory: (n, k), or at least n k entries, to write to; None for new memory.
-    """
+    """All dot products, (n, k), written to ``memory`` of at least as many entries; -inf in column ``own + r`` of row r."""
     n, k = len(rows), len(columns)
     found = rows.new_empty(n, k) if memory is None else memory
     if found.ndim == 1:
@@ -173,10 +166,8 @@ class _Memory:
         """The next array, (rows, columns), of any content."""
         if self._taken == len(self._arrays):
             self._arrays.append(like.new_empty(rows, columns))
-        if self._arrays[self._taken].shape != (
-            rows,
-            columns,
-        ):  # no view of it, which autograd would not let a loss change
+        # Of another shape no view of it, which autograd would not let a loss change.
+        if self._arrays[self._taken].shape != (rows, columns):
             self._arrays[self._taken] = like.new_empty(rows, columns)
         self._taken += 1
         return self._arrays[self._taken - 1]
@@ -300,9 +291,8 @@ class _LogSum(torch.autograd.Function):
         largest = logits.amax(-1)
         # In place on a CPU, whose kernel has read a row before it writes it.
         softmax = torch.softmax(logits, -1, out=logits if logits.device.type == "cpu" else None)
-        if (
-            not looking_is_free(logits) or largest.isinf().any()
-        ):  # a row without negatives, which has no softmax
+        # A row without negatives has no softmax.
+        if not looking_is_free(logits) or largest.isinf().any():
             softmax.masked_fill_(largest.isinf()[:, None], 0.0)
         ctx.temperature, ctx.softmax = temperature, softmax
         # The softmax of the largest logit is 1 over the sum of exponentials that it is the largest of.

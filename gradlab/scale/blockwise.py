@@ -18,7 +18,7 @@ from gradlab.scale.blocks import looking_is_free
 from gradlab.scale.evaluation import Evaluation
 from gradlab.scale.kernels import check_kernels, check_rows
 from gradlab.scale.processes import Group, Processes
-from gradlab.scale.share import check_share, describe_share, gathered, in_torch, refuse_masks
+from gradlab.scale.share import check_share, describe_share, gathered, refuse_masks
 from gradlab.settings.module import LossModule
 
 
@@ -137,7 +137,7 @@ class BlockwiseLoss(LossModule):
         if self.group is not None and (group := Group(self.group)).count > 1:
             return self._together(group, given, reduction, options, context)
         check_reduction(reduction)
-        share = in_torch(check_batch(anchors, positives, extra_negatives, **options, **context))
+        share = check_batch(anchors, positives, extra_negatives, **options, **context).in_torch()
         sizes = [len(share.anchors)], [0 if share.extra_negatives is None else len(share.extra_negatives)]
         whole = gathered(share, Processes(), *sizes, [0], False)
         value = self._value(

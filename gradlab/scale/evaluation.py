@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from gradlab.batch.batch import Batch
+from gradlab.batch.batch import KINDS, Batch
 from gradlab.batch.candidates import USUAL
 from gradlab.errors import GradlabError
 from gradlab.losses.base import Loss, PairLoss
@@ -43,27 +43,27 @@ class Evaluation:
         block_size: rows in a block, or None for the default.
         learned: the settings that are tensors, as leaves.
         processes: those that share the batch.
-        shares: how many anchors, and how many extra negatives, each of them has; None if one process has all.
+        shares: how many anchors, and how many extra negatives, each of them has.
         kernels: the dtype in which kernels multiply the rows; None for blocks.
     """
 
     loss: Loss
     batch: Batch
-    block_size: int | None = None
-    learned: tuple[Tensor, ...] = ()
-    processes: Processes = Processes()  # noqa: RUF009  # it has no state
-    shares: Sequence[list[int]] | None = None
-    kernels: torch.dtype | None = None
+    block_size: int | None
+    learned: tuple[Tensor, ...]
+    processes: Processes
+    shares: tuple[list[int], list[int]]
+    kernels: torch.dtype | None
 
     @property
     def anchors(self) -> slice:
         """This process's anchors, and positives, among those of the batch."""
-        return slice(0, self.count) if self.shares is None else self._share(self.shares[0])
+        return self._share(self.shares[0])
 
     @property
     def extra(self) -> slice:
         """This process's extra negatives."""
-        return slice(0, None) if self.shares is None else self._share(self.shares[1])
+        return self._share(self.shares[1])
 
     def _share(self, sizes: list[int]) -> slice:
         rank = self.processes.rank
@@ -102,13 +102,8 @@ class Evaluation:
             for rows, want in zip(self.batch.embeddings, wanted, strict=True)
         ]
         with torch.enable_grad(), self._precisely():
-            batch = dataclasses.replace(
-                self.batch,
-                anchors=leaves[0],
-                positives=leaves[1],
-                extra_negatives=leaves[2],
-                own_negatives=leaves[3],
-            )
+            rows: dict[str, Any] = dict(zip(KINDS, leaves, strict=True))
+            batch = dataclasses.replace(self.batch, **rows)
             values, gradients, settings = self._evaluate(batch, scale)
         own: list[Tensor | None] = []
         for want, gradient, some in zip(
@@ -138,8 +133,9 @@ class Evaluation:
         by_settings = [torch.zeros_like(one) for one in self.learned]
         terms = list(_terms(self.loss, batch, 1.0))
         if self.kernels is None:
-            laps = Laps(self.processes, self.block_size, both_directions=True)
-            in_laps, in_blocks = _sorted(terms)
+            laps = Laps(self.processes, self.block_size)
+            in_laps = [term for term in terms if _needs_all_rows(term, terms)]
+            in_blocks = [term for term in terms if not _needs_all_rows(term, terms)]
         else:
             laps = KernelLaps(self.processes, self.kernels, self.loss.name)
             in_laps, in_blocks = terms, []
@@ -171,7 +167,7 @@ class Evaluation:
         elif not found.ndim and not in_blocks:
             scale = torch.ones_like(found)
         else:
-            scale = self.processes.gather(scale, self.shares[0] if self.shares else [])
+            scale = self.processes.gather(scale, self.shares[0])
             scale = scale if found.ndim else scale.sum()
         by_rows, others = self._through(batch, found, scale, gradients, laps)
         laps.close()
@@ -197,16 +193,11 @@ class Evaluation:
         for some in slices(self.anchors.start, self.anchors.stop, size):
             rows = whole.rows(some.start, some.stop)
             here = slice(some.start - self.anchors.start, some.stop - self.anchors.start)
-            ends = [
-                None if part is None else part.detach().requires_grad_(total is not None)
-                for part, total in zip(
-                    (rows.anchors, rows.positives, rows.own_negatives), totals, strict=True
-                )
-            ]
-            places = [
-                None if total is None else total[at]
-                for total, at in zip(totals, (some, some, here), strict=True)
-            ]
+            ends, places = [], []
+            kinds = rows.anchors, rows.positives, rows.own_negatives
+            for part, total, at in zip(kinds, totals, (some, some, here), strict=True):
+                ends.append(None if part is None else part.detach().requires_grad_(total is not None))
+                places.append(None if total is None else total[at])
             blocks.begin(zip(ends, places, strict=True))
             rows = dataclasses.replace(rows, anchors=ends[0], positives=ends[1], own_negatives=ends[2])
             found = term.loss.value_of(rows)
@@ -257,7 +248,7 @@ class Evaluation:
             if after is not None:
                 total = after if total is None else total.add_(after)
             total = torch.zeros_like(leaf) if total is None else total.contiguous()
-            if self.shares is not None and leaf is not batch.own_negatives:
+            if leaf is not batch.own_negatives:
                 total = self.processes.to_owners(total, self.shares[leaf is batch.extra_negatives])
             by_leaf[id(leaf)] = total if plain is None else total.add_(plain)
         settings = [
@@ -294,21 +285,16 @@ def _terms(loss: Loss, batch: Batch, weight: float) -> Iterator[_Term]:
         yield from _terms(term, seen, weight * factor)
 
 
-def _sorted(every: list[_Term]) -> tuple[list[_Term], list[_Term]]:
-    """The terms that run on all rows at once, and those that see some rows at a time."""
-    softmaxes = [term for term in every if _is_softmax(term)]
-    in_laps = [
-        term
-        for term in every
-        if not isinstance(term.loss, PairLoss | CandidateLoss)
-        or any(
-            any(term is one for one in softmaxes)
-            and term.batch.anchors is other.batch.positives
-            and term.batch.positives is other.batch.anchors
-            for other in softmaxes
+def _needs_all_rows(term: _Term, every: list[_Term]) -> bool:
+    """Whether a term runs on all rows at once: a loss of the batch, or a softmax beside one of the other direction."""
+    rows = term.batch.anchors, term.batch.positives
+    return not isinstance(term.loss, PairLoss | CandidateLoss) or (
+        _is_softmax(term)
+        and any(
+            _is_softmax(other) and rows[0] is other.batch.positives and rows[1] is other.batch.anchors
+            for other in every
         )
-    ]
-    return in_laps, [term for term in every if not any(term is other for other in in_laps)]
+    )
 
 
 def _is_softmax(term: _Term) -> bool:

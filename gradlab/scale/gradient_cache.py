@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -22,15 +22,7 @@ EncodePiece = Callable[[Any], tuple[Tensor, ...]]
 
 @dataclasses.dataclass(frozen=True)
 class _Encoded:
-    """Pieces that were encoded without activations.
-
-    Attributes:
-        encode: what encodes a piece.
-        pieces: the pieces.
-        places: of each piece's rows among those of all.
-        states: of the random generators before each piece.
-        rows: of all pieces, a leaf, whose gradient goes back to them.
-    """
+    """Pieces that were encoded without activations; of each, the places of its rows, and the random generators before it."""
 
     encode: EncodePiece
     pieces: Sequence[Any]
@@ -47,7 +39,7 @@ class GradientCache:
 
     def __init__(self, device: torch.device) -> None:
         """``device`` is where the pieces are encoded, whose random numbers are replayed."""
-        self._device = device
+        self._devices = [device] if device.type == "cuda" else []
         self._encoded: list[_Encoded] = []
 
     def encode(self, encode: EncodePiece, pieces: Sequence[Any], order: Tensor) -> tuple[Tensor, ...]:
@@ -88,7 +80,7 @@ class GradientCache:
         encoded = [one for one in self._encoded if one.rows.grad is not None]
         self._encoded.clear()
         left = sum(len(one.pieces) for one in encoded)
-        with self._replayed():
+        with torch.random.fork_rng(self._devices):
             for one in encoded:
                 for piece, places, state in zip(one.pieces, one.places, one.states, strict=True):
                     self.restore(state)
@@ -100,26 +92,15 @@ class GradientCache:
                             assert one.rows.grad is not None
                             rows.backward(one.rows.grad[places])
 
-    @contextlib.contextmanager
-    def _replayed(self) -> Iterator[None]:
-        before = self.state()
-        try:
-            yield
-        finally:
-            self.restore(before)
-
     def state(self) -> list[Tensor]:
         """The state of the random generators that encoding draws from."""
-        states = [torch.get_rng_state()]
-        if self._device.type == "cuda":
-            states.append(torch.cuda.get_rng_state(self._device))
-        return states
+        return [torch.get_rng_state(), *map(torch.cuda.get_rng_state, self._devices)]
 
     def restore(self, states: list[Tensor]) -> None:
         """Put the random generators where :meth:`state` found them."""
         torch.set_rng_state(states[0])
-        if self._device.type == "cuda":
-            torch.cuda.set_rng_state(states[1], self._device)
+        for device, state in zip(self._devices, states[1:], strict=True):
+            torch.cuda.set_rng_state(state, device)
 
 
 def deferred(

@@ -66,13 +66,7 @@ class KernelLaps(Laps):
     """
 
     def __init__(self, processes: Processes, dtype: torch.dtype, name: str) -> None:
-        """Start without answers.
-
-        Args:
-            processes: those that share the work; all of them have all rows.
-            dtype: of the rows as they were given, in which they are multiplied.
-            name: of the loss, for errors.
-        """
+        """Multiply rows in the dtype that they were given in; errors name the loss."""
         super().__init__(processes)
         self._dtype, self._name = dtype, name
         self._given: dict[int, tuple[Tensor, Tensor]] = {}

@@ -45,18 +45,10 @@ class Laps(Comparison):
         answers: what the loss has been answered, as leaves of its graph.
     """
 
-    def __init__(
-        self, processes: Processes, block_size: int | None = None, *, both_directions: bool = False
-    ) -> None:
-        """Start without answers.
-
-        Args:
-            processes: those that share the work; all of them have all rows.
-            block_size: rows in a block, or None for the default.
-            both_directions: whether the loss asks for the same of anchors and positives as of positives and anchors.
-        """
+    def __init__(self, processes: Processes, block_size: int | None = None) -> None:
+        """Start without answers; the processes share the work, and all of them have all rows."""
         super().__init__()
-        self.processes, self._block_size, self._both = processes, block_size, both_directions
+        self.processes, self._block_size = processes, block_size
         self.answers: list[Tensor] = []
         self._backwards: list[Backward] = []
         self._totals: dict[Any, Tensor] = {}
@@ -230,10 +222,7 @@ class Laps(Comparison):
     ) -> tuple[Tensor, Tensor | None]:
         """Log-sum-exps of the rows, (n,), and of the columns of the first product where they come along, (k,).
 
-        Args:
-            products: of the same rows.
-            temperature: τ.
-            pushes: where the derivatives of ``τ Σ_ik exp((cos θ_ik - 1)/τ)`` by the rows are added to.
+        All products are of the same rows. Derivatives of ``τ Σ_ik exp((cos θ_ik - 1)/τ)`` by all rows are added to ``pushes``.
         """
         rows = products[0].rows
         n, shift = len(rows), 1 / temperature
@@ -244,7 +233,7 @@ class Laps(Comparison):
             ]
             return self.gather(torch.cat(parts), n), None
         sums, others = torch.zeros_like(rows[:, 0], requires_grad=False), None
-        if self._both and products[0].own and not products[0].within:
+        if products[0].own and not products[0].within:
             others = torch.zeros_like(products[0].columns[:, 0], requires_grad=False)
         for product in products:
             half = self._half(product)
@@ -350,15 +339,9 @@ class _Product:
         gradients: Gradients,
         factor: float = 1.0,
     ) -> None:
-        """Add what derivatives by the cosines of some rows mean for the rows and the columns.
+        """Add what derivatives by the cosines of some rows to the columns from ``first`` on mean for both.
 
-        Args:
-            coefficients: the derivatives by the cosines to the columns from ``first`` on.
-            some: the rows.
-            first: the first column.
-            half: whether the pairs among these rows stand in both orders already.
-            gradients: where to add to.
-            factor: on the coefficients.
+        With ``half`` the pairs among these rows stand in both orders already.
         """
         rows, columns = self.rows.detach(), self.columns.detach()
         by_rows, by_columns = gradients.by(self.rows), gradients.by(self.columns)
@@ -371,11 +354,7 @@ class _Product:
 
 @dataclasses.dataclass
 class _Softmax:
-    """Derivatives by log-sum-exps of one product at one temperature.
-
-    Attributes:
-        terms: 0 for sums of rows and 1 for sums of columns; the log-sum-exps; the derivatives by them.
-    """
+    """Sums of a product's rows (0) or columns (1): log-sum-exps at one temperature, and the derivatives by them."""
 
     product: _Product
     temperature: float

@@ -9,7 +9,7 @@ from typing import Any
 import torch.distributed as dist
 from torch import Tensor
 
-from gradlab.errors import GradlabError
+from gradlab.errors import GradlabError, first_line
 
 BACKENDS = ("gloo", "nccl")
 
@@ -17,10 +17,6 @@ BACKENDS = ("gloo", "nccl")
 def several_processes() -> bool:
     """Whether torch.distributed is initialised and there are other processes."""
     return dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
-
-
-class AgreedError(GradlabError):
-    """An error that all processes raise together."""
 
 
 class Processes:
@@ -63,14 +59,14 @@ class Processes:
         everyone = self.collect((mine, error))
         for rank, (_, text) in enumerate(everyone):
             if text is not None:
-                raise AgreedError(text if rank == self.rank else f"process {rank}: {text}")
+                raise GradlabError(text if rank == self.rank else f"process {rank}: {text}")
         said = [settings for settings, _ in everyone]
         for name in said[0]:
             given = [(one[name], rank) for rank, one in enumerate(said) if one[name] is not None]
             for value, rank in given if not name.startswith("own ") else ():
                 first, where = given[0]
                 if value != first:
-                    raise AgreedError(
+                    raise GradlabError(
                         f"processes differ in {name}: {first} on process {where}, {value} on process {rank}"
                     )
         return said
@@ -160,7 +156,6 @@ class Group(Processes):
         try:
             yield
         except RuntimeError as error:
-            first = str(error).strip().splitlines()[0]
             raise GradlabError(
-                f"process {self.rank} of {self.count} lost touch with another, which has ended or hangs: {first}"
+                f"process {self.rank} of {self.count} lost touch with another, which has ended or hangs: {first_line(error)}"
             ) from error

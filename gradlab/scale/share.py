@@ -6,7 +6,6 @@ import dataclasses
 from typing import Any
 
 import torch
-from array_api_compat import is_numpy_array
 from torch import Tensor
 
 from gradlab.batch.batch import Batch
@@ -16,25 +15,6 @@ from gradlab.losses.base import Loss
 from gradlab.losses.combinator import Combinator
 from gradlab.losses.mask import Mask
 from gradlab.scale.processes import Group, Processes
-
-
-def in_torch(batch: Batch) -> Batch:
-    """The same batch in tensors, which share the memory of numpy arrays."""
-
-    def tensor(rows: Any) -> Any:
-        return torch.from_numpy(rows) if is_numpy_array(rows) else rows
-
-    found = batch.mapped(lambda _, rows: tensor(rows))
-    guide, teacher = (
-        None if one is None else one.mapped(lambda _, rows: tensor(rows))
-        for one in (batch.guide, batch.teacher)
-    )
-    given = {name: getattr(batch, name) for name in ("owners", "mask", "sentences")}
-    known: dict[str, Any] = {
-        name: None if one is None else torch.as_tensor(one) for name, one in given.items()
-    }
-    told = batch.known.mapped(lambda _, one: tensor(one))
-    return dataclasses.replace(found, guide=guide, teacher=teacher, known=told, **known)
 
 
 def refuse_masks(loss: Loss) -> None:
@@ -78,7 +58,8 @@ def check_share(group: Group, given: tuple[Any, ...], context: dict[str, Any], *
             if isinstance(guide, tuple | list) and len(guide) > 2 and not len(guide[2])
             else guide,
         }
-    return in_torch(check_batch(anchors, positives, extra, negatives_elsewhere=True, **options, **context))
+    found = check_batch(anchors, positives, extra, negatives_elsewhere=True, **options, **context)
+    return found.in_torch()
 
 
 def describe_share(share: Batch) -> dict[str, Any]:
@@ -112,12 +93,7 @@ def gathered(
 ) -> Batch:
     """The batch of all processes, without a graph; of own negatives each process keeps those of its anchors.
 
-    Args:
-        share: of this process.
-        processes: those that share the batch.
-        anchors, extra: how many anchors and extra negatives each of them has.
-        own: how many negatives of its own an anchor of each of them has.
-        owned: whether extra negatives have owners.
+    Each process has so many ``anchors`` and ``extra`` negatives, and ``own`` ones of each anchor; ``owned`` if extra ones have owners.
     """
     if processes.count == 1:
         return share.mapped(lambda _, rows: rows.detach())

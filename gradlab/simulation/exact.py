@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -83,7 +84,7 @@ def _hard(gate: HardGate, setting: Setting) -> Float[np.ndarray, "p q"]:
 def _none_of(setting: Setting, chances: Sequence[Float[np.ndarray, "..."]]) -> Float[np.ndarray, "..."]:
     """The chance that something happens to all negatives, of that for one of each kind."""
     kinds = zip(setting.kinds, chances, strict=True)
-    return functools.reduce(np.multiply, [chance**count for (count, _, _), chance in kinds])
+    return np.asarray(math.prod(chance**count for (count, _, _), chance in kinds))
 
 
 def _kinks(gate: HardGate, negatives: int) -> dict[float, int]:
@@ -152,13 +153,8 @@ def _soft(gate: SoftGate, setting: Setting) -> Float[np.ndarray, "p q"]:
         if active.any():
             exponent = v + logit[active, None]
             kernel = weights[:, active] @ np.exp(exponent - np.exp(exponent))
-            closed = functools.reduce(
-                np.add,
-                [
-                    count * _log_closed(*kind, block)
-                    for (count, _, _), kind in zip(setting.kinds, kinds, strict=True)
-                ],
-            )
+            counted = zip(setting.kinds, kinds, strict=True)
+            closed = sum(count * _log_closed(*kind, block) for (count, _, _), kind in counted)
             total += kernel @ (-LAPLACE_STEP * np.expm1(closed))
     return total
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace
 
-from gradlab.arrays import Array, Bool, Float, Int, divide, finite, take
+from gradlab.arrays import Array, Bool, Float, Int, divide, finite, take, to_numpy
 from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.errors import GradlabError
 from gradlab.losses.base import PairLoss
@@ -77,22 +77,37 @@ def mean_hardest_share(loss: PairLoss, setting: Setting, *, batches: int, **samp
     return Estimate(moments.mean, moments.standard_error, moments.count / batches)
 
 
-def median_ratio(loss: PairLoss, setting: Setting, *, batches: int, **sampling: Any) -> Estimate:
+def median_ratio(
+    loss: PairLoss,
+    setting: Setting,
+    *,
+    batches: int,
+    generator: np.random.Generator,
+    device: str = "cpu",
+    progress: bool | None = None,
+) -> Estimate:
     """Median of the ratio, whose mean does not exist; the error from the order statistics around it."""
     if batches * setting.columns > 32 * DRAWS_A_BLOCK:
         raise GradlabError("a median needs all batches in memory; lower batches or negatives")
-    (draws,) = list(_draw(setting, batches=batches, block=batches, **_only_source(sampling)))
+    (draws,) = _draw(setting, batches=batches, block=batches, generator=generator, device=device)
     positive = _positives(setting, draws)
     shape = (setting.mu_pos.size, setting.mu_neg.size)
     value, error = np.empty(shape), np.empty(shape)
-    half = max(1, round(np.sqrt(batches) / 2))  # one binomial standard deviation in ranks
-    low, high = max(0, batches // 2 - half), min(batches - 1, batches // 2 + half)
-    for column, mu in enumerate(_progress(setting.mu_neg, sampling)):
+    for column, mu in enumerate(_bar(setting.mu_neg, setting.mu_neg.size, progress)):
         summary = loss.summary(draws.negatives(setting.means(mu)))
-        ratio = np.sort(_to_numpy(_broadcast(loss.ratio(positive, summary), positive)), axis=1)
-        value[:, column] = np.median(ratio, axis=1)
-        error[:, column] = (ratio[:, high] - ratio[:, low]) / 2
+        ratio = to_numpy(_broadcast(loss.ratio(positive, summary), positive))
+        value[:, column], error[:, column] = median_and_error(ratio)
     return Estimate(value, error)
+
+
+def median_and_error(
+    values: Float[np.ndarray, "*n b"],
+) -> tuple[Float[np.ndarray, "*n"], Float[np.ndarray, "*n"]]:
+    """The median of each row, and half the way between the order statistics of a standard deviation on either side."""
+    ordered, count = np.sort(values, axis=-1), values.shape[-1]
+    half = max(1, round(np.sqrt(count) / 2))  # one binomial standard deviation in ranks
+    low, high = max(0, count // 2 - half), min(count - 1, count // 2 + half)
+    return np.median(ordered, axis=-1), (ordered[..., high] - ordered[..., low]) / 2
 
 
 @dataclasses.dataclass
@@ -111,12 +126,13 @@ class _Moments:
         mean: Float[np.ndarray, "p"],
         squares: Float[np.ndarray, "p"],
     ) -> None:
-        total = self.count[:, column] + count
+        before = self.count[:, column].copy()
+        total = before + count
         with np.errstate(invalid="ignore"):  # 0/0: no batch has counted yet
             share = np.where(total > 0, count / total, 0.0)
-        delta = np.where(count > 0, mean - np.where(self.count[:, column] > 0, self.mean[:, column], 0), 0)
-        start = np.where(self.count[:, column] > 0, self.mean[:, column], 0)
-        self.squares[:, column] += np.where(count > 0, squares, 0) + delta**2 * share * self.count[:, column]
+        start = np.where(before > 0, self.mean[:, column], 0)
+        delta = np.where(count > 0, mean - start, 0)
+        self.squares[:, column] += np.where(count > 0, squares, 0) + delta**2 * share * before
         self.mean[:, column] = np.where(total > 0, start + delta * share, np.nan)
         self.count[:, column] = total
 
@@ -189,12 +205,12 @@ def _summarise(
     else:
         kept = xp.astype(counts, values.dtype)
         count_here = xp.sum(kept, axis=1)
-        count = _to_numpy(count_here)
+        count = to_numpy(count_here)
         safe = xp.where(count_here > 0, count_here, xp.ones_like(count_here))
         mean = xp.sum(values * kept, axis=1) / safe
         squares = xp.sum(kept * (values - mean[:, None]) ** 2, axis=1)
     binary = bool(xp.all((values == 0) | (values == 1)))
-    return count, _to_numpy(mean), _to_numpy(squares), binary
+    return count, to_numpy(mean), to_numpy(squares), binary
 
 
 def _draw(
@@ -225,14 +241,6 @@ def _broadcast(values: Float[Array, "..."], positive: PairSimilarity) -> Float[A
     return array_namespace(values).broadcast_to(values, positive.chord.shape)
 
 
-def _only_source(sampling: dict[str, Any]) -> dict[str, Any]:
-    return {key: sampling[key] for key in ("generator", "device") if key in sampling}
-
-
-def _progress(values: Float[np.ndarray, "q"], sampling: dict[str, Any]) -> Any:
-    return _bar(values, len(values), sampling.get("progress"))
-
-
 def _bar(values: Float[np.ndarray, "q"] | None, total: int, progress: bool | None) -> Any:
     from tqdm.auto import tqdm  # which loads asyncio, and exact results want no bar
 
@@ -242,7 +250,3 @@ def _bar(values: Float[np.ndarray, "q"] | None, total: int, progress: bool | Non
 def progress_off(progress: bool | None) -> bool | None:
     """tqdm's ``disable``: None shows a bar on a terminal only."""
     return None if progress is None else not progress
-
-
-def _to_numpy(values: Float[Array, "*n"]) -> Float[np.ndarray, "*n"]:
-    return values if isinstance(values, np.ndarray) else values.cpu().numpy()

@@ -19,7 +19,7 @@ from gradlab.arrays import Float, divide
 from gradlab.batch.batch import Batch
 from gradlab.errors import GradlabError
 from gradlab.losses.base import Loss
-from gradlab.simulation.monte_carlo import PASS, Estimate, progress_off
+from gradlab.simulation.monte_carlo import PASS, Estimate, median_and_error, progress_off
 from gradlab.simulation.setting import Setting
 
 # Seconds that a simulation may take where neither grid nor batches are given; points an axis, and fewest and most batches.
@@ -85,22 +85,15 @@ def sampled(
         for row, mu_pos in enumerate(setting.mu_pos):
             for column, mu_neg in enumerate(setting.mu_neg):
                 for draw in range(batches):
+                    both = torch.stack([z[draw], positive[draw, 1:]])
                     negatives, attraction = _coefficients(
-                        loss,
-                        mu_pos,
-                        mu_neg,
-                        setting,
-                        torch.stack([z[draw], positive[draw, 1:]]),
-                        positive[draw, :1],
+                        loss, mu_pos, mu_neg, setting, both, positive[draw, :1]
                     )
                     at = row, column, draw
                     push[at], pull[at] = negatives.sum(), attraction
                     share[at] = divide(np.abs(negatives).max(), np.abs(negatives).sum())
                 bar.update()
     unit = float(np.abs(push.mean(-1)).max()) or 1.0
-    ratio = np.sort(divide(pull, push), axis=-1)
-    half = max(1, round(math.sqrt(batches) / 2))  # one binomial standard deviation in ranks
-    low, high = max(0, batches // 2 - half), min(batches - 1, batches // 2 + half)
     passes = (push >= PASS * unit) & np.isfinite(share)
     count = passes.sum(-1)
     with np.errstate(invalid="ignore", divide="ignore"):  # no batch passes: NaN
@@ -111,7 +104,7 @@ def sampled(
         "gradient_dissipation": Estimate(
             push.mean(-1) / unit, push.std(-1, ddof=1) / math.sqrt(batches) / unit
         ),
-        "ratio": Estimate(np.median(ratio, axis=-1), (ratio[..., high] - ratio[..., low]) / 2),
+        "ratio": Estimate(*median_and_error(divide(pull, push))),
         "hardest_share": Estimate(mean, error, count / batches),
     }
 
@@ -149,12 +142,8 @@ def _coefficients(
 ) -> tuple[Float[np.ndarray, "k"], float]:
     """What the loss does to the first anchor: ``∂L/∂S_0j`` of each other sentence, both views added, and the pull.
 
-    Args:
-        loss: the loss.
-        mu_pos, mu_neg: mean angles.
-        setting: spreads and number of negatives.
-        z: (2, K) standard normal draws: of the negatives' angles, and of the angles between other anchors and their positives.
-        first: (1,) of the angle of the first anchor to its positive.
+    ``z``, (2, K), are standard normal draws of the negatives' angles and of the angles between other anchors and their
+    positives; ``first``, (1,), of the angle of the first anchor to its positive.
     """
     count = setting.negatives
     anchors, positives = _views(mu_pos, mu_neg, setting, z, first)

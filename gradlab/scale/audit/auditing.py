@@ -171,14 +171,7 @@ def judge(
     errors: list[str | None],
     averaged: bool,
 ) -> Audit:
-    """The audit of a loss from what its processes measured.
-
-    Args:
-        target: its name.
-        job: what the processes were given: cases, and `material`.
-        results: by case, of the process that was alone and of each of the others.
-        errors: of each of the others, if any.
-        averaged: whether gradients are averaged or summed.
+    """The audit of a loss from what its processes measured, and the errors of those that were not alone.
 
     Raises:
         GradlabError: the loss draws random numbers.

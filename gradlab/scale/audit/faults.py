@@ -133,11 +133,7 @@ def find_faults(
 ) -> list[Fault]:
     """What is wrong with the gradients of one case: the first explanation that fits, and the loss's parameters.
 
-    Args:
-        outcome: the gradients.
-        tolerance: relative error that counts as none.
-        depends_on_split: whether the gradients change with which process has which sentence.
-        vanishes_on_copies: whether they become right where every process has the same sentences.
+    They may depend on which process has which sentence, or become right where every process has the same sentences.
     """
     found = [
         Fault(
