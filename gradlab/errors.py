@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import importlib
 import textwrap
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 
 class GradlabError(ValueError):
@@ -55,3 +57,11 @@ def missing(package: str, extra: str) -> GradlabError:
         f"this needs {package}, which is not installed; it comes with gradlab's extra [{extra}]: "
         f"pip install '.[{extra}]' in the folder of gradlab"
     )
+
+
+def require_package(module: str, package: str, extra: str) -> Any:
+    """The module of a package; raises the error of `missing` if it is not installed."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise missing(package, extra) from error

@@ -26,6 +26,17 @@ _PARTIAL, _REPLACED = ".partial-", ".replaced-"
 
 
 @contextlib.contextmanager
+def _writing(path: str | os.PathLike[str]) -> Iterator[None]:
+    """An error of the operating system within the block says what could not be written, and why."""
+    try:
+        yield
+    except OSError as error:
+        raise GradlabError(
+            f"cannot write {str(path)!r} ({reason(error)}); free or choose another place"
+        ) from error
+
+
+@contextlib.contextmanager
 def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield a temporary path beside ``path``; it becomes ``path`` only if the block succeeds.
 
@@ -44,16 +55,10 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     os.close(handle)
     temporary = Path(name)
     try:
-        yield temporary
-        # mkstemp makes files private; results get the permissions any other file would have.
-        umask = os.umask(0)
-        os.umask(umask)
-        temporary.chmod(0o666 & ~umask)
-        temporary.replace(path)
-    except OSError as error:
-        raise GradlabError(
-            f"cannot write {str(path)!r} ({reason(error)}); free or choose another place"
-        ) from error
+        with _writing(path):
+            yield temporary
+            _make_public(temporary)
+            temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -182,20 +187,16 @@ def atomic_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
         GradlabError: if the folder cannot be written (no permission, disk full).
     """
     path = Path(path)
-    temporary = None
-    try:
+    with _writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = Path(tempfile.mkdtemp(dir=path.parent, prefix=f"{_PARTIAL}{path.name}-"))
-        yield temporary
-        _make_public(temporary)
-        _synchronise(temporary)
-        _exchange(temporary, path)
-    except OSError as error:
-        raise GradlabError(
-            f"cannot write {str(path)!r} ({error.strerror or error}); free or choose another place"
-        ) from error
-    finally:
-        if temporary is not None:
+        try:
+            yield temporary
+            for current in (temporary, *temporary.rglob("*")):
+                _make_public(current)
+                _flush(current)
+            _exchange(temporary, path)
+        finally:
             shutil.rmtree(temporary, ignore_errors=True)
 
 
@@ -228,7 +229,7 @@ def one_at_a_time(path: str | os.PathLike[str], waiting: str = "") -> Iterator[N
     from filelock import FileLock, Timeout
 
     lock = FileLock(path)
-    try:
+    with _writing(path):
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         try:
             lock.acquire(timeout=2)
@@ -236,10 +237,6 @@ def one_at_a_time(path: str | os.PathLike[str], waiting: str = "") -> Iterator[N
             if waiting:
                 print(waiting, file=sys.stderr)
             lock.acquire()
-    except OSError as error:
-        raise GradlabError(
-            f"cannot write {str(path)!r} ({error.strerror or error}); free or choose another place"
-        ) from error
     try:
         yield
     finally:
@@ -256,21 +253,11 @@ def _exchange(new: Path, path: Path) -> None:
     shutil.rmtree(replaced, ignore_errors=True)
 
 
-def _make_public(folder: Path) -> None:
-    # Temporary folders, and safetensors' files, are private; results get the permissions that others would have.
+def _make_public(path: Path) -> None:
+    # Temporary files and folders, and safetensors' files, are private; results get the permissions that others would have.
     umask = os.umask(0)
     os.umask(umask)
-    for current, _, names in os.walk(folder):
-        Path(current).chmod(0o777 & ~umask)
-        for name in names:
-            (Path(current) / name).chmod(0o666 & ~umask)
-
-
-def _synchronise(folder: Path) -> None:
-    for current, _, names in os.walk(folder):
-        for name in names:
-            _flush(Path(current) / name)
-        _flush(Path(current))
+    path.chmod((0o777 if path.is_dir() else 0o666) & ~umask)
 
 
 def _flush(path: Path) -> None:

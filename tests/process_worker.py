@@ -13,25 +13,11 @@ import torch
 import gradlab
 
 # What sends or receives something.
+BEGINNINGS = "all_ broadcast gather reduce scatter send recv isend irecv batch_ barrier"
 COLLECTIVES = [
     name
     for name in dir(torch.distributed)
-    if name.startswith(
-        (
-            "all_",
-            "broadcast",
-            "gather",
-            "reduce",
-            "scatter",
-            "send",
-            "recv",
-            "isend",
-            "irecv",
-            "batch_",
-            "barrier",
-        )
-    )
-    and name != "reduce_op"
+    if name.startswith(tuple(BEGINNINGS.split())) and name != "reduce_op"
 ]
 
 

@@ -16,8 +16,7 @@ from gradlab.encoder.model import Encoder
 from gradlab.evaluate.retrieval import evaluate_retrieval
 from gradlab.sweep.worker import measure
 from gradlab.train import train
-from gradlab.train.loop import finished
-from gradlab.train.run_folder import RunFolder
+from gradlab.train.run_folder import RunFolder, finished
 from tests.train_helpers import recorded, small_config, write_stsb
 
 mteb = pytest.importorskip("mteb")

@@ -207,6 +207,10 @@ def test_sliders_start_at_the_losss_own() -> None:
     assert set(found) == {"temperature", "margin", "spread", "positive_spread", "negatives"}
     assert found["temperature"].values[found["temperature"].start] == 0.04
     assert found["margin"].angle
+    inside = {
+        one.name: one for one in sliders(gradlab.get_loss("recombined(gate=mat)"), "gradient_dissipation")
+    }
+    assert inside["margin"].angle
     assert found["temperature"].frame(0.3)[0] == gradlab.get_loss("arccon", temperature=0.3)
     assert {slider.name for slider in sliders(gradlab.get_loss("mhs"), "ratio")} == {"spread", "negatives"}
 

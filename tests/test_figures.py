@@ -123,17 +123,6 @@ def test_a_heatmap_takes_an_axis_and_shows_its_values() -> None:
 # Numbers, against formulas
 
 
-def test_figures_2_and_10_are_the_simulators() -> None:
-    tables = tables_of("figure-02-dissipation") | tables_of("figure-10-dissipation")
-    assert set(tables) == {"arccon", "infonce", "mpt", "baseline", "met", "mat"}
-    for name, table in tables.items():
-        mu_pos, mu_neg, value = grid_of(table, "gradient_dissipation")
-        assert mu_pos == pytest.approx(np.linspace(np.pi / 20, np.pi / 2, 100))
-        assert mu_neg == pytest.approx(np.linspace(np.pi / 20, np.pi, 100))
-        found = gradlab.simulate(name, mu_pos=mu_pos[::30], mu_neg=mu_neg[::10]).value
-        np.testing.assert_allclose(value[::30, ::10], found, atol=1e-9)
-
-
 def test_figure_3_against_sampled_angles() -> None:
     table = one_table("figure-03-hardest-share")
     rng = np.random.default_rng(3)

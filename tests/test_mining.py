@@ -9,10 +9,10 @@ import pytest
 from click.testing import CliRunner
 
 pytest.importorskip("sentence_transformers")
-pytest.importorskip("rensa")
 pytest.importorskip("usearch")
 
 import gradlab
+from gradlab.batch.batch import unit_rows as unit
 from gradlab.cli.commands import cli
 from gradlab.errors import GradlabError
 from gradlab.integrations.mining import mine
@@ -20,10 +20,6 @@ from tests.sentence_training import columns_of
 from tests.tiny_models import make_sentences
 
 COUNT = 30
-
-
-def unit(rows):
-    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
 class WordSums:

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 import gradlab
+from gradlab.batch.batch import unit_rows
 from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.losses.registry import combinator_names
 
@@ -95,8 +96,8 @@ def exact_angle(first: np.ndarray, second: np.ndarray) -> mp.mpf:
 
 def nearly_collapsed(spread: float, count: int, dim: int) -> list[np.ndarray]:
     rng = np.random.default_rng(0)
-    centre = gradlab.batch.batch.unit_rows(rng.normal(size=(1, dim)))
-    return [gradlab.batch.batch.unit_rows(centre + spread * rng.normal(size=(count, dim))) for _ in range(2)]
+    centre = unit_rows(rng.normal(size=(1, dim)))
+    return [unit_rows(centre + spread * rng.normal(size=(count, dim))) for _ in range(2)]
 
 
 @pytest.mark.parametrize("name", REFERENCES)
@@ -130,16 +131,15 @@ def test_chords_at_the_smallest_angles() -> None:
 def crowded_batch(kind: str, count: int = 6, dim: int = 24) -> list[np.ndarray]:
     """Rows that nearly coincide, coincide or are opposite, and three extra negatives, the first an anchor."""
     rng = np.random.default_rng(4)
-    unit = lambda rows: rows / np.linalg.norm(rows, axis=1, keepdims=True)  # noqa: E731
-    rows, centre = unit(rng.normal(size=(count, dim))), unit(rng.normal(size=(1, dim)))
-    near = unit(centre + 0.005 * rng.normal(size=(count, dim)))
+    rows, centre = unit_rows(rng.normal(size=(count, dim))), unit_rows(rng.normal(size=(1, dim)))
+    near = unit_rows(centre + 0.005 * rng.normal(size=(count, dim)))
     views = {
-        "near pairs": (rows, unit(rows + 0.005 * rng.normal(size=(count, dim)))),
-        "nearer": (unit(centre + 1e-5 * near), unit(centre + 1e-5 * rows)),
+        "near pairs": (rows, unit_rows(rows + 0.005 * rng.normal(size=(count, dim)))),
+        "nearer": (unit_rows(centre + 1e-5 * near), unit_rows(centre + 1e-5 * rows)),
         "collapsed": (np.repeat(centre, count, 0), np.repeat(centre, count, 0)),
         "opposite pairs": (rows, -rows),
     }[kind]
-    return [*views, np.concatenate([views[0][:1], unit(rng.normal(size=(2, dim)))])]
+    return [*views, np.concatenate([views[0][:1], unit_rows(rng.normal(size=(2, dim)))])]
 
 
 def results(loss, rows: list) -> dict[str, np.ndarray]:
@@ -186,7 +186,7 @@ def test_nothing_is_nan_that_a_dtype_can_hold(name: str, kind: str) -> None:
 )
 def test_clips_temperature_in_float32(text: str) -> None:
     """Totals below the smallest normal number, of which the reciprocal is infinite."""
-    unit_rows, rng = gradlab.batch.batch.unit_rows, np.random.default_rng(0)
+    rng = np.random.default_rng(0)
     anchors = unit_rows(rng.normal(size=(32, 768)))
     positives = unit_rows(anchors + 0.005 * rng.normal(size=anchors.shape))
     whole, single = (

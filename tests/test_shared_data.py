@@ -10,7 +10,16 @@ import torch
 from scipy.spatial.distance import cosine
 from scipy.stats import spearmanr
 from test_evaluate_sts import STS_TASKS, assert_agrees
-from test_evaluate_transfer import FOLDS, TRANSFER_TASKS, by_loops, encode, evaluate, load_transfer, parse
+from test_evaluate_transfer import (
+    FOLDS,
+    TRANSFER_TASKS,
+    Plain,
+    by_loops,
+    encode,
+    evaluate,
+    load_transfer,
+    parse,
+)
 from transformers import AutoModel, AutoTokenizer
 
 from gradlab.encoder.model import Encoder
@@ -39,7 +48,7 @@ def test_order_of_the_examples(task: str) -> None:
 
 
 def test_cr_against_plain_loops() -> None:
-    expected = by_loops(parse(SENTEVAL, "CR"))
+    expected = by_loops(parse(SENTEVAL, "CR"), Plain(), tuple(2.0**t for t in range(-2, 4)))
     found = evaluate(encode, SENTEVAL, "CR", folds=FOLDS, progress=False).scores["CR"]
     for score in ("acc", "devacc"):
         assert found[score] == pytest.approx(expected[score], abs=2 / 3775)

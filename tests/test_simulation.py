@@ -364,20 +364,6 @@ def test_hardest_share_of_a_one_hot_weight_is_exact(name: str) -> None:
     assert set(np.unique(result.value[np.isfinite(result.value)])) == {1.0}
 
 
-@pytest.mark.parametrize(
-    ("name", "ratio"),
-    [
-        ("arccon", lambda p, n: np.sin(p + math.radians(10)) / np.sin(p) + 0 * n),
-        ("met", lambda p, n: np.sin(n / 2) / np.sin(p / 2)),
-        ("mat", lambda p, n: np.sin(n) / np.sin(p)),
-    ],
-)
-def test_ratio_is_evaluated_at_the_means(name: str, ratio) -> None:
-    mu_pos, mu_neg = np.array([0.3, 1.0]), np.array([0.5, 1.5, 3.0])
-    found = simulate(name, "ratio", mu_pos=mu_pos, mu_neg=mu_neg).value
-    np.testing.assert_allclose(found, ratio(mu_pos[:, None], mu_neg), rtol=1e-12)
-
-
 @pytest.mark.parametrize("sigma_pos", [0.0, 0.05])
 def test_zero_spreads(sigma_pos: float) -> None:
     at = {"mu_pos": [0.5, 0.9], "mu_neg": [0.7, 1.2], "sigma_pos": sigma_pos, "sigma_neg": 0.0}

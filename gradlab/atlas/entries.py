@@ -231,18 +231,23 @@ def spreads(mu_neg: float) -> tuple[float, float]:
     return SPREADS[0], min(SPREADS[1], math.tan(mu_neg / 2) / 4)
 
 
-def _batch_numbers(anchors: Components, positives: Components) -> dict[str, float]:
-    statistics = two_sided_statistics(anchors, positives)
-    share = np.abs(anchors.weight)
-    share = share[share.any(axis=1)]  # of anchors that something pushes
+def concentration(push: np.ndarray) -> tuple[float, float]:
+    """Share of the hardest negative in the push (N, K) of an anchor, and how many equal ones would spread it as much; means."""
+    share = push[push.any(axis=1)]  # of anchors that something pushes
     share = share / share.sum(axis=1, keepdims=True) if share.size else np.full((1, 1), np.nan)
     with np.errstate(divide="ignore", invalid="ignore"):
         entropy = -np.where(share == 0, 0, share * np.log(share)).sum(axis=1)
+    return float(np.mean(share.max(axis=1))), float(np.mean(np.exp(entropy)))
+
+
+def _batch_numbers(anchors: Components, positives: Components) -> dict[str, float]:
+    statistics = two_sided_statistics(anchors, positives)
+    hardest_share, effective_negatives = concentration(np.abs(anchors.weight))
     push = np.abs(anchors.gradient_dissipation[:, None] * anchors.weight)
     own = anchors.columns.get("same")
     return {
-        "hardest_share": float(np.mean(share.max(axis=1))),
-        "effective_negatives": float(np.mean(np.exp(entropy))),
+        "hardest_share": hardest_share,
+        "effective_negatives": effective_negatives,
         "ratio": float(np.median(anchors.scalar_ratio)),
         "ratio_positives": statistics["ratio_positives"],
         "ratio_both": statistics["ratio_both_sides"],
@@ -253,20 +258,13 @@ def _batch_numbers(anchors: Components, positives: Components) -> dict[str, floa
 
 def _what_stops(loss: Loss) -> str:
     """Pull and push on an easy batch, against those on one whose negatives are as near as the positive."""
-    hard, easy = [_forces(*_both(loss, *at, 0)) for at in ((POSITIVE, POSITIVE), EASY)]
-    push, pull = (
-        divide(np.float64(after), np.float64(before)) < STOPPED
-        for before, after in zip(hard, easy, strict=True)
-    )
-    return {(True, True): "both", (False, False): "neither", (True, False): "push", (False, True): "pull"}[
-        bool(push), bool(pull)
-    ]
-
-
-def _forces(anchors: Components, _: Components) -> tuple[float, float]:
-    """Mean size of push and pull."""
-    push = np.abs(anchors.gradient_dissipation[:, None] * anchors.weight).sum(axis=1)
-    return float(np.mean(push)), float(np.mean(np.abs(anchors.pull)))
+    forces = []
+    for at in ((POSITIVE, POSITIVE), EASY):
+        anchors = _both(loss, *at, 0)[0]
+        push = np.abs(anchors.gradient_dissipation[:, None] * anchors.weight).sum(axis=1)
+        forces.append([np.mean(push), np.mean(np.abs(anchors.pull))])
+    push, pull = divide(np.array(forces[1]), np.array(forces[0])) < STOPPED
+    return ("both" if pull else "push") if push else "pull" if pull else "neither"
 
 
 def _family(loss: Loss, stops: str) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gradlab.arrays import divide
-from gradlab.atlas.entries import EASY, NEGATIVE, POSITIVE, SPREADS, half_open_angle, spreads
+from gradlab.atlas.entries import EASY, NEGATIVE, POSITIVE, SPREADS, concentration, half_open_angle, spreads
 from gradlab.batch.batch import unit_rows
 from gradlab.drawing import Shown
 from gradlab.errors import GradlabError
@@ -76,20 +76,9 @@ class PublishedModels(tuple[PublishedModel, ...], Shown):
 
     def columns(self) -> dict[str, list[Any]]:
         """A column an attribute."""
-        return {
-            name: [getattr(row, name) for row in self]
-            for name in (
-                "key",
-                "title",
-                "year",
-                "expression",
-                "negatives",
-                "batch",
-                "confidence",
-                "source",
-                "remarks",
-            )
-        }
+        first = ("key", "title", "year", "expression", "negatives")
+        names = (*first, "batch", "confidence", "source", "remarks")
+        return {name: [getattr(row, name) for row in self] for name in names}
 
     def headline(self) -> str:
         """How many there are."""
@@ -128,9 +117,6 @@ def measure_model(text: str) -> ModelEntry:
         )
     found = _components(loss, row, NEGATIVE)
     push = np.abs(found.gradient_dissipation[:, None] * found.weight)
-    share = divide(push, push.sum(axis=1, keepdims=True))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        entropy = -np.where(share > 0, share * np.log(share), 0).sum(axis=1)
     shares = dict.fromkeys(KINDS, 0.0)
     for kind, columns in found.columns.items():
         shares["hard" if kind in ("extra", "own") else kind] += float(
@@ -142,8 +128,7 @@ def measure_model(text: str) -> ModelEntry:
         row.key,
         loss,
         shares,
-        float(np.nanmean(share.max(axis=1))),
-        float(np.mean(np.exp(entropy))),
+        *concentration(push),
         float(np.median(found.scalar_ratio)),
         half_open_angle(np.degrees(angles), divide(gate, gate[0]))[0],
     )
@@ -200,20 +185,23 @@ def exchange_models(first: ModelEntry, second: ModelEntry) -> str:
         ("pull/push", *(f"{one.ratio:.2g}" for one in both)),
         ("half of the strength left at", *(one.stop for one in both)),
     ]
-    return "\n".join([SETTING, "", *_aligned([("", first.name, second.name), *rows])])
+    return "\n".join([SETTING, "", *aligned([("", first.name, second.name), *rows], left=3)])
 
 
 def models_table(rows: Sequence[PublishedModel]) -> str:
     """The table for a terminal."""
     headings = ("model:NAME/STAGE", "year", "source", "loss")
-    return "\n".join(
-        _aligned([headings, *((row.key, str(row.year), row.confidence, row.expression) for row in rows)])
-    )
+    cells = [(row.key, str(row.year), row.confidence, row.expression) for row in rows]
+    return "\n".join(aligned([headings, *cells], left=4))
 
 
-def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    wide = [max(len(row[i]) for row in rows) for i in range(len(rows[0]) - 1)]
+def aligned(rows: Sequence[Sequence[str]], left: int) -> list[str]:
+    """Lines of a table, the first columns aligned to the left and the others to the right."""
+    wide = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    sides = ["<" if i < left else ">" for i in range(len(wide))]
     return [
-        "  ".join([*(text.ljust(width) for text, width in zip(row, wide, strict=False)), row[-1]]).rstrip()
+        "  ".join(
+            f"{text:{side}{width}}" for text, side, width in zip(row, sides, wide, strict=True)
+        ).rstrip()
         for row in rows
     ]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from gradlab.atlas.entries import BATCHES, COLUMNS, DIMENSIONS, SENTENCES, SPREADS, Entry
-from gradlab.atlas.models import SETTING, ModelEntry
+from gradlab.atlas.models import SETTING, ModelEntry, aligned
 from gradlab.losses.models import published_models
 
 
@@ -31,15 +31,7 @@ def text_table(entries: Sequence[Entry]) -> str:
     """The table for a terminal."""
     headings = ["loss", "family", *(heading for heading, _ in COLUMNS.values())]
     rows = [[entry.name, entry.family, *(cell(entry, name) for name in COLUMNS)] for entry in entries]
-    wide = [max(len(row[i]) for row in [headings, *rows]) for i in range(len(headings))]
-    lines = [
-        "  ".join(
-            text.ljust(width) if i < 2 else text.rjust(width)
-            for i, (text, width) in enumerate(zip(row, wide, strict=True))
-        ).rstrip()
-        for row in [headings, *rows]
-    ]
-    return "\n".join(lines)
+    return "\n".join(aligned([headings, *rows], left=2))
 
 
 def exchange(first: Entry, second: Entry) -> str:
@@ -141,18 +133,11 @@ def model_sources_page() -> str:
 
 def rendered(template: str, **content: Any) -> str:
     """A page of `gradlab.atlas`, from its template."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from gradlab.report.templates import render
 
-    environment = Environment(
-        loader=PackageLoader("gradlab.atlas", "templates"),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    environment.filters |= {"number": number, "cell": lambda text: text.replace("|", "\\|")}
+    filters = {"number": number, "cell": lambda text: text.replace("|", "\\|")}
     setting = {"SENTENCES": SENTENCES, "SPREADS": SPREADS, "BATCHES": BATCHES, "DIMENSIONS": DIMENSIONS}
-    return environment.get_template(template).render(**setting, **content).rstrip("\n") + "\n"
+    return render("gradlab.atlas", template, filters, **setting, **content).rstrip("\n") + "\n"
 
 
 def number(value: Any) -> str:

@@ -139,13 +139,8 @@ def draw_models(entries: Sequence[ModelEntry]) -> tuple[Figure, Axes]:
             part = np.array([100 * entry.shares[kind] for entry in shown])
             ax.barh(range(len(shown)), part, left=left, color=color, label=KINDS[kind], height=0.75)
             left += part
-        ax.plot(
-            [100 * one.hardest_share for one in shown],
-            range(len(shown)),
-            "k|",
-            markersize=9,
-            label="the hardest one",
-        )
+        hardest = [100 * one.hardest_share for one in shown]
+        ax.plot(hardest, range(len(shown)), "k|", markersize=9, label="the hardest one")
         ax.set_yticks(range(len(shown)), [entry.name for entry in shown])
         ax.set(xlim=(0, 100), ylim=(-0.6, len(shown) - 0.4), xlabel="share of an anchor's push, percent")
         ax.legend(loc="lower center", bbox_to_anchor=(0.4, 1.0), ncols=4, frameon=False)

@@ -117,14 +117,7 @@ def cli() -> None:
 
 
 def run(command: click.Command | None = None) -> int:
-    """Run a command line and return its exit code; 2 on bad input, after one line on standard error.
-
-    Args:
-        command: what to run; None is ``gradlab`` itself.
-
-    Raises:
-        KeyboardInterrupt: when interrupted.
-    """
+    """Run a command line, of ``gradlab`` itself or another command, and return its exit code; 2 on bad input, after one line."""
     teller = threading.Timer(1, _tell_of_imports)
     teller.daemon = True
     teller.start()

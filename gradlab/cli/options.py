@@ -149,12 +149,10 @@ def _argument_texts(function: Callable[..., Any]) -> dict[str, str]:
 
 
 class CommandOfSettings(click.Command):
-    """A command with an option for each setting of a class of `gradlab.settings`, under headings by
-    group.
+    """A command with an option for each setting of a class of `gradlab.settings`, under headings by group.
 
-    A class and its bases each make a group, which has the class attribute ``heading``. Settings
-    that are dictionaries are left to ``--set``. No option has a default, so that the command knows
-    what was given.
+    A class and its bases each make a group, which has the class attribute ``heading``. Settings that are dictionaries are
+    left to ``--set``. No option has a default, so that the command knows what was given.
     """
 
     def __init__(self, *args: Any, settings: type, **more: Any) -> None:
@@ -214,12 +212,7 @@ def build_loss(name: str, assignments: Iterable[str]) -> Any:
 def check_existing(base: Path, suffixes: Iterable[str], manifest: dict[str, Any], overwrite: bool) -> bool:
     """Whether files of this name exist; refuse to replace those that other settings made.
 
-    Args:
-        base: the files' path without suffix; ``base.json`` holds the manifest that an earlier run
-            wrote.
-        suffixes: of the files about to be written.
-        manifest: the one about to be written; its versions and results need not be the same.
-        overwrite: replace anything.
+    ``base.json`` holds the manifest that an earlier run wrote; its versions and results need not be those of ``manifest``.
 
     Raises:
         GradlabError: files exist that were not made with these settings.

@@ -71,7 +71,8 @@ def command(
         raise GradlabError(f"{listed(missing)} {verb} missing; see the examples of gradlab train --help")
     config = TrainConfig.from_dict({**base, **given})
 
-    from gradlab.train.loop import finished, train
+    from gradlab.train.loop import train
+    from gradlab.train.run_folder import finished
 
     result = finished(config) if resume else None
     if result is not None:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gradlab.errors import check_known, missing
+from gradlab.errors import check_known, require_package
 from gradlab.evaluate.tasks import Validation
 
 Examples = tuple[NDArray[np.float32], NDArray[np.int64]]
@@ -218,8 +218,5 @@ def get_classifier(name: str, seed: int = 1111) -> Classifier:
         GradlabError: for another name, or if scikit-learn is not installed.
     """
     check_known("classifier", name, CLASSIFIERS)
-    try:
-        import sklearn  # noqa: F401
-    except ImportError as error:
-        raise missing("scikit-learn", "train") from error
+    require_package("sklearn", "scikit-learn", "train")
     return AdamLinear(seed) if name == "adam" else Logistic()

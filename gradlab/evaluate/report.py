@@ -8,11 +8,12 @@ import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from gradlab.errors import check_known
 from gradlab.evaluate.tasks import STS_TASKS, TRANSFER_TASKS
-from gradlab.files import write_text
+from gradlab.files import write_json
 
 STYLES = ("text", "markdown", "latex")
 
@@ -61,7 +62,7 @@ class EvaluationResult:
     def averages(self) -> dict[str, float]:
         """Mean over the STS tasks and over the transfer tasks that were evaluated, seven each when complete."""
         groups = {"sts": self.sts, "transfer": self.transfer()}
-        return {name: _mean(values) for name, values in groups.items() if values}
+        return {name: fmean(values.values()) for name, values in groups.items() if values}
 
     def table(self, style: str = "text") -> str:
         """Tables as papers print them: one row of numbers times 100, tasks in the usual order, the average last.
@@ -88,9 +89,9 @@ class EvaluationResult:
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, with the averages, ready for JSON; a correlation that does not exist is None."""
-        content = asdict(self) | {"averages": self.averages}
-        cleaned: dict[str, Any] = _without_nan(content)
-        return cleaned
+        return {
+            key: _without_nan(value) for key, value in {**asdict(self), "averages": self.averages}.items()
+        }
 
     def to_json(self) -> str:
         """:meth:`to_dict` as indented JSON."""
@@ -98,14 +99,10 @@ class EvaluationResult:
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write :meth:`to_json` to a file, whole or not at all."""
-        return write_text(path, self.to_json() + "\n")
+        return write_json(path, self.to_dict())
 
     def __str__(self) -> str:
         return self.table()
-
-
-def _mean(values: dict[str, float]) -> float:
-    return math.fsum(values.values()) / len(values)
 
 
 def _without_nan(value: Any) -> Any:
@@ -120,7 +117,7 @@ def _block(title: str, rows: dict[str, dict[str, float]], style: str) -> str:
     average = "Avg." if len(tasks) == 7 else f"Avg. of {len(tasks)}"
     cells = [["", *tasks, average]]
     for name, values in rows.items():
-        numbers = [*values.values(), _mean(values)]
+        numbers = [*values.values(), fmean(values.values())]
         cells.append([name, *("-" if math.isnan(x) else f"{100 * x:.2f}" for x in numbers)])
     return "\n".join([title, *_ruled(cells, style)])
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from gradlab.errors import GradlabError, reason
+from gradlab.errors import GradlabError, reason, require_package
 from gradlab.evaluate.embed import Embedder, Encode, as_encode
 
 # What is reported, of all that mteb computes.
@@ -76,7 +76,7 @@ def as_mteb(model: Encode | Any, name: str = "local/encoder") -> Any:
     Raises:
         GradlabError: mteb is not installed, or the model cannot encode.
     """
-    _require_mteb()
+    require_package("mteb", "mteb", "mteb")
     from mteb.models.abs_encoder import AbsEncoder
     from mteb.models.model_meta import ModelMeta, ScoringFunction
 
@@ -103,7 +103,7 @@ def retrieval_task(folder: str | os.PathLike[str], split: str = "test") -> Any:
     Raises:
         GradlabError: as `evaluate_retrieval`.
     """
-    _require_mteb()
+    require_package("mteb", "mteb", "mteb")
     place = Path(folder)
     corpus = {row["_id"]: row for row in _rows(place / "corpus.jsonl")}
     queries = {row["_id"]: row["text"] for row in _rows(place / "queries.jsonl")}
@@ -128,21 +128,14 @@ def retrieval_task(folder: str | os.PathLike[str], split: str = "test") -> Any:
 
         def load_data(self, *_: Any, **__: Any) -> None:
             """Queries that have a relevant document, the whole corpus, and the relevances."""
-            self.dataset = {
-                "default": {
-                    split: {
-                        "corpus": Dataset.from_list(
-                            [
-                                {"id": key, "title": row.get("title") or "", "text": row["text"]}
-                                for key, row in corpus.items()
-                            ]
-                        ),
-                        "queries": Dataset.from_list([{"id": key, "text": queries[key]} for key in relevant]),
-                        "relevant_docs": relevant,
-                        "top_ranked": None,
-                    }
-                }
-            }
+            documents = [
+                {"id": key, "title": row.get("title") or "", "text": row["text"]}
+                for key, row in corpus.items()
+            ]
+            asked = [{"id": key, "text": queries[key]} for key in relevant]
+            tables: Any = {"corpus": Dataset.from_list(documents), "queries": Dataset.from_list(asked)}
+            tables |= {"relevant_docs": relevant, "top_ranked": None}
+            self.dataset = {"default": {split: tables}}
             self.data_loaded = True
 
     return LocalRetrieval()
@@ -179,19 +172,7 @@ def _relevances(file: Path, corpus: dict[str, Any], queries: dict[str, str]) -> 
         raise GradlabError(
             f"cannot read {file}: {reason(error)}; its lines are query, document, relevance"
         ) from error
-    relevant = {
-        query: found for query, found in relevant.items() if any(score > 0 for score in found.values())
-    }
+    relevant = {query: found for query, found in relevant.items() if max(found.values()) > 0}
     if not relevant:
         raise GradlabError(f"{file} has no query with a relevant document")
     return relevant
-
-
-def _require_mteb() -> None:
-    try:
-        import mteb  # noqa: F401
-    except ImportError as error:
-        raise GradlabError(
-            "retrieval needs mteb, which is not installed; it comes with gradlab's extra [mteb]: pip install '.[mteb]' "
-            "in the folder of gradlab"
-        ) from error

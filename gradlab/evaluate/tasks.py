@@ -150,17 +150,7 @@ def load_stsb_dev(path: str | os.PathLike[str]) -> ScoredPairs:
 
 
 def load_transfer(folder: Path, name: str, split: str = "test") -> TransferTask:
-    """Read a transfer task; with ``split="dev"`` its test file is not touched.
-
-    Args:
-        folder: what `downstream` returns.
-        name: MR, CR, SUBJ, MPQA, SST-2, TREC or MRPC.
-        split: "test" or "dev".
-
-    Raises:
-        MissingFile: a file of the task is absent.
-        GradlabError: a file is malformed (names the line).
-    """
+    """Read a transfer task, as `load_sts`; with ``split="dev"`` its test file is not touched."""
     place = folder / FOLDERS[name]
     if name in _TWO_FILES:
         # latin-1 whatever the bytes are: it is how SentEval reads them.
@@ -260,11 +250,7 @@ def _split(rows: Iterable[tuple[tuple[str, ...], int]]) -> Split:
 def _lines(path: Path, encoding: str = "utf-8-sig") -> list[str]:
     r"""Lines of a text file, without their ends (``\n``, ``\r\n``); a byte-order mark is dropped.
 
-    Unlike ``str.splitlines``, form feeds and Unicode separators inside a sentence do not end a line.
-
-    Raises:
-        MissingFile: the file is absent.
-        GradlabError: the file cannot be read, is empty, or is not in ``encoding`` (names the line).
+    Unlike ``str.splitlines``, form feeds and Unicode separators inside a sentence do not end a line. Errors name the line.
     """
     try:
         content = path.read_bytes()
@@ -285,15 +271,9 @@ def _lines(path: Path, encoding: str = "utf-8-sig") -> list[str]:
 
 
 def _table(path: Path, columns: int, header: Sequence[str] = ()) -> Iterator[tuple[str, list[str]]]:
-    """Tab-separated rows, in which quotes have no meaning, and where each of them stands ("file, line 3").
+    """Tab-separated rows of at least so many columns, in which quotes have no meaning, and where each stands ("file, line 3").
 
-    Args:
-        path: a UTF-8 file.
-        columns: the least number of columns of a row; more are kept.
-        header: the first names in the first line, which is not a row then.
-
-    Raises:
-        GradlabError: as `_lines`, and for another header, a row with fewer columns, or no rows.
+    With a ``header``, its names are the first ones in the first line, which is not a row then.
     """
     rows = [line.split("\t") for line in _lines(path)]
     if header and rows[0][: len(header)] != list(header):

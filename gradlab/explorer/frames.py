@@ -106,7 +106,9 @@ def sliders(loss: Loss, quantity: str) -> list[Slider]:
         def changed(value: float, path: str = path) -> tuple[Loss, dict[str, Any]]:
             return replace_numbers(loss, lambda at, old: value if at == path else old), {}
 
-        found.append(Slider(name, values, values.index(own), changed, _is_angle(loss, path)))
+        found.append(
+            Slider(name, values, values.index(own), changed, metadata_at(loss, path).get("unit") == "radians")
+        )
     found.append(
         Slider("spread", SPREADS, SPREADS.index(0.1), lambda value: (loss, {"sigma_neg": value}), True)
     )
@@ -121,9 +123,20 @@ def sliders(loss: Loss, quantity: str) -> list[Slider]:
     return found
 
 
-def _is_angle(loss: Loss, path: str) -> bool:
-    return any(
-        field.name == path and field.metadata.get("unit") == "radians" for field in dataclasses.fields(loss)
+def metadata_at(loss: Any, path: str) -> Mapping[str, Any]:
+    """What the field at a path says of itself; nothing where it is not a field of a loss."""
+    first, _, rest = path.partition(".")
+    field = next((field for field in dataclasses.fields(loss) if field.name == first), None)
+    if field is None:
+        return {}
+    inner = getattr(loss, first)
+    inner = getattr(inner, "source", inner)
+    if rest:
+        return metadata_at(inner, rest) if dataclasses.is_dataclass(inner) else {}
+    return (
+        field.metadata
+        if isinstance(inner, (int, float)) and not isinstance(getattr(loss, first), str)
+        else {}
     )
 
 

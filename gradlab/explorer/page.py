@@ -19,7 +19,7 @@ from tqdm.auto import tqdm
 from gradlab._version import __version__
 from gradlab.errors import GradlabError
 from gradlab.explorer.compiler import Script, compile_script
-from gradlab.explorer.frames import heatmaps
+from gradlab.explorer.frames import heatmaps, metadata_at
 from gradlab.explorer.scene import bounds, compile_scene, example_of_bounds, needs_batch
 from gradlab.explorer.stored import first_points, stored_scenes
 from gradlab.files import write_text
@@ -158,7 +158,7 @@ def _number(loss: Loss, path: str, value: float, others: Iterable[str]) -> dict[
     """A hyper-parameter's slider: its range follows from what is admissible and from the loss's own value."""
     *_, last = path.split(".")
     label = last if sum(other.split(".")[-1] == last for other in others) == 1 else path
-    metadata = _metadata(loss, path)
+    metadata = metadata_at(loss, path)
     rule = metadata.get("rule", "any")
     size = abs(value) or 1.0
     if rule == "positive" and value > 0:
@@ -179,20 +179,3 @@ def _number(loss: Loss, path: str, value: float, others: Iterable[str]) -> dict[
         "log": log,
         "angle": metadata.get("unit") == "radians",
     }
-
-
-def _metadata(loss: Any, path: str) -> Mapping[str, Any]:
-    """What the field at a path says of itself; nothing where it is not a field of a loss."""
-    first, _, rest = path.partition(".")
-    field = next((field for field in dataclasses.fields(loss) if field.name == first), None)
-    if field is None:
-        return {}
-    inner = getattr(loss, first)
-    inner = getattr(inner, "source", inner)
-    if rest:
-        return _metadata(inner, rest) if dataclasses.is_dataclass(inner) else {}
-    return (
-        field.metadata
-        if isinstance(inner, (int, float)) and not isinstance(getattr(loss, first), str)
-        else {}
-    )

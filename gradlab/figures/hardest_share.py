@@ -16,6 +16,7 @@ from gradlab.plotting.style import (
     COLORMAP,
     NEGATIVE_AXIS,
     TEXT_WIDTH,
+    draw_band,
     empty_figure,
     figure_of,
     pi_axis,
@@ -94,19 +95,13 @@ def draw_shares(table: Table, ax: Axes) -> tuple[Figure, Axes]:
                 measured = rows["pass_probability"] * BATCHES >= FEWEST
             share = np.where(measured, rows["share"], np.nan)
             ax.plot(rows["mu_neg"], share, color=color, linewidth=1.7, label=f"{temperature:g}", zorder=3)
-            _band(ax, rows, share, color)
+            draw_band(ax, rows["mu_neg"], share, rows["standard_error"], color, (0, 1))
             rows = select(table, batches="all", temperature=temperature)
             ax.plot(rows["mu_neg"], rows["share"], color=color, linewidth=1.0, linestyle=(0, (1, 1.5)))
-            _band(ax, rows, rows["share"], color)
+            draw_band(ax, rows["mu_neg"], rows["share"], rows["standard_error"], color, (0, 1))
         _mu_neg_axis(ax, table)
         ax.set(ylim=(0, 1.03), ylabel="share of the hardest\nnegative in the weight")
     return figure_of(ax), ax
-
-
-def _band(ax: Axes, rows: Table, share: np.ndarray, color: tuple[float, ...]) -> None:
-    error = 2 * rows["standard_error"]
-    low, high = np.maximum(share - error, 0), np.minimum(share + error, 1)
-    ax.fill_between(rows["mu_neg"], low, high, color=color, alpha=0.3, linewidth=0)
 
 
 def _explain_lines(table: Table, figure: Figure) -> None:
@@ -115,12 +110,8 @@ def _explain_lines(table: Table, figure: Figure) -> None:
         (Line2D([], [], color="0.3", linewidth=1.7), "batches that\nstill have a\ngradient")
     ]
     if "filled" in table:
-        key.append(
-            (
-                Line2D([], [], color="0.3", linewidth=0.9, linestyle=(0, (4, 2))),
-                "filled with 1:\nno batch left",
-            )
-        )
+        dashed = Line2D([], [], color="0.3", linewidth=0.9, linestyle=(0, (4, 2)))
+        key.append((dashed, "filled with 1:\nno batch left"))
     else:
         key.append((Line2D([], [], color="0.3", linewidth=1.0, linestyle=(0, (1, 1.5))), "all batches"))
     key.append((Patch(color="0.3", alpha=0.3, linewidth=0), "± 2 standard\nerrors"))

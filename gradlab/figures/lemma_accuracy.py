@@ -13,8 +13,9 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from gradlab.batch.triple import Triple
+from gradlab.figures.projection import POLE, sphere_point
 from gradlab.gradient.lemma import KINDS, lemma_accuracy, random_triples, ratio_bounds, take_step
-from gradlab.plotting.style import COLORS, TEXT_WIDTH, empty_figure, figure_of, style
+from gradlab.plotting.style import COLORS, TEXT_WIDTH, draw_band, empty_figure, figure_of, style
 from gradlab.plotting.tables import Table, Tables, grid_of, grid_table, rounded, select
 
 STEP_KINDS = ("projected", "unprojected")
@@ -48,19 +49,11 @@ def _bounds() -> Table:
     return rounded(columns)
 
 
-def _vectors() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    sine = math.sin(THETA_NEG)
-    return (
-        np.array([0.0, 0.0, 1.0]),
-        np.array([math.sin(THETA_POS), 0.0, math.cos(THETA_POS)]),
-        np.array([sine * math.cos(ALPHA), sine * math.sin(ALPHA), math.cos(THETA_NEG)]),
-    )
-
-
 def _steps() -> Table:
     """Whether the step taken with each λ and r ends closer to the positive, 1 or 0; no bound is used."""
     ratio, step = np.meshgrid(RATIOS, STEPS, indexing="ij")
-    anchor, positive, negative = (np.broadcast_to(v, (*ratio.shape, 3)) for v in _vectors())
+    vectors = POLE, sphere_point(THETA_POS), sphere_point(THETA_NEG, ALPHA)
+    anchor, positive, negative = (np.broadcast_to(v, (*ratio.shape, 3)) for v in vectors)
     taken = {
         kind: take_step(anchor, positive, negative, ratio, step, kind).closer.astype(int)
         for kind in STEP_KINDS
@@ -108,10 +101,7 @@ def draw_accuracy(table: Table, kind: str, ax: Axes) -> tuple[Figure, Axes]:
     with style():
         for name, (label, color, line) in RULES.items():
             ax.plot(rows["step"], rows[name], color=color, linestyle=line, linewidth=1.6, label=label)
-            error = 2 * rows[f"{name}_error"]
-            ax.fill_between(
-                rows["step"], rows[name] - error, rows[name] + error, color=color, alpha=0.3, linewidth=0
-            )
+            draw_band(ax, rows["step"], rows[name], rows[f"{name}_error"], color)
         ax.set(xscale="log", xlim=(rows["step"][0], rows["step"][-1]))
         ax.set_xticks([0.01, 0.1, 1], ["0.01", "0.1", "1"])
         ax.set(ylim=(0, 1.02), xlabel="step size λ", ylabel="share decided correctly")

@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from gradlab.batch.triple import Triple
-from gradlab.figures.projection import directions
-from gradlab.gradient.lemma import RatioInterval, take_step, tangent_bounds
+from gradlab.figures.projection import POLE, directions, sphere_point
+from gradlab.gradient.lemma import take_step, tangent_bounds
 from gradlab.plotting.style import ANCHOR, NEGATIVE, POSITIVE, TEXT_WIDTH, empty_figure, figure_of, style
 from gradlab.plotting.tables import Table, Tables, select, stack
 
@@ -23,7 +23,6 @@ CASES = {
     "not in the proof: no ratio serves": (1.1, 75.0),
 }
 THETA_POS, THETA_NEG = math.radians(50), math.radians(60)
-ANCHOR_POINT = np.array([0.0, 0.0, 1.0])
 # Point -> (marker, colour, label, where the label stands from it, in points).
 POINTS = {
     "anchor": ("o", ANCHOR, "$h_i$", (-9, 5)),
@@ -43,16 +42,14 @@ def compute() -> Tables:
 
 def _case(case: str) -> list[Table]:
     step, alpha = CASES[case][0], math.radians(CASES[case][1])
-    positive = np.array([math.sin(THETA_POS), 0, math.cos(THETA_POS)])
-    sine = math.sin(THETA_NEG)
-    negative = np.array([sine * math.cos(alpha), sine * math.sin(alpha), math.cos(THETA_NEG)])
-    bounds = tangent_bounds(Triple.from_vectors(ANCHOR_POINT, positive, negative), step)
+    positive, negative = sphere_point(THETA_POS), sphere_point(THETA_NEG, alpha)
+    bounds = tangent_bounds(Triple.from_vectors(POLE, positive, negative), step)
 
     def flat(vector: Any) -> Any:
-        return directions(ANCHOR_POINT, positive, vector)
+        return directions(POLE, positive, vector)
 
     def moved(ratio: float) -> Any:
-        return flat(take_step(ANCHOR_POINT, positive, negative, ratio, step, "tangent").anchor)
+        return flat(take_step(POLE, positive, negative, ratio, step, "tangent").anchor)
 
     places = {
         "anchor": (np.zeros(2), math.nan),
@@ -61,17 +58,14 @@ def _case(case: str) -> list[Table]:
         "pushed": (moved(0.0), 0.0),
     }
     if bool(bounds.feasible):
-        places |= {name: (moved(ratio), ratio) for name, ratio in _ends(bounds).items()}
+        ends = {"low": float(bounds.low), "high": float(bounds.high)}
+        places |= {name: (moved(ratio), ratio) for name, ratio in ends.items()}
         # b completes the rhombus of the proof: b, the anchor after the step, h_i' and h_i.
         places["auxiliary"] = (places["low"][0] - flat(positive), math.nan)
     return [
         {"case": case, "point": name, "x": xy[0], "y": xy[1], "ratio": ratio, "step": step, "alpha": alpha}
         for name, (xy, ratio) in places.items()
     ]
-
-
-def _ends(bounds: RatioInterval) -> dict[str, float]:
-    return {"low": float(bounds.low), "high": float(bounds.high)}
 
 
 def draw_case(table: Table, case: str, ax: Axes) -> tuple[Figure, Axes]:
@@ -83,13 +77,8 @@ def draw_case(table: Table, case: str, ax: Axes) -> tuple[Figure, Axes]:
         ax.axis("off")
         radius = at["positive"][0]
         turn = np.linspace(0, 2 * np.pi, 181)
-        ax.plot(
-            radius + radius * np.cos(turn),
-            radius * np.sin(turn),
-            color=POSITIVE,
-            linewidth=0.8,
-            linestyle="--",
-        )
+        circle = radius + radius * np.cos(turn), radius * np.sin(turn)
+        ax.plot(*circle, color=POSITIVE, linewidth=0.8, linestyle="--")
         _line(ax, at["anchor"], at["negative"], color=NEGATIVE, linewidth=0.8, linestyle=":")
         _line(ax, at["anchor"], at["positive"], color=POSITIVE, linewidth=0.8, linestyle=":")
         _line(ax, at["anchor"], at["pushed"], color=NEGATIVE, linewidth=1.6)
@@ -107,7 +96,7 @@ def draw_case(table: Table, case: str, ax: Axes) -> tuple[Figure, Axes]:
                 )
         ax.set(xlim=(-0.95, 1.7), ylim=(-1.15, 0.95))
         step, alpha = rows["step"][0], math.degrees(rows["alpha"][0])
-        ratios = {name: ratio for name, ratio in zip(rows["point"], rows["ratio"], strict=True)}
+        ratios = dict(zip(rows["point"], rows["ratio"], strict=True))
         found = "the pull misses the circle"
         if "low" in at:
             found = f"$r^-$ = {ratios['low']:.2f}, $r^+$ = {ratios['high']:.2f}"

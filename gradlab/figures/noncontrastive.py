@@ -15,7 +15,7 @@ from gradlab.losses.base import Loss
 from gradlab.losses.components import Components
 from gradlab.losses.registry import get_loss
 from gradlab.losses.vicreg import VICReg
-from gradlab.plotting.style import COLORS, TEXT_WIDTH, empty_figure, figure_of, pi_axis, style
+from gradlab.plotting.style import COLORS, TEXT_WIDTH, draw_band, empty_figure, figure_of, pi_axis, style
 from gradlab.plotting.tables import Table, Tables, rounded, select
 from gradlab.simulation.sphere import sample_views
 
@@ -89,11 +89,8 @@ def draw_component(table: Table, loss: str, quantity: str, ax: Axes) -> tuple[Fi
         for form, name in (("reference", REFERENCE), ("before", loss), ("after", REPAIRS[loss])):
             rows = select(table, loss=name)
             _, color, line = FORMS[form]
-            error = 2 * rows[f"{quantity}_error"]
             ax.plot(rows["mu_neg"], rows[quantity], color=color, linestyle=line, linewidth=1.6)
-            ax.fill_between(
-                rows["mu_neg"], rows[quantity] - error, rows[quantity] + error, color=color, alpha=0.3, linewidth=0
-            )  # fmt: skip
+            draw_band(ax, rows["mu_neg"], rows[quantity], rows[f"{quantity}_error"], color)
         ax.set_xlim(0.13 * np.pi, 0.505 * np.pi)
         pi_axis(ax.xaxis)
         if quantity == "ratio":

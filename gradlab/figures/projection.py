@@ -13,6 +13,15 @@ from gradlab.batch.similarity import PairSimilarity
 from gradlab.batch.triple import tangent
 from gradlab.plotting.style import pi_label
 
+# Where the anchor stands; the other points have an angle to it and an azimuth.
+POLE = np.array([0.0, 0.0, 1.0])
+
+
+def sphere_point(angle: float, azimuth: float = 0.0) -> np.ndarray:
+    """The unit vector (3,) at an angle from the `POLE`, radians."""
+    sine = np.sin(angle)
+    return np.array([sine * np.cos(azimuth), sine * np.sin(azimuth), np.cos(angle)])
+
 
 def frame(anchor: np.ndarray, right: np.ndarray) -> np.ndarray:
     """Orthonormal basis (2, 3) of the tangent plane at ``anchor``; its first axis points towards ``right``."""

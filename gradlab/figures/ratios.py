@@ -38,7 +38,7 @@ def _closed_at_ties(name: str) -> Loss:
     """The loss, its gate closed where the gap is the margin up to rounding, as it is for some cells of the grid."""
     loss = get_loss(name)
     if isinstance(loss, TripletLoss):
-        return get_loss(loss, margin=loss.margin_value * (1 - 1e-12))
+        return get_loss(loss, margin=loss.margin * (1 - 1e-12))
     return loss
 
 
@@ -92,11 +92,8 @@ def draw(tables: Tables) -> tuple[Figure, list[Axes]]:
             *(Line2D([], [], color="black", linewidth=1.1, linestyle=line) for line in LINES.values()),
             Patch(facecolor="white", edgecolor="0.3", hatch="////", linewidth=0.4),
         ]
-        names = [
-            *(f"ratio {level:g}" for level in LINES),
-            "not in training: left of μ_pos = μ_neg, or gate closed",
-        ]
-        names[-1] = names[-1].replace("μ_pos = μ_neg", r"$\mu_{\mathrm{pos}} = \mu_{\mathrm{neg}}$")
+        away = r"not in training: left of $\mu_{\mathrm{pos}} = \mu_{\mathrm{neg}}$, or gate closed"
+        names = [*(f"ratio {level:g}" for level in LINES), away]
         figure.legend(keys, names, loc="outside lower center", ncols=3)
     return figure, axes
 

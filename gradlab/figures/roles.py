@@ -14,7 +14,7 @@ from matplotlib.lines import Line2D
 from gradlab.batch.batch import unit_rows
 from gradlab.batch.similarity import PairSimilarity
 from gradlab.batch.triple import Triple
-from gradlab.figures.projection import circle_around, directions, dress, project_points
+from gradlab.figures.projection import POLE, circle_around, directions, dress, project_points, sphere_point
 from gradlab.gradient.lemma import ratio_bounds, take_step
 from gradlab.gradient.paradigm import components
 from gradlab.losses.registry import get_loss
@@ -49,20 +49,15 @@ TITLES = {
 
 def compute() -> Tables:
     """Points and arrows of the six panels, projected as seen from the anchor, with the angles that count."""
-    parts = [*_dissipation(), *_weight(), *_ratio()]
-    return {"": stack(parts)}
+    return {"": stack([*_dissipation(), *_weight(), *_ratio()])}
 
 
-# The anchor at the pole; every other point of the two panels on steps by its angle to it and its azimuth, degrees.
-POLE = np.array([0.0, 0.0, 1.0])
 RIGHT = np.array([1.0, 0.0, 0.0])
 
 
 def _point(angle: float, azimuth: float) -> np.ndarray:
-    angle, azimuth = math.radians(angle), math.radians(azimuth)
-    return np.array(
-        [math.sin(angle) * math.cos(azimuth), math.sin(angle) * math.sin(azimuth), math.cos(angle)]
-    )
+    """By degrees."""
+    return sphere_point(math.radians(angle), math.radians(azimuth))
 
 
 def _dissipation() -> list[Table]:
@@ -154,14 +149,8 @@ def _rows(
     """Rows of the table: places and arrows in radians, the angle to the anchor (``after``: to the positive)."""
     count = len(start)
     arrow = np.full((count, 2), np.nan) if arrow is None else arrow
-    numbers = {
-        "x": start[:, 0],
-        "y": start[:, 1],
-        "dx": arrow[:, 0],
-        "dy": arrow[:, 1],
-        "angle": angle,
-        "weight": weight,
-    }
+    places = dict(zip(("x", "y", "dx", "dy"), (*start.T, *arrow.T), strict=True))
+    numbers = {**places, "angle": angle, "weight": weight}
     texts = {"panel": np.full(count, panel), "side": np.full(count, side), "item": np.full(count, item)}
     return {**texts, **{name: np.broadcast_to(value, count) for name, value in numbers.items()}}
 
@@ -173,29 +162,16 @@ def draw_role(table: Table, panel: str, side: int, ax: Axes) -> tuple[Figure, Ax
     with style():
         dress(ax, *MAPS[panel])
         if "equal_distance" in items:
-            ax.plot(
-                items["equal_distance"]["x"],
-                items["equal_distance"]["y"],
-                color=POSITIVE,
-                linewidth=0.8,
-                linestyle="--",
-            )
+            ring = items["equal_distance"]
+            ax.plot(ring["x"], ring["y"], color=POSITIVE, linewidth=0.8, linestyle="--")
         for name, (color, width) in ARROWS.items():
             if name in items:
                 _arrow(ax, items[name], color, width)
         _markers(ax, items["negative"], "v", NEGATIVE, shaded=panel == "weight")
         _markers(ax, items["positive"], "^", POSITIVE, size=8)  # larger than the anchor that may cover it
         if "after" in items:
-            ax.plot(
-                items["after"]["x"],
-                items["after"]["y"],
-                "o",
-                ms=6,
-                mfc="0.75",
-                mec="black",
-                mew=0.8,
-                zorder=5,
-            )
+            x, y = items["after"]["x"], items["after"]["y"]
+            ax.plot(x, y, "o", ms=6, mfc="0.75", mec="black", mew=0.8, zorder=5)
         ax.plot(0, 0, "o", ms=5, color=ANCHOR, zorder=6)
         ax.set_title(TITLES[panel, side])
         ax.set_xlabel(_measured(panel, items), fontsize=8)

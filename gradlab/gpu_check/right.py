@@ -7,7 +7,6 @@ import functools
 import operator
 import socket
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -19,7 +18,7 @@ from gradlab.batch.check import check_batch
 from gradlab.decomposition import decompose
 from gradlab.errors import GradlabError
 from gradlab.gpu_check.machine import Case, Machine, kernels_on, matrix_products
-from gradlab.gpu_check.speed import Stopped, empty
+from gradlab.gpu_check.speed import Stopped, empty, train_on
 from gradlab.gradient.paradigm import autograd_gradient, components
 from gradlab.gradient.verification import verify
 from gradlab.losses import get_loss, loss_names
@@ -291,35 +290,26 @@ def resume_cases() -> Iterator[Case]:
 
 
 def _resume(precision: str, machine: Machine) -> dict[str, Any]:
-    from gradlab.train import Callback, RunFolder, TrainConfig, train
+    from gradlab.train import RunFolder
 
-    class StopAfterFive(Callback):
-        def on_step(self, trainer: Any, output: Any) -> None:
-            if trainer.step == 5:
-                raise Stopped
+    settings: dict[str, Any] = {
+        "model": machine.model or str(machine.encoder("small")),
+        "train_file": str(machine.sentences(2000)),
+        "batch_size": 16,
+        "max_steps": 8,
+        "save_every": 2,
+        "precision": precision,
+    }
 
-    def config(name: str) -> TrainConfig:
-        return TrainConfig(
-            model=machine.model or str(machine.encoder("small")),
-            train_file=str(machine.sentences(2000)),
-            output=str(machine.folder / f"resume-{precision}-{name}"),
-            batch_size=16,
-            max_steps=8,
-            save_every=2,
-            diagnostics_every=0,
-            device=str(machine.device),
-            precision=precision,
-            threads=torch.get_num_threads(),
-        )
+    def stop_after_five(step: int) -> None:
+        if step == 5:
+            raise Stopped
 
-    for name in ("whole", "broken"):
-        empty(config(name).output)
-    train(config("whole"))
-    try:
-        train(config("broken"), callbacks=[StopAfterFive()])
-    except Stopped:
-        train(config("broken"), resume=True)
-    files = [
-        RunFolder(Path(config(name).output)).encoder / "model.safetensors" for name in ("whole", "broken")
-    ]
-    return {"error": float(files[0].read_bytes() != files[1].read_bytes()), "tolerance": 0.0}
+    whole, broken = (machine.folder / f"resume-{precision}-{name}" for name in ("whole", "broken"))
+    for folder in (whole, broken):
+        empty(folder)
+    train_on(machine, whole, lambda _: None, **settings)
+    train_on(machine, broken, stop_after_five, **settings)
+    train_on(machine, broken, lambda _: None, resume=True, **settings)
+    first, second = (RunFolder(one).encoder / "model.safetensors" for one in (whole, broken))
+    return {"error": float(first.read_bytes() != second.read_bytes()), "tolerance": 0.0}

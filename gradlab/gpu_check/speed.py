@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
+import shutil
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -183,13 +186,9 @@ def _training(size: str, batch: int, options: dict[str, Any], machine: Machine) 
     clock = Clock(machine)
     model = machine.model or str(machine.encoder(size))
     sentences = machine.sentences(max(200, batch * 60) if machine.small else 150_000)
-    try:
-        if "trainer" in options:
-            _sentence_transformers(machine, clock, model, sentences, batch, options)
-        else:
-            _gradlab(machine, clock, model, sentences, batch, options)
-    except Stopped:
-        pass
+    trained = _sentence_transformers if "trainer" in options else _gradlab
+    with contextlib.suppress(Stopped):
+        trained(machine, clock, model, sentences, batch, options)
     if not machine.small:
         clock.found["MiB"] = torch.cuda.max_memory_allocated(machine.device) / 2**20
     return clock.found | {"sentences per second": batch / clock.found["seconds"]}
@@ -198,31 +197,21 @@ def _training(size: str, batch: int, options: dict[str, Any], machine: Machine) 
 def _gradlab(
     machine: Machine, clock: Clock, model: str, sentences: Any, batch: int, options: dict[str, Any]
 ) -> None:
-    from gradlab.train import Callback, TrainConfig, train
-
-    class EachStep(Callback):
-        def on_step(self, trainer: Any, output: Any) -> None:
-            clock.step()
-
     precision = options.get("precision", "bfloat16")
     output = machine.folder / "training"
     empty(output)
     with matrix_products(precision):
-        train(
-            TrainConfig(
-                model=model,
-                train_file=str(sentences),
-                output=str(output),
-                batch_size=batch,
-                precision="float32" if precision == "tf32" else precision,
-                compile=options.get("compile", False),
-                chunk_size=64 if options.get("chunked") else None,
-                diagnostics_every=0,
-                save_every=10**6,
-                device=str(machine.device),
-                threads=torch.get_num_threads(),
-            ),
-            callbacks=[EachStep()],
+        train_on(
+            machine,
+            output,
+            lambda _: clock.step(),
+            model=model,
+            train_file=str(sentences),
+            batch_size=batch,
+            precision="float32" if precision == "tf32" else precision,
+            compile=options.get("compile", False),
+            chunk_size=64 if options.get("chunked") else None,
+            save_every=10**6,
         )
 
 
@@ -267,6 +256,27 @@ class Stopped(Exception):
     """Ends a run that has been measured."""
 
 
+def train_on(
+    machine: Machine, output: Path, on_step: Callable[[int], Any], *, resume: bool = False, **settings: Any
+) -> None:
+    """Train without diagnostics, to the end or until what is called with each step raises `Stopped`."""
+    from gradlab.train import Callback, TrainConfig, train
+
+    class EachStep(Callback):
+        def on_step(self, trainer: Any, output: Any) -> None:
+            on_step(trainer.step)
+
+    config = TrainConfig(
+        output=str(output),
+        diagnostics_every=0,
+        device=str(machine.device),
+        threads=torch.get_num_threads(),
+        **settings,
+    )
+    with contextlib.suppress(Stopped):
+        train(config, callbacks=[EachStep()], resume=resume)
+
+
 class Clock:
     """Measures steps of training, and ends it after enough of them."""
 
@@ -297,6 +307,4 @@ class Clock:
 
 def empty(folder: Any) -> None:
     """Remove what an earlier run has left."""
-    import shutil
-
     shutil.rmtree(folder, ignore_errors=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import collections
-import contextlib
 import functools
 import sys
 from collections.abc import Iterator
@@ -15,7 +14,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from gradlab.gpu_check.machine import Case, Machine
-from gradlab.gpu_check.speed import Stopped, empty
+from gradlab.gpu_check.speed import Stopped, empty, train_on
 from gradlab.scale import blockwise
 
 # Operations whose result or shape the host must know. Copies to the CPU are found by their devices.
@@ -89,31 +88,19 @@ def _of_blocks(spec: str, machine: Machine) -> dict[str, Any]:
 
 
 def _of_training(machine: Machine) -> dict[str, Any]:
-    from gradlab.train import Callback, TrainConfig, train
-
     waits = Waits()
 
-    class OneStep(Callback):
-        def on_step(self, trainer: Any, output: Any) -> None:
-            if trainer.step == 6:
-                waits.__enter__()
-            elif trainer.step == 7:
-                waits.__exit__(None, None, None)
-                raise Stopped
+    def one_step(step: int) -> None:
+        if step == 6:
+            waits.__enter__()
+        elif step == 7:
+            waits.__exit__(None, None, None)
+            raise Stopped
 
     output = machine.folder / "waits"
     empty(output)
-    config = TrainConfig(
-        model=str(machine.encoder("small")),
-        train_file=str(machine.sentences(2000)),
-        output=str(output),
-        batch_size=16,
-        diagnostics_every=0,
-        device=str(machine.device),
-        threads=torch.get_num_threads(),
-    )
-    with contextlib.suppress(Stopped):
-        train(config, callbacks=[OneStep()])
+    model, sentences = str(machine.encoder("small")), str(machine.sentences(2000))
+    train_on(machine, output, one_step, model=model, train_file=sentences, batch_size=16)
     return _told(waits)
 
 

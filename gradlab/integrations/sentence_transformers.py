@@ -20,7 +20,6 @@ from torch import Tensor, nn
 
 from gradlab.errors import GradlabError
 from gradlab.gradient.learnable import LearnableLoss
-from gradlab.integrations.citations import citation
 from gradlab.losses.base import Loss, PairLoss
 from gradlab.losses.mask import check_rows, hard_negative_numbers, pairs_files
 from gradlab.losses.registry import get_loss, loss_class, loss_names
@@ -285,6 +284,16 @@ class EmbeddingLoss(nn.Module):
     def extra_repr(self) -> str:
         """The loss."""
         return repr(self.definition)
+
+
+def citation(loss: Loss) -> str:
+    """BibTeX of the paper that a loss comes from; of a loss that has no entry, what it names as its paper."""
+    # An entry belongs to the class that names the paper: a loss of yours may derive from a published one.
+    named = next((cls for cls in type(loss).__mro__ if "paper" in vars(cls)), type(loss))
+    entry = vars(named).get("bibtex")
+    return (
+        entry or f"\n@misc{{{loss.name},\n    title = {{{loss.title}}},\n    note = {{{loss.paper}}},\n}}\n"
+    )
 
 
 @functools.cache

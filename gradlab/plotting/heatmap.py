@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import textwrap
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -35,23 +35,8 @@ if TYPE_CHECKING:
     from gradlab.simulation.result import SimulationResult
 
 
-class Simulated(Protocol):
-    """What is drawn of a simulation; see `gradlab.simulation.result.SimulationResult`."""
-
-    @property
-    def loss(self) -> Loss: ...
-    @property
-    def quantity(self) -> str: ...
-    @property
-    def mu_pos(self) -> np.ndarray: ...
-    @property
-    def mu_neg(self) -> np.ndarray: ...
-    @property
-    def value(self) -> np.ndarray: ...
-
-
 def heatmap(
-    result: Simulated, ax: Axes | None = None, *, title: str | None = None, colorbar: bool = True
+    result: SimulationResult, ax: Axes | None = None, *, title: str | None = None, colorbar: bool = True
 ) -> tuple[Figure, Axes]:
     """Draw a simulation: μ_neg to the right, μ_pos upwards, the diagonal μ_pos = μ_neg dashed.
 

@@ -10,6 +10,7 @@ from gradlab.errors import GradlabError, missing
 from gradlab.losses.base import Loss
 from gradlab.losses.registry import get_loss
 from gradlab.plotting.heatmap import heatmap, loss_label
+from gradlab.plotting.style import close
 from gradlab.simulation import SimulationResult, simulate
 
 QUANTITY = "gradient_dissipation"
@@ -81,7 +82,7 @@ def explore(loss: str | Loss = "arccon", grid: int = 100) -> LiveHeatmap:
     sliders = _sliders(live.loss, ipywidgets)
     display(ipywidgets.VBox(list(sliders.values())))
     picture = display(live.figure, display_id=True)
-    _close_for_notebook(live)
+    close(live.figure)  # the notebook would show it a second time at the end of the cell
 
     # Matrices this small are multiplied by one thread: on a busy machine several wait for each other for longer.
     threads = ThreadpoolController()
@@ -96,13 +97,6 @@ def explore(loss: str | Loss = "arccon", grid: int = 100) -> LiveHeatmap:
     return live
 
 
-def _close_for_notebook(live: LiveHeatmap) -> None:
-    """The notebook would show the figure a second time at the end of the cell."""
-    import matplotlib.pyplot as plt
-
-    plt.close(live.figure)
-
-
 def _sliders(loss: Loss, widgets: Any) -> dict[str, Any]:
     """A slider for each setting that the dissipation depends on."""
     look = {"style": {"description_width": "11em"}, "layout": {"width": "34em"}}
@@ -110,14 +104,9 @@ def _sliders(loss: Loss, widgets: Any) -> dict[str, Any]:
     for field in dataclasses.fields(loss):
         value = getattr(loss, field.name)
         if field.name == "temperature":
+            shown = {"readout_format": ".3f", "description": "temperature τ"}
             sliders[field.name] = widgets.FloatLogSlider(
-                value=value,
-                min=-2,
-                max=0,
-                step=0.05,
-                readout_format=".3f",
-                description="temperature τ",
-                **look,
+                value=value, min=-2, max=0, step=0.05, **shown, **look
             )
         elif field.name == "margin":
             unit = " (radians)" if field.metadata.get("unit") == "radians" else ""

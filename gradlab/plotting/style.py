@@ -158,6 +158,14 @@ def figure_of(ax: Axes) -> Figure:
     return figure
 
 
+def draw_band(
+    ax: Axes, x: np.ndarray, y: np.ndarray, error: np.ndarray, color: Any, within: Any = (-np.inf, np.inf)
+) -> None:
+    """Two standard errors around a line, between two limits."""
+    low, high = np.clip(y - 2 * error, *within), np.clip(y + 2 * error, *within)
+    ax.fill_between(x, low, high, color=color, alpha=0.3, linewidth=0)
+
+
 def pi_axis(axis: Any) -> None:
     """Label an axis in radians by fractions of π."""
     low, high = axis.get_view_interval()

@@ -66,21 +66,6 @@ class LearnedSetting:
 def learned_settings(loss: Any) -> tuple[LearnedSetting, ...]:
     """Every hyper-parameter that a loss, or any loss inside it, learns (`gradlab.Loss.learned`).
 
-    Together with `with_settings` this is all that a trainable module needs:
-
-    >>> import torch
-    >>> from gradlab import get_loss
-    >>> loss = get_loss("symmetric(siglip(bias=-2), reverse=siglip(bias=3))")
-    >>> settings = learned_settings(loss)
-    >>> [setting.path for setting in settings if not setting.positive]
-    [('loss', 'bias'), ('reverse', 'bias')]
-    >>> trained = {s.path: torch.nn.Parameter(torch.tensor(s.parameter[1])) for s in settings}
-    >>> now = with_settings(loss, {s.path: s.value_from(trained[s.path]) for s in settings})
-    >>> rows = torch.eye(4)[:, None].unbind(1)
-    >>> now(torch.eye(4), torch.eye(4)).backward()
-    >>> all(float(one.grad) != 0 for one in trained.values())
-    True
-
     Raises:
         GradlabError: a learned setting that cannot be trained: one that is not a number, or that belongs to a
             part of a recombined loss, whose gradient is not the derivative of a value.
@@ -109,11 +94,7 @@ def with_settings(loss: Any, values: Mapping[Path, Any]) -> Any:
 
 
 def refuse_learned(loss: Any, what: str) -> None:
-    """Raise if the loss learns hyper-parameters, which ``what`` cannot train.
-
-    Raises:
-        GradlabError: the loss learns some; the message says how to fix them.
-    """
+    """Raise GradlabError if the loss learns hyper-parameters, which ``what`` cannot train; it says how to fix them."""
     if settings := learned_settings(loss):
         owner = settings[0].owner
         names = " and ".join(dict.fromkeys(one.path[-1] for one in settings if one.owner is owner))

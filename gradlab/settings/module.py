@@ -27,15 +27,12 @@ class LossModule(torch.nn.Module):
     """
 
     def __init__(self, loss: Any, *, learnable: bool = True, share: float = 1.0) -> None:
-        """Make the parameters.
+        """Make the parameters; raises GradlabError if the loss learns what cannot be trained.
 
         Args:
             loss: a `gradlab.Loss`.
             learnable: whether what the loss learns is trained; False keeps the values that it starts from.
             share: factor on the parameters' gradient; 1/P if P processes compute the same loss and add up their gradients.
-
-        Raises:
-            GradlabError: the loss learns what cannot be trained (see `gradlab.settings.learned.learned_settings`).
         """
         super().__init__()
         self.loss = loss
@@ -43,11 +40,9 @@ class LossModule(torch.nn.Module):
         self.original = own if isinstance(own, torch.nn.Module) else None
         self._share = share
         self._settings = learned_settings(loss) if learnable else ()
+        start = dict(one.parameter for one in self._settings)
         self.values = torch.nn.ParameterDict(
-            {
-                name: torch.nn.Parameter(torch.tensor(value))
-                for name, value in (one.parameter for one in self._settings)
-            }
+            {name: torch.nn.Parameter(torch.tensor(value)) for name, value in start.items()}
         )
 
     @property

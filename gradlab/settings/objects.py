@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import inspect
 import sys
 import traceback
-from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from types import CodeType, ModuleType
+from types import ModuleType
 from typing import Any
 
 from gradlab.errors import GradlabError, first_line, nearest
@@ -82,27 +80,17 @@ def call_package(package: str, function: str) -> None:
     sys.modules[package].__class__ = CallablePackage
 
 
-class _Loader(SourceFileLoader):
-    """Compiles a file whenever it is loaded: kept bytecode is valid for a second and a size, which a quick edit may keep."""
-
-    def get_code(self, fullname: str) -> CodeType:
-        code: CodeType = self.source_to_code(self.get_data(self.path), self.path)
-        return code
-
-
 def _load_file(path: Path) -> ModuleType:
     place = str(path.resolve())
-    if place in _files:
-        return _files[place]
-    if not path.is_file():
-        raise GradlabError(f"there is no file {str(path)!r}")
-    loader = _Loader(path.stem, str(path))
-    spec = importlib.util.spec_from_file_location(path.stem, path, loader=loader)
-    assert spec is not None
-    module = importlib.util.module_from_spec(spec)
-    loader.exec_module(module)
-    _files[place] = module
-    return module
+    if place not in _files:
+        if not path.is_file():
+            raise GradlabError(f"there is no file {str(path)!r}")
+        module = ModuleType(path.stem)
+        module.__file__ = str(path)
+        # Not by an import, whose bytecode is valid for a second and a size, which a quick edit may keep.
+        exec(compile(path.read_bytes(), path, "exec", dont_inherit=True), vars(module))
+        _files[place] = module
+    return _files[place]
 
 
 _files: dict[str, ModuleType] = {}

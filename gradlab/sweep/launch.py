@@ -115,19 +115,10 @@ def run_sweep(
 
 
 def launch(trials: Trials, arguments: Sequence[str], workers: int, output: Path) -> None:
-    """Start processes of ``gradlab sweep``, show how far they are, and wait for them.
+    """Start processes of ``gradlab sweep`` with these arguments, show how far they are, and wait for them.
 
-    Whatever ends this function before they end, an interruption or a lost database, ends them too.
-
-    Args:
-        trials: the sweep.
-        arguments: of ``gradlab sweep``, for one worker.
-        workers: how many.
-        output: the folder of the sweep; what a worker prints goes to ``logs/`` there.
-
-    Raises:
-        GradlabError: a worker ended with an error.
-        KeyboardInterrupt: when interrupted, after the workers have given back their runs.
+    What they print goes to ``logs/`` in the sweep's folder. Whatever ends this function before they end, an interruption or a
+    lost database, ends them too, after they have given back their runs. Raises GradlabError if one ends with an error.
     """
     logs = output / "logs"
     logs.mkdir(parents=True, exist_ok=True)

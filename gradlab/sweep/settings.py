@@ -76,12 +76,8 @@ def configure(settings: Mapping[str, Any], output: str = "-") -> TrainConfig:
 def identify(settings: Mapping[str, Any], varied: Collection[str] = ()) -> str:
     """A key that two runs share if they train the same.
 
-    Places of files and settings at their defaults do not count, so that a new setting with a default changes no key.
-
-    Args:
-        settings: of the run, flat.
-        varied: names of those in which the runs of the sweep differ; they always count, a training file by its
-            content.
+    Places of files and settings at their defaults do not count, so that a new setting with a default changes no key. Those
+    that are ``varied`` within the sweep always count, a training file by its content.
     """
     counted = {name: settings[name] for name in RESUMABLE_CHANGES.intersection(varied)}
     if "train_file" in counted:

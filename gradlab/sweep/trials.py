@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from gradlab.errors import GradlabError, first_line, missing
+from gradlab.errors import GradlabError, first_line, require_package
 from gradlab.sweep.settings import FlatSettings, content_of
 from gradlab.sweep.spec import Point, Spec
 
@@ -269,11 +269,7 @@ class Trials:
 
 def require_optuna() -> Any:
     """The module, or a GradlabError that says how to install it."""
-    try:
-        import optuna
-    except ImportError as error:
-        raise missing("Optuna", "sweep") from error
-    return optuna
+    return require_package("optuna", "Optuna", "sweep")
 
 
 def _attempt(trial: Any) -> int:

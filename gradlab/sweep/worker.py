@@ -56,16 +56,9 @@ def terminable() -> Iterator[None]:
 
 
 def work(trials: Trials, output: Path, say: Callable[[str], None], *, wait: bool = True) -> None:
-    """Make runs until none is left to claim.
+    """Make runs until none is left to claim, or with ``wait`` until no other worker has one that it may die over.
 
-    Args:
-        trials: the sweep.
-        output: its folder.
-        say: where messages go.
-        wait: stay while other workers have runs, to take over those of one that dies.
-
-    Raises:
-        KeyboardInterrupt: when interrupted; the run under way is given back, to be continued.
+    When interrupted, the run under way is given back, to be continued.
     """
     patient = False
     while True:
@@ -84,25 +77,16 @@ def work(trials: Trials, output: Path, say: Callable[[str], None], *, wait: bool
 
 
 def carry_out(spec: Spec, run: Run, output: Path, mine: Callable[[], bool]) -> tuple[float, dict[str, float]]:
-    """Train and evaluate one run; continue what an earlier worker has left in the run's folder.
-
-    Args:
-        spec: the sweep.
-        run: one of its runs.
-        output: the folder of the sweep.
-        mine: tells whether the run is still this worker's.
-
-    Returns:
-        The metric, and everything measured by name.
+    """Train and evaluate one run, or continue what an earlier worker has left in its folder: the metric, and all that was
+    measured by name.
 
     Raises:
-        LostRun: the run is this worker's no longer.
+        LostRun: the run is this worker's no longer, as ``mine`` tells.
         Diverged: loss, weights or metric are no longer finite.
         GradlabError: bad input.
     """
     from gradlab.train import Callback, train
-    from gradlab.train.loop import finished
-    from gradlab.train.run_folder import RunFolder
+    from gradlab.train.run_folder import RunFolder, finished
 
     folder = RunFolder(run_folder(output, run))
     config = configure(run.settings, str(folder.path))

@@ -86,8 +86,8 @@ FAULTS = [
     Fault(
         "guide keeps its side where the views are exchanged",
         "batch/batch.py",
-        "guide=None if self.guide is None else self.guide.exchanged(),",
-        "guide=self.guide,",
+        "self._with_others(Batch.exchanged),",
+        'self._with_others(Batch.exchanged, ("whole",)),',
         "test_combinators.py test_both_sides.py",
     ),
     Fault(
@@ -228,7 +228,7 @@ FAULTS = [
     Fault(
         "uniformity over all pairs: mask of the diagonal dropped",
         "gradient/diagnostics.py",
-        "off_diagonal = exponent[~_eye(xp, rows)]",
+        "off_diagonal = exponent[~own_pairs(exponent, 0)]",
         "off_diagonal = xp.reshape(exponent, (-1,))",
         "test_diagnostics.py",
     ),
@@ -264,7 +264,7 @@ FAULTS = [
     Fault(
         "merged blocks of draws: their distance left out of the variance",
         "simulation/monte_carlo.py",
-        "np.where(count > 0, squares, 0) + delta**2 * share * self.count[:, column]",
+        "np.where(count > 0, squares, 0) + delta**2 * share * before",
         "np.where(count > 0, squares, 0)",
         "test_simulation.py",
     ),
