@@ -37,6 +37,7 @@ from studies.statistics import judge, over_seeds
 
 DECLARATION = Path(__file__).with_name("declaration.toml")
 AT_LENGTH = Path(__file__).with_name("at_length.toml")
+PAPERS = Path(__file__).with_name("papers.toml")
 # Where rows are committed, and the columns they have.
 ROWS = Path(__file__).parents[2] / "figures/study/second_round"
 COLUMNS = ("label", "seed", "state", "sts", "stsb_dev", "open_share", "device", "commit")
@@ -46,7 +47,7 @@ CONFIRMATORY = "confirmatory"
 
 
 def declaration(file: Path | None = None) -> dict[str, Any]:
-    """What is declared, as the file says it; None is `DECLARATION`. One that is ``of`` another has its parts, made longer."""
+    """What is declared, as the file says it; None is `DECLARATION`. One that is ``of`` another has parts of that, made longer, or its own."""
     file = DECLARATION if file is None else file
     declared = tomllib.loads(file.read_text(encoding="utf-8"))
     if "of" not in declared:
@@ -58,13 +59,16 @@ def declaration(file: Path | None = None) -> dict[str, Any]:
             name: value * declared["times"] if name in LENGTHS else value for name, value in settings.items()
         }
 
-    parts = {name: {**before["parts"][name]} for name in declared["parts"]}
-    for part in parts.values():
-        part["base"] = longer(part.get("base", {}))
+    parts = declared["parts"]
+    if "times" in declared:
+        parts = {name: {**before["parts"][name]} for name in parts}
+        for part in parts.values():
+            part["base"] = longer(part.get("base", {}))
     return {
         **declared,
         "protocol": before["protocol"] | declared["protocol"],
-        "base": longer(before["base"]) | declared["base"],
+        "base": (longer(before["base"]) if "times" in declared else before["base"])
+        | declared.get("base", {}),
         "parts": parts,
     }
 
@@ -72,7 +76,8 @@ def declaration(file: Path | None = None) -> dict[str, Any]:
 def declared_in(output: Path) -> Path:
     """The declaration that the runs in a folder follow."""
     return next(
-        (output / one.name for one in (AT_LENGTH, DECLARATION) if (output / one.name).exists()), DECLARATION
+        (output / one.name for one in (AT_LENGTH, PAPERS, DECLARATION) if (output / one.name).exists()),
+        DECLARATION,
     )
 
 
