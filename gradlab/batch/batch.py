@@ -512,6 +512,11 @@ class Comparison:
         other._products = []
         return other
 
+    @property
+    def sums(self) -> dict[str, Any]:
+        """How its `Negatives` are added up, where that is not the usual way."""
+        return {}
+
     def pair(self, first: Float[Array, "*#n d"], second: Float[Array, "*#n d"]) -> PairSimilarity:
         """Rows to rows, or all of them to one row."""
         return PairSimilarity.from_vectors(first, second)
@@ -571,6 +576,7 @@ class Comparison:
                 axis=-1,
             ),
             whole=self._whole(batch, blocks),
+            **self.sums,
         )
 
     def _whole(self, batch: Batch, blocks: list[Block]) -> Callable[[], Negatives] | None:

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gradlab.batch.batch import Batch, Comparison, own_cosines
-from gradlab.batch.candidates import Block, Rule
+from gradlab.arrays import cached_property
+from gradlab.batch.batch import Comparison, own_cosines
 from gradlab.batch.similarity import Negatives, OfEach, PairSimilarity, log_sum_exp, sum_of_each
 
 # Similarities of one block: 16 MiB in float32 stay in a processor's last cache, unless that makes fewer than 512 rows,
@@ -101,6 +101,11 @@ class Blocks(Comparison):
         self._memory.rewind()
         self._rows = [(one, total) for one, total in rows if one is not None and total is not None]
 
+    @property
+    def sums(self) -> dict[str, Any]:
+        """Those that take less memory. (An attribute would hold this object, and with it the memory of a block.)"""
+        return {"log_sum": self._log_sum, "add": self._sum}
+
     def _total(self, rows: Tensor) -> Tensor | None:
         return next((total for one, total in self._rows if one is rows), None)
 
@@ -108,17 +113,11 @@ class Blocks(Comparison):
         """Products of a block are made where they are needed."""
         return self
 
-    def negatives(self, batch: Batch, blocks: list[Block], rules: Sequence[Rule] = ()) -> Negatives:
-        """The negatives of each row, (n, K), whose sums take less memory."""
-        found = super().negatives(batch, blocks, rules)
-        return dataclasses.replace(found, log_sum=self._log_sum, add=self._sum)
-
     def pair(self, first: Tensor, second: Tensor) -> PairSimilarity:
         """Rows to rows, measured by their chords."""
         if first.shape != second.shape:
             return super().pair(first, second)
-        totals = self._total(first), self._total(second)
-        return PairSimilarity(*_Chords.apply(first, second, totals, self.ticket))
+        return RowPairs(first, second, (self._total(first), self._total(second)), self.ticket)
 
     def cosines(self, rows: Tensor, columns: Tensor, own: int | None = None) -> Tensor:
         """All dot products."""
@@ -206,6 +205,59 @@ class _Cosines(torch.autograd.Function):
             by_rows.addmm_(upstream, columns)
             return (None,) * 6
         return (upstream @ columns if ctx.needs_input_grad[0] else None), *[None] * 5
+
+
+class RowPairs(PairSimilarity):
+    """Rows to rows. A cosine is their dot product, in one pass; chords take six, and only losses that ask for them pay for them."""
+
+    def __init__(self, *ends: Any) -> None:
+        """Take both rows (n, D), where the derivatives by them are added up, and the ticket of their block."""
+        self.__dict__["ends"] = ends
+
+    @cached_property
+    def lengths(self) -> Tensor:
+        """`chords`."""
+        found: Tensor = _Chords.apply(*self.__dict__["ends"])
+        return found
+
+    @cached_property
+    def cosine(self) -> Tensor:  # type: ignore[override]  # computed once
+        """``cos θ``."""
+        found: Tensor = _Dots.apply(*self.__dict__["ends"])
+        return found
+
+    @property
+    def chord(self) -> Tensor:  # type: ignore[override]  # a field of those that are measured already
+        """``|h - h'|``."""
+        return self.lengths[0]
+
+    @property
+    def antichord(self) -> Tensor:  # type: ignore[override]
+        """``|h + h'|``."""
+        return self.lengths[1]
+
+
+class _Dots(torch.autograd.Function):
+    """``h · h'`` of each row, (n,)."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, first: Tensor, second: Tensor, totals: tuple[Tensor | None, Tensor | None], ticket: Tensor
+    ) -> Tensor:
+        ctx.totals = totals
+        ctx.save_for_backward(first, second)
+        return torch.linalg.vecdot(first, second)
+
+    @staticmethod
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
+        first, second = ctx.saved_tensors
+        found: list[Tensor | None] = [None, None]
+        for end, (other, total) in enumerate(zip((second, first), ctx.totals, strict=True)):
+            if total is not None:
+                total.addcmul_(other, upstream[:, None])
+            elif ctx.needs_input_grad[end]:
+                found[end] = other * upstream[:, None]
+        return *found, None, None
 
 
 class _Chords(torch.autograd.Function):
