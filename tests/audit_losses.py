@@ -157,10 +157,7 @@ OWN = {
     "fixed positives": lambda a, b: (a, b.detach(), TEMPERATURE),
     "centred on all": centred_on_all,
     "centred": lambda a, b: (a - a.mean(0), b - b.mean(0), TEMPERATURE),
-    "centred positives": lambda a, b: (a, b - b.mean(0), TEMPERATURE),
     "std of cosines": lambda a, b: (a, b, (a @ b.T).std()),
-    "std, detached": lambda a, b: (a, b, (a @ b.T).std().detach()),
-    "mean cosine": lambda a, b: (a, b, 0.2 * (a * b).sum(1).mean()),
     "by rank": lambda a, b: (a, b, TEMPERATURE * (1 + 0.3 * rank())),
 }
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from gradlab.drawing import Shown
 from gradlab.errors import GradlabError
-from gradlab.scale.audit.cases import COPIES, Case, Outcome, cases, material, relative
+from gradlab.scale.audit.cases import Case, Outcome, cases, material, relative
 from gradlab.scale.audit.faults import Fault, find_faults
 from gradlab.scale.audit.worker import work
 from gradlab.waiting import waiting
@@ -28,8 +28,6 @@ from gradlab.waiting import waiting
 CONSEQUENCES = ("onnection closed", "onnection reset", "onnect", "imed out", "hangs")
 # Seconds that starting the processes may take.
 START = 180.0
-# Share of the error that is left when copies of the same sentences become four times as many, at most.
-VANISHING = 0.4
 
 
 @dataclasses.dataclass(frozen=True)
@@ -180,21 +178,13 @@ def judge(
     tolerance = _tolerance(target, alone, job["cases"])
     outcomes: dict[str, Outcome] = {}
     failures: dict[str, str] = {}
-    copies = []
     for case in job["cases"]:
         if all(case.name in found for found in results):
             parts = [found[case.name] for found in shares]
-            if case.name in COPIES:
-                together = np.concatenate([part["gradient"] for part in parts], axis=1)
-                expected = alone[case.name]["gradient"] * (len(parts) if averaged else 1)
-                # Gradients that cancel out between copies show nothing.
-                copies.append(relative(together, expected) if abs(expected).max() > 1e-9 else np.nan)
-            else:
-                outcomes[case.name] = _outcome(case, job, parts, alone[case.name], averaged)
-        elif case.name not in COPIES:
+            outcomes[case.name] = _outcome(case, job, parts, alone[case.name], averaged)
+        else:
             failures[case.name] = "not run, as an earlier case failed" if failures else _cause(errors)
-    vanishes = len(copies) == len(COPIES) and copies[1] <= max(tolerance, VANISHING * copies[0])
-    found = _faults(outcomes, failures, tolerance, vanishes)
+    found = _faults(outcomes, failures, tolerance)
     return Audit(target, len(shares), averaged, tolerance, outcomes, failures, tuple(found))
 
 
@@ -328,16 +318,14 @@ def _outcome(
     )
 
 
-def _faults(
-    outcomes: dict[str, Outcome], failures: dict[str, str], tolerance: float, vanishes: bool
-) -> list[Fault]:
+def _faults(outcomes: dict[str, Outcome], failures: dict[str, str], tolerance: float) -> list[Fault]:
     """The faults of the first case that has any, and the first failure."""
     depends = {"even", "shuffled"} <= outcomes.keys() and _depends_on_split(outcomes, tolerance)
     faults: list[Fault] = []
     for name, outcome in outcomes.items():
         if not faults:
             prefix = "" if name == "even" else f"{name} shares, "
-            found = find_faults(outcome, tolerance, depends, vanishes)
+            found = find_faults(outcome, tolerance, depends)
             faults += [dataclasses.replace(fault, name=prefix + fault.name) for fault in found]
     for name in list(failures)[:1]:
         shares, kind = (

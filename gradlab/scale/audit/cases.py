@@ -8,7 +8,6 @@ import numpy as np
 
 # Sentences on each process, and how many fewer the last process has in an uneven batch.
 ROWS, MISSING = 5, 2
-COPIES = {"copies": 2, "more copies": 8}
 # Dimensions beyond the number of vectors, so that a gradient determines the coefficient of every pair.
 SPARE = 24
 # Sizes of what all vectors have in common, what the columns of a sentence share, and what is a vector's own.
@@ -21,7 +20,7 @@ class Case:
     """One way to spread a batch over processes.
 
     Attributes:
-        name: "even", "shuffled", "copies", "more copies" or "uneven".
+        name: "even", "shuffled" or "uneven".
         shares: the sentences of each process, in order.
     """
 
@@ -87,10 +86,7 @@ class Outcome:
 
 
 def cases(processes: int) -> list[Case]:
-    """Equal shares, the same with the sentences in another order, copies, and a last share that is smaller.
-
-    The copies give every process the same sentences, a few times and more often.
-    """
+    """Equal shares, the same with the sentences in another order, and a last share that is smaller."""
     count = processes * ROWS
     order = np.random.default_rng(1).permutation(count).tolist()
 
@@ -100,7 +96,6 @@ def cases(processes: int) -> list[Case]:
     return [
         Case("even", split(list(range(count)))),
         Case("shuffled", split(order)),
-        *(Case(name, (tuple(range(ROWS)) * times,) * processes) for name, times in COPIES.items()),
         Case("uneven", split(list(range(count - MISSING)))),
     ]
 

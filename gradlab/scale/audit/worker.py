@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import dataclasses
 import datetime
@@ -20,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from gradlab.errors import GradlabError
-from gradlab.scale.audit.cases import COPIES, Case
+from gradlab.scale.audit.cases import Case
 
 # Attributes under which losses of sentence-transformers keep their model.
 MODEL = ("model", "sentence_embedder")
@@ -100,10 +99,6 @@ def measure(build: Callable[[], Any], job: dict[str, Any], rank: int) -> Iterato
 
     for case in job["cases"]:
         share = Share.of(job, case, rank)
-        if case.name in COPIES:
-            with contextlib.suppress(Exception):  # a loss need not bear duplicates
-                yield case.name, on(share)
-            continue
         found = on(share)
         # The cube root of the rounding error balances it against the error of a central difference.
         step = torch.finfo(getattr(torch, found["dtype"])).eps ** (1 / 3)
