@@ -92,9 +92,8 @@ class OwnLoss(Loss):
         given = [views.anchors, views.positives, views.extra_negatives]
         rows = [torch.as_tensor(one) for one in given if one is not None]
         own = {} if views.own_negatives is None else {"own_negatives": torch.as_tensor(views.own_negatives)}
-        value = scalar_of(
-            functools.partial(self._function(rows[0].dtype == torch.float64), **own), self.name, rows
-        )
+        function = self._double if rows[0].dtype == torch.float64 else self._as_given
+        value = scalar_of(functools.partial(function, **own), self.name, rows)
         return value if is_torch_array(views.anchors) else value.detach().numpy()
 
     def components_of(self, views: Batch) -> Components:
@@ -123,12 +122,8 @@ class OwnLoss(Loss):
         self._check(views)
         given = [views.anchors, views.positives, views.extra_negatives, views.own_negatives]
         *rows, own = [one.cpu() if is_torch_array(one) else one for one in given]
-        found = decompose(self._function(True), *rows, own_negatives=own, side=side)
+        found = decompose(self._double, *rows, own_negatives=own, side=side)
         return tuple(one.components for one in found) if isinstance(found, tuple) else found.components
-
-    def _function(self, in_double: bool) -> TwoViewLoss:
-        """The loss as a function of two views: of a module in double precision a copy, so that its own parameters stay."""
-        return self._double if in_double else self._as_given
 
     @functools.cached_property
     def _as_given(self) -> TwoViewLoss:
@@ -136,6 +131,7 @@ class OwnLoss(Loss):
 
     @functools.cached_property
     def _double(self) -> TwoViewLoss:
+        """In double precision: of a module a copy, so that its own parameters stay."""
         function = two_views(apart(self.original))[0]
 
         @functools.wraps(function)
