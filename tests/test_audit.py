@@ -39,9 +39,7 @@ PLANTED = {
     "row=siglip hidden=true": ("missing negatives", "40 of 40 negatives of the same process"),
     "repeat=own": ("depends on the split", "change with which process has which sentence"),
     "repeat=all": ("wrong", "in a way that is not recognised"),
-    "gather=padded": ("uneven shares, wrong", "in a way that is not recognised"),
     "own=centred": ("depends on the split", "change with which process has which sentence"),
-    "own=std_of_cosines": ("depends on the split", "change with which process has which sentence"),
     "own=by_rank": ("depends on the split", "change with which process has which sentence"),
 }
 OTHERS = {  # name -> (target, settings, whether it can be given uneven shares, fault, words)

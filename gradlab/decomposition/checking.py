@@ -93,17 +93,9 @@ def scalar_of(
 
 
 class CheckedLoss:
-    """A loss as the other steps call it: on float64 rows, with checks, for the gradient of those that come first.
+    """A loss as the other steps call it: on `Rows`, with checks, for the gradient of those that come first.
 
-    Args:
-        function: a function of anchors, positives and, where there are any, extra negatives; on the side of the positives
-            these come first.
-        name: what error messages call it.
-        side: ``"anchors"`` or ``"positives"``: what comes first, and is differentiated.
-        sentences: n.
-
-    Attributes:
-        fixed: what messages call the rows of the other view.
+    ``fixed`` is what messages call the other view.
     """
 
     def __init__(self, function: Callable[..., Any], name: str, side: str, sentences: int) -> None:

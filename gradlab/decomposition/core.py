@@ -239,13 +239,7 @@ def relative_components(loss: Any, views: Batch, unit: float | None = None) -> t
     A gradient does not tell the size of the dissipation, which depends on the loss's own units. Here it is relative to the
     largest that the loss has when every positive is another sentence.
 
-    Args:
-        loss: as `decompose` takes it.
-        views: unit torch rows in float64.
-        unit: what counts as 1, of an earlier call; None finds it on these views.
-
-    Returns:
-        the components, and the unit.
+    ``views`` are unit torch rows in float64; ``unit`` is what counts as 1, of an earlier call, and found here if it is None.
     """
     anchors, positives, *extra = columns_of(views)
     found = decompose(loss, anchors, positives, *extra).components

@@ -23,16 +23,7 @@ from gradlab.losses.components import Components
 
 
 def own_loss(loss: Any, settings: Mapping[str, Any]) -> Loss:
-    """A loss that is none of gradlab's, as one; see `gradlab.get_loss`.
-
-    Args:
-        loss: a text such as ``"file.py:Name(margin=0.3)"``, a torch module, a function of two views, or a loss object of
-            another library.
-        settings: further arguments of what a text names.
-
-    Raises:
-        GradlabError: it cannot be found, imported or made; settings of a loss that is made already.
-    """
+    """A loss that is none of gradlab's, as one; for the arguments and errors see `gradlab.get_loss`."""
     if not isinstance(loss, str):
         if settings:
             raise GradlabError(f"{name_of(loss)} is already an object; it takes no {', '.join(settings)}")

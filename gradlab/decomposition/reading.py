@@ -107,12 +107,6 @@ def read_lifted(loss: CheckedLoss, rows: Rows, turned: Rows, tangent: Gradient) 
     that the difference estimates it, rounding included, and extrapolation removes it. The first δ suffices for
     nearly every loss; further ones are tried for anchors where the two readings disagree, as after a gate has flipped
     between them, or where the coefficients do not reproduce the gradient of the loss itself.
-
-    Args:
-        loss: the loss.
-        rows: where.
-        turned: the same rows, rotated.
-        tangent: the gradient to reproduce.
     """
     d = rows.shape[1]
 

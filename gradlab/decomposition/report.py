@@ -374,11 +374,7 @@ def _boundary(lead: Float[np.ndarray, "n"], open_: Bool[np.ndarray, "n"]) -> flo
 
 
 def both_sides_text(anchors: Decomposition, positives: Decomposition) -> str:
-    """What the two sides of a loss have only together: hubs, the ratio over both, how unequal the push is.
-
-    Args:
-        anchors, positives: the pair of ``decompose(..., side="both")``.
-    """
+    """What the two sides of a loss have only together: hubs, the ratio over both, how unequal the push is."""
     numbers = two_sided_statistics(anchors.components, positives.components)
     names = {
         "ratio_both_sides": "ratio of both sides, median",

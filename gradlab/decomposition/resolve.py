@@ -16,15 +16,15 @@ from gradlab.settings.objects import import_object
 
 
 def resolve_loss(text: str, settings: Mapping[str, Any]) -> Any:
-    """The loss that ``text`` names, made with ``settings``.
+    """The loss that ``text`` names, made with ``settings``, which come before those in the text.
 
     Args:
         text: the name of a gradlab loss; ``package.module:Name``; or ``path/to/file.py:Name``, each also with settings, as
-            in ``file.py:Name(temperature=0.1)``. A module of the current folder is found too. ``Name`` is a loss function of two views, a loss object, a class, or a
-            factory; a class or factory is called with the settings, a function keeps them as keywords.
-            Classes of sentence-transformers get a placeholder for their model, and for a guide.
-        settings: further ones, which come first. Texts are read as JSON where they are JSON, as an object where they have the form ``module:Name``
-            (a class is then made without arguments), and as text otherwise.
+            in ``file.py:Name(temperature=0.1)``. A module of the current folder is found too. ``Name`` is a loss function of
+            two views, a loss object, or a class or factory, which is called with the settings; a function keeps them as
+            keywords. Classes of sentence-transformers get a placeholder for their model, and for a guide.
+        settings: read as JSON where they are JSON, as an object where they have the form ``module:Name`` (a class is then
+            made without arguments), and as text otherwise.
 
     Raises:
         GradlabError: it cannot be found, imported or made.
