@@ -32,13 +32,8 @@ def sizes_of(rows: Tensor) -> list[int]:
     return [int(one) for one in found]
 
 
-def padded(rows: Tensor, sizes: list[int]) -> Tensor:
-    """All rows, with the padding left in that shares of any size take."""
-    return torch.cat(all_gather(functional.pad(rows, (0, 0, 0, max(sizes) - len(rows)))))
-
-
 def with_gradient(rows: Tensor, sizes: list[int]) -> Tensor:
-    parts = padded(rows, sizes).split(max(sizes))
+    parts = all_gather(functional.pad(rows, (0, 0, 0, max(sizes) - len(rows))))
     return torch.cat([part[:size] for part, size in zip(parts, sizes, strict=True)])
 
 
@@ -57,7 +52,7 @@ def alone(rows: Tensor, sizes: list[int]) -> Tensor:
     return rows
 
 
-GATHERS = {one.__name__: one for one in (with_gradient, padded, cut, all_cut, alone)}
+GATHERS = {one.__name__: one for one in (with_gradient, cut, all_cut, alone)}
 
 
 def infonce(cosines: Tensor, labels: Tensor, temperature: float | Tensor) -> Tensor:
@@ -157,10 +152,6 @@ OWN = {
     "fixed positives": lambda a, b: (a, b.detach(), TEMPERATURE),
     "centred on all": centred_on_all,
     "centred": lambda a, b: (a - a.mean(0), b - b.mean(0), TEMPERATURE),
-    "centred positives": lambda a, b: (a, b - b.mean(0), TEMPERATURE),
-    "std of cosines": lambda a, b: (a, b, (a @ b.T).std()),
-    "std, detached": lambda a, b: (a, b, (a @ b.T).std().detach()),
-    "mean cosine": lambda a, b: (a, b, 0.2 * (a * b).sum(1).mean()),
     "by rank": lambda a, b: (a, b, TEMPERATURE * (1 + 0.3 * rank())),
 }
 

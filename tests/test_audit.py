@@ -37,14 +37,9 @@ PLANTED = {
     "both=true gather_anchors=cut": ("cut gradient", "the anchors more than"),
     "gather=alone": ("separate losses", "as if there were no others"),
     "row=siglip hidden=true": ("missing negatives", "40 of 40 negatives of the same process"),
-    "repeat=own": ("repeated negatives", "of the same process count 2 times"),
-    "repeat=all": ("wrong denominator", "keep their proportions"),
-    "gather=padded": ("uneven shares, wrong denominator", "keep their proportions"),
-    "own=centred": ("own mean", "of the anchors and positives add up to zero"),
-    "both=true own=centred_positives": ("own mean", "of the positives add up to zero"),
-    "own=std_of_cosines": ("own rows", "not if all processes have the same sentences"),
-    "both=true own=std,_detached": ("own rows", "not if all processes have the same sentences"),
-    "row=hinge own=mean_cosine": ("own rows", "not if all processes have the same sentences"),
+    "repeat=own": ("depends on the split", "change with which process has which sentence"),
+    "repeat=all": ("wrong", "in a way that is not recognised"),
+    "own=centred": ("depends on the split", "change with which process has which sentence"),
     "own=by_rank": ("depends on the split", "change with which process has which sentence"),
 }
 OTHERS = {  # name -> (target, settings, whether it can be given uneven shares, fault, words)

@@ -264,7 +264,7 @@ def test_it_runs_where_little_is_installed(tmp_path):
         "absent = 'pandas matplotlib psutil accelerate datasets pyarrow platformdirs optuna'.split()\n"
         "sys.modules.update(dict.fromkeys(absent))\n"
         "from gradlab.gpu_check import right, running\n"
-        "running.PARTS = {'resume': lambda _: itertools.islice(right.resume_cases(), 1)}\n"
+        "running.PARTS = {'resume': lambda _: itertools.islice(right.resume_cases(_), 1)}\n"
         "results = running.gpu_check(sys.argv[1], ['resume'], device='cpu')\n"
         "notes = [found['note'] for found in results['cases'].values() if 'note' in found]\n"
         "sys.exit('; '.join(notes) or 0)\n"

@@ -14,7 +14,6 @@ from click.testing import CliRunner
 import gradlab
 from gradlab.cli.commands import cli
 from gradlab.decomposition import matching
-from gradlab.decomposition.matching import nearest_losses
 from gradlab.gradient.verification import paired_batch
 from gradlab.train.config import TrainConfig
 
@@ -83,7 +82,7 @@ def test_infonce_in_single_precision_is_named_infonce(monkeypatch: pytest.Monkey
         return torch.nn.functional.cross_entropy(first @ second.T / 0.01, torch.arange(len(first)))
 
     found = gradlab.decompose(loss, *paired_batch(np.random.default_rng(0), 32, 64), normalize=True)
-    first, second = nearest_losses(found)[:2]
+    first, second = found.matches[:2]
     assert second.mismatch < first.mismatch  # or this says nothing
     assert (first.loss.name, second.loss.name) == ("infonce", "arccon")
     assert abs(second.loss.margin) < 1e-6

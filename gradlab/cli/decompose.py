@@ -43,8 +43,7 @@ def command(
     loss that has the same components, if one has.
     """
     from gradlab.decomposition import decompose
-    from gradlab.decomposition.matching import nearest_losses
-    from gradlab.decomposition.report import SUFFIXES, both_sides_text, manifest, report_text, write
+    from gradlab.decomposition.report import SUFFIXES, both_sides_text
     from gradlab.decomposition.resolve import resolve_loss
     from gradlab.gradient.paradigm import check_side
     from gradlab.plotting.style import save
@@ -56,21 +55,20 @@ def command(
     checks = {name: options[name] for name in ("allow_residual", "tolerance")}
     found = decompose(loss, *views, normalize=True, side=options["side"], **checks)
     sides = found if isinstance(found, tuple) else (found,)
-    matches = [nearest_losses(one) for one in sides]
-    for one, some in zip(sides, matches, strict=True):
-        click.echo(report_text(one, some) + "\n")
+    for one in sides:
+        click.echo(one.report() + "\n")
     if len(sides) == 2:
         click.echo(both_sides_text(*sides) + "\n")
 
     written = []
-    for one, some in zip(sides, matches, strict=True):
+    for one in sides:
         checked = {**checks, "side": one.side}
         base = output / _file_name(target, settings, batch, checked)
-        record = manifest(one, {"target": target, "set": settings, **batch, **checked}, some)
+        record = one.manifest({"target": target, "set": settings, **batch, **checked})
         written.append((one, base, record, check_existing(base, SUFFIXES, record, overwrite)))
     for one, base, record, replaced in written:
         save(one.plot()[0], Path(f"{base}.png"))
-        write(one, base, record)
+        one.write(base, record)
         for suffix, what in SUFFIXES.items():
             what = what if one.side == "anchors" else what.replace("an anchor", "a positive")
             click.echo(f"{'Replaced' if replaced else 'Wrote'} {base}{suffix} ({what})")
@@ -80,7 +78,7 @@ def _batch(embeddings: Path | None, options: dict[str, Any]) -> tuple[tuple[Any,
     """The views, and what the manifest says of them."""
     import numpy as np
 
-    from gradlab.decomposition.batch_file import load_batch
+    from gradlab.decomposition.report import load_batch
     from gradlab.gradient.verification import BATCHES
 
     if embeddings is not None:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from gradlab.arrays import Float, Int
+from gradlab.arrays import Float
 from gradlab.errors import GradlabError, first_line
 from gradlab.losses.base import Loss
 from gradlab.losses.registry import get_loss
@@ -48,12 +48,12 @@ def two_views(loss: Any) -> tuple[TwoViewLoss, str]:
         loss = get_loss(loss)
     if isinstance(loss, Loss):
         return functools.partial(loss, reduction="sum"), str(loss)
-    library = _library(loss)
-    name = name_of(loss)
-    if library == "sentence_transformers" or hasattr(loss, "compute_loss_from_embeddings"):
-        return _of_sentence_transformers(loss, name), name
-    if library == "pytorch_metric_learning":
-        return _of_metric_learning(loss, name), name
+    name, bases = name_of(loss), {base.__name__ for base in type(loss).__mro__}
+    packages = {base.__module__.partition(".")[0] for base in type(loss).__mro__}
+    if "sentence_transformers" in packages or hasattr(loss, "compute_loss_from_embeddings"):
+        return _of_sentence_transformers(loss, name, bases), name
+    if "pytorch_metric_learning" in packages:
+        return _of_metric_learning(loss, name, bases), name
     if not callable(loss):
         raise GradlabError(
             f"loss_fn must be callable, loss_fn(anchors, positives), not {type(loss).__name__}"
@@ -87,23 +87,14 @@ def gathers(loss: Any) -> bool:
 
 def held_parameters(loss: Any, dimension: int) -> str:
     """`` (it holds ...)`` for the tensors of a module that have the embeddings' dimension, or an empty string."""
-    named = getattr(loss, "named_parameters", None)
-    if named is None:
-        return ""
-    found = [
-        f"{name} of shape {tuple(p.shape)}" for name, p in named() if dimension in p.shape and p.ndim > 1
-    ]
+    found = [f"{name} of shape {shape}" for name, shape in _matrices(loss) if dimension in shape]
     return f" (it holds parameters of the embeddings' size: {', '.join(found[:3])})" if found else ""
 
 
-def _library(loss: Any) -> str:
-    """Top-level package of the first base class that comes from a library known here, or an empty string."""
-    known = ("sentence_transformers", "pytorch_metric_learning")
-    for base in type(loss).__mro__:
-        package = base.__module__.split(".")[0]
-        if package in known:
-            return package
-    return ""
+def _matrices(loss: Any) -> list[tuple[str, tuple[int, ...]]]:
+    """Names and shapes of a module's parameters of more than one axis."""
+    named = loss.named_parameters() if hasattr(loss, "named_parameters") else ()
+    return [(name, tuple(parameter.shape)) for name, parameter in named if parameter.ndim > 1]
 
 
 def name_of(loss: Any) -> str:
@@ -111,77 +102,73 @@ def name_of(loss: Any) -> str:
     return getattr(loss, "__name__", None) or type(loss).__name__
 
 
-def _of_sentence_transformers(loss: Any, name: str) -> TwoViewLoss:
-    bases = {base.__name__ for base in type(loss).__mro__}
+def _of_sentence_transformers(loss: Any, name: str, bases: set[str]) -> TwoViewLoss:
     if bases & NEED_A_TEACHER or hasattr(loss, "guide"):
         raise GradlabError(
             f"{name} needs a teacher besides the two views; wrap it in loss_fn(anchors, positives)"
         )
-    if bases & TRIPLETS:
-        return lambda *views: loss.compute_loss_from_embeddings(_triplet(*views), None)
-    if bases & LABELLED_PAIRS:
-        return lambda *views: loss.compute_loss_from_embeddings(*_all_pairs(name, *views))
-    if hasattr(loss, "sentence_embedder"):
-        return lambda *views: loss.compute_loss_from_embeddings(*_stacked(name, *views))
     if hasattr(loss, "compute_loss_from_embeddings"):
-        return lambda *views: _total(loss.compute_loss_from_embeddings(_columns(*views), None))
+        arguments: Callable[..., tuple[list[View], Any]] = _columns
+        if bases & TRIPLETS:
+            arguments = _triplet
+        elif bases & LABELLED_PAIRS or hasattr(loss, "sentence_embedder"):
+            labelled = _all_pairs if bases & LABELLED_PAIRS else _stacked
+            arguments = functools.partial(_labelled, name, labelled)
+
+        def called(*views: View) -> Any:
+            value = loss.compute_loss_from_embeddings(*arguments(*views))
+            # Some losses return a dict of terms, which the trainer adds up.
+            return sum(value.values()) if isinstance(value, dict) else value
+
+        return called
     if hasattr(loss, "calculate_loss"):
-        return lambda *views: loss.calculate_loss([[column] for column in _columns(*views)])
+        return lambda *views: loss.calculate_loss([[column] for column in _columns(*views)[0]])
     raise GradlabError(
         f"{name} does not compute its loss from embeddings alone; decompose the loss inside it, "
         "or wrap it in loss_fn(anchors, positives)"
     )
 
 
-def _total(value: Any) -> Any:
-    """Some losses return a dict of terms, which the trainer adds up."""
-    return sum(value.values()) if isinstance(value, dict) else value
+# What such a loss is called with: its columns, and its labels.
 
 
-def _columns(anchors: View, positives: View, extra_negatives: Extra = None) -> list[View]:
+def _columns(anchors: View, positives: View, extra_negatives: Extra = None) -> tuple[list[View], Any]:
     if extra_negatives is None:
-        return [anchors, positives]
+        return [anchors, positives], None
     n = len(anchors)
     if len(extra_negatives) % n:
         raise GradlabError(
             f"sentence-transformers takes hard negatives in columns of {n} rows, one for each anchor; "
             f"{len(extra_negatives)} extra negatives are not whole columns"
         )
-    return [anchors, positives, *torch.split(extra_negatives, n)]
+    return [anchors, positives, *torch.split(extra_negatives, n)], None
 
 
-def _triplet(anchors: View, positives: View, extra_negatives: Extra = None) -> list[View]:
+def _triplet(anchors: View, positives: View, extra_negatives: Extra = None) -> tuple[list[View], Any]:
     if extra_negatives is not None:
         return _columns(anchors, positives, extra_negatives)
     similarity = anchors.detach() @ positives.T
     similarity.fill_diagonal_(float("-inf"))
-    return [anchors, positives, positives[similarity.argmax(dim=1)]]
+    return [anchors, positives, positives[similarity.argmax(dim=1)]], None
 
 
-def _all_pairs(
-    name: str, anchors: View, positives: View, extra_negatives: Extra = None
-) -> tuple[list[Float[Tensor, "pairs d"]], Float[Tensor, "pairs"]]:
-    _no_extra(name, extra_negatives)
+def _labelled(name: str, arrange: Callable[[View, View], Any], *views: View) -> Any:
+    if len(views) > 2:
+        raise GradlabError(f"{name} takes no extra negatives; leave them out")
+    return arrange(*views)
+
+
+def _all_pairs(anchors: View, positives: View) -> tuple[list[Float[Tensor, "pairs d"]], Any]:
     n = len(anchors)
     labels = torch.eye(n, dtype=anchors.dtype, device=anchors.device).flatten()
     return [anchors.repeat_interleave(n, dim=0), positives.repeat(n, 1)], labels
 
 
-def _stacked(
-    name: str, anchors: View, positives: View, extra_negatives: Extra = None
-) -> tuple[list[Float[Tensor, "rows d"]], Int[Tensor, "rows"]]:
-    _no_extra(name, extra_negatives)
-    labels = torch.arange(len(anchors), device=anchors.device).repeat(2)
-    return [torch.cat([anchors, positives])], labels
+def _stacked(anchors: View, positives: View) -> tuple[list[Float[Tensor, "rows d"]], Any]:
+    return [torch.cat([anchors, positives])], torch.arange(len(anchors), device=anchors.device).repeat(2)
 
 
-def _no_extra(name: str, extra_negatives: Extra) -> None:
-    if extra_negatives is not None:
-        raise GradlabError(f"{name} takes no extra negatives; leave them out")
-
-
-def _of_metric_learning(loss: Any, name: str) -> TwoViewLoss:
-    bases = {base.__name__ for base in type(loss).__mro__}
+def _of_metric_learning(loss: Any, name: str, bases: set[str]) -> TwoViewLoss:
     if "SelfSupervisedLoss" in bases:
         whole: TwoViewLoss = loss
         return whole
@@ -190,8 +177,7 @@ def _of_metric_learning(loss: Any, name: str) -> TwoViewLoss:
             f"{name} of pytorch-metric-learning is not a plain loss of embeddings; decompose the loss inside it, "
             "or wrap it in loss_fn(anchors, positives)"
         )
-    weights = [f"{label} of shape {tuple(p.shape)}" for label, p in loss.named_parameters() if p.ndim > 1]
-    if weights:
+    if weights := [f"{label} of shape {shape}" for label, shape in _matrices(loss)]:
         raise GradlabError(
             f"{name} compares embeddings with parameters of their size ({', '.join(weights)}), not with each other; "
             "decompose takes losses of two views"
@@ -199,22 +185,15 @@ def _of_metric_learning(loss: Any, name: str) -> TwoViewLoss:
     if "VICRegLoss" in bases:
         return lambda anchors, positives: loss(anchors, ref_emb=positives)
 
-    def labelled(
-        anchors: Float[Tensor, "n d"],
-        positives: Float[Tensor, "n d"],
-        extra_negatives: Float[Tensor, "m d"] | None = None,
-    ) -> Any:
+    def called(anchors: View, positives: View, *extra_negatives: View) -> Any:
         labels = torch.arange(len(anchors), device=anchors.device)
-        if extra_negatives is None:
-            try:
-                return loss(anchors, labels, ref_emb=positives, ref_labels=labels.clone())
-            except ValueError as error:
-                if "ref_emb is not supported" not in str(error):
-                    raise
-            return loss(torch.cat([anchors, positives]), labels.repeat(2))
-        reference = torch.cat([positives, extra_negatives])
-        return loss(
-            anchors, labels, ref_emb=reference, ref_labels=torch.arange(len(reference), device=anchors.device)
-        )
+        reference = torch.cat([positives, *extra_negatives])
+        others = torch.arange(len(reference), device=anchors.device)
+        try:
+            return loss(anchors, labels, ref_emb=reference, ref_labels=others)
+        except ValueError as error:
+            if extra_negatives or "ref_emb is not supported" not in str(error):
+                raise
+        return loss(torch.cat([anchors, positives]), labels.repeat(2))
 
-    return labelled
+    return called

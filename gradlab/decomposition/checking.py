@@ -11,16 +11,16 @@ from torch import Tensor
 from tqdm import tqdm
 
 from gradlab.arrays import Float
-from gradlab.batch.batch import Batch
 from gradlab.errors import GradlabError, first_line
 
+# All vectors of a batch: n anchors, n positives, then the extra negatives, (2n + m, d). On the side of the positives these come first.
+Rows = Float[Tensor, "rows d"]
 # A gradient smaller than this, relative to what it is the sum of, may be rounding alone.
 ROUNDING = 1e-12
 # Two calls on the same batch may differ by this much relative (threads adding in another order), not more.
 REPEAT_TOLERANCE = 1e-9
 # Dimensions of the subspace that is rotated to see whether a loss depends on more than dot products.
 TURNED = 256
-KINDS = ("anchors", "positives", "extra_negatives")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,41 +93,41 @@ def scalar_of(
 
 
 class CheckedLoss:
-    """A loss whose every call is checked: a finite differentiable scalar that leaves its input alone.
+    """A loss as the other steps call it: on `Rows`, with checks, for the gradient of those that come first.
 
-    Args:
-        function: ``function(anchors, positives)``, or with a third argument where there are extra negatives; on the side of
-            the positives they come first.
-        name: what error messages call it.
-        side: ``"anchors"`` or ``"positives"``: what comes first, and is differentiated.
-
-    Attributes:
-        moving, fixed: what messages call the rows that are differentiated, and those of the other view.
+    ``fixed`` is what messages call the other view.
     """
 
-    def __init__(self, function: Callable[..., Any], name: str, side: str = "anchors") -> None:
-        self.function = function
-        self.name, self.side = name, side
-        rows = ("anchors, its first argument", "positives, its second argument")
-        self.moving, self.fixed = rows if side == "anchors" else rows[::-1]
+    def __init__(self, function: Callable[..., Any], name: str, side: str, sentences: int) -> None:
+        self.function, self.name, self.side, self.sentences = function, name, side, sentences
+        arguments = ("anchors, its first argument", "positives, its second argument")
+        self._moving, self.fixed = arguments if side == "anchors" else arguments[::-1]
         # Shown only when the whole takes longer than two seconds.
         self.progress = tqdm(desc=f"decompose {name}", unit=" gradients", delay=2, leave=False)
 
-    def __call__(self, batch: Batch) -> ValueAndGradient:
-        """Value and anchor gradient of the loss at ``batch``.
+    def split(self, rows: Rows) -> list[Float[Tensor, "_ d"]]:
+        """Anchors, positives and extra negatives, if there are any."""
+        parts = rows.tensor_split([self.sentences, 2 * self.sentences])
+        return [part for part in parts if len(part)]
+
+    def __call__(self, rows: Rows) -> ValueAndGradient:
+        """Value and anchor gradient of the loss.
 
         Raises:
             GradlabError: the loss raises, returns no scalar, is not differentiable in the anchors, changes its
                 input, or gives a value or gradient that is not finite.
         """
-        leaf = batch.anchors.detach().clone().requires_grad_()
+        parts = self.split(rows)
+        leaf = parts[0].detach().clone().requires_grad_()
         with torch.enable_grad():
             # Copies that are not leaves: an in-place change then works, and is found by comparing.
-            given = batch.mapped(lambda kind, rows: (leaf if kind == "anchors" else rows).clone())
-            value = scalar_of(self.function, self.name, kinds(given), f"differentiable in the {self.moving}")
-            for name, mine, theirs in zip(KINDS, kinds(batch), kinds(given), strict=False):
+            given = [part.clone() for part in (leaf, *parts[1:])]
+            value = scalar_of(self.function, self.name, given, f"differentiable in the {self._moving}")
+            for kind, mine, theirs in zip(
+                ("anchors", "positives", "extra_negatives"), parts, given, strict=False
+            ):
                 if not torch.equal(mine, theirs):
-                    raise GradlabError(f"{self.name} changes its {name} in place; let it work on a copy")
+                    raise GradlabError(f"{self.name} changes its {kind} in place; let it work on a copy")
             try:
                 (gradient,) = torch.autograd.grad(value, leaf, allow_unused=True)
             except Exception as error:
@@ -136,48 +136,30 @@ class CheckedLoss:
                 ) from error
         if gradient is None:
             raise GradlabError(
-                f"{self.name} does not depend on the {self.moving}; give loss_fn(anchors, positives)"
+                f"{self.name} does not depend on the {self._moving}; give loss_fn(anchors, positives)"
             )
         self.progress.update()
-        evaluation = ValueAndGradient(float(value.detach()), gradient.detach().to(batch.anchors.dtype))
-        self._check_finite(evaluation)
-        return evaluation
-
-    def _check_finite(self, evaluation: ValueAndGradient) -> None:
-        bad = (~evaluation.gradient.isfinite()).any(dim=1).nonzero().flatten().tolist()
-        if evaluation.value - evaluation.value != 0:
-            raise GradlabError(f"{self.name} is {evaluation.value} on this batch; its value must be finite")
-        if bad:
+        found = ValueAndGradient(float(value.detach()), gradient.detach().to(rows.dtype))
+        if found.value - found.value != 0:
+            raise GradlabError(f"{self.name} is {found.value} on this batch; its value must be finite")
+        if bad := (~found.gradient.isfinite()).any(dim=1).nonzero().flatten().tolist():
             raise GradlabError(
                 f"the gradient of {self.name} is not finite at anchor {bad[0]}"
                 + (f" and {len(bad) - 1} more" if len(bad) > 1 else "")
                 + ": it has no derivative here (identical or opposite vectors are the usual cause)"
             )
+        return found
 
 
-def kinds(batch: Batch) -> list[Float[Tensor, "_ d"]]:
-    """Anchors, positives and extra negatives, if there are any."""
-    return [rows for rows in (batch.anchors, batch.positives, batch.extra_negatives) if rows is not None]
+def lift(rows: Rows, delta: float) -> Float[Tensor, "rows lifted"]:
+    """The rows in D + 2N + M coordinates, still of unit length; ``delta = 0`` appends zeros."""
+    own = torch.eye(len(rows), dtype=rows.dtype, device=rows.device) * delta
+    return torch.cat([rows * (1 - delta * delta) ** 0.5, own], dim=1)
 
 
-def vectors(batch: Batch) -> Float[Tensor, "columns d"]:
-    """What the columns of `Reading.coefficients` stand for."""
-    return torch.cat(kinds(batch))
-
-
-def lift(batch: Batch, delta: float) -> Batch:
-    """The batch in D + 2N + M coordinates, unit rows; ``delta = 0`` appends zeros."""
-    every = vectors(batch)
-    own = torch.eye(len(every), dtype=every.dtype, device=every.device) * delta
-    lifted = torch.cat([every * (1 - delta * delta) ** 0.5, own], dim=1)
-    parts = torch.split(lifted, [len(rows) for rows in kinds(batch)])
-    found: dict[str, Any] = dict(zip(KINDS, parts, strict=False))
-    return dataclasses.replace(batch, **found)
-
-
-def check_repeats(loss: CheckedLoss, batch: Batch, here: ValueAndGradient) -> None:
-    """Raise GradlabError for a loss that is random or keeps a state; ``here`` is an earlier call on the batch."""
-    change = here.difference(loss(batch))
+def check_repeats(loss: CheckedLoss, rows: Rows, here: ValueAndGradient) -> None:
+    """Raise GradlabError for a loss that is random or keeps a state; ``here`` is an earlier call on the rows."""
+    change = here.difference(loss(rows))
     if change > REPEAT_TOLERANCE:
         raise GradlabError(
             f"{loss.name} differs by {change:.2g} relative between two calls on the same batch: it is random or keeps "
@@ -185,13 +167,13 @@ def check_repeats(loss: CheckedLoss, batch: Batch, here: ValueAndGradient) -> No
         )
 
 
-def check_uses_both_views(loss: CheckedLoss, batch: Batch, here: ValueAndGradient) -> None:
+def check_uses_both_views(loss: CheckedLoss, rows: Rows, here: ValueAndGradient) -> None:
     """Raise GradlabError for a loss that ignores the other view.
 
     A loss whose gates are all closed may well not notice other positives; any other loss must.
     """
-    other = _random_rows(batch.positives, seed=1)
-    there = loss(dataclasses.replace(batch, positives=other))
+    anchors, positives, *extra = loss.split(rows)
+    there = loss(torch.cat([anchors, _random_rows(positives, seed=1), *extra]))
     if here.difference(there) == 0 and bool(here.gradient.any()):
         raise GradlabError(
             f"{loss.name} does not depend on the {loss.fixed}: others give the same "
@@ -199,24 +181,19 @@ def check_uses_both_views(loss: CheckedLoss, batch: Batch, here: ValueAndGradien
         )
 
 
-def turn(loss: CheckedLoss, batch: Batch) -> tuple[Batch, ValueAndGradient]:
-    """Both views rotated together, and the loss there, its gradient rotated back.
+def turn(loss: CheckedLoss, rows: Rows) -> tuple[Rows, ValueAndGradient]:
+    """All rows rotated together, and the loss there, its gradient rotated back.
 
     The rotation turns a random subspace of at most `TURNED` dimensions: it changes every coordinate, and
     costs two thin matrix products where a rotation of all dimensions would take an orthogonal D x D matrix.
     """
-    d = batch.anchors.shape[1]
+    d = rows.shape[1]
     k = min(d, TURNED)
-    basis = torch.linalg.qr(_random_rows(batch.anchors.new_empty(d, k), seed=2)).Q
-    rotation = torch.linalg.qr(_random_rows(batch.anchors.new_empty(k, k), seed=3)).Q
+    basis = torch.linalg.qr(_random_rows(rows.new_empty(d, k), seed=2)).Q
+    rotation = torch.linalg.qr(_random_rows(rows.new_empty(k, k), seed=3)).Q
     change = (rotation - torch.eye(k, dtype=rotation.dtype, device=rotation.device)) @ basis.T
-
-    def turned_rows(kind: str, rows: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
-        turned: Tensor = rows + rows @ basis @ change
-        turned /= turned.norm(dim=1, keepdim=True)
-        return turned
-
-    turned = batch.mapped(turned_rows)
+    turned = torch.cat([part + part @ basis @ change for part in loss.split(rows)])
+    turned /= turned.norm(dim=1, keepdim=True)
     there = loss(turned)
     back = there.gradient + there.gradient @ change.T @ basis.T
     return turned, ValueAndGradient(there.value, back)
@@ -230,13 +207,14 @@ def _random_rows(like: Float[Tensor, "n d"], seed: int) -> Float[Tensor, "n d"]:
     return rows
 
 
-def obstacle_to_lifting(loss: CheckedLoss, batch: Batch, here: ValueAndGradient, tolerance: float) -> str:
-    """Why the loss cannot be read in more coordinates than its batch has, or an empty string."""
+def obstacle_to_lifting(loss: CheckedLoss, rows: Rows, here: ValueAndGradient, tolerance: float) -> str:
+    """Why the loss cannot be read in more coordinates than its rows have, or an empty string."""
+    d = rows.shape[1]
     try:
-        padded = loss(lift(batch, 0.0))
+        padded = loss(lift(rows, 0.0))
     except GradlabError as error:
-        return f"works in {batch.anchors.shape[1]} dimensions only ({error})"
-    padded = ValueAndGradient(padded.value, padded.gradient[:, : batch.anchors.shape[1]])
+        return f"works in {d} dimensions only ({error})"
+    padded = ValueAndGradient(padded.value, padded.gradient[:, :d])
     if here.agrees_with(padded, tolerance):
         return ""
     return (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +9,7 @@ import torch
 from array_api_compat import array_namespace, is_numpy_array
 from torch import Tensor
 
-from gradlab.arrays import Array, Float, Shaped, detach
+from gradlab.arrays import Array, Float, detach
 from gradlab.batch.batch import Batch, unit_rows
 from gradlab.batch.check import check_batch
 from gradlab.decomposition.adapters import held_parameters, two_views
@@ -21,17 +20,11 @@ from gradlab.decomposition.checking import (
     obstacle_to_lifting,
     turn,
 )
-from gradlab.decomposition.reading import (
-    Reading,
-    majority,
-    read_lifted,
-    read_span,
-    unexplained_anchors,
-)
+from gradlab.decomposition.reading import Reading, read_lifted, read_span
 from gradlab.decomposition.report import Decomposition
 from gradlab.errors import GradlabError
 from gradlab.gradient.paradigm import check_side
-from gradlab.losses.components import project
+from gradlab.losses.components import Components, project
 from gradlab.losses.registry import takes_loss
 
 TOLERANCE = 1e-4
@@ -116,8 +109,9 @@ def decompose(
 
     def of(one: str) -> Decomposition:
         seen, given = (views, function) if one == "anchors" else (views.exchanged(), exchanged)
-        loss = CheckedLoss(given, name, side=one)
-        return _decompose(loss, loss_fn, seen, views.own_negatives, tolerance, allow_residual)
+        loss = CheckedLoss(given, name, one, views.count)
+        with loss.progress:
+            return _decompose(loss, loss_fn, seen, views.own_negatives, tolerance, allow_residual)
 
     return (of("anchors"), of("positives")) if side == "both" else of(side)
 
@@ -144,82 +138,81 @@ def _decompose(
     allow_residual: bool,
 ) -> Decomposition:
     """Of the rows that stand as the anchors of ``views`` and come first in ``loss``; ``own`` negatives are the other side's."""
-    batch, name = _torch_batch(views, own), loss.name
-    with loss.progress:
-        here = loss(batch)
-        check_repeats(loss, batch, here)
-        check_uses_both_views(loss, batch, here)
-        turned_batch, turned = turn(loss, batch)
-        tangent = project(here.gradient, batch.anchors)
-        obstacle = ""
-        if not here.agrees_with(turned, tolerance):
-            obstacle = (
-                "is not a function of dot products: rotating both views together, which changes no dot product, "
-                f"changes its value or gradient by {here.difference(turned):.2g} relative"
-                + held_parameters(loss_fn, batch.anchors.shape[1])
-            )
-            if not allow_residual:
-                raise GradlabError(
-                    f"{name} {obstacle}; allow_residual=True gives its projection on the paradigm"
-                )
-        else:
-            obstacle = obstacle_to_lifting(loss, batch, here, tolerance)
-        if obstacle:
-            try:
-                reading, method = read_span(batch, tangent), "span"
-            except GradlabError as error:
-                raise GradlabError(
-                    f"{name} {obstacle}; it can only be decomposed by least squares, and {error}"
-                ) from error
-        else:
-            reading, method = read_lifted(loss, batch, turned_batch, tangent), "lifted"
-    unexplained = unexplained_anchors(reading, tangent, tolerance)
-    if not allow_residual and majority(unexplained, reading):
+    name, d = loss.name, views.anchors.shape[1]
+    parts = [views.anchors, views.positives, views.extra_negatives, own]
+    rows = torch.cat([torch.as_tensor(part).reshape(-1, d) for part in parts if part is not None])
+    here = loss(rows)
+    check_repeats(loss, rows, here)
+    check_uses_both_views(loss, rows, here)
+    turned_rows, turned = turn(loss, rows)
+    tangent, change = project(here.gradient, rows[: loss.sentences]), here.difference(turned)
+    if here.agrees_with(turned, tolerance):
+        obstacle = obstacle_to_lifting(loss, rows, here, tolerance)
+    else:
+        obstacle = (
+            "is not a function of dot products: rotating both views together, which changes no dot product, "
+            f"changes its value or gradient by {change:.2g} relative{held_parameters(loss_fn, d)}"
+        )
+        if not allow_residual:
+            raise GradlabError(f"{name} {obstacle}; allow_residual=True gives its projection on the paradigm")
+    if obstacle:
+        try:
+            reading = read_span(rows, tangent)
+        except GradlabError as error:
+            raise GradlabError(
+                f"{name} {obstacle}; it can only be decomposed by least squares, and {error}"
+            ) from error
+    else:
+        reading = read_lifted(loss, rows, turned_rows, tangent)
+    unexplained = reading.unexplained(tangent, tolerance)
+    if not allow_residual and reading.majority(unexplained):
         raise GradlabError(
             f"{name} {obstacle or 'has a gradient that is not a combination of the vectors of its batch'} "
             f"(the paradigm cannot express {float(reading.residual.norm() / tangent.norm()):.2g} of the tangent gradient); "
             "allow_residual=True gives the part that it can"
         )
-    if majority(reading.diverges, reading):
+    if reading.majority(reading.diverges):
         raise GradlabError(
             f"{name} has infinite coefficients on this batch, as distances have between vectors that coincide; "
             "give a batch without identical rows, and two views that differ"
         )
     unreliable = unexplained | (reading.error > UNRELIABLE * reading.scale)
-    change, by_own = here.difference(turned), None
+    coefficients, by_own = reading.coefficients, None
     if own is not None:
-        reading, by_own = _own_part(name, reading, own.shape[1], views.own_negatives is not None, tolerance)
+        by_own = _own_part(name, reading, own.shape[1], views.own_negatives is not None, tolerance)
+        coefficients = coefficients[:, : -own.shape[0] * own.shape[1]]
 
-    n = len(tangent)
-    same, other = reading.coefficients[:, :n], reading.coefficients[:, n:].clone()
+    n = loss.sentences
+    same, other = coefficients[:, :n], coefficients[:, n:].clone()
     positive = 0 - other.diagonal()  # not -x, which would make zeros negative
     other.diagonal().zero_()
-
-    def as_given(array: Shaped[Tensor, "*n"]) -> Shaped[Array, "*n"]:
-        return array.numpy() if is_numpy_array(views.anchors) else array
-
+    arrays = {
+        "other_view_gradient": other,
+        "same_view_gradient": same.clone(),
+        "own_gradient": by_own,
+        "positive": positive,
+        "tangent_gradient": tangent,
+        "residual": reading.residual,
+        "error": reading.error,
+        "unreliable": unreliable,
+    }
+    if is_numpy_array(views.anchors):
+        arrays = {kind: None if array is None else array.numpy() for kind, array in arrays.items()}
     return Decomposition(
         loss=name,
         value=here.value,
-        other_view_gradient=as_given(other),
-        same_view_gradient=as_given(same.clone()),
-        own_gradient=None if by_own is None else as_given(by_own),
-        positive=as_given(positive),
-        tangent_gradient=as_given(tangent),
-        residual=as_given(reading.residual),
-        error=as_given(reading.error),
-        unreliable=as_given(unreliable),
-        method=method,
+        method="span" if obstacle else "lifted",
         rotation_change=change,
         views=views,
         side=loss.side,
+        **arrays,
     )
 
 
 def _own_part(
     name: str, reading: Reading, count: int, anchors: bool, tolerance: float
-) -> tuple[Reading, Float[Tensor, "n h"] | None]:
-    """The reading without the coefficients of own negatives, and these, which only ``anchors`` have.
+) -> Float[Tensor, "n h"] | None:
+    """The coefficients of each anchor's own negatives, the last columns; only ``anchors`` have any.
 
     Raises:
         GradlabError: a row is pushed by what is not its own.
@@ -232,12 +225,25 @@ def _own_part(
     if bool((each.abs().amax(dim=(1, 2)) > tolerance * reading.scale).any()):
         what = "an anchor by the own negatives of others" if anchors else "positives by own negatives"
         raise GradlabError(f"{name} pushes {what}; give what pushes other rows as extra_negatives")
-    return dataclasses.replace(reading, coefficients=reading.coefficients[:, : -n * count]), found
+    return found
 
 
-def _torch_batch(views: Batch, own: Float[Array, "n h d"] | None) -> Batch:
-    """Own negatives behind the extra ones."""
-    anchors, positives = torch.as_tensor(views.anchors), torch.as_tensor(views.positives)
-    beside = [torch.as_tensor(rows) for rows in (views.extra_negatives, own) if rows is not None]
-    extra = torch.cat([anchors[:0], *(rows.reshape(-1, anchors.shape[1]) for rows in beside)])
-    return Batch(anchors, positives, extra if len(extra) else None)
+def columns_of(views: Batch) -> list[Any]:
+    """Anchors, positives and extra negatives, if there are any, on the CPU: what a loss of two views is called with."""
+    return [rows.cpu() for rows in views.embeddings[:3] if rows is not None]
+
+
+def relative_components(loss: Any, views: Batch, unit: float | None = None) -> tuple[Components, float]:
+    """Components of a loss of two views, with a dissipation between 0 (an anchor is left alone) and about 1.
+
+    A gradient does not tell the size of the dissipation, which depends on the loss's own units. Here it is relative to the
+    largest that the loss has when every positive is another sentence.
+
+    ``views`` are unit torch rows in float64; ``unit`` is what counts as 1, of an earlier call, and found here if it is None.
+    """
+    anchors, positives, *extra = columns_of(views)
+    found = decompose(loss, anchors, positives, *extra).components
+    if unit is None:
+        wrong = decompose(loss, anchors, positives.roll(1, dims=0), *extra)
+        unit = float(wrong.gradient_dissipation.abs().max()) or 1.0
+    return found.rescaled(unit), unit

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import bisect
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from tqdm import tqdm
 
-from gradlab.arrays import Float, to_numpy
+from gradlab.arrays import Float
 from gradlab.batch.batch import Batch
-from gradlab.decomposition.split import CanonicalSplit
 from gradlab.errors import GradlabError, listed
 from gradlab.losses.base import Loss, PairLoss
 from gradlab.losses.registry import get_loss, loss_class, loss_names
@@ -37,11 +36,11 @@ _STEPS = 2**34  # of an interval of 8: to 5e-10
 
 
 @dataclasses.dataclass(frozen=True)
-class _Target:
+class Target:
     """Coefficients that those of losses are compared with, and where they were found.
 
     Attributes:
-        values: of the negatives, row by row in the columns of `CanonicalSplit.weight`, then of the positives.
+        values: of the negatives, row by row in the columns of `Decomposition.weight`, then of the positives.
         views: the batch as a loss takes it, the anchors first, in numpy.
         side: whose coefficients these are.
         both_directions: whether losses are compared in both directions.
@@ -52,16 +51,15 @@ class _Target:
     side: str
     both_directions: bool = False
 
-    @classmethod
-    def of(cls, found: CanonicalSplit) -> _Target:
-        views = found.views.mapped(lambda _, rows: to_numpy(rows))
-        values = np.concatenate([to_numpy(found.coefficients).reshape(-1), to_numpy(found.positive)])
-        return cls(values, views if found.side == "anchors" else views.exchanged(), found.side)
-
     @property
     def sentences(self) -> int:
         """N."""
         return len(self.views.anchors)
+
+    def split(self, values: Float[np.ndarray, "entries"]) -> tuple[np.ndarray, np.ndarray]:
+        """Of the negatives, (n, columns), and of the positives."""
+        negatives, positive = np.split(values, [-self.sentences])
+        return negatives.reshape(self.sentences, -1), positive
 
     def coefficients(self, loss: Loss) -> Float[np.ndarray, "entries"] | None:
         """All coefficients of the closed form in the order of `values`, or None where it has none here."""
@@ -76,15 +74,11 @@ class _Target:
             return None
         if positive.ndim != 1 or not (np.isfinite(negatives).all() and np.isfinite(positive).all()):
             return None
-        blocks = {name: negatives[:, columns] for name, columns in parts.columns.items()}
-        absent = np.zeros((self.sentences, self.sentences))
-        extra = self.views.extra_negatives
-        ordered = [blocks.get("other", absent), blocks.get("same", absent)]
-        if extra is not None:
-            ordered.append(blocks.get("extra", np.zeros((self.sentences, len(extra)))))
-        if parts.own is not None:
-            ordered.append(parts.gradient_dissipation[:, None] * parts.own)
-        return np.append(np.concatenate(ordered, axis=1), positive)
+        n, extra = self.sentences, self.views.extra_negatives
+        widths = {"other": n, "same": n, "extra": 0 if extra is None else len(extra)}
+        blocks = {name: np.zeros((n, width)) for name, width in widths.items()}
+        blocks |= {name: negatives[:, columns] for name, columns in parts.columns.items()}
+        return np.append(np.concatenate(list(blocks.values()), axis=1), positive)
 
     def compare(self, loss: Loss) -> tuple[float, float]:
         """Best common factor, and the relative mismatch that it leaves."""
@@ -160,13 +154,12 @@ class Match:
         return text
 
 
-def nearest_losses(found: CanonicalSplit) -> list[Match]:
-    """Registered losses by how well their components agree with ``found``, the simplest of equals first.
+def nearest_losses(target: Target) -> list[Match]:
+    """Registered losses by how well their components agree with what was found, the simplest of equals first.
 
     Where none has them, losses of pairs in both directions are tried too. The list is empty where no negative acts on
     the anchors (every gate is closed).
     """
-    target = _Target.of(found)
     if not np.any(target.values[: -target.sentences]):
         return []
     names = loss_names()
@@ -178,29 +171,22 @@ def nearest_losses(found: CanonicalSplit) -> list[Match]:
         matches += [dataclasses.replace(one, loss=get_loss("symmetric", loss=one.loss)) for one in fitted]
     # A further hyper-parameter that takes away less than a tenth of what is left explains nothing: a margin of 2e-8.
     least = max(SAME, 1.1 * min((match.mismatch for match in matches), default=0.0))
-    return sorted(
-        matches,
-        key=lambda match: (max(match.mismatch, least), _cost(match) if match.mismatch <= least else ()),
-    )
+
+    def rank(match: Match) -> tuple[float, int, int]:
+        cost = (len(dataclasses.fields(match.loss)), match.loss.table_order)
+        return max(match.mismatch, least), *(cost if match.mismatch <= least else (0, 0))
+
+    return sorted(matches, key=rank)
 
 
-def coefficients_of(match: Match, found: CanonicalSplit) -> tuple[np.ndarray, np.ndarray]:
-    """The match's coefficients on the batch of ``found``: of the negatives, as `CanonicalSplit.coefficients`, and of the positives."""
-    target = _Target.of(found)
-    flat = target.coefficients(match.loss)
-    assert flat is not None  # it was compared with them
-    negatives, positive = np.split(match.factor * flat, [-target.sentences])
-    return negatives.reshape(target.sentences, -1), positive
-
-
-def _rough(names: Sequence[str], target: _Target) -> list[Match]:
+def _rough(names: Sequence[str], target: Target) -> list[Match]:
     """The named losses, roughly fitted, without those that have no components here."""
     title = "comparing with registered losses" + (" in both directions" if target.both_directions else "")
     bar = tqdm(names, desc=title, unit=" losses", delay=2, leave=False, mininterval=bar_interval())
     return [match for name in bar if (match := _fit(name, target)) is not None]
 
 
-def _refined(matches: Sequence[Match], target: _Target, others: Sequence[Match] = ()) -> list[Match]:
+def _refined(matches: Sequence[Match], target: Target, others: Sequence[Match] = ()) -> list[Match]:
     """The same, the nearest of them fitted to the last digit; ``others`` are already."""
     least = min((match.mismatch for match in others), default=1.0)
     ranked = sorted(matches, key=lambda match: match.mismatch)
@@ -208,7 +194,7 @@ def _refined(matches: Sequence[Match], target: _Target, others: Sequence[Match] 
     return [_fitted(match, target, **_EXACT) for match in near] + ranked[len(near) :]
 
 
-def _fit(name: str, target: _Target) -> Match | None:
+def _fit(name: str, target: Target) -> Match | None:
     """A rough fit of the named loss, or None where it has no components here."""
     try:
         loss = get_loss(name)
@@ -228,28 +214,19 @@ def _fit(name: str, target: _Target) -> Match | None:
     return _fitted(Match(loss, *target.compare(loss), undetermined), target, _STARTS, **_ROUGH)
 
 
-def _fitted(match: Match, target: _Target, starts: Sequence[float] = (1.0,), **options: Any) -> Match:
-    """The match with its hyper-parameters fitted; arguments as of `_least_squares`."""
-    for fields in _smooth(match):
-        if match.mismatch > SAME:
-            match = _least_squares(match, fields, target, starts, **options)
-    return match
+def _fitted(match: Match, target: Target, starts: Sequence[float] = (1.0,), **options: Any) -> Match:
+    """The match with its hyper-parameters fitted; arguments as of `_least_squares`.
 
-
-def _smooth(match: Match) -> Iterator[list[str]]:
-    """Hyper-parameters to fit: first without, then with those that sit on a limit of their range.
-
-    What sits on a limit, as a part that is switched off, is moved only if the rest does not suffice.
+    What sits on a limit of its range, as a part that is switched off, is moved only if the rest does not suffice.
     """
     loss = match.loss
     smooth = [field for field in _hyperparameters(loss) if field not in match.undetermined]
     limits = {field.name: field.metadata.get("limits", {}).values() for field in dataclasses.fields(loss)}
     inside = [field for field in smooth if getattr(loss, field) not in limits[field]]
-    yield from (fields for fields in ([inside] if inside == smooth else [inside, smooth]) if fields)
-
-
-def _cost(match: Match) -> tuple[int, int]:
-    return len(dataclasses.fields(match.loss)), match.loss.table_order
+    for fields in [inside] if inside == smooth else [inside, smooth]:
+        if fields and match.mismatch > SAME:
+            match = _least_squares(match, fields, target, starts, **options)
+    return match
 
 
 def _hyperparameters(loss: Loss) -> dict[str, float]:
@@ -259,7 +236,7 @@ def _hyperparameters(loss: Loss) -> dict[str, float]:
     return {n: v for n, v in values.items() if isinstance(v, (int, float)) and not isinstance(v, bool)}
 
 
-def _gates(loss: Loss, target: _Target, here: Float[np.ndarray, "entries"]) -> list[str]:
+def _gates(loss: Loss, target: Target, here: Float[np.ndarray, "entries"]) -> list[str]:
     """Hyper-parameters whose small change moves no coefficient, as margins of hard gates."""
     found = []
     for field, value in _hyperparameters(loss).items():
@@ -269,28 +246,22 @@ def _gates(loss: Loss, target: _Target, here: Float[np.ndarray, "entries"]) -> l
     return found
 
 
-def _open_gates(loss: Loss, field: str, target: _Target) -> tuple[float, float] | None:
-    """Interval of a gate's margin that opens as many gates as were found open; None where it opens none at all.
+def _open_gates(loss: Loss, field: str, target: Target) -> tuple[float, float] | None:
+    """Interval of a gate's margin that opens as many gates as were found open; None where it opens none at all."""
 
-    Wider margins open more.
-    """
+    def margin(step: int) -> float:
+        return WIDEST * (2 * step / _STEPS - 1)
 
-    def opened(margin: float) -> int:
-        coefficients = target.coefficients(_with(loss, {field: margin}))
+    def opened(step: int) -> int:  # the more, the wider the margin
+        coefficients = target.coefficients(_with(loss, {field: margin(step)}))
         return 0 if coefficients is None else int(np.count_nonzero(coefficients[-target.sentences :]))
 
-    if opened(-WIDEST) == opened(WIDEST):
+    if opened(0) == opened(_STEPS):
         return None
     wanted = int(np.count_nonzero(target.values[-target.sentences :]))
-    low = _boundary(lambda margin: opened(margin) >= wanted)
-    high = _boundary(lambda margin: opened(margin) > wanted)
+    low = margin(bisect.bisect_left(range(_STEPS), wanted, key=opened))
+    high = margin(bisect.bisect_right(range(_STEPS), wanted, key=opened))
     return (low, high) if low < high else None
-
-
-def _boundary(holds: Callable[[float], bool]) -> float:
-    """Smallest margin up to `WIDEST` at which a monotone condition holds."""
-    place = bisect.bisect_left(range(_STEPS), True, key=lambda step: holds(WIDEST * (2 * step / _STEPS - 1)))
-    return WIDEST * (2 * place / _STEPS - 1)
 
 
 def _inside(value: float, interval: tuple[float, float]) -> float:
@@ -314,7 +285,7 @@ def _with(loss: Loss, values: Mapping[str, float]) -> Loss:
 
 
 def _least_squares(
-    match: Match, fields: list[str], target: _Target, starts: Sequence[float], **options: float
+    match: Match, fields: list[str], target: Target, starts: Sequence[float], **options: float
 ) -> Match:
     """The match with these hyper-parameters fitted by Gauss-Newton, positive ones in the logarithm, if that is nearer.
 
@@ -339,9 +310,8 @@ def _least_squares(
 
     here = np.array([getattr(loss, field) for field in fields], dtype=float)
     here = np.where(logarithmic, np.log(np.where(logarithmic, np.maximum(here, 1e-300), 1)), here)
-    begins = [here + np.where(logarithmic, np.log(factor), 0) for factor in starts]
-    if not logarithmic.any():
-        begins = begins[:1]
+    factors = starts if logarithmic.any() else starts[:1]
+    begins = [here + np.where(logarithmic, np.log(factor), 0) for factor in factors]
     with np.errstate(all="ignore"):
         begin = min(begins, key=lambda x: float(np.linalg.norm(residual(x)))) if begins[1:] else begins[0]
         candidate = at(least_squares(residual, begin, **options).x)

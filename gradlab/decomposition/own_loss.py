@@ -23,16 +23,7 @@ from gradlab.losses.components import Components
 
 
 def own_loss(loss: Any, settings: Mapping[str, Any]) -> Loss:
-    """A loss that is none of gradlab's, as one; see `gradlab.get_loss`.
-
-    Args:
-        loss: a text such as ``"file.py:Name(margin=0.3)"``, a torch module, a function of two views, or a loss object of
-            another library.
-        settings: further arguments of what a text names.
-
-    Raises:
-        GradlabError: it cannot be found, imported or made; settings of a loss that is made already.
-    """
+    """A loss that is none of gradlab's, as one; for the arguments and errors see `gradlab.get_loss`."""
     if not isinstance(loss, str):
         if settings:
             raise GradlabError(f"{name_of(loss)} is already an object; it takes no {', '.join(settings)}")
@@ -92,9 +83,8 @@ class OwnLoss(Loss):
         given = [views.anchors, views.positives, views.extra_negatives]
         rows = [torch.as_tensor(one) for one in given if one is not None]
         own = {} if views.own_negatives is None else {"own_negatives": torch.as_tensor(views.own_negatives)}
-        value = scalar_of(
-            functools.partial(self._function(rows[0].dtype == torch.float64), **own), self.name, rows
-        )
+        function = self._double if rows[0].dtype == torch.float64 else self._as_given
+        value = scalar_of(functools.partial(function, **own), self.name, rows)
         return value if is_torch_array(views.anchors) else value.detach().numpy()
 
     def components_of(self, views: Batch) -> Components:
@@ -123,12 +113,8 @@ class OwnLoss(Loss):
         self._check(views)
         given = [views.anchors, views.positives, views.extra_negatives, views.own_negatives]
         *rows, own = [one.cpu() if is_torch_array(one) else one for one in given]
-        found = decompose(self._function(True), *rows, own_negatives=own, side=side)
+        found = decompose(self._double, *rows, own_negatives=own, side=side)
         return tuple(one.components for one in found) if isinstance(found, tuple) else found.components
-
-    def _function(self, in_double: bool) -> TwoViewLoss:
-        """The loss as a function of two views: of a module in double precision a copy, so that its own parameters stay."""
-        return self._double if in_double else self._as_given
 
     @functools.cached_property
     def _as_given(self) -> TwoViewLoss:
@@ -136,6 +122,7 @@ class OwnLoss(Loss):
 
     @functools.cached_property
     def _double(self) -> TwoViewLoss:
+        """In double precision: of a module a copy, so that its own parameters stay."""
         function = two_views(apart(self.original))[0]
 
         @functools.wraps(function)

@@ -18,11 +18,11 @@ import torch
 from torch import Tensor
 
 from gradlab.arrays import Bool, Float
-from gradlab.batch.batch import Batch
-from gradlab.decomposition.checking import ROUNDING, CheckedLoss, lift, vectors
+from gradlab.decomposition.checking import ROUNDING, CheckedLoss, Rows, lift
 from gradlab.errors import GradlabError
 from gradlab.losses.components import project
 
+Gradient, Coefficients, Each = Float[Tensor, "n d"], Float[Tensor, "n columns"], Float[Tensor, "n"]
 # Size of the extra coordinate. At the first, δ² is lost in rounding: dot products do not move at all and no gate
 # can flip. It serves every loss whose arithmetic keeps exact zeros exact. The larger ones serve losses that
 # do not (matrix inverses, float16): there rounding errors are divided by δ.
@@ -42,24 +42,37 @@ class Reading:
     """Coefficients of each anchor's gradient on all vectors of the batch, in the tangent space.
 
     Attributes:
-        coefficients: columns are the anchors, the positives and the extra negatives.
+        coefficients: columns are the anchors, the positives and the extra negatives; 0 for the anchor itself, which is radial.
         error: estimated absolute error of an anchor's coefficients.
         residual: tangent gradient that they do not reproduce.
         diverges: whether the coefficients grow as δ shrinks: a derivative that is infinite.
     """
 
-    coefficients: Float[Tensor, "n columns"]
-    error: Float[Tensor, "n"]
-    residual: Float[Tensor, "n d"]
+    coefficients: Coefficients
+    error: Each
+    residual: Gradient
     diverges: Bool[Tensor, "n"]
 
+    @classmethod
+    def of(
+        cls,
+        rows: Rows,
+        tangent: Gradient,
+        coefficients: Coefficients,
+        error: Each,
+        diverges: Bool[Tensor, "n"],
+    ) -> Reading:
+        """With the residual of the ``tangent`` gradient at these rows."""
+        residual = tangent - project(coefficients @ rows, rows[: len(tangent)])
+        return cls(coefficients, error, residual, diverges)
+
     @property
-    def scale(self) -> Float[Tensor, "n"]:
+    def scale(self) -> Each:
         """Largest coefficient of each anchor in absolute value."""
         return self.coefficients.abs().amax(dim=1)
 
     @property
-    def badness(self) -> Float[Tensor, "n"]:
+    def badness(self) -> Each:
         """Error and residual of each anchor."""
         badness: Tensor = self.error + self.residual.norm(dim=1)
         return badness
@@ -67,21 +80,26 @@ class Reading:
     def or_better(self, other: Reading) -> Reading:
         """The other reading for the anchors that it serves better."""
         better = other.badness < self.badness
-        pairs = {
-            field.name: (getattr(self, field.name), getattr(other, field.name))
-            for field in dataclasses.fields(self)
-        }
         return Reading(
-            **{
-                name: torch.where(better[:, None] if mine.ndim == 2 else better, theirs, mine)
-                for name, (mine, theirs) in pairs.items()
-            }
+            *(
+                torch.where(better[:, None] if mine.ndim == 2 else better, theirs, mine)
+                for mine, theirs in zip(vars(self).values(), vars(other).values(), strict=True)
+            )
         )
 
+    def unexplained(self, tangent: Gradient, tolerance: float) -> Bool[Tensor, "n"]:
+        """Anchors whose residual is more than ``tolerance`` of their gradient, and more than rounding makes."""
+        size, residual = tangent.norm(dim=1), self.residual.norm(dim=1)
+        beyond_rounding: Tensor = residual > ROUNDING * self.scale
+        return beyond_rounding & (residual > tolerance * size.clamp(min=tolerance * float(size.max())))
 
-def read_lifted(
-    loss: CheckedLoss, batch: Batch, turned: Batch, tangent_gradient: Float[Tensor, "n d"]
-) -> Reading:
+    def majority(self, flags: Bool[Tensor, "n"]) -> bool:
+        """Whether more than half of the anchors on which anything acts are flagged."""
+        active = (self.scale > 0) | (self.residual.norm(dim=1) > 0)
+        return bool(2 * (flags & active).sum() > active.sum())
+
+
+def read_lifted(loss: CheckedLoss, rows: Rows, turned: Rows, tangent: Gradient) -> Reading:
     """Read the coefficients in the extra coordinates, anchor by anchor at the δ that serves it best.
 
     Each δ is tried with both signs (what an additive constant leaves in the coordinate, such as the ``eps`` of
@@ -89,31 +107,25 @@ def read_lifted(
     that the difference estimates it, rounding included, and extrapolation removes it. The first δ suffices for
     nearly every loss; further ones are tried for anchors where the two readings disagree, as after a gate has flipped
     between them, or where the coefficients do not reproduce the gradient of the loss itself.
-
-    Args:
-        loss: the loss.
-        batch: where.
-        turned: the same batch, rotated.
-        tangent_gradient: the gradient to reproduce.
     """
+    d = rows.shape[1]
 
-    d = batch.anchors.shape[1]
-
-    def symmetric(where: Batch, delta: float) -> Float[Tensor, "n columns"]:
-        plus = loss(lift(where, delta)).gradient[:, d:]
-        minus = loss(lift(where, -delta)).gradient[:, d:]
-        return _without_own((plus - minus) / (2 * delta))
+    def symmetric(where: Rows, delta: float) -> Coefficients:
+        plus, minus = (loss(lift(where, sign * delta)).gradient[:, d:] for sign in (1, -1))
+        found: Tensor = (plus - minus) / (2 * delta)
+        found.diagonal().zero_()  # an anchor's coefficient on itself is radial
+        return found
 
     best: Reading | None = None
     for delta in DELTAS:
-        near, far = symmetric(batch, delta), symmetric(turned, 2 * delta)
+        near, far = symmetric(rows, delta), symmetric(turned, 2 * delta)
         error = (near - far).abs().amax(dim=1) / 3
         # Where the readings are far apart (a flipped gate) the error is not of order δ², and nothing is extrapolated.
         smooth = error < 0.01 * near.abs().amax(dim=1)
         extrapolated = torch.where(smooth[:, None], near + (near - far) / 3, near)
         # A tie may divide the same sum in another way; a sum that depends on δ has no limit.
         diverges = near.abs().sum(dim=1) > DIVERGENCE * far.abs().sum(dim=1)
-        reading = _compare(batch, extrapolated, error, diverges, tangent_gradient)
+        reading = Reading.of(rows, tangent, extrapolated, error, diverges)
         best = reading if best is None else best.or_better(reading)
         if bool((best.badness <= GOOD * best.scale).all()):
             break
@@ -121,66 +133,29 @@ def read_lifted(
     return best
 
 
-def read_span(batch: Batch, tangent_gradient: Float[Tensor, "n d"]) -> Reading:
+def read_span(rows: Rows, tangent: Gradient) -> Reading:
     """Least squares of the tangent gradient on the 2N + M vectors themselves.
 
     Raises:
         GradlabError: no fewer vectors than dimensions (they span everything, and any gradient would be explained), or
             vectors so dependent that the coefficients are not determined.
     """
-    every = vectors(batch)
-    d, m = batch.anchors.shape[1], len(every) - 2 * len(batch.anchors)
-    if len(every) >= d:
+    d, m = rows.shape[1], len(rows) - 2 * len(tangent)
+    if len(rows) >= d:
         raise GradlabError(
-            f"that takes fewer vectors than dimensions, but there are {len(every)} vectors (both views"
+            f"that takes fewer vectors than dimensions, but there are {len(rows)} vectors (both views"
             f"{', extra negatives' if m else ''}) in {d} dimensions; give at most {max(0, d - m - 1) // 2} sentences"
         )
-    left, singular, right = torch.linalg.svd(every, full_matrices=False)
+    left, singular, right = torch.linalg.svd(rows, full_matrices=False)
     condition = float(singular[0] / singular[-1]) if float(singular[-1]) > 0 else float("inf")
     if not condition < WORST_CONDITION:
         raise GradlabError(
             f"the batch's vectors are linearly dependent (condition number {condition:.1g}), so that a gradient "
             "does not determine its coefficients; give a batch without near-duplicates"
         )
-    coefficients = (tangent_gradient @ right.T / singular) @ left.T
+    coefficients = (tangent @ right.T / singular) @ left.T
     # What rounding alone may have made is not a coefficient.
-    rounding = ROUNDINGS * torch.finfo(every.dtype).eps * condition * coefficients.abs().amax(1, keepdim=True)
-    coefficients = torch.where(coefficients.abs() > rounding, coefficients, 0)
-    never = torch.zeros_like(rounding[:, 0], dtype=torch.bool)
-    return _compare(batch, _without_own(coefficients), rounding[:, 0], never, tangent_gradient)
-
-
-def _without_own(coefficients: Float[Tensor, "n columns"]) -> Float[Tensor, "n columns"]:
-    """Zero for each anchor's coefficient on itself, which is radial."""
-    rows = torch.arange(len(coefficients), device=coefficients.device)
-    coefficients = coefficients.clone()
-    coefficients[rows, rows] = 0
-    return coefficients
-
-
-def _compare(
-    batch: Batch,
-    coefficients: Float[Tensor, "n columns"],
-    error: Float[Tensor, "n"],
-    diverges: Bool[Tensor, "n"],
-    tangent_gradient: Float[Tensor, "n d"],
-) -> Reading:
-    residual = tangent_gradient - project(coefficients @ vectors(batch), batch.anchors)
-    return Reading(coefficients, error, residual, diverges)
-
-
-def unexplained_anchors(
-    reading: Reading, tangent: Float[Tensor, "n d"], tolerance: float
-) -> Bool[Tensor, "n"]:
-    """Anchors whose residual is more than ``tolerance`` of their gradient, and more than rounding makes."""
-    size = tangent.norm(dim=1)
-    residual = reading.residual.norm(dim=1)
-    beyond_rounding: Tensor = residual > ROUNDING * reading.scale
-    beyond_tolerance: Tensor = residual > tolerance * size.clamp(min=tolerance * float(size.max()))
-    return beyond_rounding & beyond_tolerance
-
-
-def majority(flags: Bool[Tensor, "n"], reading: Reading) -> bool:
-    """Whether more than half of the anchors on which anything acts are flagged."""
-    active = (reading.scale > 0) | (reading.residual.norm(dim=1) > 0)
-    return bool(2 * (flags & active).sum() > active.sum())
+    rounding = ROUNDINGS * torch.finfo(rows.dtype).eps * condition * coefficients.abs().amax(1)
+    coefficients = torch.where(coefficients.abs() > rounding[:, None], coefficients, 0)
+    coefficients.diagonal().zero_()
+    return Reading.of(rows, tangent, coefficients, rounding, torch.zeros_like(rounding, dtype=torch.bool))

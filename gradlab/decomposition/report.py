@@ -1,22 +1,26 @@
-"""What `decompose` found, to look at: as a table, a picture, text or files."""
+"""What `decompose` finds: the coefficients of a loss, their canonical split into components, and both in words and files."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
+import os
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from array_api_compat import array_namespace
 
-from gradlab.arrays import Bool, Float, to_numpy
-from gradlab.decomposition.matching import Match, coefficients_of, nearest_losses
-from gradlab.decomposition.split import CanonicalSplit
+from gradlab.arrays import Array, Bool, Float, cached_property, divide, to_numpy
+from gradlab.batch.batch import Batch
+from gradlab.decomposition.matching import Match, Target, nearest_losses
 from gradlab.drawing import Shown
-from gradlab.files import versions, write_arrays, write_csv, write_json
+from gradlab.errors import GradlabError
+from gradlab.files import read_arrays, versions, write_arrays, write_csv, write_json
 from gradlab.gradient.diagnostics import two_sided_statistics
+from gradlab.losses.components import Components, canonical
 
 # A registered loss whose components differ by more than this, relatively, is not close.
 FAR = 0.5
@@ -24,18 +28,192 @@ FAR = 0.5
 PRACTICALLY = 1e-3
 # An anchor with less of the batch's largest dissipation counts as left alone.
 STOPPED = 0.01
+# Files of a result, and the arrays by which one of them is a batch for `load_batch`.
+SUFFIXES = {".png": "picture", ".csv": "one row an anchor", ".npz": "all coefficients", ".json": "settings"}
+VIEWS = ("anchors", "positives", "extra_negatives")
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class Decomposition(CanonicalSplit, Shown):
-    """A `CanonicalSplit` of a loss on one batch, to look at as a table, a picture or text.
+class Decomposition(Shown):
+    """The paradigm's components of a loss on one batch: ``T_i ∂L/∂h_i = GD_i Σ_j W_ij T_i (n_j - R_ij h_i')``.
 
-    Gradient dissipation, weight and ratio of ``T_i ∂L/∂h_i = GD_i Σ_j W_ij T_i (n_j - R_ij h_i')``, the coefficients they come from, and
-    what these leave unexplained; see `CanonicalSplit` for what each attribute is. `to_frame` has one row an anchor; `plot` draws
-    dissipation, ratio and weights, on a given axis the dissipation alone.
+    A gradient fixes only the coefficients ``∂L/∂S_ij``, ``∂L/∂Q_ij`` and ``a_i``; they are what is stored. The
+    split into (GD, W, R) is a convention, here the canonical one: ``GD_i`` is the sum of anchor i's coefficients of
+    negatives of both kinds, ``W_ij`` its share of each and ``R_i = a_i/GD_i``, so that each row of W sums to 1.
+    A loss whose coefficients have mixed signs (a sum of cosines times signed weights) can have a GD near zero or
+    below: then read the coefficients themselves.
+
+    `to_frame` has one row an anchor; `plot` draws dissipation, ratio and weights, on a given axis the dissipation alone.
+
+    Of n sentences in d dimensions with m extra negatives; arrays are float64, numpy or torch as the input was.
+
+    Attributes:
+        loss: name of the loss.
+        value: the loss on this batch.
+        other_view_gradient: (n, n + m), ``∂L/∂S_ij`` of the other view's sentence j, then of the extra negatives;
+            zero at j = i, which is the positive.
+        same_view_gradient: ``∂L/∂Q_ij`` of the other anchor j, with ``Q_ij = h_i·h_j`` taken as anchor i's
+            own entry: everything that moves when ``h_i`` does, whoever's negative it is; zero at j = i.
+        own_gradient: (n, h), ``∂L/∂cos`` of the row's own negatives, or None.
+        positive: ``a_i = -∂L/∂S_ii``, the attraction to the positive.
+        tangent_gradient: ``T_i ∂L/∂h_i`` of the loss itself, by autograd.
+        residual: the part of ``tangent_gradient`` that the coefficients do not reproduce.
+        error: estimated absolute error of an anchor's coefficients.
+        unreliable: anchors where the loss has no unique derivative, or none of the paradigm's form:
+            the residual exceeds the tolerance, or two readings differ by more than 1%. Ties for the hardest negative
+            do that (the coefficients are then those of the subgradient that the loss takes), a gate exactly at
+            its threshold, and vectors that coincide under a distance.
+        method: ``"lifted"`` (extra coordinates, exact) or ``"span"`` (least squares on the batch's vectors).
+        rotation_change: relative change of value or gradient when both views are rotated together; zero up
+            to rounding for a function of dot products.
+        views: the batch; exchanged on the side of the positives, which then stand where the anchors do.
+        side: ``"anchors"`` or ``"positives"``: whose gradient it is.
     """
 
+    loss: str
+    value: float
+    other_view_gradient: Float[Array, "n k"]
+    same_view_gradient: Float[Array, "n n"]
+    positive: Float[Array, "n"]
+    tangent_gradient: Float[Array, "n d"]
+    residual: Float[Array, "n d"]
+    error: Float[Array, "n"]
+    unreliable: Bool[Array, "n"]
+    method: str
+    rotation_change: float
+    views: Batch
+    side: str = "anchors"
+    own_gradient: Float[Array, "n h"] | None = None
+
     kind = "components"
+
+    @property
+    def _parts(self) -> dict[str, Float[Array, "n _"]]:
+        """Coefficients of the kinds of negatives, in the order of the columns of `weight`."""
+        n, other = self.positive.shape[0], self.other_view_gradient
+        found = {"other": other[:, :n], "same": self.same_view_gradient, "extra": other[:, n:]}
+        return found if self.own_gradient is None else found | {"own": self.own_gradient}
+
+    @property
+    def coefficients(self) -> Float[Array, "n columns"]:
+        """Coefficients of all negatives, (n, 2n + m + h), in the order of `weight`."""
+        return array_namespace(self.positive).concat(list(self._parts.values()), axis=1)
+
+    @property
+    def gradient_dissipation(self) -> Float[Array, "n"]:
+        """``GD_i``: sum of the coefficients of all negatives, of both kinds."""
+        return self.coefficients.sum(-1)
+
+    @property
+    def weight(self) -> Float[Array, "n columns"]:
+        """``W_ij``, (n, 2n + m + h): the other view's sentences, the other anchors, then the extra and own negatives.
+
+        Rows sum to 1; a row without any force on negatives (a closed gate) is zero.
+        """
+        coefficients = self.coefficients
+        xp = array_namespace(coefficients)
+        total = self.gradient_dissipation[:, None]
+        idle = (coefficients == 0).all(-1)[:, None]
+        return xp.where(idle, xp.zeros_like(coefficients), divide(coefficients, total))
+
+    def _weight_of(self, kind: str) -> Float[Array, "n _"]:
+        parts = self._parts
+        start = sum(part.shape[1] for part in list(parts.values())[: list(parts).index(kind)])
+        return self.weight[:, start : start + parts[kind].shape[1]]
+
+    @property
+    def other_view(self) -> Float[Array, "n n"]:
+        """The columns of `weight` that stand for the other view."""
+        return self._weight_of("other")
+
+    @property
+    def same_view(self) -> Float[Array, "n n"]:
+        """The columns of `weight` that stand for the other anchors."""
+        return self._weight_of("same")
+
+    @property
+    def extra(self) -> Float[Array, "n m"]:
+        """The columns of `weight` that stand for the extra negatives."""
+        return self._weight_of("extra")
+
+    @property
+    def own(self) -> Float[Array, "n h"] | None:
+        """The columns of `weight` that stand for the row's own negatives, or None."""
+        return None if self.own_gradient is None else self._weight_of("own")
+
+    @property
+    def components(self) -> Components:
+        """The same as `gradlab.components` gives it, in the canonical split; a view without negatives of any row has no columns."""
+        parts = self._parts
+        idle = [kind for kind in ("same", "other") if not (parts[kind] != 0).any()][:1]
+        given = {kind: part for kind, part in parts.items() if kind not in idle}
+        return canonical(given, self.positive, self.views, side=self.side)
+
+    @property
+    def ratio(self) -> Float[Array, "n"]:
+        """``R_i = a_i/GD_i``; NaN where neither acts, infinite where only the positive does."""
+        return divide(self.positive, self.gradient_dissipation)
+
+    @property
+    def relative_residual(self) -> float:
+        """Norm of `residual` over the norm of `tangent_gradient`, over all anchors; 0 if both are."""
+        norm = array_namespace(self.residual).linalg.vector_norm
+        whole = float(norm(self.tangent_gradient))
+        return float(norm(self.residual)) / whole if whole > 0 else 0.0
+
+    @property
+    def relative_error(self) -> float:
+        """Largest estimated error over the largest coefficient of the batch; 0 if all are zero."""
+        scale = max(float(abs(self.coefficients).max()), float(abs(self.positive).max()))
+        return float(self.error.max()) / scale if scale > 0 else 0.0
+
+    @property
+    def hardest_share(self) -> Float[Array, "n"]:
+        """Largest single share of the force on negatives, ``max_j |n_ij| / Σ_j |n_ij|``; NaN where none acts."""
+        size = abs(self.coefficients)
+        return divide(array_namespace(size).max(size, axis=-1), size.sum(-1))
+
+    @property
+    def same_view_share(self) -> Float[Array, "n"]:
+        """Share of the other anchors in the force on negatives, ``Σ_j |∂L/∂Q_ij|`` over both kinds."""
+        return divide(abs(self.same_view_gradient).sum(-1), abs(self.coefficients).sum(-1))
+
+    def gradient(self) -> Float[Array, "n d"]:
+        """``T_i g_i`` assembled from the components: `tangent_gradient` without `residual`."""
+        return self.components.gradient()
+
+    def columns(self) -> dict[str, Any]:
+        """One row an anchor, as columns: numpy arrays of length n, by name."""
+        xp, views = array_namespace(self.positive), self.views
+        norm = xp.linalg.vector_norm
+        columns = {
+            "anchor": range(self.positive.shape[0]),
+            "positive_angle": views.positive.angle,
+            "positive_cosine": views.positive.cosine,
+            "hardest_negative_cosine": xp.max(views.negatives.cosine, axis=-1),
+            "gradient_dissipation": self.gradient_dissipation,
+            "ratio": self.ratio,
+            "positive": self.positive,
+            "hardest_share": self.hardest_share,
+            "same_view_share": self.same_view_share,
+            "error": self.error,
+            "tangent_gradient_norm": norm(self.tangent_gradient, axis=-1),
+            "residual_norm": norm(self.residual, axis=-1),
+            "unreliable": self.unreliable,
+        }
+        return {name: to_numpy(column) for name, column in columns.items()}
+
+    @cached_property
+    def target(self) -> Target:
+        """What registered losses are compared with."""
+        views = self.views.mapped(lambda _, rows: to_numpy(rows))
+        values = np.concatenate([to_numpy(self.coefficients).reshape(-1), to_numpy(self.positive)])
+        return Target(values, views if self.side == "anchors" else views.exchanged(), self.side)
+
+    @cached_property
+    def matches(self) -> list[Match]:
+        """Registered losses by nearness, see `nearest_losses`."""
+        return nearest_losses(self.target)
 
     @property
     def caption(self) -> str:
@@ -44,17 +222,9 @@ class Decomposition(CanonicalSplit, Shown):
         name = self.loss if len(self.loss) <= 60 else self.loss[:59] + "…"
         return f"{name}{side}   (outside the paradigm: {self.relative_residual:.1g} of the gradient)"
 
-    def summary(self) -> str:
-        """One sentence: which registered loss this is, or in what it differs from the nearest one."""
-        return sentence(self)
-
     def headline(self) -> str:
         """The sentence, and how it was found."""
         return f"{self.summary()}\n{self!r}"
-
-    def report(self) -> str:
-        """The components in a few lines of text."""
-        return report_text(self)
 
     def __repr__(self) -> str:
         """One line: what was decomposed, how, and how well."""
@@ -64,95 +234,105 @@ class Decomposition(CanonicalSplit, Shown):
             f"residual {self.relative_residual:.1g}, error {self.relative_error:.1g})"
         )
 
+    def summary(self) -> str:
+        """One sentence: which registered loss this is, or in what it differs from the nearest one."""
+        if not self.matches:
+            return f"No negative acts on the {self.side} of this batch."
+        best, n = self.matches[0], len(self.residual)
+        away = f"{100 * best.mismatch:.2g}% away"
+        if best.mismatch <= PRACTICALLY:
+            scale = f", times {best.factor:.4g}" if abs(best.factor - 1) > PRACTICALLY else ""
+            scale = f", averaged over {n} {self.side}" if abs(best.factor * n - 1) < PRACTICALLY else scale
+            return f"This is {best.words()}{scale}{'' if best.same else f' ({away})'}."
+        near = "Closest to" if best.mismatch <= FAR else "No registered loss is close; the nearest is"
+        words = _differences(self, best) or ["no single trait stands out, many coefficients differ a little"]
+        return f"{near} {best.words()} ({away}): {'; '.join(words)}."
 
-def report_text(found: CanonicalSplit, matches: Sequence[Match] | None = None) -> str:
-    """Components of a loss in a few lines of text.
+    def report(self) -> str:
+        """The components in a few lines of text."""
+        n, d = self.residual.shape
+        negatives = self.other_view_gradient.shape[1] - n
+        rows = {
+            "gradient dissipation GD": self.gradient_dissipation,
+            "ratio R": self.ratio,
+            "hardest share max W/ΣW": self.hardest_share,
+        }
+        if np.nansum(to_numpy(self.same_view_share)) > 0:
+            rows["share of same-view negatives"] = self.same_view_share
+        lines = [
+            f"{self.loss} on {n} sentences in {d} dimensions"
+            + (f", {negatives} extra negatives" if negatives else "")
+            + ("" if self.side == "anchors" else ": what it does to the positives"),
+            *textwrap.wrap(self.summary(), 100),
+            "",
+            f"  {'per ' + self.side.removesuffix('s'):<28}{'mean':>11}{'sd':>11}{'min':>11}{'median':>11}{'max':>11}",
+            *(_row(label, to_numpy(values), self.side) for label, values in rows.items()),
+            "",
+            *(f"  {label:<28}{text}" for label, text in _facts(self)),
+        ]
+        return "\n".join(lines)
 
-    Args:
-        found: the decomposition.
-        matches: registered losses by nearness; found anew if None.
-    """
-    matches = nearest_losses(found) if matches is None else matches
-    n, d = found.residual.shape
-    per = f"per {found.side.removesuffix('s')}"
-    negatives = found.other_view_gradient.shape[1] - n
-    lines = [
-        f"{found.loss} on {n} sentences in {d} dimensions"
-        + (f", {negatives} extra negatives" if negatives else "")
-        + ("" if found.side == "anchors" else ": what it does to the positives"),
-        *textwrap.wrap(sentence(found, matches), 100),
-        "",
-        f"  {per:<28}{'mean':>11}{'sd':>11}{'min':>11}{'median':>11}{'max':>11}",
-        _row("gradient dissipation GD", found.gradient_dissipation, found.side),
-        _row("ratio R", found.ratio, found.side),
-        _row("hardest share max W/ΣW", found.hardest_share, found.side),
-    ]
-    same = to_numpy(found.same_view_share)
-    if np.nansum(same) > 0:
-        lines.append(_row("share of same-view negatives", same, found.side))
-    return "\n".join([*lines, "", *_facts(found, matches)])
+    def manifest(self, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """Settings, what was found in short, and versions, for a JSON file."""
+        names = ("loss", "side", "value", "method", "relative_residual", "relative_error", "rotation_change")
+        nearest = [{"loss": one.text(len(self.residual)), "mismatch": one.mismatch} for one in self.matches]
+        return {
+            "settings": dict(settings),
+            "results": {name: getattr(self, name) for name in names}
+            | {
+                "sentence": self.summary(),
+                "unreliable_anchors": int(to_numpy(self.unreliable).sum()),
+                "nearest": nearest[:3],
+            },
+            "versions": versions("torch", "numpy"),
+        }
+
+    def write(self, base: Path, manifest: Mapping[str, Any]) -> None:
+        """Write table, coefficients and manifest as ``base`` with the endings of `SUFFIXES`, each whole or not at all.
+
+        The picture is not written here: nothing that computes imports what draws.
+        """
+        write_csv(f"{base}.csv", self.columns())
+        names = ("other_view_gradient", "same_view_gradient", "positive", "residual")
+        arrays: dict[str, Any] = {name: to_numpy(getattr(self, name)) for name in names}
+        for name in VIEWS:
+            if getattr(self.views, name) is not None:
+                arrays[name] = to_numpy(getattr(self.views, name))
+        write_arrays(f"{base}.npz", arrays)
+        write_json(f"{base}.json", manifest)
 
 
-def sentence(found: CanonicalSplit, matches: Sequence[Match] | None = None) -> str:
-    """What the loss is: a registered loss, or what distinguishes it from the nearest one.
-
-    Args:
-        found: the decomposition.
-        matches: registered losses by nearness; found anew if None.
-    """
-    matches = nearest_losses(found) if matches is None else matches
-    if not matches:
-        return f"No negative acts on the {found.side} of this batch."
-    best, n = matches[0], len(found.residual)
-    away = f"{100 * best.mismatch:.2g}% away"
-    if best.mismatch <= PRACTICALLY:
-        scale = f", times {best.factor:.4g}" if abs(best.factor - 1) > PRACTICALLY else ""
-        scale = f", averaged over {n} {found.side}" if abs(best.factor * n - 1) < PRACTICALLY else scale
-        return f"This is {best.words()}{scale}{'' if best.same else f' ({away})'}."
-    name = f"{best.words()} ({away})"
-    near = (
-        f"Closest to {name}"
-        if best.mismatch <= FAR
-        else f"No registered loss is close; the nearest is {name}"
-    )
-    words = differences(found, best) or ["no single trait stands out, many coefficients differ a little"]
-    return f"{near}: {'; '.join(words)}."
-
-
-def differences(found: CanonicalSplit, match: Match) -> list[str]:
+def _differences(found: Decomposition, match: Match) -> list[str]:
     """In which respects the loss differs from a registered one on this batch, in words."""
-    n = len(found.residual)
-    views = found.views
+    n, views, side = len(found.residual), found.views, found.side
     similarity = to_numpy(views.without_extra_negatives().negatives.cosine)
     # How much farther away the hardest negative of the other view is than the positive.
     lead = np.arccos(np.clip(similarity.max(axis=1), -1, 1)) - to_numpy(views.positive.angle)
+    coefficients = found.target.coefficients(match.loss)
+    assert coefficients is not None  # it was compared with them
     mine = _traits(to_numpy(found.coefficients), to_numpy(found.positive), lead)
-    other = _traits(*coefficients_of(match, found), lead)
-    words = []
-    if abs(mine["hardest"] - other["hardest"]) > 0.02:
-        spread = "spread further" if mine["hardest"] < other["hardest"] else "concentrated more"
-        words.append(
-            f"its weight is {spread}: the hardest negative has {mine['hardest']:.0%} of it instead of {other['hardest']:.0%}"
-        )
-    if abs(mine["same"] - other["same"]) > 0.02:
-        words.append(
-            f"{mine['same']:.0%} of its push comes from the {found.side}' own view instead of {other['same']:.0%}"
-        )
-    if abs(mine["stop"] - other["stop"]) > 1:
-        words.append(
-            f"it leaves {found.side} alone once the hardest negative is {mine['stop']:.0f}° farther away than the "
-            f"positive, instead of {other['stop']:.0f}°"
-        )
-    elif abs(mine["stopped"] - other["stopped"]) > max(1, 0.05 * n):
-        count = f"{mine['stopped']:.0f}" if mine["stopped"] else "none"
-        words.append(f"it leaves {count} of {n} {found.side} alone instead of {other['stopped']:.0f}")
-    if abs(mine["ratio"] - other["ratio"]) > 0.02 * abs(other["ratio"]):
-        words.append(f"its ratio is {mine['ratio']:.3g} instead of {other['ratio']:.3g} (median)")
-    if abs(mine["profile"] - other["profile"]) > 0.02:
-        words.append(
-            f"the average dissipation is {mine['profile']:.0%} of the largest instead of {other['profile']:.0%}"
-        )
-    return words
+    other = _traits(*found.target.split(match.factor * coefficients), lead)
+
+    def compared(trait: str, beyond: float, words: str) -> list[str]:
+        differs = abs(mine[trait] - other[trait]) > beyond
+        return [words.format(mine[trait], other[trait])] if differs else []
+
+    spread = "spread further" if mine["hardest"] < other["hardest"] else "concentrated more"
+    alone = f"{mine['stopped']:.0f}" if mine["stopped"] else "none"
+    hardest = "the hardest negative has {:.0%} of it instead of {:.0%}"
+    beyond = f"it leaves {side} alone once the hardest negative is {{:.0f}}° farther away than the positive"
+    return [
+        *compared("hardest", 0.02, f"its weight is {spread}: {hardest}"),
+        *compared("same", 0.02, f"{{:.0%}} of its push comes from the {side}' own view instead of {{:.0%}}"),
+        *(
+            compared("stop", 1, beyond + ", instead of {:.0f}°")
+            or compared(
+                "stopped", max(1, 0.05 * n), f"it leaves {alone} of {n} {side} alone instead of {{1:.0f}}"
+            )
+        ),
+        *compared("ratio", 0.02 * abs(other["ratio"]), "its ratio is {:.3g} instead of {:.3g} (median)"),
+        *compared("profile", 0.02, "the average dissipation is {:.0%} of the largest instead of {:.0%}"),
+    ]
 
 
 def _traits(
@@ -193,12 +373,8 @@ def _boundary(lead: Float[np.ndarray, "n"], open_: Bool[np.ndarray, "n"]) -> flo
     return math.degrees(lead[order][place - 1 : place + 1].mean())
 
 
-def both_sides_text(anchors: CanonicalSplit, positives: CanonicalSplit) -> str:
-    """What the two sides of a loss have only together: hubs, the ratio over both, how unequal the push is.
-
-    Args:
-        anchors, positives: the pair of ``decompose(..., side="both")``.
-    """
+def both_sides_text(anchors: Decomposition, positives: Decomposition) -> str:
+    """What the two sides of a loss have only together: hubs, the ratio over both, how unequal the push is."""
     numbers = two_sided_statistics(anchors.components, positives.components)
     names = {
         "ratio_both_sides": "ratio of both sides, median",
@@ -210,102 +386,71 @@ def both_sides_text(anchors: CanonicalSplit, positives: CanonicalSplit) -> str:
     return "\n".join([f"{anchors.loss}: both sides together", "", *rows])
 
 
-def _facts(found: CanonicalSplit, matches: Sequence[Match]) -> list[str]:
-    """Lines of a label and what is known."""
-    n, lifted = len(found.residual), found.method == "lifted"
+def _facts(found: Decomposition) -> Iterator[tuple[str, str]]:
+    """Labels and what is known."""
+    n, lifted, side = len(found.residual), found.method == "lifted", found.side
     negative = int(np.count_nonzero(to_numpy(found.gradient_dissipation) < 0))
     closed = int(np.count_nonzero(~np.any(to_numpy(found.weight), axis=1)))
-    unreliable = int(to_numpy(found.unreliable).sum())
-    facts = [("value", f"{found.value:.8g}")]
+    yield "value", f"{found.value:.8g}"
     if closed:
-        anchors = found.side == "anchors"
-        idle = "no negative acts on them (a closed gate)" if anchors else "negatives of no anchor"
-        facts.append(("not pushed", f"{closed} of {n} {found.side}: {idle}"))
+        idle = "no negative acts on them (a closed gate)" if side == "anchors" else "negatives of no anchor"
+        yield "not pushed", f"{closed} of {n} {side}: {idle}"
     if negative:
-        pulled = (
-            f"{negative} of {n} {found.side} are pulled by their negatives on balance: read the coefficients"
-        )
-        facts.append(("negative GD", pulled))
+        pulled = f"{negative} of {n} {side} are pulled by their negatives on balance: read the coefficients"
+        yield "negative GD", pulled
     if closed < n and not np.any(to_numpy(found.same_view_gradient)):
-        facts.append(("negatives", "other view only"))
+        yield "negatives", "other view only"
     how = "exact, in extra coordinates" if lifted else "least squares on the batch's vectors"
-    outside = f"{found.relative_residual:.2g} of the tangent gradient{_chance(found)}"
-    facts.append(("method", f"{how}; estimated relative error {found.relative_error:.1g}"))
-    facts.append(("outside the paradigm", outside))
-    if unreliable:
+    yield "method", f"{how}; estimated relative error {found.relative_error:.1g}"
+    outside = f"{found.relative_residual:.2g} of the tangent gradient"
+    if not lifted:  # what least squares leave of any gradient
+        d, vectors = found.residual.shape[1], found.weight.shape[1]
+        chance = max(0, 1 - vectors / d) ** 0.5
+        outside += f" (of a random one {chance:.2g}: {vectors} vectors in {d} dimensions)"
+    yield "outside the paradigm", outside
+    if unreliable := int(to_numpy(found.unreliable).sum()):
         why = "ties, or gates at their threshold" if lifted else "their residual is large"
-        facts.append((f"unreliable {found.side}", f"{unreliable} of {n} ({why})"))
-    return [f"  {label:<28}{text}" for label, text in [*facts, *_nearest(n, matches)]]
+        yield f"unreliable {side}", f"{unreliable} of {n} ({why})"
+    same = [match for match in found.matches if match.same]
+    if same:
+        yield "these are the components of", same[0].text(n)
+        yield "", f"(they agree to {same[0].mismatch:.1g})"
+        if others := ", ".join(match.name for match in same[1:]):
+            yield "on this batch also of", others
+        return
+    for place, match in enumerate(found.matches[:3]):
+        text = f"{match.text(n)}: {match.mismatch:.2g}"
+        yield ("", text) if place else ("nearest registered losses", f"{text} relative")
 
 
-def _nearest(n: int, matches: Sequence[Match]) -> list[tuple[str, str]]:
-    same = [match for match in matches if match.same]
-    if not same:
-        texts = [f"{match.text(n)}: {match.mismatch:.2g}" for match in matches[:3]]
-        texts[:1] = [f"{text} relative" for text in texts[:1]]
-        return [("" if place else "nearest registered losses", text) for place, text in enumerate(texts)]
-    facts = [
-        ("these are the components of", same[0].text(n)),
-        ("", f"(they agree to {same[0].mismatch:.1g})"),
-    ]
-    others = ", ".join(match.name for match in same[1:])
-    return [*facts, ("on this batch also of", others)] if others else facts
-
-
-def _chance(found: CanonicalSplit) -> str:
-    """What least squares would leave of a random gradient, without which its residual says little."""
-    if found.method == "lifted":
-        return ""
-    d = found.residual.shape[1]
-    vectors = found.weight.shape[1]
-    return f" (of a random one {max(0, 1 - vectors / d) ** 0.5:.2g}: {vectors} vectors in {d} dimensions)"
-
-
-def _row(label: str, values: Any, side: str) -> str:
-    array = to_numpy(values)
-    finite = array[np.isfinite(array)]
+def _row(label: str, values: Float[np.ndarray, "n"], side: str) -> str:
+    finite = values[np.isfinite(values)]
     if not len(finite):
         return f"  {label:<28}   undefined: no negative acts"
     numbers = (finite.mean(), finite.std(), finite.min(), np.median(finite), finite.max())
-    note = "" if len(finite) == len(array) else f"   ({len(finite)} of {len(array)} {side})"
+    note = "" if len(finite) == len(values) else f"   ({len(finite)} of {len(values)} {side})"
     return f"  {label:<28}" + "".join(f"{number:>11.4g}" for number in numbers) + note
 
 
-SUFFIXES = {".png": "picture", ".csv": "one row an anchor", ".npz": "all coefficients", ".json": "settings"}
+def load_batch(
+    path: str | os.PathLike[str],
+) -> tuple[Float[np.ndarray, "rows d"], Float[np.ndarray, "others d2"], Float[np.ndarray, "m d3"] | None]:
+    """``anchors``, ``positives`` and, if there, ``extra_negatives`` of an .npz file, in float64 (not yet unit rows).
 
-
-def write(found: CanonicalSplit, base: Path, manifest: Mapping[str, Any]) -> None:
-    """Write table, coefficients and manifest as ``base`` with the endings of `SUFFIXES`, each whole or not at all.
-
-    The picture is not written here: nothing that computes imports what draws.
+    Raises:
+        GradlabError: no such file, not an .npz file, or without those arrays.
     """
-    write_csv(f"{base}.csv", found.columns())
-    names = ("other_view_gradient", "same_view_gradient", "positive", "residual")
-    arrays: dict[str, Any] = {name: to_numpy(getattr(found, name)) for name in names}
-    for name in ("anchors", "positives", "extra_negatives"):  # as `gradlab decompose --embeddings` reads them
-        if getattr(found.views, name) is not None:
-            arrays[name] = to_numpy(getattr(found.views, name))
-    write_arrays(f"{base}.npz", arrays)
-    write_json(f"{base}.json", manifest)
-
-
-def manifest(found: CanonicalSplit, settings: Mapping[str, Any], matches: Sequence[Match]) -> dict[str, Any]:
-    """Settings, what was found in short, and versions, for a JSON file."""
-    return {
-        "settings": dict(settings),
-        "results": {
-            "loss": found.loss,
-            "side": found.side,
-            "value": found.value,
-            "method": found.method,
-            "relative_residual": found.relative_residual,
-            "relative_error": found.relative_error,
-            "rotation_change": found.rotation_change,
-            "sentence": sentence(found, matches),
-            "unreliable_anchors": int(to_numpy(found.unreliable).sum()),
-            "nearest": [
-                {"loss": match.text(len(found.residual)), "mismatch": match.mismatch} for match in matches[:3]
-            ],
-        },
-        "versions": versions("torch", "numpy"),
-    }
+    found = read_arrays(path)
+    for name in ("anchors", "positives"):
+        if name not in found:
+            raise GradlabError(
+                f"{os.fspath(path)!r} has no array {name!r}; save it with numpy.savez(path, anchors=..., positives=...)"
+            )
+    rows = []
+    for name in VIEWS:
+        if name not in found:
+            continue
+        if found[name].ndim != 2 or not np.issubdtype(found[name].dtype, np.number):
+            raise GradlabError(f"{name} must have shape (sentences, dimensions), not {found[name].shape}")
+        rows.append(found[name].astype(np.float64))
+    return rows[0], rows[1], rows[2] if len(rows) == 3 else None

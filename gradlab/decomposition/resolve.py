@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Mapping
 from typing import Any
@@ -15,29 +16,33 @@ from gradlab.settings.objects import import_object
 
 
 def resolve_loss(text: str, settings: Mapping[str, Any]) -> Any:
-    """The loss that ``text`` names, made with ``settings``.
+    """The loss that ``text`` names, made with ``settings``, which come before those in the text.
 
     Args:
         text: the name of a gradlab loss; ``package.module:Name``; or ``path/to/file.py:Name``, each also with settings, as
-            in ``file.py:Name(temperature=0.1)``. A module of the current folder is found too. ``Name`` is a loss function of two views, a loss object, a class, or a
-            factory; a class or factory is called with the settings, a function keeps them as keywords.
-            Classes of sentence-transformers get a placeholder for their model, and for a guide.
-        settings: further ones, which come first. Texts are read as JSON where they are JSON, as an object where they have the form ``module:Name``
-            (a class is then made without arguments), and as text otherwise.
+            in ``file.py:Name(temperature=0.1)``. A module of the current folder is found too. ``Name`` is a loss function of
+            two views, a loss object, or a class or factory, which is called with the settings; a function keeps them as
+            keywords. Classes of sentence-transformers get a placeholder for their model, and for a guide.
+        settings: read as JSON where they are JSON, as an object where they have the form ``module:Name`` (a class is then
+            made without arguments), and as text otherwise.
 
     Raises:
         GradlabError: it cannot be found, imported or made.
     """
     if not is_own(text):
-        return _registered(text, settings)
+        try:
+            loss_class(text)
+        except GradlabError as error:
+            raise GradlabError(f"{error} Any other loss is given as package.module:Name") from None
+        return read_loss(text, settings)
     target, own = parse_call(text)
     if target.startswith(PREFIX):
         return model_loss(text, settings)
-    found = import_object(target)
+    found, given = import_object(target), {**own, **settings}
     if inspect.isclass(found) and issubclass(found, Loss):
-        texts = {name: str(value) for name, value in {**own, **settings}.items()}
+        texts = {name: str(value) for name, value in given.items()}
         return found.build(**parse_hyperparameters(found, texts))
-    values = {name: _value(value) for name, value in {**own, **settings}.items()}
+    values = {name: _value(value) for name, value in given.items()}
     if inspect.isclass(found):
         return _make(found, values, target)
     if not callable(found):
@@ -53,22 +58,12 @@ def resolve_loss(text: str, settings: Mapping[str, Any]) -> Any:
                 f"{target} wants one argument; a loss takes anchors and positives, a maker of losses is given its settings, "
                 "as in file.py:make(margin=0.3)"
             )
-        if count == 0:
-            return _make(found, values, target)
-        return _with_keywords(found, values, target)
+        return _with_keywords(found, values, target) if count else _make(found, values, target)
     if values:
         raise GradlabError(
             f"{target} is a finished loss object; settings can only be given to a class or function"
         )
     return found
-
-
-def _registered(name: str, settings: Mapping[str, str]) -> Any:
-    try:
-        loss_class(name)
-    except GradlabError as error:
-        raise GradlabError(f"{error} Any other loss is given as package.module:Name") from None
-    return read_loss(name, settings)
 
 
 def _value(text: Any) -> Any:
@@ -93,14 +88,12 @@ def _open_parameters(function: Any, values: Mapping[str, Any]) -> int:
 
 
 def _make(factory: Any, values: dict[str, Any], target: str) -> Any:
-    # The signature of a deprecated class is hidden by that of its `__new__`.
-    made_by = factory.__init__ if inspect.isclass(factory) else factory
-    of_sentences = factory.__module__.startswith("sentence_transformers.") or hasattr(
-        factory,
-        "compute_loss_from_embeddings",  # of gradlab.integrations
-    )
-    if of_sentences:
-        wanted = inspect.signature(made_by).parameters
+    # Losses of sentence-transformers, and those of gradlab.integrations, which are made as theirs.
+    if factory.__module__.startswith("sentence_transformers.") or hasattr(
+        factory, "compute_loss_from_embeddings"
+    ):
+        # The signature of a deprecated class is hidden by that of its `__new__`.
+        wanted = inspect.signature(factory.__init__ if inspect.isclass(factory) else factory).parameters
         values = {**{name: _placeholder_model() for name in ("model", "guide") if name in wanted}, **values}
     try:
         return factory(**values)
@@ -114,14 +107,11 @@ def _with_keywords(function: Any, values: dict[str, Any], target: str) -> Any:
     if not values:
         return function
     parameters = inspect.signature(function).parameters
-    for name in values:
-        takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
-        if name not in parameters and not takes_any:
-            raise GradlabError(f"{target} has no argument {name!r}.{nearest(name, parameters)}")
-
-    def loss(*views: Any) -> Any:
-        return function(*views, **values)
-
+    if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
+        for name in values:
+            if name not in parameters:
+                raise GradlabError(f"{target} has no argument {name!r}.{nearest(name, parameters)}")
+    loss: Any = functools.partial(function, **values)
     loss.__name__ = f"{function.__name__}({', '.join(f'{n}={v}' for n, v in values.items())})"
     return loss
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import operator
 import socket
@@ -18,7 +17,7 @@ from gradlab.batch.check import check_batch
 from gradlab.decomposition import decompose
 from gradlab.errors import GradlabError
 from gradlab.gpu_check.machine import Case, Machine, kernels_on, matrix_products
-from gradlab.gpu_check.speed import Stopped, empty, train_on
+from gradlab.gpu_check.speed import Stopped, train_on
 from gradlab.gradient.paradigm import autograd_gradient, components
 from gradlab.gradient.verification import verify
 from gradlab.losses import get_loss, loss_names
@@ -82,7 +81,7 @@ def _title(spec: str, beside: str) -> str:
     return f"{spec} with {beside.replace('_', ' ')}" if beside else spec
 
 
-def verify_cases() -> Iterator[Case]:
+def verify_cases(_: Machine) -> Iterator[Case]:
     """Closed forms against autograd, both on the device, on batches of every shape."""
     for spec in (*loss_names(), *taught_names(), "symmetric(infonce)", "sum(infonce, gor, weights=1+0.1)"):
         yield Case("verify", spec, functools.partial(_verify, spec), precision="float64", fixed=0.5)
@@ -93,7 +92,7 @@ def _verify(spec: str, machine: Machine) -> dict[str, Any]:
     return {"error": max(one.error for one in declared), "tolerance": declared[0].loss.exact_to}
 
 
-def gradient_cases() -> Iterator[Case]:
+def gradient_cases(_: Machine) -> Iterator[Case]:
     """Closed forms and autograd of both sides, in float64, on the device against the CPU."""
     for spec, beside in (*((spec, "") for spec in (*loss_names(), *COMBINED)), *BESIDE):
         run = functools.partial(_gradients, spec, beside)
@@ -109,7 +108,7 @@ def _gradients(spec: str, beside: str, machine: Machine) -> dict[str, Any]:
     return _differ(sides[1], sides[0], machine, 1e-11)
 
 
-def decompose_cases() -> Iterator[Case]:
+def decompose_cases(_: Machine) -> Iterator[Case]:
     """Components of a loss found from its gradients, in float64."""
     for spec, beside in (
         *((spec, "") for spec in ("infonce", "arccon", "met", "symmetric(infonce)")),
@@ -129,7 +128,7 @@ def _decompose(spec: str, beside: str, machine: Machine) -> dict[str, Any]:
     return _differ(found, here, machine, 1e-9)
 
 
-def blockwise_cases() -> Iterator[Case]:
+def blockwise_cases(_: Machine) -> Iterator[Case]:
     """Blocks in float64 against the plain loss on the CPU, and of half-precision rows against float32."""
     for spec in BLOCKWISE:
         for dtype in ("float64", *ROUNDING):
@@ -251,39 +250,33 @@ def _process(rank: int, count: int, port: int, machine: Machine, errors: Any) ->
     torch.distributed.destroy_process_group()
 
 
-def audit_cases() -> Iterator[Case]:
+def audit_cases(_: Machine) -> Iterator[Case]:
     """Audits of losses that are computed on the device: one that is right, and one that sees its own rows alone."""
     for title, fault in (("gathered", ""), ("alone", "separate losses")):
         yield Case("audit", title, functools.partial(_audit, fault), precision="float64", fixed=15)
 
 
 def _audit(fault: str, machine: Machine) -> dict[str, Any]:
-    found = audit(Audited(str(machine.device), gathers=not fault), uneven=False)
+    loss = functools.partial(_on_device, machine.device, not fault)
+    found = audit(loss, uneven=False)
     if [one.name for one in found.faults] != [fault] * bool(fault):
         raise GradlabError(f"the audit of a loss {'with' if fault else 'without'} a fault says: {found}")
     error = 0.0 if fault else max(one.error for one in found.outcomes.values())
     return {"error": error, "tolerance": 1e-11}
 
 
-@dataclasses.dataclass
-class Audited:
-    """InfoNCE on a device of rows that travel between CPUs, as several processes cannot share one GPU over NCCL."""
+def _on_device(device: torch.device, gathers: bool, *views: Tensor) -> Tensor:
+    """InfoNCE on a device of rows that travel between CPUs, as several processes cannot share one GPU over NCCL.
 
-    device: str
-    gathers: bool
-
-    def __call__(self, anchors: Tensor, positives: Tensor) -> Tensor:
-        """The loss of all rows on every process: rows receive the gradients of P equal losses, which averaging divides by P."""
-        views = [anchors, positives]
-        if self.gathers:
-            views = [torch.cat(torch.distributed.nn.functional.all_gather(one)) for one in views]
-        value: Tensor = get_loss("infonce")(
-            views[0].to(self.device), views[1].to(self.device), normalize=True
-        )
-        return value.cpu()
+    It is that of all rows on every process: rows receive the gradients of P equal losses, which averaging divides by P.
+    """
+    if gathers:
+        views = tuple(torch.cat(torch.distributed.nn.functional.all_gather(one)) for one in views)
+    value: Tensor = get_loss("infonce")(*(one.to(device) for one in views), normalize=True)
+    return value.cpu()
 
 
-def resume_cases() -> Iterator[Case]:
+def resume_cases(_: Machine) -> Iterator[Case]:
     """A run that stops and is resumed, against one that does not: the same weights, bit by bit."""
     for precision in ("float32", "bfloat16"):
         yield Case("resume", precision, functools.partial(_resume, precision), fixed=20)
@@ -306,8 +299,6 @@ def _resume(precision: str, machine: Machine) -> dict[str, Any]:
             raise Stopped
 
     whole, broken = (machine.folder / f"resume-{precision}-{name}" for name in ("whole", "broken"))
-    for folder in (whole, broken):
-        empty(folder)
     train_on(machine, whole, lambda _: None, **settings)
     train_on(machine, broken, stop_after_five, **settings)
     train_on(machine, broken, lambda _: None, resume=True, **settings)

@@ -17,22 +17,22 @@ import torch
 from tqdm import tqdm
 
 from gradlab._version import __version__
-from gradlab.errors import GradlabError
+from gradlab.errors import GradlabError, check_known
 from gradlab.files import check_writable, versions, write_json, write_text
 from gradlab.gpu_check import right, speed, waits
 from gradlab.gpu_check.machine import RATES, Case, Machine
 
 PARTS: Mapping[str, Callable[[Machine], Iterator[Case]]] = {
-    "rate": lambda machine: speed.rate_cases(),
-    "verify": lambda machine: right.verify_cases(),
-    "gradients": lambda machine: right.gradient_cases(),
-    "decompose": lambda machine: right.decompose_cases(),
-    "blockwise": lambda machine: right.blockwise_cases(),
+    "rate": speed.rate_cases,
+    "verify": right.verify_cases,
+    "gradients": right.gradient_cases,
+    "decompose": right.decompose_cases,
+    "blockwise": right.blockwise_cases,
     "kernels": right.kernel_cases,
     "processes": right.process_cases,
-    "audit": lambda machine: right.audit_cases(),
-    "resume": lambda machine: right.resume_cases(),
-    "waits": lambda machine: waits.wait_cases(),
+    "audit": right.audit_cases,
+    "resume": right.resume_cases,
+    "waits": waits.wait_cases,
     "loss": speed.loss_cases,
     "training": speed.training_cases,
 }
@@ -104,8 +104,7 @@ def cases(machine: Machine, parts: Sequence[str] = ()) -> Iterator[Case]:
         GradlabError: an unknown part.
     """
     for name in parts:
-        if name not in PARTS:
-            raise GradlabError(f"unknown part {name!r}; there are: {', '.join(PARTS)}")
+        check_known("part", name, PARTS)
     for name in parts or PARTS:
         yield from PARTS[name](machine)
 
@@ -154,11 +153,8 @@ def page(results: Mapping[str, Any]) -> str:
     """The results as Markdown: the device, and a table for each part."""
     about = results["device"]
     lines = [f"# gradlab on {about['device']}", *_table([{"": k, " ": v} for k, v in about.items()])]
-    lines += [
-        "",
-        "Times in seconds; memory in MiB beyond what was held before. Of the floor: measured time over that of",
-    ]
-    lines += ["6 N² D operations at the measured rate of matrix products in the same precision."]
+    said = "Times in seconds; memory in MiB beyond what was held before. Of the floor: measured time over that of"
+    lines += ["", said, "6 N² D operations at the measured rate of matrix products in the same precision."]
     for part in PARTS:
         rows = []
         for key, found in results["cases"].items():

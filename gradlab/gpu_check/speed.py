@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib
+import itertools
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -29,7 +30,7 @@ LAYERS = {"small": 4.7e6, "base": 85e6}
 WARM, TOKENS = 5, 20
 
 
-def rate_cases() -> Iterator[Case]:
+def rate_cases(_: Machine) -> Iterator[Case]:
     """Operations per second of a product of square matrices, the measure of all that follows."""
     for precision in ("float64", "float32", "tf32", "float16", "bfloat16"):
         flops = 2 * 8192**3 * 4.0
@@ -91,39 +92,35 @@ def _grad_cache() -> Callable[[Tensor, Tensor], Tensor]:
     return lambda anchors, positives: criterion(anchors / TEMPERATURE, positives)
 
 
+INFONCE = f"infonce(temperature={TEMPERATURE})"
 LOSSES: dict[str, Callable[[], Callable[[Tensor, Tensor], Tensor]]] = {
     "plain torch": lambda: _plain,
-    "gradlab.blockwise": lambda: _blockwise(f"infonce(temperature={TEMPERATURE})"),
-    "gradlab.blockwise by kernels": lambda: _kernels(f"infonce(temperature={TEMPERATURE})"),
+    "gradlab.blockwise": lambda: _blockwise(INFONCE),
+    "gradlab.blockwise by kernels": lambda: _kernels(INFONCE),
     "Inf-CL": _inf_cl,
     "GradCache": _grad_cache,  # a plain cross-entropy: what GradCache saves is the encoder's memory
     "symmetric: plain torch": lambda: _plain_symmetric,
-    "symmetric: gradlab.blockwise": lambda: _blockwise(f"symmetric(infonce(temperature={TEMPERATURE}))"),
-    "symmetric: gradlab.blockwise by kernels": lambda: _kernels(
-        f"symmetric(infonce(temperature={TEMPERATURE}))"
-    ),
+    "symmetric: gradlab.blockwise": lambda: _blockwise(f"symmetric({INFONCE})"),
+    "symmetric: gradlab.blockwise by kernels": lambda: _kernels(f"symmetric({INFONCE})"),
     "symmetric: open_clip": _open_clip,
 }
 
 
 def loss_cases(machine: Machine) -> Iterator[Case]:
     """Value and both gradients of the loss alone; at least 6 N² D operations, the ``floor``."""
-    for dimensions in (16,) if machine.small else (768, 1024):
-        for precision in MOST:
-            for count in SMALL_SIZES if machine.small else SIZES:
-                for name, make in LOSSES.items():
-                    slow = count > MOST[precision] or (dimensions == 1024 and precision != "bfloat16")
-                    if slow or (name == "GradCache" and count > 16384):
-                        continue  # the other sizes show it
-                    if "kernels" in name and (
-                        dimensions == 1024 or (machine.small and precision == "bfloat16")
-                    ):
-                        continue  # they are the same ones; and Triton's interpreter multiplies no bfloat16
-                    run = functools.partial(_loss, make, count, dimensions, precision)
-                    # A call to prepare and one that is measured; short ones are repeated for a quarter of a second.
-                    flops = 2 * 6.0 * count**2 * dimensions
-                    title = f"N={count} D={dimensions} {precision} {name}"
-                    yield Case("loss", title, run, flops, precision, fixed=0.5)
+    every = itertools.product(
+        (16,) if machine.small else (768, 1024), MOST, SMALL_SIZES if machine.small else SIZES, LOSSES
+    )
+    for dimensions, precision, count, name in every:
+        most = min(MOST[precision], 16384) if name == "GradCache" else MOST[precision]
+        if count > most or (dimensions == 1024 and (precision != "bfloat16" or "kernels" in name)):
+            continue  # the other sizes show it
+        if "kernels" in name and machine.small and precision == "bfloat16":
+            continue  # which Triton's interpreter does not multiply
+        run = functools.partial(_loss, LOSSES[name], count, dimensions, precision)
+        # A call to prepare and one that is measured; short ones are repeated for a quarter of a second.
+        flops = 2 * 6.0 * count**2 * dimensions
+        yield Case("loss", f"N={count} D={dimensions} {precision} {name}", run, flops, precision, fixed=0.5)
 
 
 def _loss(
@@ -198,12 +195,10 @@ def _gradlab(
     machine: Machine, clock: Clock, model: str, sentences: Any, batch: int, options: dict[str, Any]
 ) -> None:
     precision = options.get("precision", "bfloat16")
-    output = machine.folder / "training"
-    empty(output)
     with matrix_products(precision):
         train_on(
             machine,
-            output,
+            machine.folder / "training",
             lambda _: clock.step(),
             model=model,
             train_file=str(sentences),
@@ -259,13 +254,15 @@ class Stopped(Exception):
 def train_on(
     machine: Machine, output: Path, on_step: Callable[[int], Any], *, resume: bool = False, **settings: Any
 ) -> None:
-    """Train without diagnostics, to the end or until what is called with each step raises `Stopped`."""
+    """Train without diagnostics, anew unless it resumes, to the end or until what is called with each step raises `Stopped`."""
     from gradlab.train import Callback, TrainConfig, train
 
     class EachStep(Callback):
         def on_step(self, trainer: Any, output: Any) -> None:
             on_step(trainer.step)
 
+    if not resume:
+        shutil.rmtree(output, ignore_errors=True)
     config = TrainConfig(
         output=str(output),
         diagnostics_every=0,
@@ -278,11 +275,10 @@ def train_on(
 
 
 class Clock:
-    """Measures steps of training, and ends it after enough of them."""
+    """Measures steps of training, and ends it after 20 of them, or after 5 that took 4 seconds together."""
 
-    def __init__(self, machine: Machine, steps: int = 20, seconds: float = 4.0) -> None:
-        self._machine, self._steps, self._seconds = machine, steps, seconds
-        self._done, self._start = 0, 0.0
+    def __init__(self, machine: Machine) -> None:
+        self._machine, self._done, self._start = machine, 0, 0.0
         self.found: dict[str, Any] = {}
 
     def step(self) -> None:
@@ -301,10 +297,5 @@ class Clock:
                 torch.cuda.reset_peak_memory_stats(self._machine.device)
         if measured > 0:
             self.found = {"seconds": (now - self._start) / measured, "runs": measured}
-        if measured >= self._steps or (measured >= 5 and now - self._start > self._seconds):
+        if measured >= 20 or (measured >= 5 and now - self._start > 4):
             raise Stopped
-
-
-def empty(folder: Any) -> None:
-    """Remove what an earlier run has left."""
-    shutil.rmtree(folder, ignore_errors=True)

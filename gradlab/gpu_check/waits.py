@@ -14,7 +14,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from gradlab.gpu_check.machine import Case, Machine
-from gradlab.gpu_check.speed import Stopped, empty, train_on
+from gradlab.gpu_check.speed import Stopped, train_on
 from gradlab.scale import blockwise
 
 # Operations whose result or shape the host must know. Copies to the CPU are found by their devices.
@@ -72,7 +72,7 @@ class _Lists(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
-def wait_cases() -> Iterator[Case]:
+def wait_cases(_: Machine) -> Iterator[Case]:
     """How often the host waits in a step of training, and in a blockwise loss with its gradients."""
     for spec in ("infonce", "symmetric(infonce)", "siglip(learnable=false)"):
         yield Case("waits", f"blockwise {spec}", functools.partial(_of_blocks, spec))
@@ -97,10 +97,8 @@ def _of_training(machine: Machine) -> dict[str, Any]:
             waits.__exit__(None, None, None)
             raise Stopped
 
-    output = machine.folder / "waits"
-    empty(output)
     model, sentences = str(machine.encoder("small")), str(machine.sentences(2000))
-    train_on(machine, output, one_step, model=model, train_file=sentences, batch_size=16)
+    train_on(machine, machine.folder / "waits", one_step, model=model, train_file=sentences, batch_size=16)
     return _told(waits)
 
 

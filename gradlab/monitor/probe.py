@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from gradlab.batch.batch import Batch, unit_rows
 from gradlab.decomposition import two_views
 from gradlab.decomposition.adapters import apart, gathers, name_of
-from gradlab.decomposition.relative import columns_of, relative_components
+from gradlab.decomposition.core import columns_of, relative_components
 from gradlab.errors import GradlabError, first_line
 from gradlab.gradient import diagnostics
 from gradlab.gradient.paradigm import first_components

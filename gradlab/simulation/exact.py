@@ -23,20 +23,22 @@ from gradlab.losses.gates import ConstantGate, ExactGate, HardGate, SoftGate, Su
 from gradlab.simulation.setting import Setting
 
 Logit = Callable[[Float[np.ndarray, "*n"]], Float[np.ndarray, "*n"]]  # of angles in [0, π]
+Grid, Means = Float[np.ndarray, "p q"], Float[np.ndarray, "p"]
+Nodes, Edges = Float[np.ndarray, "a"], Float[np.ndarray, "edges"]
+Panels = tuple[Nodes, Nodes]  # nodes, and their weights
+Rule = tuple[Nodes, Float[np.ndarray, "p a"]]  # nodes, and for each mean angle their weights
 
 REACH = 8.5  # spreads on either side of a mean that are integrated; the rest weighs 2e-17
 NODES = 12  # Gauss-Legendre nodes a panel
 WIDEST_PANEL = 0.25  # radians, for hard gates, however wide the spreads are
 LAPLACE_STEP = 0.25  # trapezoid step in log t; 0.5 would leave 2e-8, this leaves 1e-13
-LAPLACE_BLOCK = (
-    128  # values of v at a time: memory stays small, and so does the part of the angles that matters
-)
+LAPLACE_BLOCK = 128  # values of v at a time: few angles matter to so few, and memory stays small
 LAPLACE_SPAN = LAPLACE_STEP * LAPLACE_BLOCK
 LOGITS_A_PANEL = 4.0  # what 12 nodes integrate to rounding error
 LARGEST_RULE = 400_000  # nodes; below spreads of about 1e-4 the exact engine gives up
 
 
-def dissipation(gate: ExactGate, setting: Setting) -> Float[np.ndarray, "p q"]:
+def dissipation(gate: ExactGate, setting: Setting) -> Grid:
     """``E[GD]`` for every pair of mean angles.
 
     Raises:
@@ -50,7 +52,7 @@ def dissipation(gate: ExactGate, setting: Setting) -> Float[np.ndarray, "p q"]:
     return mean.clip(max=1)  # rounded quadrature weights may sum to one unit in the last place more
 
 
-def _hard(gate: HardGate, setting: Setting) -> Float[np.ndarray, "p q"]:
+def _hard(gate: HardGate, setting: Setting) -> Grid:
     """``E_p[1 - (1 - q)^K (1 - q_own)^H]`` with ``q = P(cos θ_neg > x(θ_pos))``, ``q_own`` that of own negatives."""
     spread = min(sigma for _, _, sigma in setting.kinds)
     if spread == 0 and setting.sigma_pos > 0:
@@ -65,7 +67,8 @@ def _hard(gate: HardGate, setting: Setting) -> Float[np.ndarray, "p q"]:
     # The chance that a negative of each kind does not count.
     edge = np.arccos(np.array([gate.ceiling]))
     out = [_cap_probability(edge, mu, sigma) for _, mu, sigma in setting.kinds]
-    for part in _blocks(angles.size, 2048):
+    for start in range(0, angles.size, 2048):
+        part = slice(start, start + 2048)
         threshold = gate.threshold(angles[part])
         weight = weights[:, part]
         # A cosine is below -1 never and above 1 never: always open, unless no negative counts, and never open.
@@ -104,15 +107,11 @@ def _kinks(gate: HardGate, negatives: int) -> dict[float, int]:
     }
 
 
-def _cap_probability(
-    angle: Float[np.ndarray, "a"], mu: Float[np.ndarray, "q"], sigma: float
-) -> Float[np.ndarray, "a q"]:
+def _cap_probability(angle: Nodes, mu: Float[np.ndarray, "q"], sigma: float) -> Float[np.ndarray, "a q"]:
     """``P(|θ folded to [0, π]| < angle)`` for ``θ ~ N(μ, σ²)``."""
     if sigma == 0:
         return (_fold(mu) < angle[:, None]).astype(float)
-    from scipy.special import (
-        ndtr,  # a sixth of the time of a small simulation, and soft gates need none of it
-    )
+    from scipy.special import ndtr  # a sixth of a small simulation's time, and soft gates need none of it
 
     reach = REACH * sigma
     chance = np.zeros((angle.size, mu.size))
@@ -122,7 +121,7 @@ def _cap_probability(
     return np.minimum(chance, 1)  # the sum of rounded differences may exceed 1 in the last digit
 
 
-def _sum(gate: SumGate, setting: Setting) -> Float[np.ndarray, "p q"]:
+def _sum(gate: SumGate, setting: Setting) -> Grid:
     """``K E_n f``, whatever the positive, and as much of own negatives."""
     total = np.zeros((setting.mu_pos.size, setting.mu_neg.size))
     for count, mu, sigma in setting.kinds:
@@ -132,7 +131,7 @@ def _sum(gate: SumGate, setting: Setting) -> Float[np.ndarray, "p q"]:
     return total
 
 
-def _soft(gate: SoftGate, setting: Setting) -> Float[np.ndarray, "p q"]:
+def _soft(gate: SoftGate, setting: Setting) -> Grid:
     """``E[S/(S + a)] = 1 - ∫ a e^{-t(a + S)} dt`` with ``t = e^v``, positive and negatives apart."""
     logit, weights = _logit_rule(gate.positive_logit, setting.mu_pos, setting.sigma_pos)
     kinds = [(gate.negative_logit, mu.tobytes(), sigma) for _, mu, sigma in setting.kinds]
@@ -179,15 +178,11 @@ def _log_closed(logit: Logit, mu_bytes: bytes, sigma: float, block: int) -> Floa
 
 
 @functools.lru_cache(maxsize=4)
-def _negative_rule(
-    logit: Logit, mu_bytes: bytes, sigma: float
-) -> tuple[Float[np.ndarray, "a"], Float[np.ndarray, "q a"]]:
+def _negative_rule(logit: Logit, mu_bytes: bytes, sigma: float) -> Rule:
     return _logit_rule(logit, np.frombuffer(mu_bytes), sigma)
 
 
-def _logit_rule(
-    logit: Logit, mu: Float[np.ndarray, "p"], sigma: float
-) -> tuple[Float[np.ndarray, "a"], Float[np.ndarray, "p a"]]:
+def _logit_rule(logit: Logit, mu: Means, sigma: float) -> Rule:
     """Logits at nodes in [0, π], and weights such that ``weights @ g(logits)`` is ``E g(logit(folded θ))`` for sigmoids g.
 
     Panels are halved until no logit changes by more than `LOGITS_A_PANEL` within one and each is the polynomial that its
@@ -227,10 +222,8 @@ def _logit_rule(
         start, end = start[rough], end[rough]
         cut = (start + end) / 2
         start, end = np.concatenate([start, cut]), np.concatenate([cut, end])
-    half, middle = (done[1] - done[0])[:, None] / 2, (done[0] + done[1])[:, None] / 2
-    x, w = _legendre()
-    nodes = (middle + half * x).ravel()
-    return _check_logits(logit, nodes), _folded_density(nodes, mu, sigma) * (half * w).ravel()
+    nodes, w = _panels(*done)
+    return _check_logits(logit, nodes), _folded_density(nodes, mu, sigma) * w
 
 
 def _check_logits(logit: Logit, angle: Float[np.ndarray, "*n"]) -> Float[np.ndarray, "*n"]:
@@ -254,17 +247,13 @@ def _check_points() -> tuple[Float[np.ndarray, "c"], Float[np.ndarray, "a c"]]:
     return points, np.array(basis)
 
 
-def _regimes(
-    logit: Float[np.ndarray, "a"], v: Float[np.ndarray, "v"]
-) -> tuple[Bool[np.ndarray, "a"], Bool[np.ndarray, "a"]]:
+def _regimes(logit: Nodes, v: Float[np.ndarray, "v"]) -> tuple[Bool[np.ndarray, "a"], Bool[np.ndarray, "a"]]:
     """Nodes at which ``exp(-e^{v + logit})`` is 0 all over a block of v, and those at which it is neither 0 nor 1."""
     saturated = logit + v[0] > 4.5  # exp(-exp(4.5)) is 8e-40
     return saturated, ~saturated & (logit + v[-1] > -45)  # 1 - exp(-exp(-45)) is 3e-20
 
 
-def _rule(
-    mu: Float[np.ndarray, "p"], sigma: float, width: float, kinks: Mapping[float, int] | None = None
-) -> tuple[Float[np.ndarray, "a"], Float[np.ndarray, "p a"]]:
+def _rule(mu: Means, sigma: float, width: float, kinks: Mapping[float, int] | None = None) -> Rule:
     """Nodes in [0, π] and weights such that ``weights @ f(nodes)`` is ``E f(folded θ)``.
 
     ``kinks`` maps angles to the number of times that panels halve towards them.
@@ -284,7 +273,7 @@ def _rule(
     return nodes, _folded_density(nodes, mu, sigma) * weights
 
 
-def _limits(folded: Float[np.ndarray, "p"], sigma: float, width: float) -> tuple[float, float]:
+def _limits(folded: Means, sigma: float, width: float) -> tuple[float, float]:
     """The part of [0, π] that is integrated.
 
     Raises:
@@ -301,7 +290,7 @@ def _limits(folded: Float[np.ndarray, "p"], sigma: float, width: float) -> tuple
 
 def _segment(
     start: float, end: float, width: float, depth_at_start: int | None, depth_at_end: int | None
-) -> tuple[Float[np.ndarray, "a"], Float[np.ndarray, "a"]]:
+) -> Panels:
     """Gauss-Legendre panels on [start, end]; near a kink in the square root of the distance to it.
 
     There a threshold's inverse cosine has a square-root singularity, which that substitution removes.
@@ -309,36 +298,34 @@ def _segment(
     zone = min(4 * width, (end - start) / 2)
     ends = [(start, 1, depth_at_start), (end, -1, depth_at_end)]
     left, right = (at if depth is None else at + sign * zone for at, sign, depth in ends)
-    parts = [_panels(_edges(left, right, width))]
+    edges = _edges(left, right, width)
+    parts = [_panels(edges[:-1], edges[1:])]
     for kink, sign, depth in ends:
         if depth is not None:
             edges = _edges(0, np.sqrt(zone), 0.5 * width)
             halved = edges[1] * 0.5 ** np.arange(depth, 0, -1)
-            t, w = _panels(np.concatenate([edges[:1], halved, edges[1:]]))
+            edges = np.concatenate([edges[:1], halved, edges[1:]])
+            t, w = _panels(edges[:-1], edges[1:])
             parts.append((kink + sign * t**2, 2 * t * w))
     return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
 
 
-def _edges(start: float, end: float, width: float) -> Float[np.ndarray, "edges"]:
+def _edges(start: float, end: float, width: float) -> Edges:
     return np.linspace(start, end, max(1, int(np.ceil((end - start) / width))) + 1)
 
 
-def _panels(
-    edges: Float[np.ndarray, "edges"],
-) -> tuple[Float[np.ndarray, "a"], Float[np.ndarray, "a"]]:
+def _panels(start: Float[np.ndarray, "panels"], end: Float[np.ndarray, "panels"]) -> Panels:
     x, w = _legendre()
-    half = np.diff(edges)[:, None] / 2
-    return ((edges[:-1] + edges[1:])[:, None] / 2 + half * x).ravel(), (half * w).ravel()
+    half = (end - start)[:, None] / 2
+    return ((start + end)[:, None] / 2 + half * x).ravel(), (half * w).ravel()
 
 
 @functools.cache
-def _legendre() -> tuple[Float[np.ndarray, "a"], Float[np.ndarray, "a"]]:
+def _legendre() -> Panels:
     return np.polynomial.legendre.leggauss(NODES)
 
 
-def _folded_density(
-    angle: Float[np.ndarray, "a"], mu: Float[np.ndarray, "p"], sigma: float
-) -> Float[np.ndarray, "p a"]:
+def _folded_density(angle: Nodes, mu: Means, sigma: float) -> Float[np.ndarray, "p a"]:
     """Density at ``angle`` in [0, π] of ``θ ~ N(μ, σ²)`` folded by the cosine."""
     total = np.zeros((mu.size, angle.size))
     for turn in _turns(mu, REACH * sigma):
@@ -348,7 +335,7 @@ def _folded_density(
     return density
 
 
-def _turns(mu: Float[np.ndarray, "p"], reach: float) -> Float[np.ndarray, "turns"]:
+def _turns(mu: Means, reach: float) -> Float[np.ndarray, "turns"]:
     """Multiples of 2π whose images of [-π, π] come within ``reach`` of some mean angle."""
     first = np.floor((float(mu.min()) - reach + np.pi) / (2 * np.pi))
     last = np.ceil((float(mu.max()) + reach - np.pi) / (2 * np.pi))
@@ -359,7 +346,3 @@ def _fold(angle: Float[np.ndarray, "*n"]) -> Float[np.ndarray, "*n"]:
     """The angle in [0, π] with the same cosine."""
     turned: np.ndarray = np.remainder(angle + np.pi, 2 * np.pi) - np.pi
     return abs(turned)
-
-
-def _blocks(size: int, block: int) -> list[slice]:
-    return [slice(start, min(start + block, size)) for start in range(0, size, block)]

@@ -8,7 +8,7 @@ import numpy as np
 
 from gradlab.arrays import Float
 from gradlab.batch.similarity import Negatives, PairSimilarity
-from gradlab.errors import GradlabError, nearest
+from gradlab.errors import GradlabError, check_known, first_line
 from gradlab.losses.base import Loss, PairLoss
 from gradlab.losses.combinator import Combinator
 from gradlab.losses.gates import ConstantGate, ExactGate, SoftGate
@@ -19,7 +19,6 @@ from gradlab.simulation.result import SimulationResult
 from gradlab.simulation.setting import Setting
 
 QUANTITIES = ("gradient_dissipation", "hardest_share", "ratio")
-ENGINES = ("exact", "monte_carlo")
 
 
 @takes_loss
@@ -79,16 +78,14 @@ def simulate(
         array([[0.997574, 0.7555  ]])
     """
     loss = get_loss(loss)
-    for value, known, what in ((quantity, QUANTITIES, "quantity"), (engine, (None, *ENGINES), "engine")):
-        if value not in known:
-            names = [str(name) for name in known if name]
-            raise GradlabError(
-                f"unknown {what} {value!r}; there are: {', '.join(names)}.{nearest(str(value), names)}"
-            )
+    check_known("quantity", quantity, QUANTITIES)
+    if engine is not None:
+        check_known("engine", engine, ("exact", "monte_carlo"))
     if batches is not None and not (isinstance(batches, (int, np.integer)) and batches >= 2):
         raise GradlabError(f"batches must be a whole number of at least 2, not {batches!r}")
-    spreads = sigma_pos, sigma_neg, negatives, own_negatives, mu_own, sigma_own
-    setting = Setting.create(mu_pos, mu_neg, 100 if grid is None else grid, *spreads)
+    spreads = {"sigma_pos": sigma_pos, "sigma_neg": sigma_neg, "negatives": negatives}
+    of_own = {"own_negatives": own_negatives, "mu_own": mu_own, "sigma_own": sigma_own}
+    setting = Setting.create(mu_pos, mu_neg, 100 if grid is None else grid, **spreads, **of_own)
     if own_negatives and not (loss.takes_own_negatives and loss.closed_form):
         raise GradlabError(
             f"{loss.name} is not simulated with own negatives: they are for gradlab's losses of pairs, such as infonce"
@@ -98,38 +95,35 @@ def simulate(
 
         given = None if mu_pos is None or mu_neg is None else setting.mu_pos.size * setting.mu_neg.size
         grid, batches = affordable(loss, setting, grid, batches, given)
-        setting = Setting.create(mu_pos, mu_neg, grid or 2, *spreads)
-    batches = 1000 if batches is None else batches
+        setting = Setting.create(mu_pos, mu_neg, grid or 2, **spreads)
     gate = loss.exact_gate()
     has_exact = loss.closed_form and _has_exact(loss, quantity, gate)
     if engine is None:
         engine = "exact" if has_exact else "monte_carlo"
-    settings: dict[str, Any] = {
-        "sigma_pos": setting.sigma_pos,
-        "sigma_neg": setting.sigma_neg,
-        "negatives": setting.negatives,
-    }
-    if own_negatives:
-        settings |= {name: getattr(setting, name) for name in ("own_negatives", "mu_own", "sigma_own")}
+    settings = {name: getattr(setting, name) for name in (spreads | of_own if own_negatives else spreads)}
     if engine == "exact":
         if not has_exact:
             raise GradlabError(f"{loss.name} has no exact form of {quantity}; use engine='monte_carlo'")
         estimate = _exact(loss, quantity, setting, gate)
     else:
         check_device(device)
-        generator = random_generator(seed)
+        batches = 1000 if batches is None else int(batches)
         settings |= {
-            "batches": int(batches),
+            "batches": batches,
             "seed": int(seed) if isinstance(seed, (int, np.integer)) else None,
             "device": device,
         }
-        engines = {
-            "gradient_dissipation": monte_carlo.mean_dissipation,
-            "hardest_share": monte_carlo.mean_hardest_share,
-            "ratio": monte_carlo.median_ratio,
+        sampling: dict[str, Any] = {
+            "batches": batches,
+            "generator": random_generator(seed),
+            "progress": progress,
         }
-        sampling: dict[str, Any] = {"batches": int(batches), "generator": generator, "progress": progress}
         if loss.closed_form:
+            engines = {
+                "gradient_dissipation": monte_carlo.mean_dissipation,
+                "hardest_share": monte_carlo.mean_hardest_share,
+                "ratio": monte_carlo.median_ratio,
+            }
             estimate = engines[quantity](_pair_loss(loss), setting, device=device, **sampling)
         else:
             from gradlab.simulation.sampled import sampled
@@ -204,5 +198,5 @@ def check_device(device: str) -> None:
         torch.empty(1, device=device)
     except (RuntimeError, AssertionError) as error:
         raise GradlabError(
-            f"device {device!r} is not available here; use device='cpu' ({str(error).splitlines()[0]})"
+            f"device {device!r} is not available here; use device='cpu' ({first_line(error)})"
         ) from error

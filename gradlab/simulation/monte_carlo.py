@@ -27,13 +27,16 @@ DRAWS_A_BLOCK = 1 << 22  # normal draws held at a time (32 MiB)
 PASS = 0.01  # a batch counts for the hardest share if its dissipation reaches this
 
 
+Grid, Column = Float[np.ndarray, "p q"], Float[np.ndarray, "p"]
+
+
 @dataclasses.dataclass(frozen=True)
 class Estimate:
     """An estimate, its standard error (None if it is exact), and for conditional means how often the condition held."""
 
-    value: Float[np.ndarray, "p q"]
-    standard_error: Float[np.ndarray, "p q"] | None = None
-    pass_probability: Float[np.ndarray, "p q"] | None = None
+    value: Grid
+    standard_error: Grid | None = None
+    pass_probability: Grid | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,7 +96,7 @@ def median_ratio(
     positive = _positives(setting, draws)
     shape = (setting.mu_pos.size, setting.mu_neg.size)
     value, error = np.empty(shape), np.empty(shape)
-    for column, mu in enumerate(_bar(setting.mu_neg, setting.mu_neg.size, progress)):
+    for column, mu in enumerate(progress_bar(setting.mu_neg, shape[1], progress)):
         summary = loss.summary(draws.negatives(setting.means(mu)))
         ratio = to_numpy(_broadcast(loss.ratio(positive, summary), positive))
         value[:, column], error[:, column] = median_and_error(ratio)
@@ -114,18 +117,12 @@ def median_and_error(
 class _Moments:
     """Running count, mean and sum of squared deviations of each cell, merged block by block."""
 
-    count: Float[np.ndarray, "p q"]
-    mean: Float[np.ndarray, "p q"]
-    squares: Float[np.ndarray, "p q"]
+    count: Grid
+    mean: Grid
+    squares: Grid
     binary: bool = True
 
-    def merge(
-        self,
-        column: int,
-        count: Float[np.ndarray, "p"],
-        mean: Float[np.ndarray, "p"],
-        squares: Float[np.ndarray, "p"],
-    ) -> None:
+    def merge(self, column: int, count: Column, mean: Column, squares: Column) -> None:
         before = self.count[:, column].copy()
         total = before + count
         with np.errstate(invalid="ignore"):  # 0/0: no batch has counted yet
@@ -137,7 +134,7 @@ class _Moments:
         self.count[:, column] = total
 
     @property
-    def standard_error(self) -> Float[np.ndarray, "p q"]:
+    def standard_error(self) -> Grid:
         with np.errstate(invalid="ignore", divide="ignore"):  # fewer than two batches: NaN
             error: np.ndarray = np.sqrt(self.squares / (self.count - 1) / self.count)
         return error
@@ -175,10 +172,7 @@ def _accumulate(
     block = max(1, DRAWS_A_BLOCK // setting.columns)
     blocks = -(-batches // block)
     threads = (os.cpu_count() or 1) if device == "cpu" else 1
-    with (
-        _bar(None, blocks * shape[1], progress) as bar,
-        ThreadPoolExecutor(threads) as pool,
-    ):
+    with progress_bar(None, blocks * shape[1], progress) as bar, ThreadPoolExecutor(threads) as pool:
         for draws in _draw(setting, batches=batches, block=block, generator=generator, device=device):
             positive = _positives(setting, draws)
 
@@ -195,7 +189,7 @@ def _accumulate(
 
 def _summarise(
     values: Float[Array, "p b"], counts: Bool[Array, "p b"] | None
-) -> tuple[Float[np.ndarray, "p"], Float[np.ndarray, "p"], Float[np.ndarray, "p"], bool]:
+) -> tuple[Column, Column, Column, bool]:
     """Count, mean and squared deviations of each row, over the entries that count; and whether all are 0 or 1."""
     xp = array_namespace(values)
     if counts is None:
@@ -241,12 +235,8 @@ def _broadcast(values: Float[Array, "..."], positive: PairSimilarity) -> Float[A
     return array_namespace(values).broadcast_to(values, positive.chord.shape)
 
 
-def _bar(values: Float[np.ndarray, "q"] | None, total: int, progress: bool | None) -> Any:
+def progress_bar(values: Any, total: int, progress: bool | None, unit: str = "column") -> Any:
+    """A bar that is shown after two seconds; ``progress`` None shows it on a terminal only."""
     from tqdm.auto import tqdm  # which loads asyncio, and exact results want no bar
 
-    return tqdm(values, total=total, delay=2, disable=progress_off(progress), unit="column")
-
-
-def progress_off(progress: bool | None) -> bool | None:
-    """tqdm's ``disable``: None shows a bar on a terminal only."""
-    return None if progress is None else not progress
+    return tqdm(values, total=total, delay=2, disable=None if progress is None else not progress, unit=unit)

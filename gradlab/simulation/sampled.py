@@ -19,7 +19,7 @@ from gradlab.arrays import Float, divide
 from gradlab.batch.batch import Batch
 from gradlab.errors import GradlabError
 from gradlab.losses.base import Loss
-from gradlab.simulation.monte_carlo import PASS, Estimate, median_and_error, progress_off
+from gradlab.simulation.monte_carlo import PASS, Estimate, median_and_error, progress_bar
 from gradlab.simulation.setting import Setting
 
 # Seconds that a simulation may take where neither grid nor batches are given; points an axis, and fewest and most batches.
@@ -31,17 +31,14 @@ def affordable(
 ) -> tuple[Any, int]:
     """Grid and batches a cell, those that are not given as fine as `SECONDS` allow.
 
-    Args:
-        loss: the loss.
-        setting: spreads and number of negatives.
-        grid: points an axis, or None.
-        batches: sampled batches a cell, or None.
-        cells: of a grid whose angles are given, or None.
+    ``cells`` are those of a grid whose angles are given, or None.
 
     Raises:
         GradlabError: a loss that is not a function of dot products, or answers differently on the same batch.
     """
-    _check(loss, setting)
+    few = dataclasses.replace(setting, negatives=min(setting.negatives, 7))
+    z = torch.randn(2, few.negatives, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    loss.components_of(Batch(*_views(0.5, 1.0, few, z, z[0])))  # says in a line what a loss may not be
     z = torch.randn(2, setting.negatives, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     _coefficients(loss, 0.5, 1.0, setting, z, z[:, 0])
     began = time.perf_counter()
@@ -68,20 +65,18 @@ def sampled(
     Raises:
         GradlabError: a loss that cannot be called or differentiated.
     """
-    from tqdm.auto import tqdm
-
-    flat = [name for name in ("pos", "neg") if _at_an_end(setting, name)]
-    if flat:
-        raise GradlabError(
-            f"mu_{flat[0]} of 0 or π with no spread leaves the gradient without a direction; give sigma_{flat[0]}"
-        )
+    for name in ("pos", "neg"):
+        at_an_end = bool((np.abs(np.sin(getattr(setting, f"mu_{name}"))) < 1e-6).any())
+        if at_an_end and getattr(setting, f"sigma_{name}") == 0:
+            raise GradlabError(
+                f"mu_{name} of 0 or π with no spread leaves the gradient without a direction; give sigma_{name}"
+            )
     # The same draws serve every cell.
     positive = torch.from_numpy(generator.standard_normal((batches, 1 + setting.negatives)))
     z = torch.from_numpy(generator.standard_normal((batches, setting.negatives)))
     shape = (setting.mu_pos.size, setting.mu_neg.size, batches)
     push, pull, share = (np.empty(shape) for _ in range(3))
-    bar = tqdm(total=shape[0] * shape[1], delay=2, disable=progress_off(progress), unit="cell")
-    with bar:
+    with progress_bar(None, shape[0] * shape[1], progress, "cell") as bar:
         for row, mu_pos in enumerate(setting.mu_pos):
             for column, mu_neg in enumerate(setting.mu_neg):
                 for draw in range(batches):
@@ -107,18 +102,6 @@ def sampled(
         "ratio": Estimate(*median_and_error(divide(pull, push))),
         "hardest_share": Estimate(mean, error, count / batches),
     }
-
-
-def _check(loss: Loss, setting: Setting) -> None:
-    """Ask a few sentences for their components, which says in a line what a loss may not be."""
-    few = dataclasses.replace(setting, negatives=min(setting.negatives, 7))
-    z = torch.randn(2, few.negatives, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    loss.components_of(Batch(*_views(0.5, 1.0, few, z, z[0])))
-
-
-def _at_an_end(setting: Setting, name: str) -> bool:
-    angles = getattr(setting, f"mu_{name}")
-    return getattr(setting, f"sigma_{name}") == 0 and bool((np.abs(np.sin(angles)) < 1e-6).any())
 
 
 def _views(mu_pos: float, mu_neg: float, setting: Setting, z: Tensor, first: Tensor) -> tuple[Tensor, Tensor]:

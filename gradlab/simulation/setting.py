@@ -41,6 +41,41 @@ class Setting:
     mu_own: float | None = None
     sigma_own: float | None = None
 
+    def __post_init__(self) -> None:
+        for name in ("sigma_pos", "sigma_neg", "sigma_own"):
+            spread = getattr(self, name)
+            if name == "sigma_own" and spread is None:
+                continue
+            if not (np.isfinite(spread) and spread >= 0):
+                raise GradlabError(f"{name} must be a spread in radians of at least 0, not {spread!r}")
+            object.__setattr__(self, name, float(spread))
+        for name, least in (("negatives", 1), ("own_negatives", 0)):
+            count = getattr(self, name)
+            if not (isinstance(count, (int, np.integer)) and count >= least):
+                raise GradlabError(f"{name} must be a whole number of at least {least}, not {count!r}")
+            object.__setattr__(self, name, int(count))
+        if not self.own_negatives and (self.mu_own is not None or self.sigma_own is not None):
+            raise GradlabError("mu_own and sigma_own belong to own_negatives; say how many there are")
+        if self.mu_own is not None:
+            object.__setattr__(self, "mu_own", float(_axis("mu_own", self.mu_own, NEGATIVE_RANGE, 2)[0]))
+
+    @classmethod
+    def create(
+        cls, mu_pos: Any = None, mu_neg: Any = None, grid: int | tuple[int, int] = 100, **others: Any
+    ) -> Setting:
+        """A setting whose mean angles, where they are not given, are the paper's ranges in ``grid`` steps.
+
+        Raises:
+            GradlabError: a grid of fewer than 2 points, mean angles outside [0, π], negative spreads,
+                fewer than 1 negative, angles of own negatives where there are none.
+        """
+        points = grid if isinstance(grid, tuple) else (grid, grid)
+        return cls(
+            _axis("mu_pos", mu_pos, POSITIVE_RANGE, points[0]),
+            _axis("mu_neg", mu_neg, NEGATIVE_RANGE, points[1]),
+            **others,
+        )
+
     @property
     def columns(self) -> int:
         """K + H."""
@@ -67,47 +102,6 @@ class Setting:
 
     def _each(self, others: float, own: float | None) -> Float[np.ndarray, "k"]:
         return np.repeat([others, others if own is None else own], [self.negatives, self.own_negatives])
-
-    @classmethod
-    def create(
-        cls,
-        mu_pos: Any = None,
-        mu_neg: Any = None,
-        grid: int | tuple[int, int] = 100,
-        sigma_pos: float = 0.05,
-        sigma_neg: float = 0.10,
-        negatives: int = 127,
-        own_negatives: int = 0,
-        mu_own: float | None = None,
-        sigma_own: float | None = None,
-    ) -> Setting:
-        """Check and complete a setting; mean angles not given are the paper's ranges in ``grid`` steps.
-
-        Raises:
-            GradlabError: a grid of fewer than 2 points, mean angles outside [0, π], negative spreads,
-                fewer than 1 negative, angles of own negatives where there are none.
-        """
-        points = grid if isinstance(grid, tuple) else (grid, grid)
-        spreads = {"sigma_pos": sigma_pos, "sigma_neg": sigma_neg, "sigma_own": sigma_own}
-        for name, spread in spreads.items():
-            if spread is not None and not (np.isfinite(spread) and spread >= 0):
-                raise GradlabError(f"{name} must be a spread in radians of at least 0, not {spread!r}")
-        if not (isinstance(negatives, (int, np.integer)) and negatives >= 1):
-            raise GradlabError(f"negatives must be a whole number of at least 1, not {negatives!r}")
-        if not (isinstance(own_negatives, (int, np.integer)) and own_negatives >= 0):
-            raise GradlabError(f"own_negatives must be a whole number of at least 0, not {own_negatives!r}")
-        if not own_negatives and (mu_own is not None or sigma_own is not None):
-            raise GradlabError("mu_own and sigma_own belong to own_negatives; say how many there are")
-        return cls(
-            _axis("mu_pos", mu_pos, POSITIVE_RANGE, points[0]),
-            _axis("mu_neg", mu_neg, NEGATIVE_RANGE, points[1]),
-            float(sigma_pos),
-            float(sigma_neg),
-            int(negatives),
-            int(own_negatives),
-            None if mu_own is None else float(_axis("mu_own", mu_own, NEGATIVE_RANGE, 2)[0]),
-            None if sigma_own is None else float(sigma_own),
-        )
 
 
 def _axis(name: str, values: Any, limits: tuple[float, float], points: int) -> Float[np.ndarray, "a"]:

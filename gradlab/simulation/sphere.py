@@ -184,17 +184,14 @@ def _recipe(mu: float, sigma: float | None, count: int, dim: int) -> _Recipe:
             f"mu_neg = {mu:.4g} is impossible: {count} unit vectors cannot have a mean angle above "
             f"arccos(-1/{count - 1}) = {limit:.4g} to each other; lower mu_neg or batch_size"
         )
+    return (_below_right_angle if mu <= math.pi / 2 else _above_right_angle)(mu, sigma, count, dim)
+
+
+def _below_right_angle(mu: float, sigma: float | None, count: int, dim: int) -> _Recipe:
     natural = math.tan(mu / 2) / math.sqrt(dim - 1)
-    if mu <= math.pi / 2:
-        if sigma is None:
-            mean, share, _ = _cosine_moments(mu, natural)
-            return _Recipe(mean, share, dim - 1)
-        return _below_right_angle(mu, sigma, natural, count, dim)
-    return _above_right_angle(mu, sigma, count, dim)
-
-
-def _below_right_angle(mu: float, sigma: float, natural: float, count: int, dim: int) -> _Recipe:
-    mean, share, variance = _cosine_moments(mu, sigma)
+    mean, share, variance = _cosine_moments(mu, natural if sigma is None else sigma)
+    if sigma is None:
+        return _Recipe(mean, share, dim - 1)
     free = dim - 1
     if share**2 > variance * free:  # narrower than random vectors are
         room = free - count

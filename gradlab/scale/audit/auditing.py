@@ -19,7 +19,7 @@ import numpy as np
 
 from gradlab.drawing import Shown
 from gradlab.errors import GradlabError
-from gradlab.scale.audit.cases import COPIES, Case, Outcome, cases, material, relative
+from gradlab.scale.audit.cases import Case, Outcome, cases, material, relative
 from gradlab.scale.audit.faults import Fault, find_faults
 from gradlab.scale.audit.worker import work
 from gradlab.waiting import waiting
@@ -28,8 +28,6 @@ from gradlab.waiting import waiting
 CONSEQUENCES = ("onnection closed", "onnection reset", "onnect", "imed out", "hangs")
 # Seconds that starting the processes may take.
 START = 180.0
-# Share of the error that is left when copies of the same sentences become four times as many, at most.
-VANISHING = 0.4
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,8 +62,13 @@ class Audit(Shown):
     def __str__(self) -> str:
         how = "averaged" if self.averaged else "summed"
         lines = [f"{self.target} on {self.processes} processes, gradients {how}, against one process:"]
-        for name in [*self.outcomes, *self.failures]:
-            lines.append(f"  {name + ' shares':16}{self._row(name)}")
+        for name, one in self.outcomes.items():
+            verdict = "right" if one.error <= self.tolerance else "wrong"
+            lines.append(
+                f"  {name + ' shares':16}{verdict}: largest error {one.error:.1e} of the largest entry; "
+                f"mean value {one.mean_value:.6g}, one process {one.whole:.6g}"
+            )
+        lines += [f"  {name + ' shares':16}{text}" for name, text in self.failures.items()]
         if self.passed:
             lines.append("Every embedding receives the gradient that it would have on one process.")
         for number, fault in enumerate(self.faults, 1):
@@ -79,7 +82,7 @@ class Audit(Shown):
             "shares": [name for name, _ in done],
             "error": [one.error for _, one in done],
             "right": [one.error <= self.tolerance for _, one in done],
-            "mean value": [sum(one.values) / len(one.values) for _, one in done],
+            "mean value": [one.mean_value for _, one in done],
             "one process": [one.whole for _, one in done],
         }
 
@@ -93,14 +96,6 @@ class Audit(Shown):
     def headline(self) -> str:
         """The outcome in words."""
         return str(self)
-
-    def _row(self, name: str) -> str:
-        if name in self.failures:
-            return self.failures[name]
-        one = self.outcomes[name]
-        mean = sum(one.values) / len(one.values)
-        verdict = "right" if one.error <= self.tolerance else "wrong"
-        return f"{verdict}: largest error {one.error:.1e} of the largest entry; mean value {mean:.6g}, one process {one.whole:.6g}"
 
 
 def audit(
@@ -180,21 +175,13 @@ def judge(
     tolerance = _tolerance(target, alone, job["cases"])
     outcomes: dict[str, Outcome] = {}
     failures: dict[str, str] = {}
-    copies = []
     for case in job["cases"]:
         if all(case.name in found for found in results):
             parts = [found[case.name] for found in shares]
-            if case.name in COPIES:
-                together = np.concatenate([part["gradient"] for part in parts], axis=1)
-                expected = alone[case.name]["gradient"] * (len(parts) if averaged else 1)
-                # Gradients that cancel out between copies show nothing.
-                copies.append(relative(together, expected) if abs(expected).max() > 1e-9 else np.nan)
-            else:
-                outcomes[case.name] = _outcome(case, job, parts, alone[case.name], averaged)
-        elif case.name not in COPIES:
+            outcomes[case.name] = Outcome(case, job, parts, alone[case.name], averaged)
+        else:
             failures[case.name] = "not run, as an earlier case failed" if failures else _cause(errors)
-    vanishes = len(copies) == len(COPIES) and copies[1] <= max(tolerance, VANISHING * copies[0])
-    found = _faults(outcomes, failures, tolerance, vanishes)
+    found = _faults(outcomes, failures, tolerance)
     return Audit(target, len(shares), averaged, tolerance, outcomes, failures, tuple(found))
 
 
@@ -304,46 +291,20 @@ def _cause(errors: list[str | None]) -> str:
     return re.sub(r"\[(enforce fail at )?/\S*\]\s*", "", own[0])  # without the place in gloo's source
 
 
-def _outcome(
-    case: Case, job: Mapping[str, Any], parts: list[dict[str, Any]], alone: dict[str, Any], averaged: bool
-) -> Outcome:
-    scale = len(parts) if averaged else 1
-    return Outcome(
-        case,
-        averaged,
-        values=tuple(part["value"] for part in parts),
-        whole=alone["value"],
-        rows=job["rows"][:, case.sentences],
-        along=job["along"][:, case.sentences],
-        contributions=np.concatenate([part["contributions"] for part in parts], axis=2),
-        found=np.concatenate([part["gradient"] for part in parts], axis=1) / scale,
-        expected=alone["gradient"],
-        separate=alone["separate"] / scale,
-        slopes=np.stack([part["slopes"] for part in parts]),
-        expected_slopes=alone["slopes"],
-        parameters={
-            name: (np.sum([part["parameters"][name] for part in parts], axis=0) / scale, expected)
-            for name, expected in alone["parameters"].items()
-        },
-    )
-
-
-def _faults(
-    outcomes: dict[str, Outcome], failures: dict[str, str], tolerance: float, vanishes: bool
-) -> list[Fault]:
+def _faults(outcomes: dict[str, Outcome], failures: dict[str, str], tolerance: float) -> list[Fault]:
     """The faults of the first case that has any, and the first failure."""
     depends = {"even", "shuffled"} <= outcomes.keys() and _depends_on_split(outcomes, tolerance)
     faults: list[Fault] = []
     for name, outcome in outcomes.items():
         if not faults:
             prefix = "" if name == "even" else f"{name} shares, "
-            found = find_faults(outcome, tolerance, depends, vanishes)
+            found = find_faults(outcome, tolerance, depends)
             faults += [dataclasses.replace(fault, name=prefix + fault.name) for fault in found]
-    for name in list(failures)[:1]:
-        shares, kind = (
-            ("a smaller last share", "uneven shares") if name == "uneven" else (f"{name} shares", "fails")
-        )
-        faults.append(Fault(kind, f"with {shares} the loss {failures[name]}"))
+    for name, text in list(failures.items())[:1]:
+        if name == "uneven":
+            faults.append(Fault("uneven shares", f"with a smaller last share the loss {text}"))
+        else:
+            faults.append(Fault("fails", f"with {name} shares the loss {text}"))
     return faults
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
 # Sentences on each process, and how many fewer the last process has in an uneven batch.
 ROWS, MISSING = 5, 2
-COPIES = {"copies": 2, "more copies": 8}
 # Dimensions beyond the number of vectors, so that a gradient determines the coefficient of every pair.
 SPARE = 24
 # Sizes of what all vectors have in common, what the columns of a sentence share, and what is a vector's own.
@@ -21,7 +22,7 @@ class Case:
     """One way to spread a batch over processes.
 
     Attributes:
-        name: "even", "shuffled", "copies", "more copies" or "uneven".
+        name: "even", "shuffled" or "uneven".
         shares: the sentences of each process, in order.
     """
 
@@ -39,7 +40,6 @@ class Case:
         return np.repeat(np.arange(len(self.shares)), [len(share) for share in self.shares])
 
 
-@dataclasses.dataclass(frozen=True)
 class Outcome:
     """Gradients of one batch on P processes and on one.
 
@@ -60,19 +60,33 @@ class Outcome:
         parameters: gradients of the loss's own parameters by name: found, and expected.
     """
 
-    case: Case
-    averaged: bool
-    values: tuple[float, ...]
-    whole: float
-    rows: np.ndarray
-    along: np.ndarray
-    contributions: np.ndarray
-    found: np.ndarray
-    expected: np.ndarray
-    separate: np.ndarray
-    slopes: np.ndarray
-    expected_slopes: np.ndarray
-    parameters: dict[str, tuple[np.ndarray, np.ndarray]]
+    def __init__(
+        self,
+        case: Case,
+        job: Mapping[str, Any],
+        parts: list[dict[str, Any]],
+        alone: dict[str, Any],
+        averaged: bool,
+    ) -> None:
+        """From what `gradlab.scale.audit.worker.measure` gave on each process, and on one alone."""
+        scale = len(parts) if averaged else 1
+        self.case, self.averaged, self.whole = case, averaged, float(alone["value"])
+        self.values = [float(part["value"]) for part in parts]
+        self.rows, self.along = (job[name][:, case.sentences] for name in ("rows", "along"))
+        self.contributions = np.concatenate([part["contributions"] for part in parts], axis=2)
+        self.found = np.concatenate([part["gradient"] for part in parts], axis=1) / scale
+        self.expected, self.separate = alone["gradient"], alone["separate"] / scale
+        self.slopes = np.stack([part["slopes"] for part in parts])
+        self.expected_slopes = alone["slopes"]
+        self.parameters = {
+            name: (np.sum([part["parameters"][name] for part in parts], axis=0) / scale, expected)
+            for name, expected in alone["parameters"].items()
+        }
+
+    @property
+    def mean_value(self) -> float:
+        """The loss averaged over processes."""
+        return sum(self.values) / len(self.values)
 
     @property
     def error(self) -> float:
@@ -87,10 +101,7 @@ class Outcome:
 
 
 def cases(processes: int) -> list[Case]:
-    """Equal shares, the same with the sentences in another order, copies, and a last share that is smaller.
-
-    The copies give every process the same sentences, a few times and more often.
-    """
+    """Equal shares, the same with the sentences in another order, and a last share that is smaller."""
     count = processes * ROWS
     order = np.random.default_rng(1).permutation(count).tolist()
 
@@ -100,7 +111,6 @@ def cases(processes: int) -> list[Case]:
     return [
         Case("even", split(list(range(count)))),
         Case("shuffled", split(order)),
-        *(Case(name, (tuple(range(ROWS)) * times,) * processes) for name, times in COPIES.items()),
         Case("uneven", split(list(range(count - MISSING)))),
     ]
 
@@ -121,10 +131,7 @@ def material(processes: int, columns: int, seed: int) -> dict[str, np.ndarray]:
 
 
 def draw(processes: int, columns: int, seed: int, own: float = OWN) -> np.ndarray:
-    """Unit rows (columns, N, D) in a cone, in which the columns of a sentence are closest to each other.
-
-    The cone is so narrow that margin losses still push every negative.
-    """
+    """Unit rows (columns, N, D) in a cone, so narrow that margin losses push every negative; the columns of a sentence are closest."""
     count = processes * ROWS
     dimensions = columns * count + SPARE
     generator = np.random.default_rng(seed)

@@ -56,10 +56,6 @@ ADVICE = {
         "gather the candidates of all processes with gradient (gather_across_devices=True, "
         "torch.distributed.nn.functional.all_gather)",
     ),
-    "own mean": (
-        "rows are centred, standardised or batch-normalised before they are gathered",
-        "take the mean over the rows of all processes (all_reduce with gradient, SyncBatchNorm), or gather first",
-    ),
     "wrong positives": (
         "labels count from 0 on every process although the candidates are those of all processes",
         "add rank x rows to the labels, or put this process's own rows first",
@@ -68,25 +64,15 @@ ADVICE = {
         "some of what anchors are compared with is not gathered, or is masked",
         "gather all columns that serve as negatives, and mask the anchor's own sentence only",
     ),
-    "repeated negatives": (
-        "the own rows are added to gathered rows that hold them already, rows are gathered twice, or only one of two "
-        "directions is gathered",
-        "take every candidate once, and gather for both directions",
-    ),
-    "wrong denominator": (
-        "the denominator has a row too many, such as the positive again or padding, lacks one, or has all rows twice",
-        "take every negative once and the positive once",
-    ),
-    "own rows": (
-        "a temperature, standard deviation or normalisation is computed from the own rows or similarities only; or the "
-        "own rows are counted twice, or only one of two directions is gathered",
-        "compute statistics from the rows of all processes (all_reduce with gradient), or gather first",
-    ),
     "depends on the split": (
-        "a constant differs between processes, or own rows are treated differently from gathered ones",
-        "look for what is done with the own rows only, or with the rank",
+        "own rows are treated differently from gathered ones: a mean, standard deviation or temperature is computed from "
+        "them alone, they are counted twice, only one of two directions is gathered, or a constant differs by process",
+        "compute statistics from the rows of all processes (all_reduce with gradient, SyncBatchNorm), or gather first",
     ),
-    "wrong": ("unknown", "compare one process with two by hand, with two sentences each"),
+    "wrong": (
+        "a denominator that has a row too many, such as the positive again or padding, lacks one, or has all rows twice",
+        "take every negative once and the positive once; or compare one process with two by hand, two sentences each",
+    ),
     "uneven shares": (
         "rows are gathered into buffers of this process's own size",
         "drop the last incomplete batch (drop_last=True, dataloader_drop_last=True), or gather the sizes first",
@@ -128,12 +114,10 @@ class Fault:
         return f"{self.name}: {self.text}\n  usual cause: {self.cause}\n  remedy: {self.mend}"
 
 
-def find_faults(
-    outcome: Outcome, tolerance: float, depends_on_split: bool, vanishes_on_copies: bool
-) -> list[Fault]:
+def find_faults(outcome: Outcome, tolerance: float, depends_on_split: bool) -> list[Fault]:
     """What is wrong with the gradients of one case: the first explanation that fits, and the loss's parameters.
 
-    They may depend on which process has which sentence, or become right where every process has the same sentences.
+    ``depends_on_split``: whether they change with which process has which sentence.
     """
     found = [
         Fault(
@@ -145,27 +129,20 @@ def find_faults(
     ]
     if outcome.error <= tolerance:  # false of NaN
         return found
-    off = f"gradients are off by {outcome.error:.3g} of the largest entry"
     if not np.isfinite(outcome.found).all():
-        return [
-            Fault("not finite", "the gradients are infinite or not numbers, unlike on one process"),
-            *found,
-        ]
-    explanation = _cut(outcome) or _weights(outcome, tolerance)
-    if explanation is None and relative(outcome.found, outcome.separate) <= tolerance:
-        text = f"each process computes the loss of its own sentences, as if there were no others; {off}"
-        explanation = Fault("separate losses", text)
-    explanation = explanation or _own_mean(outcome) or _pairs(outcome, depends_on_split)
-    if explanation is None and not depends_on_split:
-        explanation = Fault("wrong", f"{off}, in a way that is not recognised")
-    elif explanation is None and vanishes_on_copies:
-        text = (
-            f"{off}, but not if all processes have the same sentences: each treats its own rows differently"
-        )
-        explanation = Fault("own rows", text)
-    elif explanation is None:
-        text = f"{off} and change with which process has which sentence, although processes see each other's rows"
-        explanation = Fault("depends on the split", text)
+        text = "the gradients are infinite or not numbers, unlike on one process"
+        return [Fault("not finite", text), *found]
+    explanation = (
+        _cut(outcome) or _weights(outcome, tolerance) or _separate(outcome, tolerance) or _pairs(outcome)
+    )
+    if explanation is None:
+        name, text = "wrong", "in a way that is not recognised"
+        if depends_on_split:
+            name = "depends on the split"
+            text = (
+                "and change with which process has which sentence, although processes see each other's rows"
+            )
+        explanation = Fault(name, f"gradients are off by {outcome.error:.3g} of the largest entry, {text}")
     return [explanation, *found]
 
 
@@ -212,21 +189,15 @@ def _weights(outcome: Outcome, tolerance: float) -> Fault | None:
     return Fault("weights of processes", text)
 
 
-def _own_mean(outcome: Outcome) -> Fault | None:
-    """Gradients that add up to zero on each process, which they do not on one process."""
-
-    def sums(gradient: np.ndarray) -> np.ndarray:
-        owners = outcome.case.owners
-        shares = [gradient[:, owners == q].sum(1) for q in range(len(outcome.contributions))]
-        return np.asarray(abs(np.stack(shares)).max((0, 2)) / abs(gradient).max())
-
-    centred = np.array((sums(outcome.found) <= NOTHING) & (sums(outcome.expected) > NOTHING))
-    text = f"the gradients of the {_named(centred)} add up to zero on each process: each subtracts the mean of its own rows"
-    return Fault("own mean", text) if centred.any() else None
+def _separate(outcome: Outcome, tolerance: float) -> Fault | None:
+    if relative(outcome.found, outcome.separate) > tolerance:
+        return None
+    text = "each process computes the loss of its own sentences, as if there were no others; gradients are off by"
+    return Fault("separate losses", f"{text} {outcome.error:.3g} of the largest entry")
 
 
-def _pairs(outcome: Outcome, depends_on_split: bool) -> Fault | None:
-    """Pairs of rows that attract or repel each other in another way than on one process.
+def _pairs(outcome: Outcome) -> Fault | None:
+    """Pairs of rows that attract or repel each other on one process only.
 
     Reads off each anchor's gradient as a sum of the batch's vectors; says nothing of one that is no such sum.
     """
@@ -241,12 +212,9 @@ def _pairs(outcome: Outcome, depends_on_split: bool) -> Fault | None:
     owners = outcome.case.owners
     # Of anchors and positives that of the same sentence is no negative.
     own = np.tile(np.eye(count, dtype=bool), columns) & (np.arange(columns * count) < 2 * count)
+    pulls = (found < -nothing, expected < -nothing)
     wanted, seen = (~own & (abs(one) > nothing) for one in (expected, found))
-    return (
-        _wrong_positives(found < -nothing, expected < -nothing, found.argmin(1), own, owners)
-        or _missing(wanted, seen, owners)
-        or _counts(found, expected, wanted, np.tile(owners, columns) != owners[:, None], depends_on_split)
-    )
+    return _wrong_positives(*pulls, found.argmin(1), own, owners) or _missing(wanted, seen, owners)
 
 
 def _wrong_positives(
@@ -286,33 +254,6 @@ def _missing(wanted: np.ndarray, seen: np.ndarray, owners: np.ndarray) -> Fault 
         f"anchors do not see {(lost & where).sum()} of {(wanted & where).sum()} negatives of {name} (rows in the role of "
         f"{_named(columns)})",
     )
-
-
-def _counts(
-    found: np.ndarray, expected: np.ndarray, wanted: np.ndarray, across: np.ndarray, depends_on_split: bool
-) -> Fault | None:
-    """Negatives that all count too much or too little, those of the same process perhaps by another factor."""
-    factors = []
-    for where in (wanted & across, wanted & ~across):
-        if (where.sum(1) < 2).any():
-            return None  # too few to tell
-        ratio = np.divide(found, expected, out=np.zeros_like(found), where=where)
-        mean = ratio.sum(1) / where.sum(1)
-        if (abs(ratio - mean[:, None])[where] > 1e-5 * abs(mean).max()).any():
-            return None
-        factors.append(mean)
-    others, own = factors
-    times = own / others
-    if np.ptp(times) > 1e-5 * times.mean():
-        return None
-    if abs(times.mean() - 1) > 1e-5:
-        more = max(times.mean(), 1 / times.mean())
-        which = "the same process" if times.mean() > 1 else "other processes"
-        return Fault(
-            "repeated negatives", f"negatives of {which} count {more:.6g} times as much as the others"
-        )
-    text = f"each anchor's negatives keep their proportions, but together weigh {own.min():.4g} to {own.max():.4g} times"
-    return None if depends_on_split else Fault("wrong denominator", f"{text} what they should")
 
 
 def _named(columns: np.ndarray) -> str:

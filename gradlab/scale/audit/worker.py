@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
-import dataclasses
 import datetime
 import os
 import pickle
@@ -20,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from gradlab.errors import GradlabError
-from gradlab.scale.audit.cases import COPIES, Case
+from gradlab.scale.audit.cases import Case
 
 # Attributes under which losses of sentence-transformers keep their model.
 MODEL = ("model", "sentence_embedder")
@@ -45,38 +43,25 @@ class GivenModel(nn.Module):
         return self
 
 
-@dataclasses.dataclass(frozen=True)
 class Share:
-    """The sentences that one process holds.
+    """The sentences that one process holds, or the whole batch for rank -1.
 
     Attributes:
-        columns: their embeddings, (columns, n, D).
-        along: the direction of derivatives.
-        guide: embeddings of a guide, for losses that have one.
+        columns, along, guide: their embeddings, the direction of derivatives, and a guide's embeddings, (columns, n, D).
         scores: (n,) labels of pairs.
         numbers: (n,) the sentences, which serve as labels of classes.
         owners: (n,) the process that each sentence belongs to in the case.
         own: how many of the columns, the last ones, are negatives of an anchor's own.
     """
 
-    columns: Tensor
-    along: Tensor
-    guide: Tensor
-    scores: Tensor
-    numbers: Tensor
-    owners: Tensor
-    own: int = 0
-
-    @classmethod
-    def of(cls, job: dict[str, Any], case: Case, rank: int) -> Share:
-        """The share of a process, or the whole batch for rank -1."""
+    def __init__(self, job: dict[str, Any], case: Case, rank: int) -> None:
         sentences = case.sentences if rank < 0 else list(case.shares[rank])
-        owners = torch.from_numpy(case.owners) if rank < 0 else torch.full((len(sentences),), rank)
-        rows, along, guide = (
+        self.columns, self.along, self.guide = (
             torch.from_numpy(job[name][:, sentences].copy()) for name in ("rows", "along", "guide")
         )
-        scores = torch.from_numpy(job["scores"][sentences])
-        return cls(rows, along, guide, scores, torch.tensor(sentences), owners, job.get("own", 0))
+        self.scores = torch.from_numpy(job["scores"][sentences])
+        self.numbers, self.own = torch.tensor(sentences), job.get("own", 0)
+        self.owners = torch.from_numpy(case.owners) if rank < 0 else torch.full_like(self.numbers, rank)
 
 
 def measure(build: Callable[[], Any], job: dict[str, Any], rank: int) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -99,11 +84,7 @@ def measure(build: Callable[[], Any], job: dict[str, Any], rank: int) -> Iterato
         return evaluate(fresh, share, **options)
 
     for case in job["cases"]:
-        share = Share.of(job, case, rank)
-        if case.name in COPIES:
-            with contextlib.suppress(Exception):  # a loss need not bear duplicates
-                yield case.name, on(share)
-            continue
+        share = Share(job, case, rank)
         found = on(share)
         # The cube root of the rounding error balances it against the error of a central difference.
         step = torch.finfo(getattr(torch, found["dtype"])).eps ** (1 / 3)
@@ -115,7 +96,7 @@ def measure(build: Callable[[], Any], job: dict[str, Any], rank: int) -> Iterato
             up, down = (on(share, change=sign * change, backward=False)["value"] for sign in (1, -1))
             found["slopes"][owner, column] = (up - down) / (2 * step)
         if rank < 0:
-            alone = [on(Share.of(job, case, one))["gradient"] for one in range(count)]
+            alone = [on(Share(job, case, one))["gradient"] for one in range(count)]
             found["separate"] = np.concatenate(alone, axis=1)
         else:
             found["contributions"] = np.stack(
@@ -123,7 +104,7 @@ def measure(build: Callable[[], Any], job: dict[str, Any], rank: int) -> Iterato
             )
         yield case.name, found
     if rank < 0:
-        yield "again", on(Share.of(job, job["cases"][0], rank), seed=1)
+        yield "again", on(Share(job, job["cases"][0], rank), seed=1)
 
 
 def evaluate(
