@@ -51,29 +51,18 @@ class BatchOrder:
 
 
 class Group(NamedTuple):
-    """Sequences of similar length, padded on the right to the longest of them.
+    """Sequences of similar length, padded on the right to the longest of them."""
 
-    Attributes:
-        input_ids: (rows, length).
-        attention_mask: (rows, length), 1 for tokens and 0 for padding.
-    """
-
-    input_ids: Tensor
-    attention_mask: Tensor
+    input_ids: Tensor  # (rows, length)
+    attention_mask: Tensor  # (rows, length), 1 for tokens and 0 for padding
 
 
 @dataclass(frozen=True)
 class Packed:
-    """Sequences in groups by length.
-
-    Attributes:
-        groups: the groups, by length.
-        order: (sequences,) the row of the concatenated groups at which each sequence stands, so that
-            ``torch.cat(embeddings of the groups)[order]`` restores the order in which they came.
-    """
+    """Sequences in groups by length: ``torch.cat(embeddings of the groups)[order]`` has the order in which they came."""
 
     groups: tuple[Group, ...]
-    order: Tensor
+    order: Tensor  # (sequences,) the row of the concatenated groups at which each sequence stands
 
     def to(self, device: torch.device) -> Packed:
         """The same on another device, copied without waiting where that is possible."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -21,25 +21,22 @@ from gradlab.train.tokens import Tokens, tokenize, tokenize_pairs
 
 @dataclass(frozen=True)
 class Corpus:
-    """What a run trains on.
+    """What a run trains on."""
 
-    Attributes:
-        tokens: all sentences.
-        others: their second views, row by row, where a column holds them; else None.
-        hard: their hard negatives, row by row, of each column.
-        held_out: rows of those kept from training.
-        order: rows of every batch.
-        steps: optimiser steps that the configuration asks for.
-        told: what further columns tell the loss of each row: its label, as a whole number, and its score.
-    """
+    columns: tuple[
+        Tokens, ...
+    ]  # all sentences; row by row, if the file has them, their second views and hard negatives
+    held_out: NDArray[np.int64]  # rows of those kept from training
+    order: BatchOrder  # rows of every batch
+    steps: int  # optimiser steps that the configuration asks for
+    told: Mapping[
+        str, NDArray[Any]
+    ]  # what further columns tell the loss of each row: its label, a number, and its score
 
-    tokens: Tokens
-    others: Tokens | None
-    hard: tuple[Tokens, ...]
-    held_out: NDArray[np.int64]
-    order: BatchOrder
-    steps: int
-    told: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    @property
+    def tokens(self) -> Tokens:
+        """The sentences themselves."""
+        return self.columns[0]
 
     @classmethod
     def read(cls, config: TrainConfig, encoder: Encoder, processes: Processes) -> Self:
@@ -54,15 +51,14 @@ class Corpus:
             )
         if not processes.is_main:
             processes.wait()  # for the cache that the main process fills
-        tokens, *more = _tokens(config, encoder, processes.is_main)
-        others, hard = more[0] if more else None, tuple(more[1:])
+        columns = _tokens(config, encoder, processes.is_main)
         if processes.is_main:
             processes.wait()
-        told = _told(config, len(tokens))
-        training, held_out = split_held_out(len(tokens), config.held_out, config.seed)
+        count = len(columns[0])
+        training, held_out = split_held_out(count, config.held_out, config.seed)
         if config.held_out and len(held_out) < 2:
             raise GradlabError(
-                f"held_out={config.held_out:g} keeps {len(held_out)} of {len(tokens)} sentences out, and to measure takes two; "
+                f"held_out={config.held_out:g} keeps {len(held_out)} of {count} sentences out, and to measure takes two; "
                 "choose a larger share, or 0 for none"
             )
         order = BatchOrder(training, config.batch_size, config.seed)
@@ -72,21 +68,11 @@ class Corpus:
                 f"{len(training)} training sentences do not fill one step of "
                 f"{config.accumulation} batches of {config.batch_size}"
             )
-        return cls(tokens, others, hard, held_out, order, steps, told)
+        return cls(columns, held_out, order, steps, _told(config, count))
 
     def take(self, rows: NDArray[np.int64]) -> tuple[list[NDArray[Any]], ...]:
         """Token ids of several sentences, of their second views where the file has them, and of their hard negatives."""
-        parts = self.tokens, self.others, *self.hard
-        return tuple(part.take(rows) for part in parts if part is not None)
-
-    def facts(self, config: TrainConfig) -> dict[str, Any]:
-        """The entry of the manifest."""
-        return {
-            "file": config.train_file,
-            "sha256": self.tokens.data_hash,
-            "sentences": len(self.tokens),
-            "held_out": len(self.held_out),
-        }
+        return tuple(column.take(rows) for column in self.columns)
 
 
 def _tokens(config: TrainConfig, encoder: Encoder, progress: bool) -> tuple[Tokens, ...]:

@@ -25,31 +25,21 @@ class Guide:
 
     Called with rows of the training file, (N,), it gives embeddings (N, D) of the first and of the second views, on its own device, and
     behind them those of the hard negatives: (N, columns, D) of own ones, (columns N, D) of shared ones.
-
-    Attributes:
-        encoder: the model, with the pooler that was saved with it.
-        corpus: the sentences in its own tokens.
-        own: whether hard negatives are those of the anchor in their row alone.
     """
 
-    def __init__(self, encoder: Encoder, corpus: Corpus, own: bool = True) -> None:
-        self.encoder, self.corpus, self.own = encoder.requires_grad_(False), corpus, own
-        views = [one for one in (corpus.tokens, corpus.others, *corpus.hard) if one is not None]
-        self._views: list[tuple[Tokens, dict[int, Tensor]]] = [(tokens, {}) for tokens in views]
-
-    @classmethod
-    def load(cls, model: str, config: TrainConfig, corpus: Corpus, processes: Processes) -> Guide:
-        """The model of a name or folder; raises GradlabError if its tokenizer leaves out other sentences than ``corpus`` does."""
-        encoder = Encoder.load(model, device=processes.device)
-        length = min(config.max_length, encoder.max_length)
+    def __init__(self, model: str, config: TrainConfig, corpus: Corpus, processes: Processes) -> None:
+        """A model by name or folder; raises GradlabError if its tokenizer leaves out other sentences than ``corpus`` does."""
+        self.encoder = Encoder.load(model, device=processes.device).requires_grad_(False)
+        length = min(config.max_length, self.encoder.max_length)
         changed = dataclasses.replace(config, max_length=length, label_column=None, score_column=None)
-        own = Corpus.read(changed, encoder, processes)
+        own = Corpus.read(changed, self.encoder, processes)
         if len(own.tokens) != len(corpus.tokens):
             raise GradlabError(
                 f"the tokenizer of {model} makes {len(own.tokens)} sentences of {config.train_file} and the model's "
                 f"{len(corpus.tokens)}, as some have no tokens; take them out of the file"
             )
-        return cls(encoder, own, config.hard_negatives == "own")
+        self._own = config.hard_negatives == "own"
+        self._views: list[tuple[Tokens, dict[int, Tensor]]] = [(tokens, {}) for tokens in own.columns]
 
     def __call__(self, rows: Tensor) -> tuple[Tensor, ...]:
         wanted, found = rows.tolist(), []
@@ -62,7 +52,7 @@ class Guide:
         views, hard = (found * 2)[:2], found[2:]
         if not hard:
             return tuple(views)
-        return *views, torch.stack(hard, dim=1) if self.own else torch.cat(hard)
+        return *views, torch.stack(hard, dim=1) if self._own else torch.cat(hard)
 
     @torch.no_grad()
     def _embed(self, sequences: list[np.ndarray]) -> Tensor:

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from gradlab.encoder.model import Encoder
 from gradlab.errors import Diverged, GradlabError
 from gradlab.evaluate.selection import STSB_DEV, selection
+from gradlab.files import commit, versions
 from gradlab.losses.components import Components
 from gradlab.losses.mask import check_pairs
 from gradlab.losses.registry import get_loss
@@ -34,19 +35,15 @@ from gradlab.train.distributed import Processes
 from gradlab.train.guide import Guide
 from gradlab.train.heads import MLP
 from gradlab.train.interruption import Interruption
-from gradlab.train.machine import choose_precision, encode_in, free_threads, using_threads
+from gradlab.train.machine import choose_precision, device_name, encode_in, free_threads, using_threads
 from gradlab.train.objective import Objective, freeze_unused
 from gradlab.train.outputs import Output
 from gradlab.train.parts import Parts
 from gradlab.train.progress import Progress, say
-from gradlab.train.run_folder import (
-    RunFolder,
-    TrainResult,
-    new_manifest,
-    scores_for_json,
-    scores_from_json,
-)
+from gradlab.train.run_folder import RunFolder, TrainResult, scores_for_json, scores_from_json
 from gradlab.train.schedule import build_optimiser, learning_rate
+
+_PACKAGES = ("torch", "transformers", "tokenizers", "safetensors", "accelerate", "numpy")
 
 
 class Callback:
@@ -126,14 +123,11 @@ class Trainer:
         self.precision = choose_precision(precision, self.processes.device)
         self.config = config = dataclasses.replace(config, precision=self.precision.name)
         seed_everything(config.seed)
-        pooler = "cls" if config.pooler == "cls_mlp" else config.pooler
-        device = self.processes.device
-        how: dict[str, Any] = {
-            "dropout": config.dropout,
-            "attention": attention_for(device),
-            "device": device,
-        }
-        encoder = Encoder.load(config.model, pooler, **how)
+        pooler, device = "cls" if config.pooler == "cls_mlp" else config.pooler, self.processes.device
+        attention = attention_for(device)
+        encoder = Encoder.load(
+            config.model, pooler, dropout=config.dropout, attention=attention, device=device
+        )
         self.corpus = Corpus.read(config, encoder, self.processes)
         check_pairs(loss, len(self.corpus.tokens))
         self.steps = self.corpus.steps
@@ -145,7 +139,7 @@ class Trainer:
             parts.told[name] = torch.from_numpy(values).to(device).__getitem__
         for name, model in (("guide", config.guide), ("teacher", config.teacher)):
             if model is not None:
-                parts.told[name] = Guide.load(model, config, self.corpus, self.processes)
+                parts.told[name] = Guide(model, config, self.corpus, self.processes)
         self.objective = objective(
             encoder,
             loss,
@@ -175,15 +169,11 @@ class Trainer:
         self._keeps_best = False
 
     def run(self) -> TrainResult:
-        """Train to the end.
-
-        Raises:
-            GradlabError, KeyboardInterrupt: see :func:`train`.
-        """
+        """Train to the end; for errors see :func:`train`."""
         self._began = time.perf_counter()
         self._begin()
         size = self.config.batch_size * self.config.accumulation
-        progress = Progress(self.step, self.steps, size, visible=self.processes.is_main)
+        progress = Progress(size, initial=self.step, total=self.steps, disable=not self.processes.is_main)
         # Several processes could not agree on the step at which a signal came.
         with progress, Interruption(enabled=self.processes.count == 1) as interruption:
             while self.step < self.steps:
@@ -194,13 +184,13 @@ class Trainer:
                 )
                 if log:
                     self._log(progress.measure(), told, output)
-                progress.advance()
-                if (measure or evaluate) and not all(
-                    bool(weights.isfinite().all()) for weights in self.objective.parameters()
-                ):
-                    raise Diverged(
-                        f"the weights are not finite after step {self.step}; lower the learning rate"
-                    )
+                progress.update()
+                if measure or evaluate:
+                    finite = (bool(weights.isfinite().all()) for weights in self.objective.parameters())
+                    if not all(finite):
+                        raise Diverged(
+                            f"the weights are not finite after step {self.step}; lower the learning rate"
+                        )
                 if measure:
                     self.measure([output])
                 for callback in self.callbacks:
@@ -229,9 +219,7 @@ class Trainer:
             start = checkpoint.step if checkpoint else 0
             trackers = start_trackers(self.config.trackers, self.folder.path, self.config.to_dict(), start)
             if not self._resume:
-                computes = (self.precision, self.processes.device, self.processes.count)
-                manifest = new_manifest(self.config, *computes, self.corpus.facts(self.config))
-                self.folder.write_manifest(manifest)
+                self.folder.write_manifest(self._manifest())
             self.recorder.begin((lambda row: row[0] <= start) if checkpoint else None, trackers)
             self.judge()
         self.processes.wait()
@@ -246,6 +234,31 @@ class Trainer:
             callback.on_start(self)
         if not checkpoint and self.config.eval_start:
             self._evaluate()
+
+    def _manifest(self) -> dict[str, Any]:
+        """What a manifest says before training: enough to do it again."""
+        device = self.processes.device
+        return {
+            "config": self.config.to_dict(),
+            "seed": self.config.seed,
+            "device": {
+                "type": device.type,
+                "name": device_name(device),
+                "threads": torch.get_num_threads(),
+                "processes": self.processes.count,
+                "precision": f"{self.precision.name}: {self.precision.why}",
+            },
+            "data": {
+                "file": self.config.train_file,
+                "sha256": self.corpus.tokens.data_hash,
+                "sentences": len(self.corpus.tokens),
+                "held_out": len(self.corpus.held_out),
+            },
+            "versions": versions(*_PACKAGES),
+            "commit": commit(),
+            "status": "running",
+            "results": {},
+        }
 
     def _step(self, progress: Progress) -> tuple[Output, dict[str, Any]]:
         """One step of training; returns the last batch's output, and gradient norm and learning rate."""
@@ -282,8 +295,8 @@ class Trainer:
 
     def _log(self, values: dict[str, float], told: dict[str, Any], output: Output) -> None:
         """Record loss and throughput since the last record, and the values of the step just done."""
-        numbers = {name: float(number) for name, number in told.items()}
-        self.record(TRAIN, {**values, **numbers, **self.objective.statistics(output)})
+        values |= {name: float(number) for name, number in told.items()}
+        self.record(TRAIN, values | self.objective.statistics(output))
         if not math.isfinite(values["loss"]):
             raise Diverged(f"the loss is {values['loss']} at step {self.step}; lower the learning rate")
 
@@ -353,9 +366,6 @@ class Trainer:
     def _finish(self) -> TrainResult:
         for callback in self.callbacks:
             callback.on_end(self)
-        result = TrainResult(
-            self.folder.path, self.steps, dict(self.scores), self.best_step, self.selected_by
-        )
         if self.processes.is_main:
             self.objective.encoder.save(self.folder.encoder)
             results = {
@@ -367,23 +377,20 @@ class Trainer:
                 "seconds": time.perf_counter() - self._began,
                 "diagnostics_seconds": self.recorder.seconds,
             }
-            description = {**self.folder.read_manifest(), "status": "finished", "results": results}
-            self.folder.write_manifest(description)
+            manifest = {**self.folder.read_manifest(), "status": "finished", "results": results}
+            self.folder.write_manifest(manifest)
             self.recorder.close()
         self.processes.wait()
-        return result
+        return TrainResult(self.folder.path, self.steps, self.scores, self.best_step, self.selected_by)
 
     def due(self, every: int) -> bool:
         """Whether something that happens every so many steps, and at the end, happens now; 0 is never."""
         return every > 0 and (self.step % every == 0 or self.step == self.steps)
 
     def held_out(self, batches: int) -> Iterator[Output]:
-        """Batches of held-out sentences as the loss sees them, under dropout; none where none are held out.
+        """At most so many batches of held-out sentences, if there are any, as the loss sees them under dropout.
 
         Sentences and dropout masks are the same whenever it is called in runs of one seed, so that only the encoder differs.
-
-        Args:
-            batches: how many; fewer where fewer sentences are held out.
         """
         rows, seed = self.corpus.held_out, self.config.seed
         size = min(self.config.analysis_batch, len(rows))

@@ -42,9 +42,11 @@ class Momentum(CountingComponent):
         super().__init__()
         self._settings, self._steps = settings, steps
         self.updates, self.last_decay = 0, math.nan
-        averaged = _parse_modules(settings.momentum_modules)
         self.makes_positives = settings.momentum_use == "positives"
         self.keys_gradient = settings.keys_gradient
+        averaged = [part.strip() for part in settings.momentum_modules.split(",") if part.strip()]
+        if unknown := sorted(set(averaged) - set(MODULES)):
+            raise GradlabError(f"momentum_modules are out of {', '.join(MODULES)}, not {unknown[0]!r}")
         self.copies = nn.ModuleDict({name: _copy(module) for name, module in modules.items()})
         self.copies.requires_grad_(False)
         # Which tensor follows which: references alone, since the trained ones are registered elsewhere.
@@ -76,11 +78,9 @@ class Momentum(CountingComponent):
     @torch.no_grad()
     def after_step(self) -> None:
         """Follow the trained modules by one step."""
-        how = self._settings
+        how, done = self._settings, (self.updates, self._steps)
         assert how.momentum is not None
-        self.last_decay = decay(
-            how.momentum, how.momentum_end, how.momentum_schedule, self.updates, self._steps
-        )
+        self.last_decay = decay(how.momentum, how.momentum_end, how.momentum_schedule, *done)
         if self._averaged:
             mine, theirs = zip(*self._averaged, strict=True)
             torch._foreach_lerp_(mine, theirs, 1 - self.last_decay)
@@ -97,7 +97,6 @@ class Momentum(CountingComponent):
                 mine.grad = None
 
     def statistics(self, output: Output) -> dict[str, float]:
-        """The weight of the old average in the last update."""
         return {"momentum_decay": self.last_decay}
 
 
@@ -121,14 +120,6 @@ def embedding_layer(model: Any) -> nn.Module:
     layer = getattr(model, "embeddings", None)
     found: nn.Module = layer if isinstance(layer, nn.Module) else model.get_input_embeddings()
     return found
-
-
-def _parse_modules(text: str) -> tuple[str, ...]:
-    names = tuple(part.strip() for part in text.split(",") if part.strip())
-    for name in names:
-        if name not in MODULES:
-            raise GradlabError(f"momentum_modules are out of {', '.join(MODULES)}, not {name!r}")
-    return names
 
 
 def _copy(module: nn.Module) -> nn.Module:

@@ -89,8 +89,8 @@ class Objective(nn.Module):
                 "it cannot be trained with FGSM or an augmentation of embeddings"
             )
         if self.momentum is not None:
-            copies = self.momentum.copies
-            self._target = Branch(copies["encoder"], copies["head"], copies["projection"], *how)
+            copies = (self.momentum.copies[name] for name in ("encoder", "head", "projection"))
+            self._target = Branch(*copies, *how)
         # What a batch tells its loss beside embeddings, which `compare` does not take, and whether it is of all processes.
         self._context: dict[str, Any] = {}
         self._together = False
@@ -125,12 +125,7 @@ class Objective(nn.Module):
             self._target.encoder.model.compile(dynamic=True)
 
     def views(self, sequences: Sequences, others: Sequences | None = None) -> tuple[Sequences, Sequences]:
-        """Token ids of the two views of a batch.
-
-        Args:
-            sequences: the sentences.
-            others: their second views, where a column of the training file holds them.
-        """
+        """Token ids of the two views of a batch; ``others`` are the second ones where the training file has them."""
         first, second = sequences, sequences if others is None else others
         if isinstance(augmentation := self.parts.augmentation, SentenceAugmentation):
             # From torch's generator, whose state is in the checkpoints.
@@ -150,11 +145,8 @@ class Objective(nn.Module):
 
     def predict(self, rows: Tensor) -> Tensor:
         """Anchors (N, D) through the predictor, if there is one."""
-        if isinstance(self.predictor, nn.Identity):
-            return rows
         with self._execution():
-            predicted = self.predictor(rows)
-        return predicted.to(rows.dtype)
+            return self.predictor(rows).to(rows.dtype)
 
     def prepare(
         self,
@@ -277,21 +269,18 @@ class Objective(nn.Module):
             loss = 0 * (anchors.sum() + positives.sum())
             return Output(loss, anchors, positives, extra, in_batch, ages, context=context)
         gate = self.open_share if torch.is_grad_enabled() else None
-        # Owners are rows of the whole batch, which no process has.
-        spread = self._spread if self._together and gate is None and "owners" not in context else None
         criterion: Any = self._criterion
-        if spread is not None:
-            criterion = partial(spread, hard=0 if own else len(hard))
-        reduction = "mean" if gate is None else "none"
-        views = (anchors, positives, extra)
+        # Owners are rows of the whole batch, which no process has.
+        if self._spread is not None and self._together and gate is None and "owners" not in context:
+            criterion = partial(self._spread, hard=0 if own else len(hard))
+        views, reduction = (anchors, positives, extra), "mean" if gate is None else "none"
         try:
             loss = criterion(*views, reduction, normalize=True, in_batch_negatives=in_batch, **context)
         except GradlabError as error:
             if anchors.isfinite().all() and positives.isfinite().all():
                 raise
             raise Diverged("the embeddings are not finite; lower the learning rate") from error
-        if gate is not None:
-            loss = gate(loss)
+        loss = loss if gate is None else gate(loss)
         return Output(loss, anchors, positives, extra, in_batch, ages, context=context)
 
     def after_batch(self, output: Output) -> None:
@@ -334,15 +323,12 @@ def _criterion(
     loss: Loss, processes: Processes, chunk_size: int | None
 ) -> LearnableLoss | BlockwiseLoss | Loss:
     """What evaluates the loss: itself, block by block where the batch comes in chunks, or with what it learns."""
-    learns = learned_settings(loss)
-    if chunk_size is not None and learns:
-        raise GradlabError(
-            f"chunk_size does not differentiate by what {loss.name} learns; set learnable=false"
-        )
-    if chunk_size is not None:  # a batch that needs chunks has too many similarities as well
-        return BlockwiseLoss(loss)
-    # Where it learns, each process computes the whole loss; gradients are summed over them.
-    return LearnableLoss(loss, share=1 / processes.count).to(processes.device) if learns else loss
+    if not learned_settings(loss):  # a batch that needs chunks has too many similarities as well
+        return loss if chunk_size is None else BlockwiseLoss(loss)
+    if chunk_size is not None:
+        raise GradlabError(f"chunk_size leaves no gradient for what {loss.name} learns; set learnable=false")
+    # Each process computes the whole loss; gradients are summed over them.
+    return LearnableLoss(loss, share=1 / processes.count).to(processes.device)
 
 
 def freeze_unused(objective: Objective) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import torch
+from torch import nn
 
 from gradlab.train.config import OptimiserSettings
 from gradlab.train.objective import Objective
@@ -18,10 +19,8 @@ def learning_rate(settings: OptimiserSettings, step: int, steps: int) -> float:
     if step < settings.warmup_steps:
         return settings.learning_rate * step / settings.warmup_steps
     done = (step - settings.warmup_steps) / max(1, steps - settings.warmup_steps)
-    factor = {"linear": 1 - done, "cosine": (1 + math.cos(math.pi * done)) / 2, "constant": 1.0}[
-        settings.schedule
-    ]
-    return settings.learning_rate * factor
+    factors = {"linear": 1 - done, "cosine": (1 + math.cos(math.pi * done)) / 2, "constant": 1.0}
+    return settings.learning_rate * factors[settings.schedule]
 
 
 def build_optimiser(objective: Objective, settings: OptimiserSettings) -> torch.optim.AdamW:
@@ -29,22 +28,16 @@ def build_optimiser(objective: Objective, settings: OptimiserSettings) -> torch.
 
     Each group has a ``factor`` on the learning rate, that of the heads being ``settings.head_rate``.
     """
-    heads = {
-        id(one)
-        for part in ("head", "projection", "predictor")
-        for one in getattr(objective, part).parameters()
-    }
+    heads = nn.ModuleList([objective.head, objective.projection, objective.predictor])
+    of_heads = {id(one) for one in heads.parameters()}
     parameters = [one for one in objective.trained_parameters() if one.requires_grad]
-    factors = [1.0] if settings.head_rate == 1 else [1.0, settings.head_rate]
+    parts = [(1.0, parameters)]
+    if settings.head_rate != 1:
+        others = [one for one in parameters if id(one) not in of_heads]
+        parts = [(1.0, others), (settings.head_rate, [p for p in parameters if id(p) in of_heads])]
     groups = []
-    for place, factor in enumerate(factors):
-        mine = [one for one in parameters if len(factors) == 1 or (id(one) in heads) == bool(place)]
-        groups += [
-            {
-                "params": [p for p in mine if p.ndim > 1],
-                "weight_decay": settings.weight_decay,
-                "factor": factor,
-            },
-            {"params": [p for p in mine if p.ndim <= 1], "weight_decay": 0.0, "factor": factor},
-        ]
+    for factor, mine in parts:
+        matrices, vectors = [p for p in mine if p.ndim > 1], [p for p in mine if p.ndim <= 1]
+        groups.append({"params": matrices, "weight_decay": settings.weight_decay, "factor": factor})
+        groups.append({"params": vectors, "weight_decay": 0.0, "factor": factor})
     return torch.optim.AdamW(groups, lr=settings.learning_rate, fused=True)
