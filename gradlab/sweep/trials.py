@@ -11,7 +11,7 @@ import socket
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -66,6 +66,17 @@ class Run:
         return f"{self.point.title()}, seed {self.seed}"
 
 
+def runs_of(spec: Spec, scores: Mapping[str, float | None]) -> list[Run]:
+    """The runs of the points known so far, see `Spec.points`, as if none had begun; each once."""
+    runs: dict[str, Run] = {}
+    for point in spec.points(scores):
+        for seed, key in point.runs.items():
+            run = runs.setdefault(key, Run(key, point, seed))  # evaluated on what any of its points asks for
+            every = tuple(dict.fromkeys((*run.point.evaluate, *point.evaluate)))
+            runs[key] = replace(run, point=replace(run.point, evaluate=every))
+    return list(runs.values())
+
+
 class NotBegun(GradlabError):
     """The database does not contain the sweep."""
 
@@ -89,12 +100,11 @@ class Trials:
         self._optuna = optuna = require_optuna()
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         self._storage = _open(url, heartbeat)
+        named = {"storage": self._storage, "study_name": spec.name}
         if create:
-            optuna.create_study(
-                storage=self._storage, study_name=spec.name, direction=spec.direction, load_if_exists=True
-            )
+            optuna.create_study(**named, direction=spec.direction, load_if_exists=True)
         try:
-            self._study = optuna.load_study(storage=self._storage, study_name=spec.name)
+            self._study = optuna.load_study(**named)
         except KeyError as error:
             raise NotBegun(f"the sweep {spec.name!r} has not been begun in this database") from error
         self._study_id = self._storage.get_study_id_from_name(spec.name)
@@ -195,13 +205,7 @@ class Trials:
         for key, trial in latest.items():
             if self.spec.stages and (state := _state(trial)) in ENDED:
                 scores[key] = self._score(trial) if state == FINISHED else None
-        points: dict[tuple[int, str], Point] = {}
-        for point in self.spec.points(scores):
-            for which in ((seed, key) for seed, key in point.runs.items()):
-                first = points.setdefault(which, point)  # evaluated on what any of its points asks for
-                every = tuple(dict.fromkeys((*first.evaluate, *point.evaluate)))
-                points[which] = replace(first, evaluate=every)
-        runs = [Run(key, point, seed) for (seed, key), point in points.items()]
+        runs = runs_of(self.spec, scores)
         return [self._known(run, latest[run.key]) if run.key in latest else run for run in runs]
 
     def _known(self, run: Run, trial: Any) -> Run:
