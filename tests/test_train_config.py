@@ -10,7 +10,7 @@ import pytest
 
 from gradlab import GradlabError
 from gradlab.train import TrainConfig
-from gradlab.train.schedule import learning_rate
+from gradlab.train.loop import learning_rate
 
 NEEDED = {"model": "m", "train_file": "f", "output": "o"}
 

@@ -28,11 +28,10 @@ from gradlab.monitor.recorder import Recorder
 from gradlab.monitor.scores import readable
 from gradlab.seeds import random_state, restore_random_state, seed_everything, undisturbed
 from gradlab.train.checkpoint import Checkpoint, newest_checkpoint, save_checkpoint
-from gradlab.train.config import TrainConfig
-from gradlab.train.corpus import Corpus
+from gradlab.train.config import OptimiserSettings, TrainConfig
+from gradlab.train.corpus import Corpus, Guide
 from gradlab.train.cpu import attention_for
 from gradlab.train.distributed import Processes
-from gradlab.train.guide import Guide
 from gradlab.train.heads import MLP
 from gradlab.train.interruption import Interruption
 from gradlab.train.machine import choose_precision, device_name, encode_in, free_threads, using_threads
@@ -41,7 +40,6 @@ from gradlab.train.outputs import Output
 from gradlab.train.parts import Parts
 from gradlab.train.progress import Progress, say
 from gradlab.train.run_folder import RunFolder, TrainResult, scores_for_json, scores_from_json
-from gradlab.train.schedule import build_optimiser, learning_rate
 
 _PACKAGES = ("torch", "transformers", "tokenizers", "safetensors", "accelerate", "numpy")
 
@@ -59,11 +57,9 @@ class Callback:
         """Called after each optimiser step, with the last batch's output."""
 
     def statistics(self, anchors: Tensor, positives: Tensor, gradient: Components | None) -> dict[str, float]:
-        """Numbers to record whenever the run measures what its loss does to the embeddings, beside its own.
+        """Numbers to record whenever the run measures what its loss does to the embeddings, (N, D) unit rows in float64.
 
-        Args:
-            anchors, positives: (N, D) unit rows in float64.
-            gradient: the loss's components on them, or None where they are not known.
+        ``gradient`` has the loss's components on them, or is None where they are not known.
         """
         return {}
 
@@ -89,12 +85,10 @@ class Trainer:
         objective: what is trained; ``objective.encoder`` is the encoder.
         corpus: the sentences.
         optimiser: of the objective's parameters.
-        steps: optimiser steps in all.
-        step: those done.
+        steps, step: optimiser steps in all, and those done.
         scores: see `TrainResult`.
         selection: what the best encoder is selected by; None where nothing is evaluated.
-        recorder: writes down what is measured, in the main process alone.
-        probe: of the loss, for measuring it.
+        recorder, probe: write down what is measured, in the main process alone, and measure the loss.
         say: prints a message on standard error, in the main process alone.
     """
 
@@ -124,10 +118,8 @@ class Trainer:
         self.config = config = dataclasses.replace(config, precision=self.precision.name)
         seed_everything(config.seed)
         pooler, device = "cls" if config.pooler == "cls_mlp" else config.pooler, self.processes.device
-        attention = attention_for(device)
-        encoder = Encoder.load(
-            config.model, pooler, dropout=config.dropout, attention=attention, device=device
-        )
+        how = {"attention": attention_for(device), "device": device}
+        encoder = Encoder.load(config.model, pooler, dropout=config.dropout, **how)
         self.corpus = Corpus.read(config, encoder, self.processes)
         check_pairs(loss, len(self.corpus.tokens))
         self.steps = self.corpus.steps
@@ -185,12 +177,10 @@ class Trainer:
                 if log:
                     self._log(progress.measure(), told, output)
                 progress.update()
-                if measure or evaluate:
-                    finite = (bool(weights.isfinite().all()) for weights in self.objective.parameters())
-                    if not all(finite):
-                        raise Diverged(
-                            f"the weights are not finite after step {self.step}; lower the learning rate"
-                        )
+                if (measure or evaluate) and not self._finite():
+                    raise Diverged(
+                        f"the weights are not finite after step {self.step}; lower the learning rate"
+                    )
                 if measure:
                     self.measure([output])
                 for callback in self.callbacks:
@@ -300,6 +290,9 @@ class Trainer:
         if not math.isfinite(values["loss"]):
             raise Diverged(f"the loss is {values['loss']} at step {self.step}; lower the learning rate")
 
+    def _finite(self) -> bool:
+        return all(bool(weights.isfinite().all()) for weights in self.objective.parameters())
+
     def _evaluate(self) -> None:
         """Evaluate the encoder, if evaluation is configured, and keep it if it is the best so far."""
         if self.selection is None:
@@ -323,26 +316,21 @@ class Trainer:
         if not self.processes.is_main:
             return
         told = {name: callback.state() for name, callback in self._named().items()}
-        state = {
-            "random": states,
-            "selection": self.selected_by,
-            "scores": scores_for_json(self.scores),
-            "callbacks": {name: one for name, one in told.items() if one is not None},
-        }
+        callbacks = {name: one for name, one in told.items() if one is not None}
+        scores = scores_for_json(self.scores)
+        state = {"random": states, "selection": self.selected_by, "scores": scores, "callbacks": callbacks}
         place = self.folder.checkpoints
         try:
             save_checkpoint(place, self.step, self.objective, self.optimiser, state, self.config.keep)
         except GradlabError as error:
             raise GradlabError(
-                f"{error}. Step {self.step} is not saved; resume from the checkpoint before"
+                f"{error}. Step {self.step} is lost; resume from the checkpoint before"
             ) from error
 
     def _restore(self, checkpoint: Checkpoint) -> None:
         state = checkpoint.state
-        if len(state["random"]) != self.processes.count:
-            raise GradlabError(
-                f"{checkpoint.folder} was written by {len(state['random'])} processes; resume with as many"
-            )
+        if (count := len(state["random"])) != self.processes.count:
+            raise GradlabError(f"{checkpoint.folder} was written by {count} processes; resume with as many")
         before = state.get("selection", STSB_DEV)
         if self.selection is not None and state["scores"] and before != self.selected_by:
             raise GradlabError(
@@ -405,14 +393,10 @@ class Trainer:
             yield output
 
     def measure(self, batch: Iterable[Output], further: Sequence[Statistics] = ()) -> None:
-        """Record diagnostics of the loss; training is not affected.
+        """Record diagnostics of the loss, and ``further`` numbers; training is not affected.
 
-        They are measured on the held-out sentences if there are any, otherwise on the batch just trained on, which
+        They are measured on the held-out sentences if there are any, otherwise on the ``batch`` just trained on, which
         costs no forward pass, with the negatives that the loss saw. Batches without negatives are left out.
-
-        Args:
-            batch: what was trained on; nothing before the first step.
-            further: numbers to record beside those of every run and of its callbacks.
         """
         if not self.processes.is_main:
             return
@@ -447,6 +431,38 @@ class Trainer:
         """The trained step with the best score, the earliest of equals; None if there is none."""
         trained = {step: score for step, score in self.scores.items() if step > 0 and not math.isnan(score)}
         return max(trained, key=lambda step: (trained[step], -step)) if trained else None
+
+
+def learning_rate(settings: OptimiserSettings, step: int, steps: int) -> float:
+    """Learning rate of step ``step`` (from 0) of ``steps``: warm-up from 0, then the schedule's decay to 0.
+
+    A function of the step alone, so that a resumed run needs no scheduler's memory.
+    """
+    if step < settings.warmup_steps:
+        return settings.learning_rate * step / settings.warmup_steps
+    done = (step - settings.warmup_steps) / max(1, steps - settings.warmup_steps)
+    factors = {"linear": 1 - done, "cosine": (1 + math.cos(math.pi * done)) / 2, "constant": 1.0}
+    return settings.learning_rate * factors[settings.schedule]
+
+
+def build_optimiser(objective: Objective, settings: OptimiserSettings) -> torch.optim.AdamW:
+    """AdamW in one fused kernel; biases and layer norms do not decay, as usual for BERT.
+
+    Each group has a ``factor`` on the learning rate, that of the heads being ``settings.head_rate``.
+    """
+    heads = nn.ModuleList([objective.head, objective.projection, objective.predictor])
+    of_heads = {id(one) for one in heads.parameters()}
+    parameters = [one for one in objective.trained_parameters() if one.requires_grad]
+    parts = [(1.0, parameters)]
+    if settings.head_rate != 1:
+        others = [one for one in parameters if id(one) not in of_heads]
+        parts = [(1.0, others), (settings.head_rate, [p for p in parameters if id(p) in of_heads])]
+    groups = []
+    for factor, mine in parts:
+        matrices, vectors = [p for p in mine if p.ndim > 1], [p for p in mine if p.ndim <= 1]
+        groups.append({"params": matrices, "weight_decay": settings.weight_decay, "factor": factor})
+        groups.append({"params": vectors, "weight_decay": 0.0, "factor": factor})
+    return torch.optim.AdamW(groups, lr=settings.learning_rate, fused=True)
 
 
 TrainerState = Trainer  # a name for what callbacks are given
