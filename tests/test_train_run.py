@@ -32,7 +32,7 @@ def test_settings_may_be_given_to_the_function_itself_and_no_run_is_overwritten(
     gradlab.train(**config.to_dict() | {"output": str(tmp_path / "one")})
     gradlab.train(config, output=str(tmp_path / "two"))
     assert same_weights(tmp_path / "one", tmp_path / "two")
-    with pytest.raises(GradlabError, match="holds a run; continue it with --resume"):
+    with pytest.raises(GradlabError, match="holds a run; give --resume"):
         gradlab.train(config, output=str(tmp_path / "one"))
     with pytest.raises(GradlabError, match="is a file"):
         gradlab.train(config, output=config.train_file)

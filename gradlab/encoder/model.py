@@ -118,28 +118,22 @@ class Encoder(nn.Module):
         order = sorted(range(len(sentences)), key=lambda i: -len(sentences[i]))
         shown = {"desc": "Encoding", "unit": "batch", "delay": 2, "leave": False, "disable": not progress}
         starts = tqdm(range(0, len(order), batch_size), mininterval=bar_interval(), **shown)
+        layout = {"padding": True, "truncation": True, "padding_side": "right", "return_tensors": "pt"}
         was_training = self.training
         self.eval()
         try:
             with torch.inference_mode():
                 for start in starts:
                     rows = order[start : start + batch_size]
-                    result[rows] = self._encode_batch([sentences[i] for i in rows], normalize)
+                    texts = [sentences[i] for i in rows]
+                    batch = self.tokenizer(texts, max_length=self.max_length, **layout).to(self.device)
+                    vectors = self(batch["input_ids"], batch["attention_mask"]).float()
+                    if normalize:
+                        vectors = nn.functional.normalize(vectors, dim=1)
+                    result[rows] = vectors.cpu().numpy()
         finally:
             self.train(was_training)
         return result
-
-    def _encode_batch(self, sentences: list[str], normalize: bool) -> NDArray[np.float32]:
-        batch = self.tokenizer(
-            sentences,
-            padding=True,
-            truncation=True,
-            max_length=self.max_length,
-            padding_side="right",
-            return_tensors="pt",
-        ).to(self.device)
-        rows: Tensor = self(batch["input_ids"], batch["attention_mask"]).float()
-        return (nn.functional.normalize(rows, dim=1) if normalize else rows).cpu().numpy()
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write a folder for ``AutoModel.from_pretrained``, ``SentenceTransformer`` and :meth:`load`, atomically.

@@ -200,12 +200,8 @@ class Spec(Settings):
 def read_spec(path: str | Path, light: bool = False) -> Spec:
     """Read a sweep from a TOML file, or from a JSON file (by its suffix).
 
-    Args:
-        path: the file.
-        light: apply its table ``light``: ``base`` there adds to the base, everything else replaces.
-
-    Raises:
-        GradlabError: the file cannot be read, is no sweep, or has no light version.
+    ``light`` applies its table of that name: ``base`` there adds to the base, everything else replaces. Raises GradlabError
+    if the file cannot be read, is no sweep, or has no light version.
     """
     try:
         read = json.loads if Path(path).suffix == ".json" else tomllib.loads
@@ -216,11 +212,7 @@ def read_spec(path: str | Path, light: bool = False) -> Spec:
 
 
 def parse_spec(content: Mapping[str, Any], light: bool = False) -> Spec:
-    """A sweep from the content of its file; see `read_spec`.
-
-    Raises:
-        GradlabError: unknown or ill-typed entries.
-    """
+    """A sweep from the content of its file; see `read_spec`."""
     content = dict(content)
     small = content.pop("light", None)
     if light:

@@ -34,10 +34,8 @@ class BatchOrder:
     def __init__(self, rows: NDArray[np.int64], batch_size: int, seed: int) -> None:
         """Raises GradlabError if there are fewer rows than a batch takes."""
         if len(rows) < batch_size:
-            raise GradlabError(
-                f"{len(rows)} training sentences do not fill a batch of {batch_size}; "
-                "give more sentences or a smaller batch size"
-            )
+            few = f"{len(rows)} training sentences do not fill a batch of {batch_size}"
+            raise GradlabError(f"{few}; give more sentences or a smaller batch size")
         self.per_epoch = len(rows) // batch_size
         self._rows, self._batch_size, self._seed = rows, batch_size, seed
         self._epoch, self._permutation = -1, rows

@@ -95,7 +95,7 @@ def newest_checkpoint(folder: Path, say: Callable[[str], None]) -> Checkpoint | 
 
 
 def _newest_first(folder: Path) -> list[Path]:
-    return sorted(folder.glob("step-*"), reverse=True) if folder.is_dir() else []
+    return sorted(folder.glob("step-*"), reverse=True)
 
 
 def _damage(place: Path) -> str | None:

@@ -61,6 +61,7 @@ class Corpus:
         if processes.is_main:
             processes.wait()
         count = len(columns[0])
+        told = _told(config, count)
         training, held_out = split_held_out(count, config.held_out, config.seed)
         if config.held_out and len(held_out) < 2:
             raise GradlabError(
@@ -74,7 +75,7 @@ class Corpus:
                 f"{len(training)} training sentences do not fill one step of "
                 f"{config.accumulation} batches of {config.batch_size}"
             )
-        return cls(columns, held_out, order, steps, _told(config, count))
+        return cls(columns, held_out, order, steps, told)
 
     def take(self, rows: NDArray[np.int64]) -> tuple[list[NDArray[Any]], ...]:
         """Token ids of several sentences, of their second views where the file has them, and of their hard negatives."""

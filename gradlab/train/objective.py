@@ -170,7 +170,7 @@ class Objective(nn.Module):
             if not self.parts.both_views:
                 changed[online.order[: len(first)]] = False
         rows = None if sentences is None else torch.from_numpy(sentences).to(self.processes.device)
-        return Batch(online, target, changed, rows, len(hard))
+        return Batch(online, target, changed, rows, len(columns))
 
     def forward(self, batch: Batch) -> Output:
         """The loss of what :meth:`prepare` laid out, over the batches of all processes."""
@@ -202,14 +202,12 @@ class Objective(nn.Module):
             if self.loss.is_combinator:  # no other loss asks for numbers of sentences
                 self._context["sentences"] = batch.sentences
         keys = None if batch.target is None else gathered(self._keys(batch.target, cache))
-        own = self.momentum is None or not self.momentum.makes_positives or keys is None
-        columns = 2 + batch.hard if own else 1
 
         def compare(rows: Tensor, keys: Tensor | None) -> Output:
-            """The loss of what the trained branch gives, anchors first, and of the momentum branch's keys."""
-            first, *others = rows.split(len(rows) // columns)
+            """The loss of what the trained branch gives, anchors first; without other columns keys are the positives."""
+            first, *others = rows.split(len(rows) // batch.columns)
             anchors = gathered(self.predict(first))
-            positives, *hard = map(gathered, others) if own or keys is None else [keys]
+            positives, *hard = map(gathered, others) if others or keys is None else [keys]
             # A subclass may know of two views alone.
             return self.compare(anchors, positives, hard=hard) if hard else self.compare(anchors, positives)
 
@@ -226,7 +224,7 @@ class Objective(nn.Module):
         rows, *encoded = self._online(batch.online, batch.changed, embedded, cache)
         output = compare(rows, keys)
         if encoded:
-            output = replace(output, encoded=encoded[0][: len(rows) // columns])
+            output = replace(output, encoded=encoded[0][: len(rows) // batch.columns])
         if self.queue is not None:
             output = replace(output, keys=(output.positives if keys is None else keys).detach())
         return output

@@ -17,8 +17,7 @@ from gradlab.train.batches import Packed
 class Batch:
     """What :meth:`Objective.prepare` laid out."""
 
-    # Of the trained branch: both views, anchors first, then the hard negatives column by column; or the anchors alone
-    # where the momentum branch makes the positives.
+    # Of the trained branch, column by column; the anchors alone where the momentum branch makes the positives.
     online: Packed
     # Second views for the momentum branch, if there is one.
     target: Packed | None = None
@@ -26,7 +25,7 @@ class Batch:
     changed: Tensor | None = None
     # (N,) rows of the training file, of all processes, by which the loss may know its sentences.
     sentences: Tensor | None = None
-    hard: int = 0  # hard negatives of each sentence
+    columns: int = 2  # of sentences in `online`, equally long: anchors, positives, and hard negatives
 
 
 @dataclass(frozen=True)

@@ -40,21 +40,17 @@ class TrainResult:
 
 
 class RunFolder:
-    """Places in the folder of a run.
-
-    Attributes:
-        path: the folder.
-        manifest_file: configuration, versions, seed, device, data hash and results, as JSON.
-        metrics_file: everything measured, see `gradlab.monitor.metrics.write_metrics`.
-        checkpoints: the newest checkpoints.
-        best: the encoder with the best score so far.
-        encoder: the encoder at the end of training.
-    """
+    """Places in the folder of a run."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = path = Path(path)
-        self.manifest_file, self.metrics_file = path / "manifest.json", path / "metrics.csv"
-        self.checkpoints, self.best, self.encoder = path / "checkpoints", path / "best", path / "encoder"
+        self.manifest_file = (
+            path / "manifest.json"
+        )  # configuration, versions, seed, device, data hash and results
+        self.metrics_file = path / "metrics.csv"  # all measured, see `gradlab.monitor.metrics.write_metrics`
+        self.checkpoints = path / "checkpoints"  # the newest ones
+        self.best = path / "best"  # the encoder with the best score so far
+        self.encoder = path / "encoder"  # at the end of training
 
     def read_manifest(self) -> dict[str, Any]:
         """The manifest; GradlabError if there is none, it is unreadable, or not that of a run."""

@@ -115,9 +115,8 @@ def tokenize_pairs(
     )
     for column, tokens in zip(columns[1:], found[1:], strict=True):
         if len(tokens) != len(found[0]):
-            raise GradlabError(
-                f"{path} has {len(found[0])} sentences in column {columns[0]!r} and {len(tokens)} in {column!r} after tokenising"
-            )
+            counts = f"{len(found[0])} sentences in column {columns[0]!r} and {len(tokens)} in {column!r}"
+            raise GradlabError(f"{path} has {counts} after tokenising")
     return found
 
 

@@ -68,15 +68,10 @@ def _frame(tokenizer: Any) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class Augmentation(Settings, abc.ABC):
-    """Makes the second view of a sentence; the fields of a subclass are its settings.
+    """Makes the second view of a sentence; the fields of a subclass are its settings."""
 
-    Class attributes:
-        name: its registered name.
-        needs_tokenizer: whether it can be used only after :meth:`bind`.
-    """
-
-    name: ClassVar[str]
-    needs_tokenizer: ClassVar[bool] = False
+    name: ClassVar[str]  # as it is registered
+    needs_tokenizer: ClassVar[bool] = False  # whether it can be used only after `bind`
     vocabulary: ClassVar[Vocabulary] = Vocabulary()
 
     def bind(self, tokenizer: Any, longest: int | None = None) -> Self:
@@ -148,9 +143,7 @@ class EmbeddingAugmentation(Augmentation):
 
     @abc.abstractmethod
     def embeddings(self, embedded: Tensor, mask: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """The view of embedded sequences; gradient flows through.
-
-        Special tokens at both ends, and padding, stay as they are.
+        """The view of embedded sequences; gradient flows through. Special tokens and padding stay as they are.
 
         Args:
             embedded: (rows, length, D) looked-up token embeddings, padded on the right.
