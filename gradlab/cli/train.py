@@ -26,11 +26,7 @@ from gradlab.train.recipes import BACKBONES, backbone_of, recipe, recipe_names, 
 @option("--resume", "Continue the run in --output from its newest whole checkpoint.", False)
 @option("--show", "Show the recipe's settings and where each was published; train nothing.", False)
 def command(
-    assignments: tuple[str, ...],
-    config_file: Path | None,
-    resume: bool,
-    show: bool,
-    **options: Any,
+    assignments: tuple[str, ...], config_file: Path | None, resume: bool, show: bool, **options: Any
 ) -> None:
     """Fine-tune an encoder on sentences with any loss, and record what the loss does to the embeddings.
 

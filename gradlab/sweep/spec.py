@@ -15,14 +15,7 @@ from typing import Any, ClassVar
 from gradlab.errors import GradlabError, reason
 from gradlab.settings import Settings, setting
 from gradlab.settings.objects import import_object
-from gradlab.sweep.settings import (
-    FlatSettings,
-    check_names,
-    configure,
-    flatten,
-    identify,
-    settings_text,
-)
+from gradlab.sweep.settings import FlatSettings, check_names, configure, flatten, identify, settings_text
 
 _GOALS = ("sts", "transfer")
 # Entries of a point that are not settings.
