@@ -48,7 +48,9 @@ def load_pretrained(
             pooler, subfolder, max_length = _read_stored(place, pooler)
             config = AutoConfig.from_pretrained(place, subfolder=subfolder, trust_remote_code=False)
             if getattr(config, "is_encoder_decoder", False):
-                raise GradlabError(f"{name!r} is an encoder-decoder; take an encoder, as bert-base-uncased")
+                raise GradlabError(
+                    f"{name!r} is an encoder-decoder; take an encoder such as bert-base-uncased"
+                )
             if dropout is not None:
                 _set_dropout(config, dropout)
             tokenizer = AutoTokenizer.from_pretrained(place, subfolder=subfolder, trust_remote_code=False)
@@ -193,7 +195,7 @@ def _stored_pooler(name: str, paths: dict[str, str]) -> str:
     if known == "mean" and "WeightedLayerPooling" in paths:
         known = "first_last" if _is_first_last(name, paths["WeightedLayerPooling"]) else None
     if known is None:
-        raise GradlabError(f"{name!r} pools by {' + '.join(modes)}, which is no pooler here; name a pooler")
+        raise GradlabError(f"{name!r} pools by {' + '.join(modes)}, unknown to gradlab; name a pooler")
     return known
 
 

@@ -106,7 +106,7 @@ class Spec(Settings):
         changes = flatten(changes)
         for name in changes:
             if any(name in one for one in (self.grid, *self.points_given, *self.stages)):
-                raise GradlabError(f"{name} is varied by the sweep {self.name!r}, and not one for all runs")
+                raise GradlabError(f"{name} is varied by the sweep {self.name!r}; leave it out")
         return replace(self, base={**self.base, **changes})
 
     def check(self) -> None:

@@ -131,7 +131,8 @@ class Trials:
         for run in sorted(waiting, key=lambda run: (run.point.stage, seeds.index(run.seed))):
             trial = latest.get(run.key)
             if trial is None or trial.state.name != "WAITING":
-                self._add(run, _attempt(trial) + 1, _deaths(trial)) if trial else self._add(run, 1)
+                attempts, deaths = (_attempt(trial), _deaths(trial)) if trial else (0, 0)
+                self._add(run, attempts + 1, deaths)
                 trial = self._latest()[run.key]
             run = replace(run, trial=trial.number)
             # The sign of life comes first: a worker that dies between the two leaves a trial that waits, not one
@@ -305,7 +306,7 @@ def _open(url: str, heartbeat: int) -> Any:
     if sqlite and parsed.database in (None, "", ":memory:"):
         raise GradlabError("a sweep's SQLite database must be a file, such as sqlite:///study.db")
     options = {"connect_args": {"timeout": 120}} if sqlite else {"pool_pre_ping": True}
-    for try_ in range(5):
+    for attempt in range(5):
         try:
             with warnings.catch_warnings(action="ignore", category=optuna.exceptions.ExperimentalWarning):
                 storage = optuna.storages.RDBStorage(
@@ -314,7 +315,7 @@ def _open(url: str, heartbeat: int) -> Any:
             break
         except (SQLAlchemyError, ImportError, OSError, optuna.exceptions.OptunaError) as error:
             # Another worker may be creating the same tables.
-            if try_ == 4 or not ("already exists" in str(error) or isinstance(error, IntegrityError)):
+            if attempt == 4 or not ("already exists" in str(error) or isinstance(error, IntegrityError)):
                 raise GradlabError(f"the sweep's database cannot be used: {first_line(error)}") from error
             time.sleep(0.5)
     if sqlite:
