@@ -61,7 +61,7 @@ class ModelSettings(Settings):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.keys_gradient and (self.momentum is None or self.momentum_use != "positives"):
-            raise GradlabError("keys_gradient is of keys; give momentum, and momentum_use positives")
+            raise GradlabError("keys_gradient needs momentum, with momentum_use positives")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,7 +97,7 @@ class DataSettings(Settings):
         if self.second_column is not None and self.augment is not None:
             raise GradlabError("augment and second_column both make the second view; give one of them")
         if self.score_column is not None and self.second_column is None:
-            raise GradlabError("score_column is of pairs; give second_column, their second sentences")
+            raise GradlabError("score_column scores pairs of sentences; give second_column too")
         if self.augment is not None:
             from gradlab.train.augment import get_augmentation  # here, as most runs need none
 
@@ -140,7 +140,9 @@ class LossSettings(Settings):
         if self.queue_ages is not None and not self.queue_size:
             raise GradlabError("queue_ages selects from a queue; give queue_size too")
         if not (self.in_batch_negatives or self.queue_size or self.negative_columns):
-            raise GradlabError("without in_batch_negatives give queue_size or negative_columns")
+            raise GradlabError(
+                "no negatives are left; give queue_size, negative_columns or in_batch_negatives"
+            )
         from gradlab.losses.combinator import Combinator  # here, as help needs no loss
         from gradlab.losses.mask import is_guided
         from gradlab.losses.registry import get_loss, taught_names
@@ -148,7 +150,7 @@ class LossSettings(Settings):
 
         loss = get_loss(self.loss, **self.loss_settings)
         if not self.in_batch_negatives and isinstance(loss, Combinator) and loss.has(Symmetric):
-            raise GradlabError("one direction of symmetric has no others; leave in_batch_negatives on")
+            raise GradlabError("symmetric compares with in-batch negatives; leave in_batch_negatives on")
         if self.negative_columns and self.hard_negatives == "own" and not loss.takes_own_negatives:
             raise GradlabError(
                 f"{loss.name} compares whole views, and takes no hard negatives of an anchor's own; give hard_negatives shared"

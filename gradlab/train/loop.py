@@ -324,7 +324,7 @@ class Trainer:
             save_checkpoint(place, self.step, self.objective, self.optimiser, state, self.config.keep)
         except GradlabError as error:
             raise GradlabError(
-                f"{error}. Step {self.step} is lost; resume from the checkpoint before"
+                f"{error}. Step {self.step} is not saved; resume from the checkpoint before"
             ) from error
 
     def _restore(self, checkpoint: Checkpoint) -> None:

@@ -180,7 +180,9 @@ def _json_lines(
         except UnicodeEncodeError:
             raise GradlabError(f"{path}, line {number}: half of a surrogate pair is no character") from None
         except ValueError as error:
-            raise GradlabError(f"{path}, line {number}: not JSON ({error}); one object a line") from error
+            raise GradlabError(
+                f"{path}, line {number}: not JSON ({error}); put an object on each line"
+            ) from error
         if isinstance(row, str) and columns == (None,) and not chosen:
             yield (row,)
             continue
@@ -240,7 +242,7 @@ def _choose(path: Path, names: list[str], columns: Columns) -> list[str]:
         if column is None:
             usual = [name for name in USUAL_COLUMNS if name in names]
             if not usual and len(names) != 1:
-                raise GradlabError(f"{path} has the columns {', '.join(names)}; name the one of sentences")
+                raise GradlabError(f"{path} has the columns {', '.join(names)}; name the one with sentences")
             column = (usual or names)[0]
         if column not in names:
             raise GradlabError(f"{path} has no column {column!r}; it has {', '.join(names)}")
