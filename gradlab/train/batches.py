@@ -81,14 +81,9 @@ def pack(
 ) -> Packed:
     """Lay sequences of token ids out in at most ``groups`` padded rectangles of least total size.
 
-    A sequence attends to its own tokens only, so that grouping changes no embedding.
-
-    Args:
-        sequences: token ids, special tokens included.
-        padding: id of the padding token.
-        groups: largest number of rectangles.
-        multiple: lengths are rounded up to a multiple of it (8 serves tensor cores).
-        rows: sequences in each rectangle (the last may have fewer), the longest first, instead of ``groups``.
+    A sequence attends to its own tokens only, so that grouping changes no embedding. Lengths are rounded up to a multiple of
+    ``multiple`` (8 serves tensor cores). With ``rows`` each rectangle has that many sequences, the longest first, and the last
+    one perhaps fewer.
     """
     lengths = np.array([len(sequence) for sequence in sequences])
     by_length = np.argsort(lengths, kind="stable")

@@ -19,15 +19,12 @@ class FGSM(Component):
 
     How much of so small a step as MoCoSE's 5e-9 rounding leaves depends on the size of ``x``: the share of entries
     that do change is measured.
-
-    Attributes:
-        epsilon: ``ε``.
-        changed: share of the entries of the last batch's tokens for which ``x' != x``; NaN before.
     """
 
     def __init__(self, epsilon: float) -> None:
         super().__init__()
         self.epsilon = epsilon
+        # The share of the entries of the last batch's tokens for which x' != x.
         self.changed: Tensor = torch.tensor(float("nan"))
 
     def forward(self, embedded: Embedded, groups: Sequence[Group], loss_of: LossOf) -> Embedded:

@@ -22,13 +22,6 @@ class Momentum(CountingComponent):
     """Copies of trained modules that follow them: ``target ← η target + (1 - η) online`` after each step.
 
     No gradient reaches the averages. Weights, and how many updates were made, are in the state dictionary.
-
-    Attributes:
-        copies: the averaged modules by name.
-        makes_positives: whether their embeddings are the positives, or rows of the queue alone.
-        keys_gradient: whether gradient reaches what is shared, see :meth:`before_step`.
-        updates: how many were made.
-        last_decay: ``η`` of the last of them; NaN before.
     """
 
     counter = "updates"
@@ -41,9 +34,9 @@ class Momentum(CountingComponent):
         """
         super().__init__()
         self._settings, self._steps = settings, steps
-        self.updates, self.last_decay = 0, math.nan
-        self.makes_positives = settings.momentum_use == "positives"
-        self.keys_gradient = settings.keys_gradient
+        self.updates, self.last_decay = 0, math.nan  # how many were made, and η of the last of them
+        self.makes_positives = settings.momentum_use == "positives"  # else rows of the queue alone
+        self.keys_gradient = settings.keys_gradient  # whether gradient reaches what is shared
         averaged = [part.strip() for part in settings.momentum_modules.split(",") if part.strip()]
         if unknown := sorted(set(averaged) - set(MODULES)):
             raise GradlabError(f"momentum_modules are out of {', '.join(MODULES)}, not {unknown[0]!r}")
