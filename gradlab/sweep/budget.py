@@ -10,6 +10,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from gradlab.sweep.settings import configure
 from gradlab.sweep.trials import ENDED, Run
@@ -111,14 +112,17 @@ def measure(config: TrainConfig) -> Speed:
     from gradlab.train.loop import Trainer
 
     end = TRIAL_STEPS
-    changes = {"max_steps": end, "save_every": end, "eval_every": end, "eval_start": False, "log_every": 1}
+    changes: dict[str, Any] = dict.fromkeys(
+        ("max_steps", "save_every", "eval_every", "diagnostics_every"), end
+    )
+    changes |= {"eval_start": False, "log_every": 1}
     with (
         tempfile.TemporaryDirectory(prefix="gradlab-trial-") as folder,
         open(os.devnull, "w", encoding="utf-8") as nowhere,
         waiting("Training, measuring and evaluating"),
         contextlib.redirect_stderr(nowhere),
     ):
-        config = replace(config, output=folder, diagnostics_every=end, **changes)
+        config = replace(config, output=folder, **changes)
         Trainer(config)  # sentences are tokenised and libraries imported once, not once a run
         began = time.perf_counter()
         trainer = Trainer(config)

@@ -118,7 +118,7 @@ class Trainer:
         self.config = config = dataclasses.replace(config, precision=self.precision.name)
         seed_everything(config.seed)
         pooler, device = "cls" if config.pooler == "cls_mlp" else config.pooler, self.processes.device
-        how = {"attention": attention_for(device), "device": device}
+        how: dict[str, Any] = {"attention": attention_for(device), "device": device}
         encoder = Encoder.load(config.model, pooler, dropout=config.dropout, **how)
         self.corpus = Corpus.read(config, encoder, self.processes)
         check_pairs(loss, len(self.corpus.tokens))

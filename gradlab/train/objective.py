@@ -89,8 +89,8 @@ class Objective(nn.Module):
                 "it cannot be trained with FGSM or an augmentation of embeddings"
             )
         if self.momentum is not None:
-            copies = (self.momentum.copies[name] for name in ("encoder", "head", "projection"))
-            self._target = Branch(*copies, *how)
+            copies = self.momentum.copies
+            self._target = Branch(copies["encoder"], copies["head"], copies["projection"], *how)
         # What a batch tells its loss beside embeddings, which `compare` does not take, and whether it is of all processes.
         self._context: dict[str, Any] = {}
         self._together = False

@@ -66,8 +66,13 @@ class Parts:
             parts.augmentation = get_augmentation(config.augment, **limits)
         if config.queue_size:
             numbered = bool(pairs_files(get_loss(config.loss, **config.loss_settings)))
-            how_filled = {"initial": config.queue_initial, "positions": config.queue_ages}
-            parts.queue = Queue(config.queue_size, width, numbered=numbered, **how_filled).to(device)
+            parts.queue = Queue(
+                config.queue_size,
+                width,
+                initial=config.queue_initial,
+                positions=config.queue_ages,
+                numbered=numbered,
+            ).to(device)
         if config.momentum is not None:
             modules = {"encoder": encoder, "head": head, "projection": parts.projection}
             parts.momentum = Momentum(modules, config, steps)
