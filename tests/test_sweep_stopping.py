@@ -15,9 +15,9 @@ from gradlab.sweep import launch as launching
 from gradlab.sweep import worker
 from gradlab.sweep.spec import Point
 from gradlab.sweep.trials import Run
-from gradlab.sweep.worker import terminable, work
+from gradlab.sweep.worker import work
 from gradlab.train import interruption as interruption_module
-from gradlab.train.interruption import Interruption
+from gradlab.train.interruption import Interruption, terminable
 
 
 def send(number):

@@ -17,14 +17,7 @@ from gradlab.train.distributed import Processes, find_device
 from tests.gradient_worker import SETTINGS, gradient, two_steps, work
 from tests.processes import gradlab_command, start, together
 from tests.tiny_models import make_sentences
-from tests.train_helpers import (
-    final_weights,
-    recorded,
-    same_weights,
-    sequences_of,
-    small_config,
-    write_stsb,
-)
+from tests.train_helpers import final_weights, recorded, same_weights, sequences_of, small_config, write_stsb
 
 # For each way in which a loss is gathered, in whole batches and in chunks.
 LOSSES = [

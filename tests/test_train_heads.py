@@ -13,7 +13,7 @@ from torch.nn.functional import layer_norm, normalize, pad
 from gradlab import GradlabError
 from gradlab.train import TrainConfig, train
 from gradlab.train.heads import MLP, predictor, projection
-from gradlab.train.schedule import build_optimiser
+from gradlab.train.loop import build_optimiser
 from tests.tiny_models import make_sentences
 from tests.train_helpers import make_objective, sequences_of, small_config, write_stsb
 

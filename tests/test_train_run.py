@@ -18,13 +18,7 @@ from gradlab.monitor.metrics import read_metrics
 from gradlab.train import Callback, TrainConfig, train
 from gradlab.train.run_folder import finished
 from tests.tiny_models import SIZES, make_bert, make_roberta
-from tests.train_helpers import (
-    assert_is_plain_loop,
-    recorded,
-    same_weights,
-    small_config,
-    write_stsb,
-)
+from tests.train_helpers import assert_is_plain_loop, recorded, same_weights, small_config, write_stsb
 
 
 def test_settings_may_be_given_to_the_function_itself_and_no_run_is_overwritten(bert, tmp_path):
@@ -32,7 +26,7 @@ def test_settings_may_be_given_to_the_function_itself_and_no_run_is_overwritten(
     gradlab.train(**config.to_dict() | {"output": str(tmp_path / "one")})
     gradlab.train(config, output=str(tmp_path / "two"))
     assert same_weights(tmp_path / "one", tmp_path / "two")
-    with pytest.raises(GradlabError, match="holds a run; continue it with --resume"):
+    with pytest.raises(GradlabError, match="holds a run; give --resume"):
         gradlab.train(config, output=str(tmp_path / "one"))
     with pytest.raises(GradlabError, match="is a file"):
         gradlab.train(config, output=config.train_file)
@@ -137,9 +131,6 @@ def test_other_architectures_train_and_are_saved(kind, bert, tmp_path):
     after = Encoder.load(tmp_path / "run" / "encoder").encode(["ba be", "zuna"])
     assert np.isfinite(after).all()
     assert not np.allclose(before, after)
-
-
-# One for each way in which a loss is evaluated; what depends on the formula alone is tested without training.
 
 
 def test_epochs_count_batches(bert, tmp_path):

@@ -40,13 +40,14 @@ def file(rows, tmp_path):
 
 
 class Watch(Objective):
-    """Keeps what the loss was given."""
+    """Keeps what the loss was given, and what the encoder makes of the batch."""
 
     seen: list = []
 
     def evaluate(self, batch, gather=None, cache=None):
         found = super().evaluate(batch, gather, cache)
-        self.seen.append((batch.sentences, found))
+        with torch.no_grad():
+            self.seen.append((batch.sentences, found, self.embed(batch.online)))
         return found
 
 
@@ -69,7 +70,7 @@ def test_the_loss_is_that_of_the_columns(bert, teacher, tmp_path, rows, file, lo
         settings["teacher"] = teacher
     train(small_config(bert, tmp_path, train_file=file, loss=loss, **settings), objective=Watch)
     encoder = Encoder.load(teacher, max_length=16)
-    for sentences, output in Watch.seen:
+    for sentences, output, _ in Watch.seen:
         batch = [rows[row] for row in sentences]
         told = {}
         if "label_column" in settings:
@@ -142,31 +143,22 @@ def test_a_sentence_without_a_label_is_named(bert, tmp_path):
         ("symmetric(hardness(infonce, on=hard))", "shared"),
     ],
 )
-def test_hard_negatives_are_those_of_the_columns(bert, tmp_path, file, loss, kind):
-    seen, in_batch = [], kind != "own alone"  # which is NV-Embed's second stage
-
-    class Watch(Objective):
-        def evaluate(self, batch, gather=None, cache=None):
-            found = super().evaluate(batch, gather, cache)
-            with torch.no_grad():
-                seen.append((found.loss.detach(), self.embed(batch.online)))
-            return found
-
+def test_hard_negatives_are_those_of_the_columns(bert, tmp_path, file, loss, kind, monkeypatch):
+    monkeypatch.setattr(Watch, "seen", [])
+    in_batch = kind != "own alone"  # which is NV-Embed's second stage
     settings = {"negative_columns": "c+d", "hard_negatives": kind.split()[0], "in_batch_negatives": in_batch}
     settings |= {"train_file": file, **COLUMNS, "max_steps": 3, "dropout": 0.0}
     train(small_config(bert, tmp_path, loss=loss, **settings), objective=Watch)
-    for found, rows in seen:
+    for _, found, rows in Watch.seen:
         anchors, positives, *hard = rows.split(8)
         assert len(hard) == 2
         context, extra = {"own_negatives": torch.stack(hard, dim=1)}, None
         if kind == "shared":
             context, extra = {"owners": torch.arange(8).repeat(2)}, torch.cat(hard)
-        criterion = gradlab.get_loss(loss)
-        expected = criterion(
-            anchors, positives, extra, normalize=True, in_batch_negatives=in_batch, **context
-        )
-        torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
-    assert len(seen) == 3
+        context |= {"normalize": True, "in_batch_negatives": in_batch}
+        expected = gradlab.get_loss(loss)(anchors, positives, extra, **context)
+        torch.testing.assert_close(found.loss.detach(), expected, rtol=1e-5, atol=1e-6)
+    assert len(Watch.seen) == 3
 
 
 def test_the_guide_embeds_the_sentences_of_the_batch(bert, teacher, tmp_path):
@@ -188,9 +180,7 @@ def test_the_guide_embeds_the_sentences_of_the_batch(bert, teacher, tmp_path):
             expected = encoder.encode([texts[row] for row in batch])
             np.testing.assert_allclose(found.numpy(), expected, atol=2e-6)
             assert not found.requires_grad
-        anchors, positives = (
-            unit_rows(part.detach().double()) for part in (output.anchors, output.positives)
-        )
+        anchors, positives = (unit_rows(one.detach().double()) for one in (output.anchors, output.positives))
         guided = [unit_rows(view.double()) for view in views]
         losses = []
         for h, other, g, k in ((anchors, positives, *guided), (positives, anchors, *guided[::-1])):

@@ -79,7 +79,7 @@ def command(
     from gradlab.inspection.advice import NOTHING, WRITE_CLEAN
     from gradlab.inspection.clean import check_ending, copy_rows
     from gradlab.inspection.texts import Texts
-    from gradlab.sweep.worker import terminable
+    from gradlab.train.interruption import terminable
 
     reading = {name: options.pop(name) for name in ("column", "positives", "hard_negatives", "encoding")}
     if train_file is None and any(reading[name] for name in ("column", "positives", "hard_negatives")):

@@ -9,20 +9,10 @@ import click
 
 from gradlab.cli.options import mirrored, option, set_option
 from gradlab.settings import read_assignments
-from gradlab.sweep import (
-    DIVERGED,
-    FAILED,
-    Run,
-    Spec,
-    estimate_cost,
-    known_runs,
-    parse_value,
-    read_spec,
-    run_sweep,
-)
+from gradlab.sweep import Run, Spec, estimate_cost, known_runs, parse_value, read_spec, run_sweep
 from gradlab.sweep.launch import open_trials
 from gradlab.sweep.table import STATES, as_text, summarise
-from gradlab.sweep.trials import RUNNING
+from gradlab.sweep.trials import DIVERGED, FAILED, RUNNING
 
 
 @click.command()
@@ -31,11 +21,7 @@ from gradlab.sweep.trials import RUNNING
 @set_option("A setting for all runs that overrides the file, such as where model and data lie; repeatable.")
 @option("--output", "Folder of the sweep.  [default: runs/NAME]", kind=Path)
 @option("--plan", "List the points, and run nothing.", False)
-@option(
-    "--dry-run",
-    "Print what is left to do and how long it will take, measured on this device, and stop.",
-    False,
-)
+@option("--dry-run", "Print what is left to do, and how long it will take on this device, and stop.", False)
 @option("--status", "Show what is finished, running, waiting and failed, and run nothing.", False)
 @option("--no-wait", "End when no run is left to start, even while other workers still run.", False)
 @mirrored(run_sweep, "workers", "storage", "heartbeat", "retry_failed")

@@ -26,11 +26,7 @@ from gradlab.train.recipes import BACKBONES, backbone_of, recipe, recipe_names, 
 @option("--resume", "Continue the run in --output from its newest whole checkpoint.", False)
 @option("--show", "Show the recipe's settings and where each was published; train nothing.", False)
 def command(
-    assignments: tuple[str, ...],
-    config_file: Path | None,
-    resume: bool,
-    show: bool,
-    **options: Any,
+    assignments: tuple[str, ...], config_file: Path | None, resume: bool, show: bool, **options: Any
 ) -> None:
     """Fine-tune an encoder on sentences with any loss, and record what the loss does to the embeddings.
 
@@ -57,19 +53,20 @@ def command(
         raise GradlabError(
             f"the configuration already follows the recipe {base['recipe']!r}; leave --config or --recipe out"
         )
+    content = {**base, **given}
     if show:
-        click.echo(_shown({**base, **given}))
+        click.echo(_shown(content))
         return
     if assignments or "loss" in given:
-        settings = _loss_settings(_loss({**base, **given}), assignments)
-        if "preset" not in settings and _loss({**base, **given}) == _loss(base):
+        settings = _loss_settings(_loss(content), assignments)
+        if "preset" not in settings and _loss(content) == _loss(base):
             settings = {**base.get("loss_settings", {}), **settings}
-        given["loss_settings"] = settings
+        content["loss_settings"] = settings
     required = {"--model": "model", "--train-file": "train_file", "--output": "output"}
-    if missing := [option for option, name in required.items() if name not in {**base, **given}]:
+    if missing := [option for option, name in required.items() if name not in content]:
         verb = "is" if len(missing) == 1 else "are"
         raise GradlabError(f"{listed(missing)} {verb} missing; see the examples of gradlab train --help")
-    config = TrainConfig.from_dict({**base, **given})
+    config = TrainConfig.from_dict(content)
 
     from gradlab.train.loop import train
     from gradlab.train.run_folder import finished
@@ -82,9 +79,8 @@ def command(
             result = train(config, resume=resume)
         except KeyboardInterrupt:
             if (Path(config.output) / "manifest.json").exists():
-                click.echo(
-                    f"Continue with: gradlab train --resume --output {shlex.quote(config.output)}", err=True
-                )
+                again = f"gradlab train --resume --output {shlex.quote(config.output)}"
+                click.echo(f"Continue with: {again}", err=True)
             raise
         done = f"Trained {result.steps} steps"
     click.echo(f"{done}; encoder in {result.output / 'encoder'}")
@@ -107,12 +103,11 @@ def _shown(settings: dict[str, Any]) -> str:
     """The recipe of the settings as a table."""
     if not settings.get("recipe"):
         raise GradlabError(f"--show shows a recipe; give --recipe, one of {', '.join(recipe_names())}")
-    backbone = settings.get("backbone") or (
-        backbone_of(settings["model"]) if "model" in settings else BACKBONES[0]
-    )
-    choices = recipe(
-        settings["recipe"], backbone, loss=settings.get("loss"), batch_size=settings.get("batch_size")
-    )
+    backbone = settings.get("backbone")
+    if backbone is None:
+        backbone = backbone_of(settings["model"]) if "model" in settings else BACKBONES[0]
+    given = {name: settings.get(name) for name in ("loss", "batch_size")}
+    choices = recipe(settings["recipe"], backbone, **given)
     ordered = {name: choices[name] for name in declarations(TrainConfig) if name in choices}
     return recipe_table(f"{settings['recipe']} for {backbone}", ordered)
 

@@ -49,7 +49,7 @@ def load_pretrained(
             config = AutoConfig.from_pretrained(place, subfolder=subfolder, trust_remote_code=False)
             if getattr(config, "is_encoder_decoder", False):
                 raise GradlabError(
-                    f"{name!r} is an encoder-decoder; gradlab takes encoders such as bert-base-uncased"
+                    f"{name!r} is an encoder-decoder; take an encoder such as bert-base-uncased"
                 )
             if dropout is not None:
                 _set_dropout(config, dropout)
@@ -108,12 +108,9 @@ def _check_place(name: str) -> None:
 
 
 def _local_copy(name: str) -> str:
-    """``name``, or without a connection to the hub the folder in its cache, which asks nobody.
+    """``name``, or without a connection to the hub the folder in its cache; raises GradlabError if that has none.
 
     The libraries would try a hub that is not there five times for each file, for half a minute in all.
-
-    Raises:
-        GradlabError: no connection, and nothing in the cache.
     """
     if Path(name).expanduser().is_dir():
         return name
@@ -155,27 +152,24 @@ def _load_model(name: str, config: Any, subfolder: str, attention: str | None) -
         model, info = AutoModel.from_pretrained(name, add_pooling_layer=False, **settings)
     except TypeError:  # architectures without that layer
         model, info = AutoModel.from_pretrained(name, **settings)
-    missing = sorted(key for key in info["missing_keys"] if "pooler" not in key)
-    if missing:
-        raise GradlabError(
-            f"the weights of {name!r} lack {len(missing)} tensors of its architecture ({missing[0]}, ...)"
-        )
+    if missing := sorted(key for key in info["missing_keys"] if "pooler" not in key):
+        raise GradlabError(f"the weights of {name!r} lack {len(missing)} tensors ({missing[0]}, ...)")
     return model.to(torch.float32)
 
 
 def _set_dropout(config: Any, probability: float) -> None:
     """Set every dropout probability of the encoder: names differ between architectures, all hold 'drop'."""
+    others = ("layerdrop", "layer_drop", "classifier", "summary")  # of whole layers, and of heads
     for key, value in config.to_dict().items():
-        layers_or_heads = any(part in key for part in ("layerdrop", "layer_drop", "classifier", "summary"))
-        named = "dropout" in key or key.endswith("_pdrop")
-        if named and not layers_or_heads and type(value) in (int, float):
+        named = ("dropout" in key or key.endswith("_pdrop")) and not any(part in key for part in others)
+        if named and type(value) in (int, float):
             setattr(config, key, probability)
 
 
 def _read_stored(name: str, pooler: str | None) -> tuple[str | None, str, int | None]:
     """Pooler (the given one before the stored one), sub-folder of the transformer, and input length."""
     modules = _read_json(name, "modules.json")
-    if modules is None:
+    if not modules:
         return pooler, "", None
     paths = {module["type"].rsplit(".", 1)[-1]: module["path"] for module in modules}
     unknown = sorted(set(paths) - _UNDERSTOOD)
@@ -185,12 +179,12 @@ def _read_stored(name: str, pooler: str | None) -> tuple[str | None, str, int | 
             "load it with sentence-transformers and pass its encode method"
         )
     subfolder = paths.get("Transformer", "")
-    settings = _read_json(name, "sentence_bert_config.json", subfolder) or {}
-    return pooler or _stored_pooler(name, paths), subfolder, settings.get("max_seq_length")
+    length = _read_json(name, "sentence_bert_config.json", subfolder).get("max_seq_length")
+    return pooler or _stored_pooler(name, paths), subfolder, length
 
 
 def _stored_pooler(name: str, paths: dict[str, str]) -> str:
-    config = _read_json(name, "config.json", paths.get("Pooling", "")) or {}
+    config = _read_json(name, "config.json", paths.get("Pooling", ""))
     modes = config.get("pooling_mode")
     if modes is None:
         chosen = [key for key, on in config.items() if key.startswith("pooling_") and on]
@@ -201,15 +195,13 @@ def _stored_pooler(name: str, paths: dict[str, str]) -> str:
     if known == "mean" and "WeightedLayerPooling" in paths:
         known = "first_last" if _is_first_last(name, paths["WeightedLayerPooling"]) else None
     if known is None:
-        raise GradlabError(
-            f"{name!r} pools by {' + '.join(modes)}, which gradlab does not know; name a pooler"
-        )
+        raise GradlabError(f"{name!r} pools by {' + '.join(modes)}, unknown to gradlab; name a pooler")
     return known
 
 
 def _is_first_last(name: str, path: str) -> bool:
     config, weights = _read_json(name, "config.json", path), _find(name, "model.safetensors", path)
-    if config is None or weights is None or config["layer_start"] != 1:
+    if config.get("layer_start") != 1 or weights is None:
         return False
     return torch.equal(load_file(weights)["layer_weights"], _first_last_weights(config["num_hidden_layers"]))
 
@@ -224,20 +216,16 @@ def _first_last_weights(layers: int) -> torch.Tensor:
 def _find(name: str, file: str, subfolder: str = "") -> str | None:
     from transformers.utils import cached_file
 
-    found: str | None = cached_file(
-        name,
-        file,
-        subfolder=subfolder,
-        _raise_exceptions_for_missing_entries=False,
-        _raise_exceptions_for_connection_errors=False,
-        _raise_exceptions_for_gated_repo=False,
-    )
+    kinds = ("missing_entries", "connection_errors", "gated_repo")
+    lenient = {f"_raise_exceptions_for_{kind}": False for kind in kinds}
+    found: str | None = cached_file(name, file, subfolder=subfolder, **lenient)
     return found
 
 
 def _read_json(name: str, file: str, subfolder: str = "") -> Any:
+    """What a file of the model holds; an empty dictionary where there is none."""
     found = _find(name, file, subfolder)
-    return None if found is None else json.loads(Path(found).read_text(encoding="utf-8"))
+    return {} if found is None else json.loads(Path(found).read_text(encoding="utf-8"))
 
 
 def _write_modules(encoder: Any, place: Path) -> None:
@@ -248,22 +236,21 @@ def _write_modules(encoder: Any, place: Path) -> None:
         {"idx": index, "name": str(index), "path": path, "type": kind}
         for index, (path, kind) in enumerate(zip(paths, types, strict=True))
     ]
-    _write(place / "modules.json", modules)
-    _write(
-        place / "sentence_bert_config.json", {"max_seq_length": encoder.max_length, "do_lower_case": False}
-    )
+    dimension = {"word_embedding_dimension": encoder.dimension}
     pooling = {
-        "word_embedding_dimension": encoder.dimension,
         "pooling_mode_cls_token": encoder.pooler == "cls",
         "pooling_mode_mean_tokens": encoder.pooler != "cls",
         "pooling_mode_max_tokens": False,
         "pooling_mode_mean_sqrt_len_tokens": False,
     }
-    _write(place / paths[-1] / "config.json", pooling)
+    transformer = {"max_seq_length": encoder.max_length, "do_lower_case": False}
+    _write(place / "modules.json", modules)
+    _write(place / "sentence_bert_config.json", transformer)
+    _write(place / paths[-1] / "config.json", dimension | pooling)
     if encoder.pooler == "first_last":
         layers = int(encoder.model.config.num_hidden_layers)
-        sizes = {"word_embedding_dimension": encoder.dimension, "num_hidden_layers": layers}
-        _write(place / paths[1] / "config.json", {**sizes, "layer_start": 1})
+        sizes = {"num_hidden_layers": layers, "layer_start": 1}
+        _write(place / paths[1] / "config.json", dimension | sizes)
         save_file({"layer_weights": _first_last_weights(layers)}, place / paths[1] / "model.safetensors")
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from tqdm.auto import tqdm
 
 from gradlab.encoder.files import load_pretrained, save_pretrained
 from gradlab.encoder.pooling import check_pooler, pool
@@ -68,10 +69,9 @@ class Encoder(nn.Module):
         device = find_device(device) if isinstance(device, str) else device
         if pooler is not None:
             check_pooler(pooler)
-        model, tokenizer, pooler, stored_length = load_pretrained(
-            os.fspath(name_or_path), pooler, dropout, attention
-        )
-        return cls(model, tokenizer, pooler, max_length or stored_length).to(device).eval()
+        name = os.fspath(name_or_path)
+        model, tokenizer, pooler, length = load_pretrained(name, pooler, dropout, attention)
+        return cls(model, tokenizer, pooler, max_length or length).to(device).eval()
 
     @property
     def dimension(self) -> int:
@@ -116,37 +116,24 @@ class Encoder(nn.Module):
             batch_size = 32 if self.device.type == "cpu" else 128
         result = np.empty((len(sentences), self.dimension), dtype=np.float32)
         order = sorted(range(len(sentences)), key=lambda i: -len(sentences[i]))
-        starts: Any = range(0, len(order), batch_size)
-        if progress:
-            from tqdm.auto import tqdm
-
-            interval = bar_interval()
-            starts = tqdm(starts, desc="Encoding", unit="batch", delay=2, leave=False, mininterval=interval)
+        shown = {"desc": "Encoding", "unit": "batch", "delay": 2, "leave": False, "disable": not progress}
+        starts = tqdm(range(0, len(order), batch_size), mininterval=bar_interval(), **shown)
+        layout = {"padding": True, "truncation": True, "padding_side": "right", "return_tensors": "pt"}
         was_training = self.training
         self.eval()
         try:
             with torch.inference_mode():
                 for start in starts:
                     rows = order[start : start + batch_size]
-                    result[rows] = self._encode_batch([sentences[i] for i in rows], normalize)
+                    texts = [sentences[i] for i in rows]
+                    batch = self.tokenizer(texts, max_length=self.max_length, **layout).to(self.device)
+                    vectors = self(batch["input_ids"], batch["attention_mask"]).float()
+                    if normalize:
+                        vectors = nn.functional.normalize(vectors, dim=1)
+                    result[rows] = vectors.cpu().numpy()
         finally:
             self.train(was_training)
         return result
-
-    def _encode_batch(self, sentences: list[str], normalize: bool) -> NDArray[np.float32]:
-        batch = self.tokenizer(
-            sentences,
-            padding=True,
-            truncation=True,
-            max_length=self.max_length,
-            padding_side="right",
-            return_tensors="pt",
-        ).to(self.device)
-        rows = self(batch["input_ids"], batch["attention_mask"]).float()
-        if normalize:
-            rows = nn.functional.normalize(rows, dim=1)
-        embeddings: NDArray[np.float32] = rows.cpu().numpy()
-        return embeddings
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write a folder for ``AutoModel.from_pretrained``, ``SentenceTransformer`` and :meth:`load`, atomically.
@@ -158,11 +145,7 @@ class Encoder(nn.Module):
 
 
 def find_device(name: str) -> torch.device:
-    """The device of that name; "auto" is CUDA where there is one, else the CPU.
-
-    Raises:
-        GradlabError: if there is no such device.
-    """
+    """The device of that name; "auto" is CUDA where there is one, else the CPU. GradlabError if there is no such device."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
@@ -171,10 +154,8 @@ def find_device(name: str) -> torch.device:
         raise GradlabError(f"unknown device {name!r}; use auto, cpu, cuda or cuda:N") from error
     if device.type == "cuda" and not torch.cuda.is_available():
         raise GradlabError("device 'cuda' was asked for, but torch sees no CUDA device; use cpu or auto")
-    if device.type == "cuda" and device.index is not None and device.index >= torch.cuda.device_count():
-        raise GradlabError(
-            f"there is no device {name!r}; torch sees {torch.cuda.device_count()} CUDA devices"
-        )
+    if device.type == "cuda" and (device.index or 0) >= (count := torch.cuda.device_count()):
+        raise GradlabError(f"there is no device {name!r}; torch sees {count} CUDA devices")
     if device.type not in ("cpu", "cuda"):
         raise GradlabError(f"device {name!r} is not supported; use auto, cpu, cuda or cuda:N")
     return device

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from gradlab.errors import check_known
@@ -17,13 +16,9 @@ POOLERS = {
 }
 
 
-def check_pooler(name: str, known: Sequence[str] = tuple(POOLERS)) -> str:
-    """Return ``name`` if it is a pooler.
-
-    Raises:
-        GradlabError: if it is not; suggests the nearest one.
-    """
-    check_known("pooler", name, known)
+def check_pooler(name: str) -> str:
+    """Return ``name`` if it is a pooler; GradlabError, with the nearest one, if it is not."""
+    check_known("pooler", name, POOLERS)
     return name
 
 

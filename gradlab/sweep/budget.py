@@ -10,7 +10,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from typing import Any
 
 from gradlab.sweep.settings import configure
 from gradlab.sweep.trials import ENDED, Run
@@ -107,34 +107,33 @@ def estimate_cost(runs: Sequence[Run], workers: int) -> Budget:
 
 def measure(config: TrainConfig) -> Speed:
     """Train a run for a few steps, with one measurement and one evaluation, in a folder that is deleted again."""
-    from gradlab.monitor.metrics import read_metrics
+    from gradlab.monitor.history import TRAIN
     from gradlab.sweep.worker import encode_of
     from gradlab.train.loop import Trainer
 
     end = TRIAL_STEPS
+    changes: dict[str, Any] = dict.fromkeys(
+        ("max_steps", "save_every", "eval_every", "diagnostics_every"), end
+    )
+    changes |= {"eval_start": False, "log_every": 1}
     with (
         tempfile.TemporaryDirectory(prefix="gradlab-trial-") as folder,
         open(os.devnull, "w", encoding="utf-8") as nowhere,
         waiting("Training, measuring and evaluating"),
         contextlib.redirect_stderr(nowhere),
     ):
-        config = replace(
-            config, output=folder, max_steps=end, save_every=end, eval_every=end, eval_start=False,
-            diagnostics_every=end, log_every=1,
-        )  # fmt: skip
+        config = replace(config, output=folder, **changes)
         Trainer(config)  # sentences are tokenised and libraries imported once, not once a run
         began = time.perf_counter()
         trainer = Trainer(config)
         trainer.run()
-        seconds = time.perf_counter() - began
-        evaluation = 0.0
+        seconds, evaluation = time.perf_counter() - began, 0.0
         if trainer.selection is not None:
             encode = encode_of(trainer.folder.encoder, trainer.config)
             began = time.perf_counter()
             trainer.selection.score(encode)
             evaluation = time.perf_counter() - began
-        rows = read_metrics(Path(folder) / "metrics.csv")
-    rates = [value for _, _, name, value in rows if name == "sentences_per_second"]
+    rates = trainer.history.series(TRAIN, "sentences_per_second")[1]
     training = end * config.batch_size * config.accumulation / statistics.fmean(rates)
     return Speed(
         start=max(0.0, seconds - training - trainer.recorder.seconds - evaluation),

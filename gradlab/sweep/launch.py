@@ -16,8 +16,9 @@ from gradlab.errors import GradlabError
 from gradlab.files import write_json
 from gradlab.sweep.spec import Spec
 from gradlab.sweep.table import write_tables
-from gradlab.sweep.trials import ENDED, FAILED, HEARTBEAT, NotBegun, Run, Trials
-from gradlab.sweep.worker import run_folder, terminable, work
+from gradlab.sweep.trials import ENDED, FAILED, HEARTBEAT, NotBegun, Run, Trials, runs_of
+from gradlab.sweep.worker import run_folder, work
+from gradlab.train.interruption import terminable
 from gradlab.waiting import bar_interval
 
 # The specification of a sweep, in its folder: what its workers read.
@@ -27,12 +28,7 @@ SPEC = "sweep.json"
 def open_trials(
     spec: Spec, output: Path, storage: str | None = None, heartbeat: int = HEARTBEAT, *, create: bool = False
 ) -> Trials:
-    """The state of a sweep, in a database; by default ``study.db`` in its folder.
-
-    Raises:
-        NotBegun: nothing of the sweep was run yet, and ``create`` is false.
-        GradlabError: see `Trials`.
-    """
+    """The state of a sweep, in a database; by default ``study.db`` in its folder. For errors see `Trials`."""
     file = output.absolute() / "study.db"
     if storage is None and not create and not file.exists():
         raise NotBegun(f"no sweep has been begun in {str(output)!r} (no {file.name})")
@@ -44,8 +40,7 @@ def known_runs(spec: Spec, output: Path, storage: str | None = None) -> list[Run
     try:
         return open_trials(spec, output, storage).runs()
     except NotBegun:
-        runs = {key: Run(key, point, seed) for point in spec.points({}) for seed, key in point.runs.items()}
-        return list(runs.values())
+        return runs_of(spec, {})
 
 
 def check_evaluation(spec: Spec) -> None:
@@ -105,7 +100,8 @@ def run_sweep(
             if workers > 1:
                 arguments = [str(place), "--output", str(output), "--heartbeat", str(heartbeat)]
                 arguments += [] if wait else ["--no-wait"]
-                launch(trials, [*arguments, *(["--storage", storage] if storage else [])], workers, output)
+                arguments += ["--storage", storage] if storage else []
+                launch(trials, arguments, workers, output)
             else:
                 work(trials, output, say, wait=wait)
     finally:
@@ -144,9 +140,8 @@ def launch(trials: Trials, arguments: Sequence[str], workers: int, output: Path)
     for log, process in started.items():
         if process.returncode:
             words = log.read_text(encoding="utf-8", errors="replace").strip().splitlines() or ["none"]
-            raise GradlabError(
-                f"a worker ended with code {process.returncode}; its log is {log}: {words[-1]}"
-            )
+            ended = f"a worker ended with code {process.returncode}"
+            raise GradlabError(f"{ended}; its log is {log}: {words[-1]}")
 
 
 def _environment(place: int, workers: int) -> dict[str, str]:

@@ -55,21 +55,13 @@ def check_names(names: Collection[str], where: str) -> None:
 
 
 def parse_value(name: str, text: str) -> Any:
-    """The value of a setting given as text: a number, true or false, null, text, or JSON for the others.
-
-    Raises:
-        GradlabError: an unknown name, or a text of another type.
-    """
+    """The value of a setting given as text; GradlabError for an unknown name, or a text of another type."""
     check_names([name], "--set")
     return read_json(text) if "." in name else declarations(TrainConfig)[name].read(text)
 
 
 def configure(settings: Mapping[str, Any], output: str = "-") -> TrainConfig:
-    """The configuration of a run, from its flat settings.
-
-    Raises:
-        GradlabError: bad settings of training, loss or augmentation.
-    """
+    """The configuration of a run, from its flat settings; GradlabError if they are bad."""
     return TrainConfig.from_dict(unflatten(settings) | {"output": output})
 
 

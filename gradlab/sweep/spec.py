@@ -15,14 +15,7 @@ from typing import Any, ClassVar
 from gradlab.errors import GradlabError, reason
 from gradlab.settings import Settings, setting
 from gradlab.settings.objects import import_object
-from gradlab.sweep.settings import (
-    FlatSettings,
-    check_names,
-    configure,
-    flatten,
-    identify,
-    settings_text,
-)
+from gradlab.sweep.settings import FlatSettings, check_names, configure, flatten, identify, settings_text
 
 _GOALS = ("sts", "transfer")
 # Entries of a point that are not settings.
@@ -95,9 +88,7 @@ class Spec(Settings):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not re.fullmatch(r"[\w.-]+", self.name):
-            raise GradlabError(
-                f"a sweep's name has letters, digits, '-', '_' and '.' only, not {self.name!r}"
-            )
+            raise GradlabError(f"a sweep's name has letters, digits, '-', '_' and '.', not {self.name!r}")
         _check_seeds(self.seeds)
         for one in (points := tuple(_table(one, "points") for one in self.points_given)):
             check_names([key for key in one if key not in _OF_POINT], "points")
@@ -111,18 +102,11 @@ class Spec(Settings):
             object.__setattr__(self, name, value)
 
     def with_base(self, changes: Mapping[str, Any]) -> Spec:
-        """The same sweep with other settings for all runs.
-
-        Raises:
-            GradlabError: a setting that the sweep varies.
-        """
+        """The same sweep with other settings for all runs; GradlabError for one that the sweep varies."""
         changes = flatten(changes)
-        varied = set().union(self.grid, *self.points_given, *self.stages)
         for name in changes:
-            if name in varied:
-                raise GradlabError(
-                    f"{name} is varied by the sweep {self.name!r}; it cannot be set for all runs"
-                )
+            if any(name in one for one in (self.grid, *self.points_given, *self.stages)):
+                raise GradlabError(f"{name} is varied by the sweep {self.name!r}; leave it out")
         return replace(self, base={**self.base, **changes})
 
     def check(self) -> None:
@@ -145,11 +129,8 @@ class Spec(Settings):
 
     def points(self, scores: Mapping[str, float | None]) -> list[Point]:
         """The points known so far; ``scores`` has the key of each run that is over, and its score (None: it failed)."""
-        return [
-            point
-            for head in self._heads()
-            for point in (self._climb(head, scores) if self.stages else [head])
-        ]
+        heads = self._heads()
+        return [point for head in heads for point in (self._climb(head, scores) if self.stages else [head])]
 
     def to_dict(self) -> dict[str, Any]:
         """The content of a file of this sweep; `parse_spec` is the inverse."""
@@ -175,21 +156,21 @@ class Spec(Settings):
         """The points of the stages, up to the first stage that is not over."""
         varied, sign = head.varied, 1 if self.direction == "maximize" else -1
         for number, stage in enumerate(self.stages, start=1):
-            settled = [{**varied, **chosen} for chosen in _combinations(stage)]
-            points = [
-                replace(head, varied=own, settings={**self.base, **own}, stage=number) for own in settled
-            ]
+            points = []
+            for chosen in _combinations(stage):
+                own = {**varied, **chosen}
+                points.append(replace(head, varied=own, settings={**self.base, **own}, stage=number))
             yield from points
             if not all(key in scores for point in points for key in point.runs.values()):
                 return
-            means = {}
-            for place, point in enumerate(points):
+            means = []
+            for point in points:
                 values = [value for key in point.runs.values() if (value := scores[key]) is not None]
                 if len(values) == len(point.seeds):  # a point that lost a seed is not chosen
-                    means[place] = sign * statistics.fmean(values)
+                    means.append((sign * statistics.fmean(values), point))
             if not means:
                 return
-            varied = points[max(means, key=lambda place: means[place])].varied
+            varied = max(means, key=lambda one: one[0])[1].varied
 
     def _check_metric(self) -> None:
         from gradlab.evaluate.selection import SELECTIONS
@@ -212,12 +193,8 @@ class Spec(Settings):
 def read_spec(path: str | Path, light: bool = False) -> Spec:
     """Read a sweep from a TOML file, or from a JSON file (by its suffix).
 
-    Args:
-        path: the file.
-        light: apply its table ``light``: ``base`` there adds to the base, everything else replaces.
-
-    Raises:
-        GradlabError: the file cannot be read, is no sweep, or has no light version.
+    ``light`` applies its table of that name: ``base`` there adds to the base, everything else replaces. Raises GradlabError
+    if the file cannot be read, is no sweep, or has no light version.
     """
     try:
         read = json.loads if Path(path).suffix == ".json" else tomllib.loads
@@ -228,11 +205,7 @@ def read_spec(path: str | Path, light: bool = False) -> Spec:
 
 
 def parse_spec(content: Mapping[str, Any], light: bool = False) -> Spec:
-    """A sweep from the content of its file; see `read_spec`.
-
-    Raises:
-        GradlabError: unknown or ill-typed entries.
-    """
+    """A sweep from the content of its file; see `read_spec`."""
     content = dict(content)
     small = content.pop("light", None)
     if light:

@@ -11,7 +11,7 @@ import socket
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -66,6 +66,17 @@ class Run:
         return f"{self.point.title()}, seed {self.seed}"
 
 
+def runs_of(spec: Spec, scores: Mapping[str, float | None]) -> list[Run]:
+    """The runs of the points known so far, see `Spec.points`, as if none had begun; each once."""
+    runs: dict[str, Run] = {}
+    for point in spec.points(scores):
+        for seed, key in point.runs.items():
+            run = runs.setdefault(key, Run(key, point, seed))  # evaluated on what any of its points asks for
+            every = tuple(dict.fromkeys((*run.point.evaluate, *point.evaluate)))
+            runs[key] = replace(run, point=replace(run.point, evaluate=every))
+    return list(runs.values())
+
+
 class NotBegun(GradlabError):
     """The database does not contain the sweep."""
 
@@ -86,17 +97,14 @@ class Trials:
 
     def __init__(self, spec: Spec, url: str, heartbeat: int = HEARTBEAT, *, create: bool = True) -> None:
         self.spec, self.heartbeat = spec, heartbeat
-        optuna = require_optuna()
+        self._optuna = optuna = require_optuna()
         optuna.logging.set_verbosity(optuna.logging.WARNING)
-        self._states, self._create_trial = optuna.trial.TrialState, optuna.trial.create_trial
         self._storage = _open(url, heartbeat)
+        named = {"storage": self._storage, "study_name": spec.name}
+        if create:
+            optuna.create_study(**named, direction=spec.direction, load_if_exists=True)
         try:
-            if create:
-                self._study = optuna.create_study(
-                    storage=self._storage, study_name=spec.name, direction=spec.direction, load_if_exists=True
-                )
-            else:
-                self._study = optuna.load_study(storage=self._storage, study_name=spec.name)
+            self._study = optuna.load_study(**named)
         except KeyError as error:
             raise NotBegun(f"the sweep {spec.name!r} has not been begun in this database") from error
         self._study_id = self._storage.get_study_id_from_name(spec.name)
@@ -110,51 +118,48 @@ class Trials:
         latest = self._latest()
         for run in self._runs(latest):
             if run.state == FAILED:
-                self._add(run, _attempt(latest[run.key]) + 1, deaths=0)
+                self._add(run, _attempt(latest[run.key]) + 1)
 
     def claim(self) -> Run | None:
         """Take the first waiting run: by stage, and all points of one seed before the next; None if none waits."""
-        import optuna
-
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-            optuna.storages.fail_stale_trials(self._study)
+        with warnings.catch_warnings(action="ignore", category=self._optuna.exceptions.ExperimentalWarning):
+            self._optuna.storages.fail_stale_trials(self._study)
         latest = self._latest()
         runs = self._runs(latest)
         seeds = list(dict.fromkeys([*self.spec.seeds, *(run.seed for run in runs)]))
         waiting = [run for run in runs if run.state == WAITING]
         for run in sorted(waiting, key=lambda run: (run.point.stage, seeds.index(run.seed))):
             trial = latest.get(run.key)
-            if trial is None or trial.state != self._states.WAITING:
-                self._add(run, _attempt(trial) + 1 if trial else 1, _deaths(trial) if trial else 0)
+            if trial is None or trial.state.name != "WAITING":
+                attempts, deaths = (_attempt(trial), _deaths(trial)) if trial else (0, 0)
+                self._add(run, attempts + 1, deaths)
                 trial = self._latest()[run.key]
             run = replace(run, trial=trial.number)
             # The sign of life comes first: a worker that dies between the two leaves a trial that waits, not one
             # that runs for ever.
             self._storage.record_heartbeat(self._id(run))
             worker, data = f"{socket.gethostname()}:{os.getpid()}", content_of(run.settings["train_file"])
-            if self._set(run, self._states.RUNNING) and self._set(run, worker=worker, data=data):
+            if self._set(run, "RUNNING") and self._set(run, worker=worker, data=data):
                 return replace(run, state=RUNNING, attempts=_attempt(trial), worker=worker)
         return None
 
     def finish(self, run: Run, value: float, results: dict[str, Any]) -> bool:
         """Record the results of a run; False if the run is no longer this worker's."""
-        about = {"results": {self.spec.metric: value, **results}, "evaluated": run.point.evaluate}
-        return self._set(run, self._states.COMPLETE, [value], **about)
+        results = {self.spec.metric: value, **results}
+        return self._set(run, "COMPLETE", [value], results=results, evaluated=run.point.evaluate)
 
     def adopt(self, run: Run, results: dict[str, float]) -> None:
         """Record the results, by name, of a run that was finished elsewhere, and that nobody has begun here."""
-        about = {**self._about(run, 1, 0), "results": results, "evaluated": run.point.evaluate}
-        complete, value = self._states.COMPLETE, results[self.spec.metric]
-        self._study.add_trial(self._create_trial(state=complete, value=value, user_attrs=about))
+        value = results[self.spec.metric]
+        self._add(run, 1, 0, "COMPLETE", value, results=results, evaluated=run.point.evaluate)
 
     def fail(self, run: Run, error: str, diverged: bool = False) -> bool:
         """Record why a run failed; False if the run is no longer this worker's."""
-        return self._set(run, self._states.FAIL, error=error, diverged=diverged)
+        return self._set(run, "FAIL", error=error, diverged=diverged)
 
     def release(self, run: Run) -> bool:
         """Give a run back, to be continued by any worker; False if the run is no longer this worker's."""
-        return self._set(run, self._states.FAIL, released=True)
+        return self._set(run, "FAIL", released=True)
 
     @contextmanager
     def alive(self, run: Run) -> Iterator[Callable[[], bool]]:
@@ -165,7 +170,7 @@ class Trials:
             while not stop.wait(self.heartbeat):
                 try:
                     self._storage.record_heartbeat(self._id(run))
-                    if self._storage.get_trial(self._id(run)).state != self._states.RUNNING:
+                    if self._storage.get_trial(self._id(run)).state.name != "RUNNING":
                         lost.set()
                 except Exception as error:  # a database that is away for a while must not end the run
                     warnings.warn(
@@ -180,12 +185,12 @@ class Trials:
             stop.set()
             thread.join()
 
-    def _about(self, run: Run, attempt: int, deaths: int) -> dict[str, Any]:
-        return {"key": run.key, "settings": run.settings, "attempt": attempt, "deaths": deaths}
-
-    def _add(self, run: Run, attempt: int, deaths: int) -> None:
-        about = self._about(run, attempt, deaths)
-        self._study.add_trial(self._create_trial(state=self._states.WAITING, user_attrs=about))
+    def _add(
+        self, run: Run, attempt: int, deaths: int = 0, state: str = "WAITING", value: Any = None, **more: Any
+    ) -> None:
+        about = {"key": run.key, "settings": run.settings, "attempt": attempt, "deaths": deaths, **more}
+        create, states = self._optuna.trial.create_trial, self._optuna.trial.TrialState
+        self._study.add_trial(create(state=states[state], value=value, user_attrs=about))
 
     def _latest(self) -> dict[str, Any]:
         """The trial that stands for each run: the first one of its latest attempt."""
@@ -199,22 +204,14 @@ class Trials:
     def _runs(self, latest: dict[str, Any]) -> list[Run]:
         scores: dict[str, float | None] = {}
         for key, trial in latest.items():
-            if self.spec.stages and (state := self._state(trial)) in ENDED:
+            if self.spec.stages and (state := _state(trial)) in ENDED:
                 scores[key] = self._score(trial) if state == FINISHED else None
-        runs: dict[str, Run] = {}
-        for point in self.spec.points(scores):
-            for seed, key in point.runs.items():
-                whole = point
-                if key in runs:  # evaluated on what any of its points asks for
-                    first = runs[key].point
-                    whole = replace(first, evaluate=tuple(dict.fromkeys((*first.evaluate, *point.evaluate))))
-                run = Run(key, whole, seed)
-                runs[key] = self._known(run, latest[key]) if key in latest else run
-        return list(runs.values())
+        runs = runs_of(self.spec, scores)
+        return [self._known(run, latest[run.key]) if run.key in latest else run for run in runs]
 
     def _known(self, run: Run, trial: Any) -> Run:
         """The run with what its trial says of it."""
-        about, state = trial.user_attrs, self._state(trial)
+        about, state = trial.user_attrs, _state(trial)
         now, then = content_of(run.settings["train_file"]), about.get("data")
         if state in (FINISHED, RUNNING) and now and then not in (now, "", None):
             raise GradlabError(
@@ -230,16 +227,9 @@ class Trials:
             results=about.get("results"),
             worker=about.get("worker", ""),
             error=about.get("error", f"its worker died, {DEATHS} times" if state == FAILED else ""),
-            attempts=_attempt(trial) - (trial.state == self._states.WAITING),
+            attempts=_attempt(trial) - (trial.state.name == "WAITING"),
             trial=trial.number,
         )
-
-    def _state(self, trial: Any) -> str:
-        if trial.state.name != "FAIL":
-            return {"COMPLETE": FINISHED, "RUNNING": RUNNING}.get(trial.state.name, WAITING)
-        if trial.user_attrs.get("diverged"):
-            return DIVERGED
-        return FAILED if "error" in trial.user_attrs or _deaths(trial) >= DEATHS else WAITING
 
     def _score(self, trial: Any) -> float:
         """The sweep's metric of a finished run; the sweep may name another one than when it ran."""
@@ -255,15 +245,14 @@ class Trials:
         found: int = self._storage.get_trial_id_from_study_id_trial_number(self._study_id, run.trial)
         return found
 
-    def _set(self, run: Run, state: Any = None, values: Any = None, **attributes: Any) -> bool:
+    def _set(self, run: Run, state: str = "", values: Any = None, **attributes: Any) -> bool:
         """Change a run's trial, its state last; False if another worker has ended or taken it."""
-        from optuna.exceptions import UpdateFinishedTrialError
-
+        states, trial_id = self._optuna.trial.TrialState, self._id(run)
         try:
             for name, content in attributes.items():
-                self._storage.set_trial_user_attr(self._id(run), name, content)
-            return state is None or bool(self._storage.set_trial_state_values(self._id(run), state, values))
-        except UpdateFinishedTrialError:
+                self._storage.set_trial_user_attr(trial_id, name, content)
+            return not state or bool(self._storage.set_trial_state_values(trial_id, states[state], values))
+        except self._optuna.exceptions.UpdateFinishedTrialError:
             return False
 
 
@@ -282,6 +271,14 @@ def _deaths(trial: Any) -> int:
     about = trial.user_attrs
     died = trial.state.name == "FAIL" and "error" not in about and "released" not in about
     return int(about.get("deaths", 0)) + died
+
+
+def _state(trial: Any) -> str:
+    if trial.state.name != "FAIL":
+        return {"COMPLETE": FINISHED, "RUNNING": RUNNING}.get(trial.state.name, WAITING)
+    if trial.user_attrs.get("diverged"):
+        return DIVERGED
+    return FAILED if "error" in trial.user_attrs or _deaths(trial) >= DEATHS else WAITING
 
 
 def _has_scores(about: dict[str, Any], point: Point) -> bool:
@@ -309,17 +306,16 @@ def _open(url: str, heartbeat: int) -> Any:
     if sqlite and parsed.database in (None, "", ":memory:"):
         raise GradlabError("a sweep's SQLite database must be a file, such as sqlite:///study.db")
     options = {"connect_args": {"timeout": 120}} if sqlite else {"pool_pre_ping": True}
-    for tries_left in (4, 3, 2, 1, 0):
+    for attempt in range(5):
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+            with warnings.catch_warnings(action="ignore", category=optuna.exceptions.ExperimentalWarning):
                 storage = optuna.storages.RDBStorage(
                     url, engine_kwargs=options, heartbeat_interval=heartbeat, grace_period=4 * heartbeat
                 )
             break
         except (SQLAlchemyError, ImportError, OSError, optuna.exceptions.OptunaError) as error:
             # Another worker may be creating the same tables.
-            if not tries_left or not ("already exists" in str(error) or isinstance(error, IntegrityError)):
+            if attempt == 4 or not ("already exists" in str(error) or isinstance(error, IntegrityError)):
                 raise GradlabError(f"the sweep's database cannot be used: {first_line(error)}") from error
             time.sleep(0.5)
     if sqlite:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import re
 import shutil
-import signal
-import sys
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -36,43 +32,23 @@ def run_folder(output: Path, run: Run) -> Path:
     return output / "runs" / f"{words}_{run.key[:8]}"
 
 
-@contextlib.contextmanager
-def terminable() -> Iterator[None]:
-    """Treat SIGTERM, which schedulers send before they kill, as Ctrl-C; while that is handled, ignore another one."""
-
-    def interrupt(number: int, frame: object) -> None:
-        # The exception that is being handled: a run may be on its way back.
-        if not isinstance(sys.exception(), KeyboardInterrupt):
-            raise KeyboardInterrupt
-
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
 def work(trials: Trials, output: Path, say: Callable[[str], None], *, wait: bool = True) -> None:
     """Make runs until none is left to claim, or with ``wait`` until no other worker has one that it may die over.
 
     When interrupted, the run under way is given back, to be continued.
     """
-    patient = False
+    told = False
     while True:
-        run = trials.claim()
-        if run is not None:
-            patient = False
+        if run := trials.claim():
             _make(trials, run, output, say)
+            told = False
             continue
         running = sum(run.state == RUNNING for run in trials.runs())
         if not running or not wait:
             return
-        if not patient:
+        if not told:
             say(f"Waiting: other workers have {running} runs, which this one takes over if they die.")
-        patient = True
+        told = True
         time.sleep(min(trials.heartbeat, PATIENCE))
 
 
@@ -80,10 +56,7 @@ def carry_out(spec: Spec, run: Run, output: Path, mine: Callable[[], bool]) -> t
     """Train and evaluate one run, or continue what an earlier worker has left in its folder: the metric, and all that was
     measured by name.
 
-    Raises:
-        LostRun: the run is this worker's no longer, as ``mine`` tells.
-        Diverged: loss, weights or metric are no longer finite.
-        GradlabError: bad input.
+    Raises LostRun if the run is this worker's no longer, as ``mine`` tells, and GradlabError (Diverged) as training does.
     """
     from gradlab.train import Callback, train
     from gradlab.train.run_folder import RunFolder, finished
@@ -133,10 +106,9 @@ def encode_of(place: str | Path, config: TrainConfig, pooler: str | None = None)
     In float32, scoring the seven STS sets takes longer than a short training in bfloat16.
     """
     from gradlab.encoder.model import Encoder
-    from gradlab.train.distributed import find_device
     from gradlab.train.machine import encode_in
 
-    encoder = Encoder.load(place, pooler, device=find_device(config.device))
+    encoder = Encoder.load(place, pooler, device=config.device)
     return encode_in(encoder, config.precision, progress=False)
 
 

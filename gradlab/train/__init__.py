@@ -41,30 +41,24 @@ if TYPE_CHECKING:
     from gradlab.train.sentences import check_file, read_sentences
     from gradlab.train.tokens import hash_file
 
+# Modules that are imported when one of their names is first asked for.
 _HOMES = {
-    "Callback": "loop",
-    "Component": "outputs",
-    "Objective": "objective",
-    "OpenShare": "open_share",
-    "Output": "outputs",
-    "Queue": "queue",
-    "RunFolder": "run_folder",
-    "SentenceAugmentation": "augment",
-    "TrainResult": "run_folder",
-    "Trainer": "loop",
-    "TrainerState": "loop",
-    "check_file": "sentences",
-    "decay": "momentum",
-    "device_name": "machine",
-    "find_device": "distributed",
-    "get_augmentation": "augment",
-    "hash_file": "tokens",
-    "newest_checkpoint": "checkpoint",
-    "read_sentences": "sentences",
-    "resumable_config": "run_folder",
-    "say": "progress",
-    "train": "loop",
+    "augment": ("SentenceAugmentation", "get_augmentation"),
+    "checkpoint": ("newest_checkpoint",),
+    "distributed": ("find_device",),
+    "loop": ("Callback", "Trainer", "TrainerState", "train"),
+    "machine": ("device_name",),
+    "momentum": ("decay",),
+    "objective": ("Objective",),
+    "open_share": ("OpenShare",),
+    "outputs": ("Component", "Output"),
+    "progress": ("say",),
+    "queue": ("Queue",),
+    "run_folder": ("RunFolder", "TrainResult", "resumable_config"),
+    "sentences": ("check_file", "read_sentences"),
+    "tokens": ("hash_file",),
 }
+_MODULE_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
     "POOLERS",
@@ -76,14 +70,14 @@ __all__ = [
     "OptimiserSettings",
     "RunSettings",
     "TrainConfig",
-    *sorted(_HOMES),
+    *sorted(_MODULE_OF),
 ]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in _MODULE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return getattr(importlib.import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
 
 
 call_package(__name__, "train")

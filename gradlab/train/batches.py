@@ -34,10 +34,8 @@ class BatchOrder:
     def __init__(self, rows: NDArray[np.int64], batch_size: int, seed: int) -> None:
         """Raises GradlabError if there are fewer rows than a batch takes."""
         if len(rows) < batch_size:
-            raise GradlabError(
-                f"{len(rows)} training sentences do not fill a batch of {batch_size}; "
-                "give more sentences or a smaller batch size"
-            )
+            few = f"{len(rows)} training sentences do not fill a batch of {batch_size}"
+            raise GradlabError(f"{few}; give more sentences or a smaller batch size")
         self.per_epoch = len(rows) // batch_size
         self._rows, self._batch_size, self._seed = rows, batch_size, seed
         self._epoch, self._permutation = -1, rows
@@ -51,29 +49,18 @@ class BatchOrder:
 
 
 class Group(NamedTuple):
-    """Sequences of similar length, padded on the right to the longest of them.
+    """Sequences of similar length, padded on the right to the longest of them."""
 
-    Attributes:
-        input_ids: (rows, length).
-        attention_mask: (rows, length), 1 for tokens and 0 for padding.
-    """
-
-    input_ids: Tensor
-    attention_mask: Tensor
+    input_ids: Tensor  # (rows, length)
+    attention_mask: Tensor  # (rows, length), 1 for tokens and 0 for padding
 
 
 @dataclass(frozen=True)
 class Packed:
-    """Sequences in groups by length.
-
-    Attributes:
-        groups: the groups, by length.
-        order: (sequences,) the row of the concatenated groups at which each sequence stands, so that
-            ``torch.cat(embeddings of the groups)[order]`` restores the order in which they came.
-    """
+    """Sequences in groups by length: ``torch.cat(embeddings of the groups)[order]`` has the order in which they came."""
 
     groups: tuple[Group, ...]
-    order: Tensor
+    order: Tensor  # (sequences,) the row of the concatenated groups at which each sequence stands
 
     def to(self, device: torch.device) -> Packed:
         """The same on another device, copied without waiting where that is possible."""
@@ -94,14 +81,9 @@ def pack(
 ) -> Packed:
     """Lay sequences of token ids out in at most ``groups`` padded rectangles of least total size.
 
-    A sequence attends to its own tokens only, so that grouping changes no embedding.
-
-    Args:
-        sequences: token ids, special tokens included.
-        padding: id of the padding token.
-        groups: largest number of rectangles.
-        multiple: lengths are rounded up to a multiple of it (8 serves tensor cores).
-        rows: sequences in each rectangle (the last may have fewer), the longest first, instead of ``groups``.
+    A sequence attends to its own tokens only, so that grouping changes no embedding. Lengths are rounded up to a multiple of
+    ``multiple`` (8 serves tensor cores). With ``rows`` each rectangle has that many sequences, the longest first, and the last
+    one perhaps fewer.
     """
     lengths = np.array([len(sequence) for sequence in sequences])
     by_length = np.argsort(lengths, kind="stable")

@@ -25,23 +25,14 @@ Embedded = Sequence[Tensor]
 
 @dataclass
 class Execution:
-    """How sequences are laid out and encoded, which changes speed and memory but not what is computed.
-
-    Attributes:
-        device: where it is computed.
-        padding: id of the padding token.
-        groups: groups by length that a batch is encoded in.
-        chunk_size: sequences that are encoded at a time; None for all at once.
-        autocast: whether matrix products are computed in bfloat16.
-        fast_dropout: whether dropout is that of `gradlab.train.cpu`.
-    """
+    """How sequences are laid out and encoded, which changes speed and memory but not what is computed."""
 
     device: torch.device
-    padding: int
-    groups: int = 2
-    chunk_size: int | None = None
-    autocast: bool = False
-    fast_dropout: bool = False
+    padding: int  # id of the padding token
+    groups: int = 2  # groups by length that a batch is encoded in
+    chunk_size: int | None = None  # sequences that are encoded at a time; None for all at once
+    autocast: bool = False  # whether matrix products are computed in bfloat16
+    fast_dropout: bool = False  # whether dropout is that of `gradlab.train.cpu`
 
     def pack(self, sequences: Sequences) -> Packed:
         """Sequences laid out on the device without needless padding."""
@@ -50,7 +41,6 @@ class Execution:
 
     @contextlib.contextmanager
     def __call__(self) -> Iterator[None]:
-        """The context in which modules are applied."""
         dropout = FastDropout() if self.fast_dropout else contextlib.nullcontext()
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.autocast), dropout:
             yield
@@ -58,23 +48,15 @@ class Execution:
 
 @dataclass(frozen=True)
 class Branch:
-    """Encoder, head and projection in a row. Holds the modules without registering them.
-
-    Attributes:
-        encoder, head, projection: the modules.
-        execution: how they are computed.
-        shares_lookup: whether the encoder takes looked-up embeddings in place of ids.
-        view: changes looked-up embeddings of the rows that are asked for; None for no such augmentation.
-        keep_encoded: whether to return also what the encoder gives.
-    """
+    """Encoder, head and projection in a row. Holds the modules without registering them."""
 
     encoder: Any
     head: nn.Module
     projection: nn.Module
     execution: Execution
-    shares_lookup: bool
-    view: EmbeddingAugmentation | None = None
-    keep_encoded: bool = False
+    shares_lookup: bool  # whether the encoder takes looked-up embeddings in place of ids
+    view: EmbeddingAugmentation | None = None  # changes looked-up embeddings of the rows that are asked for
+    keep_encoded: bool = False  # whether to return also what the encoder gives
 
     def look_up(self, packed: Packed, changed: Tensor | None) -> Embedded | None:
         """Token embeddings, those of the ``changed`` rows (as the groups hold them) augmented; None where the encoder takes

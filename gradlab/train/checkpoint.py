@@ -24,17 +24,11 @@ _WEIGHTS, _OPTIMISER, _STATE = "model.safetensors", "optimizer.safetensors", "st
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A verified checkpoint on disk.
-
-    Attributes:
-        folder: where it is.
-        step: optimiser steps done.
-        state: everything but tensors: generators, best score, callbacks.
-    """
+    """A verified checkpoint on disk."""
 
     folder: Path
-    step: int
-    state: dict[str, Any]
+    step: int  # optimiser steps done
+    state: dict[str, Any]  # everything but tensors: generators, best score, callbacks
 
     def load(self, module: nn.Module, optimiser: torch.optim.Optimizer) -> None:
         """Put weights, buffers and the optimiser's moments back; raises GradlabError if they are of another model."""
@@ -42,9 +36,8 @@ class Checkpoint:
         try:
             module.load_state_dict(weights)
         except RuntimeError as error:
-            raise GradlabError(
-                f"{self.folder} belongs to another model: {' '.join(str(error).split())[:200]}"
-            ) from error
+            words = " ".join(str(error).split())[:200]
+            raise GradlabError(f"{self.folder} belongs to another model: {words}") from error
         restored: dict[int, dict[str, Tensor]] = {}
         for key, tensor in load_file(self.folder / _OPTIMISER).items():
             index, name = key.split(".", 1)
@@ -85,14 +78,9 @@ def save_checkpoint(
 
 
 def newest_checkpoint(folder: Path, say: Callable[[str], None]) -> Checkpoint | None:
-    """The newest checkpoint that is whole, or None if none was ever written.
+    """The newest checkpoint that is whole, or None if none was ever written; GradlabError if all are damaged.
 
-    Args:
-        folder: the run's checkpoints.
-        say: told about each damaged checkpoint that is passed over.
-
-    Raises:
-        GradlabError: if there are checkpoints and all of them are damaged.
+    ``say`` is told about each damaged one that is passed over.
     """
     candidates = _newest_first(folder)
     for place in candidates:
@@ -102,14 +90,12 @@ def newest_checkpoint(folder: Path, say: Callable[[str], None]) -> Checkpoint | 
             return Checkpoint(place, state.pop("step"), state)
         say(f"Checkpoint {place.name} is damaged ({damage}); trying the one before it.")
     if candidates:
-        raise GradlabError(
-            f"all {len(candidates)} checkpoints in {str(folder)!r} are damaged; start a new run"
-        )
+        raise GradlabError(f"all {len(candidates)} checkpoints in {str(folder)!r} are damaged; start anew")
     return None
 
 
 def _newest_first(folder: Path) -> list[Path]:
-    return sorted(folder.glob("step-*"), reverse=True) if folder.is_dir() else []
+    return sorted(folder.glob("step-*"), reverse=True)
 
 
 def _damage(place: Path) -> str | None:

@@ -1,8 +1,7 @@
-"""The configuration of a training run: the same typed, checked settings in Python, JSON and the
-shell.
+"""The configuration of a training run: the same typed, checked settings in Python, JSON and the shell.
 
-Settings come in five groups. Each group is a class of its own, and `TrainConfig` is all of them, so
-that a function which needs the optimiser's settings alone asks for `OptimiserSettings`.
+Settings come in five groups, each a class of its own; `TrainConfig` is all of them. A function that needs the optimiser's
+settings alone asks for `OptimiserSettings`.
 """
 
 from __future__ import annotations
@@ -27,6 +26,11 @@ PRECISIONS = ("auto", "float32", "bfloat16")
 RESUMABLE_CHANGES = frozenset({"output", "train_file", "sts", "keep", "trackers", "device", "threads"})
 
 
+def choice(text: str, *options: str) -> Any:
+    """A setting that is one of ``options``, by default the first of them."""
+    return setting(options[0], text, choices=options)
+
+
 @dataclass(frozen=True, kw_only=True)
 class ModelSettings(Settings):
     """The encoder, the heads behind it, and the momentum branch."""
@@ -34,59 +38,30 @@ class ModelSettings(Settings):
     heading: ClassVar = "Model"
 
     model: str = setting(MISSING, "Encoder to start from: a local folder or a Hugging Face hub name.")
-    pooler: str = setting(
-        "cls", f"One of {', '.join(POOLERS)}; the last is cls with an MLP in training only.", choices=POOLERS
-    )
-    dropout: float | None = setting(
-        None, "Dropout of the encoder; unset: the model's own.", at_least=0, below=1
-    )
-    projection_layers: int = setting(
-        0, "Layers of a projection behind the pooler, in both branches.", at_least=0
-    )
-    projection_width: int | None = setting(
-        None, "Dimension that the loss compares in; unset: the embedding's.", at_least=1
-    )
-    predictor_layers: int = setting(
-        0, "Layers of a predictor behind the projection, for the anchors alone.", at_least=0
-    )
-    predictor_width: int | None = setting(
-        None, "Width of its hidden layers; unset: that of its input.", at_least=1
-    )
-    pooler_activation: str = setting(
-        "tanh", "Activation behind cls_mlp's linear layer.", choices=("tanh", "none")
-    )
-    head_initial: str = setting(
-        "random", "How linear layers of all heads begin.", choices=("random", "identity")
-    )
+    pooler: str = choice(f"One of {', '.join(POOLERS)}; the last is cls with an MLP in training.", *POOLERS)
+    dropout: float | None = setting(None, "Dropout of the encoder; unset: its own.", at_least=0, below=1)
+    projection_layers: int = setting(0, "Layers behind the pooler, in both branches.", at_least=0)
+    projection_width: int | None = setting(None, "Their width; unset: the embedding's.", at_least=1)
+    predictor_layers: int = setting(0, "Layers behind the projection, for the anchors alone.", at_least=0)
+    predictor_width: int | None = setting(None, "Width of the hidden ones; unset: its input's.", at_least=1)
+    pooler_activation: str = choice("Activation behind cls_mlp's linear layer.", "tanh", "none")
+    head_initial: str = choice("How linear layers of all heads begin.", "random", "identity")
     momentum: float | None = setting(
         None, "Weight of the old average in a momentum branch; unset: no such branch.", at_least=0, at_most=1
     )
-    momentum_end: float = setting(
-        1.0, "Weight of the old average in the last step, if it changes.", at_least=0, at_most=1
-    )
-    momentum_schedule: str = setting(
-        "constant", "How the weight changes over the steps.", choices=("constant", "cosine", "linear")
-    )
+    momentum_end: float = setting(1.0, "That weight in the last step, if it changes.", at_least=0, at_most=1)
+    momentum_schedule: str = choice("How it changes over the steps.", "constant", "cosine", "linear")
     momentum_dropout: bool = setting(True, "The momentum branch drops out as the trained one does.")
     momentum_modules: str = setting(
         "embeddings,encoder,head,projection", "Modules that are averaged; the branches share the others."
     )
-    momentum_use: str = setting(
-        "positives",
-        "What the momentum branch makes: positives, or rows of the queue.",
-        choices=("positives", "queue"),
-    )
-    keys_gradient: bool = setting(
-        False, "The momentum branch passes gradient on to the modules that it shares."
-    )
+    momentum_use: str = choice("What it makes: positives, or rows of the queue.", "positives", "queue")
+    keys_gradient: bool = setting(False, "It passes gradient on to the modules that it shares.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.keys_gradient and (self.momentum is None or self.momentum_use != "positives"):
-            raise GradlabError(
-                "keys_gradient is of positives that a momentum branch makes; give momentum, and momentum_use "
-                "positives"
-            )
+            raise GradlabError("keys_gradient needs momentum, with momentum_use positives")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +71,7 @@ class DataSettings(Settings):
     heading: ClassVar = "Data"
 
     train_file: str = setting(
-        MISSING, "Sentences: text, JSON lines, CSV, TSV or Parquet; .gz, .xz and .bz2 too."
+        MISSING, "Sentences: text, JSON lines, CSV, TSV, Parquet; .gz, .xz and .bz2 too."
     )
     column: str | None = setting(None, "Column with the sentences (JSON lines, CSV, TSV, Parquet).")
     second_column: str | None = setting(None, "Column with their second views (paraphrases, translations).")
@@ -105,21 +80,15 @@ class DataSettings(Settings):
         "Column with the label of a row, text or a number: sentences with the same label are positives of each other.",
     )
     score_column: str | None = setting(
-        None, "Column with how similar the two sentences of a row are, for cosent."
+        None, "Column with the similarity of a row's two sentences, for cosent."
     )
     encoding: str = setting("utf-8", "Encoding of a text, JSON or CSV file.")
     max_length: int = setting(32, "Tokens of a sentence, special ones included.", at_least=3)
-    held_out: float = setting(
-        0.0, "Share of the sentences that are kept out of training, for analysis.", at_least=0, below=1
-    )
-    augment: str | None = setting(
-        None, "Augmentation of the second view, such as subword_repetition(rate=0.32)."
-    )
-    augment_views: str = setting("second", "Views that the augmentation makes.", choices=("second", "both"))
+    held_out: float = setting(0.0, "Share of the sentences kept for analysis.", at_least=0, below=1)
+    augment: str | None = setting(None, "How the second view is made: subword_repetition(rate=0.32), say.")
+    augment_views: str = choice("Views that the augmentation makes.", "second", "both")
     fgsm: float = setting(0.0, "Step of FGSM on the looked-up embeddings; 0 for none.", at_least=0)
-    fgsm_gradient: str = setting(
-        "step", "Gradient that FGSM takes: of this step or of the previous one.", choices=("step", "previous")
-    )
+    fgsm_gradient: str = choice("Its gradient: of this step or of the previous one.", "step", "previous")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -128,9 +97,7 @@ class DataSettings(Settings):
         if self.second_column is not None and self.augment is not None:
             raise GradlabError("augment and second_column both make the second view; give one of them")
         if self.score_column is not None and self.second_column is None:
-            raise GradlabError(
-                "score_column says how similar two sentences are; give second_column, the second ones"
-            )
+            raise GradlabError("score_column scores pairs of sentences; give second_column too")
         if self.augment is not None:
             from gradlab.train.augment import get_augmentation  # here, as most runs need none
 
@@ -149,43 +116,32 @@ class LossSettings(Settings):
     )
     in_batch_negatives: bool = setting(True, "The other sentences of the batch are negatives.")
     negative_columns: str | None = setting(
-        None,
-        "Columns of hard negatives, joined by +, each with one for every row; needs --second-column.",
+        None, "Columns of hard negatives, joined by +, each with one for every row; needs --second-column."
     )
-    hard_negatives: str = setting(
-        "own",
-        "Which anchors they push: own, that of their row alone; shared, every anchor.",
-        choices=("own", "shared"),
-    )
+    hard_negatives: str = choice("Anchors they push: that of their row (own), or all.", "own", "shared")
     queue_size: int = setting(0, "Negatives from earlier steps; 0 for no queue.", at_least=0)
     queue_initial: int = setting(0, "Random vectors that the queue begins with.", at_least=0)
     queue_ages: str | None = setting(None, "Positions of the queue, newest first, such as 0:256,768:1024.")
-    guide: str | None = setting(
-        None, "Frozen model by whose cosines mask(by=guide) finds likely false negatives."
-    )
+    guide: str | None = setting(None, "Frozen model that finds likely false negatives, for mask(by=guide).")
     teacher: str | None = setting(
         None, "Frozen model that kl, margin_mse and embedding_distillation learn from, by its embeddings."
     )
     open_shares: str | None = setting(
         None, "CSV (seed, step, share): the share of anchors that may learn in each step, as in another run."
     )
-    open_shares_use: str = setting(
-        "random",
-        "Open as many anchors at random, or scale the loss by the share.",
-        choices=("random", "scale"),
-    )
+    open_shares_use: str = choice("Open that many at random, or scale the loss.", "random", "scale")
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.queue_initial > self.queue_size:
             raise GradlabError(
-                f"queue_initial is {self.queue_initial}, more than the {self.queue_size} of queue_size"
+                f"queue_initial is {self.queue_initial}, and queue_size {self.queue_size}; fill less"
             )
         if self.queue_ages is not None and not self.queue_size:
             raise GradlabError("queue_ages selects from a queue; give queue_size too")
         if not (self.in_batch_negatives or self.queue_size or self.negative_columns):
             raise GradlabError(
-                "without in_batch_negatives the negatives come from a queue or from columns; give queue_size or negative_columns too"
+                "no negatives are left; give queue_size, negative_columns or in_batch_negatives"
             )
         from gradlab.losses.combinator import Combinator  # here, as help needs no loss
         from gradlab.losses.mask import is_guided
@@ -194,9 +150,7 @@ class LossSettings(Settings):
 
         loss = get_loss(self.loss, **self.loss_settings)
         if not self.in_batch_negatives and isinstance(loss, Combinator) and loss.has(Symmetric):
-            raise GradlabError(
-                "symmetric needs in-batch negatives, as its other direction sees no others; leave in_batch_negatives on"
-            )
+            raise GradlabError("symmetric compares with in-batch negatives; leave in_batch_negatives on")
         if self.negative_columns and self.hard_negatives == "own" and not loss.takes_own_negatives:
             raise GradlabError(
                 f"{loss.name} compares whole views, and takes no hard negatives of an anchor's own; give hard_negatives shared"
@@ -212,7 +166,7 @@ class LossSettings(Settings):
                 raise GradlabError(f"{name} is for {whom}; leave it out of {self.loss}")
             if given and self.queue_size:
                 raise GradlabError(
-                    f"a {name} has no embeddings of the sentences in a queue; leave queue_size or {name} out"
+                    f"a {name} does not know the sentences of a queue; leave queue_size or {name} out"
                 )
 
     @property
@@ -234,11 +188,7 @@ class OptimiserSettings(Settings):
     learning_rate: float = setting(3e-5, "Peak learning rate of AdamW.", at_least=0)
     head_rate: float = setting(1.0, "Factor on the learning rate of the heads.", at_least=0)
     weight_decay: float = setting(0.0, "Decoupled weight decay.", at_least=0)
-    schedule: str = setting(
-        "linear",
-        "Decay of the learning rate to 0: linear, cosine or constant (none).",
-        choices=("linear", "constant", "cosine"),
-    )
+    schedule: str = choice("How the learning rate decays to 0, if at all.", "linear", "constant", "cosine")
     warmup_steps: int = setting(0, "Steps of linear warm-up.", at_least=0)
     clip: float = setting(1.0, "Largest norm of the gradient; 0 for no clipping.", at_least=0)
 
@@ -258,15 +208,12 @@ class RunSettings(Settings):
     )
     seed: int = setting(42, "Seed of order, dropout, held-out share and new layers.", at_least=0)
     device: str = setting("auto", "auto (CUDA if there is one), cpu, cuda or cuda:N.")
-    precision: str = setting(
-        "auto",
+    precision: str = choice(
         "bfloat16 (autocast; weights stay float32), float32, or auto: bfloat16 where the device computes it natively.",
-        choices=PRECISIONS,
+        *PRECISIONS,
     )
     threads: int | None = setting(
-        None,
-        "Threads on a CPU; unset: OMP_NUM_THREADS, else as many as other programs leave free.",
-        at_least=1,
+        None, "On a CPU; unset: OMP_NUM_THREADS, else as many as other programs leave free.", at_least=1
     )
     chunk_size: int | None = setting(
         None,
@@ -275,9 +222,7 @@ class RunSettings(Settings):
         at_least=1,
     )
     length_groups: int | None = setting(
-        None,
-        "Groups by length in a batch, which save padding and only change the speed. Unset: 2 on a CPU, 1 elsewhere.",
-        at_least=1,
+        None, "Groups by length in a batch, which save padding. Unset: 2 on a CPU, 1 elsewhere.", at_least=1
     )
     compile: bool = setting(False, "Compile the encoder with torch.compile.")
     sts: str | None = setting(
@@ -292,9 +237,7 @@ class RunSettings(Settings):
     diagnostics_every: int = setting(25, "Steps between diagnostics; 0 for none.", at_least=0)
     analysis_batch: int = setting(128, "Sentences of a batch of the held-out share.", at_least=2)
     analysis_batches: int = setting(1, "Held-out batches that the diagnostics average over.", at_least=1)
-    trackers: tuple[str, ...] = setting(
-        (), "tensorboard or wandb: log there too; repeatable.", choices=("tensorboard", "wandb")
-    )
+    trackers: tuple[str, ...] = setting((), "Log there too; repeatable.", choices=("tensorboard", "wandb"))
 
 
 # Fields come in the opposite order of the bases.
@@ -314,33 +257,24 @@ class TrainConfig(RunSettings, OptimiserSettings, LossSettings, DataSettings, Mo
         if self.momentum is not None and self.momentum_use == "queue" and not self.queue_size:
             raise GradlabError("momentum_use is 'queue', but there is none; give queue_size too")
         if self.negatives and self.second_column is None:
-            raise GradlabError(
-                "negative_columns needs second_column, the positives that the negatives stand beside"
-            )
+            raise GradlabError("negative_columns needs second_column, the column of the positives")
         if self.negatives and self.momentum is not None:
-            raise GradlabError(
-                "a momentum branch embeds no hard negatives; leave it, or negative_columns, out"
-            )
+            raise GradlabError("a momentum branch embeds no hard negatives; leave negative_columns out")
         if self.label_column is not None and self.queue_size:
-            raise GradlabError(
-                "the sentences in a queue have no labels; leave queue_size or label_column out"
-            )
+            raise GradlabError("sentences in a queue have no labels; leave queue_size or label_column out")
         from gradlab.losses.registry import get_loss
 
         bases = get_loss(self.loss, **self.loss_settings).bases
         # Losses whose rows have candidates look at labels, and they are those that take own negatives.
-        if self.label_column is not None and not any(base.takes_own_negatives for base in bases):
-            raise GradlabError(
-                f"{self.loss} does not look at labels; leave label_column out, or train supcon"
-            )
-        if self.score_column is not None and not any(base.takes_scores for base in bases):
-            raise GradlabError(
-                f"{self.loss} does not look at scores; leave score_column out, or train cosent"
-            )
+        labelled = any(base.takes_own_negatives for base in bases)
+        scored = any(base.takes_scores for base in bases)
+        for name, looks, other in (("label", labelled, "supcon"), ("score", scored, "cosent")):
+            if getattr(self, f"{name}_column") is not None and not looks:
+                raise GradlabError(
+                    f"{self.loss} does not look at {name}s; leave {name}_column out, or train {other}"
+                )
         if self.chunk_size is not None and self.fgsm:
-            raise GradlabError(
-                "fgsm needs the whole batch's activations; leave chunk_size out, or train without fgsm"
-            )
+            raise GradlabError("fgsm needs the whole batch's activations; leave it or chunk_size out")
 
     def to_dict(self) -> dict[str, Any]:
         """A JSON-ready dictionary; :meth:`from_dict` is its inverse."""
@@ -370,12 +304,7 @@ class TrainConfig(RunSettings, OptimiserSettings, LossSettings, DataSettings, Mo
 
     @classmethod
     def of_run(cls, content: Mapping[str, Any]) -> Self:
-        """The configuration that a run recorded, even if its loss or augmentation, the user's own,
-        is not known here.
-
-        Raises:
-            GradlabError: as :meth:`from_dict`, but for loss and augmentation.
-        """
+        """As :meth:`from_dict`, even if loss or augmentation of the recorded run, the user's own, are not known here."""
         unchecked: dict[str, Any] = {"loss": "infonce", "loss_settings": {}}
         unchecked |= dict.fromkeys(("guide", "teacher", "augment", "label_column", "score_column"))
         config = cls.from_dict({**content, **unchecked})
@@ -385,18 +314,13 @@ class TrainConfig(RunSettings, OptimiserSettings, LossSettings, DataSettings, Mo
 
     @classmethod
     def from_json(cls, path: str | Path) -> Self:
-        """Read a configuration from a JSON file.
-
-        Raises:
-            GradlabError: if the file is absent, no JSON object, or holds bad settings.
-        """
+        """Read a configuration from a JSON file; GradlabError if it is absent, no JSON object, or holds bad settings."""
         return cls.from_dict(read_object(path, "the configuration "))
 
     def differences(self, other: TrainConfig) -> list[str]:
         """Settings in which ``other`` differs, as "name: mine, not theirs".
 
-        Those of :data:`RESUMABLE_CHANGES` do not count, nor does a precision that ``other`` leaves
-        to the machine.
+        Those of :data:`RESUMABLE_CHANGES` do not count, nor does a precision that ``other`` leaves to the machine.
         """
         free = RESUMABLE_CHANGES | ({"precision"} if other.precision == "auto" else set())
         return [

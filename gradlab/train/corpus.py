@@ -1,45 +1,48 @@
-"""The sentences of a run: read, split into training and held-out, and dealt into batches."""
+"""The sentences of a run: read, split into training and held-out, dealt into batches, and embedded by other models."""
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from gradlab.encoder.model import Encoder
 from gradlab.errors import GradlabError
-from gradlab.train.batches import BatchOrder, split_held_out
+from gradlab.train.batches import BatchOrder, pack, split_held_out
 from gradlab.train.config import TrainConfig
 from gradlab.train.distributed import Processes
 from gradlab.train.sentences import read_beside
 from gradlab.train.tokens import Tokens, tokenize, tokenize_pairs
 
+# Numbers of embeddings that a guide keeps for the next epoch, 256 MiB in float32; what comes later is embedded each time.
+KEPT = 2**26
+
 
 @dataclass(frozen=True)
 class Corpus:
-    """What a run trains on.
+    """What a run trains on."""
 
-    Attributes:
-        tokens: all sentences.
-        others: their second views, row by row, where a column holds them; else None.
-        hard: their hard negatives, row by row, of each column.
-        held_out: rows of those kept from training.
-        order: rows of every batch.
-        steps: optimiser steps that the configuration asks for.
-        told: what further columns tell the loss of each row: its label, as a whole number, and its score.
-    """
+    columns: tuple[
+        Tokens, ...
+    ]  # all sentences; row by row, if the file has them, their second views and hard negatives
+    held_out: NDArray[np.int64]  # rows of those kept from training
+    order: BatchOrder  # rows of every batch
+    steps: int  # optimiser steps that the configuration asks for
+    told: Mapping[
+        str, NDArray[Any]
+    ]  # what further columns tell the loss of each row: its label, a number, and its score
 
-    tokens: Tokens
-    others: Tokens | None
-    hard: tuple[Tokens, ...]
-    held_out: NDArray[np.int64]
-    order: BatchOrder
-    steps: int
-    told: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    @property
+    def tokens(self) -> Tokens:
+        """The sentences themselves."""
+        return self.columns[0]
 
     @classmethod
     def read(cls, config: TrainConfig, encoder: Encoder, processes: Processes) -> Self:
@@ -54,15 +57,15 @@ class Corpus:
             )
         if not processes.is_main:
             processes.wait()  # for the cache that the main process fills
-        tokens, *more = _tokens(config, encoder, processes.is_main)
-        others, hard = more[0] if more else None, tuple(more[1:])
+        columns = _tokens(config, encoder, processes.is_main)
         if processes.is_main:
             processes.wait()
-        told = _told(config, len(tokens))
-        training, held_out = split_held_out(len(tokens), config.held_out, config.seed)
+        count = len(columns[0])
+        told = _told(config, count)
+        training, held_out = split_held_out(count, config.held_out, config.seed)
         if config.held_out and len(held_out) < 2:
             raise GradlabError(
-                f"held_out={config.held_out:g} keeps {len(held_out)} of {len(tokens)} sentences out, and to measure takes two; "
+                f"held_out={config.held_out:g} keeps {len(held_out)} of {count} sentences out, and to measure takes two; "
                 "choose a larger share, or 0 for none"
             )
         order = BatchOrder(training, config.batch_size, config.seed)
@@ -72,21 +75,54 @@ class Corpus:
                 f"{len(training)} training sentences do not fill one step of "
                 f"{config.accumulation} batches of {config.batch_size}"
             )
-        return cls(tokens, others, hard, held_out, order, steps, told)
+        return cls(columns, held_out, order, steps, told)
 
     def take(self, rows: NDArray[np.int64]) -> tuple[list[NDArray[Any]], ...]:
         """Token ids of several sentences, of their second views where the file has them, and of their hard negatives."""
-        parts = self.tokens, self.others, *self.hard
-        return tuple(part.take(rows) for part in parts if part is not None)
+        return tuple(column.take(rows) for column in self.columns)
 
-    def facts(self, config: TrainConfig) -> dict[str, Any]:
-        """The entry of the manifest."""
-        return {
-            "file": config.train_file,
-            "sha256": self.tokens.data_hash,
-            "sentences": len(self.tokens),
-            "held_out": len(self.held_out),
-        }
+
+class Guide:
+    """A frozen model beside the one that is trained: a mask's guide (GISTEmbed, Solatorio 2024), or a teacher.
+
+    Embeds the sentences of the training file, as they stand there, without dropout or gradient.
+
+    Called with rows of the training file, (N,), it gives embeddings (N, D) of the first and of the second views, on its own device, and
+    behind them those of the hard negatives: (N, columns, D) of own ones, (columns N, D) of shared ones.
+    """
+
+    def __init__(self, model: str, config: TrainConfig, corpus: Corpus, processes: Processes) -> None:
+        """A model by name or folder; raises GradlabError if its tokenizer leaves out other sentences than ``corpus`` does."""
+        self.encoder = Encoder.load(model, device=processes.device).requires_grad_(False)
+        length = min(config.max_length, self.encoder.max_length)
+        changed = dataclasses.replace(config, max_length=length, label_column=None, score_column=None)
+        own = Corpus.read(changed, self.encoder, processes)
+        if len(own.tokens) != len(corpus.tokens):
+            raise GradlabError(
+                f"the tokenizer of {model} makes {len(own.tokens)} sentences of {config.train_file} and the model's "
+                f"{len(corpus.tokens)}, as some have no tokens; take them out of the file"
+            )
+        self._own = config.hard_negatives == "own"
+        self._views: list[tuple[Tokens, dict[int, Tensor]]] = [(tokens, {}) for tokens in own.columns]
+
+    def __call__(self, rows: Tensor) -> tuple[Tensor, ...]:
+        wanted, found = rows.tolist(), []
+        for tokens, kept in self._views:
+            new = [row for row in dict.fromkeys(wanted) if row not in kept]
+            made = dict(zip(new, self._embed(tokens.take(new)), strict=True)) if new else {}
+            found.append(torch.stack([kept[row] if row in kept else made[row] for row in wanted]))
+            if (len(kept) + len(made)) * self.encoder.dimension <= KEPT:
+                kept.update(made)
+        views, hard = (found * 2)[:2], found[2:]
+        if not hard:
+            return tuple(views)
+        return *views, torch.stack(hard, dim=1) if self._own else torch.cat(hard)
+
+    @torch.no_grad()
+    def _embed(self, sequences: list[np.ndarray]) -> Tensor:
+        packed = pack(sequences, self.encoder.tokenizer.pad_token_id).to(self.encoder.device)
+        rows = [self.encoder(group.input_ids, group.attention_mask) for group in packed.groups]
+        return torch.cat(rows).float()[packed.order]
 
 
 def _tokens(config: TrainConfig, encoder: Encoder, progress: bool) -> tuple[Tokens, ...]:

@@ -46,7 +46,6 @@ class FastDropout(TorchFunctionMode):
     def __torch_function__(
         self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        """Replace one function, pass all others on."""
         kwargs = kwargs or {}
         if function is torch.nn.functional.dropout and args[0].device.type == "cpu":
             return dropout(*args, **kwargs)

@@ -20,29 +20,22 @@ from gradlab.settings.learned import learned_settings
 
 @dataclass(frozen=True)
 class Processes:
-    """The processes of a run, as ``accelerate launch`` or ``torchrun`` started them; usually one.
+    """The processes of a run, as ``accelerate launch`` or ``torchrun`` started them; usually one."""
 
-    Attributes:
-        rank: number of this process.
-        count: number of processes.
-        device: where this process computes.
-    """
-
-    rank: int
-    count: int
-    device: torch.device
+    rank: int  # number of this process
+    count: int  # number of processes
+    device: torch.device  # where this process computes
 
     @classmethod
     def start(cls, device: str) -> Processes:
         """Join the processes that a launcher started, if one did; ``device`` as of `find_device`."""
+        chosen = find_device(device)
         if int(os.environ.get("WORLD_SIZE", "1")) == 1:
-            found = find_device(device)
-            if found.type == "cuda" and found.index is not None:
-                torch.cuda.set_device(found)  # whose generator is saved and restored from here on
-            return cls(0, 1, found)
+            if chosen.type == "cuda" and chosen.index is not None:
+                torch.cuda.set_device(chosen)  # whose generator is saved and restored from here on
+            return cls(0, 1, chosen)
         from accelerate import PartialState
 
-        chosen = find_device(device)
         state = PartialState(cpu=chosen.type == "cpu")
         atexit.register(_leave)
         if chosen.type == "cuda":
@@ -96,9 +89,8 @@ class Processes:
 
     def collect(self, value: Any) -> list[Any]:
         """``value`` of every process, at every process."""
-        values: list[Any] = [value]
+        values: list[Any] = [value] * self.count
         if self.count > 1:
-            values = [None] * self.count
             torch.distributed.all_gather_object(values, value)
         return values
 
@@ -142,6 +134,7 @@ class SpreadLoss:
         ``extra`` holds ``hard`` columns of hard negatives, (N, D) each, before others; ``context`` tensors with an entry for
         each sentence, and for each extra negative after them, or tuples of embeddings by another model.
         """
+        settings = {"normalize": normalize, "in_batch_negatives": in_batch_negatives}
         rank, count, share = self.processes.rank, self.processes.count, self.processes.share
         size = len(anchors)
 
@@ -162,8 +155,7 @@ class SpreadLoss:
             for name, value in context.items()
         }
         views = share(anchors), share(positives), None if extra is None else beside(extra)
-        told |= {"normalize": normalize, "in_batch_negatives": in_batch_negatives}
-        return self.loss(*views, reduction, **told)
+        return self.loss(*views, reduction, **settings, **told)
 
 
 def _leave() -> None:

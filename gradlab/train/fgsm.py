@@ -19,15 +19,12 @@ class FGSM(Component):
 
     How much of so small a step as MoCoSE's 5e-9 rounding leaves depends on the size of ``x``: the share of entries
     that do change is measured.
-
-    Attributes:
-        epsilon: ``ε``.
-        changed: share of the entries of the last batch's tokens for which ``x' != x``; NaN before.
     """
 
     def __init__(self, epsilon: float) -> None:
         super().__init__()
         self.epsilon = epsilon
+        # The share of the entries of the last batch's tokens for which x' != x.
         self.changed: Tensor = torch.tensor(float("nan"))
 
     def forward(self, embedded: Embedded, groups: Sequence[Group], loss_of: LossOf) -> Embedded:
@@ -53,7 +50,6 @@ class FGSM(Component):
         return torch.autograd.grad(loss, leaves)
 
     def statistics(self, output: Output) -> dict[str, float]:
-        """The share of entries that the last step changed."""
         return {"fgsm_changed": float(self.changed)}
 
 
@@ -61,12 +57,9 @@ class PreviousFGSM(FGSM):
     """FGSM by the gradient that the step before gave the embedding table, as MoCoSE's published code does.
 
     Tokens that were not in the batch before have no gradient, and stay as they are.
-
-    Attributes:
-        signs: (vocabulary, D) of that gradient; in the state dictionary, so that a resumed run has it.
     """
 
-    signs: Tensor
+    signs: Tensor  # (vocabulary, D) of that gradient; in the state dictionary, so that a resumed run has it
 
     def __init__(self, epsilon: float, table: nn.Embedding) -> None:
         super().__init__(epsilon)
@@ -77,10 +70,7 @@ class PreviousFGSM(FGSM):
     def before_step(self) -> None:
         """Keep the signs of the table's gradient, once it is complete."""
         gradient = self._table[0].grad
-        if gradient is None:
-            self.signs.zero_()
-        else:
-            self.signs.copy_(gradient.sign())
+        self.signs.copy_(torch.zeros_like(self.signs) if gradient is None else gradient.sign())
 
     def gradients(self, embedded: Embedded, groups: Sequence[Group], loss_of: LossOf) -> list[Tensor]:
         """Signs of the gradient that the tokens had in the step before."""

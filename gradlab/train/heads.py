@@ -24,9 +24,8 @@ def projection(
     layers: int, dimension: int, width: int | None = None, dropout: float = 0.1, initial: str = "random"
 ) -> nn.Module:
     """Of both branches: every layer ``width`` wide (unset: as wide as the embedding), the last one too."""
-    if layers == 0:
-        return nn.Identity()
-    return nn.Sequential(*_hidden(layers, dimension, width or dimension, dropout, initial))
+    hidden = _hidden(layers, dimension, width or dimension, dropout, initial)
+    return nn.Sequential(*hidden) if layers else nn.Identity()
 
 
 def predictor(

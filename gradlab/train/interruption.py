@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
+import sys
 import threading
+from collections.abc import Iterator
 from types import FrameType
 from typing import Any, Self
 
@@ -20,8 +23,7 @@ class Interruption:
     """
 
     def __init__(self, enabled: bool = True) -> None:
-        # Only the main thread may set handlers; elsewhere signals keep their usual meaning.
-        self._enabled = enabled and threading.current_thread() is threading.main_thread()
+        self._enabled = enabled and in_main_thread()
         self._before: dict[int, Any] = {}
         self._asked = False
 
@@ -42,7 +44,7 @@ class Interruption:
             # Where the alarm is somebody else's, or there is none (Windows), a request waits as long as it takes.
             alarm = getattr(signal, "SIGALRM", None)
             if self._before and alarm and signal.getsignal(alarm) == signal.SIG_DFL:
-                self._before[alarm] = signal.signal(alarm, self._interrupt)
+                self._before[alarm] = signal.signal(alarm, interrupt)
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -57,9 +59,28 @@ class Interruption:
             self._alarm(PATIENCE)
         self._asked = True
 
-    def _interrupt(self, number: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
     def _alarm(self, seconds: float) -> None:
         if getattr(signal, "SIGALRM", None) in self._before:
             signal.setitimer(signal.ITIMER_REAL, seconds)
+
+
+@contextlib.contextmanager
+def terminable() -> Iterator[None]:
+    """Treat SIGTERM, which schedulers send before they kill, as Ctrl-C; while that is handled, ignore another one."""
+    before = signal.signal(signal.SIGTERM, interrupt) if in_main_thread() else None
+    try:
+        yield
+    finally:
+        if in_main_thread():
+            signal.signal(signal.SIGTERM, before)
+
+
+def interrupt(number: int, frame: FrameType | None) -> None:
+    """A handler: interrupts, unless an interruption is being handled, as a run may be on its way back."""
+    if not isinstance(sys.exception(), KeyboardInterrupt):
+        raise KeyboardInterrupt
+
+
+def in_main_thread() -> bool:
+    """Whether handlers can be set here; in other threads signals keep their usual meaning."""
+    return threading.current_thread() is threading.main_thread()

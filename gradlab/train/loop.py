@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from gradlab.encoder.model import Encoder
 from gradlab.errors import Diverged, GradlabError
 from gradlab.evaluate.selection import STSB_DEV, selection
+from gradlab.files import commit, versions
 from gradlab.losses.components import Components
 from gradlab.losses.mask import check_pairs
 from gradlab.losses.registry import get_loss
@@ -27,26 +28,20 @@ from gradlab.monitor.recorder import Recorder
 from gradlab.monitor.scores import readable
 from gradlab.seeds import random_state, restore_random_state, seed_everything, undisturbed
 from gradlab.train.checkpoint import Checkpoint, newest_checkpoint, save_checkpoint
-from gradlab.train.config import TrainConfig
-from gradlab.train.corpus import Corpus
+from gradlab.train.config import OptimiserSettings, TrainConfig
+from gradlab.train.corpus import Corpus, Guide
 from gradlab.train.cpu import attention_for
 from gradlab.train.distributed import Processes
-from gradlab.train.guide import Guide
 from gradlab.train.heads import MLP
 from gradlab.train.interruption import Interruption
-from gradlab.train.machine import choose_precision, encode_in, free_threads, using_threads
+from gradlab.train.machine import choose_precision, device_name, encode_in, free_threads, using_threads
 from gradlab.train.objective import Objective, freeze_unused
 from gradlab.train.outputs import Output
 from gradlab.train.parts import Parts
 from gradlab.train.progress import Progress, say
-from gradlab.train.run_folder import (
-    RunFolder,
-    TrainResult,
-    new_manifest,
-    scores_for_json,
-    scores_from_json,
-)
-from gradlab.train.schedule import build_optimiser, learning_rate
+from gradlab.train.run_folder import RunFolder, TrainResult, scores_for_json, scores_from_json
+
+_PACKAGES = ("torch", "transformers", "tokenizers", "safetensors", "accelerate", "numpy")
 
 
 class Callback:
@@ -62,11 +57,9 @@ class Callback:
         """Called after each optimiser step, with the last batch's output."""
 
     def statistics(self, anchors: Tensor, positives: Tensor, gradient: Components | None) -> dict[str, float]:
-        """Numbers to record whenever the run measures what its loss does to the embeddings, beside its own.
+        """Numbers to record whenever the run measures what its loss does to the embeddings, (N, D) unit rows in float64.
 
-        Args:
-            anchors, positives: (N, D) unit rows in float64.
-            gradient: the loss's components on them, or None where they are not known.
+        ``gradient`` has the loss's components on them, or is None where they are not known.
         """
         return {}
 
@@ -92,12 +85,10 @@ class Trainer:
         objective: what is trained; ``objective.encoder`` is the encoder.
         corpus: the sentences.
         optimiser: of the objective's parameters.
-        steps: optimiser steps in all.
-        step: those done.
+        steps, step: optimiser steps in all, and those done.
         scores: see `TrainResult`.
         selection: what the best encoder is selected by; None where nothing is evaluated.
-        recorder: writes down what is measured, in the main process alone.
-        probe: of the loss, for measuring it.
+        recorder, probe: write down what is measured, in the main process alone, and measure the loss.
         say: prints a message on standard error, in the main process alone.
     """
 
@@ -126,14 +117,9 @@ class Trainer:
         self.precision = choose_precision(precision, self.processes.device)
         self.config = config = dataclasses.replace(config, precision=self.precision.name)
         seed_everything(config.seed)
-        pooler = "cls" if config.pooler == "cls_mlp" else config.pooler
-        device = self.processes.device
-        how: dict[str, Any] = {
-            "dropout": config.dropout,
-            "attention": attention_for(device),
-            "device": device,
-        }
-        encoder = Encoder.load(config.model, pooler, **how)
+        pooler, device = "cls" if config.pooler == "cls_mlp" else config.pooler, self.processes.device
+        how: dict[str, Any] = {"attention": attention_for(device), "device": device}
+        encoder = Encoder.load(config.model, pooler, dropout=config.dropout, **how)
         self.corpus = Corpus.read(config, encoder, self.processes)
         check_pairs(loss, len(self.corpus.tokens))
         self.steps = self.corpus.steps
@@ -145,7 +131,7 @@ class Trainer:
             parts.told[name] = torch.from_numpy(values).to(device).__getitem__
         for name, model in (("guide", config.guide), ("teacher", config.teacher)):
             if model is not None:
-                parts.told[name] = Guide.load(model, config, self.corpus, self.processes)
+                parts.told[name] = Guide(model, config, self.corpus, self.processes)
         self.objective = objective(
             encoder,
             loss,
@@ -175,15 +161,11 @@ class Trainer:
         self._keeps_best = False
 
     def run(self) -> TrainResult:
-        """Train to the end.
-
-        Raises:
-            GradlabError, KeyboardInterrupt: see :func:`train`.
-        """
+        """Train to the end; for errors see :func:`train`."""
         self._began = time.perf_counter()
         self._begin()
         size = self.config.batch_size * self.config.accumulation
-        progress = Progress(self.step, self.steps, size, visible=self.processes.is_main)
+        progress = Progress(size, initial=self.step, total=self.steps, disable=not self.processes.is_main)
         # Several processes could not agree on the step at which a signal came.
         with progress, Interruption(enabled=self.processes.count == 1) as interruption:
             while self.step < self.steps:
@@ -194,10 +176,8 @@ class Trainer:
                 )
                 if log:
                     self._log(progress.measure(), told, output)
-                progress.advance()
-                if (measure or evaluate) and not all(
-                    bool(weights.isfinite().all()) for weights in self.objective.parameters()
-                ):
+                progress.update()
+                if (measure or evaluate) and not self._finite():
                     raise Diverged(
                         f"the weights are not finite after step {self.step}; lower the learning rate"
                     )
@@ -229,9 +209,7 @@ class Trainer:
             start = checkpoint.step if checkpoint else 0
             trackers = start_trackers(self.config.trackers, self.folder.path, self.config.to_dict(), start)
             if not self._resume:
-                computes = (self.precision, self.processes.device, self.processes.count)
-                manifest = new_manifest(self.config, *computes, self.corpus.facts(self.config))
-                self.folder.write_manifest(manifest)
+                self.folder.write_manifest(self._manifest())
             self.recorder.begin((lambda row: row[0] <= start) if checkpoint else None, trackers)
             self.judge()
         self.processes.wait()
@@ -246,6 +224,31 @@ class Trainer:
             callback.on_start(self)
         if not checkpoint and self.config.eval_start:
             self._evaluate()
+
+    def _manifest(self) -> dict[str, Any]:
+        """What a manifest says before training: enough to do it again."""
+        device = self.processes.device
+        return {
+            "config": self.config.to_dict(),
+            "seed": self.config.seed,
+            "device": {
+                "type": device.type,
+                "name": device_name(device),
+                "threads": torch.get_num_threads(),
+                "processes": self.processes.count,
+                "precision": f"{self.precision.name}: {self.precision.why}",
+            },
+            "data": {
+                "file": self.config.train_file,
+                "sha256": self.corpus.tokens.data_hash,
+                "sentences": len(self.corpus.tokens),
+                "held_out": len(self.corpus.held_out),
+            },
+            "versions": versions(*_PACKAGES),
+            "commit": commit(),
+            "status": "running",
+            "results": {},
+        }
 
     def _step(self, progress: Progress) -> tuple[Output, dict[str, Any]]:
         """One step of training; returns the last batch's output, and gradient norm and learning rate."""
@@ -282,10 +285,13 @@ class Trainer:
 
     def _log(self, values: dict[str, float], told: dict[str, Any], output: Output) -> None:
         """Record loss and throughput since the last record, and the values of the step just done."""
-        numbers = {name: float(number) for name, number in told.items()}
-        self.record(TRAIN, {**values, **numbers, **self.objective.statistics(output)})
+        values |= {name: float(number) for name, number in told.items()}
+        self.record(TRAIN, values | self.objective.statistics(output))
         if not math.isfinite(values["loss"]):
             raise Diverged(f"the loss is {values['loss']} at step {self.step}; lower the learning rate")
+
+    def _finite(self) -> bool:
+        return all(bool(weights.isfinite().all()) for weights in self.objective.parameters())
 
     def _evaluate(self) -> None:
         """Evaluate the encoder, if evaluation is configured, and keep it if it is the best so far."""
@@ -310,12 +316,9 @@ class Trainer:
         if not self.processes.is_main:
             return
         told = {name: callback.state() for name, callback in self._named().items()}
-        state = {
-            "random": states,
-            "selection": self.selected_by,
-            "scores": scores_for_json(self.scores),
-            "callbacks": {name: one for name, one in told.items() if one is not None},
-        }
+        callbacks = {name: one for name, one in told.items() if one is not None}
+        scores = scores_for_json(self.scores)
+        state = {"random": states, "selection": self.selected_by, "scores": scores, "callbacks": callbacks}
         place = self.folder.checkpoints
         try:
             save_checkpoint(place, self.step, self.objective, self.optimiser, state, self.config.keep)
@@ -326,10 +329,8 @@ class Trainer:
 
     def _restore(self, checkpoint: Checkpoint) -> None:
         state = checkpoint.state
-        if len(state["random"]) != self.processes.count:
-            raise GradlabError(
-                f"{checkpoint.folder} was written by {len(state['random'])} processes; resume with as many"
-            )
+        if (count := len(state["random"])) != self.processes.count:
+            raise GradlabError(f"{checkpoint.folder} was written by {count} processes; resume with as many")
         before = state.get("selection", STSB_DEV)
         if self.selection is not None and state["scores"] and before != self.selected_by:
             raise GradlabError(
@@ -353,9 +354,6 @@ class Trainer:
     def _finish(self) -> TrainResult:
         for callback in self.callbacks:
             callback.on_end(self)
-        result = TrainResult(
-            self.folder.path, self.steps, dict(self.scores), self.best_step, self.selected_by
-        )
         if self.processes.is_main:
             self.objective.encoder.save(self.folder.encoder)
             results = {
@@ -367,23 +365,20 @@ class Trainer:
                 "seconds": time.perf_counter() - self._began,
                 "diagnostics_seconds": self.recorder.seconds,
             }
-            description = {**self.folder.read_manifest(), "status": "finished", "results": results}
-            self.folder.write_manifest(description)
+            manifest = {**self.folder.read_manifest(), "status": "finished", "results": results}
+            self.folder.write_manifest(manifest)
             self.recorder.close()
         self.processes.wait()
-        return result
+        return TrainResult(self.folder.path, self.steps, self.scores, self.best_step, self.selected_by)
 
     def due(self, every: int) -> bool:
         """Whether something that happens every so many steps, and at the end, happens now; 0 is never."""
         return every > 0 and (self.step % every == 0 or self.step == self.steps)
 
     def held_out(self, batches: int) -> Iterator[Output]:
-        """Batches of held-out sentences as the loss sees them, under dropout; none where none are held out.
+        """At most so many batches of held-out sentences, if there are any, as the loss sees them under dropout.
 
         Sentences and dropout masks are the same whenever it is called in runs of one seed, so that only the encoder differs.
-
-        Args:
-            batches: how many; fewer where fewer sentences are held out.
         """
         rows, seed = self.corpus.held_out, self.config.seed
         size = min(self.config.analysis_batch, len(rows))
@@ -398,14 +393,10 @@ class Trainer:
             yield output
 
     def measure(self, batch: Iterable[Output], further: Sequence[Statistics] = ()) -> None:
-        """Record diagnostics of the loss; training is not affected.
+        """Record diagnostics of the loss, and ``further`` numbers; training is not affected.
 
-        They are measured on the held-out sentences if there are any, otherwise on the batch just trained on, which
+        They are measured on the held-out sentences if there are any, otherwise on the ``batch`` just trained on, which
         costs no forward pass, with the negatives that the loss saw. Batches without negatives are left out.
-
-        Args:
-            batch: what was trained on; nothing before the first step.
-            further: numbers to record beside those of every run and of its callbacks.
         """
         if not self.processes.is_main:
             return
@@ -440,6 +431,38 @@ class Trainer:
         """The trained step with the best score, the earliest of equals; None if there is none."""
         trained = {step: score for step, score in self.scores.items() if step > 0 and not math.isnan(score)}
         return max(trained, key=lambda step: (trained[step], -step)) if trained else None
+
+
+def learning_rate(settings: OptimiserSettings, step: int, steps: int) -> float:
+    """Learning rate of step ``step`` (from 0) of ``steps``: warm-up from 0, then the schedule's decay to 0.
+
+    A function of the step alone, so that a resumed run needs no scheduler's memory.
+    """
+    if step < settings.warmup_steps:
+        return settings.learning_rate * step / settings.warmup_steps
+    done = (step - settings.warmup_steps) / max(1, steps - settings.warmup_steps)
+    factors = {"linear": 1 - done, "cosine": (1 + math.cos(math.pi * done)) / 2, "constant": 1.0}
+    return settings.learning_rate * factors[settings.schedule]
+
+
+def build_optimiser(objective: Objective, settings: OptimiserSettings) -> torch.optim.AdamW:
+    """AdamW in one fused kernel; biases and layer norms do not decay, as usual for BERT.
+
+    Each group has a ``factor`` on the learning rate, that of the heads being ``settings.head_rate``.
+    """
+    heads = nn.ModuleList([objective.head, objective.projection, objective.predictor])
+    of_heads = {id(one) for one in heads.parameters()}
+    parameters = [one for one in objective.trained_parameters() if one.requires_grad]
+    parts = [(1.0, parameters)]
+    if settings.head_rate != 1:
+        others = [one for one in parameters if id(one) not in of_heads]
+        parts = [(1.0, others), (settings.head_rate, [p for p in parameters if id(p) in of_heads])]
+    groups = []
+    for factor, mine in parts:
+        matrices, vectors = [p for p in mine if p.ndim > 1], [p for p in mine if p.ndim <= 1]
+        groups.append({"params": matrices, "weight_decay": settings.weight_decay, "factor": factor})
+        groups.append({"params": vectors, "weight_decay": 0.0, "factor": factor})
+    return torch.optim.AdamW(groups, lr=settings.learning_rate, fused=True)
 
 
 TrainerState = Trainer  # a name for what callbacks are given

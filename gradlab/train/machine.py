@@ -61,22 +61,17 @@ def bfloat16_instructions(device: torch.device) -> str | None:
     """The instructions by which the device multiplies in bfloat16, for messages; None if it has none."""
     if device.type == "cuda":
         capability = torch.cuda.get_device_capability(device)
-        return (
-            f"compute capability {'.'.join(map(str, capability))}" if capability >= _CUDA_BFLOAT16 else None
-        )
-    return next((words for flag, words in _CPU_BFLOAT16.items() if flag in cpu_flags()), None)
+        text = f"compute capability {'.'.join(map(str, capability))}"
+        return text if capability >= _CUDA_BFLOAT16 else None
+    flags = cpu_flags()
+    return next((words for flag, words in _CPU_BFLOAT16.items() if flag in flags), None)
 
 
 def device_name(device: torch.device) -> str:
     """Name of the GPU, or of the processor with its number of cores."""
     if device.type == "cuda":
         return str(torch.cuda.get_device_name(device))
-    name = platform.processor() or platform.machine()
-    with contextlib.suppress(OSError):
-        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
-            if line.startswith("model name"):
-                name = line.partition(":")[2].strip()
-                break
+    name = _cpu_info().get("model name") or platform.processor() or platform.machine()
     return f"{name}, {os.cpu_count()} cores"
 
 
@@ -84,16 +79,17 @@ def cpu_flags() -> frozenset[str]:
     """Instruction sets of this processor in lower case; empty if the system does not list them."""
     if hasattr(torch.cpu, "get_capabilities"):
         return frozenset(name for name, has in torch.cpu.get_capabilities().items() if has is True)
+    return frozenset(" ".join(_cpu_info().get(name, "") for name in ("flags", "Features")).split())
+
+
+def _cpu_info() -> dict[str, str]:
+    """What Linux says of one of the cores, by name; empty elsewhere."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
-        return frozenset()
-    return frozenset(
-        word
-        for line in lines
-        if line.startswith(("flags", "Features"))
-        for word in line.split(":")[1].split()
-    )
+        return {}
+    pairs = (line.partition(":") for line in lines)
+    return {name.strip(): value.strip() for name, _, value in pairs}
 
 
 def free_threads() -> tuple[int, str]:
@@ -127,7 +123,7 @@ def using_threads(count: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def _busy_cores(interval: float = 0.25) -> float:
+def _busy_cores() -> float:
     import psutil
 
-    return sum(psutil.cpu_percent(interval, percpu=True)) / 100
+    return sum(psutil.cpu_percent(0.25, percpu=True)) / 100

@@ -22,13 +22,6 @@ class Momentum(CountingComponent):
     """Copies of trained modules that follow them: ``target ← η target + (1 - η) online`` after each step.
 
     No gradient reaches the averages. Weights, and how many updates were made, are in the state dictionary.
-
-    Attributes:
-        copies: the averaged modules by name.
-        makes_positives: whether their embeddings are the positives, or rows of the queue alone.
-        keys_gradient: whether gradient reaches what is shared, see :meth:`before_step`.
-        updates: how many were made.
-        last_decay: ``η`` of the last of them; NaN before.
     """
 
     counter = "updates"
@@ -41,10 +34,12 @@ class Momentum(CountingComponent):
         """
         super().__init__()
         self._settings, self._steps = settings, steps
-        self.updates, self.last_decay = 0, math.nan
-        averaged = _parse_modules(settings.momentum_modules)
-        self.makes_positives = settings.momentum_use == "positives"
-        self.keys_gradient = settings.keys_gradient
+        self.updates, self.last_decay = 0, math.nan  # how many were made, and η of the last of them
+        self.makes_positives = settings.momentum_use == "positives"  # else rows of the queue alone
+        self.keys_gradient = settings.keys_gradient  # whether gradient reaches what is shared
+        averaged = [part.strip() for part in settings.momentum_modules.split(",") if part.strip()]
+        if unknown := sorted(set(averaged) - set(MODULES)):
+            raise GradlabError(f"momentum_modules are out of {', '.join(MODULES)}, not {unknown[0]!r}")
         self.copies = nn.ModuleDict({name: _copy(module) for name, module in modules.items()})
         self.copies.requires_grad_(False)
         # Which tensor follows which: references alone, since the trained ones are registered elsewhere.
@@ -76,11 +71,9 @@ class Momentum(CountingComponent):
     @torch.no_grad()
     def after_step(self) -> None:
         """Follow the trained modules by one step."""
-        how = self._settings
+        how, done = self._settings, (self.updates, self._steps)
         assert how.momentum is not None
-        self.last_decay = decay(
-            how.momentum, how.momentum_end, how.momentum_schedule, self.updates, self._steps
-        )
+        self.last_decay = decay(how.momentum, how.momentum_end, how.momentum_schedule, *done)
         if self._averaged:
             mine, theirs = zip(*self._averaged, strict=True)
             torch._foreach_lerp_(mine, theirs, 1 - self.last_decay)
@@ -97,7 +90,6 @@ class Momentum(CountingComponent):
                 mine.grad = None
 
     def statistics(self, output: Output) -> dict[str, float]:
-        """The weight of the old average in the last update."""
         return {"momentum_decay": self.last_decay}
 
 
@@ -121,14 +113,6 @@ def embedding_layer(model: Any) -> nn.Module:
     layer = getattr(model, "embeddings", None)
     found: nn.Module = layer if isinstance(layer, nn.Module) else model.get_input_embeddings()
     return found
-
-
-def _parse_modules(text: str) -> tuple[str, ...]:
-    names = tuple(part.strip() for part in text.split(",") if part.strip())
-    for name in names:
-        if name not in MODULES:
-            raise GradlabError(f"momentum_modules are out of {', '.join(MODULES)}, not {name!r}")
-    return names
 
 
 def _copy(module: nn.Module) -> nn.Module:

@@ -125,12 +125,7 @@ class Objective(nn.Module):
             self._target.encoder.model.compile(dynamic=True)
 
     def views(self, sequences: Sequences, others: Sequences | None = None) -> tuple[Sequences, Sequences]:
-        """Token ids of the two views of a batch.
-
-        Args:
-            sequences: the sentences.
-            others: their second views, where a column of the training file holds them.
-        """
+        """Token ids of the two views of a batch; ``others`` are the second ones where the training file has them."""
         first, second = sequences, sequences if others is None else others
         if isinstance(augmentation := self.parts.augmentation, SentenceAugmentation):
             # From torch's generator, whose state is in the checkpoints.
@@ -150,11 +145,8 @@ class Objective(nn.Module):
 
     def predict(self, rows: Tensor) -> Tensor:
         """Anchors (N, D) through the predictor, if there is one."""
-        if isinstance(self.predictor, nn.Identity):
-            return rows
         with self._execution():
-            predicted = self.predictor(rows)
-        return predicted.to(rows.dtype)
+            return self.predictor(rows).to(rows.dtype)
 
     def prepare(
         self,
@@ -178,7 +170,7 @@ class Objective(nn.Module):
             if not self.parts.both_views:
                 changed[online.order[: len(first)]] = False
         rows = None if sentences is None else torch.from_numpy(sentences).to(self.processes.device)
-        return Batch(online, target, changed, rows, len(hard))
+        return Batch(online, target, changed, rows, len(columns))
 
     def forward(self, batch: Batch) -> Output:
         """The loss of what :meth:`prepare` laid out, over the batches of all processes."""
@@ -210,14 +202,12 @@ class Objective(nn.Module):
             if self.loss.is_combinator:  # no other loss asks for numbers of sentences
                 self._context["sentences"] = batch.sentences
         keys = None if batch.target is None else gathered(self._keys(batch.target, cache))
-        own = self.momentum is None or not self.momentum.makes_positives or keys is None
-        columns = 2 + batch.hard if own else 1
 
         def compare(rows: Tensor, keys: Tensor | None) -> Output:
-            """The loss of what the trained branch gives, anchors first, and of the momentum branch's keys."""
-            first, *others = rows.split(len(rows) // columns)
+            """The loss of what the trained branch gives, anchors first; without other columns keys are the positives."""
+            first, *others = rows.split(len(rows) // batch.columns)
             anchors = gathered(self.predict(first))
-            positives, *hard = map(gathered, others) if own or keys is None else [keys]
+            positives, *hard = map(gathered, others) if others or keys is None else [keys]
             # A subclass may know of two views alone.
             return self.compare(anchors, positives, hard=hard) if hard else self.compare(anchors, positives)
 
@@ -234,7 +224,7 @@ class Objective(nn.Module):
         rows, *encoded = self._online(batch.online, batch.changed, embedded, cache)
         output = compare(rows, keys)
         if encoded:
-            output = replace(output, encoded=encoded[0][: len(rows) // columns])
+            output = replace(output, encoded=encoded[0][: len(rows) // batch.columns])
         if self.queue is not None:
             output = replace(output, keys=(output.positives if keys is None else keys).detach())
         return output
@@ -277,21 +267,18 @@ class Objective(nn.Module):
             loss = 0 * (anchors.sum() + positives.sum())
             return Output(loss, anchors, positives, extra, in_batch, ages, context=context)
         gate = self.open_share if torch.is_grad_enabled() else None
-        # Owners are rows of the whole batch, which no process has.
-        spread = self._spread if self._together and gate is None and "owners" not in context else None
         criterion: Any = self._criterion
-        if spread is not None:
-            criterion = partial(spread, hard=0 if own else len(hard))
-        reduction = "mean" if gate is None else "none"
-        views = (anchors, positives, extra)
+        # Owners are rows of the whole batch, which no process has.
+        if self._spread is not None and self._together and gate is None and "owners" not in context:
+            criterion = partial(self._spread, hard=0 if own else len(hard))
+        views, reduction = (anchors, positives, extra), "mean" if gate is None else "none"
         try:
             loss = criterion(*views, reduction, normalize=True, in_batch_negatives=in_batch, **context)
         except GradlabError as error:
             if anchors.isfinite().all() and positives.isfinite().all():
                 raise
             raise Diverged("the embeddings are not finite; lower the learning rate") from error
-        if gate is not None:
-            loss = gate(loss)
+        loss = loss if gate is None else gate(loss)
         return Output(loss, anchors, positives, extra, in_batch, ages, context=context)
 
     def after_batch(self, output: Output) -> None:
@@ -334,15 +321,12 @@ def _criterion(
     loss: Loss, processes: Processes, chunk_size: int | None
 ) -> LearnableLoss | BlockwiseLoss | Loss:
     """What evaluates the loss: itself, block by block where the batch comes in chunks, or with what it learns."""
-    learns = learned_settings(loss)
-    if chunk_size is not None and learns:
-        raise GradlabError(
-            f"chunk_size does not differentiate by what {loss.name} learns; set learnable=false"
-        )
-    if chunk_size is not None:  # a batch that needs chunks has too many similarities as well
-        return BlockwiseLoss(loss)
-    # Where it learns, each process computes the whole loss; gradients are summed over them.
-    return LearnableLoss(loss, share=1 / processes.count).to(processes.device) if learns else loss
+    if not learned_settings(loss):  # a batch that needs chunks has too many similarities as well
+        return loss if chunk_size is None else BlockwiseLoss(loss)
+    if chunk_size is not None:
+        raise GradlabError(f"chunk_size leaves no gradient for what {loss.name} learns; set learnable=false")
+    # Each process computes the whole loss; gradients are summed over them.
+    return LearnableLoss(loss, share=1 / processes.count).to(processes.device)
 
 
 def freeze_unused(objective: Objective) -> None:

@@ -15,23 +15,17 @@ from gradlab.train.batches import Packed
 
 @dataclass(frozen=True)
 class Batch:
-    """What :meth:`Objective.prepare` laid out.
+    """What :meth:`Objective.prepare` laid out."""
 
-    Attributes:
-        online: sequences of the trained branch: both views, anchors first, then the hard negatives column by column; or
-            the anchors alone where the momentum branch makes the positives.
-        target: second views for the momentum branch, if there is one.
-        changed: of the rows of ``online`` as its groups hold them, those whose embeddings the augmentation changes;
-            None where it changes ids or nothing.
-        sentences: (N,) rows of the training file, of all processes, by which the loss may know its sentences; or None.
-        hard: hard negatives of each sentence.
-    """
-
+    # Of the trained branch, column by column; the anchors alone where the momentum branch makes the positives.
     online: Packed
+    # Second views for the momentum branch, if there is one.
     target: Packed | None = None
+    # Of the rows of `online` as its groups hold them, those whose embeddings the augmentation changes, if it does.
     changed: Tensor | None = None
+    # (N,) rows of the training file, of all processes, by which the loss may know its sentences.
     sentences: Tensor | None = None
-    hard: int = 0
+    columns: int = 2  # of sentences in `online`, equally long: anchors, positives, and hard negatives
 
 
 @dataclass(frozen=True)
@@ -63,8 +57,7 @@ class Output:
     @property
     def has_negatives(self) -> bool:
         """False while all negatives come from a queue that is still empty."""
-        beside = self.extra_negatives is not None or "own_negatives" in self.context
-        return self.in_batch_negatives or beside
+        return self.in_batch_negatives or self.extra_negatives is not None or "own_negatives" in self.context
 
     def snapshot(self) -> Snapshot:
         """The embeddings and the context for diagnostics."""
@@ -75,8 +68,7 @@ class Output:
 class Component(nn.Module):
     """Base of the parts of an objective; override the moments that matter.
 
-    A component that an objective holds as an attribute is called by it, and its parameters, buffers and extra state
-    are in the checkpoints.
+    An objective calls the components among its attributes; their parameters, buffers and extra state are in the checkpoints.
     """
 
     def after_batch(self, output: Output) -> None:
@@ -99,9 +91,7 @@ class CountingComponent(Component):
     counter: ClassVar[str]
 
     def get_extra_state(self) -> Tensor:
-        """The count, for the state dictionary."""
         return torch.tensor(getattr(self, self.counter))
 
     def set_extra_state(self, state: Tensor) -> None:
-        """Take it back."""
         setattr(self, self.counter, int(state))

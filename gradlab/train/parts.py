@@ -25,33 +25,20 @@ _DROPOUTS = ("hidden_dropout_prob", "hidden_dropout", "dropout", "resid_pdrop", 
 
 @dataclass
 class Parts:
-    """What an `gradlab.train.Objective` is made of beside encoder, head and loss; nothing by default.
+    """What an `gradlab.train.Objective` is made of beside encoder, head and loss; nothing by default."""
 
-    Attributes:
-        augmentation: makes the second view; None leaves it to dropout.
-        both_views: whether it makes the first view too.
-        projection: after the head, in both branches.
-        predictor: after the projection, of the anchors alone.
-        momentum: the branch of averages, or None.
-        queue: negatives from earlier steps, or None.
-        in_batch_negatives: whether the other sentences of the batch are negatives.
-        own_negatives: whether hard negatives are those of the anchor in their row alone.
-        fgsm: perturbs the embeddings of the trained branch, or None.
-        open_share: which anchors count, or how much, or None for all of them.
-        told: what the loss is told of the sentences, by the name of its argument, such as ``guide`` or ``labels``: functions of
-            their rows in the training file, (N,).
-    """
-
-    augmentation: Augmentation | None = None
-    both_views: bool = False
-    projection: nn.Module = field(default_factory=nn.Identity)
-    predictor: nn.Module = field(default_factory=nn.Identity)
-    momentum: Momentum | None = None
-    queue: Queue | None = None
-    in_batch_negatives: bool = True
-    own_negatives: bool = True
-    fgsm: FGSM | None = None
-    open_share: OpenShare | None = None
+    augmentation: Augmentation | None = None  # makes the second view; without one, dropout does
+    both_views: bool = False  # whether it makes the first view too
+    projection: nn.Module = field(default_factory=nn.Identity)  # after the head, in both branches
+    predictor: nn.Module = field(default_factory=nn.Identity)  # after the projection, of the anchors alone
+    momentum: Momentum | None = None  # the branch of averages
+    queue: Queue | None = None  # negatives from earlier steps
+    in_batch_negatives: bool = True  # whether the other sentences of the batch are negatives
+    own_negatives: bool = True  # whether hard negatives are those of the anchor in their row alone
+    fgsm: FGSM | None = None  # perturbs the embeddings of the trained branch
+    open_share: OpenShare | None = None  # which anchors count, or how much
+    # What the loss is told of the sentences, by the name of its argument, such as "guide" or "labels": functions of their
+    # rows in the training file, (N,).
     told: dict[str, Callable[[Tensor], Any]] = field(default_factory=dict)
 
     @classmethod
@@ -60,30 +47,32 @@ class Parts:
 
         The momentum branch begins as ``encoder`` and ``head``; its schedule goes over the ``steps`` of the run.
         """
-        dropout = config.dropout
+        dropout, device = config.dropout, encoder.device
         if dropout is None:  # of the heads: as in the encoder
-            own = vars(encoder.model.config)
-            dropout = float(next((own[name] for name in _DROPOUTS if own.get(name) is not None), 0.1))
+            known = vars(encoder.model.config)
+            dropout = float(next((known[name] for name in _DROPOUTS if known.get(name) is not None), 0.1))
         how, width = (dropout, config.head_initial), encoder.dimension
-        own = config.hard_negatives == "own"
-        parts = cls(in_batch_negatives=config.in_batch_negatives, own_negatives=own)
-        parts.projection = projection(config.projection_layers, width, config.projection_width, *how)
-        width = (config.projection_width or width) if config.projection_layers else width
-        parts.predictor = predictor(config.predictor_layers, width, config.predictor_width, *how)
-        for module in (parts.projection, parts.predictor):
-            module.to(encoder.device)
+        parts = cls(
+            both_views=config.augment_views == "both",
+            projection=projection(config.projection_layers, width, config.projection_width, *how).to(device),
+            in_batch_negatives=config.in_batch_negatives,
+            own_negatives=config.hard_negatives == "own",
+        )
+        if config.projection_layers:
+            width = config.projection_width or width
+        parts.predictor = predictor(config.predictor_layers, width, config.predictor_width, *how).to(device)
         if config.augment is not None:
             limits = {"tokenizer": encoder.tokenizer, "longest": encoder.max_length}
             parts.augmentation = get_augmentation(config.augment, **limits)
-            parts.both_views = config.augment_views == "both"
         if config.queue_size:
+            numbered = bool(pairs_files(get_loss(config.loss, **config.loss_settings)))
             parts.queue = Queue(
                 config.queue_size,
                 width,
                 initial=config.queue_initial,
                 positions=config.queue_ages,
-                numbered=bool(pairs_files(get_loss(config.loss, **config.loss_settings))),
-            ).to(encoder.device)
+                numbered=numbered,
+            ).to(device)
         if config.momentum is not None:
             modules = {"encoder": encoder, "head": head, "projection": parts.projection}
             parts.momentum = Momentum(modules, config, steps)
@@ -92,7 +81,7 @@ class Parts:
             parts.open_share = OpenShare(shares, config.open_shares_use, config.seed)
         if config.fgsm and config.fgsm_gradient == "previous":
             table = encoder.model.get_input_embeddings()
-            parts.fgsm = PreviousFGSM(config.fgsm, table).to(encoder.device)
+            parts.fgsm = PreviousFGSM(config.fgsm, table).to(device)
         elif config.fgsm:
             parts.fgsm = FGSM(config.fgsm)
         return parts

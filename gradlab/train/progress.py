@@ -6,7 +6,7 @@ import contextlib
 import sys
 import time
 from collections.abc import Iterator
-from typing import Self
+from typing import Any
 
 from torch import Tensor
 from tqdm.auto import tqdm
@@ -19,24 +19,15 @@ def say(message: str) -> None:
     tqdm.write(message, file=sys.stderr)
 
 
-class Progress:
+class Progress(tqdm):  # type: ignore[type-arg]  # no generic at run time
     """A progress bar over steps that also measures mean loss and throughput between two measurements."""
 
-    def __init__(self, step: int, steps: int, sentences: int, *, visible: bool = True) -> None:
-        """``sentences`` is the number that one step takes, over all processes."""
+    def __init__(self, sentences: int, **bar: Any) -> None:
+        """``sentences`` is the number that one step takes, over all processes; ``bar`` is tqdm's."""
+        super().__init__(unit="step", desc="Training", mininterval=bar_interval(), **bar)
         self._sentences = sentences
-        interval, disable = bar_interval(), not visible
-        self._bar = tqdm(
-            total=steps, initial=step, unit="step", desc="Training", mininterval=interval, disable=disable
-        )
         self._losses: list[Tensor] = []
         self._seconds, self._steps = 0.0, 0
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._bar.close()
 
     @contextlib.contextmanager
     def working(self) -> Iterator[None]:
@@ -57,9 +48,5 @@ class Progress:
         self._seconds += time.perf_counter() - began  # an accelerator finishes its steps here
         rate = self._steps * self._sentences / self._seconds
         self._losses, self._seconds, self._steps = [], 0.0, 0
-        self._bar.set_postfix_str(f"loss {loss:.4f}, {rate:.0f} sentences/s", refresh=False)
+        self.set_postfix_str(f"loss {loss:.4f}, {rate:.0f} sentences/s", refresh=False)
         return {"loss": loss, "sentences_per_second": rate}
-
-    def advance(self) -> None:
-        """Move the bar by one step."""
-        self._bar.update()

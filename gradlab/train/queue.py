@@ -46,7 +46,7 @@ class Queue(CountingComponent):
         Args:
             size: rows that it holds at most.
             dimension: D.
-            initial: random vectors at the beginning; 0 for none.
+            initial: random vectors at the beginning.
             positions: those that are used as negatives, see :func:`parse_positions`; None for all.
             numbered: whether it remembers which sentences its rows are of.
 
@@ -75,7 +75,6 @@ class Queue(CountingComponent):
         return self.rows[used], self.ages[used]
 
     def _places(self) -> Tensor:
-        """Positions of the negatives, (M,)."""
         return self._used[self._used < self._filled].to(self.rows.device)
 
     def behind(
@@ -96,24 +95,30 @@ class Queue(CountingComponent):
         return queued if extra is None else torch.cat([extra, queued]), ages, context
 
     def after_batch(self, output: Output) -> None:
-        """Remember the batch's keys until the step is done."""
+        """Remember the batch's keys, and the numbers of their sentences, until the step is done."""
         if output.keys is not None:
-            sentences = output.context.get("sentences")
-            numbers = None if sentences is None else sentences[: len(output.keys)]
-            self._pending.append((output.keys, numbers))
+            numbers = output.context.get("sentences", torch.full_like(output.keys[:, 0], -1).long())
+            self._pending.append((output.keys, numbers[: len(output.keys)]))
 
     def after_step(self) -> None:
         """Take in the keys of the step's batches."""
-        if not self._pending:
-            return
-        keys, numbers = zip(*self._pending, strict=True)
-        known = [one for one in numbers if one is not None]
-        self.enqueue(torch.cat(keys), torch.cat(known) if known else None)
-        self._pending.clear()
+        if self._pending:
+            keys, numbers = zip(*self._pending, strict=True)
+            self.enqueue(torch.cat(keys), torch.cat(numbers))
+            self._pending.clear()
 
     def statistics(self, output: Output) -> dict[str, float]:
-        """See :func:`age_statistics`."""
-        return {} if output.negative_ages is None else age_statistics(output.negative_ages)
+        """Of the negatives that the loss saw: number, mean and largest age, share of random vectors."""
+        if output.negative_ages is None:
+            return {}
+        ages = output.negative_ages
+        made, nan = ages[ages != RANDOM].double(), float("nan")
+        return {
+            "queue_negatives": float(len(ages)),
+            "queue_age_mean": float(made.mean()) if len(made) else nan,
+            "queue_age_max": float(made.max()) if len(made) else nan,
+            "queue_random_share": 1 - len(made) / len(ages) if len(ages) else nan,
+        }
 
     @torch.no_grad()
     def enqueue(self, rows: Tensor, sentences: Tensor | None = None) -> None:
@@ -149,19 +154,3 @@ def parse_positions(text: str, size: int) -> tuple[int, ...]:
             raise GradlabError(f"the slice {part.strip()} selects nothing from a queue of {size}")
         found.update(range(int(low), int(high)))
     return tuple(sorted(found))
-
-
-def age_statistics(ages: Tensor) -> dict[str, float]:
-    """Of negatives that a loss saw: their number, mean and largest age, and the share of random vectors.
-
-    Args:
-        ages: (M,), as :meth:`Queue.negatives` gives them.
-    """
-    made = ages[ages != RANDOM].double()
-    nan = float("nan")
-    return {
-        "queue_negatives": float(len(ages)),
-        "queue_age_mean": float(made.mean()) if len(made) else nan,
-        "queue_age_max": float(made.max()) if len(made) else nan,
-        "queue_random_share": 1 - len(made) / len(ages) if len(ages) else nan,
-    }

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from gradlab.errors import GradlabError
 from gradlab.evaluate.selection import STSB_DEV
-from gradlab.files import check_writable, commit, read_object, recover_folder, versions, write_json
+from gradlab.files import check_writable, read_object, recover_folder, write_json
 from gradlab.train.config import TrainConfig
-from gradlab.train.machine import Precision, device_name
-
-_PACKAGES = ("torch", "transformers", "tokenizers", "safetensors", "accelerate", "numpy")
 
 
 @dataclass(frozen=True)
@@ -46,29 +40,21 @@ class TrainResult:
 
 
 class RunFolder:
-    """Places in the folder of a run.
-
-    Attributes:
-        path: the folder.
-        manifest_file: configuration, versions, seed, device, data hash and results, as JSON.
-        metrics_file: everything measured, see `gradlab.monitor.metrics.write_metrics`.
-        checkpoints: the newest checkpoints.
-        best: the encoder with the best score so far.
-        encoder: the encoder at the end of training.
-    """
+    """Places in the folder of a run."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = path = Path(path)
-        self.manifest_file, self.metrics_file = path / "manifest.json", path / "metrics.csv"
-        self.checkpoints, self.best, self.encoder = path / "checkpoints", path / "best", path / "encoder"
+        self.manifest_file = (
+            path / "manifest.json"
+        )  # configuration, versions, seed, device, data hash and results
+        self.metrics_file = path / "metrics.csv"  # all measured, see `gradlab.monitor.metrics.write_metrics`
+        self.checkpoints = path / "checkpoints"  # the newest ones
+        self.best = path / "best"  # the encoder with the best score so far
+        self.encoder = path / "encoder"  # at the end of training
 
     def read_manifest(self) -> dict[str, Any]:
-        """The manifest.
-
-        Raises:
-            GradlabError: if there is none, it is unreadable, or not that of a run.
-        """
-        if not os.path.exists(self.manifest_file):
+        """The manifest; GradlabError if there is none, it is unreadable, or not that of a run."""
+        if not self.manifest_file.exists():
             raise GradlabError(f"{str(self.path)!r} holds no run to resume (no manifest.json)")
         content = read_object(self.manifest_file)
         if not {"config", "status"} <= content.keys():
@@ -84,9 +70,7 @@ class RunFolder:
     def check_free(self) -> None:
         """Raise GradlabError if the folder holds a run already, or is a file."""
         if self.manifest_file.exists():
-            raise GradlabError(
-                f"{str(self.path)!r} holds a run; continue it with --resume or choose another --output"
-            )
+            raise GradlabError(f"{str(self.path)!r} holds a run; give --resume, or another --output")
         if self.path.exists() and not self.path.is_dir():
             raise GradlabError(f"{str(self.path)!r} is a file; --output is a folder")
         check_writable(self.path, folder=True)
@@ -114,28 +98,6 @@ class RunFolder:
 def resumable_config(output: str | Path) -> TrainConfig:
     """The configuration of the run in ``output``; raises GradlabError if there is none."""
     return TrainConfig.from_dict({**RunFolder(output).read_manifest()["config"], "output": str(output)})
-
-
-def new_manifest(
-    config: TrainConfig, precision: Precision, device: torch.device, processes: int, data: dict[str, Any]
-) -> dict[str, Any]:
-    """What a manifest says before training: enough to do it again."""
-    return {
-        "config": config.to_dict(),
-        "seed": config.seed,
-        "device": {
-            "type": device.type,
-            "name": device_name(device),
-            "threads": torch.get_num_threads(),
-            "processes": processes,
-            "precision": f"{precision.name}: {precision.why}",
-        },
-        "data": data,
-        "versions": versions(*_PACKAGES),
-        "commit": commit(),
-        "status": "running",
-        "results": {},
-    }
 
 
 def finished(config: TrainConfig) -> TrainResult | None:

@@ -36,12 +36,9 @@ class Skipped:
 
     def message(self) -> str:
         """One line for people, empty if there is nothing to say."""
-        parts = []
-        if self.blank:
-            parts.append(f"skipped {self.blank:,} blank lines")
-        if self.cut:
-            parts.append(f"cut {self.cut:,} sentences longer than {LONGEST:,} characters")
-        return "; ".join(parts)
+        blank = f"skipped {self.blank:,} blank lines" if self.blank else ""
+        cut = f"cut {self.cut:,} sentences longer than {LONGEST:,} characters" if self.cut else ""
+        return "; ".join(filter(None, (blank, cut)))
 
 
 def read_sentences(
@@ -58,7 +55,7 @@ def read_sentences(
     Raises:
         GradlabError: if the file is absent, damaged, wrongly encoded (names the line), or lacks the column.
     """
-    skipped = skipped if skipped is not None else Skipped()
+    skipped = skipped or Skipped()
     for (row,) in read_rows(Path(path), (column,), encoding):
         sentence = row.strip()
         if len(sentence) > LONGEST:
@@ -84,9 +81,7 @@ def read_columns(
             yield texts
         elif any(texts):
             blank = columns[texts.index("")]
-            raise GradlabError(
-                f"{path}, row {number}: {blank!r} is blank; each row needs all of its sentences"
-            )
+            raise GradlabError(f"{path}, row {number}: {blank!r} is blank; each row needs all sentences")
 
 
 def read_beside(
@@ -183,12 +178,10 @@ def _json_lines(
             if "\\ud" in line.lower():  # escapes can name halves of characters
                 json.dumps(row, ensure_ascii=False).encode()
         except UnicodeEncodeError:
-            raise GradlabError(
-                f"{path}, line {number}: half of a surrogate pair, which is not a character"
-            ) from None
+            raise GradlabError(f"{path}, line {number}: half of a surrogate pair is no character") from None
         except ValueError as error:
             raise GradlabError(
-                f"{path}, line {number}: not JSON ({error}); expected one object a line"
+                f"{path}, line {number}: not JSON ({error}); put an object on each line"
             ) from error
         if isinstance(row, str) and columns == (None,) and not chosen:
             yield (row,)
@@ -196,12 +189,12 @@ def _json_lines(
         if not isinstance(row, dict):
             raise GradlabError(f"{path}, line {number}: expected an object with a sentence")
         chosen = _choose(path, list(row), chosen or columns)
-        values = tuple(row[column] for column in chosen)
-        for column, value in zip(chosen, values, strict=True):
-            if not isinstance(value, str | int | float if column == free else str) and value is not None:
+        for column in chosen:
+            kinds = str | int | float | None if column == free else str | None
+            if not isinstance(row[column], kinds):
                 wanted = "a string or a number" if column == free else "a string"
                 raise GradlabError(f"{path}, line {number}: {column!r} is not {wanted}")
-        yield tuple("" if value is None else str(value) for value in values)
+        yield tuple("" if row[column] is None else str(row[column]) for column in chosen)
 
 
 def _table(lines: Iterator[str], path: Path, delimiter: str, columns: Columns) -> Iterator[tuple[str, ...]]:
@@ -216,9 +209,8 @@ def _table(lines: Iterator[str], path: Path, delimiter: str, columns: Columns) -
         places = [header.index(column) for column in _choose(path, header, columns)]
         for row in rows:
             if row and len(row) <= max(places):
-                raise GradlabError(
-                    f"{path}, line {rows.line_num}: {len(row)} columns where the header has {len(header)}"
-                )
+                few = f"{len(row)} columns where the header has {len(header)}"
+                raise GradlabError(f"{path}, line {rows.line_num}: {few}")
             yield tuple(row[place] if row else "" for place in places)
     except csv.Error as error:
         raise GradlabError(f"{path}, line {rows.line_num}: {error}") from error
@@ -237,8 +229,7 @@ def _parquet(path: Path, columns: Columns, free: str | None) -> Iterator[tuple[s
                 if not known and (column != free or types.is_nested(kind)):
                     raise GradlabError(f"{path}: column {column!r} holds {kind}, not strings")
             for batch in file.iter_batches(batch_size=8192, columns=chosen):
-                values = [batch.column(column).to_pylist() for column in chosen]
-                for row in zip(*values, strict=True):
+                for row in zip(*(batch.column(column).to_pylist() for column in chosen), strict=True):
                     yield tuple("" if value is None else str(value) for value in row)
     except pyarrow.ArrowException as error:
         raise GradlabError(f"{path} is damaged or not a Parquet file: {error}") from error
@@ -251,9 +242,7 @@ def _choose(path: Path, names: list[str], columns: Columns) -> list[str]:
         if column is None:
             usual = [name for name in USUAL_COLUMNS if name in names]
             if not usual and len(names) != 1:
-                raise GradlabError(
-                    f"{path} has the columns {', '.join(names)}; name the one with the sentences"
-                )
+                raise GradlabError(f"{path} has the columns {', '.join(names)}; name the one with sentences")
             column = (usual or names)[0]
         if column not in names:
             raise GradlabError(f"{path} has no column {column!r}; it has {', '.join(names)}")

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from tqdm.auto import tqdm
 
 from gradlab.errors import GradlabError
 from gradlab.files import atomic_folder, one_at_a_time, recover_folder
@@ -26,19 +27,12 @@ _BATCH = 4096
 
 @dataclass(frozen=True)
 class Tokens:
-    """Token ids of many sentences, special tokens included, read from disk as they are needed.
+    """Token ids of many sentences, special tokens included, read from disk as they are needed."""
 
-    Attributes:
-        ids: all ids, one sentence after the other (a read-only memory map).
-        offsets: (N + 1,) where each sentence begins; the last entry is the end.
-        data_hash: SHA-256 of the file that they come from.
-        notes: what reading it skipped, for people.
-    """
-
-    ids: NDArray[np.integer[Any]]
-    offsets: NDArray[np.int64]
-    data_hash: str
-    notes: str = ""
+    ids: NDArray[np.integer[Any]]  # all of them, one sentence after the other (a read-only memory map)
+    offsets: NDArray[np.int64]  # (N + 1,) where each sentence begins; the last entry is the end
+    data_hash: str  # SHA-256 of the file that they come from
+    notes: str = ""  # what reading it skipped, for people
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -80,29 +74,22 @@ def tokenize(
     data_hash = hash_file(path)
     key = [FORMAT, data_hash, fingerprint(tokenizer), max_length, column, encoding, str(Path(path).suffixes)]
     folder = cache_folder() / "tokens" / hashlib.sha256(json.dumps(key).encode()).hexdigest()[:32]
+    if (cached := _open(folder)) is not None:
+        return cached
     waiting = "Another process is tokenising this file; waiting for it." if progress else ""
-    cached = _open(folder)
-    if cached is None:
-        with one_at_a_time(cache_folder() / "locks" / folder.name, waiting):
-            recover_folder(folder)  # what a process that was killed has left
-            if _open(folder) is None:  # else another process has made it meanwhile
-                skipped = Skipped()
-                sentences = read_sentences(path, column, encoding, skipped)
-                if progress:
-                    from tqdm.auto import tqdm
-
-                    sentences = iter(
-                        tqdm(sentences, desc="Tokenising (once)", unit=" sentences", mininterval=0.5)
-                    )
-                with atomic_folder(folder) as temporary:
-                    empty, count = _write(temporary, sentences, tokenizer, max_length)
-                    if not count:
-                        raise GradlabError(f"the training file {str(path)!r} holds no sentence")
-                    skipped.blank += empty
-                    about = {"data_hash": data_hash, "notes": skipped.message()}
-                    (temporary / "about.json").write_text(json.dumps(about), encoding="utf-8")
-        cached = _open(folder)
-    if cached is None:
+    with one_at_a_time(cache_folder() / "locks" / folder.name, waiting):
+        recover_folder(folder)  # what a process that was killed has left
+        if _open(folder) is None:  # else another process has made it meanwhile
+            skipped, bar = Skipped(), {"desc": "Tokenising (once)", "unit": " sentences", "mininterval": 0.5}
+            sentences = tqdm(read_sentences(path, column, encoding, skipped), disable=not progress, **bar)
+            with atomic_folder(folder) as temporary:
+                empty, count = _write(temporary, iter(sentences), tokenizer, max_length)
+                if not count:
+                    raise GradlabError(f"the training file {str(path)!r} holds no sentence")
+                skipped.blank += empty
+                about = {"data_hash": data_hash, "notes": skipped.message()}
+                (temporary / "about.json").write_text(json.dumps(about), encoding="utf-8")
+    if (cached := _open(folder)) is None:
         raise GradlabError(f"the token cache {str(folder)!r} cannot be read back; check the disk")
     return cached
 
@@ -118,12 +105,7 @@ def tokenize_pairs(
 ) -> tuple[Tokens, ...]:
     """Tokenise several columns, or find them in the cache; the rows i of all belong together.
 
-    Args:
-        path, columns, encoding: see :func:`gradlab.train.sentences.read_columns`.
-        tokenizer, max_length, progress: see :func:`tokenize`.
-
-    Raises:
-        GradlabError: as :func:`gradlab.train.sentences.read_columns` and :func:`tokenize`.
+    For arguments and errors see :func:`tokenize`, and of ``columns`` :func:`gradlab.train.sentences.read_columns`.
     """
     for _ in read_columns(path, columns, encoding):  # every row has all, so that all are skipped together
         pass
@@ -133,9 +115,8 @@ def tokenize_pairs(
     )
     for column, tokens in zip(columns[1:], found[1:], strict=True):
         if len(tokens) != len(found[0]):
-            raise GradlabError(
-                f"{path} has {len(found[0])} sentences in column {columns[0]!r} and {len(tokens)} in {column!r} after tokenising"
-            )
+            counts = f"{len(found[0])} sentences in column {columns[0]!r} and {len(tokens)} in {column!r}"
+            raise GradlabError(f"{path} has {counts} after tokenising")
     return found
 
 

@@ -24,24 +24,15 @@ _PROBE = "unreadablenesses of xylophonists, ba fadra"
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """Special tokens, and the way between ids and text.
+    """Special tokens, and the way between ids and text."""
 
-    Attributes:
-        prefix, suffix: special tokens that a sequence begins and ends with ([CLS] and [SEP], <s> and </s>).
-        longest: tokens of the longest sequence, special tokens included; None for no limit.
-        tokenizer: a Hugging Face tokenizer, or None.
-        mask: id of the mask token; None where there is none.
-        ordinary: ids of the tokens that are neither special nor BERT's unused ones, ascending.
-        framed: text -> ids with special tokens.
-    """
-
-    prefix: int = 1
-    suffix: int = 1
-    longest: int | None = None
-    tokenizer: Any = None
-    mask: Any = None
-    ordinary: Any = None
-    framed: Callable[[Sequence[str]], list[list[int]]] = lambda texts: []
+    prefix: int = 1  # special tokens that a sequence begins with ([CLS], <s>)
+    suffix: int = 1  # those that it ends with ([SEP], </s>)
+    longest: int | None = None  # tokens of the longest sequence, special tokens included; None for no limit
+    tokenizer: Any = None  # a Hugging Face tokenizer
+    mask: Any = None  # id of the mask token; None where there is none
+    ordinary: Any = None  # ids of the tokens that are neither special nor BERT's unused ones, ascending
+    framed: Callable[[Sequence[str]], list[list[int]]] = lambda texts: []  # text -> ids with special tokens
 
     @classmethod
     def of(cls, tokenizer: Any, longest: int | None = None) -> Self:
@@ -77,27 +68,14 @@ def _frame(tokenizer: Any) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class Augmentation(Settings, abc.ABC):
-    """Makes the second view of a sentence; the fields of a subclass are its settings.
+    """Makes the second view of a sentence; the fields of a subclass are its settings."""
 
-    Class attributes:
-        name: its registered name.
-        needs_tokenizer: whether it can be used only after :meth:`bind`.
-    """
-
-    name: ClassVar[str]
-    needs_tokenizer: ClassVar[bool] = False
+    name: ClassVar[str]  # as it is registered
+    needs_tokenizer: ClassVar[bool] = False  # whether it can be used only after `bind`
     vocabulary: ClassVar[Vocabulary] = Vocabulary()
 
     def bind(self, tokenizer: Any, longest: int | None = None) -> Self:
-        """The same augmentation for sequences of a Hugging Face tokenizer.
-
-        Args:
-            tokenizer: the tokenizer.
-            longest: tokens that the encoder can take, special tokens included; views are cut to it.
-
-        Raises:
-            GradlabError: if the tokenizer lacks what the augmentation needs.
-        """
+        """The same augmentation for sequences of a Hugging Face tokenizer; for arguments and errors see `get_augmentation`."""
         bound = copy.copy(self)
         object.__setattr__(bound, "vocabulary", Vocabulary.of(tokenizer, longest))
         return bound
@@ -107,14 +85,10 @@ class SentenceAugmentation(Augmentation):
     """Changes a sentence before it is embedded."""
 
     def ids(self, sequence: Ids, generator: np.random.Generator) -> Ids:
-        """The view of one sequence of token ids.
+        """The view of one sequence of token ids, (L,), special tokens included.
 
-        Special tokens at both ends stay as they are. Where the view is longer than the encoder can take, tokens
-        at the end of the sentence go, never the special ones.
-
-        Args:
-            sequence: (L,) ids, special tokens included.
-            generator: where randomness comes from.
+        Those at both ends stay as they are. Where the view is longer than the encoder can take, tokens at the end of the
+        sentence go.
 
         Raises:
             GradlabError: if the augmentation needs a tokenizer and has none.
@@ -160,10 +134,7 @@ class TextAugmentation(SentenceAugmentation):
         """The view of a sentence."""
 
     def edit(self, tokens: Ids, generator: np.random.Generator) -> Ids:
-        """Decode, change the text, and tokenise again.
-
-        A lower-casing tokenizer gives words in lower case, and punctuation as words of its own.
-        """
+        # A lower-casing tokenizer gives words in lower case, and punctuation as words of its own.
         return self.vocabulary.encode(self.text(self.vocabulary.decode(tokens), generator))
 
 
@@ -172,9 +143,7 @@ class EmbeddingAugmentation(Augmentation):
 
     @abc.abstractmethod
     def embeddings(self, embedded: Tensor, mask: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """The view of embedded sequences; gradient flows through.
-
-        Special tokens at both ends, and padding, stay as they are.
+        """The view of embedded sequences; gradient flows through. Special tokens and padding stay as they are.
 
         Args:
             embedded: (rows, length, D) looked-up token embeddings, padded on the right.

@@ -32,7 +32,6 @@ class SubwordEdit(SentenceAugmentation):
     rate: float = setting(0.32, "largest share of tokens that are edited (dup_rate)", rule="non-negative")
 
     def edit(self, tokens: Ids, generator: np.random.Generator) -> Ids:
-        """Draw the places, and edit there."""
         return self.edit_at(tokens, draw_places(len(tokens), self.rate, generator), generator)
 
     @abc.abstractmethod
@@ -82,10 +81,9 @@ class MaskInsertion(SubwordEdit):
 @register("random_insertion")
 @dataclass(frozen=True)
 class RandomInsertion(SubwordEdit):
-    """A sub-word drawn uniformly from the vocabulary after some of the sub-words: a control that changes meaning."""
+    """An ordinary token drawn uniformly from the vocabulary after some of the sub-words: a control that changes meaning."""
 
     needs_tokenizer = True
 
     def edit_at(self, tokens: Ids, places: NDArray[np.int64], generator: np.random.Generator) -> Ids:
-        """A random token after each of the drawn ones; never a special one."""
         return np.insert(tokens, places + 1, generator.choice(self.vocabulary.ordinary, len(places)))

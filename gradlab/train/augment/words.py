@@ -114,16 +114,13 @@ class Function(TextAugmentation):
         found: Any = self.function
         if isinstance(found, str):
             if ":" not in found:
-                raise GradlabError(
-                    f"the augmentation 'function' takes function=package.module:name, not {found!r}"
-                )
+                raise GradlabError(f"'function' takes function=package.module:name, not {found!r}")
             found = import_object(found)
         if not callable(found):
             raise GradlabError(f"{self.function} is {type(found).__name__}, which cannot be called")
         object.__setattr__(self, "_called", found)
 
     def text(self, sentence: str, generator: np.random.Generator) -> str:
-        """What the function makes of the sentence; raises GradlabError if that is no string."""
         view = self._called(sentence, generator)  # type: ignore[attr-defined]  # set above, on a frozen dataclass
         if not isinstance(view, str):
             raise GradlabError(f"the function returned {type(view).__name__} for a sentence, not a string")

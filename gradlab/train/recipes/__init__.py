@@ -1,5 +1,4 @@
-"""Published settings of `TrainConfig`, one TOML file a recipe, each value with where it was
-published.
+"""Published settings of `TrainConfig`, one TOML file a recipe, each value with where it was published.
 
 >>> from gradlab.train.recipes import recipe
 >>> recipe("mocose", "bert-base")["momentum_end"]
@@ -71,9 +70,8 @@ def complete(content: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of a configuration with a "recipe", from which comes what it does not give; those of the loss one by one."""
     check_known("recipe", content["recipe"], recipe_names())
     backbone = content.get("backbone") or backbone_of(content["model"])
-    choices = recipe(
-        content["recipe"], backbone, loss=content.get("loss"), batch_size=content.get("batch_size")
-    )
+    given = {name: content.get(name) for name in ("loss", "batch_size")}
+    choices = recipe(content["recipe"], backbone, **given)
     settings = {name: choice.value for name, choice in choices.items()}
     of_loss = dict(content.get("loss_settings") or {})
     named = parse_call(content.get("loss") or "infonce")[1]
@@ -87,7 +85,7 @@ def backbone_of(model: str) -> str:
     """The entry of :data:`BACKBONES` that a model resembles: RoBERTa by its type, large by its width."""
     file = Path(model) / "config.json"
     try:
-        if file.is_file():
+        if file.is_file():  # without transformers, which takes seconds to import
             config = json.loads(file.read_text(encoding="utf-8"))
         else:
             from transformers import AutoConfig
