@@ -7,14 +7,13 @@ one trained by Adam stops early on the data it is chosen on (Conneau & Kiela, 20
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gradlab.errors import check_known, require_package
 from gradlab.evaluate.tasks import Validation
 
 Examples = tuple[NDArray[np.float32], NDArray[np.int64]]
@@ -54,18 +53,15 @@ class Logistic:
         from scipy.linalg import LinAlgWarning
         from sklearn.exceptions import ConvergenceWarning
 
-        binary = len(np.unique(train[1])) == 2 and train[0].shape[1] <= 2048
-        if binary:
+        if len(np.unique(train[1])) > 2 or train[0].shape[1] > 2048:
+            return _path(train, features, grid, np.float64, solver="newton-cg", tol=1e-6)
+        try:
             with warnings.catch_warnings():
                 warnings.simplefilter("error", ConvergenceWarning)
                 warnings.simplefilter("error", LinAlgWarning)
-                try:
-                    return list(_path(train, features, grid, np.float32, "newton-cholesky", 1e-4))
-                except (ConvergenceWarning, LinAlgWarning):
-                    # The Hessian is too ill-conditioned for float32.
-                    pass
-        solver, tolerance = ("newton-cholesky", 1e-4) if binary else ("newton-cg", 1e-6)
-        return list(_path(train, features, grid, np.float64, solver, tolerance))
+                return _path(train, features, grid, np.float32)
+        except (ConvergenceWarning, LinAlgWarning):  # the Hessian is too ill-conditioned for float32
+            return _path(train, features, grid, np.float64)
 
 
 def _path(
@@ -73,17 +69,17 @@ def _path(
     features: NDArray[np.float32],
     grid: Sequence[float],
     dtype: type[np.floating[Any]],
-    solver: str,
-    tolerance: float,
-) -> Iterator[NDArray[np.int64]]:
+    *,
+    solver: str = "newton-cholesky",
+    tol: float = 1e-4,
+) -> list[NDArray[np.int64]]:
+    """Labels of ``features`` for each C; every fit starts from the one before."""
     from sklearn.linear_model import LogisticRegression
 
     centre = train[0].mean(axis=0, dtype=np.float64)
-    centred = (train[0] - centre).astype(dtype)
-    model = LogisticRegression(solver=solver, tol=tolerance, max_iter=1000, warm_start=True)
-    for parameter in grid:
-        model.set_params(C=parameter).fit(centred, train[1])
-        yield model.predict((features - centre).astype(dtype))
+    known, asked = ((rows - centre).astype(dtype) for rows in (train[0], features))
+    model = LogisticRegression(solver=solver, tol=tol, max_iter=1000, warm_start=True)
+    return [model.set_params(C=one).fit(known, train[1]).predict(asked) for one in grid]
 
 
 @dataclass(frozen=True)
@@ -128,8 +124,8 @@ class AdamLinear:
         """Best accuracies (R,) and weights (D + 1, R * C), the bias in the last row.
 
         The R classifiers see the same batches from the same start, so they are trained side by side as columns of one
-        matrix. The step is written out: at this size it takes a fourth of the time that automatic differentiation and
-        a library's optimiser take (they are what the tests compare it with).
+        matrix. Adam's step, with the rates of its authors, is written out: at this size it takes a fourth of the time that
+        automatic differentiation and a library's optimiser take (they are what the tests compare it with).
         """
         inputs, targets = _with_ones(train[0]), train[1]
         tests, answers = _with_ones(validation[0]), validation[1]
@@ -137,7 +133,7 @@ class AdamLinear:
         weights = np.tile(_initial(train[0].shape[1], classes, self.seed), len(grid))
         decay = np.repeat(np.asarray(grid, dtype=np.float32), classes)
         one_hot = np.eye(classes, dtype=np.float32)[targets]
-        adam = _Adam(np.zeros_like(weights), np.zeros_like(weights))
+        first, second, steps = np.zeros_like(weights), np.zeros_like(weights), 0
         best, best_weights = np.full(len(grid), -1.0), weights.copy()
         fruitless = np.zeros(len(grid), dtype=int)
         for _ in range(51):  # SentEval goes on while no more than 200 epochs are done: 51 times 4
@@ -149,7 +145,15 @@ class AdamLinear:
                     error = _softmax((x @ weights).reshape(len(batch), len(grid), classes))
                     error -= one_hot.take(batch, axis=0)[:, None]
                     error /= len(batch)
-                    adam.step(weights, x.T @ error.reshape(len(batch), -1) + decay * weights)
+                    gradient = x.T @ error.reshape(len(batch), -1) + decay * weights
+                    steps += 1
+                    first += 0.1 * (gradient - first)
+                    second += 0.001 * (np.square(gradient, out=gradient) - second)
+                    root = np.sqrt(second / (1 - 0.999**steps))
+                    root += 1e-8
+                    np.divide(first, root, out=root)
+                    root *= 0.001 / (1 - 0.9**steps)
+                    weights -= root
             guesses = (tests @ weights).reshape(len(answers), len(grid), classes).argmax(axis=2)
             accuracy = (guesses == answers[:, None]).mean(axis=0)
             better = (accuracy > best) & (fruitless < 6)
@@ -160,27 +164,6 @@ class AdamLinear:
             if (fruitless >= 6).all():
                 break
         return best, best_weights
-
-
-@dataclass
-class _Adam:
-    """Adam's moments and step count; the learning rate and decay rates are those of its authors."""
-
-    first: NDArray[np.float32]
-    second: NDArray[np.float32]
-    steps: int = 0
-
-    def step(self, weights: NDArray[np.float32], gradient: NDArray[np.float32]) -> None:
-        """One update in place; ``gradient`` is overwritten."""
-        self.steps += 1
-        self.first += 0.1 * (gradient - self.first)
-        np.square(gradient, out=gradient)
-        self.second += 0.001 * (gradient - self.second)
-        root = np.sqrt(self.second / (1 - 0.999**self.steps))
-        root += 1e-8
-        np.divide(self.first, root, out=root)
-        root *= 0.001 / (1 - 0.9**self.steps)
-        weights -= root
 
 
 def _initial(features: int, classes: int, seed: int) -> NDArray[np.float32]:
@@ -209,14 +192,3 @@ def _softmax(logits: NDArray[np.float32]) -> NDArray[np.float32]:
 
 Classifier = Logistic | AdamLinear
 CLASSIFIERS = ("logistic", "adam")
-
-
-def get_classifier(name: str, seed: int = 1111) -> Classifier:
-    """``"logistic"`` or ``"adam"``.
-
-    Raises:
-        GradlabError: for another name, or if scikit-learn is not installed.
-    """
-    check_known("classifier", name, CLASSIFIERS)
-    require_package("sklearn", "scikit-learn", "train")
-    return AdamLinear(seed) if name == "adam" else Logistic()

@@ -89,9 +89,8 @@ class EvaluationResult:
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, with the averages, ready for JSON; a correlation that does not exist is None."""
-        return {
-            key: _without_nan(value) for key, value in {**asdict(self), "averages": self.averages}.items()
-        }
+        content: dict[str, Any] = _without_nan({**asdict(self), "averages": self.averages})
+        return content
 
     def to_json(self) -> str:
         """:meth:`to_dict` as indented JSON."""

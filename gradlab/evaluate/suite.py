@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from gradlab.errors import GradlabError, check_known, nearest
-from gradlab.evaluate.classifiers import get_classifier
+from gradlab.errors import GradlabError, check_known, nearest, require_package
+from gradlab.evaluate.classifiers import CLASSIFIERS, AdamLinear, Logistic
 from gradlab.evaluate.embed import Embedder, Encode, as_encode
 from gradlab.evaluate.report import EvaluationResult
 from gradlab.evaluate.sts import AGGREGATIONS, sts_scores
@@ -25,7 +24,7 @@ from gradlab.evaluate.tasks import (
     load_sts,
     load_transfer,
 )
-from gradlab.evaluate.transfer import Protocol
+from gradlab.evaluate.transfer import transfer_scores
 from gradlab.files import versions
 
 SPLITS = ("test", "dev")
@@ -119,17 +118,18 @@ def evaluate(
     wanted = task_names(tasks)
     check_known("split", split, SPLITS)
     check_known("aggregation", aggregation, AGGREGATIONS)
+    check_known("classifier", classifier, CLASSIFIERS)
     if folds < 2:
         raise GradlabError(f"folds is {folds}; cross-validation needs at least 2")
     if jobs == 0:
         raise GradlabError("jobs is 0; give a number of processes, or -1 for one a core")
-    loaded, absent = _load(downstream(data), wanted, split, folds)
-    if not loaded:
+    sts, transfer, absent = _load(downstream(data), wanted, split, folds)
+    if not sts and not transfer:
         reasons = "; ".join(f"{task}: {reason}" for task, reason in absent.items())
         raise GradlabError(f"nothing to evaluate in {str(data)!r} ({reasons})")
-    transfer = [task for task in loaded.values() if isinstance(task, TransferTask)]
-    sts = {task: subsets for task, subsets in loaded.items() if not isinstance(subsets, TransferTask)}
-    chosen = get_classifier(classifier, seed) if transfer or classifier != "logistic" else None
+    if transfer:
+        require_package("sklearn", "scikit-learn", "train")
+    chosen = AdamLinear(seed) if classifier == "adam" else Logistic()
     result = EvaluationResult(
         {},
         model=name
@@ -137,25 +137,33 @@ def evaluate(
         pooler=pooler or (own if isinstance(own := getattr(model, "pooler", None), str) else "unnamed"),
         split=split,
         aggregation=aggregation,
-        classifier=chosen.title if chosen and transfer else "",
+        classifier=chosen.title if transfer else "",
         folds=folds,
         seed=seed,
         not_evaluated=absent,
         versions=versions("numpy", "scipy", "scikit-learn", "torch", "transformers"),
     )
+
+    def embedder(of: str, sentences: list[str]) -> Embedder:
+        embed = Embedder(encode, title=f"{of}: embedding" if progress else "")
+        embed.prepare(sentences)
+        return embed
+
+    def keep(scores: dict[str, dict[str, Any]]) -> None:
+        result.scores.update(scores)
+        if output is not None:
+            result.save(output)
+
     if sts:
         # One embedder for all of them: their sentences overlap.
-        sentences = [s for subsets in sts.values() for pairs in subsets for s in pairs.sentences]
-        embed = _embed(encode, sentences, "STS", progress)
-        scores = {task: sts_scores(embed, subsets) for task, subsets in sts.items()}
-        result = _with(result, scores, output)
+        embed = embedder(
+            "STS", [one for subsets in sts.values() for pairs in subsets for one in pairs.sentences]
+        )
+        keep({task: sts_scores(embed, subsets) for task, subsets in sts.items()})
     for task in transfer:
-        assert chosen is not None
-        embed = _embed(encode, task.sentences, task.name, progress)
-        protocol = Protocol(chosen, folds, seed, jobs, split == "test")
-        with _bar(protocol.fits(task), f"{task.name}: {classifier}", "fit", progress) as bar:
-            found = replace(protocol, advance=bar.update).scores(task, embed)
-        result = _with(result, {task.name: found}, output)
+        embed = embedder(task.name, task.sentences)
+        options: dict[str, Any] = {"folds": folds, "seed": seed, "jobs": jobs, "progress": progress}
+        keep({task.name: transfer_scores(task, embed, chosen, test=split == "test", **options)})
     return result
 
 
@@ -168,7 +176,7 @@ def check_tasks(data: str | os.PathLike[str], tasks: str | Iterable[str], folds:
     Raises:
         GradlabError: for an unknown task, a file that is absent or malformed, or too few examples for the folds.
     """
-    absent = _load(downstream(data), task_names(tasks), "test", folds)[1]
+    *_, absent = _load(downstream(data), task_names(tasks), "test", folds)
     if absent:
         (task, why), *others = absent.items()
         more = f" (nor can {', '.join(other for other, _ in others)})" if others else ""
@@ -177,47 +185,23 @@ def check_tasks(data: str | os.PathLike[str], tasks: str | Iterable[str], folds:
 
 def _load(
     folder: Path, wanted: list[str], split: str, folds: int
-) -> tuple[dict[str, list[ScoredPairs] | TransferTask], dict[str, str]]:
-    """Tasks that can be evaluated, and why the others cannot."""
-    loaded: dict[str, list[ScoredPairs] | TransferTask] = {}
+) -> tuple[dict[str, list[ScoredPairs]], list[TransferTask], dict[str, str]]:
+    """STS and transfer tasks that can be evaluated, and why the others cannot."""
+    sts: dict[str, list[ScoredPairs]] = {}
+    transfer: list[TransferTask] = []
     absent: dict[str, str] = {}
     for task in wanted:
-        if split == "dev" and task in WITHOUT_DEV:
-            absent[task] = "has no dev split"
-            continue
         try:
-            if task in STS_TASKS:
-                loaded[task] = load_sts(folder, task, split)
+            if split == "dev" and task in WITHOUT_DEV:
+                absent[task] = "has no dev split"
+            elif task in STS_TASKS:
+                sts[task] = load_sts(folder, task, split)
             else:
-                transfer = loaded[task] = load_transfer(folder, task, split)
-                check_classes(transfer, folds)
+                transfer.append(load_transfer(folder, task, split))
+                check_classes(transfer[-1], folds)
         except MissingFile as error:
             absent[task] = str(error)
-    return loaded, absent
-
-
-def _with(
-    result: EvaluationResult, scores: Mapping[str, Mapping[str, Any]], output: str | os.PathLike[str] | None
-) -> EvaluationResult:
-    """``result`` with further scores, saved if there is somewhere to save it to."""
-    result = replace(result, scores=result.scores | {task: dict(found) for task, found in scores.items()})
-    if output is not None:
-        result.save(output)
-    return result
-
-
-def _embed(encode: Encode, sentences: list[str], name: str, progress: bool) -> Embedder:
-    """An embedder that already holds ``sentences``."""
-    with _bar(len(set(sentences)), f"{name}: embedding", "sentence", progress) as bar:
-        embed = Embedder(encode, advance=bar.update)
-        embed.prepare(sentences)
-    return embed
-
-
-def _bar(total: int, description: str, unit: str, progress: bool) -> Any:
-    from tqdm.auto import tqdm
-
-    return tqdm(total=total, desc=description, unit=unit, leave=False, delay=1, disable=not progress)
+    return sts, transfer, absent
 
 
 def _plain(name: str) -> str:
