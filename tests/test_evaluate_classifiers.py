@@ -12,7 +12,7 @@ from scipy.linalg import LinAlgWarning
 from sklearn.linear_model import LogisticRegression
 from torch import nn
 
-from gradlab.evaluate.classifiers import AdamLinear, Logistic, _path
+from gradlab.evaluate.transfer import AdamLinear, Logistic, _path
 
 Examples = tuple[np.ndarray, np.ndarray]
 

@@ -348,16 +348,14 @@ def sentence_chunks(features: dict[str, Any], size: int) -> tuple[list[dict[str,
     chunks = []
     for rows in by_length.split(size):
         used = int(mask[rows].any(0).nonzero().max()) + 1  # padding on the left stays, for positions' sake
-        chunk = {name: _chunk(value, rows, count, width, used) for name, value in features.items()}
-        chunks.append({**chunk, ROWS: rows})
+        chunk: dict[str, Any] = {ROWS: rows}
+        for name, value in features.items():
+            if isinstance(value, Tensor) and value.ndim and len(value) == count:
+                value = value[rows]
+                value = value[:, :used] if value.ndim > 1 and value.shape[1] == width else value
+            chunk[name] = value
+        chunks.append(chunk)
     return chunks, by_length.argsort()
-
-
-def _chunk(value: Any, rows: Tensor, count: int, width: int, used: int) -> Any:
-    if not isinstance(value, Tensor) or value.ndim == 0 or len(value) != count:
-        return value
-    chosen = value[rows]
-    return chosen[:, :used] if value.ndim > 1 and value.shape[1] == width else chosen
 
 
 def _all_gather(rows: Tensor) -> list[Tensor]:
