@@ -10,7 +10,6 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from gradlab._version import __version__
-from gradlab.drawing import register_plots
 
 if TYPE_CHECKING:
     from gradlab.atlas import plot_curves
@@ -32,55 +31,33 @@ if TYPE_CHECKING:
     from gradlab.scale.audit import audit
     from gradlab.simulation import SimulationResult, simulate
 
-_HOMES = {
-    "BatchLoss": "gradlab.losses.base",
-    "BlockwiseLoss": "gradlab.scale",
-    "Components": "gradlab.losses.components",
-    "Decomposition": "gradlab.decomposition",
-    "Diagnosis": "gradlab.diagnosis",
-    "GradlabError": "gradlab.errors",
-    "LearnableLoss": "gradlab.gradient.learnable",
-    "Loss": "gradlab.losses.base",
-    "Negatives": "gradlab.batch.similarity",
-    "PairLoss": "gradlab.losses.base",
-    "PairSimilarity": "gradlab.batch.similarity",
-    "SimulationResult": "gradlab.simulation",
-    "audit": "gradlab.scale.audit",
-    "autograd_gradient": "gradlab.gradient.paradigm",
-    "autograd_split": "gradlab.gradient.paradigm",
-    "blockwise": "gradlab.scale",
-    "components": "gradlab.gradient.paradigm",
-    "decompose": "gradlab.decomposition",
-    "doctor": "gradlab.diagnosis",
-    "explore": "gradlab.explorer",
-    "find_false_negatives": "gradlab.inspection",
-    "get_loss": "gradlab.losses.registry",
-    "inspect": "gradlab.inspection",
-    "learnable": "gradlab.gradient.learnable",
-    "loss_names": "gradlab.losses.registry",
-    "plot_curves": "gradlab.atlas",
-    "recombine": "gradlab.losses.recombined",
-    "register": "gradlab.losses.registry",
-    "simulate": "gradlab.simulation",
-    "verify": "gradlab.gradient.verification",
-    "watch": "gradlab.monitor.loops",
+_NAMES = {
+    "gradlab.atlas": ("plot_curves",),
+    "gradlab.batch.similarity": ("Negatives", "PairSimilarity"),
+    "gradlab.decomposition": ("Decomposition", "decompose"),
+    "gradlab.diagnosis": ("Diagnosis", "doctor"),
+    "gradlab.errors": ("GradlabError",),
+    "gradlab.explorer": ("explore",),
+    "gradlab.gradient.learnable": ("LearnableLoss", "learnable"),
+    "gradlab.gradient.paradigm": ("autograd_gradient", "autograd_split", "components"),
+    "gradlab.gradient.verification": ("verify",),
+    "gradlab.inspection": ("find_false_negatives", "inspect"),
+    "gradlab.losses.base": ("BatchLoss", "Loss", "PairLoss"),
+    "gradlab.losses.components": ("Components",),
+    "gradlab.losses.recombined": ("recombine",),
+    "gradlab.losses.registry": ("get_loss", "loss_names", "register"),
+    "gradlab.monitor.loops": ("watch",),
+    "gradlab.scale": ("BlockwiseLoss", "blockwise"),
+    "gradlab.scale.audit": ("audit",),
+    "gradlab.simulation": ("SimulationResult", "simulate"),
 }
+_HOMES = {name: home for home, names in _NAMES.items() for name in names}
 
 # Packages that are called as functions too: `gradlab.train(...)`, beside `gradlab.train.TrainConfig`.
 _CALLED = ("evaluate", "report", "train")
 
 # `inspect` is `find_false_negatives` by an earlier name, and would hide the module of the standard library.
 __all__ = ["__version__", *sorted({*_HOMES, *_CALLED} - {"inspect"})]
-
-register_plots(
-    {
-        "atlas": "gradlab.atlas.picture:draw_atlas",
-        "components": "gradlab.plotting.components:draw_components",
-        "errors": "gradlab.plotting.errors:draw_errors",
-        "inspection": "gradlab.inspection.picture:draw_inspection",
-        "simulation": "gradlab.plotting.heatmap:draw_simulation",
-    }
-)
 
 
 def __getattr__(name: str) -> Any:

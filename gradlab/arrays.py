@@ -36,11 +36,9 @@ if TYPE_CHECKING or "jaxtyping" in sys.modules:
     from jaxtyping import Real as Real
     from jaxtyping import Shaped as Shaped
 else:
-    from typing import Annotated as Bool
-    from typing import Annotated as Float
-    from typing import Annotated as Int
-    from typing import Annotated as Real
-    from typing import Annotated as Shaped
+    from typing import Annotated
+
+    Bool = Float = Int = Real = Shaped = Annotated
 
 if TYPE_CHECKING:
     from functools import cached_property as cached_property

@@ -1,12 +1,8 @@
-"""Looking at a result as a picture, a table or a notebook's output; what computes imports nothing that draws.
-
-`gradlab/__init__.py` says which function draws which kind of result; it is loaded when the first picture is asked for.
-"""
+"""Looking at a result as a picture, a table or a notebook's output; what computes imports nothing that draws."""
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
@@ -14,20 +10,22 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pandas import DataFrame
 
-_ARTISTS: dict[str, str] = {}
+# Which function draws which kind of result; its module is imported for the first picture.
+_ARTISTS = {
+    "atlas": "gradlab.atlas.picture:draw_atlas",
+    "components": "gradlab.plotting.components:draw_components",
+    "errors": "gradlab.plotting.errors:draw_errors",
+    "inspection": "gradlab.inspection.picture:draw_inspection",
+    "simulation": "gradlab.plotting.heatmap:draw_simulation",
+}
 _ROWS = 12  # that a notebook shows of a table; of a longer one it shows a summary
-
-
-def register_plots(artists: Mapping[str, str]) -> None:
-    """Say which function, ``module:name``, draws results of which kind."""
-    _ARTISTS.update(artists)
 
 
 class Shown:
     """A result that has a picture, a table and a compact form in a notebook.
 
     Attributes:
-        kind: what `register_plots` knows it as.
+        kind: a key of the functions that draw.
     """
 
     kind: ClassVar[str]

@@ -64,11 +64,7 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def check_writable(path: str | os.PathLike[str], folder: bool = False) -> None:
-    """Say before minutes of work, not after, that its result could not be written; nothing is made.
-
-    Args:
-        path: a file, or with ``folder`` a folder, that is to be written.
-        folder: whether it is to be a folder.
+    """Say before minutes of work, not after, that its file, or its ``folder``, could not be written; nothing is made.
 
     Raises:
         GradlabError: it is the other of the two, or lies where nothing can be written.
@@ -139,16 +135,12 @@ def write_json(path: str | os.PathLike[str], content: Any) -> Path:
 
 def write_csv(path: str | os.PathLike[str], columns: Mapping[str, Any]) -> Path:
     """Write equally long columns as CSV, atomically; floats keep every digit (shortest round trip)."""
-    rows = zip(*(_as_list(column) for column in columns.values()), strict=True)
+    lists = (column.tolist() if hasattr(column, "tolist") else column for column in columns.values())
     with atomic_path(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(columns)
-        writer.writerows(rows)
+        writer.writerows(zip(*lists, strict=True))
     return Path(path)
-
-
-def _as_list(column: Any) -> list[Any]:
-    return column.tolist() if hasattr(column, "tolist") else list(column)
 
 
 def versions(*packages: str) -> dict[str, str]:
@@ -195,7 +187,13 @@ def atomic_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
             for current in (temporary, *temporary.rglob("*")):
                 _make_public(current)
                 _flush(current)
-            _exchange(temporary, path)
+            replaced = path.parent / f"{_REPLACED}{path.name}"
+            if path.exists():
+                shutil.rmtree(replaced, ignore_errors=True)
+                path.rename(replaced)
+            temporary.rename(path)
+            _flush(path.parent)
+            shutil.rmtree(replaced, ignore_errors=True)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
 
@@ -232,25 +230,13 @@ def one_at_a_time(path: str | os.PathLike[str], waiting: str = "") -> Iterator[N
     with _writing(path):
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         try:
-            lock.acquire(timeout=2)
+            held = lock.acquire(timeout=2)
         except Timeout:
             if waiting:
                 print(waiting, file=sys.stderr)
-            lock.acquire()
-    try:
+            held = lock.acquire()
+    with held:
         yield
-    finally:
-        lock.release()
-
-
-def _exchange(new: Path, path: Path) -> None:
-    replaced = path.parent / f"{_REPLACED}{path.name}"
-    if path.exists():
-        shutil.rmtree(replaced, ignore_errors=True)
-        path.rename(replaced)
-    new.rename(path)
-    _flush(path.parent)
-    shutil.rmtree(replaced, ignore_errors=True)
 
 
 def _make_public(path: Path) -> None:

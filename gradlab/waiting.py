@@ -34,7 +34,7 @@ def counted(title: str, total: int, *, visible: bool = True) -> Iterator[Callabl
     if visible and sys.stderr.isatty():
         from tqdm import tqdm
 
-        with tqdm(desc=title, total=total, delay=PATIENCE, mininterval=bar_interval()) as bar:
+        with tqdm(desc=title, total=total, delay=PATIENCE, mininterval=bar_interval(), leave=False) as bar:
             yield bar.update
         return
     done, began = 0, time.monotonic()

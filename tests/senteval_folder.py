@@ -1,8 +1,9 @@
-"""A tiny folder in the layout of SentEval's data/downstream, of made-up words, with the oddities of the real files."""
+"""Tiny folders in the layout of SentEval's data/downstream, with the oddities of the real files, and of BEIR."""
 
 from __future__ import annotations
 
 import functools
+import json
 import random
 import zlib
 from pathlib import Path
@@ -74,6 +75,17 @@ def make_senteval(folder: Path, seed: int = 0, labelled: int = 48) -> Path:
             rows.append(f"{noisy}\t{place}\t{place}\t{first}\t{second}")
         header = "﻿Quality\t#1 ID\t#2 ID\t#1 String\t#2 String"
         _write(folder / "MRPC" / f"msr_paraphrase_{part}.txt", [header, *rows])
+    return folder
+
+
+def make_retrieval(folder: Path, sentences: list[str]) -> Path:
+    """Write a retrieval task in BEIR's layout: 20 documents, and four queries of which one has a relevant document."""
+    (folder / "qrels").mkdir(parents=True)
+    for name, texts in (("corpus", sentences[:20]), ("queries", sentences[20:24])):
+        rows = [json.dumps({"_id": f"{name}{place}", "text": text}) for place, text in enumerate(texts)]
+        _write(folder / f"{name}.jsonl", rows)
+    for split in ("dev", "test"):
+        _write(folder / "qrels" / f"{split}.tsv", ["q\td\tscore", "queries0\tcorpus3\t1"])
     return folder
 
 

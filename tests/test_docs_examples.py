@@ -28,7 +28,7 @@ from gradlab.cli.commands import cli
 from gradlab.scale.audit import auditing
 from gradlab.train import train
 from tests.processes import forking
-from tests.senteval_folder import make_senteval
+from tests.senteval_folder import make_retrieval, make_senteval
 from tests.tiny_models import make_bert, make_roberta, make_sentences
 from tests.train_helpers import small_config
 
@@ -75,13 +75,7 @@ def world(tmp_path_factory) -> Path:
     views /= np.linalg.norm(views, axis=2, keepdims=True)
     np.savez(folder / "views.npz", anchors=views[0], positives=views[1])
     for task in ("scifact", "nfcorpus"):
-        place = folder / "beir" / task
-        (place / "qrels").mkdir(parents=True)
-        for name, texts in (("corpus", sentences[:20]), ("queries", sentences[20:24])):
-            table = pandas.DataFrame({"_id": [f"{name}{i}" for i in range(len(texts))], "text": texts})
-            table.to_json(place / f"{name}.jsonl", orient="records", lines=True)
-        for split in ("dev", "test"):
-            (place / "qrels" / f"{split}.tsv").write_text("q\td\tscore\nqueries0\tcorpus3\t1\n")
+        make_retrieval(folder / "beir" / task, sentences)
     (folder / "my_losses.py").write_text(
         "import torch\n\ndef my_loss(anchors, positives):\n"
         "    return torch.nn.functional.cross_entropy(anchors @ positives.T / 0.05, torch.arange(len(anchors)))\n"

@@ -12,7 +12,7 @@ from scipy.linalg import LinAlgWarning
 from sklearn.linear_model import LogisticRegression
 from torch import nn
 
-from gradlab.evaluate.classifiers import AdamLinear, Logistic, _path
+from gradlab.evaluate.transfer import AdamLinear, Logistic, _path
 
 Examples = tuple[np.ndarray, np.ndarray]
 
@@ -64,7 +64,7 @@ def test_logistic_falls_back_to_float64() -> None:
     common = random.standard_normal((100, 1)) + labels[:, None]
     x = (1e4 * (common + 1e-3 * random.standard_normal((100, 8)))).astype(np.float32)
     with pytest.warns(LinAlgWarning):
-        list(_path((x, labels), x, [8.0], np.float32, "newton-cholesky", 1e-4))
+        _path((x, labels), x, [8.0], np.float32)
     found = Logistic().predict((x, labels), x, 8.0, None)
     model = minimiser((x / 1e4, labels), 8.0 * 1e8)  # the same problem in other units
     assert (found == model.predict(x / 1e4)).mean() > 0.98

@@ -16,8 +16,8 @@ from sklearn.model_selection import StratifiedKFold
 
 from gradlab.errors import GradlabError
 from gradlab.evaluate import TRANSFER_TASKS, EvaluationResult, evaluate
-from gradlab.evaluate.classifiers import AdamLinear
 from gradlab.evaluate.tasks import load_transfer
+from gradlab.evaluate.transfer import AdamLinear
 
 FILES = {
     "MR": ("rt-polarity.pos", "rt-polarity.neg"),

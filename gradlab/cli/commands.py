@@ -6,6 +6,7 @@ import importlib
 import os
 import sys
 import threading
+from pathlib import Path
 
 import click
 
@@ -63,8 +64,8 @@ class CommandGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        known = self.list_commands(ctx)
-        if args and args[0] not in known and not args[0].startswith("-"):
+        if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
+            known = self.list_commands(ctx)
             there_are = f"there are: {', '.join(known)}.{nearest(args[0], known)}"
             raise click.UsageError(f"unknown command {args[0]!r}; {there_are}", ctx)
         return super().resolve_command(ctx, args)
@@ -76,18 +77,12 @@ class LazyGroup(CommandGroup):
     def list_commands(self, ctx: click.Context) -> list[str]:
         return COMMANDS
 
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] in MOVED:
-            raise GradlabError(f"`gradlab {args[0]}` is now `{MOVED[args[0]]}`, run in a checkout of gradlab")
-        return super().resolve_command(ctx, args)
-
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name in MOVED:
+            raise GradlabError(f"`gradlab {name}` is now `{MOVED[name]}`, run in a checkout of gradlab")
         if name not in COMMANDS:
             return None
-        module = importlib.import_module(f"gradlab.cli.{name.replace('-', '_')}")
-        command: click.Command = module.command
+        command: click.Command = importlib.import_module(f"gradlab.cli.{name.replace('-', '_')}").command
         command.name = name  # every module calls its own `command`
         command.epilog = command.epilog or _help(name)
         if name in OF_LOSSES and not any("--losses" in one.opts for one in command.params):
@@ -105,8 +100,7 @@ class LazyGroup(CommandGroup):
 
 def _help(name: str) -> str:
     """What a command's help ends with: examples, and what it reads and writes."""
-    with open(os.path.join(os.path.dirname(__file__), "help", f"{name}.txt"), encoding="utf-8") as file:
-        text = file.read()
+    text = Path(__file__).with_name("help").joinpath(f"{name}.txt").read_text(encoding="utf-8")
     return text.replace("\\b\n", "\b\n")  # by which click leaves a paragraph's lines as they are
 
 
@@ -149,45 +143,40 @@ def _show(error: Exception) -> int:
         # The reader (`| head`) went away; keep Python from complaining again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
-    # `gradlab` alone shows its help, which click (since 8.2) takes for an error too.
-    if isinstance(error, click.ClickException) and type(error).__name__ == "NoArgsIsHelpError":
-        error.show()
-        return 2
     if isinstance(error, click.ClickException):
+        # `gradlab` alone shows its help, which click (since 8.2) takes for an error too.
+        if type(error).__name__ == "NoArgsIsHelpError":
+            error.show()
+            return 2
         text = _usage(error)
     elif isinstance(error, GradlabError):
         text = str(error)
-    elif isinstance(error, ModuleNotFoundError) and _package(error) in EXTRAS:
-        text = str(missing(_package(error), EXTRAS[_package(error)]))
+    elif isinstance(error, ModuleNotFoundError) and (package := (error.name or "").split(".")[0]) in EXTRAS:
+        text = str(missing(package, EXTRAS[package]))
     else:
         raise error
     click.echo(f"Error: {text}", err=True)
     return 2
 
 
-def _package(error: ModuleNotFoundError) -> str:
-    return (error.name or "").split(".")[0]
-
-
 def _usage(error: click.ClickException) -> str:
     """Click's four lines as one."""
     text = " ".join(error.format_message().split())
-    if isinstance(error, click.MissingParameter) and error.ctx is not None:
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    parameters = context.command.params if context is not None else []
+    if isinstance(error, click.MissingParameter) and context is not None:
         # Click tells the first alone; what was given is in the context by then.
-        lacking = [
-            one for one in error.ctx.command.params if one.required and one.name not in error.ctx.params
-        ]
+        lacking = [one for one in parameters if one.required and one.name not in context.params]
         names = [
-            max(one.opts, key=len) if one.opts[0].startswith("-") else one.make_metavar(error.ctx)
+            max(one.opts, key=len) if one.opts[0].startswith("-") else one.make_metavar(context)
             for one in lacking
         ]
         text = f"{listed(names)} {'is' if len(names) == 1 else 'are'} missing"
-    if isinstance(error, click.NoSuchOption):
+    elif isinstance(error, click.NoSuchOption):
         near = f" Did you mean {error.possibilities[0]!r}?" if error.possibilities else ""
         text = f"unknown option {error.option_name!r}.{near}"
-    if text.startswith("Got unexpected extra argument") and isinstance(error, click.UsageError) and error.ctx:
+    elif text.startswith("Got unexpected extra argument"):
         text = text.replace("Got unexpected extra argument", "unexpected argument")
-        text += "; a loss is given by --loss" * any("--loss" in one.opts for one in error.ctx.command.params)
+        text += "; a loss is given by --loss" * any("--loss" in one.opts for one in parameters)
     stop = "" if text.endswith((".", "?")) else "."
-    context = error.ctx if isinstance(error, click.UsageError) else None
     return f"{text}{stop} Try '{context.command_path} --help'." if context is not None else text

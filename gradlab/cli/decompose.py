@@ -51,8 +51,8 @@ def command(
     check_side(options["side"])
     settings = read_assignments(assignments)
     views, batch = _batch(embeddings, options)
-    loss = resolve_loss(target, settings)
     checks = {name: options[name] for name in ("allow_residual", "tolerance")}
+    loss = resolve_loss(target, settings)
     found = decompose(loss, *views, normalize=True, side=options["side"], **checks)
     sides = found if isinstance(found, tuple) else (found,)
     for one in sides:
@@ -62,9 +62,9 @@ def command(
 
     written = []
     for one in sides:
-        checked = {**checks, "side": one.side}
-        base = output / _file_name(target, settings, batch, checked)
-        record = one.manifest({"target": target, "set": settings, **batch, **checked})
+        given = {**batch, **checks, "side": one.side}
+        base = output / _file_name(target, settings, given)
+        record = one.manifest({"target": target, "set": settings, **given})
         written.append((one, base, record, check_existing(base, SUFFIXES, record, overwrite)))
     for one, base, record, replaced in written:
         save(one.plot()[0], Path(f"{base}.png"))
@@ -83,18 +83,18 @@ def _batch(embeddings: Path | None, options: dict[str, Any]) -> tuple[tuple[Any,
 
     if embeddings is not None:
         return load_batch(embeddings), {"embeddings": str(embeddings)}
-    kind = options["batch"]
-    check_known("batch", kind, BATCHES)
+    check_known("batch", options["batch"], BATCHES)
     batch = {name: options[name] for name in ("batch", "batch_size", "dim", "seed")}
-    return BATCHES[kind](np.random.default_rng(options["seed"]), options["batch_size"], options["dim"]), batch
+    kind, *sizes, seed = batch.values()
+    return BATCHES[kind](np.random.default_rng(seed), *sizes), batch
 
 
-def _file_name(target: str, settings: dict[str, str], batch: dict[str, Any], checks: dict[str, Any]) -> str:
-    """Loss and settings, then whatever of batch and checks differs from the defaults."""
+def _file_name(target: str, settings: dict[str, str], given: dict[str, Any]) -> str:
+    """Loss and settings, then whatever differs from the defaults."""
     defaults = {parameter.name: parameter.default for parameter in command.params}
-    changed = {name: value for name, value in {**batch, **checks}.items() if value != defaults.get(name)}
-    parts = [target, "decompose", *(f"{name}-{value}" for name, value in {**settings, **changed}.items())]
-    return "_".join(_slug(part) for part in parts)
+    changed = settings | {name: value for name, value in given.items() if value != defaults.get(name)}
+    parts = [target, "decompose", *(f"{name}-{value}" for name, value in changed.items())]
+    return "_".join(map(_slug, parts))
 
 
 def _slug(text: str) -> str:

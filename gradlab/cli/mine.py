@@ -38,18 +38,15 @@ from gradlab.integrations.mining import mine
 def command(
     model: str,
     train_file: Path,
-    column: str,
-    positives: str,
     corpus: Path | None,
-    loss_name: str,
-    assignments: tuple[str, ...],
     encoding: str,
     output: Path,
     overwrite: bool,
     **options: Any,
 ) -> None:
     """Mine hard negatives that are clearly less similar to the anchor than its positive (as NV-Retriever does)."""
-    loss = build_loss(loss_name, assignments)
+    options["loss"] = build_loss(options.pop("loss_name"), options.pop("assignments"))
+    column, positives = (options.pop(name) for name in ("column", "positives"))
     check_writable(output)
     if output.exists() and not overwrite:
         raise GradlabError(f"{output} exists; pass --overwrite or another --output")
@@ -62,7 +59,7 @@ def command(
         rows = list(read_columns(train_file, [column, positives], encoding))
         more = None if corpus is None else list(read_sentences(corpus, encoding=encoding))
     anchors, answers = [one for one, _ in rows], [other for _, other in rows]
-    mined = mine(model, anchors, answers, corpus=more, loss=loss, progress=True, **options)
+    mined = mine(model, anchors, answers, corpus=more, progress=True, **options)
     click.echo(
         f"{'at most this similar':22}{'rows found':>12}{'false by words':>16}{'share of all push':>19}"
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import inspect
 import json
@@ -15,6 +16,7 @@ import click
 
 from gradlab.encoder.pooling import POOLERS
 from gradlab.errors import GradlabError
+from gradlab.files import check_writable, read_object
 
 if TYPE_CHECKING:
     from gradlab.settings.declaration import Declaration
@@ -41,17 +43,14 @@ def option(names: str, text: str, default: Any = None, kind: Any = None, **more:
     return click.option(*names.split(), type=kind, help=text, **more)
 
 
-class OutputFolder(click.Path):
+class OutputFolder(click.ParamType):
     """A folder to write to, tried when it is given: before anything long, and without making it."""
 
-    def __init__(self) -> None:
-        super().__init__(path_type=Path)
+    name = "path"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        from gradlab.files import check_writable
-
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
         check_writable(value, folder=True)
-        return super().convert(value, param, ctx)
+        return Path(value)
 
 
 def loss_option(**settings: Any) -> Callable[[Any], Any]:
@@ -220,13 +219,11 @@ def check_existing(base: Path, suffixes: Iterable[str], manifest: dict[str, Any]
     existing = [path for suffix in suffixes if (path := Path(f"{base}{suffix}")).exists()]
     if not existing or overwrite:
         return bool(existing)
-    try:
-        before = json.loads(Path(f"{base}.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        before = None
-    same = json.loads(json.dumps(manifest))
+    before = None
+    with contextlib.suppress(GradlabError):
+        before = read_object(f"{base}.json")
     free = {"versions": 0, "results": 0}
-    if not isinstance(before, dict) or {**before, **free} != {**same, **free}:
+    if before is None or before | free != json.loads(json.dumps(manifest | free)):
         raise GradlabError(
             f"{existing[0]} exists and was not made with these settings; pass --overwrite or another --output"
         )

@@ -19,6 +19,8 @@ from gradlab.cli.options import (
 )
 from gradlab.simulation import simulate
 
+WRITTEN = {".png": "heatmap", ".csv": "numbers", ".json": "settings"}
+
 
 @click.command()
 @loss_option(required=True)
@@ -37,23 +39,17 @@ def command(
     Anchor-positive angles are drawn around μ_pos (π/20 to π/2), anchor-negative angles around μ_neg (π/20 to π).
     """
     from gradlab.files import write_csv, write_json
-    from gradlab.plotting.heatmap import heatmap
     from gradlab.plotting.style import save
 
-    loss = build_loss(loss_name, assignments)
-    result = simulate(loss, **options)
-    base = output / _file_name(result, options)
-    manifest = result.manifest()
-    replaced = check_existing(base, (".png", ".csv", ".json"), manifest, overwrite)
-    figure, _ = heatmap(result)
-    save(figure, base.with_name(base.name + ".png"))
-    write_csv(base.with_name(base.name + ".csv"), result.columns())
-    write_json(base.with_name(base.name + ".json"), manifest)
-
+    result = simulate(build_loss(loss_name, assignments), **options)
+    base, manifest = output / _file_name(result, options), result.manifest()
+    replaced = check_existing(base, WRITTEN, manifest, overwrite)
+    save(result.plot()[0], Path(f"{base}.png"))
+    write_csv(f"{base}.csv", result.columns())
+    write_json(f"{base}.json", manifest)
     click.echo(_summary(result))
-    verb = "Replaced" if replaced else "Wrote"
-    for suffix, what in ((".png", "heatmap"), (".csv", "numbers"), (".json", "settings")):
-        click.echo(f"{verb} {base}{suffix} ({what})")
+    for suffix, what in WRITTEN.items():
+        click.echo(f"{'Replaced' if replaced else 'Wrote'} {base}{suffix} ({what})")
 
 
 def _file_name(result: Any, options: dict[str, Any]) -> str:
@@ -61,21 +57,18 @@ def _file_name(result: Any, options: dict[str, Any]) -> str:
     from gradlab.losses.base import Loss
     from gradlab.settings import call_text
 
-    parts = [_short(result.loss.name), result.quantity]
     changed = {
         field.name: call_text(value) if isinstance(value, Loss) else value
         for field in dataclasses.fields(result.loss)
         if (value := getattr(result.loss, field.name)) != field.default
     }
-    ignored = {"loss_name", "quantity", "engine"}
-    if result.engine == "exact":
-        ignored |= {"batches", "seed", "device"}
-    else:
-        parts.append(result.engine)
-    for parameter in command.params:
-        name = parameter.name or ""
-        if name in options and name not in ignored and options[name] != parameter.default:
-            changed[name] = options[name]
+    exact = result.engine == "exact"
+    ignored = {"quantity", "engine", *(("batches", "seed", "device") if exact else ())}
+    defaults = {one.name: one.default for one in command.params if one.name not in ignored}
+    changed |= {
+        name: options[name] for name in defaults if options.get(name, defaults[name]) != defaults[name]
+    }
+    parts = [_short(result.loss.name), result.quantity, *([] if exact else [result.engine])]
     return "_".join([*parts, *(f"{name}-{_short(value)}" for name, value in changed.items())])
 
 
@@ -89,15 +82,14 @@ def _summary(result: Any) -> str:
     import numpy as np
 
     value = result.value
-    lines = [f"{result.loss}: {result.quantity.replace('_', ' ')}, {result.engine.replace('_', ' ')} engine"]
+    title = f"{result.loss}: {result.quantity.replace('_', ' ')}, {result.engine.replace('_', ' ')} engine"
     finite = value[np.isfinite(value)]
     if finite.size == 0:
-        return f"{lines[0]}\n  no batch has a gradient dissipation of 0.01 or more anywhere on this grid"
+        return f"{title}\n  no batch has a gradient dissipation of 0.01 or more anywhere on this grid"
+    empty = f" ({value.size - finite.size} cells empty)" if finite.size < value.size else ""
+    size = f"{value.shape[0]} x {value.shape[1]} mean angles{empty}"
+    lines = [title, f"  from {finite.min():.4g} to {finite.max():.4g} over {size}"]
     middle = int(np.argmin(abs(result.mu_pos - np.pi / 6)))
-    lines.append(
-        f"  from {finite.min():.4g} to {finite.max():.4g} over {value.shape[0]} x {value.shape[1]} mean angles"
-        + (f" ({value.size - finite.size} cells empty)" if finite.size < value.size else "")
-    )
     row = value[middle]
     if result.quantity == "gradient_dissipation" and row.max() > 0.5 > row.min():
         crossing = result.mu_neg[int(np.argmax(row < 0.5))]

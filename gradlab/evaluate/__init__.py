@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from gradlab.evaluate.embed import as_encode
-from gradlab.evaluate.report import EvaluationResult
 from gradlab.evaluate.sts import cosines, spearman, stsb_dev, stsb_dev_cosines
-from gradlab.evaluate.suite import check_tasks, evaluate, task_names
+from gradlab.evaluate.suite import EvaluationResult, check_tasks, evaluate, task_names
 from gradlab.evaluate.tasks import (
     STS_TASKS,
     TRANSFER_TASKS,

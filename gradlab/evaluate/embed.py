@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradlab.errors import GradlabError
+from gradlab.waiting import counted
 
 Encode = Callable[[list[str]], Any]
 """Sentences in, one row each out: a numpy array, a torch tensor or a list of rows, shape (n, D)."""
@@ -38,12 +39,12 @@ class Embedder:
         encode: any callable from a list of sentences to an (n, D) array.
         chunk: how many sentences one call of ``encode`` gets. They come sorted by length, so that an
             ``encode`` that batches in order pads little; longest first, to show a lack of memory at once.
-        advance: called with the number of sentences after each chunk, for a progress bar.
+        title: what progress is shown under; nothing is shown without one.
     """
 
     encode: Encode
     chunk: int = 1024
-    advance: Callable[[int], object] = lambda count: None
+    title: str = ""
     _rows: dict[str, NDArray[np.floating]] = field(default_factory=dict, init=False, repr=False)
 
     def __call__(self, sentences: Sequence[str]) -> NDArray[np.floating]:
@@ -59,10 +60,11 @@ class Embedder:
         """Embed those of the sentences that have not been embedded yet."""
         new = dict.fromkeys(s for s in sentences if s not in self._rows)
         todo = sorted(new, key=len, reverse=True)
-        for start in range(0, len(todo), self.chunk):
-            part = todo[start : start + self.chunk]
-            self._rows.update(zip(part, _checked(self.encode(part), part), strict=True))
-            self.advance(len(part))
+        with counted(self.title, len(todo), visible=bool(self.title)) as advance:
+            for start in range(0, len(todo), self.chunk):
+                part = todo[start : start + self.chunk]
+                self._rows.update(zip(part, _checked(self.encode(part), part), strict=True))
+                advance(len(part))
 
 
 def _checked(result: Any, sentences: list[str]) -> NDArray[np.floating]:

@@ -6,10 +6,11 @@ and the encoder is any callable from sentences to rows. What is computed, and ho
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +71,7 @@ def as_mteb(model: Encode | Any, name: str = "local/encoder") -> Any:
     """An encoder in mteb's form: for `mteb.evaluate` and any task of mteb's, hub or local.
 
     Args:
-        model: any callable from a list of sentences to an (n, D) array, or an object with such a method ``encode``.
+        model: as for `evaluate_retrieval`.
         name: what mteb's results call it, ``owner/name``.
 
     Raises:
@@ -98,15 +99,10 @@ def as_mteb(model: Encode | Any, name: str = "local/encoder") -> Any:
 
 
 def retrieval_task(folder: str | os.PathLike[str], split: str = "test") -> Any:
-    """A folder in BEIR's layout as a task of mteb's; the arguments are those of `evaluate_retrieval`.
-
-    Raises:
-        GradlabError: as `evaluate_retrieval`.
-    """
+    """A folder in BEIR's layout as a task of mteb's; arguments and errors are those of `evaluate_retrieval`."""
     require_package("mteb", "mteb", "mteb")
     place = Path(folder)
-    corpus = {row["_id"]: row for row in _rows(place / "corpus.jsonl")}
-    queries = {row["_id"]: row["text"] for row in _rows(place / "queries.jsonl")}
+    corpus, queries = _rows(place / "corpus.jsonl"), _rows(place / "queries.jsonl")
     relevant = _relevances(place / "qrels" / f"{split}.tsv", corpus, queries)
 
     from datasets import Dataset
@@ -132,7 +128,7 @@ def retrieval_task(folder: str | os.PathLike[str], split: str = "test") -> Any:
                 {"id": key, "title": row.get("title") or "", "text": row["text"]}
                 for key, row in corpus.items()
             ]
-            asked = [{"id": key, "text": queries[key]} for key in relevant]
+            asked = [{"id": key, "text": queries[key]["text"]} for key in relevant]
             tables: Any = {"corpus": Dataset.from_list(documents), "queries": Dataset.from_list(asked)}
             tables |= {"relevant_docs": relevant, "top_ranked": None}
             self.dataset = {"default": {split: tables}}
@@ -141,37 +137,41 @@ def retrieval_task(folder: str | os.PathLike[str], split: str = "test") -> Any:
     return LocalRetrieval()
 
 
-def _rows(file: Path) -> Iterator[dict[str, Any]]:
+@contextlib.contextmanager
+def _reading(file: Path, form: str) -> Iterator[None]:
+    """An error within the block says which file cannot be read, and its form."""
     try:
-        with file.open(encoding="utf-8") as lines:
-            for number, line in enumerate(lines, start=1):
-                row = json.loads(line)
-                if not isinstance(row, dict) or not isinstance(row.get("text"), str) or "_id" not in row:
-                    raise GradlabError(f'{file}, line {number}: a row is {{"_id": ..., "text": ...}}')
-                yield {**row, "_id": str(row["_id"])}
+        yield
     except (OSError, ValueError) as error:
-        raise GradlabError(
-            f"cannot read {file}: {reason(error)}; a retrieval task has corpus.jsonl, queries.jsonl and qrels/test.tsv"
-        ) from error
+        raise GradlabError(f"cannot read {file}: {reason(error)}; {form}") from error
 
 
-def _relevances(file: Path, corpus: dict[str, Any], queries: dict[str, str]) -> dict[str, dict[str, int]]:
+def _rows(file: Path) -> dict[str, dict[str, Any]]:
+    """By ``_id``."""
+    rows: dict[str, dict[str, Any]] = {}
+    form = "a retrieval task has corpus.jsonl, queries.jsonl and qrels/test.tsv"
+    with _reading(file, form), file.open(encoding="utf-8") as lines:
+        for number, line in enumerate(lines, start=1):
+            row = json.loads(line)
+            if not isinstance(row, dict) or not isinstance(row.get("text"), str) or "_id" not in row:
+                raise ValueError(f'line {number}: a row is {{"_id": ..., "text": ...}}')
+            rows[str(row["_id"])] = row
+    return rows
+
+
+def _relevances(file: Path, corpus: Container[str], queries: Container[str]) -> dict[str, dict[str, int]]:
+    """By query and document, of the queries that have a relevant document."""
     relevant: dict[str, dict[str, int]] = {}
-    try:
-        with file.open(encoding="utf-8", newline="") as lines:
-            table = csv.reader(lines, delimiter="\t")
-            next(table, None)  # query-id, corpus-id, score
-            for number, row in enumerate(table, start=2):
-                query, document, score = row
-                if query not in queries or document not in corpus:
-                    raise GradlabError(
-                        f"{file}, line {number}: query {query!r} or document {document!r} is not in the task"
-                    )
-                relevant.setdefault(query, {})[document] = int(score)
-    except (OSError, ValueError) as error:
-        raise GradlabError(
-            f"cannot read {file}: {reason(error)}; its lines are query, document, relevance"
-        ) from error
+    form = "its lines are query, document, relevance"
+    with _reading(file, form), file.open(encoding="utf-8", newline="") as lines:
+        table = csv.reader(lines, delimiter="\t")
+        next(table, None)  # query-id, corpus-id, score
+        for number, (query, document, score) in enumerate(table, start=2):
+            if query not in queries or document not in corpus:
+                raise ValueError(
+                    f"line {number}: query {query!r} or document {document!r} is not in the task"
+                )
+            relevant.setdefault(query, {})[document] = int(score)
     relevant = {query: found for query, found in relevant.items() if max(found.values()) > 0}
     if not relevant:
         raise GradlabError(f"{file} has no query with a relevant document")

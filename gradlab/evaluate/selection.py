@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from gradlab.evaluate.embed import Encode
 from gradlab.evaluate.retrieval import is_retrieval_folder, retrieval_task, task_scores
@@ -16,14 +16,8 @@ STSB_DEV, RETRIEVAL = "stsb_dev", "ndcg_at_10"
 SELECTIONS = (STSB_DEV, RETRIEVAL)
 
 
-@dataclass(frozen=True)
-class Selection:
-    """A score of an encoder on development data; more is better.
-
-    Attributes:
-        name: one of `SELECTIONS`.
-        score: takes the encoder, a callable from a list of sentences to an (n, D) array, and returns a number.
-    """
+class Selection(NamedTuple):
+    """A score of an encoder on development data, by its name among `SELECTIONS`; more is better."""
 
     name: str
     score: Callable[[Encode], float]

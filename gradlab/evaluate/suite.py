@@ -1,17 +1,18 @@
-"""Evaluating an encoder on any of the tasks in one call."""
+"""Evaluating an encoder on any of the tasks in one call: its numbers, the table that papers print, and JSON."""
 
 from __future__ import annotations
 
+import json
+import math
 import os
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
-from gradlab.errors import GradlabError, check_known, nearest
-from gradlab.evaluate.classifiers import get_classifier
+from gradlab.errors import GradlabError, check_known, nearest, require_package
 from gradlab.evaluate.embed import Embedder, Encode, as_encode
-from gradlab.evaluate.report import EvaluationResult
 from gradlab.evaluate.sts import AGGREGATIONS, sts_scores
 from gradlab.evaluate.tasks import (
     STS_TASKS,
@@ -25,13 +26,100 @@ from gradlab.evaluate.tasks import (
     load_sts,
     load_transfer,
 )
-from gradlab.evaluate.transfer import Protocol
-from gradlab.files import versions
+from gradlab.evaluate.transfer import CLASSIFIERS, AdamLinear, Logistic, transfer_scores
+from gradlab.files import versions, write_json
 
 SPLITS = ("test", "dev")
+STYLES = ("text", "markdown", "latex")
 GROUPS = {"sts": STS_TASKS, "transfer": TRANSFER_TASKS, "all": STS_TASKS + TRANSFER_TASKS}
 # Other spellings in use, among them SentEval's own; compared without case and punctuation.
 _SPELLINGS = {"stsbenchmark": "STS-B", "sickrelatedness": "SICK-R", "sick": "SICK-R", "sst": "SST-2"}
+
+
+@dataclass(frozen=True)
+class EvaluationResult:
+    """Scores of an encoder, with everything that decided them.
+
+    Attributes:
+        scores: task -> score name -> value. Correlations are in [-1, 1] and accuracies in [0, 1]; only the table
+            multiplies by 100. STS tasks have "all", "mean", "wmean", "subset/NAME" and "pairs" (their number); transfer tasks have "devacc",
+            "chosen" (the regularisation), and on the test split "acc" (MRPC also "f1").
+        model: what was evaluated, in the caller's words.
+        pooler: how sentences were pooled, in the caller's words.
+        split: "test" or "dev".
+        aggregation: how the sub-sets of an STS task become one number: "all", "mean" or "wmean".
+        classifier: classifier of the transfer tasks, in words; empty if there were none.
+        folds: folds of the transfer tasks, outer and inner.
+        seed: seed of folds and classifier.
+        not_evaluated: task -> why it was left out.
+        versions: of gradlab and the packages it used.
+    """
+
+    scores: dict[str, dict[str, Any]]
+    model: str = "unnamed"
+    pooler: str = "unnamed"
+    split: str = "test"
+    aggregation: str = "all"
+    classifier: str = ""
+    folds: int = 10
+    seed: int = 1111
+    not_evaluated: dict[str, str] = field(default_factory=dict)
+    versions: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def sts(self) -> dict[str, float]:
+        """Spearman's correlation of each STS task, by the chosen aggregation."""
+        return {task: self.scores[task][self.aggregation] for task in STS_TASKS if task in self.scores}
+
+    def transfer(self, score: str | None = None) -> dict[str, float]:
+        """Accuracy of each transfer task: "acc" (default on the test split) or "devacc" (default on dev)."""
+        score = score or ("acc" if self.split == "test" else "devacc")
+        return {task: self.scores[task][score] for task in TRANSFER_TASKS if task in self.scores}
+
+    @property
+    def averages(self) -> dict[str, float]:
+        """Mean over the STS tasks and over the transfer tasks that were evaluated, seven each when complete."""
+        groups = {"sts": self.sts, "transfer": self.transfer()}
+        return {name: fmean(values.values()) for name, values in groups.items() if values}
+
+    def table(self, style: str = "text") -> str:
+        """Tables as papers print them: one row of numbers times 100, tasks in the usual order, the average last.
+
+        Args:
+            style: "text", "markdown" or "latex" (rows for a tabular environment).
+
+        Raises:
+            GradlabError: for another style.
+        """
+        check_known("table style", style, STYLES)
+        blocks = [f"Model {self.model}, pooler {self.pooler}, {self.split} split"]
+        if self.sts:
+            title = f"STS: Spearman's correlation x 100, aggregation {self.aggregation!r}"
+            blocks.append(_block(title, {"Spearman": self.sts}, style))
+        if self.transfer():
+            title = f"Transfer: accuracy in %, {self.classifier}, {self.folds} folds, seed {self.seed}"
+            wanted = ("acc", "devacc") if self.split == "test" else ("devacc",)
+            blocks.append(_block(title, {score: self.transfer(score) for score in wanted}, style))
+        if self.not_evaluated:
+            reasons = "\n".join(f"  {task}: {reason}" for task, reason in self.not_evaluated.items())
+            blocks.append(f"Not evaluated:\n{reasons}")
+        return "\n\n".join(blocks)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, with the averages, ready for JSON; a correlation that does not exist is None."""
+        content: dict[str, Any] = _without_nan({**asdict(self), "averages": self.averages})
+        return content
+
+    def to_json(self) -> str:
+        """:meth:`to_dict` as indented JSON."""
+        return json.dumps(self.to_dict(), indent=2, allow_nan=False)
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write :meth:`to_json` to a file, whole or not at all."""
+        return write_json(path, self.to_dict())
+
+    def __str__(self) -> str:
+        return self.table()
 
 
 def task_names(tasks: str | Iterable[str]) -> list[str]:
@@ -119,17 +207,18 @@ def evaluate(
     wanted = task_names(tasks)
     check_known("split", split, SPLITS)
     check_known("aggregation", aggregation, AGGREGATIONS)
+    check_known("classifier", classifier, CLASSIFIERS)
     if folds < 2:
         raise GradlabError(f"folds is {folds}; cross-validation needs at least 2")
     if jobs == 0:
         raise GradlabError("jobs is 0; give a number of processes, or -1 for one a core")
-    loaded, absent = _load(downstream(data), wanted, split, folds)
-    if not loaded:
+    sts, transfer, absent = _load(downstream(data), wanted, split, folds)
+    if not sts and not transfer:
         reasons = "; ".join(f"{task}: {reason}" for task, reason in absent.items())
         raise GradlabError(f"nothing to evaluate in {str(data)!r} ({reasons})")
-    transfer = [task for task in loaded.values() if isinstance(task, TransferTask)]
-    sts = {task: subsets for task, subsets in loaded.items() if not isinstance(subsets, TransferTask)}
-    chosen = get_classifier(classifier, seed) if transfer or classifier != "logistic" else None
+    if transfer:
+        require_package("sklearn", "scikit-learn", "train")
+    chosen = AdamLinear(seed) if classifier == "adam" else Logistic()
     result = EvaluationResult(
         {},
         model=name
@@ -137,25 +226,33 @@ def evaluate(
         pooler=pooler or (own if isinstance(own := getattr(model, "pooler", None), str) else "unnamed"),
         split=split,
         aggregation=aggregation,
-        classifier=chosen.title if chosen and transfer else "",
+        classifier=chosen.title if transfer else "",
         folds=folds,
         seed=seed,
         not_evaluated=absent,
         versions=versions("numpy", "scipy", "scikit-learn", "torch", "transformers"),
     )
+
+    def embedder(of: str, sentences: list[str]) -> Embedder:
+        embed = Embedder(encode, title=f"{of}: embedding" if progress else "")
+        embed.prepare(sentences)
+        return embed
+
+    def keep(scores: dict[str, dict[str, Any]]) -> None:
+        result.scores.update(scores)
+        if output is not None:
+            result.save(output)
+
     if sts:
         # One embedder for all of them: their sentences overlap.
-        sentences = [s for subsets in sts.values() for pairs in subsets for s in pairs.sentences]
-        embed = _embed(encode, sentences, "STS", progress)
-        scores = {task: sts_scores(embed, subsets) for task, subsets in sts.items()}
-        result = _with(result, scores, output)
+        embed = embedder(
+            "STS", [one for subsets in sts.values() for pairs in subsets for one in pairs.sentences]
+        )
+        keep({task: sts_scores(embed, subsets) for task, subsets in sts.items()})
     for task in transfer:
-        assert chosen is not None
-        embed = _embed(encode, task.sentences, task.name, progress)
-        protocol = Protocol(chosen, folds, seed, jobs, split == "test")
-        with _bar(protocol.fits(task), f"{task.name}: {classifier}", "fit", progress) as bar:
-            found = replace(protocol, advance=bar.update).scores(task, embed)
-        result = _with(result, {task.name: found}, output)
+        embed = embedder(task.name, task.sentences)
+        options: dict[str, Any] = {"folds": folds, "seed": seed, "jobs": jobs, "progress": progress}
+        keep({task.name: transfer_scores(task, embed, chosen, test=split == "test", **options)})
     return result
 
 
@@ -168,7 +265,7 @@ def check_tasks(data: str | os.PathLike[str], tasks: str | Iterable[str], folds:
     Raises:
         GradlabError: for an unknown task, a file that is absent or malformed, or too few examples for the folds.
     """
-    absent = _load(downstream(data), task_names(tasks), "test", folds)[1]
+    *_, absent = _load(downstream(data), task_names(tasks), "test", folds)
     if absent:
         (task, why), *others = absent.items()
         more = f" (nor can {', '.join(other for other, _ in others)})" if others else ""
@@ -177,48 +274,55 @@ def check_tasks(data: str | os.PathLike[str], tasks: str | Iterable[str], folds:
 
 def _load(
     folder: Path, wanted: list[str], split: str, folds: int
-) -> tuple[dict[str, list[ScoredPairs] | TransferTask], dict[str, str]]:
-    """Tasks that can be evaluated, and why the others cannot."""
-    loaded: dict[str, list[ScoredPairs] | TransferTask] = {}
+) -> tuple[dict[str, list[ScoredPairs]], list[TransferTask], dict[str, str]]:
+    """STS and transfer tasks that can be evaluated, and why the others cannot."""
+    sts: dict[str, list[ScoredPairs]] = {}
+    transfer: list[TransferTask] = []
     absent: dict[str, str] = {}
     for task in wanted:
-        if split == "dev" and task in WITHOUT_DEV:
-            absent[task] = "has no dev split"
-            continue
         try:
-            if task in STS_TASKS:
-                loaded[task] = load_sts(folder, task, split)
+            if split == "dev" and task in WITHOUT_DEV:
+                absent[task] = "has no dev split"
+            elif task in STS_TASKS:
+                sts[task] = load_sts(folder, task, split)
             else:
-                transfer = loaded[task] = load_transfer(folder, task, split)
-                check_classes(transfer, folds)
+                transfer.append(load_transfer(folder, task, split))
+                check_classes(transfer[-1], folds)
         except MissingFile as error:
             absent[task] = str(error)
-    return loaded, absent
-
-
-def _with(
-    result: EvaluationResult, scores: Mapping[str, Mapping[str, Any]], output: str | os.PathLike[str] | None
-) -> EvaluationResult:
-    """``result`` with further scores, saved if there is somewhere to save it to."""
-    result = replace(result, scores=result.scores | {task: dict(found) for task, found in scores.items()})
-    if output is not None:
-        result.save(output)
-    return result
-
-
-def _embed(encode: Encode, sentences: list[str], name: str, progress: bool) -> Embedder:
-    """An embedder that already holds ``sentences``."""
-    with _bar(len(set(sentences)), f"{name}: embedding", "sentence", progress) as bar:
-        embed = Embedder(encode, advance=bar.update)
-        embed.prepare(sentences)
-    return embed
-
-
-def _bar(total: int, description: str, unit: str, progress: bool) -> Any:
-    from tqdm.auto import tqdm
-
-    return tqdm(total=total, desc=description, unit=unit, leave=False, delay=1, disable=not progress)
+    return sts, transfer, absent
 
 
 def _plain(name: str) -> str:
     return "".join(character for character in name.lower() if character.isalnum())
+
+
+def _without_nan(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_nan(item) for key, item in value.items()}
+    return None if isinstance(value, float) and math.isnan(value) else value
+
+
+def _block(title: str, rows: dict[str, dict[str, float]], style: str) -> str:
+    """One table; ``rows`` maps a row's name to its values by task."""
+    tasks = list(next(iter(rows.values())))
+    average = "Avg." if len(tasks) == 7 else f"Avg. of {len(tasks)}"
+    cells = [["", *tasks, average]]
+    for name, values in rows.items():
+        numbers = [*values.values(), fmean(values.values())]
+        cells.append([name, *("-" if math.isnan(x) else f"{100 * x:.2f}" for x in numbers)])
+    return "\n".join([title, *_ruled(cells, style)])
+
+
+def _ruled(cells: list[list[str]], style: str) -> Sequence[str]:
+    if style == "latex":
+        return [" & ".join(row) + r" \\" for row in cells]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))]
+    lines = [
+        [row[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True))]
+        for row in cells
+    ]
+    if style == "text":
+        return ["  ".join(line).rstrip() for line in lines]
+    rule = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
+    return ["", *("| " + " | ".join(line) + " |" for line in [lines[0], rule, *lines[1:]])]

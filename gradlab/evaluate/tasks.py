@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -38,8 +38,6 @@ _SUBSETS = {
     "STS15": ("answers-forums", "answers-students", "belief", "headlines", "images"),
     "STS16": ("answer-answer", "headlines", "plagiarism", "postediting", "question-question"),
 }
-_STSB_FILES = {"test": "sts-test.csv", "dev": "sts-dev.csv"}
-_SICK_FILES = {"test": "SICK_test_annotated.txt", "dev": "SICK_trial.txt"}
 # Files of class 1 and class 0. Which is which decides the order of the examples, hence the folds.
 _TWO_FILES = {
     "MR": ("rt-polarity.pos", "rt-polarity.neg"),
@@ -47,15 +45,24 @@ _TWO_FILES = {
     "SUBJ": ("subj.objective", "subj.subjective"),
     "MPQA": ("mpqa.pos", "mpqa.neg"),
 }
-_PARTS = {
+# The other tasks' files, by part.
+_FILES = {
+    "STS-B": {"test": "sts-test.csv", "dev": "sts-dev.csv"},
+    "SICK-R": {"test": "SICK_test_annotated.txt", "dev": "SICK_trial.txt"},
     "SST-2": {"train": "sentiment-train", "dev": "sentiment-dev", "test": "sentiment-test"},
     "TREC": {"train": "train_5500.label", "test": "TREC_10.label"},
     "MRPC": {"train": "msr_paraphrase_train.txt", "test": "msr_paraphrase_test.txt"},
 }
+# Columns of the sentences, and of their score or label; further columns do not matter.
+_COLUMNS = {"STS-B": ((5, 6), 4), "SICK-R": ((1, 2), 3), "SST-2": ((0,), 1), "MRPC": ((3, 4), 0)}
+_HEADERS = {
+    "SICK-R": ["pair_ID", "sentence_A", "sentence_B", "relatedness_score"],
+    "MRPC": ["Quality", "#1 ID", "#2 ID", "#1 String", "#2 String"],
+}
 _TREC_CLASSES = ("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM")
-_SICK_HEADER = ("pair_ID", "sentence_A", "sentence_B", "relatedness_score")
-_MRPC_HEADER = ("Quality", "#1 ID", "#2 ID", "#1 String", "#2 String")
 
+Rows = Iterable[tuple[str, tuple[str, ...], str]]
+"""Where a row stands ("file, line 3"), its sentences, and its score or label."""
 Validation = Literal["nested", "folds", "dev"]
 """How a task's regularisation is chosen: on inner folds, on folds of the training set, or on a dev set."""
 
@@ -131,22 +138,18 @@ def load_sts(folder: Path, name: str, split: str = "test") -> list[ScoredPairs]:
         GradlabError: a file is malformed (names the line).
     """
     place = folder / FOLDERS[name]
-    if name == "STS-B":
-        return [_read_stsb(place / _STSB_FILES[split])]
-    if name == "SICK-R":
-        file = place / _SICK_FILES[split]
-        rows = ((row[1], row[2], row[3], where) for where, row in _table(file, 4, _SICK_HEADER))
-        return [_pairs(name, file, rows)]
+    if name in _FILES:
+        return [_scored(name, place / _FILES[name][split])]
     return [_read_year(place, subset) for subset in _SUBSETS[name]]
 
 
 def load_stsb_dev(path: str | os.PathLike[str]) -> ScoredPairs:
     """Pairs of the STS-B development set, from ``data/downstream``, its ``STS/STSBenchmark``, or ``sts-dev.csv``."""
-    file = Path(path)
+    file, name = Path(path), _FILES["STS-B"]["dev"]
     if not file.is_file():
-        inside = file / _STSB_FILES["dev"]
-        file = inside if inside.is_file() else downstream(file) / FOLDERS["STS-B"] / _STSB_FILES["dev"]
-    return _read_stsb(file)
+        inside = file / name
+        file = inside if inside.is_file() else downstream(file) / FOLDERS["STS-B"] / name
+    return _scored("STS-B", file)
 
 
 def load_transfer(folder: Path, name: str, split: str = "test") -> TransferTask:
@@ -154,12 +157,16 @@ def load_transfer(folder: Path, name: str, split: str = "test") -> TransferTask:
     place = folder / FOLDERS[name]
     if name in _TWO_FILES:
         # latin-1 whatever the bytes are: it is how SentEval reads them.
-        files = [_lines(place / file, "latin-1") for file in _TWO_FILES[name]]
-        rows = [((text,), label) for label, lines in zip((1, 0), files, strict=True) for text in lines]
+        files = [(label, place / file) for label, file in zip("10", _TWO_FILES[name], strict=True)]
+        rows = [(str(file), (text,), label) for label, file in files for text in _lines(file, "latin-1")]
         return TransferTask(name, "nested", {"train": _split(rows)})
-    wanted = {part: place / file for part, file in _PARTS[name].items() if split == "test" or part != "test"}
-    parts = {part: _split(_LABELLED[name](file)) for part, file in wanted.items()}
-    return TransferTask(name, "dev" if name == "SST-2" else "folds", parts)
+    read, classes = (_read_trec, _TREC_CLASSES) if name == "TREC" else (_read_table, ("0", "1"))
+    parts = {
+        part: _split(read(name, place / file), classes)
+        for part, file in _FILES[name].items()
+        if split == "test" or part != "test"
+    }
+    return TransferTask(name, "dev" if "dev" in parts else "folds", parts)
 
 
 def check_classes(task: TransferTask, folds: int) -> None:
@@ -176,75 +183,66 @@ def check_classes(task: TransferTask, folds: int) -> None:
         )
 
 
-def _read_stsb(file: Path) -> ScoredPairs:
-    # Columns genre, file, year, number, score, sentence, sentence; test rows may have more.
-    return _pairs("STS-B", file, ((row[5], row[6], row[4], where) for where, row in _table(file, 7)))
-
-
 def _read_year(folder: Path, subset: str) -> ScoredPairs:
     """Pairs of one sub-set of STS12–16; those whose line in the gold file is empty were never scored."""
-    sentences_file, gold_file = folder / f"STS.input.{subset}.txt", folder / f"STS.gs.{subset}.txt"
-    rows, gold = [row for _, row in _table(sentences_file, 2)], _lines(gold_file)
+    sentences, file = folder / f"STS.input.{subset}.txt", folder / f"STS.gs.{subset}.txt"
+    rows, gold = list(_cells(sentences, 2)), _lines(file)
     if len(rows) != len(gold):
         raise GradlabError(
-            f"{sentences_file} has {len(rows)} lines, {gold_file.name} has {len(gold)}; they go line by line"
+            f"{sentences} has {len(rows)} lines, {file.name} has {len(gold)}; they go line by line"
         )
-    where = (f"{gold_file}, line {number}" for number in range(1, len(gold) + 1))
-    scored = (
-        (row[0], row[1], score, at) for row, score, at in zip(rows, gold, where, strict=True) if score.strip()
-    )
-    return _pairs(subset, gold_file, scored)
+    numbered = enumerate(zip(rows, gold, strict=True), start=1)
+    scored = [(f"{file}, line {number}", (row[0], row[1]), score) for number, ((_, row), score) in numbered]
+    return _pairs(subset, file, (row for row in scored if row[2].strip()))
 
 
-def _pairs(name: str, file: Path, rows: Iterable[tuple[str, str, str, str]]) -> ScoredPairs:
-    """Pairs from their sentences, the text of their score, and where that stands."""
-    first, second, gold = [], [], []
-    for one, other, text, where in rows:
-        try:
-            score = float(text)
-        except ValueError:
-            score = math.nan
-        if not math.isfinite(score):
-            raise GradlabError(f"{where}: {text[:40]!r} is not a score")
-        first.append(_sentence(one))
-        second.append(_sentence(other))
-        gold.append(score)
-    if len(gold) < 2:
-        raise GradlabError(f"{file} has {len(gold)} scored pairs; a correlation needs at least 2")
-    return ScoredPairs(name, first, second, gold)
+def _scored(name: str, file: Path) -> ScoredPairs:
+    return _pairs(name, file, _read_table(name, file))
 
 
-Labelled = Iterator[tuple[tuple[str, ...], int]]
+def _read_table(name: str, file: Path) -> Rows:
+    texts, value = _COLUMNS[name]
+    for where, row in _cells(file, max(*texts, value) + 1, _HEADERS.get(name)):
+        yield where, tuple(row[column] for column in texts), row[value]
 
 
-def _read_trec(file: Path) -> Labelled:
+def _read_trec(name: str, file: Path) -> Rows:
     """``COARSE:fine question``; only the coarse class counts."""
     for number, text in enumerate(_lines(file, "latin-1"), start=1):
         coarse, colon, rest = text.strip().partition(":")
         question = rest.partition(" ")[2]
         if not colon or not question.strip():
             raise GradlabError(f"{file}, line {number}: expected 'CLASS:subclass question'")
-        yield (question,), _label(coarse, _TREC_CLASSES, f"{file}, line {number}")
+        yield f"{file}, line {number}", (question,), coarse
 
 
-def _binary(file: Path, label: int, texts: slice, columns: int, header: Sequence[str] = ()) -> Labelled:
-    """Rows with a label, 0 or 1, in one column and the sentences in others."""
-    for where, row in _table(file, columns, header):
-        yield tuple(row[texts]), _label(row[label].strip(), ("0", "1"), where)
+def _pairs(name: str, file: Path, rows: Rows) -> ScoredPairs:
+    pairs, gold = [], []
+    for where, texts, text in rows:
+        try:
+            score = float(text)
+        except ValueError:
+            score = math.nan
+        if not math.isfinite(score):
+            raise GradlabError(f"{where}: {text[:40]!r} is not a score")
+        pairs.append([*map(_sentence, texts)])
+        gold.append(score)
+    if len(gold) < 2:
+        raise GradlabError(f"{file} has {len(gold)} scored pairs; a correlation needs at least 2")
+    return ScoredPairs(name, *map(list, zip(*pairs, strict=True)), gold)
 
 
-_LABELLED: dict[str, Callable[[Path], Labelled]] = {
-    "SST-2": lambda file: _binary(file, 1, slice(1), 2),
-    "TREC": _read_trec,
-    "MRPC": lambda file: _binary(file, 0, slice(3, 5), 5, _MRPC_HEADER),
-}
-
-
-def _split(rows: Iterable[tuple[tuple[str, ...], int]]) -> Split:
+def _split(rows: Rows, classes: Sequence[str] = ("0", "1")) -> Split:
+    found = []
+    for where, texts, text in rows:
+        label = text.strip()
+        if label not in classes:
+            raise GradlabError(f"{where}: label {label[:40]!r} is none of {', '.join(classes)}")
+        found.append((texts, classes.index(label)))
     # SentEval sorts like this before it draws folds, so the folds are its folds.
-    ordered = sorted(rows, key=lambda row: (*(len(text.split()) for text in row[0]), row[1]))
-    texts = [tuple(map(_sentence, texts)) for texts, _ in ordered]
-    return Split(texts, np.array([label for _, label in ordered], dtype=np.int64))
+    found.sort(key=lambda row: (*(len(text.split()) for text in row[0]), row[1]))
+    labels = np.array([label for _, label in found], dtype=np.int64)
+    return Split([tuple(map(_sentence, texts)) for texts, _ in found], labels)
 
 
 def _lines(path: Path, encoding: str = "utf-8-sig") -> list[str]:
@@ -270,29 +268,23 @@ def _lines(path: Path, encoding: str = "utf-8-sig") -> list[str]:
     return lines[:-1] if not lines[-1] else lines
 
 
-def _table(path: Path, columns: int, header: Sequence[str] = ()) -> Iterator[tuple[str, list[str]]]:
-    """Tab-separated rows of at least so many columns, in which quotes have no meaning, and where each stands ("file, line 3").
+def _cells(file: Path, columns: int, header: list[str] | None = None) -> Iterator[tuple[str, list[str]]]:
+    """Tab-separated rows of at least so many columns, in which quotes have no meaning, and where each stands.
 
     With a ``header``, its names are the first ones in the first line, which is not a row then.
     """
-    rows = [line.split("\t") for line in _lines(path)]
-    if header and rows[0][: len(header)] != list(header):
-        raise GradlabError(f"{path}, line 1: expected the header {', '.join(header)}")
+    rows = [line.split("\t") for line in _lines(file)]
+    if header and rows[0][: len(header)] != header:
+        raise GradlabError(f"{file}, line 1: expected the header {', '.join(header)}")
     if len(rows) <= bool(header):
-        raise GradlabError(f"{path} holds a header and no rows")
+        raise GradlabError(f"{file} holds a header and no rows")
     for number, row in enumerate(rows[bool(header) :], start=1 + bool(header)):
-        where = f"{path}, line {number}"
+        where = f"{file}, line {number}"
         if len(row) < columns:
             raise GradlabError(
                 f"{where}: {len(row)} tab-separated columns where at least {columns} are expected"
             )
         yield where, row
-
-
-def _label(text: str, known: Sequence[str], where: str) -> int:
-    if text not in known:
-        raise GradlabError(f"{where}: label {text[:40]!r} is none of {', '.join(known)}")
-    return known.index(text)
 
 
 def _sentence(text: str) -> str:

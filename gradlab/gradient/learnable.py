@@ -28,7 +28,7 @@ def learnable(loss: str | Loss, *, share: float = 1.0) -> LearnableLoss:
 
     Raises:
         GradlabError: an unknown loss, one that learns nothing, or one that learns what cannot be trained
-            (see `gradlab.settings.learned.learned_settings`).
+            (see `gradlab.settings.module.learned_settings`).
 
     Example:
         >>> import torch

@@ -6,7 +6,7 @@ import contextlib
 import inspect as signatures
 import io
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 
 from gradlab.encoder.model import Encoder
 from gradlab.errors import GradlabError
+from gradlab.evaluate.embed import Embedder, as_encode
 from gradlab.files import write_csv
 from gradlab.inspection import find_false_negatives
 from gradlab.inspection.hard_negatives import looks_like_a_positive
 from gradlab.losses.base import Loss
 from gradlab.losses.registry import get_loss
 from gradlab.monitor.requirements import require
-from gradlab.waiting import counted
 
 require("sentence-transformers")
 
@@ -36,7 +36,6 @@ SHARES = (0.9, 0.95, 1.0)
 LOOKED_AT = 100
 # Rows on which the gradient is measured.
 MEASURED = 2000
-_CHUNK = 1024
 
 
 @dataclass(frozen=True)
@@ -76,26 +75,15 @@ class Mined:
         return write_csv(path, dict(zip(columns, zip(*self.rows, strict=True), strict=True)))
 
 
-@dataclass
-class _Embedded:
+class _Embedded(Embedder):
     """What `mine_hard_negatives` asks of a model, answered from embeddings that are made once."""
 
-    encoder: Any
-    progress: bool
-    known: dict[str, NDArray[np.float32]] = field(default_factory=dict)
-    device: str = "cpu"
-    model_card_data: Any = field(default_factory=lambda: SimpleNamespace(base_model=None))
+    device = "cpu"
+    model_card_data = SimpleNamespace(base_model=None)
 
     def encode(self, texts: Sequence[str], **options: Any) -> NDArray[np.float32]:
-        new = sorted({text for text in texts if text not in self.known}, key=len)
-        with counted("Encoding", len(new), visible=self.progress) as advance:
-            for start in range(0, len(new), _CHUNK):
-                some = new[start : start + _CHUNK]
-                rows = np.asarray(self.encoder.encode(some), dtype=np.float32)
-                rows /= np.linalg.norm(rows, axis=1, keepdims=True)
-                self.known |= zip(some, rows, strict=True)
-                advance(len(some))
-        return np.stack([self.known[text] for text in texts])
+        rows = self(texts).astype(np.float32)
+        return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
     encode_query = encode_document = encode
 
@@ -151,10 +139,11 @@ def mine(
         raise GradlabError(f"negatives must be at least 1, not {negatives}")
     if isinstance(model, str):
         model = Encoder.load(model, pooler, max_length=max_length, device=device)
-    embedded, loss = _Embedded(model, progress), get_loss(loss)
+    embedded, loss = _Embedded(as_encode(model), title="Encoding" if progress else ""), get_loss(loss)
+    texts = list(anchors), list(positives), None if corpus is None else list(corpus)
     choices = []
     for limit in (*sorted({*SHARES, *([] if share is None else [share])}), None):
-        found = _search(embedded, anchors, positives, corpus, negatives, limit)
+        found = _search(embedded, *texts, negatives, limit)
         false = sum(map(_is_false, found))
         choices.append(Choice(limit, found, false, _push(embedded, loss, batch_size, found)))
     rows = [row for row in next(one.rows for one in choices if one.share == share) if not _is_false(row)]
@@ -168,9 +157,9 @@ def mine(
 
 def _search(
     embedded: _Embedded,
-    anchors: Sequence[str],
-    positives: Sequence[str],
-    corpus: Sequence[str] | None,
+    anchors: list[str],
+    positives: list[str],
+    corpus: list[str] | None,
     negatives: int,
     share: float | None,
 ) -> list[tuple[str, ...]]:
@@ -185,11 +174,11 @@ def _search(
     try:
         with contextlib.redirect_stderr(io.StringIO()):  # bars of a second each, in between ours
             found = mine_hard_negatives(
-                Dataset.from_dict({"anchor": list(anchors), "positive": list(positives)}),
+                Dataset.from_dict({"anchor": anchors, "positive": positives}),
                 embedded,  # type: ignore[arg-type]  # it only encodes, which is all that is asked of it
                 anchor_column_name="anchor",
                 positive_column_name="positive",
-                corpus=None if corpus is None else list(corpus),
+                corpus=corpus,
                 relative_margin=None if share is None else 1 - share,
                 range_max=max(LOOKED_AT, 10 * negatives),
                 num_negatives=negatives,

@@ -29,7 +29,7 @@ from gradlab.scale import BlockwiseLoss
 from gradlab.scale.gradient_cache import GradientCache, deferred
 from gradlab.scale.processes import several_processes
 from gradlab.settings import call_text
-from gradlab.settings.learned import learned_settings, refuse_learned
+from gradlab.settings.module import learned_settings, refuse_learned
 
 require("sentence-transformers", "transformers", "torch")
 
@@ -264,11 +264,11 @@ class EmbeddingLoss(nn.Module):
         """The settings, as the class takes them."""
         blocks = self.criterion if isinstance(self.criterion, BlockwiseLoss) else None
         fields = {f.name: getattr(self.definition, f.name) for f in dataclasses.fields(self.definition)}
-        texts = {name: call_text(value) for name, value in fields.items() if isinstance(value, Loss)}
-        texts |= {name: str(value) for name, value in fields.items() if isinstance(value, str)}
+        for name, value in fields.items():
+            if isinstance(value, Loss | str):  # a part of a recombined loss is a text of a class of its own
+                fields[name] = call_text(value) if isinstance(value, Loss) else str(value)
         return {
             **fields,
-            **texts,
             "blockwise": blocks is not None,
             "block_size": blocks.block_size if blocks else None,
             "chunk_size": self.chunk_size,
@@ -300,15 +300,9 @@ def citation(loss: Loss) -> str:
 def _class(name: str) -> type[EmbeddingLoss]:
     """The class of a registered loss, such as ``ArcConLoss``; model cards show its name."""
     definition = loss_class(name)
-    return type(
-        f"{definition.__name__}Loss",
-        (EmbeddingLoss,),
-        {
-            "__doc__": f"{definition.title} as a loss of sentence-transformers; see `loss`.",
-            "__module__": __name__,
-            "loss_name": name,
-        },
-    )
+    about = f"{definition.title} as a loss of sentence-transformers; see `loss`."
+    members = {"__doc__": about, "__module__": __name__, "loss_name": name}
+    return type(f"{definition.__name__}Loss", (EmbeddingLoss,), members)
 
 
 def _class_names() -> dict[str, str]:
@@ -354,16 +348,14 @@ def sentence_chunks(features: dict[str, Any], size: int) -> tuple[list[dict[str,
     chunks = []
     for rows in by_length.split(size):
         used = int(mask[rows].any(0).nonzero().max()) + 1  # padding on the left stays, for positions' sake
-        chunk = {name: _chunk(value, rows, count, width, used) for name, value in features.items()}
-        chunks.append({**chunk, ROWS: rows})
+        chunk: dict[str, Any] = {ROWS: rows}
+        for name, value in features.items():
+            if isinstance(value, Tensor) and value.ndim and len(value) == count:
+                value = value[rows]
+                value = value[:, :used] if value.ndim > 1 and value.shape[1] == width else value
+            chunk[name] = value
+        chunks.append(chunk)
     return chunks, by_length.argsort()
-
-
-def _chunk(value: Any, rows: Tensor, count: int, width: int, used: int) -> Any:
-    if not isinstance(value, Tensor) or value.ndim == 0 or len(value) != count:
-        return value
-    chosen = value[rows]
-    return chosen[:, :used] if value.ndim > 1 and value.shape[1] == width else chosen
 
 
 def _all_gather(rows: Tensor) -> list[Tensor]:

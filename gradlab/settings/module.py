@@ -1,25 +1,146 @@
-"""Losses as modules, whose hyper-parameters may be trained with the encoder, such as SigLIP's temperature and bias."""
+"""Losses as modules, whose hyper-parameters may be trained with the encoder, such as SigLIP's temperature and bias.
+
+What a loss learns is found in its settings, however deeply combinators nest, so that this needs no class of `gradlab.losses`.
+"""
 
 from __future__ import annotations
 
+import copy
+import dataclasses
+import itertools
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from gradlab.errors import GradlabError
-from gradlab.settings import declarations
-from gradlab.settings.learned import LearnedSetting, Path, learned_settings, with_settings
+from gradlab.settings import Settings, declarations
 
 _TINY = torch.finfo(torch.float32).tiny
+Path = tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class LearnedSetting:
+    """A hyper-parameter that training learns.
+
+    A setting that must be positive is trained as its logarithm, any other as it is.
+
+    Attributes:
+        path: the fields that lead to it: ``("temperature",)`` in siglip, ``("reverse", "bias")`` in the
+            second loss of ``symmetric(infonce, reverse=siglip)``.
+        owner: the loss that declares it.
+        start: the value that training starts from.
+    """
+
+    path: Path
+    owner: Any = dataclasses.field(repr=False)
+    start: float
+
+    @property
+    def positive(self) -> bool:
+        """Whether the setting must be positive."""
+        return declarations(type(self.owner))[self.path[-1]].limits == {"above": 0}
+
+    @property
+    def parameter(self) -> tuple[str, float]:
+        """Name and initial value of the trainable number, such as ``("log_temperature", -2.3)``."""
+        name = "_".join(self.path)
+        return (f"log_{name}", math.log(self.start)) if self.positive else (name, self.start)
+
+    def value_from(self, trained: Any) -> Any:
+        """The setting, as a tensor, from the tensor that is trained; at the start it is the setting to the last digit."""
+        moved = trained.double() - float(trained.new_tensor(self.parameter[1]))
+        return self.start * moved.exp() if self.positive else self.start + moved
+
+    @property
+    def least(self) -> float | None:
+        """The smallest trained number, if the loss has a ``clamp``."""
+        clamp = getattr(self.owner, "clamp", 0.0)
+        return math.log(clamp) if clamp and self.path[-1] == "temperature" else None
+
+    @property
+    def how_to_fix(self) -> str:
+        """How to keep the setting constant, such as ``siglip(learnable=false)``; empty if the loss has no switch."""
+        switch = "learnable" in declarations(type(self.owner))
+        return f"{self.owner.name}(learnable=false)" if switch else ""
+
+    def check(self, value: float) -> None:
+        """Raise GradlabError if training has driven the setting out of its range."""
+        name = self.path[-1]
+        try:
+            declarations(type(self.owner))[name].check(value)
+        except GradlabError:
+            inside = False
+        else:  # a positive one is divided by: float32 must have its reciprocal, too
+            inside = math.isfinite(value) and (not self.positive or _TINY < value < 1 / _TINY)
+        if not inside:
+            fix = f", or fix it with {self.how_to_fix}" if self.how_to_fix else ""
+            raise GradlabError(
+                f"training drove the learnable {name} of {self.owner.name} to {value:g}; lower the learning rate{fix}"
+            )
+
+
+def learned_settings(loss: Any) -> tuple[LearnedSetting, ...]:
+    """Every hyper-parameter that a loss, or any loss inside it, learns (`gradlab.Loss.learned`).
+
+    Raises:
+        GradlabError: a learned setting that cannot be trained: one that is not a number, or that belongs to a
+            part of a recombined loss, whose gradient is not the derivative of a value.
+    """
+    return tuple(_walk(loss, ()))
+
+
+def _walk(loss: Any, prefix: Path) -> Iterator[LearnedSetting]:
+    known = declarations(type(loss))
+    for name in loss.learned:
+        if name not in known or known[name].kind is not float:
+            raise GradlabError(f"{loss.name} learns {name!r}, which is not one of its settings of type float")
+        yield LearnedSetting((*prefix, name), loss, float(getattr(loss, name)))
+    if loss.learned and loss.surrogate and not loss.is_combinator:
+        raise GradlabError(
+            f"{loss.name} learns {loss.learned[0]}, but its value is a surrogate; set learned = ()"
+        )
+    fields: dict[Path, Any] = {}
+    for name in known:
+        value = getattr(loss, name)
+        several = isinstance(value, tuple) and value and all(isinstance(one, Settings) for one in value)
+        fields |= {(name, str(at)): one for at, one in enumerate(value)} if several else {(name,): value}
+    for path, value in fields.items():
+        if isinstance(value, Settings):
+            yield from _walk(value, (*prefix, *path))
+        elif isinstance(source := getattr(value, "source", None), Settings):  # a part of a recombined loss
+            refuse_learned(source, f"{loss.name}, whose gradient is put together from components,")
+    for term in loss.terms if loss.is_combinator else ():
+        if not any(term is value for value in fields.values()):
+            refuse_learned(term, f"{loss.name}, which has no field for this loss,")
+
+
+def refuse_learned(loss: Any, what: str) -> None:
+    """Raise GradlabError if the loss learns hyper-parameters, which ``what`` cannot train; it says how to fix them."""
+    if settings := learned_settings(loss):
+        owner = settings[0].owner
+        names = " and ".join(dict.fromkeys(one.path[-1] for one in settings if one.owner is owner))
+        fix = f"; write {settings[0].how_to_fix}" if settings[0].how_to_fix else ""
+        raise GradlabError(f"{what} cannot train the {names} of {owner.name}{fix}")
+
+
+def with_setting(loss: Any, path: Iterable[str], value: Any) -> Any:
+    """A copy of the loss, or of several, with another value of one setting; it may be a tensor and is not checked."""
+    first, *rest = path
+    if isinstance(loss, tuple):
+        return tuple(
+            with_setting(one, rest, value) if str(at) == first else one for at, one in enumerate(loss)
+        )
+    changed = copy.copy(loss)
+    object.__setattr__(changed, first, with_setting(getattr(loss, first), rest, value) if rest else value)
+    return changed
 
 
 class LossModule(torch.nn.Module):
     """A loss as a module: what it learns are its parameters, and it is called like the loss, on torch tensors.
-
-    Settings that must be positive are trained as their logarithms, the others as they are.
 
     Attributes:
         loss: the loss, with the values that training starts from.
@@ -52,7 +173,7 @@ class LossModule(torch.nn.Module):
         Raises:
             GradlabError: training has driven a value out of its range.
         """
-        return with_settings(self.loss, self._numbers())
+        return self._with(self._numbers())
 
     def forward(self, *args: Any, **options: Any) -> Tensor:
         """The loss; arguments and errors as `gradlab.Loss.__call__`.
@@ -66,10 +187,10 @@ class LossModule(torch.nn.Module):
 
     def statistics(self) -> dict[str, float]:
         """The present values by the names of the settings, with their whole path where two share a name."""
-        last = [path[-1] for path in self._tensors()]
+        found = self._numbers()
+        last = [path[-1] for path in found]
         return {
-            path[-1] if last.count(path[-1]) == 1 else "_".join(path): value
-            for path, value in self._numbers().items()
+            path[-1] if last.count(path[-1]) == 1 else "_".join(path): value for path, value in found.items()
         }
 
     def extra_repr(self) -> str:
@@ -77,8 +198,10 @@ class LossModule(torch.nn.Module):
         return repr(self.loss)
 
     def _with(self, values: Mapping[Path, Any]) -> Any:
-        """The loss with other values of its settings."""
-        return with_settings(self.loss, values) if values else self.loss
+        loss = self.loss
+        for path, value in values.items():
+            loss = with_setting(loss, path, value)
+        return loss
 
     def _tensors(self) -> dict[Path, Tensor]:
         found = {}
@@ -90,7 +213,8 @@ class LossModule(torch.nn.Module):
         return found
 
     def _numbers(self) -> Mapping[Path, float]:
-        compiled = torch.compiler.is_compiling()  # then no number can be read back
+        """The present values, clamped and checked; none where `torch.compile` traces, as no number can be read there."""
+        compiled = torch.compiler.is_compiling()
         with torch.no_grad():
             for setting in self._settings:
                 trained = self.values[setting.parameter[0]]
@@ -103,7 +227,7 @@ class LossModule(torch.nn.Module):
                 return {}
             found = {path: float(value) for path, value in tensors.items()}
         for setting in self._settings:
-            _check(setting, found[setting.path])
+            setting.check(found[setting.path])
         return found
 
 
@@ -118,25 +242,9 @@ def learned_numbers(
     """
     named, found = list(parameters), {}
     last = [name.rpartition(".")[2] for name, _ in named]
-    given = [*gradients, *[None] * len(named)]
-    for (name, value), short, gradient in zip(named, last, given, strict=False):
+    for (name, value), short, gradient in itertools.zip_longest(named, last, gradients):
         label = f"learned_{short if last.count(short) == 1 else name}"
         for key, one in ((label, value), (f"{label}_gradient", gradient)):
             if one is not None:
                 found[key] = float(one.detach() if one.numel() == 1 else one.detach().norm())
     return found
-
-
-def _check(setting: LearnedSetting, value: float) -> None:
-    name, owner = setting.path[-1], setting.owner
-    try:
-        declarations(type(owner))[name].check(value)
-        # A positive one is divided by: float32 must have its reciprocal, too.
-        inside = not setting.positive or _TINY < value < 1 / _TINY
-    except GradlabError:
-        inside = False
-    if not inside or not math.isfinite(value):
-        fix = f", or fix it with {setting.how_to_fix}" if setting.how_to_fix else ""
-        raise GradlabError(
-            f"training drove the learnable {name} of {owner.name} to {value:g}; lower the learning rate{fix}"
-        )

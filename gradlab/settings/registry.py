@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import importlib
 import json
 import pkgutil
@@ -99,7 +100,6 @@ class Registry(Generic[T]):
     def __init__(self, a_kind: str, package: str, order: Callable[[type[T]], int] | None = None) -> None:
         """``a_kind`` is what the classes are, with its article; ``order`` comes before the name in `names`."""
         self._a_kind, self._package, self._order = a_kind, package, order
-        self._discovered = False
         self.classes: dict[str, type[T]] = {}
 
     def register(self, name: str) -> Callable[[C], C]:
@@ -149,18 +149,17 @@ class Registry(Generic[T]):
 
     def _knows(self, name: str) -> bool:
         """Whether there is such a class; the others' modules are imported only where no module has its name."""
-        if name not in self.classes and name in self._modules():
+        if name not in self.classes and name in self._modules:
             importlib.import_module(f"{self._package}.{name}")
         if name not in self.classes:
             self._discover()
         return name in self.classes
 
     def _discover(self) -> None:
-        if not self._discovered:
-            for module in self._modules():
-                importlib.import_module(f"{self._package}.{module}")
-            self._discovered = True
+        for module in self._modules:
+            importlib.import_module(f"{self._package}.{module}")
 
+    @functools.cached_property
     def _modules(self) -> list[str]:
         package = importlib.import_module(self._package)
         return [module.name for module in pkgutil.iter_modules(package.__path__)]

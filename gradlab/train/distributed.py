@@ -15,7 +15,7 @@ from gradlab.encoder.model import find_device
 from gradlab.errors import GradlabError
 from gradlab.losses.base import Loss
 from gradlab.scale.blockwise import BlockwiseLoss
-from gradlab.settings.learned import learned_settings
+from gradlab.settings.module import learned_settings
 
 
 @dataclass(frozen=True)

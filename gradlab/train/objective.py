@@ -18,8 +18,7 @@ from gradlab.gradient.learnable import LearnableLoss
 from gradlab.losses.base import Loss
 from gradlab.scale.blockwise import BlockwiseLoss
 from gradlab.scale.gradient_cache import GradientCache
-from gradlab.settings.learned import learned_settings
-from gradlab.settings.module import learned_numbers
+from gradlab.settings.module import learned_numbers, learned_settings
 from gradlab.train.augment import EmbeddingAugmentation, SentenceAugmentation
 from gradlab.train.batches import Packed
 from gradlab.train.branch import Branch, Embedded, Execution, Sequences, takes_embeddings

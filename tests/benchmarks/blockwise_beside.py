@@ -12,6 +12,7 @@ it held with its rows.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import statistics
@@ -21,32 +22,30 @@ import time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parents[2]
+COLUMNS = (
+    "| N | loss | turns | CPU s, other | CPU s, here | here / other | of pairs | extra MiB, other | here |"
+)
+Turn = tuple[float, float]  # of the other checkout, and of this one
 
 
 def work(loss: str, size: int, dimensions: int, threads: int) -> None:
     """Answer each line of input with the processor seconds of one evaluation, and the memory that it took."""
     import torch
-    from measured import forget_peak, peak
+    from measured import evaluation, forget_peak, peak, unit_rows
 
     import gradlab
 
     torch.set_num_threads(threads)
     torch.manual_seed(0)
-
-    def draw(rows: int, width: int) -> torch.Tensor:
-        made = torch.randn(rows, width)
-        return made.div_(torch.linalg.vector_norm(made, dim=-1, keepdim=True)).requires_grad_()
-
     criterion = gradlab.blockwise(loss)
-    criterion(draw(64, 16), draw(64, 16)).backward()  # libraries set themselves up
-    anchors, positives = draw(size, dimensions), draw(size, dimensions)
+    evaluation(criterion, [unit_rows(64, 16), unit_rows(64, 16)])()  # libraries set themselves up
+    run = evaluation(criterion, [unit_rows(size, dimensions), unit_rows(size, dimensions)])
     forget_peak()
     before = peak()
     print(json.dumps(str(gradlab.__file__)), flush=True)
     for _ in sys.stdin:
-        anchors.grad = positives.grad = None
         began = time.process_time()
-        criterion(anchors, positives).backward()
+        run()
         print(json.dumps([time.process_time() - began, peak() - before]), flush=True)
 
 
@@ -70,10 +69,6 @@ class Worker:
         self.process.stdin.flush()
         return self.answer()
 
-    def end(self) -> None:
-        self.process.stdin.close()
-        self.process.wait()
-
 
 def main() -> None:
     """Print the table."""
@@ -90,50 +85,41 @@ def main() -> None:
     if options.work:
         work(options.losses[0], options.sizes[0], options.dimensions, options.threads)
         return
-    print(
-        "| N | loss | turns | CPU s, other | CPU s, here | here / other | of pairs | extra MiB, other | here |"
-    )
-    print("|--:|---|--:|--:|--:|--:|--:|--:|--:|", flush=True)
-    for size in options.sizes:
+    from measured import row
+
+    print(COLUMNS, "|--:|---|--:|--:|--:|--:|--:|--:|--:|", sep="\n", flush=True)
+    for size, loss in itertools.product(options.sizes, options.losses):
         pairs = options.pairs or (8 if size <= 1024 else 1)
         turns = options.turns or max(2, min(40, round((16384 / size) ** 1.3)))
-        for loss in options.losses:
-            given = ["--losses", loss, "--sizes", str(size), "--dimensions", str(options.dimensions)]
-            given += ["--threads", str(options.threads)]
-            found, memory = zip(
-                *[measure(options.other.resolve(), given, turns) for _ in range(pairs)], strict=True
-            )
-            every = [turn for times in found for turn in times]
-            other, here = (statistics.median(turn[which] for turn in every) for which in (0, 1))
-            ratio = ratio_of(every)
-            ratios = [ratio_of(times) for times in found]
-            extra = [statistics.median(one[which] for one in memory) for which in (0, 1)]
-            print(
-                f"| {size:,} | {loss} | {len(every)} | {other:.4g} | {here:.4g} | {ratio:.3f} "
-                f"| {min(ratios):.2f} to {max(ratios):.2f} | {extra[0]:.0f} | {extra[1]:.0f} |",
-                flush=True,
-            )
+        given = ["--losses", loss, "--sizes", str(size), "--dimensions", str(options.dimensions)]
+        given += ["--threads", str(options.threads)]
+        found = [measure(options.other.resolve(), given, turns) for _ in range(pairs)]
+        every = [turn for times, _ in found for turn in times]
+        other, here = (f"{statistics.median(times):.4g}" for times in zip(*every, strict=True))
+        memory = zip(*[memory for _, memory in found], strict=True)
+        extra = (f"{statistics.median(one):.0f}" for one in memory)
+        ratios = [ratio_of(times) for times, _ in found]
+        cells = f"{size:,}", loss, len(every), other, here, f"{ratio_of(every):.3f}"
+        print(row(*cells, f"{min(ratios):.2f} to {max(ratios):.2f}", *extra), flush=True)
 
 
-def ratio_of(times: list[tuple[float, float]]) -> float:
+def ratio_of(times: list[Turn]) -> float:
     """The median over turns."""
     return statistics.median(here / other for other, here in times)
 
 
-def measure(
-    other: Path, given: list[str], turns: int
-) -> tuple[list[tuple[float, float]], tuple[float, float]]:
-    """The times of each turn, and the memory, of the other checkout and of this one."""
+def measure(other: Path, given: list[str], turns: int) -> tuple[list[Turn], Turn]:
+    """The times of each turn, and the memory."""
     workers = [Worker(folder, given) for folder in (other, HERE)]
-    firsts = [worker.turn() for worker in workers]  # the first does not count for time
+    memory = [worker.turn()[1] for worker in workers]  # the first does not count for time
     found = []
     for number in range(turns):
         order = (0, 1) if number % 2 else (1, 0)
         times = {which: workers[which].turn()[0] for which in order}
         found.append((times[0], times[1]))
     for worker in workers:
-        worker.end()
-    return found, (firsts[0][1], firsts[1][1])
+        worker.process.communicate()
+    return found, (memory[0], memory[1])
 
 
 if __name__ == "__main__":

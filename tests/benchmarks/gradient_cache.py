@@ -15,13 +15,11 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
-import subprocess
-import sys
 from itertools import islice
 
 import numpy as np
 import torch
-from measured import peak, times_in_turns
+from measured import answer_of_child, peak, ratio, times_in_turns
 
 import gradlab
 from gradlab.encoder.model import Encoder
@@ -61,12 +59,10 @@ def make_step(options: argparse.Namespace, chunk_size: int | None):
 def in_turns(runs: dict[str, object], turns: int, texts: int) -> None:
     """Print seconds and ratios to the first of the runs."""
     times = times_in_turns(runs, turns)
-    first = times[next(iter(runs))]
+    first, *_ = times.values()
     for name, found in times.items():
-        ratio = statistics.median(own / other for own, other in zip(found, first, strict=True))
-        print(
-            f"{name}: {1000 * statistics.median(found) / texts:.2f} CPU ms a sentence, {ratio:.2f} of the first"
-        )
+        each, beside = 1000 * statistics.median(found) / texts, ratio(found, first)
+        print(f"{name}: {each:.2f} CPU ms a sentence, {beside:.2f} of the first")
 
 
 def measure_time(options: argparse.Namespace) -> None:
@@ -109,13 +105,11 @@ def measure_memory(options: argparse.Namespace) -> None:
         print(json.dumps([before, peak()]))
         return
     for batch in options.batches:
-        command = [sys.executable, __file__, "--what", "memory", "--child", "--batch", str(batch), "--model", options.model,
-                   "--train-file", options.train_file, "--chunk", str(options.chunk), "--precision", options.precision]  # fmt: skip
-        before, after = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-        print(
-            f"batch {batch}: before the step {before:.0f} MiB, peak {after:.0f} MiB, {after - before:.0f} more",
-            flush=True,
-        )
+        given = "--model", options.model, "--train-file", options.train_file, "--precision", options.precision
+        given += "--what", "memory", "--child", "--batch", batch, "--chunk", options.chunk
+        before, after = json.loads(answer_of_child(*given))
+        extra = f"{after - before:.0f} more"
+        print(f"batch {batch}: before the step {before:.0f} MiB, peak {after:.0f} MiB, {extra}", flush=True)
 
 
 def main() -> None:

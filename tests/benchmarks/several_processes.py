@@ -10,8 +10,8 @@ process's peak memory beyond its rows.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
-import multiprocessing
 import statistics
 import tempfile
 import time
@@ -19,7 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
-from measured import forget_peak, peak
+from measured import evaluation, forget_peak, peak, ratio, row, unit_rows
 
 import gradlab
 
@@ -39,17 +39,12 @@ def work(rank: int, count: int, size: int, dimensions: int, loss: str, folder: s
     )
     torch.manual_seed(rank)
     criterion = make(loss)
-
-    def draw(rows: int, width: int) -> torch.Tensor:
-        made = torch.randn(rows, width)
-        return made.div_(made.norm(dim=-1, keepdim=True)).requires_grad_()
-
-    criterion(draw(32, 16), draw(32, 16)).backward()
-    rows = draw(size // count, dimensions), draw(size // count, dimensions)
+    evaluation(criterion, [unit_rows(32, 16), unit_rows(32, 16)])()
+    run = evaluation(criterion, [unit_rows(size // count, dimensions), unit_rows(size // count, dimensions)])
     torch.distributed.barrier()
     forget_peak()
     before, began = peak(), time.process_time()
-    criterion(*rows).backward()
+    run()
     found = {"memory": peak() - before, "processor": time.process_time() - began}
     Path(folder, f"{rank}.json").write_text(json.dumps(found))
     torch.distributed.barrier()
@@ -61,20 +56,10 @@ def measure(
 ) -> dict[str, float]:
     """The sum of processor times, and the largest memory, of ``make(loss)``."""
     with tempfile.TemporaryDirectory() as folder:
-        context = multiprocessing.get_context("spawn")
-        every = [
-            context.Process(target=work, args=(rank, count, size, dimensions, loss, folder, make))
-            for rank in range(count)
-        ]
-        for process in every:
-            process.start()
-        for process in every:
-            process.join()
+        torch.multiprocessing.spawn(work, (count, size, dimensions, loss, folder, make), nprocs=count)
         found = [json.loads(Path(folder, f"{rank}.json").read_text()) for rank in range(count)]
-    return {
-        "processor": sum(one["processor"] for one in found),
-        "memory": max(one["memory"] for one in found),
-    }
+    times, memory = ([one[name] for one in found] for name in ("processor", "memory"))
+    return {"processor": sum(times), "memory": max(memory)}
 
 
 def main() -> None:
@@ -87,30 +72,28 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=1)
     options = parser.parse_args()
     print(f"torch {torch.__version__}, one thread a process, D = {options.dimensions}, float32")
-    print("| loss | N | processes | CPU seconds, all | / first | extra MiB a process |")
+    print(row("loss", "N", "processes", "CPU seconds, all", "/ first", "extra MiB a process"))
     print("|---|--:|--:|--:|--:|--:|", flush=True)
-    for loss in options.losses:
-        for size in options.sizes:
-            turns = [
-                {count: measure(count, size, options.dimensions, loss) for count in options.processes}
-                for _ in range(options.turns)
-            ]
-            for count in options.processes:
-                found = {
-                    name: statistics.median(turn[count][name] for turn in turns) for name in turns[0][count]
-                }
-                ratio = statistics.median(
-                    turn[count]["processor"] / turn[options.processes[0]]["processor"] for turn in turns
-                )
-                row = [
+    for loss, size in itertools.product(options.losses, options.sizes):
+        turns = [
+            {count: measure(count, size, options.dimensions, loss) for count in options.processes}
+            for _ in range(options.turns)
+        ]
+        times = {count: [turn[count]["processor"] for turn in turns] for count in options.processes}
+        for count, found in times.items():
+            memory = statistics.median(turn[count]["memory"] for turn in turns)
+            beside = ratio(found, times[options.processes[0]])
+            print(
+                row(
                     loss,
                     f"{size:,}",
                     count,
-                    f"{found['processor']:.2f}",
-                    f"{ratio:.3f}",
-                    f"{found['memory']:.1f}",
-                ]
-                print(f"| {' | '.join(map(str, row))} |", flush=True)
+                    f"{statistics.median(found):.2f}",
+                    f"{beside:.3f}",
+                    f"{memory:.1f}",
+                ),
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

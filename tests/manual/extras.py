@@ -10,7 +10,6 @@ packages, a gigabyte an environment. The exit code is 1 if anything fails.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import re
 import shutil
@@ -24,7 +23,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.senteval_folder import make_senteval
+from tests.senteval_folder import make_retrieval, make_senteval
 from tests.tiny_models import make_bert, make_sentences
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -148,12 +147,7 @@ def make_world(folder: Path) -> None:
     rows = np.random.default_rng(0).normal(size=(2, 200, 16))
     rows /= np.linalg.norm(rows, axis=2, keepdims=True)
     np.savez(folder / "views.npz", anchors=rows[0], positives=rows[1])
-    (folder / "scifact" / "qrels").mkdir(parents=True)
-    for name, texts in (("corpus", sentences[:20]), ("queries", sentences[20:22])):
-        lines = [json.dumps({"_id": f"{name}{i}", "text": text}) for i, text in enumerate(texts)]
-        (folder / "scifact" / f"{name}.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    for split in ("dev", "test"):
-        (folder / "scifact" / "qrels" / f"{split}.tsv").write_text("q\td\tscore\nqueries0\tcorpus3\t1\n")
+    make_retrieval(folder / "scifact", sentences)
     (folder / "sweep.toml").write_text(
         'seeds = [1]\nname = "sweep"\n[base]\nmodel = "model"\ntrain_file = "sentences.txt"\nsts = "senteval"\n'
         "max_steps = 2\nbatch_size = 8\n[grid]\nloss = ['mpt']\n"

@@ -20,10 +20,9 @@ import argparse
 import functools
 import os
 import statistics
-import subprocess
 import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +33,7 @@ from torch import Tensor, nn
 sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 sys.path.insert(0, str(Path(__file__).parent))
-from measured import peak, times_in_turns
+from measured import answer_of_child, evaluation, peak, ratio, times_in_turns, unit_rows
 from other_libraries import load
 from several_processes import Criterion, measure
 
@@ -192,43 +191,36 @@ def losses() -> dict[str, Callable[[Tensor, Tensor], Tensor]]:
     }  # fmt: skip
 
 
-def report(runs: dict[str, Callable[[], Any]], command: list[str], turns: int) -> None:
-    """Print the median time and the memory of each, and its ratio to ours of the same group."""
-    times = times_in_turns(runs, turns)
-    for name, found in times.items():
-        own = times[next(one for one in runs if one.split(":")[0] == name.split(":")[0] and "gradlab" in one)]
-        ratio = statistics.median(one / other for one, other in zip(found, own, strict=True))
-        done = subprocess.run([*command, "--child", name], check=True, capture_output=True, text=True).stdout
-        print(f"{name}: {statistics.median(found):.3f} CPU s, {ratio:.2f} of gradlab's; {float(done):.0f} MiB", flush=True)  # fmt: skip
+def ours_of(names: Iterable[str], name: str) -> str:
+    """The one of gradlab in the group of a name."""
+    return next(one for one in names if one.split(":")[0] == name.split(":")[0] and "gradlab" in one)
 
 
 def loss(options: argparse.Namespace) -> None:
-    generator = torch.Generator().manual_seed(0)
-
-    def draw(count: int) -> Tensor:
-        rows = torch.randn(count, options.dimensions, generator=generator)
-        return rows.div_(rows.norm(dim=-1, keepdim=True)).requires_grad_()
-
-    def run(criterion: Callable[[Tensor, Tensor], Tensor], rows: list[Tensor]) -> Callable[[], None]:
-        def step() -> None:
-            for part in rows:
-                part.grad = None
-            criterion(*rows).backward()
-
-        return step
-
     every = losses()
+
+    def make(name: str, batch: int) -> Callable[[], float]:
+        torch.manual_seed(0)
+        return evaluation(every[name], [unit_rows(batch, options.dimensions) for _ in range(2)])
+
     if options.child:
-        run(every[options.child], [draw(64), draw(64)])()  # libraries set themselves up
-        rows = [draw(options.batch), draw(options.batch)]
-        before = peak()
-        run(every[options.child], rows)()
+        make(options.child, 64)()  # libraries set themselves up
+        run, before = make(options.child, options.batch), peak()
+        run()
         print(peak() - before)
         return
-    rows = [draw(options.batch), draw(options.batch)]
     print(f"N = {options.batch}, D = {options.dimensions}, float32, one thread")
-    command = [sys.executable, __file__, "loss", "--batch", str(options.batch), "--dimensions", str(options.dimensions)]  # fmt: skip
-    report({name: run(one, rows) for name, one in every.items()}, command, options.turns)
+    times = times_in_turns({name: make(name, options.batch) for name in every}, options.turns)
+    for name, found in times.items():
+        given = "--batch", options.batch, "--dimensions", options.dimensions
+        memory = float(answer_of_child("loss", "--child", name, *given))
+        show(name, found, times[ours_of(every, name)], memory)
+
+
+def show(name: str, seconds: list[float], own: list[float], memory: float) -> None:
+    """Print the median time and the memory, and the ratio to ours of the same group."""
+    middle, beside = statistics.median(seconds), ratio(seconds, own)
+    print(f"{name}: {middle:.3f} CPU s, {beside:.2f} of gradlab's; {memory:.0f} MiB", flush=True)
 
 
 # Losses of a shared batch by what they compute.
@@ -253,13 +245,10 @@ def ring(options: argparse.Namespace) -> None:
             }
             for _ in range(options.turns)
         ]
-        for name in SHARED:
-            own = next(one for one in SHARED if one.split(":")[0] == name.split(":")[0] and "gradlab" in one)
-            seconds, memory = (
-                statistics.median(turn[name][what] for turn in turns) for what in ("processor", "memory")
-            )
-            ratio = statistics.median(turn[name]["processor"] / turn[own]["processor"] for turn in turns)
-            print(f"{processes} processes, {name}: {seconds:.3f} CPU s, {ratio:.2f} of gradlab's; {memory:.0f} MiB", flush=True)  # fmt: skip
+        times = {name: [turn[name]["processor"] for turn in turns] for name in SHARED}
+        for name, found in times.items():
+            memory = statistics.median(turn[name]["memory"] for turn in turns)
+            show(f"{processes} processes, {name}", found, times[ours_of(SHARED, name)], memory)
 
 
 def main() -> None:
