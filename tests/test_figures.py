@@ -91,7 +91,7 @@ def test_no_words_are_cut_off_or_overlap(figure: TheoryFigure, monkeypatch: pyte
         draw_text(text, renderer, *rest)
 
     with style.style():
-        drawn, _ = figure.draw(tables_of(figure.stem))
+        drawn, _ = figure.module.draw(tables_of(figure.stem))
         drawn.set_dpi(100)
         drawn.draw_without_rendering()
         monkeypatch.setattr(Text, "draw", record)
