@@ -75,8 +75,8 @@ __all__ = ["__version__", *sorted({*_HOMES, *_CALLED} - {"inspect"})]
 register_plots(
     {
         "atlas": "gradlab.atlas.picture:draw_atlas",
-        "components": "gradlab.plotting.components:draw_components",
-        "errors": "gradlab.plotting.errors:draw_errors",
+        "components": "gradlab.plotting.results:draw_components",
+        "errors": "gradlab.plotting.results:draw_errors",
         "inspection": "gradlab.inspection.picture:draw_inspection",
         "simulation": "gradlab.plotting.heatmap:draw_simulation",
     }
