@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 # Which function draws which kind of result; its module is imported for the first picture.
 _ARTISTS = {
     "atlas": "gradlab.atlas.picture:draw_atlas",
-    "components": "gradlab.plotting.components:draw_components",
-    "errors": "gradlab.plotting.errors:draw_errors",
+    "components": "gradlab.plotting.results:draw_components",
+    "errors": "gradlab.plotting.results:draw_errors",
     "inspection": "gradlab.inspection.picture:draw_inspection",
     "simulation": "gradlab.plotting.heatmap:draw_simulation",
 }

@@ -6,7 +6,10 @@ import contextlib
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar
+
+_T = TypeVar("_T")
 
 # Seconds after which something is said, and between two changes of what is said.
 PATIENCE, EVERY = 1.0, 1.0
@@ -50,6 +53,15 @@ def counted(title: str, total: int, *, visible: bool = True) -> Iterator[Callabl
             print(line, file=sys.stderr, flush=True)
 
     yield advance
+
+
+def each(title: str, items: Iterable[_T], total: int | None = None, *, visible: bool = True) -> Iterator[_T]:
+    """The items one by one, with progress as of :func:`counted`; ``total`` is needed of what has no length."""
+    sized: Any = items
+    with counted(title, len(sized) if total is None else total, visible=visible) as advance:
+        for item in items:
+            yield item
+            advance(1)
 
 
 @contextlib.contextmanager

@@ -15,8 +15,7 @@ import gradlab
 from gradlab.atlas import atlas
 from gradlab.atlas import measure as measure_anew
 from gradlab.atlas.entries import DIMENSIONS, NEGATIVE, POSITIVE, SENTENCES, SPREADS
-from gradlab.atlas.loss_pages import distance, write_pages
-from gradlab.atlas.page import exchange, page, text_table
+from gradlab.atlas.page import distance, exchange, page, text_table, write_pages
 from gradlab.cli.commands import cli
 from gradlab.losses.registry import combinator_names, taught_names
 from gradlab.simulation.sphere import sample_views
@@ -36,7 +35,7 @@ def measure(loss):
 def entries():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("gradlab.atlas.entries.measure", measure)
-        patch.setattr("gradlab.atlas.loss_pages.measure", measure)
+        patch.setattr("gradlab.atlas.page.measure", measure)
         yield atlas(progress=False)
 
 

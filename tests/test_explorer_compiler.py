@@ -65,41 +65,35 @@ def assert_equal(found: dict[str, Any], expected: dict[str, Any]) -> None:
         assert close.all(), f"{name}: off by {np.nanmax(different):.2g} of {largest:.2g}"
 
 
-def assert_all_equal(jobs: list[tuple], expected: list[dict[str, Any]]) -> None:
+def test_every_loss_computes_what_the_library_does() -> None:
+    """At sizes and entries it was not compiled at, with its own and with other hyper-parameters.
+
+    Also where positives and negatives are at tiny angles or almost opposite: triplet losses divide by their distances.
+    """
+    jobs, expected = [], []
+    for loss in [*map(gradlab.get_loss, NAMES), *MORE]:
+        script, batch = compile_scene(loss), needs_batch(loss)
+        other, numbers = moved(loss)
+        assert script.numbers.keys() == numbers.keys(), "a number that is not adjustable"
+        cases = [(loss, script.numbers, example(batch, 2))]
+        cases += [(other, numbers, example(batch, which)) for which in (3, 4)]
+        cases += [(loss, script.numbers, turned(batch, angle)) for angle in (1e-6, 1e-3, 1.5, math.pi - 1e-3)]
+        for of, values, arrays in cases:
+            jobs.append((script.text, arrays, values))
+            expected.append(run_scene(of, **arrays))
     for found, right in zip(run_compiled(jobs), expected, strict=True):
         assert_equal(found, right)
 
 
-def test_every_loss_computes_what_the_library_does() -> None:
-    """At sizes and entries it was not compiled at, with its own and with other hyper-parameters."""
-    losses = [gradlab.get_loss(name) for name in NAMES] + MORE
-    jobs, expected = [], []
-    for loss in losses:
-        script = compile_scene(loss)
-        other, numbers = moved(loss)
-        assert script.numbers.keys() == numbers.keys(), "a number that is not adjustable"
-        for which, of, values in ((2, loss, script.numbers), (3, other, numbers), (4, other, numbers)):
-            arrays = example(needs_batch(loss), which)
-            jobs.append((script.text, arrays, values))
-            expected.append(run_scene(of, **arrays))
-    assert_all_equal(jobs, expected)
-
-
-def test_close_and_far_vectors() -> None:
-    """Positives and negatives at tiny angles and almost opposite; triplet losses divide by their distances."""
-    jobs, expected = [], []
-    for loss in map(gradlab.get_loss, NAMES):
-        script = compile_scene(loss)
-        for angle in (1e-6, 1e-3, 1.5, math.pi - 1e-3):
-            arrays = example(needs_batch(loss), 2)
-            anchor, side = np.array([0.6, 0, 0.8]), np.array([0.8, 0, -0.6])
-            arrays["anchors"][0] = anchor
-            arrays["positives"][0] = math.cos(angle) * anchor + math.sin(angle) * side
-            others = arrays["anchors"] if needs_batch(loss) else arrays["negatives"]
-            others[1] = math.cos(2 * angle) * anchor + math.sin(2 * angle) * np.array([0, 1.0, 0])
-            jobs.append((script.text, arrays, script.numbers))
-            expected.append(run_scene(loss, **arrays))
-    assert_all_equal(jobs, expected)
+def turned(batch: bool, angle: float) -> dict[str, Any]:
+    """The positive at an angle from the anchor, a negative at twice that."""
+    arrays = example(batch, 2)
+    anchor, side = np.array([0.6, 0, 0.8]), np.array([0.8, 0, -0.6])
+    arrays["anchors"][0] = anchor
+    arrays["positives"][0] = math.cos(angle) * anchor + math.sin(angle) * side
+    others = arrays["anchors" if batch else "negatives"]
+    others[1] = math.cos(2 * angle) * anchor + math.sin(2 * angle) * np.array([0, 1.0, 0])
+    return arrays
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import functools
 import itertools
 import math
 import re
@@ -29,26 +30,23 @@ from gradlab.simulation.sphere import sample_views
 COMMITTED = Path(__file__).resolve().parents[1] / "figures"
 every_figure = pytest.mark.parametrize("figure", FIGURES, ids=lambda figure: figure.stem)
 BY_STEM = {figure.stem: figure for figure in FIGURES}
-_computed: dict[str, Tables] = {}
 
 
+@functools.cache
 def tables_of(stem: str) -> Tables:
     """The tables of a figure, computed once."""
-    if stem not in _computed:
-        _computed[stem] = BY_STEM[stem].compute()
-    return _computed[stem]
+    return BY_STEM[stem].compute()
 
 
 def one_table(stem: str) -> dict[str, Any]:
-    (table,) = tables_of(stem).values()
-    return table
+    return tables_of(stem)[""]
 
 
 # Files
 
 
 @every_figure
-def test_the_csv_holds_what_is_drawn_and_what_is_committed(figure: TheoryFigure, tmp_path: Path) -> None:
+def test_files_hold_what_is_drawn_and_what_is_committed(figure: TheoryFigure, tmp_path: Path) -> None:
     tables = tables_of(figure.stem)
     figure.write(tmp_path, tables, [])
     read, committed = figure.read(tmp_path), figure.read(COMMITTED)
@@ -63,18 +61,14 @@ def test_the_csv_holds_what_is_drawn_and_what_is_committed(figure: TheoryFigure,
                 np.testing.assert_array_equal(committed[name][key], column)
             else:
                 np.testing.assert_allclose(committed[name][key], column, rtol=1e-9, atol=1e-9, err_msg=key)
-    assert figure.caption(read) == figure.caption(tables)
-
-
-@every_figure
-def test_committed_files_are_there_and_small(figure: TheoryFigure) -> None:
     captions = (COMMITTED / "captions.md").read_text(encoding="utf-8")
-    pictures = [COMMITTED / f"{figure.stem}.{suffix}" for suffix in ("png", "svg")]
-    for path in [*pictures, *(figure.csv_path(COMMITTED, name) for name in figure.tables)]:
-        assert path.stat().st_size < 300_000, path
     assert f"]({figure.stem}.png)" in captions
     unfolded = re.sub(r"<details>.*?</summary>", "", captions).split()
-    assert " ".join(figure.caption(tables_of(figure.stem)).split()) in " ".join(unfolded)
+    for of in (tables, read):
+        assert " ".join(figure.caption(of).split()) in " ".join(unfolded)
+    pictures = [COMMITTED / f"{figure.stem}.{suffix}" for suffix in ("png", "svg")]
+    for path in [*pictures, *(figure.csv_path(COMMITTED, name) for name in tables)]:
+        assert path.stat().st_size < 300_000, path
 
 
 # Legibility
@@ -91,7 +85,7 @@ def test_no_words_are_cut_off_or_overlap(figure: TheoryFigure, monkeypatch: pyte
         draw_text(text, renderer, *rest)
 
     with style.style():
-        drawn, _ = figure.draw(tables_of(figure.stem))
+        drawn, _ = figure.module.draw(tables_of(figure.stem))
         drawn.set_dpi(100)
         drawn.draw_without_rendering()
         monkeypatch.setattr(Text, "draw", record)
@@ -100,8 +94,7 @@ def test_no_words_are_cut_off_or_overlap(figure: TheoryFigure, monkeypatch: pyte
     assert not any("nan" in text.get_text() for text in boxes)
     width, height = drawn.get_size_inches() * 100
     for text, box in boxes.items():
-        inside = box.x0 >= -1 and box.y0 >= -1 and box.x1 <= width + 1 and box.y1 <= height + 1
-        assert inside, f"{text.get_text()!r} is cut off"
+        assert min(box.x0, box.y0, width - box.x1, height - box.y1) >= -1, f"{text.get_text()!r} is cut off"
     for (text, box), (other, another) in itertools.combinations(boxes.items(), 2):
         wide = min(box.x1, another.x1) - max(box.x0, another.x0)
         high = min(box.y1, another.y1) - max(box.y0, another.y0)
@@ -235,15 +228,8 @@ def test_figure_12_is_the_geometry_of_the_proof() -> None:
         for name in ("low", "high"):
             assert np.linalg.norm(at[name] - at["positive"]) == pytest.approx(sine_pos, abs=1e-10)
             assert at[name][1] == pytest.approx(at["pushed"][1], abs=1e-10)
-        sides = [
-            np.linalg.norm(at[a] - at[b])
-            for a, b in (
-                ("auxiliary", "low"),
-                ("low", "positive"),
-                ("positive", "anchor"),
-                ("anchor", "auxiliary"),
-            )
-        ]
+        corners = ("auxiliary", "low", "positive", "anchor", "auxiliary")
+        sides = [np.linalg.norm(at[a] - at[b]) for a, b in itertools.pairwise(corners)]
         np.testing.assert_allclose(sides, sine_pos, atol=1e-10)
         before = at["auxiliary"][0] < at["pushed"][0]
         assert before == ("situation 1" in case)

@@ -23,9 +23,8 @@ from gradlab.errors import GradlabError
 from gradlab.gradient.paradigm import autograd_split
 from gradlab.inspection.candidate_pairs import LOOSER, find_candidates
 from gradlab.inspection.gradient_share import PushTotals, measure, meet, share_of_candidates
-from gradlab.inspection.neighbours import NEIGHBOURS, nearest_pairs
 from gradlab.inspection.texts import Texts
-from gradlab.inspection.vectors import of_arrays
+from gradlab.inspection.vectors import NEIGHBOURS, Vectors, nearest_pairs
 from gradlab.inspection.words import WordIndex, normalize, slot_words, state_other_facts
 from tests.tiny_models import WORDS
 
@@ -76,7 +75,7 @@ def test_overlap_is_the_weighted_jaccard_index():
 def test_minhash_misses_no_near_duplicate_that_loops_find():
     texts, _ = planted()
     index = WordIndex.build(texts, len(texts), texts.__getitem__)
-    found = {tuple(pair) for pair in index.close().tolist()}
+    found = {tuple(pair) for pair in index.close.tolist()}
     groups = range(len(index.first))
     wanted = {pair for pair in itertools.combinations(groups, 2) if index.overlap(*pair) >= 0.8}
     assert len(wanted) == 10
@@ -113,14 +112,14 @@ def test_templates_state_other_facts():
     pairs = np.array([*templates, *same, *names])
     slots = slot_words(pairs, texts.__getitem__)
     assert slots == {"north", "north-east", "south", "east", "west", "south-west"}
-    found = state_other_facts(pairs, texts.__getitem__, index.is_name, slots)
+    found = state_other_facts(pairs, index, slots)
     assert found.tolist() == [True] * len(templates) + [False] * len(same) + [True]
 
 
 def test_lines_stand_for_all_pairs_of_rows():
     anchors = ["a b c", "A b, c!", "d e f", "a b c", "g h i", "k l m"]
     positives = ["x y z", "a b c", "d e f", "p q r", "x y z", "n o p"]
-    vectors = of_arrays(*np.random.default_rng(0).normal(size=(2, 6, 8)))
+    vectors = Vectors(np.random.default_rng(0).normal(size=(2, 6, 8)))
     found = find_candidates(Texts(anchors, positives), vectors, 6, overlap=0.9, cosine=None)
     sets = [{normalize(a), normalize(p)} for a, p in zip(anchors, positives, strict=True)]
     expected = {
@@ -131,7 +130,7 @@ def test_lines_stand_for_all_pairs_of_rows():
     assert set(found.lines["kind"]) == {0}
     assert all(a % 6 != b % 6 for a, b in found.lines[["first", "second"]].to_numpy())
     rows = {(i, j) for i, j in itertools.combinations(range(6), 2) if sets[i] & sets[j]}
-    assert {tuple(pair) for pair in found.pairs_of_rows().tolist()} == rows
+    assert {tuple(pair) for pair in found.to_mask()[0].tolist()} == rows
     assert found.repeats == 3  # in two more rows "a b c", in one more "x y z"
 
 
@@ -142,7 +141,7 @@ def test_neighbours_are_those_of_exhaustive_search():
     generator = np.random.default_rng(0)
     rows = (generator.normal(size=(600, 40)) + 5).astype(np.float32)
     rows[300:320] = rows[:20] + 0.05 * generator.normal(size=(20, 40))
-    found = nearest_pairs(of_arrays(rows), np.arange(600), 10_000)
+    found = nearest_pairs(Vectors([rows]), np.arange(600), 10_000)
     units = unit(rows.astype(np.float64))
     centred = unit(units - units.mean(0))
     cosines = centred @ centred.T
@@ -154,7 +153,7 @@ def test_neighbours_are_those_of_exhaustive_search():
     first, second = found.pairs.T
     assert found.cosine == pytest.approx((units[first] * units[second]).sum(1), abs=1e-5)
     assert found.centred == pytest.approx(cosines[first, second], abs=1e-4)
-    fewer = nearest_pairs(of_arrays(rows), np.arange(600), 20)
+    fewer = nearest_pairs(Vectors([rows]), np.arange(600), 20)
     assert {tuple(pair) for pair in fewer.pairs.tolist()} == {(i, 300 + i) for i in range(20)}
 
 

@@ -10,7 +10,8 @@ import pytest
 pytest.importorskip("usearch")
 
 import gradlab
-from gradlab.inspection.hard_negatives import FALSE, NEARER, looks_like_a_positive, say_the_same
+from gradlab.inspection.result import FALSE, NEARER
+from gradlab.inspection.words import looks_like_a_positive, say_the_same
 
 COUNT = 120
 WHO = ["miller", "painter", "teacher", "sailor", "farmer", "doctor", "baker", "tailor", "singer", "soldier"]
@@ -66,16 +67,24 @@ SOUND_ONES = {
 }
 
 
-def judged(make, seed, of_positive=False):
-    """Verdicts of hard negatives that are made of the anchors, or of the positives; embeddings know nothing."""
+def inspected(seed, make_hard, **options):
+    """An inspection of made pairs with hard negatives that are made of them; embeddings know nothing."""
     generator = random.Random(seed)
     anchors, positives = ([sentence(generator) for _ in range(COUNT)] for _ in range(2))
-    hard = [make(text, generator) for text in (positives if of_positive else anchors)]
+    hard = make_hard(anchors, positives, generator)
     rows = np.random.default_rng(seed).normal(size=(3, COUNT, 16))
     embeddings = dict(zip(("anchors", "positives", "hard_negatives"), rows, strict=True))
-    table = gradlab.inspect(
-        sentences=anchors, positives=positives, hard_negatives=hard, embeddings=embeddings
-    ).table("hard-negatives")
+    texts = {"sentences": anchors, "positives": positives, "hard_negatives": hard}
+    return gradlab.inspect(embeddings=embeddings, **texts, **options)
+
+
+def judged(make, seed, of_positive=False):
+    """Verdicts of hard negatives that are made of the anchors, or of the positives."""
+
+    def make_hard(anchors, positives, generator):
+        return [make(text, generator) for text in (positives if of_positive else anchors)]
+
+    table = inspected(seed, make_hard).table("hard-negatives")
     assert sorted(table["row"]) == list(range(COUNT))
     return table["verdict"]
 
@@ -119,14 +128,12 @@ def test_of_anchor_and_positive_the_one_with_more_common_words_decides():
 
 
 def test_false_ones_that_no_batch_met_are_listed():
-    generator = random.Random(3)
-    anchors, positives, hard = ([sentence(generator) for _ in range(COUNT)] for _ in range(3))
-    hard[7], hard[90] = positives[7].upper(), less(anchors[90], 0.2, generator)
-    rows = np.random.default_rng(0).normal(size=(3, COUNT, 16))
-    embeddings = dict(zip(("anchors", "positives", "hard_negatives"), rows, strict=True))
-    found = gradlab.inspect(
-        sentences=anchors, positives=positives, hard_negatives=hard, embeddings=embeddings, batch_size=8, batches=1
-    )  # fmt: skip
+    def make_hard(anchors, positives, generator):
+        hard = [sentence(generator) for _ in range(COUNT)]
+        hard[7], hard[90] = positives[7].upper(), less(anchors[90], 0.2, generator)
+        return hard
+
+    found = inspected(3, make_hard, batch_size=8, batches=1)
     table = found.table("hard-negatives")
     assert len(table) <= 10
     assert sorted(table["row"][table["verdict"] == FALSE]) == [7, 90]

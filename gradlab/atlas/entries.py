@@ -107,11 +107,7 @@ class Atlas(list[Entry], Shown):
         return found | {name: [getattr(one, name) for one in self] for name in ("family", *COLUMNS)}
 
     def __repr__(self) -> str:
-        return f"{self.headline()}\n{self.brief()}"
-
-    def headline(self) -> str:
-        """How many there are."""
-        return f"Atlas of {len(self)} losses"
+        return f"Atlas of {len(self)} losses\n{self.to_frame()}"
 
     def brief(self) -> DataFrame:
         """All of them."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -58,15 +57,6 @@ class ModelEntry:
     effective_negatives: float
     ratio: float
     half_open: float
-
-    def percent(self, kind: str) -> str:
-        """Share of the push of a kind, as people read it."""
-        return f"{100 * self.shares[kind]:.0f}%"
-
-    @property
-    def stop(self) -> str:
-        """`half_open` as people read it."""
-        return "never" if math.isnan(self.half_open) else f"{self.half_open:.0f}°"
 
 
 class PublishedModels(tuple[PublishedModel, ...], Shown):
@@ -173,35 +163,3 @@ def measurable_models(temperature: float = 0.02) -> list[ModelEntry]:
         if row.loss and not _asks_for_more(row.make(dict.fromkeys(row.unpublished, temperature))):
             found.append(measure_model(f"{row.key}({given})" if given else row.key))
     return found
-
-
-def exchange_models(first: ModelEntry, second: ModelEntry) -> str:
-    """What changes from one model's loss to another's, as a table."""
-    both = first, second
-    rows = [(f"push of {text}", *(one.percent(kind) for one in both)) for kind, text in KINDS.items()]
-    rows += [
-        ("hardest negative", *(f"{100 * one.hardest_share:.0f}%" for one in both)),
-        ("effective negatives", *(f"{one.effective_negatives:.3g}" for one in both)),
-        ("pull/push", *(f"{one.ratio:.2g}" for one in both)),
-        ("half of the strength left at", *(one.stop for one in both)),
-    ]
-    return "\n".join([SETTING, "", *aligned([("", first.name, second.name), *rows], left=3)])
-
-
-def models_table(rows: Sequence[PublishedModel]) -> str:
-    """The table for a terminal."""
-    headings = ("model:NAME/STAGE", "year", "source", "loss")
-    cells = [(row.key, str(row.year), row.confidence, row.expression) for row in rows]
-    return "\n".join(aligned([headings, *cells], left=4))
-
-
-def aligned(rows: Sequence[Sequence[str]], left: int) -> list[str]:
-    """Lines of a table, the first columns aligned to the left and the others to the right."""
-    wide = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    sides = ["<" if i < left else ">" for i in range(len(wide))]
-    return [
-        "  ".join(
-            f"{text:{side}{width}}" for text, side, width in zip(row, sides, wide, strict=True)
-        ).rstrip()
-        for row in rows
-    ]

@@ -1,14 +1,55 @@
-"""The atlas as text: a table, what changes from one loss to another, and the page of the documentation."""
+"""The atlas as text: tables, what changes from one loss to another, and the pages of the documentation.
+
+A page of a loss has its formula, components, settings, edges, numbers, and what is near it in the atlas.
+"""
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
 import math
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
-from gradlab.atlas.entries import BATCHES, COLUMNS, DIMENSIONS, SENTENCES, SPREADS, Entry
-from gradlab.atlas.models import SETTING, ModelEntry, aligned
-from gradlab.losses.models import published_models
+import numpy as np
+
+from gradlab.atlas.entries import (
+    BATCHES,
+    COLUMNS,
+    DIMENSIONS,
+    SENTENCES,
+    SPREADS,
+    Entry,
+    atlas_names,
+    measure,
+)
+from gradlab.atlas.models import KINDS, SETTING, ModelEntry
+from gradlab.batch.similarity import Negatives, PairSimilarity
+from gradlab.files import write_text
+from gradlab.losses.base import BatchLoss, Loss, PairLoss
+from gradlab.losses.candidate_loss import CandidateLoss
+from gradlab.losses.combinator import Combinator
+from gradlab.losses.models import PublishedModel, published_models
+from gradlab.losses.notation import PARTS, formula_latex
+from gradlab.losses.registry import combinator_names, get_loss, loss_class, loss_names, taught_names
+
+SHARES = ("hardest_share", "own_view")
+NUMBERS_OF_MODELS = ("hardest negative", "effective negatives", "pull/push", "half of the strength left at")
+GATE = (40, 50, 60, 70, 80, 90, 110, 130)  # degrees
+# What an edge is, and the angles in degrees of the positive and of the hardest negative; the others are at 90.
+EDGES = (
+    ("usual", 30, 60),
+    ("the positive coincides with the anchor", 0, 60),
+    ("the positive is opposite", 180, 60),
+    ("a negative coincides with the anchor", 30, 0),
+    ("the hardest negative is at a right angle too", 30, 90),
+)
+# What counts as one step of each number: of angles and shares the number itself, of the others a factor of e.
+SCALES = {
+    "half_open": 30, "effective_negatives": 1, "ratio": 1, "ratio_both": 1, "own_view": 0.5, "hubness": 0.2,
+    "hardest_share": 0.3,
+}  # fmt: skip
 
 
 def cell(entry: Entry, name: str) -> str:
@@ -16,30 +57,65 @@ def cell(entry: Entry, name: str) -> str:
     value: Any = getattr(entry, name)
     if isinstance(value, str):
         return value
-    if name == "half_open" and math.isnan(value):
-        return "never"
-    if not math.isfinite(value):
-        return "–" if math.isnan(value) else "∞"
     if name == "half_open":
-        return f"{value:.0f}°"
-    if name in ("hardest_share", "own_view"):
+        return "never" if math.isnan(value) else f"{value:.0f}°"
+    if not math.isfinite(value):
+        return _short(value)
+    if name in SHARES:
         return f"{100 * value:.0f}%"
     return f"{value:.2g}" if abs(value) < 10 else f"{value:.0f}"
+
+
+def _short(value: float) -> str:
+    if math.isnan(value):
+        return "–"
+    return "∞" if math.isinf(value) else f"{value:.3g}"
+
+
+def aligned(rows: Sequence[Sequence[str]], left: int) -> str:
+    """A table for a terminal, the first columns aligned to the left and the others to the right."""
+    wide = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for row in rows:
+        cells = zip(row, wide, strict=True)
+        padded = (one.ljust(n) if place < left else one.rjust(n) for place, (one, n) in enumerate(cells))
+        lines.append("  ".join(padded).rstrip())
+    return "\n".join(lines)
 
 
 def text_table(entries: Sequence[Entry]) -> str:
     """The table for a terminal."""
     headings = ["loss", "family", *(heading for heading, _ in COLUMNS.values())]
     rows = [[entry.name, entry.family, *(cell(entry, name) for name in COLUMNS)] for entry in entries]
-    return "\n".join(aligned([headings, *rows], left=2))
+    return aligned([headings, *rows], left=2)
+
+
+def models_table(rows: Sequence[PublishedModel]) -> str:
+    """The table of published models for a terminal."""
+    headings = ("model:NAME/STAGE", "year", "source", "loss")
+    cells = [(row.key, str(row.year), row.confidence, row.expression) for row in rows]
+    return aligned([headings, *cells], left=4)
+
+
+def exchange_models(first: ModelEntry, second: ModelEntry) -> str:
+    """What changes from one model's loss to another's, as a table."""
+    headings = ("", *(f"push of {text}" for text in KINDS.values()), *NUMBERS_OF_MODELS)
+    columns = [(one.name, *_model_cells(one)) for one in (first, second)]
+    return "\n".join([SETTING, "", aligned([*zip(headings, *columns, strict=True)], left=3)])
+
+
+def _model_cells(entry: ModelEntry) -> tuple[str, ...]:
+    """Shares of the push, and the numbers of `NUMBERS_OF_MODELS`, as people read them."""
+    shares = [f"{100 * share:.0f}%" for share in (*entry.shares.values(), entry.hardest_share)]
+    stop = "never" if math.isnan(entry.half_open) else f"{entry.half_open:.0f}°"
+    return (*shares, f"{entry.effective_negatives:.3g}", f"{entry.ratio:.2g}", stop)
 
 
 def exchange(first: Entry, second: Entry) -> str:
     """What would change if the first loss were replaced by the second."""
     wide = max(len(heading) for heading, _ in COLUMNS.values())
     lines = [f"{first.name} -> {second.name}", ""]
-    columns = {"family": ("family", ""), **COLUMNS}
-    for name, (heading, _) in columns.items():
+    for name, (heading, _) in {"family": ("family", ""), **COLUMNS}.items():
         before, after = cell(first, name), cell(second, name)
         mark = "" if before == after else _change(name, getattr(first, name), getattr(second, name))
         lines.append(f"{heading.ljust(wide)}  {before:>18} -> {after:<18} {mark}".rstrip())
@@ -51,7 +127,7 @@ def _change(name: str, before: Any, after: Any) -> str:
         return "*"
     if name == "half_open":
         return f"{after - before:+.0f}°"
-    if name in ("hardest_share", "own_view"):
+    if name in SHARES:
         return f"{100 * (after - before):+.0f} points"
     return f"x {after / before:.2g}" if before * after > 0 else "*"
 
@@ -59,16 +135,14 @@ def _change(name: str, before: Any, after: Any) -> str:
 def _sentences(first: Entry, second: Entry) -> list[str]:
     """The changes that matter most, in words."""
     found = []
+    later = second.half_open - first.half_open
     if math.isnan(second.half_open) and not math.isnan(first.half_open):
         found.append("Anchors would never be left alone: the gate does not close any more.")
     elif math.isnan(first.half_open) and not math.isnan(second.half_open):
         found.append(f"Anchors would be left alone from {second.half_open:.0f}° on: there is a gate now.")
-    elif abs(second.half_open - first.half_open) >= 1:
-        sooner = "sooner" if second.half_open < first.half_open else "later"
-        by = abs(second.half_open - first.half_open)
-        found.append(
-            f"Anchors would be left alone {sooner}: negatives {by:.0f}° {'nearer' if sooner == 'sooner' else 'farther'}."
-        )
+    elif abs(later) >= 1:
+        when, where = ("sooner", "nearer") if later < 0 else ("later", "farther")
+        found.append(f"Anchors would be left alone {when}: negatives {abs(later):.0f}° {where}.")
     spread = second.effective_negatives / first.effective_negatives
     if spread == spread and not 0.8 < spread < 1.25:
         more = "more" if spread > 1 else "fewer"
@@ -119,9 +193,7 @@ def models_page(entries: Sequence[ModelEntry], temperature: float, picture: str)
     """
     alike: dict[tuple[str, ...], list[str]] = {}
     for one in entries:
-        shares = [one.percent(kind) for kind in ("other", "same", "hard")]
-        numbers = (f"{100 * one.hardest_share:.0f}%", f"{one.effective_negatives:.3g}", f"{one.ratio:.2g}")
-        alike.setdefault((*shares, *numbers, one.stop), []).append(f"`{one.name}`")
+        alike.setdefault(_model_cells(one), []).append(f"`{one.name}`")
     content = {"entries": alike, "setting": SETTING, "temperature": temperature}
     return rendered("models.md", picture=picture, **content)
 
@@ -145,3 +217,121 @@ def number(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.4g}"
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def write_pages(folder: str | Path, names: Sequence[str] | None = None) -> list[Path]:
+    """Write the pages of losses and combinators, and their table of contents.
+
+    Args:
+        folder: gets NAME.md and index.md.
+        names: registered losses or combinators; None for all.
+
+    Raises:
+        GradlabError: an unknown name, or a folder that cannot be written.
+
+    Returns:
+        the files.
+    """
+    every = [*loss_names(), *taught_names(), *combinator_names()]
+    classes = [loss_class(name) for name in (every if names is None else names)]
+    losses = {name: get_loss(loss_class(name).example or name) for name in every}
+    measured = (*atlas_names(), "recombined", *combinator_names())
+    entries = {name: measure(losses[name]) for name in measured}
+    atlas = [entries[name] for name in atlas_names()]
+    folder, found = Path(folder), []
+    for name in (cls.name for cls in classes):
+        found.append(write_text(folder / f"{name}.md", loss_page(losses[name], entries.get(name), atlas)))
+    return [*found, write_text(folder / "index.md", rendered("index.md", classes=classes))]
+
+
+def loss_page(loss: Loss, entry: Entry | None, atlas: Sequence[Entry]) -> str:
+    """The page of a loss as Markdown.
+
+    Args:
+        loss: the loss.
+        entry: its numbers; None of a loss of several positives or of a teacher, which the atlas does not have.
+        atlas: those of the losses that are compared with it.
+    """
+    cls, combined = type(loss), loss if isinstance(loss, Combinator) else None
+    page = {
+        "loss": loss,
+        "cls": cls,
+        "entry": entry,
+        "docstring": _docstring(cls),
+        "formula": formula_latex(cls.formula),
+        "parts": PARTS,
+        "several": isinstance(loss, CandidateLoss),
+        "fields": [field for field in dataclasses.fields(cls) if "text" in field.metadata],
+        "missing": dataclasses.MISSING,
+        "whole_views": isinstance(combined.bases[0] if combined else loss, BatchLoss),
+        "of_pairs": isinstance(loss, PairLoss),
+        "sampled": isinstance(loss, PairLoss) or (combined is not None and combined.row_loss() is not None),
+        "edges": _edges(loss) if isinstance(loss, PairLoss) else [],
+    }
+    return rendered("loss.md", **page, **({} if entry is None else _in_the_atlas(entry, atlas)))
+
+
+def _in_the_atlas(entry: Entry, atlas: Sequence[Entry]) -> dict[str, Any]:
+    """Its numbers, and what is near it, or of a combinator the loss that it changes."""
+    base = measure(entry.loss.terms[0]) if isinstance(entry.loss, Combinator) else None
+    inside = [angle for angle in GATE if entry.angles[0] <= angle <= entry.angles[-1]]
+    changed = [
+        (heading, cell(base, name), cell(entry, name)) for name, (heading, _) in COLUMNS.items() if base
+    ]
+    return {
+        "numbers": [(heading, cell(entry, name)) for name, (heading, _) in COLUMNS.items()],
+        "gate": [(at, f"{100 * float(np.interp(at, entry.angles, entry.gate)):.0f}") for at in inside],
+        "base": base,
+        "changed": [row for row in changed if row[1] != row[2]],
+        "neighbours": _neighbours(entry, atlas) if base is None else [],
+    }
+
+
+def _docstring(cls: type[Loss]) -> str:
+    """The docstring without sections of arguments; ``x`` becomes `x`."""
+    text = inspect.cleandoc(cls.__doc__ or "").replace("``", "`")
+    for section in ("\nArgs:", "\nAttributes:", "\nClass attributes:", "\nExample:", "\nRaises:"):
+        text = text.split(section)[0]
+    return text.strip()
+
+
+def _edges(loss: PairLoss) -> list[tuple[str, list[str]]]:
+    """Value and components where vectors coincide or are opposite, one anchor with 127 negatives."""
+    found = []
+    for what, positive, hardest in EDGES:
+        angles = np.full(SENTENCES - 1, math.pi / 2)
+        angles[0] = math.radians(hardest)
+        negatives, pair = Negatives.from_angles(angles), PairSimilarity.from_angles(np.radians(positive))
+        if positive == 180:  # which no number of radians is
+            pair = PairSimilarity(np.array(2.0), np.array(0.0))
+        with np.errstate(all="ignore"):
+            parts = loss.components(pair, negatives)
+            forces = (parts.gradient_dissipation, parts.canonical_dissipation, parts.pull)
+            found.append((what, [_short(float(one)) for one in (loss.value(pair, negatives), *forces)]))
+    return found
+
+
+def _neighbours(entry: Entry, atlas: Sequence[Entry]) -> list[tuple[str, str, str, str]]:
+    """The three nearest losses, what they differ most in, and its numbers."""
+    others = [other for other in atlas if other.loss.name != entry.loss.name]
+    found = []
+    for other in sorted(others, key=lambda one: distance(entry, one))[:3]:
+        name = max(SCALES, key=lambda key: _difference(entry, other, key))
+        found.append((other.loss.name, COLUMNS[name][0], cell(other, name), cell(entry, name)))
+    return found
+
+
+def _difference(first: Entry, second: Entry, name: str) -> float:
+    """By how many steps two losses differ; a gate that never closes is as far as 180 degrees."""
+    values = [getattr(one, name) for one in (first, second)]
+    if name == "half_open":
+        values = [180.0 if math.isnan(value) else value for value in values]
+    elif name in ("effective_negatives", "ratio", "ratio_both"):
+        values = [math.log(max(abs(value), 1e-3)) for value in values]
+    step = abs(values[0] - values[1]) / SCALES[name]
+    return 0.0 if math.isnan(step) else step
+
+
+def distance(first: Entry, second: Entry) -> float:
+    """How far two losses are apart in the atlas: the root of the squared steps between their numbers."""
+    return math.sqrt(sum(_difference(first, second, name) ** 2 for name in SCALES))

@@ -47,41 +47,41 @@ def command(
     if picture is not None and picture.suffix not in (".png", ".svg", ".pdf"):
         raise GradlabError(f"--picture must end in .png, .svg or .pdf, not {str(picture)!r}")
     from gradlab.atlas import models as published
+    from gradlab.atlas import page as text
     from gradlab.atlas.entries import atlas, measure
-    from gradlab.atlas.loss_pages import write_pages
-    from gradlab.atlas.page import exchange, model_sources_page, models_page, page, text_table
     from gradlab.files import write_text
 
     if first is not None and second is not None:
         if published.is_model(first) and published.is_model(second):
             both = published.measure_model(first), published.measure_model(second)
-            click.echo(published.exchange_models(*both))
+            click.echo(text.exchange_models(*both))
         else:
-            click.echo(exchange(measure(first), measure(second)))
+            click.echo(text.exchange(measure(first), measure(second)))
         return
     if pages is not None or write:
-        written = write_pages(pages or Path("docs/losses"), losses or None)
+        written = text.write_pages(pages or Path("docs/losses"), losses or None)
         click.echo(f"Wrote {len(written)} pages to {written[-1].parent}")
     if pages is not None and not (table or picture or write):
         return
     shown: Any = published.models() if models else atlas(losses or None)
-    click.echo(published.models_table(shown) if models else text_table(shown))
+    click.echo(text.models_table(shown) if models else text.text_table(shown))
     files = []
     if table is not None:
         files.append(write_text(table, shown.to_frame().to_csv(index=False)))
+    pictures = [picture, Path("figures/atlas.png") if write else None]
     if write:
         from gradlab.atlas.picture import draw_models
         from gradlab.plotting.style import save
 
         measured, drawn = published.measurable_models(0.02), Path("figures/models.png")
         texts = {
-            "docs/atlas.md": page(shown, "../figures/atlas.png"),
-            "docs/models.md": models_page(measured, 0.02, f"../{drawn}"),
-            "docs/reference/models.md": model_sources_page(),
+            "docs/atlas.md": text.page(shown, "../figures/atlas.png"),
+            "docs/models.md": text.models_page(measured, 0.02, f"../{drawn}"),
+            "docs/reference/models.md": text.model_sources_page(),
         }
-        files += [write_text(Path(place), text) for place, text in texts.items()]
+        files += [write_text(Path(place), page) for place, page in texts.items()]
         files.append(save(draw_models(measured)[0], drawn))
-    for place in filter(None, (picture, Path("figures/atlas.png") if write else None)):
+    for place in filter(None, pictures):
         from gradlab.plotting.style import save
 
         files.append(save(shown.plot()[0], place))

@@ -55,15 +55,25 @@ def compile_script(function: SceneFunction, loss: Loss | None, examples: Example
     name = "this" if loss is None else loss.name
     values = {} if loss is None else numbers_of(loss)
     moving = dict(values)
-    first = _record(function, loss, examples(0), moving, name)
-    nudged = {path: _nudge(value) for path, value in values.items()}
-    if _try(function, loss, examples(0), nudged, name) != first:
+
+    def record(which: int, numbers: Mapping[str, float]) -> str:
+        return _record(function, loss, examples(which), numbers, name)
+
+    def same_with(numbers: Mapping[str, float]) -> bool:
+        """False also where the function refuses the changed hyper-parameters."""
+        try:
+            return record(0, numbers) == first
+        except GradlabError:
+            return False
+
+    first = record(0, moving)
+    # A number close by and, if at all possible, as admissible.
+    nudged = {path: value * (1 - 2.0**-7) or 2.0**-7 for path, value in values.items()}
+    if not same_with(nudged):
         # One at a time, to find those that are not simply numbers in a formula.
-        for path in values:
-            if _try(function, loss, examples(0), {**values, path: nudged[path]}, name) != first:
-                del moving[path]
-        first = _record(function, loss, examples(0), moving, name)
-    if _record(function, loss, examples(1), moving, name) != first:
+        moving = {path: one for path, one in values.items() if same_with({**values, path: nudged[path]})}
+        first = record(0, moving)
+    if record(1, moving) != first:
         raise GradlabError(
             f"{name} cannot be compiled: what it computes depends on sizes or entries of its arrays"
         )
@@ -91,9 +101,8 @@ def replace_numbers(value: Any, replace: Callable[[str, float], float], path: st
     if isinstance(value, Part):
         part = copy.copy(value)
         for name, item in vars(value).items():
-            setattr(
-                part, name, replace_numbers(item, replace, path if name == "source" else _join(path, name))
-            )
+            at = path if name == "source" else _join(path, name)
+            setattr(part, name, replace_numbers(item, replace, at))
         return part
     if isinstance(value, Loss):
         clone = copy.copy(value)
@@ -110,19 +119,6 @@ def replace_numbers(value: Any, replace: Callable[[str, float], float], path: st
 
 def _join(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
-
-
-def _nudge(value: float) -> float:
-    """A number close by and, if at all possible, as admissible."""
-    return value * (1 - 2.0**-7) or 2.0**-7
-
-
-def _try(*args: Any) -> str | None:
-    """None where the function refuses the changed hyper-parameters."""
-    try:
-        return _record(*args)
-    except GradlabError:
-        return None
 
 
 def _record(

@@ -15,7 +15,7 @@ from gradlab.errors import GradlabError
 from gradlab.explorer.compiler import numbers_of, replace_numbers
 from gradlab.losses.base import Loss, PairLoss
 from gradlab.seeds import random_generator
-from gradlab.simulation import simulate
+from gradlab.simulation import SimulationResult, simulate
 from gradlab.simulation.setting import NEGATIVE_RANGE, POSITIVE_RANGE, Setting
 
 ROWS, COLUMNS = 36, 48
@@ -61,15 +61,14 @@ def heatmaps(losses: Mapping[str, Loss], progress: bool | None = None) -> dict[s
         for name, loss in losses.items()
         if loss.closed_form
         for quantity in QUANTITIES
-        if _has(loss, quantity)
+        if isinstance(loss, PairLoss) or (quantity == QUANTITIES[0] and loss.exact_gate() is not None)
         for slider in sliders(loss, quantity)
     ]
     series: dict[str, dict[str, dict[str, Any]]] = {}
-    for name, quantity, slider in tqdm(
-        jobs, delay=2, disable=None if progress is None else not progress, unit="slider", desc="heatmaps"
-    ):
-        packed = pack(quantity, slider)
-        series.setdefault(name, {}).setdefault(quantity, {})[slider.name] = packed
+    disable = None if progress is None else not progress
+    for name, quantity, slider in tqdm(jobs, delay=2, disable=disable, unit="slider", desc="heatmaps"):
+        frames = [_simulated(loss, quantity, options) for loss, options in map(slider.frame, slider.values)]
+        series.setdefault(name, {}).setdefault(quantity, {})[slider.name] = pack(quantity, slider, frames)
     series |= {name: _still(loss, progress) for name, loss in losses.items() if not loss.closed_form}
     words = (
         f"Spreads 0.05 (positive) and 0.10 rad, 127 negatives and the loss's own settings unless a slider says otherwise; the settings of the "
@@ -85,16 +84,9 @@ def heatmaps(losses: Mapping[str, Loss], progress: bool | None = None) -> dict[s
     }
 
 
-def _has(loss: Loss, quantity: str) -> bool:
-    return isinstance(loss, PairLoss) or (
-        quantity == "gradient_dissipation" and loss.exact_gate() is not None
-    )
-
-
 def sliders(loss: Loss, quantity: str) -> list[Slider]:
     """Those that a loss has and a quantity depends on."""
-    found = []
-    numbers = numbers_of(loss)
+    found, numbers = [], numbers_of(loss)
     for name in ("temperature", "margin"):
         path = next((path for path in numbers if path.split(".")[-1] == name), None)
         if path is None:
@@ -102,25 +94,21 @@ def sliders(loss: Loss, quantity: str) -> list[Slider]:
         own = numbers[path]
         values = TEMPERATURES if name == "temperature" else tuple(own * share for share in MARGINS)
         values = tuple(sorted({*values, own}))
+        angle = metadata_at(loss, path).get("unit") == "radians"
 
         def changed(value: float, path: str = path) -> tuple[Loss, dict[str, Any]]:
             return replace_numbers(loss, lambda at, old: value if at == path else old), {}
 
-        found.append(
-            Slider(name, values, values.index(own), changed, metadata_at(loss, path).get("unit") == "radians")
-        )
-    found.append(
-        Slider("spread", SPREADS, SPREADS.index(0.1), lambda value: (loss, {"sigma_neg": value}), True)
-    )
+        found.append(Slider(name, values, values.index(own), changed, angle))
+
+    def option(name: str, option: str, values: tuple[float, ...], usual: float) -> Slider:
+        angle = option.startswith("sigma")
+        return Slider(name, values, values.index(usual), lambda value: (loss, {option: value}), angle)
+
+    found.append(option("spread", "sigma_neg", SPREADS, 0.1))
     if quantity == "gradient_dissipation":  # the others look at the negatives, or at the mean angles
-        at = POSITIVE_SPREADS.index(0.05)
-        found.append(
-            Slider("positive_spread", POSITIVE_SPREADS, at, lambda value: (loss, {"sigma_pos": value}), True)
-        )
-    found.append(
-        Slider("negatives", NEGATIVES, NEGATIVES.index(127), lambda value: (loss, {"negatives": int(value)}))
-    )
-    return found
+        found.append(option("positive_spread", "sigma_pos", POSITIVE_SPREADS, 0.05))
+    return [*found, option("negatives", "negatives", NEGATIVES, 127)]
 
 
 def metadata_at(loss: Any, path: str) -> Mapping[str, Any]:
@@ -129,24 +117,15 @@ def metadata_at(loss: Any, path: str) -> Mapping[str, Any]:
     field = next((field for field in dataclasses.fields(loss) if field.name == first), None)
     if field is None:
         return {}
-    inner = getattr(loss, first)
-    inner = getattr(inner, "source", inner)
+    value = getattr(loss, first)
+    inner = getattr(value, "source", value)
     if rest:
         return metadata_at(inner, rest) if dataclasses.is_dataclass(inner) else {}
-    return (
-        field.metadata
-        if isinstance(inner, (int, float)) and not isinstance(getattr(loss, first), str)
-        else {}
-    )
+    return field.metadata if isinstance(inner, (int, float)) else {}
 
 
-def pack(quantity: str, slider: Slider) -> dict[str, Any]:
+def pack(quantity: str, slider: Slider, frames: Sequence[SimulationResult]) -> dict[str, Any]:
     """The frames of one slider: quantised, as differences along rows, deflated, in base64."""
-    frames = [_simulated(loss, quantity, options) for loss, options in map(slider.frame, slider.values)]
-    return _packed(quantity, slider, frames)
-
-
-def _packed(quantity: str, slider: Slider, frames: Sequence[Any]) -> dict[str, Any]:
     error = 0.0
     for frame in frames:
         if frame.standard_error is not None and np.isfinite(frame.standard_error).any():
@@ -179,7 +158,7 @@ def _still(loss: Loss, progress: bool | None) -> dict[str, dict[str, Any]]:
     rng = random_generator(0)
     found = sampled(loss, setting, batches=FEW, generator=rng, progress=progress)
     slider = Slider("still", (0.0,), 0, lambda _: (loss, {}))
-    return {quantity: {"still": _packed(quantity, slider, [found[quantity]])} for quantity in QUANTITIES}
+    return {quantity: {"still": pack(quantity, slider, [found[quantity]])} for quantity in QUANTITIES}
 
 
 def quantise(values: np.ndarray, low: float, high: float) -> np.ndarray:
@@ -189,7 +168,7 @@ def quantise(values: np.ndarray, low: float, high: float) -> np.ndarray:
     return np.where(finite, np.rint(LEVELS * np.clip(share, 0, 1)), MISSING).astype(np.uint8)
 
 
-def _simulated(loss: Loss, quantity: str, options: dict[str, Any]) -> Any:
+def _simulated(loss: Loss, quantity: str, options: dict[str, Any]) -> SimulationResult:
     settings = {"grid": (ROWS, COLUMNS), "progress": False, **options}
     try:
         return simulate(loss, quantity, "exact", **settings)

@@ -20,8 +20,14 @@ from gradlab._version import __version__
 from gradlab.errors import GradlabError
 from gradlab.explorer.compiler import Script, compile_script
 from gradlab.explorer.frames import heatmaps, metadata_at
-from gradlab.explorer.scene import bounds, compile_scene, example_of_bounds, needs_batch
-from gradlab.explorer.stored import first_points, stored_scenes
+from gradlab.explorer.scene import (
+    bounds,
+    compile_scene,
+    example_of_bounds,
+    first_points,
+    needs_batch,
+    stored_scenes,
+)
 from gradlab.files import write_text
 from gradlab.losses.base import Loss
 from gradlab.losses.notation import formula_html

@@ -21,40 +21,28 @@ import numpy as np
 from gradlab.errors import GradlabError
 from gradlab.settings.declaration import Declaration
 
-# What the page computes with: the operations of ``arrays.js``, by the names of the array API.
-UNARY = {"__neg__": "negative", "__pos__": "positive", "__abs__": "abs"}
+# Python's operators, and what the page computes them with: operations of ``arrays.js``, by the names of the array API.
+UNARY = {"neg": "negative", "pos": "positive", "abs": "abs"}
 BINARY = {
-    "add": "add",
-    "sub": "subtract",
-    "mul": "multiply",
-    "truediv": "divide",
-    "floordiv": "floor_divide",
-    "mod": "remainder",
+    "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide", "floordiv": "floor_divide", "mod": "remainder",
     "pow": "pow",
-}
+}  # fmt: skip
+OF_ARRAYS = {"matmul": "matmul", "and": "logical_and", "or": "logical_or"}
 COMPARISONS = {
-    "lt": "less",
-    "le": "less_equal",
-    "gt": "greater",
-    "ge": "greater_equal",
-    "eq": "equal",
-    "ne": "not_equal",
-}
-# Functions of `math` that a formula may take of a hyper-parameter, and their names in `arrays.js`.
-MATH = {name: name for name in ("cos", "sin", "tan", "exp", "expm1", "log", "log1p", "sqrt", "tanh")} | {
-    "acos": "acos",
-    "asin": "asin",
-    "atan": "atan",
-    "atanh": "atanh",
-}
+    "lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal", "eq": "equal", "ne": "not_equal",
+}  # fmt: skip
+# Functions of `math` that a formula may take of a hyper-parameter.
+MATH = (
+    *("cos", "sin", "tan", "exp", "expm1", "log", "log1p", "sqrt", "tanh"),
+    *("acos", "asin", "atan", "atanh"),
+)
 # What arrays.js offers. A test compares this list with the file.
 OPERATIONS = frozenset(
-    {*UNARY.values(), *BINARY.values(), *COMPARISONS.values(), *MATH.values()}
+    {*UNARY.values(), *BINARY.values(), *OF_ARRAYS.values(), *COMPARISONS.values(), *MATH}
     | {"sinh", "cosh", "floor", "ceil", "trunc", "sign", "square", "isfinite", "isinf", "isnan"}
-    | {"atan2", "hypot", "maximum", "minimum", "logaddexp", "clip", "where"}
-    | {"logical_and", "logical_or", "logical_xor", "logical_not"}
+    | {"atan2", "hypot", "maximum", "minimum", "logaddexp", "clip", "where", "logical_xor", "logical_not"}
     | {"sum", "prod", "mean", "max", "min", "all", "any", "count_nonzero", "argmax", "argmin"}
-    | {"matmul", "vecdot", "matrix_transpose", "permute_dims", "linalg.vector_norm", "linalg.diagonal"}
+    | {"vecdot", "matrix_transpose", "permute_dims", "linalg.vector_norm", "linalg.diagonal"}
     | {"reshape", "broadcast_to", "broadcast_arrays", "expand_dims", "squeeze", "concat", "stack"}
     | {"take", "take_along_axis", "tril", "triu", "getitem", "size"}
     | {"asarray", "astype", "arange", "eye", "zeros", "ones", "full"}
@@ -66,6 +54,13 @@ ALIASES = {  # numpy's own names
     "bitwise_or": "logical_or", "bitwise_xor": "logical_xor", "invert": "logical_not", "amax": "max", "amin": "min",
 }  # fmt: skip
 IGNORED = {"dtype", "device", "copy"}  # the script knows one kind of number
+# What Python may ask of an array and a script cannot do.
+REFUSED = {
+    **dict.fromkeys(("__float__", "__int__", "__index__"), "make a Python number of an array"),
+    "__array__": "make a numpy array of its arrays",
+    "__iter__": "loop over the rows of an array",
+    "__setitem__": "assign to a part of an array",
+}
 
 
 class Trace:
@@ -158,9 +153,6 @@ class Symbol:
             raise GradlabError(f"the page has no 'numpy.{function.__name__}.{method}'")
         return self.trace.call(function.__name__, function, *args, **options)
 
-    def _refuse(self, how: str) -> Any:
-        raise GradlabError(f"a script cannot {how}")
-
 
 class TracedArray(Symbol):
     """An array of the script."""
@@ -206,40 +198,14 @@ class TracedArray(Symbol):
     def __getitem__(self, index: Any) -> Any:
         parts = index if isinstance(index, tuple) else (index,)
         if any(isinstance(part, TracedArray) and part.dtype == bool for part in parts):
-            self._refuse("select by a mask, which changes shapes")
+            raise GradlabError("a script cannot select by a mask, which changes shapes")
         return self.trace.call("getitem", lambda value, *at: value[tuple(at)], self, *parts)
-
-    def __matmul__(self, other: Any) -> Any:
-        return self.trace.call("matmul", operator.matmul, self, other)
-
-    def __rmatmul__(self, other: Any) -> Any:
-        return self.trace.call("matmul", operator.matmul, other, self)
-
-    def __and__(self, other: Any) -> Any:
-        return self.trace.call("logical_and", np.logical_and, self, other)
-
-    def __or__(self, other: Any) -> Any:
-        return self.trace.call("logical_or", np.logical_or, self, other)
 
     def __invert__(self) -> Any:
         return self.trace.call("logical_not", np.logical_not, self)
 
     def __bool__(self) -> bool:
         return self.trace.went(self.name, bool(self.value))
-
-    def __float__(self) -> float:
-        return self._refuse("make a Python number of an array")
-
-    __int__ = __index__ = __float__  # type: ignore[assignment]  # none of them returns
-
-    def __array__(self, *_: Any, **__: Any) -> Any:
-        self._refuse("make a numpy array of its arrays")
-
-    def __iter__(self) -> Any:
-        self._refuse("loop over the rows of an array")
-
-    def __setitem__(self, index: Any, value: Any) -> None:
-        self._refuse("assign to a part of an array")
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -249,6 +215,11 @@ class TracedArray(Symbol):
 
 class Scalar(Symbol):
     """What `Number` and `Size` share: arithmetic stays symbolic, comparisons are conditions."""
+
+    def __new__(cls, trace: Trace, name: str, value: Any) -> Any:
+        made: Any = super().__new__(cls, value)  # type: ignore[call-arg]  # of float or int
+        made.trace, made.name = trace, name
+        return made
 
     def __hash__(self) -> int:
         return hash(self.name)
@@ -266,19 +237,9 @@ class Scalar(Symbol):
 class Number(Scalar, float):
     """A hyper-parameter, or what was computed of some."""
 
-    def __new__(cls, trace: Trace, name: str, value: float) -> Number:
-        number = super().__new__(cls, value)
-        number.trace, number.name = trace, name
-        return number
-
 
 class Size(Scalar, int):
     """The length of an axis, or what was computed of some."""
-
-    def __new__(cls, trace: Trace, name: str, value: int) -> Size:
-        size = super().__new__(cls, value)
-        size.trace, size.name = trace, name
-        return size
 
 
 def concrete(value: Any) -> Any:
@@ -359,6 +320,13 @@ def _unary(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     return lambda self: self.trace.call(name, function, self)
 
 
+def _refusing(how: str) -> Callable[..., Any]:
+    def refuse(self: Any, *_: Any, **__: Any) -> Any:
+        raise GradlabError(f"a script cannot {how}")
+
+    return refuse
+
+
 def _fixing(method: str) -> Callable[..., Any]:
     def convert(self: Any, *args: Any) -> Any:
         # What Python makes of a number leaves the trace, so that the number may not change any more.
@@ -369,17 +337,19 @@ def _fixing(method: str) -> Callable[..., Any]:
     return convert
 
 
+for _method, _how in REFUSED.items():
+    setattr(TracedArray, _method, _refusing(_how))
 for _method in ("__int__", "__float__", "__round__", "__trunc__", "__floor__", "__ceil__"):
     setattr(Scalar, _method, _fixing(_method))
-for _kind in (TracedArray, Scalar):
-    for _method, _name in UNARY.items():
-        setattr(_kind, _method, _unary(_name, getattr(operator, _method)))
-    for _short, _name in BINARY.items():
-        _function = getattr(operator, _short)
+for _kind, _binary in ((TracedArray, BINARY | OF_ARRAYS), (Scalar, BINARY)):
+    for _short, _name in UNARY.items():
+        setattr(_kind, f"__{_short}__", _unary(_name, getattr(operator, f"__{_short}__")))
+    for _short, _name in _binary.items():
+        _function = getattr(operator, f"__{_short}__")
         setattr(_kind, f"__{_short}__", _arithmetic(_name, _function, reflected=False))
         setattr(_kind, f"__r{_short}__", _arithmetic(_name, _function, reflected=True))
     for _short, _name in COMPARISONS.items():
-        setattr(_kind, f"__{_short}__", _comparison(_name, getattr(operator, _short)))
+        setattr(_kind, f"__{_short}__", _comparison(_name, getattr(operator, f"__{_short}__")))
 
 
 @contextlib.contextmanager
@@ -390,7 +360,9 @@ def symbols_pass() -> Iterator[None]:
     another one of its own hyper-parameters, which are checked then. For everything else both are what they were.
     """
 
-    def wrapped(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    def wrapped(name: str) -> Callable[..., Any]:
+        function = getattr(math, name)
+
         def apply(*args: Any) -> Any:
             if len(args) == 1 and isinstance(args[0], Scalar):
                 return args[0].trace.call(name, function, *args)
@@ -403,15 +375,14 @@ def symbols_pass() -> Iterator[None]:
     def check_others(self: Declaration, value: Any) -> Any:
         return value if isinstance(value, Scalar) else check(self, value)
 
-    changes: list[tuple[Any, str, Any]] = [
-        (math, name, wrapped(operation, getattr(math, name))) for name, operation in MATH.items()
-    ]
-    changes.append((Declaration, "check", check_others))
-    originals = [(owner, name, getattr(owner, name)) for owner, name, _ in changes]
-    for owner, name, function in changes:
-        setattr(owner, name, function)
+    def put(functions: dict[tuple[Any, str], Any]) -> None:
+        for (owner, name), function in functions.items():
+            setattr(owner, name, function)
+
+    changes = {(math, name): wrapped(name) for name in MATH} | {(Declaration, "check"): check_others}
+    originals = {place: getattr(*place) for place in changes}
+    put(changes)
     try:
         yield
     finally:
-        for owner, name, function in originals:
-            setattr(owner, name, function)
+        put(originals)

@@ -6,8 +6,9 @@ import dataclasses
 import functools
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from tqdm.auto import tqdm
@@ -25,6 +26,7 @@ from gradlab.figures import (
 from gradlab.files import versions, write_csv, write_text
 from gradlab.plotting.style import save
 from gradlab.plotting.tables import Tables, read_table
+from gradlab.report.templates import render
 
 FORMATS = ("png", "svg")
 
@@ -36,20 +38,27 @@ class TheoryFigure:
     Attributes:
         name: what `gradlab figures` calls it: the paper's number, or a word.
         stem: file name without suffix.
-        compute: the tables behind it; every number comes from gradlab's public functions.
-        draw: tables -> (figure, axes).
-        facts: tables -> what the text says of them, by the names in it.
-        as_published: whether this is the variant that computes as the published figure was computed.
+        module: with ``compute``, the tables behind it (every number comes from gradlab's public functions); ``draw``, from the tables alone;
+            and ``facts``, what the text says of them by the names in it, where it says something.
         tables: names of its tables, each a CSV file; ``""`` for the only one.
+        settings: arguments of ``compute``.
     """
 
     name: str
     stem: str
-    compute: Callable[[], Tables]
-    draw: Callable[[Tables], tuple[Any, Any]]
-    facts: Callable[[Tables], Mapping[str, str]] = lambda tables: {}
-    as_published: bool = False
+    module: ModuleType
     tables: tuple[str, ...] = ("",)
+    settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+    @property
+    def as_published(self) -> bool:
+        """Whether this is the variant that computes as the published figure was computed."""
+        return bool(self.settings.get("as_published"))
+
+    def compute(self) -> Tables:
+        """The tables behind it."""
+        tables: Tables = self.module.compute(**self.settings)
+        return tables
 
     @functools.cached_property
     def _texts(self) -> tuple[str, str, str]:
@@ -72,7 +81,8 @@ class TheoryFigure:
 
     def caption(self, tables: Tables) -> str:
         """What was computed, with which settings, and what it shows."""
-        return self._texts[1].format(**self.facts(tables))
+        facts = self.module.facts(tables) if hasattr(self.module, "facts") else {}
+        return self._texts[1].format(**facts)
 
     def csv_path(self, folder: Path, table: str) -> Path:
         """Where the numbers of a table are."""
@@ -87,7 +97,7 @@ class TheoryFigure:
 
     def write(self, folder: Path, tables: Tables, formats: Iterable[str] = FORMATS) -> list[Path]:
         """Draw into ``folder``: a picture in each format, and a CSV file for each table."""
-        figure, _ = self.draw(tables)
+        figure, _ = self.module.draw(tables)
         paths = []
         for index, suffix in enumerate(formats):
             if index == 1:
@@ -96,44 +106,20 @@ class TheoryFigure:
         return paths + [write_csv(self.csv_path(folder, name), columns) for name, columns in tables.items()]
 
 
-def _dissipation(name: str, stem: str, losses: tuple[str, ...]) -> TheoryFigure:
-    compute = functools.partial(dissipation.compute, losses)
-    return TheoryFigure(name, stem, compute, dissipation.draw, dissipation.facts, tables=losses)
-
-
-def _published(
-    name: str, stem: str, module: Any, tables: tuple[str, ...]
-) -> tuple[TheoryFigure, TheoryFigure]:
-    """A figure as the paper's text says, and as the published one was computed."""
-    how = {"draw": module.draw, "facts": module.facts, "tables": tables}
-    return (
-        TheoryFigure(name, stem, module.compute, **how),
-        TheoryFigure(name, f"{stem}-as-published", module.compute_as_published, as_published=True, **how),
-    )
-
-
+PUBLISHED = {"as_published": True}
 FIGURES = (
-    _dissipation("2", "figure-02-dissipation", dissipation.FIGURE_2),
-    *_published("3", "figure-03-hardest-share", hardest_share, ("",)),
-    *_published("4", "figure-04-ratios", ratios, ratios.LOSSES),
-    _dissipation("10", "figure-10-dissipation", dissipation.FIGURE_10),
-    TheoryFigure("11", "figure-11-roles", roles.compute, roles.draw, roles.facts),
-    TheoryFigure("12", "figure-12-lemma-geometry", lemma_geometry.compute, lemma_geometry.draw),
+    TheoryFigure("2", "figure-02-dissipation", dissipation, dissipation.FIGURE_2),
+    TheoryFigure("3", "figure-03-hardest-share", hardest_share),
+    TheoryFigure("3", "figure-03-hardest-share-as-published", hardest_share, settings=PUBLISHED),
+    TheoryFigure("4", "figure-04-ratios", ratios, ratios.LOSSES),
+    TheoryFigure("4", "figure-04-ratios-as-published", ratios, ratios.LOSSES, PUBLISHED),
     TheoryFigure(
-        "lemma",
-        "lemma-accuracy",
-        lemma_accuracy.compute,
-        lemma_accuracy.draw,
-        lemma_accuracy.facts,
-        tables=("bounds", "steps", "accuracy"),
+        "10", "figure-10-dissipation", dissipation, dissipation.FIGURE_10, {"names": dissipation.FIGURE_10}
     ),
-    TheoryFigure(
-        "noncontrastive",
-        "noncontrastive-components",
-        noncontrastive.compute,
-        noncontrastive.draw,
-        noncontrastive.facts,
-    ),
+    TheoryFigure("11", "figure-11-roles", roles),
+    TheoryFigure("12", "figure-12-lemma-geometry", lemma_geometry),
+    TheoryFigure("lemma", "lemma-accuracy", lemma_accuracy, ("bounds", "steps", "accuracy")),
+    TheoryFigure("noncontrastive", "noncontrastive-components", noncontrastive),
 )
 
 # Figures of the unified-gradient paper that show trained encoders.
@@ -145,11 +131,6 @@ TRAINED = {
     "8": "the lemma's minimum ratio and the ratios in training",
     "9": "angles in training",
 }
-
-
-def figure_names() -> list[str]:
-    """The names that `draw_figures` knows, in order."""
-    return list(dict.fromkeys(figure.name for figure in FIGURES))
 
 
 def choose(names: Iterable[str] = (), *, as_published: bool = False) -> list[TheoryFigure]:
@@ -164,17 +145,16 @@ def choose(names: Iterable[str] = (), *, as_published: bool = False) -> list[The
         GradlabError: an unknown name, or a figure that needs trained encoders.
     """
     wanted = [str(name).lower().removeprefix("figure").removeprefix("fig").strip(" .-") for name in names]
+    known = list(dict.fromkeys(figure.name for figure in FIGURES))
     for name in wanted:
         if name in TRAINED:
             raise GradlabError(
                 f"figure {name} ({TRAINED[name]}) needs trained encoders; `python -m studies.conjectures` trains them and draws it: "
                 "python -m studies.conjectures --help"
             )
-        if name not in figure_names():
-            known = ", ".join(figure_names())
-            raise GradlabError(
-                f"unknown figure {name!r}; there are: {known}.{nearest(name, figure_names()) if not name.isdigit() else ''}"
-            )
+        if name not in known:
+            hint = "" if name.isdigit() else nearest(name, known)
+            raise GradlabError(f"unknown figure {name!r}; there are: {', '.join(known)}.{hint}")
     if not wanted:
         return [figure for figure in FIGURES if figure.as_published or not as_published]
     varied = {figure.name for figure in FIGURES if figure.as_published}
@@ -198,9 +178,8 @@ def draw_figures(
     The same settings always give the same numbers, so files of the same name are replaced.
 
     Args:
-        names: see `choose`.
+        names, as_published: see `choose`.
         output: folder.
-        as_published: see `choose`.
         formats: suffixes of picture files that matplotlib writes.
         progress: show a bar if it takes over two seconds; None does so on a terminal.
 
@@ -211,58 +190,31 @@ def draw_figures(
         GradlabError: unknown names, or a folder that cannot be written to.
     """
     folder, written = Path(output), []
+    chosen = choose(names, as_published=as_published)
     disable = None if progress is None else not progress
-    for figure in tqdm(
-        choose(names, as_published=as_published), delay=2, disable=disable, leave=False, unit="figure"
-    ):
+    for figure in tqdm(chosen, delay=2, disable=disable, leave=False, unit="figure"):
         written += figure.write(folder, figure.compute(), tuple(formats))
     return [*written, write_captions(folder)]
 
 
-HEAD = """# Figures
-
-`gradlab figures` draws them all, and `gradlab figures NAME` draws one. Open the fold below a picture for its settings, what
-it shows in detail, how it compares with the paper, and its numbers. 'The paper' is Li et al. (ACL 2024), "Towards Better
-Understanding of Contrastive Sentence Representation Learning: A Unified Paradigm for Gradient".
-
-Each picture is drawn from its CSV files and from nothing else. Numbers there have 12 significant digits and 14 decimals at most.
-Angles are in radians. Files of heatmaps have a row for each quantity and mean anchor-positive angle, and a column for each
-mean anchor-negative angle.
-"""
-FOLD = "<details><summary>Settings, reading, numbers</summary>"
-
-
-def _first_sentences(caption: str) -> tuple[str, str]:
-    """The first two sentences of a caption, and what is folded below them."""
-    ends = [found.end() for found in re.finditer(r"[.!?](?=\s+[A-Z])", caption)]
-    end = ends[1] if len(ends) > 1 else len(caption)
-    return caption[:end], caption[end:].strip()
-
-
 def write_captions(folder: Path) -> Path:
     """``captions.md``: two sentences for each figure in the folder; folded, its settings, comparison and numbers."""
-    parts = [HEAD]
+    shown = []
     for figure in FIGURES:
         tables = figure.read(folder)
-        pictures = [
-            suffix for suffix in ("png", "svg", "pdf") if (folder / f"{figure.stem}.{suffix}").exists()
-        ]
-        if tables is None or not pictures:
-            continue
-        picture = f"[{figure.title}]({figure.stem}.{pictures[0]})"
-        shown = picture if pictures[0] == "pdf" else f"!{picture}"  # browsers show no PDF within a page
-        number = f"Figure {figure.name}: " if figure.name.isdigit() else ""
-        files = ", ".join(
-            f"[{figure.csv_path(folder, name).name}]({figure.csv_path(folder, name).name})" for name in tables
-        )
-        first, rest = _first_sentences(figure.caption(tables))
-        parts += [f"## {number}{figure.title}", shown, first, FOLD, rest]
-        if figure.comparison:
-            parts.append(f"Compared with the paper: {figure.comparison}")
-        parts += [f"Numbers: {files}", "</details>"]
-    made = ", ".join(
-        f"{name} {version}" for name, version in versions("matplotlib", "numpy", "scipy").items()
+        paths = [folder / f"{figure.stem}.{suffix}" for suffix in ("png", "svg", "pdf")]
+        pictures = [path.name for path in paths if path.exists()]
+        if tables is not None and pictures:
+            caption = figure.caption(tables)
+            ends = [found.end() for found in re.finditer(r"[.!?](?=\s+[A-Z])", caption)]
+            end = ends[1] if len(ends) > 1 else len(caption)
+            files = [figure.csv_path(folder, name).name for name in tables]
+            shown.append((figure, pictures[0], caption[:end].strip(), caption[end:].strip(), files))
+    made = versions("matplotlib", "numpy", "scipy").items()
+    text = render(
+        "gradlab.figures",
+        "captions.md",
+        figures=shown,
+        made=", ".join(f"{name} {version}" for name, version in made),
     )
-    return write_text(
-        folder / "captions.md", "\n\n".join(part.strip() for part in [*parts, f"Made with {made}."]) + "\n"
-    )
+    return write_text(folder / "captions.md", text)

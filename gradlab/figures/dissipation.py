@@ -20,37 +20,31 @@ SHAPING = ("temperature", "margin")  # the hyper-parameters on which a dissipati
 
 def compute(names: tuple[str, ...] = FIGURE_2) -> Tables:
     """Mean dissipation of each loss at its published settings, by the exact engine."""
-    tables = {}
-    for name in names:
-        result = simulate(name)
-        tables[name] = grid_table(result.mu_pos, result.mu_neg, {QUANTITY: result.value})
-    return tables
+    found = {name: simulate(name) for name in names}
+    return {name: grid_table(one.mu_pos, one.mu_neg, {QUANTITY: one.value}) for name, one in found.items()}
 
 
+@style()
 def draw(tables: Tables) -> tuple[Figure, list[Axes]]:
     """A heatmap for each loss, two in a row, one colour bar."""
     rows = -(-len(tables) // 2)
-    with style():
-        figure = empty_figure((TEXT_WIDTH, 0.3 + 2.75 * rows))
-        grid = figure.subplots(rows, 2, sharex=True, sharey=True, squeeze=False)
-        axes = list(grid.ravel())
-        for ax, (name, table) in zip(axes, tables.items(), strict=True):
-            mesh = draw_grid(ax, *grid_of(table, QUANTITY), QUANTITY)
-            ax.set_title(loss_label(get_loss(name), only=("margin",) if name == "baseline" else SHAPING))
-            ax.label_outer()
-        add_colorbar(figure, mesh, axes, QUANTITY, shrink=0.8 if rows > 1 else 1.0, pad=0.02)
+    figure = empty_figure((TEXT_WIDTH, 0.3 + 2.75 * rows))
+    axes = list(figure.subplots(rows, 2, sharex=True, sharey=True, squeeze=False).ravel())
+    for ax, (name, table) in zip(axes, tables.items(), strict=True):
+        mesh = draw_grid(ax, *grid_of(table, QUANTITY), QUANTITY)
+        ax.set_title(loss_label(get_loss(name), only=("margin",) if name == "baseline" else SHAPING))
+        ax.label_outer()
+    add_colorbar(figure, mesh, axes, QUANTITY, shrink=0.8 if rows > 1 else 1.0, pad=0.02)
     return figure, axes
 
 
-def crossing(tables: Tables, name: str, mu_pos: float = np.pi / 6) -> float:
-    """μ_neg at which the mean dissipation falls below 1/2, for the nearest μ_pos of the grid, by interpolation."""
-    pos, neg, value = grid_of(tables[name], QUANTITY)
-    row = value[np.argmin(abs(pos - mu_pos))]
-    index = int(np.argmax(row < 0.5))
-    return float(np.interp(-0.5, -row[index - 1 : index + 1], neg[index - 1 : index + 1]))
-
-
 def facts(tables: Tables) -> dict[str, str]:
-    """Where each gate is half open at μ_pos = π/6."""
-    half = [f"{get_loss(name).title} {crossing(tables, name) / np.pi:.3f}π" for name in tables]
+    """μ_neg at which each gate is half open at μ_pos = π/6, by interpolation."""
+    half = []
+    for name, table in tables.items():
+        pos, neg, value = grid_of(table, QUANTITY)
+        row = value[np.argmin(abs(pos - np.pi / 6))]
+        index = int(np.argmax(row < 0.5))
+        at = np.interp(-0.5, -row[index - 1 : index + 1], neg[index - 1 : index + 1])
+        half.append(f"{get_loss(name).title} {at / np.pi:.3f}π")
     return {"half": ", ".join(half)}

@@ -8,9 +8,9 @@ import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
+from gradlab.losses.base import Loss
 from gradlab.losses.registry import get_loss
 from gradlab.plotting.style import (
     COLORMAP,
@@ -18,12 +18,12 @@ from gradlab.plotting.style import (
     TEXT_WIDTH,
     draw_band,
     empty_figure,
-    figure_of,
+    key_line,
     pi_axis,
     style,
 )
 from gradlab.plotting.tables import Table, Tables, select, stack
-from gradlab.simulation import SimulationResult, simulate
+from gradlab.simulation import simulate
 
 TEMPERATURES = (0.3, 0.1, 0.05, 0.03, 0.01, 0.005)
 BATCHES = 1000
@@ -31,46 +31,40 @@ MU_POS = np.pi / 6  # Li et al. 2024, Section 3.1.2
 PUBLISHED_MU_POS = 0.5  # their published code
 FEWEST = 10  # passing batches below which a mean and its error mean little
 ALWAYS_OPEN = 3.0  # a margin that no difference of cosines reaches
+FILLED, EVERY = (0, (4, 2)), (0, (1, 1.5))  # line styles of filled cells and of all batches
 
 
-def compute() -> Tables:
-    """Share and standard error over batches that still have a gradient, and over all batches."""
-    return {"": stack([part for tau in TEMPERATURES for part in (_passing(tau, MU_POS), _all(tau))])}
+def compute(as_published: bool = False) -> Tables:
+    """Share and standard error over batches that still have a gradient, and over all batches.
+
+    As published: another μ_pos, and cells in which no batch passes filled with 1.
+    """
+    parts = []
+    for tau in TEMPERATURES:
+        passing = get_loss("infonce", temperature=tau)
+        if as_published:
+            part = _simulated("passing", passing, tau, PUBLISHED_MU_POS)
+            filled = np.isnan(part["share"])
+            parts.append(part | {"share": np.where(filled, 1.0, part["share"]), "filled": filled.astype(int)})
+            continue
+        # The baseline's weight is the same softmax, and with this margin its gate never closes.
+        every = get_loss("baseline", temperature=tau, margin=ALWAYS_OPEN)
+        parts += [_simulated("passing", passing, tau), _simulated("all", every, tau)]
+    return {"": stack(parts)}
 
 
-def compute_as_published() -> Tables:
-    """As the published code: another μ_pos, and cells in which no batch passes filled with 1."""
-    return {"": stack([_fill(_passing(tau, PUBLISHED_MU_POS)) for tau in TEMPERATURES])}
-
-
-def _passing(temperature: float, mu_pos: float) -> Table:
-    loss = get_loss("infonce", temperature=temperature)
-    return _columns("passing", simulate(loss, "hardest_share", mu_pos=mu_pos, batches=BATCHES), temperature)
-
-
-def _all(temperature: float) -> Table:
-    # The baseline's weight is the same softmax, and with this margin its gate never closes.
-    loss = get_loss("baseline", temperature=temperature, margin=ALWAYS_OPEN)
-    return _columns("all", simulate(loss, "hardest_share", mu_pos=MU_POS, batches=BATCHES), temperature)
-
-
-def _columns(form: str, result: SimulationResult, temperature: float) -> Table:
+def _simulated(batches: str, loss: Loss, temperature: float, mu_pos: float = MU_POS) -> Table:
+    result = simulate(loss, "hardest_share", mu_pos=mu_pos, batches=BATCHES)
     assert result.standard_error is not None
     assert result.pass_probability is not None
-    count = result.mu_neg.size
     return {
-        "batches": np.full(count, form),
-        "temperature": np.full(count, temperature),
+        "batches": np.full(result.mu_neg.size, batches),
+        "temperature": np.full(result.mu_neg.size, temperature),
         "mu_neg": result.mu_neg,
         "share": result.value[0],
         "standard_error": result.standard_error[0],
         "pass_probability": result.pass_probability[0],
     }
-
-
-def _fill(columns: Table) -> Table:
-    filled = np.isnan(columns["share"])
-    return {**columns, "share": np.where(filled, 1.0, columns["share"]), "filled": filled.astype(int)}
 
 
 def color_of(temperature: float) -> tuple[float, ...]:
@@ -79,75 +73,60 @@ def color_of(temperature: float) -> tuple[float, ...]:
     return matplotlib.colormaps[COLORMAP](0.88 * (1 - place))
 
 
-def draw_shares(table: Table, ax: Axes) -> tuple[Figure, Axes]:
+def draw_shares(table: Table, ax: Axes) -> None:
     """Share against μ_neg with bands of two standard errors: solid for passing batches, dotted for all.
 
     Where fewer than `FEWEST` batches pass nothing is drawn, unless the table holds filled cells: those are dashed.
     """
-    with style():
-        for temperature in reversed(TEMPERATURES):
-            color = color_of(temperature)
-            rows = select(table, batches="passing", temperature=temperature)
-            if "filled" in rows:
-                ax.plot(rows["mu_neg"], rows["share"], color=color, linewidth=0.9, linestyle=(0, (4, 2)))
-                measured = rows["filled"] == 0
-            else:
-                measured = rows["pass_probability"] * BATCHES >= FEWEST
-            share = np.where(measured, rows["share"], np.nan)
-            ax.plot(rows["mu_neg"], share, color=color, linewidth=1.7, label=f"{temperature:g}", zorder=3)
-            draw_band(ax, rows["mu_neg"], share, rows["standard_error"], color, (0, 1))
-            rows = select(table, batches="all", temperature=temperature)
-            ax.plot(rows["mu_neg"], rows["share"], color=color, linewidth=1.0, linestyle=(0, (1, 1.5)))
-            draw_band(ax, rows["mu_neg"], rows["share"], rows["standard_error"], color, (0, 1))
-        _mu_neg_axis(ax, table)
-        ax.set(ylim=(0, 1.03), ylabel="share of the hardest\nnegative in the weight")
-    return figure_of(ax), ax
+    for temperature in reversed(TEMPERATURES):
+        color = color_of(temperature)
+        rows = select(table, batches="passing", temperature=temperature)
+        if "filled" in rows:
+            ax.plot(rows["mu_neg"], rows["share"], color=color, linewidth=0.9, linestyle=FILLED)
+            measured = rows["filled"] == 0
+        else:
+            measured = rows["pass_probability"] * BATCHES >= FEWEST
+        share = np.where(measured, rows["share"], np.nan)
+        ax.plot(rows["mu_neg"], share, color=color, linewidth=1.7, label=f"{temperature:g}", zorder=3)
+        draw_band(ax, rows["mu_neg"], share, rows["standard_error"], color, (0, 1))
+        rows = select(table, batches="all", temperature=temperature)
+        ax.plot(rows["mu_neg"], rows["share"], color=color, linewidth=1.0, linestyle=EVERY)
+        draw_band(ax, rows["mu_neg"], rows["share"], rows["standard_error"], color, (0, 1))
+    ax.set(ylim=(0, 1.03), ylabel="share of the hardest\nnegative in the weight")
 
 
-def _explain_lines(table: Table, figure: Figure) -> None:
-    """The keys to colours and to line styles, beside the panels."""
-    key: list[tuple[Any, str]] = [
-        (Line2D([], [], color="0.3", linewidth=1.7), "batches that\nstill have a\ngradient")
-    ]
-    if "filled" in table:
-        dashed = Line2D([], [], color="0.3", linewidth=0.9, linestyle=(0, (4, 2)))
-        key.append((dashed, "filled with 1:\nno batch left"))
-    else:
-        key.append((Line2D([], [], color="0.3", linewidth=1.0, linestyle=(0, (1, 1.5))), "all batches"))
-    key.append((Patch(color="0.3", alpha=0.3, linewidth=0), "± 2 standard\nerrors"))
-    lines = figure.axes[0].get_legend_handles_labels()
-    blank = (Line2D([], [], linewidth=0), "")
-    handles, labels = zip(*zip(*lines, strict=True), blank, *key, strict=True)
-    figure.legend(handles, labels, title="temperature τ", loc="outside right upper", alignment="left")
-
-
-def draw_pass_probability(table: Table, ax: Axes) -> tuple[Figure, Axes]:
+def draw_pass_probability(table: Table, ax: Axes) -> None:
     """Share of batches whose dissipation is at least 0.01, against μ_neg."""
-    with style():
-        for temperature in TEMPERATURES:
-            rows = select(table, batches="passing", temperature=temperature)
-            ax.plot(rows["mu_neg"], rows["pass_probability"], color=color_of(temperature), linewidth=1.6)
-        _mu_neg_axis(ax, table)
-        ax.set(ylim=(-0.03, 1.03), ylabel="share of batches\nthat pass")
-    return figure_of(ax), ax
+    for temperature in TEMPERATURES:
+        rows = select(table, batches="passing", temperature=temperature)
+        ax.plot(rows["mu_neg"], rows["pass_probability"], color=color_of(temperature), linewidth=1.6)
+    ax.set(ylim=(-0.03, 1.03), ylabel="share of batches\nthat pass")
 
 
-def _mu_neg_axis(ax: Axes, table: Table) -> None:
-    ax.set_xlim(table["mu_neg"].min(), table["mu_neg"].max())
-    pi_axis(ax.xaxis)
-    ax.set_xlabel(NEGATIVE_AXIS)
-
-
+@style()
 def draw(tables: Tables) -> tuple[Figure, list[Axes]]:
-    """The shares above, and below how many batches they are the mean of."""
+    """The shares above, and below how many batches they are the mean of; keys to colours and line styles beside them."""
     (table,) = tables.values()
-    with style():
-        figure = empty_figure((TEXT_WIDTH, 4.4))
-        axes = list(figure.subplots(2, 1, sharex=True, height_ratios=(2.2, 1)))
-        draw_shares(table, axes[0])
-        draw_pass_probability(table, axes[1])
-        axes[0].label_outer()
-        _explain_lines(table, figure)
+    figure = empty_figure((TEXT_WIDTH, 4.4))
+    axes = list(figure.subplots(2, 1, sharex=True, height_ratios=(2.2, 1)))
+    draw_shares(table, axes[0])
+    draw_pass_probability(table, axes[1])
+    for ax in axes:
+        ax.set_xlim(table["mu_neg"].min(), table["mu_neg"].max())
+        pi_axis(ax.xaxis)
+        ax.set_xlabel(NEGATIVE_AXIS)
+        ax.label_outer()
+    key: list[tuple[Any, str]] = [
+        (key_line(width=0), ""),
+        (key_line("0.3", width=1.7), "batches that\nstill have a\ngradient"),
+        (key_line("0.3", FILLED, 0.9), "filled with 1:\nno batch left")
+        if "filled" in table
+        else (key_line("0.3", EVERY, 1.0), "all batches"),
+        (Patch(color="0.3", alpha=0.3, linewidth=0), "± 2 standard\nerrors"),
+    ]
+    lines = axes[0].get_legend_handles_labels()
+    handles, labels = zip(*zip(*lines, strict=True), *key, strict=True)
+    figure.legend(handles, labels, title="temperature τ", loc="outside right upper", alignment="left")
     return figure, axes
 
 

@@ -9,14 +9,13 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from gradlab.batch.triple import Triple
 from gradlab.figures.projection import POLE, sphere_point
 from gradlab.gradient.lemma import KINDS, lemma_accuracy, random_triples, ratio_bounds, take_step
-from gradlab.plotting.style import COLORS, TEXT_WIDTH, draw_band, empty_figure, figure_of, style
-from gradlab.plotting.tables import Table, Tables, grid_of, grid_table, rounded, select
+from gradlab.plotting.style import COLORS, TEXT_WIDTH, add_key, draw_band, empty_figure, key_line, style
+from gradlab.plotting.tables import Table, Tables, grid_of, grid_table, rounded, select, stack
 
 STEP_KINDS = ("projected", "unprojected")
 # One triple for the bounds: angles to positive and negative, and the dihedral angle between them.
@@ -37,27 +36,20 @@ RULES: dict[str, tuple[str, str, Any]] = {
 
 def compute() -> Tables:
     """Bounds over λ for one triple, what steps do on a grid of λ and r, and accuracies on random triples."""
-    return {"bounds": _bounds(), "steps": _steps(), "accuracy": _accuracy()}
-
-
-def _bounds() -> Table:
     columns = {"step": FINE_STEPS}
     triple = Triple.from_angles(THETA_POS, THETA_NEG, ALPHA)
     for kind in KINDS:
         found = ratio_bounds(triple, FINE_STEPS, kind)
         columns |= {f"{kind}_low": found.low, f"{kind}_high": found.high}
-    return rounded(columns)
+    return {"bounds": rounded(columns), "steps": _steps(), "accuracy": _accuracy()}
 
 
 def _steps() -> Table:
     """Whether the step taken with each λ and r ends closer to the positive, 1 or 0; no bound is used."""
     ratio, step = np.meshgrid(RATIOS, STEPS, indexing="ij")
     vectors = POLE, sphere_point(THETA_POS), sphere_point(THETA_NEG, ALPHA)
-    anchor, positive, negative = (np.broadcast_to(v, (*ratio.shape, 3)) for v in vectors)
-    taken = {
-        kind: take_step(anchor, positive, negative, ratio, step, kind).closer.astype(int)
-        for kind in STEP_KINDS
-    }
+    rows = [np.broadcast_to(vector, (*ratio.shape, 3)) for vector in vectors]
+    taken = {kind: take_step(*rows, ratio, step, kind).closer.astype(int) for kind in STEP_KINDS}
     table = grid_table(RATIOS, STEPS, taken)
     table["ratio"] = table.pop("mu_pos")
     return table
@@ -72,62 +64,57 @@ def _accuracy() -> Table:
             shares = {name: getattr(found, name) for name in RULES}
             errors = {f"{name}_error": math.sqrt(p * (1 - p) / SAMPLES) for name, p in shares.items()}
             rows.append({"kind": kind, "step": step, **shares, **errors})
-    return rounded({name: [row[name] for row in rows] for name in rows[0]})
+    return stack(rows)
 
 
-def draw_bounds(tables: Tables, kind: str, ax: Axes) -> tuple[Figure, Axes]:
+def draw_bounds(tables: Tables, kind: str, ax: Axes) -> None:
     """Steps that end closer (shaded), the exact bounds for this kind of step, and the lemma's."""
     bounds, steps = tables["bounds"], dict(tables["steps"])
     steps["mu_pos"] = steps.pop("ratio")
     ratio, step, closer = grid_of(steps, kind)
-    with style():
-        shades = ListedColormap(["white", "0.82"])
-        ax.pcolormesh(step, ratio, closer, cmap=shades, vmin=0, vmax=1, shading="nearest", rasterized=True)
-        top = ratio[-1]
-        for name, color, line in ((kind, "black", "-"), ("tangent", COLORS[1], (0, (4, 2)))):
-            for end in ("low", "high"):
-                bound = bounds[f"{name}_{end}"]
-                shown = np.where(bound <= top, bound, np.nan)
-                ax.plot(bounds["step"], shown, color=color, linestyle=line, linewidth=1.6)
-        ax.set(xlim=(0, step[-1]), ylim=(0, top))
-        ax.set_xticks([0, 0.5, 1, 1.5, 2])
-        ax.set(xlabel="step size λ", ylabel="ratio r", title=f"{kind} step")
-    return figure_of(ax), ax
+    shades = ListedColormap(["white", "0.82"])
+    ax.pcolormesh(step, ratio, closer, cmap=shades, vmin=0, vmax=1, shading="nearest", rasterized=True)
+    top = ratio[-1]
+    for name, color, line in ((kind, "black", "-"), ("tangent", COLORS[1], (0, (4, 2)))):
+        for end in ("low", "high"):
+            bound = bounds[f"{name}_{end}"]
+            shown = np.where(bound <= top, bound, np.nan)
+            ax.plot(bounds["step"], shown, color=color, linestyle=line, linewidth=1.6)
+    ax.set(xlim=(0, step[-1]), ylim=(0, top))
+    ax.set_xticks([0, 0.5, 1, 1.5, 2])
+    ax.set(xlabel="step size λ", ylabel="ratio r", title=f"{kind} step")
 
 
-def draw_accuracy(table: Table, kind: str, ax: Axes) -> tuple[Figure, Axes]:
+def draw_accuracy(table: Table, kind: str, ax: Axes) -> None:
     """Share of random triples for which each rule tells rightly whether the anchor gets closer, ± 2 standard errors."""
     rows = select(table, kind=kind)
-    with style():
-        for name, (label, color, line) in RULES.items():
-            ax.plot(rows["step"], rows[name], color=color, linestyle=line, linewidth=1.6, label=label)
-            draw_band(ax, rows["step"], rows[name], rows[f"{name}_error"], color)
-        ax.set(xscale="log", xlim=(rows["step"][0], rows["step"][-1]))
-        ax.set_xticks([0.01, 0.1, 1], ["0.01", "0.1", "1"])
-        ax.set(ylim=(0, 1.02), xlabel="step size λ", ylabel="share decided correctly")
-    return figure_of(ax), ax
+    for name, (label, color, line) in RULES.items():
+        ax.plot(rows["step"], rows[name], color=color, linestyle=line, linewidth=1.6, label=label)
+        draw_band(ax, rows["step"], rows[name], rows[f"{name}_error"], color)
+    ax.set(xscale="log", xlim=(rows["step"][0], rows["step"][-1]))
+    ax.set_xticks([0.01, 0.1, 1], ["0.01", "0.1", "1"])
+    ax.set(ylim=(0, 1.02), xlabel="step size λ", ylabel="share decided correctly")
 
 
+@style()
 def draw(tables: Tables) -> tuple[Figure, list[Axes]]:
     """Bounds for one triple above, accuracy on random triples below; one column for each kind of step."""
-    with style():
-        figure = empty_figure((TEXT_WIDTH, 5.6))
-        grid = figure.subplots(2, 2, sharey="row")
-        for column, kind in enumerate(STEP_KINDS):
-            draw_bounds(tables, kind, grid[0, column])
-            draw_accuracy(tables["accuracy"], kind, grid[1, column])
-            grid[0, column].set_title(f"({'ab'[column]}) {kind} step: bounds for one triple")
-            grid[1, column].set_title(f"({'cd'[column]}) {kind} step: random triples")
-        for ax in grid[:, 1]:
-            ax.set_ylabel("")
-        keys = [
-            Patch(color="0.82"),
-            Line2D([], [], color="black", linewidth=1.6),
-            Line2D([], [], color=COLORS[1], linewidth=1.6, linestyle=(0, (4, 2))),
-        ]
-        names = ["the step taken ends closer", "exact bounds", "bounds of Lemma 1, r⁻ and r⁺"]
-        grid[0, 0].legend(keys, names, loc="lower right", frameon=True, framealpha=0.9, edgecolor="none")
-        grid[1, 0].legend(loc="lower left")
+    figure = empty_figure((TEXT_WIDTH, 5.6))
+    grid = figure.subplots(2, 2, sharey="row")
+    for column, kind in enumerate(STEP_KINDS):
+        draw_bounds(tables, kind, grid[0, column])
+        draw_accuracy(tables["accuracy"], kind, grid[1, column])
+        grid[0, column].set_title(f"({'ab'[column]}) {kind} step: bounds for one triple")
+        grid[1, column].set_title(f"({'cd'[column]}) {kind} step: random triples")
+    for ax in grid[:, 1]:
+        ax.set_ylabel("")
+    keys = {
+        "the step taken ends closer": Patch(color="0.82"),
+        "exact bounds": key_line(),
+        "bounds of Lemma 1, r⁻ and r⁺": key_line(COLORS[1], (0, (4, 2))),
+    }
+    add_key(grid[0, 0], keys, loc="lower right", frameon=True, framealpha=0.9, edgecolor="none")
+    grid[1, 0].legend(loc="lower left")
     return figure, list(grid.ravel())
 
 

@@ -8,12 +8,20 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from gradlab.batch.triple import Triple
 from gradlab.figures.projection import POLE, directions, sphere_point
 from gradlab.gradient.lemma import take_step, tangent_bounds
-from gradlab.plotting.style import ANCHOR, NEGATIVE, POSITIVE, TEXT_WIDTH, empty_figure, figure_of, style
+from gradlab.plotting.style import (
+    ANCHOR,
+    NEGATIVE,
+    POSITIVE,
+    TEXT_WIDTH,
+    add_key,
+    empty_figure,
+    key_line,
+    style,
+)
 from gradlab.plotting.tables import Table, Tables, select, stack
 
 # Title -> (step size λ, dihedral angle α in degrees); the angles to the anchor are the same in all three.
@@ -68,61 +76,59 @@ def _case(case: str) -> list[Table]:
     ]
 
 
-def draw_case(table: Table, case: str, ax: Axes) -> tuple[Figure, Axes]:
+def draw_case(table: Table, case: str, ax: Axes) -> None:
     """The tangent plane at the anchor, in one case."""
     rows = select(table, case=case)
     at = {name: (x, y) for name, x, y in zip(rows["point"], rows["x"], rows["y"], strict=True)}
-    with style():
-        ax.set_aspect("equal")
-        ax.axis("off")
-        radius = at["positive"][0]
-        turn = np.linspace(0, 2 * np.pi, 181)
-        circle = radius + radius * np.cos(turn), radius * np.sin(turn)
-        ax.plot(*circle, color=POSITIVE, linewidth=0.8, linestyle="--")
-        _line(ax, at["anchor"], at["negative"], color=NEGATIVE, linewidth=0.8, linestyle=":")
-        _line(ax, at["anchor"], at["positive"], color=POSITIVE, linewidth=0.8, linestyle=":")
-        _line(ax, at["anchor"], at["pushed"], color=NEGATIVE, linewidth=1.6)
-        end = (max(2 * radius + 0.1, at.get("high", (0, 0))[0] + 0.15), at["pushed"][1])
-        _line(ax, at["pushed"], end, color=POSITIVE, linewidth=1.0)
-        if "low" in at:
-            _line(ax, at["low"], at["high"], color=POSITIVE, linewidth=3.5, solid_capstyle="butt")
-            for start, stop in (("auxiliary", "anchor"), ("low", "positive"), ("low", "auxiliary")):
-                _line(ax, at[start], at[stop], color="0.4", linewidth=0.8, linestyle=(0, (4, 2)))
-        for name, (marker, color, label, offset) in POINTS.items():
-            if name in at:
-                ax.plot(*at[name], marker, ms=5.5, mfc=color, mec="black", mew=0.8, zorder=4)
-                ax.annotate(
-                    label, at[name], offset, textcoords="offset points", ha="center", va="center", fontsize=9
-                )
-        ax.set(xlim=(-0.95, 1.7), ylim=(-1.15, 0.95))
-        step, alpha = rows["step"][0], math.degrees(rows["alpha"][0])
-        ratios = dict(zip(rows["point"], rows["ratio"], strict=True))
-        found = "the pull misses the circle"
-        if "low" in at:
-            found = f"$r^-$ = {ratios['low']:.2f}, $r^+$ = {ratios['high']:.2f}"
-        ax.set_title(f"{case}\nλ = {step:g}, α = {alpha:.0f}°\n{found}", fontsize=8.5)
-    return figure_of(ax), ax
+    ax.set_aspect("equal")
+    ax.axis("off")
+    radius = at["positive"][0]
+    turn = np.linspace(0, 2 * np.pi, 181)
+    circle = radius + radius * np.cos(turn), radius * np.sin(turn)
+    ax.plot(*circle, color=POSITIVE, linewidth=0.8, linestyle="--")
+    _line(ax, at["anchor"], at["negative"], color=NEGATIVE, linewidth=0.8, linestyle=":")
+    _line(ax, at["anchor"], at["positive"], color=POSITIVE, linewidth=0.8, linestyle=":")
+    _line(ax, at["anchor"], at["pushed"], color=NEGATIVE, linewidth=1.6)
+    end = (max(2 * radius + 0.1, at.get("high", (0, 0))[0] + 0.15), at["pushed"][1])
+    _line(ax, at["pushed"], end, color=POSITIVE, linewidth=1.0)
+    if "low" in at:
+        _line(ax, at["low"], at["high"], color=POSITIVE, linewidth=3.5, solid_capstyle="butt")
+        for start, stop in (("auxiliary", "anchor"), ("low", "positive"), ("low", "auxiliary")):
+            _line(ax, at[start], at[stop], color="0.4", linewidth=0.8, linestyle=(0, (4, 2)))
+    for name, (marker, color, label, offset) in POINTS.items():
+        if name in at:
+            ax.plot(*at[name], marker, ms=5.5, mfc=color, mec="black", mew=0.8, zorder=4)
+            ax.annotate(
+                label, at[name], offset, textcoords="offset points", ha="center", va="center", fontsize=9
+            )
+    ax.set(xlim=(-0.95, 1.7), ylim=(-1.15, 0.95))
+    step, alpha = rows["step"][0], math.degrees(rows["alpha"][0])
+    ratios = dict(zip(rows["point"], rows["ratio"], strict=True))
+    found = "the pull misses the circle"
+    if "low" in at:
+        found = f"$r^-$ = {ratios['low']:.2f}, $r^+$ = {ratios['high']:.2f}"
+    ax.set_title(f"{case}\nλ = {step:g}, α = {alpha:.0f}°\n{found}", fontsize=8.5)
 
 
 def _line(ax: Axes, start: Any, end: Any, **look: Any) -> None:
     ax.plot([start[0], end[0]], [start[1], end[1]], **look)
 
 
+@style()
 def draw(tables: Tables) -> tuple[Figure, list[Axes]]:
     """Both situations of the proof, and the case that it leaves out."""
     (table,) = tables.values()
-    with style():
-        figure = empty_figure((TEXT_WIDTH, 3.1))
-        figure.set_layout_engine("compressed")
-        axes = list(figure.subplots(1, len(CASES)))
-        for ax, case in zip(axes, CASES, strict=True):
-            draw_case(table, case, ax)
-        keys = {
-            "push, $-\\lambda h_j'$": Line2D([], [], color=NEGATIVE, linewidth=1.6),
-            "pull, $\\lambda r h_i'$, as $r$ grows": Line2D([], [], color=POSITIVE, linewidth=1.0),
-            "closer than before": Line2D([], [], color=POSITIVE, linewidth=3.5),
-            "as far as before": Line2D([], [], color=POSITIVE, linewidth=0.8, linestyle="--"),
-            "rhombus of the proof": Line2D([], [], color="0.4", linewidth=0.8, linestyle=(0, (4, 2))),
-        }
-        figure.legend(list(keys.values()), list(keys), loc="outside lower center", ncols=3)
+    figure = empty_figure((TEXT_WIDTH, 3.1))
+    figure.set_layout_engine("compressed")
+    axes = list(figure.subplots(1, len(CASES)))
+    for ax, case in zip(axes, CASES, strict=True):
+        draw_case(table, case, ax)
+    keys = {
+        "push, $-\\lambda h_j'$": key_line(NEGATIVE),
+        "pull, $\\lambda r h_i'$, as $r$ grows": key_line(POSITIVE, width=1.0),
+        "closer than before": key_line(POSITIVE, width=3.5),
+        "as far as before": key_line(POSITIVE, "--", 0.8),
+        "rhombus of the proof": key_line("0.4", (0, (4, 2)), 0.8),
+    }
+    add_key(figure, keys, loc="outside lower center", ncols=3)
     return figure, axes

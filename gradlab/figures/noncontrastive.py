@@ -7,16 +7,23 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from gradlab.gradient.paradigm import components
-from gradlab.losses.base import Loss
 from gradlab.losses.components import Components
 from gradlab.losses.registry import get_loss
 from gradlab.losses.vicreg import VICReg
-from gradlab.plotting.style import COLORS, TEXT_WIDTH, draw_band, empty_figure, figure_of, pi_axis, style
-from gradlab.plotting.tables import Table, Tables, rounded, select
+from gradlab.plotting.style import (
+    COLORS,
+    TEXT_WIDTH,
+    add_key,
+    draw_band,
+    empty_figure,
+    key_line,
+    pi_axis,
+    style,
+)
+from gradlab.plotting.tables import Table, Tables, select, stack
 from gradlab.simulation.sphere import sample_views
 
 BATCH_SIZE, DIMENSIONS, BATCHES, SEED = 128, 256, 8, 0
@@ -43,10 +50,15 @@ FORMS: dict[str, tuple[str, str, Any]] = {
 
 
 def compute() -> Tables:
-    """Mean over batches, and its standard error, of each component of each loss at each mean angle."""
-    losses = {name: _loss(name) for pair in REPAIRS.items() for name in pair} | {
-        REFERENCE: get_loss(REFERENCE)
-    }
+    """Mean over batches, and its standard error, of each component of each loss at each mean angle.
+
+    Losses are as published: the repaired ones with the settings for BERT, VICReg with the paper's coefficient.
+    """
+    losses = {}
+    for before, after in REPAIRS.items():
+        losses[before] = VICReg.published(BATCH_SIZE, DIMENSIONS) if before == "vicreg" else get_loss(before)
+        losses[after] = get_loss(after, preset="bert")
+    losses[REFERENCE] = get_loss(REFERENCE)
     rows = []
     for mu_neg in MU_NEG:
         views = sample_views(
@@ -54,23 +66,15 @@ def compute() -> Tables:
             sigma_pos=SIGMA_POS, sigma_neg=SIGMA_NEG, batches=BATCHES, seed=SEED,
         )  # fmt: skip
         for name, loss in losses.items():
-            found = [
-                _summary(components(loss, *pair)) for pair in zip(views.anchors, views.positives, strict=True)
-            ]
+            pairs = zip(views.anchors, views.positives, strict=True)
+            found = [_summary(components(loss, *pair)) for pair in pairs]
             row: dict[str, Any] = {"loss": name, "mu_neg": mu_neg}
             for quantity in QUANTITIES:
                 values = np.array([one[quantity] for one in found])
                 row[quantity] = values.mean()
                 row[f"{quantity}_error"] = values.std(ddof=1) / np.sqrt(BATCHES)
             rows.append(row)
-    return {"": rounded({name: [row[name] for row in rows] for name in rows[0]})}
-
-
-def _loss(name: str) -> Loss:
-    """As published: the repaired losses with the settings for BERT, VICReg with the paper's coefficient."""
-    if name == "vicreg":
-        return VICReg.published(BATCH_SIZE, DIMENSIONS)
-    return get_loss(name, preset="bert" if name.startswith("modified") else None)
+    return {"": stack(rows)}
 
 
 def _summary(found: Components) -> dict[str, float]:
@@ -83,48 +87,43 @@ def _summary(found: Components) -> dict[str, float]:
     }
 
 
-def draw_component(table: Table, loss: str, quantity: str, ax: Axes) -> tuple[Figure, Axes]:
+def draw_component(table: Table, loss: str, quantity: str, ax: Axes) -> None:
     """One component of one loss before and after its repair, against the mean angle between the anchors."""
-    with style():
-        for form, name in (("reference", REFERENCE), ("before", loss), ("after", REPAIRS[loss])):
-            rows = select(table, loss=name)
-            _, color, line = FORMS[form]
-            ax.plot(rows["mu_neg"], rows[quantity], color=color, linestyle=line, linewidth=1.6)
-            draw_band(ax, rows["mu_neg"], rows[quantity], rows[f"{quantity}_error"], color)
-        ax.set_xlim(0.13 * np.pi, 0.505 * np.pi)
-        pi_axis(ax.xaxis)
-        if quantity == "ratio":
-            ax.set_yscale("symlog", linthresh=0.01, linscale=0.4)
-            ax.set_ylim(-30, 30)
-            ax.set_yticks([-10, -1, -0.1, 0, 0.1, 1, 10], ["−10", "−1", "−0.1", "0", "0.1", "1", "10"])
-            ax.minorticks_off()
-        else:
-            ax.set_ylim(-0.05, 1.05)
-    return figure_of(ax), ax
+    for form, name in (("reference", REFERENCE), ("before", loss), ("after", REPAIRS[loss])):
+        rows = select(table, loss=name)
+        _, color, line = FORMS[form]
+        ax.plot(rows["mu_neg"], rows[quantity], color=color, linestyle=line, linewidth=1.6)
+        draw_band(ax, rows["mu_neg"], rows[quantity], rows[f"{quantity}_error"], color)
+    ax.set_xlim(0.13 * np.pi, 0.505 * np.pi)
+    pi_axis(ax.xaxis)
+    if quantity == "ratio":
+        ax.set_yscale("symlog", linthresh=0.01, linscale=0.4)
+        ax.set_ylim(-30, 30)
+        ax.set_yticks([-10, -1, -0.1, 0, 0.1, 1, 10], ["−10", "−1", "−0.1", "0", "0.1", "1", "10"])
+        ax.minorticks_off()
+    else:
+        ax.set_ylim(-0.05, 1.05)
 
 
+@style()
 def draw(tables: Tables) -> tuple[Figure, list[Axes]]:
     """A column for each loss, a row for each component."""
     (table,) = tables.values()
-    with style():
-        figure = empty_figure((TEXT_WIDTH, 5.4))
-        grid = figure.subplots(len(QUANTITIES), len(REPAIRS), sharex=True, sharey="row")
-        for column, loss in enumerate(REPAIRS):
-            for row, (quantity, label) in enumerate(QUANTITIES.items()):
-                ax = grid[row, column]
-                draw_component(table, loss, quantity, ax)
-                if column == 0:
-                    ax.set_ylabel(label)
-                else:
-                    ax.tick_params(labelleft=False)
-            grid[0, column].set_title(get_loss(loss).title)
-        figure.supxlabel("mean angle between anchors $\\mu_{\\mathrm{neg}}$", fontsize=9)
-        keys: dict[str, Any] = {
-            label: Line2D([], [], color=color, linestyle=line, linewidth=1.6)
-            for label, color, line in FORMS.values()
-        }
-        keys |= {"± 2 standard errors": Patch(color="0.3", alpha=0.3, linewidth=0)}
-        figure.legend(list(keys.values()), list(keys), loc="outside upper center", ncols=4)
+    figure = empty_figure((TEXT_WIDTH, 5.4))
+    grid = figure.subplots(len(QUANTITIES), len(REPAIRS), sharex=True, sharey="row")
+    for column, loss in enumerate(REPAIRS):
+        for row, (quantity, label) in enumerate(QUANTITIES.items()):
+            ax = grid[row, column]
+            draw_component(table, loss, quantity, ax)
+            if column == 0:
+                ax.set_ylabel(label)
+            else:
+                ax.tick_params(labelleft=False)
+        grid[0, column].set_title(get_loss(loss).title)
+    figure.supxlabel("mean angle between anchors $\\mu_{\\mathrm{neg}}$", fontsize=9)
+    keys: dict[str, Any] = {label: key_line(color, line) for label, color, line in FORMS.values()}
+    keys["± 2 standard errors"] = Patch(color="0.3", alpha=0.3, linewidth=0)
+    add_key(figure, keys, loc="outside upper center", ncols=4)
     return figure, list(grid.ravel())
 
 

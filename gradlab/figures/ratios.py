@@ -7,15 +7,13 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.patheffects import withStroke
 
-from gradlab.losses.base import Loss
 from gradlab.losses.registry import get_loss
 from gradlab.losses.triplet_family import TripletLoss
 from gradlab.plotting.heatmap import add_colorbar, draw_grid, loss_label
-from gradlab.plotting.style import NEGATIVE_AXIS, TEXT_WIDTH, empty_figure, figure_of, style
+from gradlab.plotting.style import NEGATIVE_AXIS, TEXT_WIDTH, add_key, empty_figure, key_line, style
 from gradlab.plotting.tables import Table, Tables, grid_of, grid_table
 from gradlab.simulation import simulate
 
@@ -24,30 +22,24 @@ LINES: dict[float, Any] = {1.0: "solid", 2.0: (0, (4, 2))}  # drawn on the map, 
 CLOSED = 0.01  # a dissipation below this counts as closed
 
 
-def compute() -> Tables:
-    """Each ratio at θ = μ, and the mean dissipation over the spreads around the same angles."""
-    return {name: _table(name) for name in LOSSES}
+def compute(as_published: bool = False) -> Tables:
+    """Each ratio at θ = μ, and the mean dissipation over the spreads around the same angles.
 
-
-def compute_as_published() -> Tables:
-    """The ratios, and the dissipation at θ = μ with 127 equal negatives instead of its mean."""
-    return {name: _table(name, _closed_at_ties(name), sigma_pos=0.0, sigma_neg=0.0) for name in LOSSES}
-
-
-def _closed_at_ties(name: str) -> Loss:
-    """The loss, its gate closed where the gap is the margin up to rounding, as it is for some cells of the grid."""
-    loss = get_loss(name)
-    if isinstance(loss, TripletLoss):
-        return get_loss(loss, margin=loss.margin * (1 - 1e-12))
-    return loss
-
-
-def _table(name: str, gate: Loss | None = None, **spreads: Any) -> Table:
-    ratio = simulate(name, "ratio")
-    dissipation = simulate(gate or name, **spreads)
-    return grid_table(
-        ratio.mu_pos, ratio.mu_neg, {"ratio": ratio.value, "gradient_dissipation": dissipation.value}
-    )
+    As published: the dissipation at θ = μ with 127 equal negatives instead of its mean.
+    """
+    tables = {}
+    for name in LOSSES:
+        gate, spreads = get_loss(name), {}
+        if as_published:
+            spreads = {"sigma_pos": 0.0, "sigma_neg": 0.0}
+            if isinstance(
+                gate, TripletLoss
+            ):  # closed where the gap is the margin up to rounding, as in some cells
+                gate = get_loss(gate, margin=gate.margin * (1 - 1e-12))
+        ratio, dissipation = simulate(name, "ratio"), simulate(gate, **spreads)
+        values = {"ratio": ratio.value, "gradient_dissipation": dissipation.value}
+        tables[name] = grid_table(ratio.mu_pos, ratio.mu_neg, values)
+    return tables
 
 
 def occurs(table: Table) -> np.ndarray:
@@ -56,45 +48,37 @@ def occurs(table: Table) -> np.ndarray:
     return (dissipation >= CLOSED) & (mu_pos[:, None] <= mu_neg + 1e-9)
 
 
-def draw_ratio(table: Table, ax: Axes) -> tuple[Figure, Axes]:
+def draw_ratio(table: Table, ax: Axes) -> None:
     """Heatmap of a ratio, with its lines at 1 and 2; hatched where the angles do not occur in training."""
     mu_pos, mu_neg, ratio = grid_of(table, "ratio")
-    with style():
-        draw_grid(ax, mu_pos, mu_neg, ratio, "ratio", diagonal=False)
-        away = (~occurs(table)).astype(float)
-        # A veil and hatching: light enough to see the ratio below, plain in grey print.
-        veil = ax.contourf(mu_neg, mu_pos, away, levels=(0.5, 1.5), colors=["white"], alpha=0.45)
-        veil.set_rasterized(True)
-        hatch = ax.contourf(mu_neg, mu_pos, away, levels=(0.5, 1.5), colors="none", hatches=["////"])
-        hatch.set(edgecolor="0.3", linewidth=0)
-        for level, line in LINES.items():
-            drawn = ax.contour(
-                mu_neg, mu_pos, ratio, levels=[level], linewidths=1.1, linestyles=[line], colors="black"
-            )
-            drawn.set_path_effects([withStroke(linewidth=2.2, foreground="white")])
-    return figure_of(ax), ax
+    draw_grid(ax, mu_pos, mu_neg, ratio, "ratio", diagonal=False)
+    away = (~occurs(table)).astype(float)
+    # A veil and hatching: light enough to see the ratio below, plain in grey print.
+    veil = ax.contourf(mu_neg, mu_pos, away, levels=(0.5, 1.5), colors=["white"], alpha=0.45)
+    veil.set_rasterized(True)
+    hatch = ax.contourf(mu_neg, mu_pos, away, levels=(0.5, 1.5), colors="none", hatches=["////"])
+    hatch.set(edgecolor="0.3", linewidth=0)
+    for level, line in LINES.items():
+        look: Any = {"linewidths": 1.1, "linestyles": [line], "colors": "black"}
+        drawn = ax.contour(mu_neg, mu_pos, ratio, levels=[level], **look)
+        drawn.set_path_effects([withStroke(linewidth=2.2, foreground="white")])
 
 
+@style()
 def draw(tables: Tables) -> tuple[Figure, list[Axes]]:
     """The three ratios side by side."""
-    with style():
-        figure = empty_figure((TEXT_WIDTH, 3.1))
-        axes = list(figure.subplots(1, len(tables), sharey=True))
-        for ax, (name, table) in zip(axes, tables.items(), strict=True):
-            draw_ratio(table, ax)
-            ax.set(
-                title=loss_label(get_loss(name), only=("margin",)),
-                xlabel=NEGATIVE_AXIS if ax is axes[len(axes) // 2] else "",
-            )
-            ax.label_outer()
-        add_colorbar(figure, axes[-1].collections[0], axes, "ratio", pad=0.02)
-        keys = [
-            *(Line2D([], [], color="black", linewidth=1.1, linestyle=line) for line in LINES.values()),
-            Patch(facecolor="white", edgecolor="0.3", hatch="////", linewidth=0.4),
-        ]
-        away = r"not in training: left of $\mu_{\mathrm{pos}} = \mu_{\mathrm{neg}}$, or gate closed"
-        names = [*(f"ratio {level:g}" for level in LINES), away]
-        figure.legend(keys, names, loc="outside lower center", ncols=3)
+    figure = empty_figure((TEXT_WIDTH, 3.1))
+    axes = list(figure.subplots(1, len(tables), sharey=True))
+    for ax, (name, table) in zip(axes, tables.items(), strict=True):
+        draw_ratio(table, ax)
+        below = NEGATIVE_AXIS if ax is axes[len(axes) // 2] else ""
+        ax.set(title=loss_label(get_loss(name), only=("margin",)), xlabel=below)
+        ax.label_outer()
+    add_colorbar(figure, axes[-1].collections[0], axes, "ratio", pad=0.02)
+    away = r"not in training: left of $\mu_{\mathrm{pos}} = \mu_{\mathrm{neg}}$, or gate closed"
+    hatched = Patch(facecolor="white", edgecolor="0.3", hatch="////", linewidth=0.4)
+    lines = {f"ratio {level:g}": key_line("black", line, 1.1) for level, line in LINES.items()}
+    add_key(figure, lines | {away: hatched}, loc="outside lower center", ncols=3)
     return figure, axes
 
 

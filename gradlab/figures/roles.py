@@ -9,7 +9,6 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from gradlab.batch.batch import unit_rows
 from gradlab.batch.similarity import PairSimilarity
@@ -18,41 +17,52 @@ from gradlab.figures.projection import POLE, circle_around, directions, dress, p
 from gradlab.gradient.lemma import ratio_bounds, take_step
 from gradlab.gradient.paradigm import components
 from gradlab.losses.registry import get_loss
-from gradlab.plotting.style import ANCHOR, NEGATIVE, POSITIVE, TEXT_WIDTH, empty_figure, figure_of, style
+from gradlab.plotting.style import (
+    ANCHOR,
+    NEGATIVE,
+    POSITIVE,
+    TEXT_WIDTH,
+    add_key,
+    empty_figure,
+    key_line,
+    style,
+)
 from gradlab.plotting.tables import Table, Tables, select, stack
 
 ALWAYS_OPEN = 3.0  # a margin that no difference of cosines reaches
 EQUAL = 1e6  # a temperature at which all negatives weigh the same
-# How far the map of a panel reaches, and how far apart its rings are.
-MAPS = {
-    "dissipation": (1.03 * math.pi, math.pi / 2),
-    "weight": (0.7 * math.pi, math.pi / 4),
-    "ratio": (0.41 * math.pi, math.pi / 8),
-}
-# What a column shows.
-HEADS = {
-    "dissipation": "Dissipation ends the push",
-    "weight": "Weight decides who pushes",
-    "ratio": "Ratio: pull against push",
+RIGHT = np.array([1.0, 0.0, 0.0])  # where a map's right is
+# Panel -> how far its map reaches and how far apart its rings are; its head; titles without and with the component.
+PANELS = {
+    "dissipation": (
+        (1.03 * math.pi, math.pi / 2),
+        "(a) Dissipation ends the push",
+        ("without: a margin never reached", "with: margin 0.3"),
+    ),
+    "weight": (
+        (0.7 * math.pi, math.pi / 4),
+        "(b) Weight decides who pushes",
+        ("without: equal weights", "with: softmax, τ = 0.05"),
+    ),
+    "ratio": (
+        (0.41 * math.pi, math.pi / 8),
+        "(c) Ratio: pull against push",
+        ("too small: below the bound", "large enough: above the bound"),
+    ),
 }
 # Colour and width; widths differ for grey prints.
 ARROWS = {"push": (NEGATIVE, 2.6), "pull": (POSITIVE, 1.2)}
-TITLES = {
-    ("dissipation", 0): "without: a margin never reached",
-    ("dissipation", 1): "with: margin 0.3",
-    ("weight", 0): "without: equal weights",
-    ("weight", 1): "with: softmax, τ = 0.05",
-    ("ratio", 0): "too small: below the bound",
-    ("ratio", 1): "large enough: above the bound",
-}
 
 
 def compute() -> Tables:
     """Points and arrows of the six panels, projected as seen from the anchor, with the angles that count."""
-    return {"": stack([*_dissipation(), *_weight(), *_ratio()])}
-
-
-RIGHT = np.array([1.0, 0.0, 0.0])
+    parts = []
+    for panel, make in (("dissipation", _dissipation), ("weight", _weight), ("ratio", _ratio)):
+        for side in range(2):
+            for item, rows in make(side).items():
+                place = {"panel": panel, "side": side, "item": item}
+                parts.append({name: np.full(len(rows["x"]), one) for name, one in place.items()} | rows)
+    return {"": stack(parts)}
 
 
 def _point(angle: float, azimuth: float) -> np.ndarray:
@@ -60,18 +70,11 @@ def _point(angle: float, azimuth: float) -> np.ndarray:
     return sphere_point(math.radians(angle), math.radians(azimuth))
 
 
-def _dissipation() -> list[Table]:
+def _dissipation(side: int) -> dict[str, Table]:
     """Six sentences, both views free to move, trained by the baseline from one start with and without its gate."""
-    parts = []
-    for side, margin in enumerate((ALWAYS_OPEN, 0.3)):
-        anchors, positives = train(margin)
-        anchor, right = anchors[0], positives[1]
-        parts += [
-            _points("dissipation", side, "anchor", anchor, right, anchor[None]),
-            _points("dissipation", side, "positive", anchor, right, positives[:1]),
-            _points("dissipation", side, "negative", anchor, right, positives[1:]),
-        ]
-    return parts
+    anchors, positives = train((ALWAYS_OPEN, 0.3)[side])
+    points = {"anchor": anchors[:1], "positive": positives[:1], "negative": positives[1:]}
+    return {item: _points(rows, anchor=anchors[0], right=positives[1]) for item, rows in points.items()}
 
 
 def train(margin: float, steps: int = 150, rate: float = 0.02, sentences: int = 6) -> tuple[Any, Any]:
@@ -87,95 +90,78 @@ def train(margin: float, steps: int = 150, rate: float = 0.02, sentences: int = 
     return anchors, positives
 
 
-def _weight() -> list[Table]:
+def _weight(side: int) -> dict[str, Table]:
     """One step of one anchor among nine negatives, the hardest of them alone on its side."""
     positive = _point(70, 0)
     rng = np.random.default_rng(1)
     far = [_point(*place) for place in zip(rng.uniform(65, 100, 8), rng.uniform(190, 320, 8), strict=True)]
     negatives = np.stack([_point(35, 80), *far])
-    parts = []
-    for side, temperature in enumerate((EQUAL, 0.05)):
-        loss = get_loss("baseline", margin=ALWAYS_OPEN, temperature=temperature)
-        found = components(loss, POLE[None], positive[None], negatives, in_batch_negatives=False)
-        weight, pull = found.weight[0], found.positive_weight[0]
-        parts += _step_parts("weight", side, positive, negatives, weight, pull, 0.8)
-    return parts
+    loss = get_loss("baseline", margin=ALWAYS_OPEN, temperature=(EQUAL, 0.05)[side])
+    found = components(loss, POLE[None], positive[None], negatives, in_batch_negatives=False)
+    return _step(positive, negatives, found.weight[0], found.positive_weight[0], 0.8)
 
 
-def _ratio() -> list[Table]:
+def _ratio(side: int) -> dict[str, Table]:
     """One step of one anchor with one negative, at half and at one and a half of the exact bound on the ratio."""
     positive, negative = _point(45, 0), _point(55, 50)
-    bounds = ratio_bounds(Triple.from_vectors(POLE, positive, negative), 0.5, "projected")
-    parts = []
-    for side, factor in enumerate((0.5, 1.5)):
-        ratio = factor * float(bounds.low)
-        made = _step_parts("ratio", side, positive, negative[None], np.ones(1), ratio, 0.5)
-        ring = circle_around(POLE, RIGHT, positive)
-        parts += [*made, _rows("ratio", side, "equal_distance", ring)]
-        parts.append(_rows("ratio", side, "bound", np.full((1, 2), np.nan), weight=float(bounds.low)))
-    return parts
+    bound = float(ratio_bounds(Triple.from_vectors(POLE, positive, negative), 0.5, "projected").low)
+    return _step(positive, negative[None], np.ones(1), (0.5, 1.5)[side] * bound, 0.5) | {
+        "equal_distance": _rows(circle_around(POLE, RIGHT, positive)),
+        "bound": _rows(np.full((1, 2), np.nan), weight=bound),
+    }
 
 
-def _step_parts(
-    panel: str, side: int, positive: Any, negatives: Any, weight: Any, pull: float, step: float
-) -> list[Table]:
+def _step(positive: Any, negatives: Any, weight: Any, pull: float, step: float) -> dict[str, Table]:
     """The points of a step, and its arrows: the summed push, that of the first (hardest) negative, and the pull."""
     moved = take_step(POLE, positive, negatives, pull, step, "projected", weight=weight)
     pushes = -step * weight[:, None] * directions(POLE, RIGHT, negatives)
-    drawn = step * pull * directions(POLE, RIGHT, positive)
     after = float(PairSimilarity.from_vectors(moved.anchor, positive).angle)
-    end = project_points(POLE, RIGHT, moved.anchor[None])
-    return [
-        _points(panel, side, "anchor", POLE, RIGHT, POLE[None]),
-        _points(panel, side, "positive", POLE, RIGHT, positive[None], weight=pull),
-        _points(panel, side, "negative", POLE, RIGHT, negatives, weight=weight),
-        _rows(panel, side, "push", np.zeros((1, 2)), pushes.sum(0)[None]),
-        _rows(panel, side, "hardest_push", np.zeros((1, 2)), pushes[:1]),
-        _rows(panel, side, "pull", np.zeros((1, 2)), drawn[None]),
-        _rows(panel, side, "after", end, angle=after),
-    ]
+    here = np.zeros((1, 2))
+    return {
+        "anchor": _points(POLE[None]),
+        "positive": _points(positive[None], pull),
+        "negative": _points(negatives, weight),
+        "push": _rows(here, pushes.sum(0)[None]),
+        "hardest_push": _rows(here, pushes[:1]),
+        "pull": _rows(here, step * pull * directions(POLE, RIGHT, positive)[None]),
+        "after": _rows(project_points(POLE, RIGHT, moved.anchor[None]), angle=after),
+    }
 
 
-def _points(
-    panel: str, side: int, item: str, anchor: Any, right: Any, points: Any, weight: Any = np.nan
-) -> Table:
+def _points(points: Any, weight: Any = np.nan, anchor: Any = POLE, right: Any = RIGHT) -> Table:
     angle = PairSimilarity.from_vectors(np.broadcast_to(anchor, points.shape), points).angle
-    return _rows(panel, side, item, project_points(anchor, right, points), angle=angle, weight=weight)
+    return _rows(project_points(anchor, right, points), angle=angle, weight=weight)
 
 
-def _rows(
-    panel: str, side: int, item: str, start: Any, arrow: Any = None, angle: Any = np.nan, weight: Any = np.nan
-) -> Table:
+def _rows(start: Any, arrow: Any = np.nan, angle: Any = np.nan, weight: Any = np.nan) -> Table:
     """Rows of the table: places and arrows in radians, the angle to the anchor (``after``: to the positive)."""
-    count = len(start)
-    arrow = np.full((count, 2), np.nan) if arrow is None else arrow
-    places = dict(zip(("x", "y", "dx", "dy"), (*start.T, *arrow.T), strict=True))
-    numbers = {**places, "angle": angle, "weight": weight}
-    texts = {"panel": np.full(count, panel), "side": np.full(count, side), "item": np.full(count, item)}
-    return {**texts, **{name: np.broadcast_to(value, count) for name, value in numbers.items()}}
+    arrow = np.broadcast_to(arrow, start.shape)
+    numbers = dict(zip(("x", "y", "dx", "dy"), (*start.T, *arrow.T), strict=True))
+    numbers |= {"angle": angle, "weight": weight}
+    return {name: np.broadcast_to(value, len(start)) for name, value in numbers.items()}
 
 
-def draw_role(table: Table, panel: str, side: int, ax: Axes) -> tuple[Figure, Axes]:
+def draw_role(table: Table, panel: str, side: int, ax: Axes) -> None:
     """One panel: ``panel`` is ``dissipation``, ``weight`` or ``ratio``; ``side`` 0 is without it, 1 with it."""
     rows = select(table, panel=panel, side=side)
     items = {item: select(rows, item=item) for item in dict.fromkeys(rows["item"])}
-    with style():
-        dress(ax, *MAPS[panel])
-        if "equal_distance" in items:
-            ring = items["equal_distance"]
-            ax.plot(ring["x"], ring["y"], color=POSITIVE, linewidth=0.8, linestyle="--")
-        for name, (color, width) in ARROWS.items():
-            if name in items:
-                _arrow(ax, items[name], color, width)
-        _markers(ax, items["negative"], "v", NEGATIVE, shaded=panel == "weight")
-        _markers(ax, items["positive"], "^", POSITIVE, size=8)  # larger than the anchor that may cover it
-        if "after" in items:
-            x, y = items["after"]["x"], items["after"]["y"]
-            ax.plot(x, y, "o", ms=6, mfc="0.75", mec="black", mew=0.8, zorder=5)
-        ax.plot(0, 0, "o", ms=5, color=ANCHOR, zorder=6)
-        ax.set_title(TITLES[panel, side])
-        ax.set_xlabel(_measured(panel, items), fontsize=8)
-    return figure_of(ax), ax
+    dress(ax, *PANELS[panel][0])
+    if "equal_distance" in items:
+        ring = items["equal_distance"]
+        ax.plot(ring["x"], ring["y"], color=POSITIVE, linewidth=0.8, linestyle="--")
+    for name, (color, width) in ARROWS.items():
+        if name in items:
+            _arrow(ax, items[name], color, width)
+    _markers(ax, items["negative"], "v", NEGATIVE, shaded=panel == "weight")
+    _markers(ax, items["positive"], "^", POSITIVE, size=8)  # larger than the anchor that may cover it
+    if "after" in items:
+        x, y = items["after"]["x"], items["after"]["y"]
+        ax.plot(x, y, "o", ms=6, mfc="0.75", mec="black", mew=0.8, zorder=5)
+    ax.plot(0, 0, "o", ms=5, color=ANCHOR, zorder=6)
+    # The blank line keeps the head apart from the numbers of the panel above.
+    _, head, titles = PANELS[panel]
+    ax.set_title(f"{head if side == 0 else ''}\n{titles[side]}", fontsize=9)
+    ax.set_xlabel(_measured(panel, items), fontsize=8)
 
 
 def _arrow(ax: Axes, rows: Table, color: str, width: float) -> None:
@@ -216,38 +202,28 @@ def _measured(panel: str, items: dict[str, Table]) -> str:
     return f"ratio {ratio:.2f} {sign} {bound:.2f}:\npositive {change}, {word}"
 
 
+@style()
 def draw(tables: Tables) -> tuple[Figure, list[Axes]]:
     """Without each component above, with it below."""
     (table,) = tables.values()
-    with style():
-        figure = empty_figure((TEXT_WIDTH, 6.7))
-        figure.set_layout_engine("compressed", h_pad=0.1)  # the one for axes of fixed shape
-        grid = figure.subplots(2, 3)
-        for column, (panel, letter) in enumerate(zip(("dissipation", "weight", "ratio"), "abc", strict=True)):
-            for side in range(2):
-                ax = grid[side, column]
-                draw_role(table, panel, side, ax)
-                # The blank line keeps it apart from the numbers of the panel above.
-                head = f"({letter}) {HEADS[panel]}\n" if side == 0 else "\n"
-                ax.set_title(head + ax.get_title(), fontsize=9)
-        marks: Any = {"linestyle": "none", "markersize": 6}
-        keys = {
-            "anchor": Line2D([], [], marker="o", color=ANCHOR, **marks),
-            "anchor after the step": Line2D(
-                [], [], marker="o", mfc="0.75", mec="black", color="none", **marks
-            ),
-            "positive": Line2D([], [], marker="^", color=POSITIVE, **marks),
-            "negative (the fuller, the more weight)": Line2D([], [], marker="v", color=NEGATIVE, **marks),
-            "pull": Line2D([], [], color=ARROWS["pull"][0], linewidth=ARROWS["pull"][1]),
-            "push: sum over the negatives": Line2D(
-                [], [], color=ARROWS["push"][0], linewidth=ARROWS["push"][1]
-            ),
-            "ring: angle to the anchor": Line2D([], [], marker="o", mfc="none", mec="0.8", **marks),
-            "as far from the positive as before": Line2D(
-                [], [], color=POSITIVE, linewidth=0.8, linestyle="--"
-            ),
-        }
-        figure.legend(list(keys.values()), list(keys), loc="outside lower center", ncols=3)
+    figure = empty_figure((TEXT_WIDTH, 6.7))
+    figure.set_layout_engine("compressed", h_pad=0.1)  # the one for axes of fixed shape
+    grid = figure.subplots(2, 3)
+    for column, panel in enumerate(PANELS):
+        for side in range(2):
+            draw_role(table, panel, side, grid[side, column])
+    marks: Any = {"style": "none", "markersize": 6}
+    keys = {
+        "anchor": key_line(ANCHOR, marker="o", **marks),
+        "anchor after the step": key_line("none", marker="o", mfc="0.75", mec="black", **marks),
+        "positive": key_line(POSITIVE, marker="^", **marks),
+        "negative (the fuller, the more weight)": key_line(NEGATIVE, marker="v", **marks),
+        "pull": key_line(ARROWS["pull"][0], width=ARROWS["pull"][1]),
+        "push: sum over the negatives": key_line(ARROWS["push"][0], width=ARROWS["push"][1]),
+        "ring: angle to the anchor": key_line(marker="o", mfc="none", mec="0.8", **marks),
+        "as far from the positive as before": key_line(POSITIVE, "--", 0.8),
+    }
+    add_key(figure, keys, loc="outside lower center", ncols=3)
     return figure, list(grid.ravel())
 
 

@@ -58,13 +58,14 @@ class Advice:
 
 def advise(numbers: Mapping[str, Any], place: Place | None = None) -> list[Advice]:
     """Findings from `Inspection.numbers`, the most costly first, negligible ones last; with a place they carry commands and code to paste."""
-    makers = (_candidates, _false_hard_negatives, _temperature, _hard_negatives, _positives, _hubs, _cosine)
-    found = [one for maker in makers if (one := maker(numbers, place)) is not None]
-    found.sort(key=lambda one: (one.size == "negligible", -(one.share or 0.0) if one.size else 0.0))
-    return found
+    steps = [] if place is None else [*_clean_steps(place), *_mask_steps(numbers, place)]
+    of_copies = [_candidates(numbers, steps), _false_hard_negatives(numbers, steps)]
+    others = [one(numbers) for one in (_temperature, _hard_negatives, _positives, _hubs, _cosine)]
+    found = [one for one in (*of_copies, *others) if one is not None]
+    return sorted(found, key=lambda one: (one.size == "negligible", -(one.share or 0.0) if one.size else 0.0))
 
 
-def _candidates(n: Mapping[str, Any], place: Place | None) -> Advice | None:
+def _candidates(n: Mapping[str, Any], steps: Sequence[tuple[str, str]]) -> Advice | None:
     if not n["candidate_lines"]:
         return None
     size, count = n["batch_size"], n["sentences"]
@@ -94,16 +95,15 @@ def _candidates(n: Mapping[str, Any], place: Place | None) -> Advice | None:
         if n["can_mask"]
         else "Leave out the copies: there are too many to mask."
     )
-    return Advice(title, text, n["candidate_share_of_push"], [*_clean_steps(place), *_mask_steps(n, place)])
+    return Advice(title, text, n["candidate_share_of_push"], steps)
 
 
-def _clean_steps(place: Place | None) -> list[tuple[str, str]]:
-    if place is None or not place.train_file or not place.command:
+def _clean_steps(place: Place) -> list[tuple[str, str]]:
+    if not place.train_file or not place.command:
         return []
     source = Path(place.train_file)
-    ending = "".join(
-        source.suffixes[-2:] if source.suffix in (".gz", ".xz", ".bz2") else source.suffixes[-1:]
-    )
+    compressed = source.suffix in (".gz", ".xz", ".bz2")
+    ending = "".join(source.suffixes[-2:] if compressed else source.suffixes[-1:])
     command, _, given = place.command.partition(WRITE_CLEAN)
     clean = shlex.split(given)[0] if given else source.name.removesuffix(ending) + "-clean" + ending
     kind = _LOADERS.get("." + ending.split(".")[1], "text") if ending else "text"
@@ -120,8 +120,8 @@ def _clean_steps(place: Place | None) -> list[tuple[str, str]]:
     ]
 
 
-def _mask_steps(n: Mapping[str, Any], place: Place | None) -> list[tuple[str, str]]:
-    if place is None or not n["can_mask"]:
+def _mask_steps(n: Mapping[str, Any], place: Place) -> list[tuple[str, str]]:
+    if not n["can_mask"]:
         return []
     mask = place.folder.absolute() / "mask.txt"
     loss = f"mask({n['loss']}, by=pairs, pairs={mask})"
@@ -138,7 +138,7 @@ def _mask_steps(n: Mapping[str, Any], place: Place | None) -> list[tuple[str, st
     return steps
 
 
-def _false_hard_negatives(n: Mapping[str, Any], place: Place | None) -> Advice | None:
+def _false_hard_negatives(n: Mapping[str, Any], steps: Sequence[tuple[str, str]]) -> Advice | None:
     false = n["hard_negatives_false"]
     if not false:
         return None
@@ -149,11 +149,11 @@ def _false_hard_negatives(n: Mapping[str, Any], place: Place | None) -> Advice |
         f"{subject} in the same words what the anchor or its positive says, but the loss pushes them away: they take "
         f"{percent_exactly(n['hard_negatives_false_share'])} of all push.{elsewhere}",
         n["hard_negatives_false_share"],
-        [] if n["candidate_lines"] else [*_clean_steps(place), *_mask_steps(n, place)],
+        () if n["candidate_lines"] else steps,
     )
 
 
-def _hard_negatives(n: Mapping[str, Any], place: Place | None) -> Advice | None:
+def _hard_negatives(n: Mapping[str, Any]) -> Advice | None:
     total = sum(n["hard_negatives"].values())
     if not total:
         return None
@@ -173,7 +173,7 @@ def _hard_negatives(n: Mapping[str, Any], place: Place | None) -> Advice | None:
     return None
 
 
-def _positives(n: Mapping[str, Any], place: Place | None) -> Advice | None:
+def _positives(n: Mapping[str, Any]) -> Advice | None:
     if not n["positives_that_repeat"]:
         return None
     return Advice(
@@ -183,7 +183,7 @@ def _positives(n: Mapping[str, Any], place: Place | None) -> Advice | None:
     )
 
 
-def _temperature(n: Mapping[str, Any], place: Place | None) -> Advice | None:
+def _temperature(n: Mapping[str, Any]) -> Advice | None:
     if not n["temperatures"]:
         return None
     now = n["temperatures"][1]
@@ -214,7 +214,7 @@ def _temperature(n: Mapping[str, Any], place: Place | None) -> Advice | None:
     return None
 
 
-def _hubs(n: Mapping[str, Any], place: Place | None) -> Advice | None:
+def _hubs(n: Mapping[str, Any]) -> Advice | None:
     equal = n["hubs"] / n["sentences"]
     if not n["hub_share"] > 5 * equal:
         return None
@@ -231,7 +231,7 @@ def _hubs(n: Mapping[str, Any], place: Place | None) -> Advice | None:
     )
 
 
-def _cosine(n: Mapping[str, Any], place: Place | None) -> Advice | None:
+def _cosine(n: Mapping[str, Any]) -> Advice | None:
     known = [level for level in n["cosine_levels"] if not math.isnan(level["candidates"])]
     if not n["candidate_lines"] or not known:
         return None

@@ -6,11 +6,10 @@ never by each other.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import functools
 import itertools
-from collections.abc import Callable, Iterator
+from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,12 +17,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from gradlab.inspection.hard_negatives import false_by_words
-from gradlab.inspection.neighbours import Neighbours, nearest_pairs
+from gradlab.errors import GradlabError
 from gradlab.inspection.texts import Texts
-from gradlab.inspection.vectors import Vectors
-from gradlab.inspection.words import ALIKE, BANDS, WordIndex, normalize, slot_words, state_other_facts
-from gradlab.waiting import counted
+from gradlab.inspection.vectors import Neighbours, Vectors, cosines_of, nearest_pairs
+from gradlab.inspection.words import ALIKE, WordIndex, looks_like_a_positive, slot_words, state_other_facts
+from gradlab.waiting import each
 
 KINDS = ("duplicate", "near_duplicate", "neighbour")
 # How much less of their words two texts need to share where their embeddings are near.
@@ -31,10 +29,6 @@ LOOSER = 0.1
 # Share of neighbouring pairs above a cosine that must be near-duplicates by their words before the cosine alone decides.
 TRUST, FEWEST = 0.8, 20
 _MOST_NEIGHBOURS = 200_000
-# Which kinds of texts a row has, in four bits: those of two groups, each a sentence's own or a hard negative.
-_SIDES = (np.arange(16)[:, None] >> np.arange(4) & 1).astype(bool).T
-# Shows progress: from a title and a total a context of a function that takes what was done.
-Bar = Callable[[str, int], contextlib.AbstractContextManager[Callable[[int], object]]]
 
 
 @dataclass(frozen=True)
@@ -67,33 +61,61 @@ class CandidatePairs:
     def __len__(self) -> int:
         return len(self.lines)
 
-    def pairs_of_rows(self) -> NDArray[np.int64]:
-        """All pairs of rows (R, 2) whose anchors or positives say the same, the smaller first, each once."""
-        found = [row_pairs(*sides, self.count) for sides in self._sides()]
-        return np.unique(np.concatenate([np.empty((0, 2), dtype=np.int64), *found]), axis=0)
+    def to_mask(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """What `gradlab.losses.mask` leaves out, each once.
 
-    def pairs_with_hard_negatives(self) -> NDArray[np.int64]:
-        """(R, 3) rows, and the rows and columns (from 1) of hard negatives that say the same as their anchor or positive.
-
-        Of the row's own hard negatives, which are made to resemble it, only `false_negatives` count.
+        Returns:
+            (R, 2) pairs of rows whose anchors or positives say the same, the smaller first; and (R, 3) rows, and the rows
+            and columns (from 1) of hard negatives that say the same as their anchor or positive. Of a row's own hard
+            negatives, which are made to resemble it, only `false_negatives` count.
         """
-        found = [hard_pairs(*sides, self.count) for sides in self._sides()]
-        numbers = np.concatenate([np.empty((0, 2), dtype=np.int64), *found])
-        column, row = np.divmod(numbers[:, 1], self.count)
-        triples = np.stack([numbers[:, 0], row, column - 1], axis=1)
-        return np.unique(np.concatenate([triples, self.false_negatives[:, [0, 0, 1]]]), axis=0)
+        count, found = self.count, [np.empty((0, 2), dtype=np.int64)]
+        for one, other in self._sides():
+            for first, second in ((_own(one, count), other), (one, _own(other, count))):
+                pairs = np.sort(np.stack(np.meshgrid(first, second), axis=-1).reshape(-1, 2), axis=1)
+                found.append(pairs[pairs[:, 0] % count != pairs[:, 1] % count])
+        texts = np.concatenate(found)  # numbers, the smaller first: a hard negative stands second
+        of_rows = np.sort(texts[texts[:, 1] < 2 * count] % count, axis=1)
+        own, hard = texts[texts[:, 1] >= 2 * count].T
+        triples = np.stack([own % count, hard % count, hard // count - 1], axis=1)
+        triples = np.concatenate([triples, self.false_negatives[:, [0, 0, 1]]])
+        return np.unique(of_rows, axis=0), np.unique(triples, axis=0)
 
     def _sides(self) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
         """Numbers of the texts that each line stands for, each pair of groups once."""
-        seen: set[tuple[int, int]] = set()
-        for first, second in self.lines[["first", "second"]].to_numpy().tolist():
-            if self.words is None:
-                yield np.array([first]), np.array([second])
-                continue
-            groups = int(self.words.group[first]), int(self.words.group[second])
-            if groups not in seen:
-                seen.add(groups)
-                yield self.words.texts_of(groups[0]), self.words.texts_of(groups[1])
+        numbers = self.lines[["first", "second"]].to_numpy()
+        if self.words is None:
+            yield from zip(numbers[:, :1], numbers[:, 1:], strict=True)
+            return
+        for one, other in np.unique(self.words.group[numbers], axis=0).tolist():
+            yield self.words.texts_of(one), self.words.texts_of(other)
+
+    def distinct_rows(self) -> NDArray[np.int64]:
+        """Rows that remain when every exact or near duplicate of an earlier row is left out, ascending.
+
+        A row repeats another one if its anchor or positive has the words, or nearly the words, of an anchor or positive
+        of a row that is kept. Rows with a hard negative that says the same as their own anchor or positive are left out too.
+
+        Raises:
+            GradlabError: only embeddings are known.
+        """
+        if self.words is None:
+            raise GradlabError(
+                "embeddings alone do not tell which rows repeat others; inspect the sentences too"
+            )
+        near: defaultdict[int, list[int]] = defaultdict(list)
+        alike = self.lines.loc[self.lines["kind"] == 1, ["first", "second"]].to_numpy()
+        for first, second in self.words.group[alike].tolist():
+            near[first].append(second)
+            near[second].append(first)
+        own = self.words.group[: 2 * self.count].reshape(-1, self.count).T.tolist()
+        taken, left_out = set[int](), set(self.false_negatives[:, 0].tolist())
+        kept = []
+        for row, groups in enumerate(own):
+            if row not in left_out and taken.isdisjoint(groups):
+                kept.append(row)
+                taken.update(groups, *(near[one] for one in groups))
+        return np.array(kept, dtype=np.int64)
 
     @property
     def mask_above(self) -> float:
@@ -101,25 +123,17 @@ class CandidatePairs:
         if not len(self.confirmed):
             return float("nan")
         order = np.argsort(-self.near.cosine, kind="stable")
-        return _threshold(self.near.cosine[order], self.confirmed[order])
+        cosines, confirmed = self.near.cosine[order], self.confirmed[order]
+        trust = np.cumsum(confirmed) / np.arange(1, len(confirmed) + 1)
+        # It lies at a near-duplicate: beyond the last of them only the mean would carry others along.
+        good = np.flatnonzero((trust >= TRUST) & confirmed)
+        return float(cosines[good[-1]]) if len(good) and good[-1] + 1 >= FEWEST else float("nan")
 
     def confirmed_above(self, cosine: float) -> float:
         """Share of near-duplicates by words among the near pairs of at least this cosine; NaN if there are none."""
         above = self.near.cosine >= cosine
         known = len(self.confirmed) and above.any()
         return float(self.confirmed[above].mean()) if known else float("nan")
-
-
-def _overlaps(
-    words: WordIndex, pairs: NDArray[np.int64], advance: Callable[[int], object]
-) -> NDArray[np.float64]:
-    """Shares of common words of pairs of groups, (P,)."""
-    found = np.empty(len(pairs))
-    for start in range(0, len(pairs), 10_000):
-        part = pairs[start : start + 10_000].tolist()
-        found[start : start + len(part)] = [words.overlap(*pair) for pair in part]
-        advance(len(part))
-    return found
 
 
 def find_candidates(
@@ -129,92 +143,70 @@ def find_candidates(
     *,
     overlap: float,
     cosine: float | None,
-    bar: Bar = functools.partial(counted, visible=False),  # noqa: B008  # it keeps nothing
+    progress: bool = False,
 ) -> CandidatePairs:
     """Look through the whole corpus of ``count`` rows; see `gradlab.find_false_negatives`. Where only embeddings are known, ``texts`` is None."""
     if texts is None:
-        return _by_embedding_alone(vectors, count, cosine, bar)
-    with bar("Reading words", texts.count) as advance:
-        words = WordIndex.build(texts, texts.count, texts.__getitem__, advance)
-    with bar("Sorting words", BANDS) as advance:
-        pairs = words.close(advance)
-    with bar("Comparing words", len(pairs)) as advance:
-        overlaps = _overlaps(words, pairs, advance)
+        return _by_embedding_alone(vectors, count, cosine, progress)
+    words = WordIndex.build(texts, texts.count, texts.__getitem__, progress)
+    overlaps = _overlaps("Comparing words", words, words.close, progress)
     alike = overlaps >= min(ALIKE, overlap)
-    pairs, overlaps = pairs[alike], overlaps[alike]
-    with bar("Nearest neighbours", 2 * len(words.first)) as advance:
-        near = nearest_pairs(vectors, words.first, _MOST_NEIGHBOURS, advance)
-    threshold, nearest = near.by_chance if cosine is None else cosine, len(near.pairs)
-    with bar("Comparing their words", nearest) as advance:
-        found = _overlaps(words, near.pairs, advance)
+    near = nearest_pairs(vectors, words.first, _MOST_NEIGHBOURS, progress)
+    nearest = len(near.pairs)
+    overlaps = np.append(_overlaps("Comparing their words", words, near.pairs, progress), overlaps[alike])
     # Each pair once, the near ones first.
-    pairs, overlaps = np.concatenate([near.pairs, pairs]), np.append(found, overlaps)
+    pairs = np.concatenate([near.pairs, words.close[alike]])
     first = np.sort(np.unique(pairs @ [len(words.first), 1], return_index=True)[1])
     pairs, overlaps = pairs[first], overlaps[first]
-    kind = _kinds(words, pairs, overlaps, overlap, bar)
-    doubtful = np.flatnonzero(kind == 2)
-    kind[doubtful[near.measure(vectors, words.first[pairs[doubtful]])[1] < threshold]] = 0
+    # Places in `KINDS` by the words alone: 1; 2 where the embeddings are to confirm it; and 0 for no candidates.
+    kind = np.zeros(len(pairs), dtype=np.int8)
+    kind[overlaps >= overlap - LOOSER] = 2
+    kind[overlaps >= overlap] = 1
+    slots = slot_words(words.first[pairs[overlaps >= min(ALIKE, overlap)]], words.text)
+    asked = np.flatnonzero(kind)
+    kind[asked[state_other_facts(words.first[pairs[asked]], words, slots, progress)]] = 0
+    threshold, doubtful = near.by_chance if cosine is None else cosine, np.flatnonzero(kind == 2)
+    kind[doubtful[cosines_of(vectors, words.first[pairs[doubtful]], near.mean)[1] < threshold]] = 0
     if cosine is not None:  # which decides alone
         far = (kind[:nearest] == 0) & ~np.isnan(overlaps[:nearest]) & (near.centred >= cosine)
         kind[:nearest][far] = 2
-    lines = [*_duplicates(words, texts)]
+    lines = _duplicates(words, texts)
     kept = np.flatnonzero(kind)
     kept = kept[np.lexsort(pairs[kept].T[::-1])]
-    for (one, other), of_kind, value in zip(
-        pairs[kept].tolist(), kind[kept].tolist(), overlaps[kept].tolist(), strict=True
-    ):
-        sides = words.texts_of(one), words.texts_of(other)
-        pair = different_rows(*sides, len(texts))
+    of_kept = (pairs[kept].tolist(), kind[kept].tolist(), overlaps[kept].tolist())
+    for groups, of_kind, value in zip(*of_kept, strict=True):
+        one, other = map(words.texts_of, groups)
+        pair = different_rows(one, other, len(texts))
         if pair is not None:
-            lines.append((*pair, of_kind, value, count_row_pairs(*sides, len(texts))))
+            lines.append((*pair, of_kind, value, count_row_pairs(one, other, len(texts))))
     own = words.group[: 2 * len(texts)].astype(np.int64)
     in_rows = np.unique(own * len(texts) + np.arange(len(own)) % len(texts))
     repeats = len(in_rows) - len(np.unique(own))
     near = dataclasses.replace(near, pairs=words.first[near.pairs])
-    with bar("Comparing hard negatives", len(texts.negatives) * len(texts)) as advance:
-        false_negatives = false_by_words(texts, advance)
-    confirmed = kind[:nearest] == 1
-    return CandidatePairs(
-        _table(lines, near, vectors), count, threshold, near, confirmed, repeats, false_negatives, words
-    )
+    table, confirmed = _table(lines, near, vectors), kind[:nearest] == 1
+    false = _false_by_words(texts, progress)
+    return CandidatePairs(table, len(texts), threshold, near, confirmed, repeats, false, words)
 
 
-def repeated_positives(texts: Texts) -> NDArray[np.int64]:
-    """Rows whose positive has the words of its anchor: dropout alone makes two views of them."""
-    if texts.positives is None:
-        return np.empty(0, dtype=np.int64)
-    pairs = zip(texts.anchors, texts.positives, strict=True)
-    return np.flatnonzero([normalize(one) == normalize(other) for one, other in pairs])
+def _overlaps(title: str, words: WordIndex, pairs: NDArray[np.int64], progress: bool) -> NDArray[np.float64]:
+    """Shares of common words of pairs of groups, (P,)."""
+    found = (words.overlap(int(one), int(other)) for one, other in each(title, pairs, visible=progress))
+    return np.fromiter(found, float, len(pairs))
 
 
-def _threshold(cosines: NDArray[np.float32], confirmed: NDArray[np.bool_]) -> float:
-    """The smallest of falling cosines down to which the pairs can be trusted; NaN if there is none."""
-    trust = np.cumsum(confirmed) / np.arange(1, len(confirmed) + 1)
-    # It lies at a near-duplicate: beyond the last of them only the mean would carry others along.
-    good = np.flatnonzero((trust >= TRUST) & confirmed)
-    return float(cosines[good[-1]]) if len(good) and good[-1] + 1 >= FEWEST else np.nan
+def _false_by_words(texts: Texts, progress: bool) -> NDArray[np.int64]:
+    """`CandidatePairs.false_negatives`."""
+    found = []
+    columns = {} if texts.positives is None else dict(enumerate(texts.negatives.values(), start=1))
+    places = itertools.product(columns, range(len(texts)))
+    total = len(columns) * len(texts)
+    for column, row in each("Comparing hard negatives", places, total, visible=progress):
+        if looks_like_a_positive(columns[column][row], texts[row], texts[row + len(texts)]):
+            found.append((row, column))
+    return np.array(found, dtype=np.int64).reshape(-1, 2)
 
 
-def _kinds(
-    words: WordIndex,
-    pairs: NDArray[np.int64],
-    overlaps: NDArray[np.float64],
-    least: float,
-    bar: Bar,
-) -> NDArray[np.int8]:
-    """Places in :data:`KINDS` by the words alone (P,): 1, 2 where the embeddings are to confirm it, and 0 for no candidates."""
-    kind = np.zeros(len(pairs), dtype=np.int8)
-    kind[overlaps >= least - LOOSER] = 2
-    kind[overlaps >= least] = 1
-    slots = slot_words(words.first[pairs[overlaps >= min(ALIKE, least)]], words.text)
-    asked = np.flatnonzero(kind)
-    with bar("Comparing what differs", len(asked)) as advance:
-        others = state_other_facts(words.first[pairs[asked]], words.text, words.is_name, slots, advance)
-    kind[asked[others]] = 0
-    return kind
-
-
-def _duplicates(words: WordIndex, texts: Texts) -> list[tuple[int, int, int, float, int]]:
+def _duplicates(words: WordIndex, texts: Texts) -> list[tuple[Any, ...]]:
     """A line for each text that several rows have, and one for each other way of writing it; each pair of rows counts once."""
     lines, count = [], len(texts)
     for group in np.flatnonzero(words.size > 1).tolist():
@@ -232,40 +224,38 @@ def _duplicates(words: WordIndex, texts: Texts) -> list[tuple[int, int, int, flo
     return lines
 
 
-def _by_embedding_alone(vectors: Vectors, count: int, cosine: float | None, bar: Bar) -> CandidatePairs:
+def _by_embedding_alone(vectors: Vectors, count: int, cosine: float | None, progress: bool) -> CandidatePairs:
     """Without texts nothing tells how far a cosine can be trusted: identical embeddings unless one is given."""
-    with bar("Nearest neighbours", 2 * len(vectors)) as advance:
-        near = nearest_pairs(vectors, np.arange(len(vectors)), _MOST_NEIGHBOURS, advance)
+    near = nearest_pairs(vectors, np.arange(vectors.shape[0]), _MOST_NEIGHBOURS, progress)
     threshold = 1 - 2**-10 if cosine is None else cosine  # what float16 keeps of a cosine of 1
     pairs = near.pairs[near.centred >= threshold]
-    own = (pairs[:, 0] % count == pairs[:, 1] % count) & (is_hard(pairs, count).sum(1) == 1)
-    false_negatives = np.stack([pairs[own, 0] % count, pairs[own, 1] // count - 1], axis=1)
-    lines = [
-        (first, second, 2, np.nan, 1)
-        for first, second in pairs.tolist()
-        if different_rows(np.array([first]), np.array([second]), count)
-    ]
+    own, hard = (pairs[:, 0] < 2 * count) & (pairs[:, 1] >= 2 * count), pairs % count
+    false = pairs[own & (hard[:, 0] == hard[:, 1])]
+    false = np.unique(np.stack([false[:, 0] % count, false[:, 1] // count - 1], axis=1), axis=0)
+    apart = pairs[(pairs[:, 0] < 2 * count) & (hard[:, 0] != hard[:, 1])]
+    lines = [(first, second, 2, np.nan, 1) for first, second in apart.tolist()]
     table, confirmed = _table(lines, near, vectors), np.empty(0, dtype=bool)
-    return CandidatePairs(table, count, threshold, near, confirmed, 0, np.unique(false_negatives, axis=0))
+    return CandidatePairs(table, count, threshold, near, confirmed, 0, false)
 
 
 def _table(lines: list[tuple[Any, ...]], near: Neighbours, vectors: Vectors) -> pd.DataFrame:
     """`CandidatePairs.lines`, those of duplicates first, then by the words that they share."""
     table = pd.DataFrame(lines, columns=["first", "second", "kind", "overlap", "rows"])
     table = table.astype({"first": int, "second": int, "kind": int, "overlap": float, "rows": int})
-    table["cosine"], table["centred"] = near.measure(vectors, table[["first", "second"]].to_numpy())
+    pairs = table[["first", "second"]].to_numpy()
+    table["cosine"], table["centred"] = cosines_of(vectors, pairs, near.mean)
     by = {"kind": True, "overlap": False, "rows": False}
     return table.sort_values([*by], ascending=[*by.values()], kind="stable", ignore_index=True)
 
 
-def is_hard(numbers: NDArray[np.int64], count: int) -> NDArray[np.bool_]:
-    """Which texts are hard negatives, of N = ``count`` rows."""
-    return numbers >= 2 * count
+def _own(numbers: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+    """Those texts that are no hard negatives, of N = ``count`` rows."""
+    return numbers[numbers < 2 * count]
 
 
 def different_rows(one: NDArray[np.int64], other: NDArray[np.int64], count: int) -> tuple[int, int] | None:
     """The first two texts, in rising order, that different rows push apart; None if there are none."""
-    if is_hard(one, count).all() and is_hard(other, count).all():
+    if not len(_own(one, count)) and not len(_own(other, count)):
         return None
     pairs = itertools.product(one.tolist(), other.tolist())
     return next(((a, b) for a, b in pairs if a % count != b % count and min(a, b) < 2 * count), None)
@@ -275,30 +265,10 @@ def count_row_pairs(one: NDArray[np.int64], other: NDArray[np.int64], count: int
     """Unordered pairs of different rows of which one has a text of ``one`` and the other a text of ``other``, not both hard."""
     if len(one) == len(other) == 1:
         return int(different_rows(one, other, count) is not None)
-    sides = [side[is_hard(side, count) == hard] % count for side in (one, other) for hard in (False, True)]
-    rows = np.unique(np.concatenate(sides))
-    kind = np.zeros(len(rows), dtype=np.int64)
-    for bit, side in enumerate(sides):
-        kind[np.searchsorted(rows, side)] |= 1 << bit
-    size = np.bincount(kind, minlength=16)
-    mine, mine_hard, yours, yours_hard = _SIDES
-    meet = np.outer(mine, yours | yours_hard) | np.outer(mine_hard, yours)
+    rows = np.unique(np.append(one, other) % count)
+    sides = [np.isin(rows, side % count) for side in (_own(one, count), one, _own(other, count), other)]
+    kinds, size = np.unique(np.stack(sides, axis=1), axis=0, return_counts=True)
+    own, any_, others_own, others_any = kinds.T
+    meet = np.outer(own, others_any) | np.outer(any_, others_own)
     pairs = np.outer(size, size) - np.diag(size)
     return int(pairs[meet | meet.T].sum()) // 2
-
-
-def row_pairs(one: NDArray[np.int64], other: NDArray[np.int64], count: int) -> NDArray[np.int64]:
-    """Pairs of different rows (P, 2), the smaller first, whose own texts are of ``one`` and of ``other``."""
-    sides = [np.unique(side[~is_hard(side, count)] % count) for side in (one, other)]
-    pairs = np.sort(np.stack(np.meshgrid(*sides), axis=-1).reshape(-1, 2), axis=1)
-    return pairs[pairs[:, 0] < pairs[:, 1]]
-
-
-def hard_pairs(one: NDArray[np.int64], other: NDArray[np.int64], count: int) -> NDArray[np.int64]:
-    """(P, 2) rows with a text of their own in one of both, and numbers of hard negatives of other rows in the other."""
-    parts = []
-    for first, second in ((one, other), (other, one)):
-        rows = np.unique(first[~is_hard(first, count)] % count)
-        parts.append(np.stack(np.meshgrid(rows, second[is_hard(second, count)]), axis=-1).reshape(-1, 2))
-    pairs = np.concatenate(parts)
-    return pairs[pairs[:, 0] != pairs[:, 1] % count]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import itertools
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TextIO
@@ -14,31 +13,7 @@ from numpy.typing import NDArray
 
 from gradlab.errors import GradlabError
 from gradlab.files import atomic_path
-from gradlab.inspection.candidate_pairs import CandidatePairs
 from gradlab.train.sentences import form_of, read_rows
-
-
-def distinct_rows(found: CandidatePairs) -> NDArray[np.int64]:
-    """Rows that remain when every exact or near duplicate of an earlier row is left out, ascending.
-
-    A row repeats another one if its anchor or positive has the words, or nearly the words, of an anchor or positive
-    of a row that is kept. Rows with a hard negative that says the same as their own anchor or positive are left out too.
-    """
-    assert found.words is not None  # without texts nothing is known to repeat
-    group = found.words.group
-    near: defaultdict[int, list[int]] = defaultdict(list)
-    alike = found.lines.loc[found.lines["kind"] == 1, ["first", "second"]].to_numpy()
-    for first, second in group[alike].tolist():
-        near[first].append(second)
-        near[second].append(first)
-    own = group[: 2 * found.count].reshape(-1, found.count).T.tolist()
-    taken, left_out = set[int](), set(found.false_negatives[:, 0].tolist())
-    kept = []
-    for row, groups in enumerate(own):
-        if row not in left_out and taken.isdisjoint(groups):
-            kept.append(row)
-            taken.update(groups, *(near[one] for one in groups))
-    return np.array(kept, dtype=np.int64)
 
 
 def copy_rows(

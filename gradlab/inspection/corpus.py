@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,17 +13,17 @@ from numpy.typing import NDArray
 from gradlab.batch.batch import Batch
 from gradlab.batch.check import check_batch
 from gradlab.errors import GradlabError
-from gradlab.inspection.candidate_pairs import find_candidates, repeated_positives
+from gradlab.inspection.candidate_pairs import find_candidates
 from gradlab.inspection.gradient_share import BatchPush, PushTotals, measure, meet
 from gradlab.inspection.result import Inspection
 from gradlab.inspection.texts import Texts
-from gradlab.inspection.vectors import Vectors, given_arrays, scratch
+from gradlab.inspection.vectors import Vectors, given_arrays, on_disk
 from gradlab.inspection.words import chunks
 from gradlab.losses.base import Loss
 from gradlab.losses.registry import get_loss
 from gradlab.settings import names_arguments
 from gradlab.train.batches import BatchOrder
-from gradlab.waiting import counted
+from gradlab.waiting import counted, each
 
 if TYPE_CHECKING:
     from gradlab.encoder.model import Encoder
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
 MEETINGS = 256
 # Sentences whose views are kept, to say what other temperatures would do.
 _KEPT = 2048
-# Texts that are encoded between two signs of progress; sorted by length among themselves.
+# Texts that are encoded at once; sorted by length among themselves.
 _CHUNK = 1024
 
 
@@ -108,22 +107,21 @@ def find_false_negatives(
         raise GradlabError(f"overlap must be a share above 0 and at most 1, not {overlap}")
     if cosine is not None and not -1 <= cosine <= 1:
         raise GradlabError(f"cosine must lie between -1 and 1, not {cosine}")
-    bars = functools.partial(counted, visible=progress)
+    source = None
+    if model is not None and texts is not None:
+        source = ModelSource(model, texts, pooler, max_length, device)
     with contextlib.ExitStack() as stack:
-        source = None
-        if model is not None and texts is not None:
-            source = ModelSource(model, texts, pooler, max_length, device)
         if embeddings is not None:
             vectors = given_arrays(embeddings)
             _check_embeddings(vectors, texts, source)
         else:
             assert source is not None
-            append, vectors = stack.enter_context(scratch(source.texts.count, source.encoder.dimension))
-            with bars("Encoding", source.texts.count) as advance:
-                source.encode(batch_size, append, advance)
-        count = vectors.shape[0] if texts is None else len(texts)
-        columns = len(vectors) // count
-        candidates = find_candidates(texts, vectors, count, overlap=overlap, cosine=cosine, bar=bars)
+            encoded = on_disk(source.encode(batch_size, progress), source.encoder.dimension)
+            vectors = Vectors(np.split(stack.enter_context(encoded), len(source.texts.columns)))
+        columns, count = len(vectors.parts), len(vectors.parts[0])
+        if texts is not None:
+            columns, count = len(texts.columns), len(texts)
+        candidates = find_candidates(texts, vectors, count, overlap=overlap, cosine=cosine, progress=progress)
         size = min(batch_size, count)
         kept: list[Batch] = []
         drawn = _draw(count, size, batches, seed)
@@ -136,18 +134,16 @@ def find_false_negatives(
             return measure(loss, seen, None if source is None else known, two_texts=columns > 1)
 
         totals = PushTotals(count)
-        with torch.random.fork_rng(), bars("Batches", len(drawn)) as advance:
+        with torch.random.fork_rng():
             torch.manual_seed(seed)  # of dropout
-            for rows in drawn:
+            for rows in each("Batches", drawn, visible=progress):
                 totals.add(rows, look(rows))
-                advance(1)
             generator = np.random.default_rng([seed, 2])
             lines = np.sort(generator.permutation(len(candidates))[:MEETINGS])
             pairs = candidates.lines[["first", "second"]].to_numpy()[lines]
-            with bars("Candidates meet", len(lines)) as advance:
+            with counted("Candidates meet", len(lines), visible=progress) as advance:
                 meeting = meet(lines, pairs, count, size, generator, look, advance)
-    repeated = np.empty(0, dtype=np.int64) if texts is None else repeated_positives(texts)
-    return Inspection(loss, texts, totals, candidates, meeting, kept, repeated, size, seed)
+    return Inspection(loss, texts, totals, candidates, meeting, kept, size, seed)
 
 
 def _draw(count: int, size: int, batches: int, seed: int) -> list[NDArray[np.int64]]:
@@ -178,13 +174,14 @@ def _texts(
 
 
 def _check_embeddings(vectors: Vectors, texts: Texts | None, source: ModelSource | None) -> None:
-    shape = len(vectors), vectors.shape[1]
-    if source is None and texts is not None and texts.count != shape[0]:
-        raise GradlabError(f"there are {shape[0]} embeddings and {texts.count} texts; both need one a text")
-    if source is not None and shape != (source.texts.count, source.encoder.dimension):
+    if source is None and texts is not None and texts.count != vectors.shape[0]:
+        raise GradlabError(
+            f"there are {vectors.shape[0]} embeddings and {texts.count} texts; both need one a text"
+        )
+    if source is not None and vectors.shape != (source.texts.count, source.encoder.dimension):
         count, width = source.texts.count, source.encoder.dimension
         raise GradlabError(
-            f"the embeddings have shape {shape}, but {count} texts and a model of width {width} need {count, width}"
+            f"the embeddings have shape {vectors.shape}, but {count} texts and a model of width {width} need {count, width}"
         )
 
 
@@ -237,11 +234,8 @@ class ModelSource:
             )
         return batch_of(np.split(embedded.double().cpu().numpy(), len(columns)))
 
-    def encode(
-        self, batch_size: int, append: Callable[[NDArray[Any]], None], advance: Callable[[int], object]
-    ) -> None:
-        """Embed all texts without dropout."""
+    def encode(self, batch_size: int, progress: bool) -> Iterator[NDArray[Any]]:
+        """The embeddings of all texts without dropout, some at a time."""
         self.encoder.max_length = self.max_length
-        for chunk in chunks(self.texts, _CHUNK):
-            append(self.encoder.encode(chunk, batch_size, normalize=True))
-            advance(len(chunk))
+        for chunk in chunks(each("Encoding", self.texts, self.texts.count, visible=progress), _CHUNK):
+            yield self.encoder.encode(chunk, batch_size, normalize=True)

@@ -55,12 +55,9 @@ class BatchPush:
 
     def known(self, anchor: NDArray[np.int64], column: NDArray[np.int64]) -> dict[str, NDArray[np.float64]]:
         """What is known of some pairs, by name."""
-        return {
-            "push": self.push[anchor, column],
-            "share": self.shares[anchor, column],
-            "cosine": self.cosine[anchor, column],
-            "positive_cosine": self.positive_cosine[anchor],
-        }
+        found = {"push": self.push, "share": self.shares, "cosine": self.cosine}
+        pairs = {name: matrix[anchor, column] for name, matrix in found.items()}
+        return pairs | {"positive_cosine": self.positive_cosine[anchor]}
 
 
 def measure(loss: Loss, views: Batch, clean: Batch | None = None, *, two_texts: bool = True) -> BatchPush:
@@ -98,7 +95,7 @@ class PushTotals:
         push: of each batch, summed over its pairs.
         hard_push: what of it all goes to hard negatives.
         share: of each batch, `BatchPush.hardest`.
-        top: of some batches, pairs with the largest push: row, number of the other text, and what is known of the pair.
+        top: pairs with the largest push: row, number of the other text, and what is known of the pair; some more than once.
         hard: of each batch, what is known of its hard negatives: row, column, share of the anchor's push, that share times
             the number of negatives, cosine, the positive's, and push by the own anchor.
     """
@@ -116,9 +113,8 @@ class PushTotals:
 
     def add(self, rows: NDArray[np.int64], batch: BatchPush) -> None:
         """Add a batch of these rows, each of which is in it once."""
-        size = len(rows)
-        own = batch.push[:, :size]
-        given = batch.push.sum(1)
+        size, columns = len(rows), batch.push.shape[1]
+        own, given = batch.push[:, :size], batch.push.sum(1)
         self.seen[rows] += 1
         self.closed[rows] += batch.dissipation < CLOSED
         self.dissipation[rows] += batch.dissipation
@@ -128,14 +124,25 @@ class PushTotals:
         self.received_squared[rows] += (own**2).sum(0)
         self.push.append(float(given.sum()))
         self.hard_push += float(batch.push[:, size:].sum())
-        other = ~np.eye(size, batch.push.shape[1], dtype=bool)
+        other = ~np.eye(size, columns, dtype=bool)
         angle = np.minimum((np.arccos(batch.cosine[other]) * (BINS / np.pi)).astype(int), BINS - 1)
         self.by_angle += np.bincount(angle, batch.push[other], BINS)
         self.pairs_by_angle += np.bincount(angle, minlength=BINS)
         self.share.append(batch.hardest)
-        self._add_top(rows, batch)
-        if batch.push.shape[1] > size:
-            self._add_hard(rows, batch)
+        most = min(_TOP, batch.push.size - size)
+        place = np.argpartition(-batch.push.ravel(), most - 1)[:most]
+        anchor, column = np.divmod(place[batch.push.ravel()[place] > 0], columns)
+        # Columns of texts: sentence, positive, hard negatives; a negative of the batch stands for its row.
+        number = rows[column % size] + np.where(column < size, 0, column // size + 1) * self.count
+        found = pd.DataFrame({"first": rows[anchor], "second": number, **batch.known(anchor, column)})
+        self.top.append(found)
+        if len(self.top) > 20:
+            self.top = [self.strongest(_TOP)]
+        if columns > size:
+            place = np.arange(size, columns)
+            column, anchor = np.divmod(place - size, size)
+            found = pd.DataFrame({"row": rows[anchor], "column": column, **batch.known(anchor, place)})
+            self.hard.append(found.assign(times_average=found["share"] * (columns - 1)))
 
     @property
     def pushers(self) -> NDArray[np.float64]:
@@ -152,29 +159,10 @@ class PushTotals:
         """(N,) the mean of a sum over the times that each sentence was seen; NaN where it was not."""
         return divide(getattr(self, name), self.seen)
 
-    def _add_top(self, rows: NDArray[np.int64], batch: BatchPush) -> None:
-        most = min(_TOP, batch.push.size - len(rows))
-        place = np.argpartition(-batch.push.ravel(), most - 1)[:most]
-        place = place[batch.push.ravel()[place] > 0]
-        anchor, column = np.divmod(place, batch.push.shape[1])
-        block, other = np.divmod(column, len(rows))
-        # Columns of texts: sentence, positive, hard negatives; a negative of the batch stands for its row.
-        number = rows[other] + np.where(block > 0, block + 1, 0) * self.count
-        found = batch.known(anchor, column)
-        self.top.append(pd.DataFrame({"first": rows[anchor], "second": number, **found}))
-        if len(self.top) > 20:
-            self.top = [self.strongest(_TOP)]
-
     def strongest(self, count: int) -> pd.DataFrame:
         """The pairs with the largest push, each once, ordered."""
         ordered = pd.concat(self.top).sort_values("push", ascending=False, kind="stable")
         return ordered.drop_duplicates(["first", "second"]).head(count)
-
-    def _add_hard(self, rows: NDArray[np.int64], batch: BatchPush) -> None:
-        place = np.arange(len(rows), batch.push.shape[1])
-        column, anchor = np.divmod(place - len(rows), len(rows))
-        found = pd.DataFrame({"row": rows[anchor], "column": column, **batch.known(anchor, place)})
-        self.hard.append(found.assign(times_average=found["share"] * (batch.push.shape[1] - 1)))
 
 
 def meet(
@@ -231,8 +219,7 @@ def _pair_push(
     for mine, yours in ((0, 1), (1, 0)):
         if columns[mine] > 1:  # a hard negative is not an anchor
             continue
-        block = max(int(columns[yours]) - 1, 0)
-        column = block * len(rows) + places[yours]
+        column = max(int(columns[yours]) - 1, 0) * len(rows) + places[yours]
         push += batch.push[places[mine], column]
         total += batch.push[places[mine]].sum()
         if batch.seen_cosine is not batch.cosine:  # there is dropout

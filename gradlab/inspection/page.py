@@ -54,36 +54,15 @@ def render(
     from gradlab.report.templates import render as fill
 
     lists = [one for entry in _LISTS if (one := _list(table, several, entry)) is not None]
-    facts = [
-        f"{numbers['sentences']:,} sentences",
-        f"loss {numbers['loss']}",
-        f"{numbers['batches']:,} batches of {numbers['batch_size']}",
-    ]
-    figures = [
-        ("pairs of texts that likely say the same", f"{numbers['candidate_lines']:,}"),
-        ("of all push goes to these pairs", percent_exactly(numbers["candidate_share_of_push"])),
-        (
-            "of the push of an anchor that learns goes to its hardest negative",
-            percent(numbers["hardest_share"]),
-        ),
-        ("of the anchors are left alone (dissipation below 1%)", percent(numbers["closed"])),
-        ("of the gradient is still alive (mean dissipation)", percent(numbers["dissipation"])),
-    ]
-    temperatures = [
-        (short(one["temperature"]), percent(one["closed"]), percent(one["hardest_share"]), place == 1)
-        for place, one in enumerate(numbers["temperatures"])
-    ]
     return fill(
         "gradlab.inspection",
         "inspect.html",
+        {"percent": percent, "exactly": percent_exactly, "short": short},
         version=__version__,
-        facts=" · ".join(facts),
-        figures=figures,
+        n=numbers,
         advice=advice,
         nothing=NOTHING,
-        shares=[percent_exactly(one.share or 0.0) if one.size else "" for one in advice],
-        temperatures=temperatures,
-        lists=[{key: one[key] for key in ("title", "hint", "total")} for one in lists],
+        lists=lists,
         data=_script(lists),
     )
 

@@ -21,9 +21,7 @@ from gradlab.errors import GradlabError, nearest
 from gradlab.files import versions, write_csv, write_json, write_text
 from gradlab.inspection.advice import Advice, Place, advise
 from gradlab.inspection.candidate_pairs import KINDS, CandidatePairs
-from gradlab.inspection.clean import distinct_rows
 from gradlab.inspection.gradient_share import BINS, CLOSED, PushTotals, measure, share_of_candidates
-from gradlab.inspection.hard_negatives import VERDICTS, verdicts
 from gradlab.inspection.page import render
 from gradlab.inspection.texts import Texts
 from gradlab.losses.base import Loss
@@ -35,6 +33,13 @@ TABLES = ("candidates", "pairs", "sentences", "hard-negatives", "neighbours")
 _NEIGHBOURS = 1000
 MOST_MASKED = 1_000_000
 _FACTORS = (0.5, 1.0, 2.0, 4.0)
+# Of a hard negative.
+FALSE, NEARER, MATTERS, EASY = VERDICTS = (
+    "looks like a positive",
+    "nearer than the positive",
+    "matters",
+    "too easy",
+)
 # A hub is pushed by this share of a batch, and by two sentences at least.
 MANY = 0.1
 
@@ -52,7 +57,6 @@ class Inspection(Shown):
         candidates: likely false negatives.
         meeting: their push when they meet, see `gradlab.inspection.gradient_share.meet`.
         views: of the first batches, in float64.
-        repeated: rows whose positive has the words of its anchor.
         batch_size: sentences of a batch.
         seed: of batches and dropout.
     """
@@ -64,16 +68,19 @@ class Inspection(Shown):
     candidates: CandidatePairs
     meeting: pd.DataFrame
     views: list[Batch]
-    repeated: NDArray[np.int64]
     batch_size: int
     seed: int
+
+    @functools.cached_property
+    def repeated(self) -> list[int]:
+        """Rows whose positive has the words of its anchor."""
+        return [] if self.texts is None else self.texts.repeated_positives()
 
     @property
     def can_mask(self) -> bool:
         """Whether there are pairs to mask, and few enough to list their rows."""
-        return (
-            0 < int(self.candidates.lines["rows"].sum()) + len(self.candidates.false_negatives) <= MOST_MASKED
-        )
+        pairs = int(self.candidates.lines["rows"].sum()) + len(self.candidates.false_negatives)
+        return 0 < pairs <= MOST_MASKED
 
     def table(self, name: str) -> pd.DataFrame:
         """One of the tables, the most important rows first: ``candidates``, ``pairs``, ``sentences``, ``hard-negatives`` or
@@ -90,65 +97,57 @@ class Inspection(Shown):
         """The text of a number; its row where texts are unknown."""
         return f"row {number % self.totals.count}" if self.texts is None else self.texts[number]
 
-    def _place(self, numbers: NDArray[np.int64], side: str) -> dict[str, Any]:
+    def _place(self, numbers: pd.Series, side: str) -> dict[str, Any]:
         """Columns that say which texts these are."""
-        count = self.totals.count
         names = ["sentence"] if self.texts is None else list(self.texts.columns)
-        columns = {f"{side}_row": numbers % count}
+        column, row = np.divmod(numbers.to_numpy(), self.totals.count)
+        columns = {f"{side}_row": row}
         if len(names) > 1:
-            columns[f"{side}_column"] = np.array(names)[numbers // count]
+            columns[f"{side}_column"] = np.array(names)[column]
         if self.texts is not None:
-            columns[side] = np.array([self.texts[int(number)] for number in numbers], dtype=object)
+            columns[side] = np.array([self.texts[number] for number in numbers], dtype=object)
         return columns
+
+    def _pair_table(self, pairs: pd.DataFrame, **columns: str) -> dict[str, Any]:
+        """Where the texts ``first`` and ``second`` of pairs stand, and further columns by their new names."""
+        places = {**self._place(pairs["first"], "first"), **self._place(pairs["second"], "second")}
+        return places | {name: pairs[old].to_numpy() for name, old in columns.items()}
 
     def _candidates(self) -> dict[str, Any]:
         lines = self.candidates.lines
-        met = self.meeting.reindex(range(len(lines)))
-        return {
-            "kind": np.array(KINDS)[lines["kind"]],
-            **self._place(lines["first"].to_numpy(), "first"),
-            **self._place(lines["second"].to_numpy(), "second"),
-            "overlap": lines["overlap"],
-            "cosine": lines["cosine"],
-            "centred_cosine": lines["centred"],
-            "row_pairs": lines["rows"],
-            "push_when_met": met["push"],
-            "share_when_met": met["share"],
-        }
+        table = self._pair_table(
+            lines.join(self.meeting), overlap="overlap", cosine="cosine", centred_cosine="centred",
+            row_pairs="rows", push_when_met="push", share_when_met="share",
+        )  # fmt: skip
+        return {"kind": np.array(KINDS)[lines["kind"]], **table}
 
     def _neighbours(self) -> dict[str, Any]:
         near = self.candidates.near
         known = set(map(frozenset, self.candidates.lines[["first", "second"]].to_numpy().tolist()))
         others = (place for place, pair in enumerate(near.pairs.tolist()) if frozenset(pair) not in known)
         kept = np.array([*itertools.islice(others, _NEIGHBOURS)], dtype=np.int64)
-        return {
-            **self._place(near.pairs[kept, 0], "first"),
-            **self._place(near.pairs[kept, 1], "second"),
-            "cosine": near.cosine[kept],
-            "centred_cosine": near.centred[kept],
-        }
+        pairs = pd.DataFrame(near.pairs[kept], columns=["first", "second"])
+        pairs = pairs.assign(cosine=near.cosine[kept], centred=near.centred[kept])
+        return self._pair_table(pairs, cosine="cosine", centred_cosine="centred")
 
     def _pairs(self) -> dict[str, Any]:
-        top = self.totals.strongest(1000)
-        known = ("push", "share", "cosine", "positive_cosine")
-        return {
-            **self._place(top["first"].to_numpy(), "first"),
-            **self._place(top["second"].to_numpy(), "second"),
-            **{name: top[name].to_numpy() for name in known},
-        }
+        known = {name: name for name in ("push", "share", "cosine", "positive_cosine")}
+        return self._pair_table(self.totals.strongest(1000), **known)
 
     def _sentences(self) -> dict[str, Any]:
         totals = self.totals
         rows = np.flatnonzero(totals.seen)
-        pull = totals.mean("pull")[rows]
-        order = np.argsort(-pull, kind="stable")
-        rows = rows[order]
-        names = {"pull": "pull", "push_given": "given", "push_received": "received"}
+        rows = rows[np.argsort(-totals.mean("pull")[rows], kind="stable")]
+        names = {
+            "dissipation": "dissipation",
+            "pull": "pull",
+            "push_given": "given",
+            "push_received": "received",
+        }
         return {
             "row": rows,
-            **({} if self.texts is None else {"sentence": self._place(rows, "x")["x"]}),
+            **({} if self.texts is None else {"sentence": self._place(pd.Series(rows), "x")["x"]}),
             "times_met": totals.seen[rows].astype(int),
-            "dissipation": totals.mean("dissipation")[rows],
             **{name: totals.mean(kind)[rows] for name, kind in names.items()},
             "pushers": totals.pushers[rows],
             "closed": totals.mean("closed")[rows],
@@ -156,14 +155,20 @@ class Inspection(Shown):
 
     @functools.cached_property
     def hard_negatives(self) -> pd.DataFrame:
-        """Hard negatives, those with the largest share first: those that were met, each once, and those that are false by their words."""
+        """Hard negatives, those with the largest share first: those that were met, each once, and those that are false by their words.
+
+        One looks like a positive if its words (without texts, its embedding) say so. That an encoder finds it nearer than
+        the positive proves nothing: it is either false, or what the encoder has still to learn. Otherwise it
+        matters if its anchor pushes it more than the mean negative, and is too easy if not.
+        """
         if not self.totals.hard:
             return pd.DataFrame()
         met = pd.concat(self.totals.hard).drop_duplicates(["row", "column"])
         false = pd.DataFrame(self.candidates.false_negatives - [0, 1], columns=["row", "column"])
         found = met.merge(false.assign(false=True), "outer", ["row", "column"])
         found["false"] = found["false"].notna()
-        found["verdict"] = verdicts(found)
+        cases = [found["false"], found["cosine"] >= found["positive_cosine"], found["times_average"] > 1]
+        found["verdict"] = np.select(cases, VERDICTS[:3], EASY)
         found = found.sort_values(["column", "row"])
         return found.sort_values("share", ascending=False, kind="stable", ignore_index=True)
 
@@ -172,8 +177,8 @@ class Inspection(Shown):
         if found.empty:
             return {"row": []}
         if self.texts is not None and self.texts.positives is not None:
-            numbers = {"sentence": found["row"], "positive": found["row"] + self.totals.count}
-            numbers["hard_negative"] = found["row"] + (found["column"] + 2) * self.totals.count
+            blocks = {"sentence": 0, "positive": 1, "hard_negative": found["column"] + 2}
+            numbers = {name: found["row"] + block * self.totals.count for name, block in blocks.items()}
             words = {name: [self.texts[number] for number in column] for name, column in numbers.items()}
             words = {"column": np.array(list(self.texts.negatives))[found["column"]], **words}
         names = ("verdict", "share", "times_average", "cosine", "positive_cosine")
@@ -195,7 +200,7 @@ class Inspection(Shown):
     def numbers(self) -> dict[str, Any]:
         """What the advice is drawn from, ready for JSON; shares between 0 and 1, NaN where something was not to be measured."""
         totals, candidates, meeting = self.totals, self.candidates, self.meeting
-        lines = candidates.lines
+        lines, push = candidates.lines, sum(totals.push)
         share, error = share_of_candidates(meeting, lines["rows"].to_numpy(), totals, self.batch_size)
         met = totals.seen > 0
         received = totals.mean("received")
@@ -203,10 +208,14 @@ class Inspection(Shown):
         many = met & (totals.pushers >= max(2.0, MANY * (self.batch_size - 1)))
         hubs = np.sort(received[np.setdiff1d(np.flatnonzero(many), copies)])[::-1]
         top = max(1, int(met.sum()) // 100)
-        hardest = np.concatenate(totals.share)
         duplicates = lines["kind"][meeting.index] == 0
-        mask = candidates.mask_above
         by_dropout = self.texts is not None and self.texts.positives is None
+        hard, kinds, false = self.hard_negatives, {}, float("nan")
+        if totals.hard:
+            counts = hard["verdict"][hard["share"].notna()].value_counts()
+            kinds = {kind: int(counts.get(kind, 0)) for kind in VERDICTS}
+            of_false = pd.concat(totals.hard).merge(hard.loc[hard["false"], ["row", "column"]])
+            false = _share(of_false["push"].sum(), push)
         return {
             "loss": call_text(self.loss),
             "sentences": totals.count,
@@ -226,78 +235,49 @@ class Inspection(Shown):
             "pair_share_on_average": 1 / (self.batch_size - 1),
             "hidden_by_dropout": float(meeting["hidden"][duplicates].mean()) if by_dropout else float("nan"),
             "positives_that_repeat": len(self.repeated),
-            "mask_above": mask,
-            "mask_removes": self.push_above(mask),
+            "mask_above": candidates.mask_above,
+            "mask_removes": self.push_above(candidates.mask_above),
             "cosine_levels": [
                 {"cosine": level, "share_of_push": self.push_above(level), "candidates": candidates.confirmed_above(level)}
                 for level in self._levels()
             ],
-            "dissipation": float(totals.dissipation.sum() / totals.seen.sum()),
-            "closed": float(totals.closed.sum() / totals.seen.sum()),
-            "hardest_share": float(hardest.mean()) if len(hardest) else float("nan"),
+            **_gates(totals.dissipation, totals.closed, totals.share, totals.seen.sum()),
             "negative_cosine": totals.negative_cosine,
             "hubs": top,
-            "hub_share": float(hubs[:top].sum() / received[met].sum()) if received[met].sum() else float("nan"),
+            "hub_share": _share(hubs[:top].sum(), received[met].sum()),
             "temperatures": self._temperatures(),
-            "hard_negatives": self._hard_kinds(),
+            "hard_negatives": kinds,
             "hard_negatives_false": len(candidates.false_negatives),
-            "hard_negatives_share": totals.hard_push / sum(totals.push) if sum(totals.push) else float("nan"),
-            "hard_negatives_false_share": self._false_share(),
+            "hard_negatives_share": _share(totals.hard_push, push),
+            "hard_negatives_false_share": false,
         }  # fmt: skip
 
     def push_above(self, cosine: float) -> float:
         """Share of the push of the batches that goes to pairs of at least this cosine, to a tenth of a degree."""
-        total = self.totals.by_angle.sum()
-        if np.isnan(cosine) or not total:
+        if np.isnan(cosine):
             return float("nan")
         bins = int(np.ceil(np.arccos(np.clip(cosine, -1, 1)) * (BINS / np.pi)))
-        return float(self.totals.by_angle[:bins].sum() / total)
+        return _share(self.totals.by_angle[:bins].sum(), self.totals.by_angle.sum())
 
     def _levels(self) -> list[float]:
         """Round cosines near the top of the nearest pairs."""
-        near = self.candidates.near
-        if not len(near.cosine):
-            return []
-        low = float(np.quantile(near.cosine, 0.5))
+        near = self.candidates.near.cosine
+        low = float(np.quantile(near, 0.5)) if len(near) else np.inf
         return [level for level in (0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999) if level >= low]
-
-    def _false_share(self) -> float:
-        """Share of all push with which anchors push their own false hard negatives, over the batches."""
-        total = sum(self.totals.push)
-        if not self.totals.hard or not total:
-            return float("nan")
-        false = self.hard_negatives.loc[self.hard_negatives["false"], ["row", "column"]]
-        return float(pd.concat(self.totals.hard).merge(false)["push"].sum() / total)
-
-    def _hard_kinds(self) -> dict[str, int]:
-        """How many of the hard negatives that were met are of each kind."""
-        if not self.totals.hard:
-            return {}
-        met = self.hard_negatives["share"].notna()
-        counts = self.hard_negatives["verdict"][met].value_counts()
-        return {kind: int(counts.get(kind, 0)) for kind in VERDICTS}
 
     def _temperatures(self) -> list[dict[str, float]]:
         """What other temperatures would do on the first batches; empty for a loss without one."""
-        fields = {field.name for field in dataclasses.fields(self.loss)}
-        if "temperature" not in fields or not self.views:
+        if "temperature" not in {field.name for field in dataclasses.fields(self.loss)}:
             return []
         found = []
         for factor in _FACTORS:
             value = self.loss.temperature * factor  # type: ignore[attr-defined]  # it is among its fields
-            other = get_loss(self.loss, temperature=value)
-            batches = [measure(other, one) for one in self.views]
-            dissipation, hardest = (
-                np.concatenate([getattr(one, name) for one in batches]) for name in ("dissipation", "hardest")
+            batches = [measure(get_loss(self.loss, temperature=value), one) for one in self.views]
+            dissipation = np.concatenate([one.dissipation for one in batches])
+            gates = _gates(
+                dissipation, dissipation < CLOSED, [one.hardest for one in batches], len(dissipation)
             )
-            found.append(
-                {
-                    "temperature": float(value),
-                    "dissipation": float(dissipation.mean()),
-                    "closed": float((dissipation < CLOSED).mean()),
-                    "hardest_share": float(hardest.mean()) if len(hardest) else float("nan"),
-                }
-            )
+            found.append({"temperature": float(value), **gates})
         return found
 
     @functools.cached_property
@@ -307,20 +287,12 @@ class Inspection(Shown):
 
     def masked(self) -> list[str]:
         """Lines for ``mask(LOSS, by=pairs)``: pairs of rows, then rows with hard negatives; see `gradlab.losses.mask.read_pairs`."""
-        pairs = self.candidates.pairs_of_rows(), self.candidates.pairs_with_hard_negatives()
-        return [",".join(map(str, numbers)) for part in pairs for numbers in part.tolist()]
+        parts = self.candidates.to_mask()
+        return [",".join(map(str, numbers)) for part in parts for numbers in part.tolist()]
 
     def distinct_rows(self) -> NDArray[np.int64]:
-        """Rows that remain when each that repeats an earlier one is left out; see `gradlab.inspection.clean.distinct_rows`.
-
-        Raises:
-            GradlabError: only embeddings are known.
-        """
-        if self.texts is None:
-            raise GradlabError(
-                "embeddings alone do not tell which rows repeat others; inspect the sentences too"
-            )
-        return distinct_rows(self.candidates)
+        """See `CandidatePairs.distinct_rows`."""
+        return self.candidates.distinct_rows()
 
     def write(
         self,
@@ -374,6 +346,20 @@ class Inspection(Shown):
             name: value for name in ("model", "train_file") if (value := settings.get(name, "None")) != "None"
         }
         return advise(self.numbers, Place(Path(folder), command, **known))
+
+
+def _share(part: float, whole: float) -> float:
+    return float(part / whole) if whole else float("nan")
+
+
+def _gates(dissipation: Any, closed: Any, hardest: list[Any], anchors: float) -> dict[str, float]:
+    """Means over anchors: sums of their dissipation, of how many are closed, and what the hardest negative has of the push of others."""
+    shares = np.concatenate(hardest)
+    return {
+        "dissipation": float(dissipation.sum() / anchors),
+        "closed": float(closed.sum() / anchors),
+        "hardest_share": _share(shares.sum(), len(shares)),
+    }
 
 
 def _for_json(value: Any) -> Any:

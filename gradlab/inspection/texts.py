@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -81,8 +83,7 @@ class Texts:
         return self._columns[column][row]
 
     def __iter__(self) -> Iterator[str]:
-        for column in self._columns:
-            yield from column
+        return itertools.chain.from_iterable(self._columns)
 
     @property
     def count(self) -> int:
@@ -95,6 +96,11 @@ class Texts:
         positives = {} if self.positives is None else {"positive": self.positives}
         return {"sentence": self.anchors, **positives, **self.negatives}
 
-    @property
+    @functools.cached_property
     def _columns(self) -> list[Sequence[str]]:
         return list(self.columns.values())
+
+    def repeated_positives(self) -> list[int]:
+        """Rows whose positive has the words of its anchor: dropout alone makes two views of them."""
+        pairs = enumerate(zip(self.anchors, self.positives or (), strict=self.positives is not None))
+        return [row for row, (one, other) in pairs if normalize(one) == normalize(other)]

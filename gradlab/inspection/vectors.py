@@ -1,11 +1,10 @@
-"""Embeddings of many texts on disk, read a block at a time."""
+"""Embeddings of many texts, in memory or on disk, read a block at a time; and nearest neighbours among them, by an index of bounded size."""
 
 from __future__ import annotations
 
 import contextlib
-import mmap
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,26 +14,27 @@ from numpy.typing import NDArray
 
 from gradlab.errors import GradlabError, reason
 from gradlab.train.tokens import cache_folder
+from gradlab.waiting import each
 
 BLOCK = 8192
-# Rows that are read from one mapping: the system maps up to 64 KB around each of them.
-PIECE = 512
+# The index holds the leading principal coordinates in half precision, so that its size does not depend on the encoder.
+DIMENSIONS = 128
+NEIGHBOURS = 8
+# Of pairs drawn at random, the share that is nearer than what counts as near.
+BY_CHANCE = 1e-4
+_SAMPLE, _DRAWN = 20_000, 200_000
 
 
 @dataclass(frozen=True)
 class Vectors:
-    """Embeddings in one or more parts of N rows, (parts N, D); row i of part p has the number ``i + N p``.
+    """Embeddings in one or more arrays (N, D), which may be mapped files; row i of array p has the number ``i + N p``."""
 
-    Attributes:
-        shape: N and D.
-        parts: each gives an array (N, D); called anew for each block, so that no part of a mapped file stays in memory.
-    """
+    parts: Sequence[NDArray[Any]]
 
-    shape: tuple[int, int]
-    parts: Sequence[Callable[[], NDArray[Any]]]
-
-    def __len__(self) -> int:
-        return self.shape[0] * len(self.parts)
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Embeddings in all arrays, and D."""
+        return sum(map(len, self.parts)), self.parts[0].shape[1]
 
     def take(self, rows: NDArray[np.int64]) -> NDArray[np.float32]:
         """Some rows, divided by their norms, (n, D).
@@ -43,13 +43,10 @@ class Vectors:
             GradlabError: rows of zeros or with values that are not finite.
         """
         order = np.argsort(rows, kind="stable")  # a file is read from the beginning to the end
+        part, row = np.divmod(rows[order], len(self.parts[0]))
         found = np.empty((len(rows), self.shape[1]), dtype=np.float32)
-        for start in range(0, len(rows), PIECE):
-            some = order[start : start + PIECE]
-            part = rows[some] // self.shape[0]
-            for number in np.unique(part):
-                here = some[part == number]
-                found[here] = self.parts[number]()[rows[here] % self.shape[0]]
+        for number in np.unique(part):
+            found[order[part == number]] = self.parts[number][row[part == number]]
         norms = np.linalg.norm(found, axis=1, keepdims=True)
         bad = np.flatnonzero(~(np.isfinite(norms[:, 0]) & (norms[:, 0] > 0)))
         if len(bad):
@@ -58,24 +55,11 @@ class Vectors:
             )
         return found / norms
 
-    def blocks(self, rows: NDArray[np.int64]) -> Iterator[NDArray[np.float32]]:
-        """The given rows, a block at a time."""
+    def blocks(self, rows: NDArray[np.int64]) -> Iterator[tuple[slice, NDArray[np.float32]]]:
+        """The given rows, a block at a time, and which of them these are."""
         for start in range(0, len(rows), BLOCK):
-            yield self.take(rows[start : start + BLOCK])
-
-
-def of_arrays(*arrays: NDArray[Any]) -> Vectors:
-    """Arrays of one shape (N, D), in memory or in files that numpy maps: those are mapped anew for each block."""
-
-    def opener(array: NDArray[Any]) -> Callable[[], NDArray[Any]]:
-        # A part of a mapped file says of itself only where the whole begins.
-        if not (isinstance(array, np.memmap) and isinstance(array.base, mmap.mmap) and array.filename):
-            return lambda: array
-        path, offset, dtype, shape = array.filename, array.offset, array.dtype, array.shape
-        order: Any = "F" if np.isfortran(array) else "C"
-        return lambda: np.memmap(path, dtype, "r", offset, shape, order)
-
-    return Vectors(arrays[0].shape, [opener(array) for array in arrays])  # type: ignore[arg-type]  # (N, D)
+            block = self.take(rows[start : start + BLOCK])
+            yield slice(start, start + len(block)), block
 
 
 def given_arrays(embeddings: Any) -> Vectors:
@@ -85,8 +69,7 @@ def given_arrays(embeddings: Any) -> Vectors:
         GradlabError: other names, or arrays that are not (N, D) of floating point numbers, N at least 2, of one shape.
     """
     given = embeddings if isinstance(embeddings, Mapping) else {"anchors": embeddings}
-    unknown = set(given) - {"anchors", "positives", "hard_negatives"}
-    if "anchors" not in given or unknown:
+    if "anchors" not in given or set(given) - {"anchors", "positives", "hard_negatives"}:
         raise GradlabError(
             f"embeddings hold {', '.join(sorted(given)) or 'nothing'}; they need anchors, and may have positives and hard_negatives"
         )
@@ -105,7 +88,7 @@ def given_arrays(embeddings: Any) -> Vectors:
             )
     if shape[0] < 2:
         raise GradlabError(f"there is {shape[0] or 'no'} embedding to inspect; a pair takes at least two")
-    return of_arrays(*arrays.values())
+    return Vectors(list(arrays.values()))
 
 
 def _checked(name: str, rows: Any) -> NDArray[Any]:
@@ -118,10 +101,8 @@ def _checked(name: str, rows: Any) -> NDArray[Any]:
 
 
 @contextlib.contextmanager
-def scratch(count: int, dimension: int) -> Iterator[tuple[Callable[[NDArray[Any]], None], Vectors]]:
-    """A file of float16 rows in the cache folder that is deleted at the end of the block.
-
-    Yields a function that appends rows (n, D), and the rows, to be read when all are there.
+def on_disk(parts: Iterable[NDArray[Any]], dimension: int) -> Iterator[NDArray[np.float16]]:
+    """Rows of several arrays (n, D) in half precision, in a file of the cache folder that is deleted at the end of the block.
 
     Raises:
         GradlabError: if the file cannot be written (no permission, disk full).
@@ -132,14 +113,105 @@ def scratch(count: int, dimension: int) -> Iterator[tuple[Callable[[NDArray[Any]
         with tempfile.TemporaryDirectory(dir=folder, prefix="inspect-") as place:
             path = Path(place) / "embeddings.float16"
             with path.open("wb") as file:
-
-                def append(rows: NDArray[Any]) -> None:
+                for rows in parts:
                     rows.astype(np.float16).tofile(file)
-                    file.flush()
-
-                shape = (count, dimension)
-                yield append, Vectors(shape, [lambda: np.memmap(path, np.float16, "r", 0, shape)])
+            yield np.memmap(path, np.float16, "r").reshape(-1, dimension)
     except OSError as error:
         raise GradlabError(
             f"cannot write to {str(folder)!r} ({reason(error)}); set GRADLAB_CACHE_DIR to a place with more room"
         ) from error
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """Pairs of rows that are near each other, nearest first.
+
+    Attributes:
+        pairs: (P, 2) places among the rows that were searched, the smaller first.
+        centred: (P,) their cosine after the mean of the embeddings is taken from each of them.
+        cosine: (P,) their cosine.
+        mean: (D,) the mean of the embeddings, each divided by its norm.
+        by_chance: the centred cosine that one in 10,000 pairs of rows drawn at random exceeds.
+    """
+
+    pairs: NDArray[np.int64]
+    centred: NDArray[np.float32]
+    cosine: NDArray[np.float32]
+    mean: NDArray[np.float32]
+    by_chance: float
+
+
+def nearest_pairs(vectors: Vectors, rows: NDArray[np.int64], most: int, progress: bool = False) -> Neighbours:
+    """The nearest pairs among some rows, each looked for among the 8 nearest neighbours of both.
+
+    Encoders that were never tuned give any two sentences nearly the same large cosine; the mean of the embeddings is
+    therefore taken from each of them first (Mu and Viswanath, 2018), for the search alone.
+    """
+    from usearch.index import Index
+
+    mean, axes, by_chance = _principal_axes(vectors, rows)
+    # Of 15,000 sentences it finds .990 of the nearest eight (.999 with 64 and 48, in twice the time), and all that are near.
+    settings: Any = {"expansion_add": 32, "expansion_search": 32, "enable_key_lookups": False}
+    index = Index(ndim=axes.shape[1], metric="cos", dtype="f16", **settings)
+    count = min(NEIGHBOURS + 1, len(rows))
+    keys = np.empty((len(rows), count), dtype=np.int32)
+    cosines = np.empty((len(rows), count), dtype=np.float32)
+    blocks = -(-len(rows) // BLOCK)
+    for here, block in each("Indexing embeddings", vectors.blocks(rows), blocks, visible=progress):
+        # One thread: the graph, and with it what is found, is the same each time.
+        index.add(np.arange(here.start, here.stop), np.ascontiguousarray((block - mean) @ axes), threads=1)
+    for here, block in each("Nearest neighbours", vectors.blocks(rows), blocks, visible=progress):
+        found = index.search(np.ascontiguousarray((block - mean) @ axes), count, threads=1)
+        keys[here] = np.asarray(found.keys).reshape(len(block), -1)
+        cosines[here] = 1 - np.asarray(found.distances, dtype=np.float32).reshape(len(block), -1)
+    pairs = _nearest(keys, cosines, most)
+    cosine, centred = cosines_of(vectors, rows[pairs], mean)
+    order = np.argsort(-centred, kind="stable")
+    return Neighbours(pairs[order], centred[order], cosine[order], mean, by_chance)
+
+
+def _nearest(keys: NDArray[np.int32], cosines: NDArray[np.float32], most: int) -> NDArray[np.int64]:
+    """The nearest pairs (P, 2) of different rows, each once, the smaller first, from the neighbours of each row (n, k)."""
+    own = np.arange(len(keys))[:, None]
+    places = np.flatnonzero((keys != own) & (keys >= 0) & (keys < len(keys)))
+    if len(places) > 2 * most:  # each pair is found at most twice
+        places = places[np.argpartition(-cosines.ravel()[places], 2 * most)[: 2 * most]]
+    pairs = np.sort(np.stack([places // keys.shape[1], keys.ravel()[places]], axis=1), axis=1)
+    unique, first = np.unique(pairs @ [len(keys), 1], return_index=True)
+    kept = np.sort(np.argsort(-cosines.ravel()[places][first], kind="stable")[:most])
+    return np.stack(np.divmod(unique[kept], len(keys)), axis=1)
+
+
+def _principal_axes(
+    vectors: Vectors, rows: NDArray[np.int64]
+) -> tuple[NDArray[np.float32], NDArray[np.float32], float]:
+    """Mean (D,) and leading principal axes (D, d) of a sample of the rows, and `Neighbours.by_chance` of it."""
+    sample = vectors.take(rows[:: max(1, len(rows) // _SAMPLE)])
+    mean = sample.mean(0)
+    sample -= mean
+    parts = (sample[start : start + BLOCK].astype(np.float64) for start in range(0, len(sample), BLOCK))
+    values, axes = np.linalg.eigh(sum(part.T @ part for part in parts))
+    kept = min(DIMENSIONS, len(values))
+    norms = np.linalg.norm(sample, axis=1, keepdims=True)
+    np.divide(sample, norms, out=sample, where=norms > 0)
+    pairs = np.random.default_rng(0).integers(len(sample), size=(_DRAWN, 2))
+    drawn = np.array_split(pairs[pairs[:, 0] != pairs[:, 1]], _DRAWN // BLOCK)
+    cosines = [(sample[part[:, 0]] * sample[part[:, 1]]).sum(1) for part in drawn]
+    by_chance = float(np.quantile(np.concatenate(cosines), 1 - BY_CHANCE))
+    return mean, axes[:, ::-1][:, :kept].astype(np.float32), by_chance
+
+
+def cosines_of(
+    vectors: Vectors, pairs: NDArray[np.int64], mean: NDArray[np.float32]
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Cosines (P,) of pairs of rows (P, 2), as they are and centred."""
+    cosine, centred = np.empty((2, len(pairs)), dtype=np.float32)
+    for start in range(0, len(pairs), BLOCK):
+        here = slice(start, start + BLOCK)
+        one, other = (vectors.take(pairs[here, side]) for side in (0, 1))
+        cosine[here] = (one * other).sum(1)
+        one, other = one - mean, other - mean
+        norms = np.linalg.norm(one, axis=1) * np.linalg.norm(other, axis=1)
+        # Embeddings that are all equal have no direction left.
+        centred[here] = (one * other).sum(1) / np.where(norms > 0, norms, np.inf)
+    return cosine, centred

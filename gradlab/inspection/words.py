@@ -15,7 +15,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
+
+from gradlab.waiting import each
 
 # Signatures of 160 minima in bands of 8: two texts whose sets of words overlap by a Jaccard index of .8 share a
 # band with probability .97, by .9 with .99999, by .3 with .001.
@@ -29,6 +32,11 @@ _TABLE = 2**22
 PAIRS, COUNTERPARTS, SHARE = 5, 3, 0.5
 # Share of common words from which on pairs tell what templates vary in, and how many pairs are asked.
 ALIKE, ASKED = 0.5, 50_000
+# One of them more or fewer turns a statement into its opposite; "t" is what is left of "don't".
+NEGATIONS = frozenset((
+    "not", "no", "never", "none", "nobody", "nothing", "nowhere", "neither", "nor", "without", "cannot", "t",
+    "nicht", "nie", "kein", "keine", "keinen", "keiner", "niet", "geen", "inte", "ne", "pas", "non", "nunca", "sin", "não", "senza",
+))  # fmt: skip
 
 
 def normalize(text: str) -> str:
@@ -45,32 +53,57 @@ def words_of(text: str) -> list[str]:
     return re.findall(r"\w+(?:-\w+)*", unicodedata.normalize("NFKC", text))
 
 
+def say_the_same(one: str, other: str) -> bool:
+    """Whether a text holds all words of another one, at least four, and at most half as many more.
+
+    Words may be left out, added or moved; a word that is *exchanged* for another states another fact. So do
+    a negation that only one of the texts has, and two words far apart that change places, as in "Rome beat
+    Ghent" and "Ghent beat Rome".
+    """
+    short, long = sorted((normalize(one).split(), normalize(other).split()), key=len)
+    if 2 * len(long) > 3 * len(short) or (len(short) < 4 and len(short) < len(long)):
+        return False
+    added = Counter(long)
+    added.subtract(short)
+    if min(added.values()) < 0 or any(added[word] for word in NEGATIONS):
+        return False
+    moved = [place for place in range(len(short)) if short[place] != long[place]]
+    return len(short) < len(long) or not moved or moved[-1] - moved[0] == 1 or 2 * len(moved) > len(long)
+
+
+def looks_like_a_positive(text: str, anchor: str, positive: str) -> bool:
+    """Whether a hard negative says the same as its anchor or positive, whichever has more words in common with it."""
+    mine, *others = (Counter(normalize(one).split()) for one in (text, anchor, positive))
+    common = [(mine & words).total() for words in others]
+    return any(
+        count == max(common) and say_the_same(text, other)
+        for count, other in zip(common, (anchor, positive), strict=True)
+    )
+
+
 @dataclass(frozen=True, eq=False)
 class WordIndex:
     """What is remembered of many texts to tell those with the same words.
 
     Attributes:
-        group: (texts,) number of the group of texts with the same normalised form.
+        group: (texts,) number of the group of texts with the same normalised form, in the order of their first texts.
         first: (groups,) the first text of each group.
         size: (groups,) texts in each.
+        close: pairs of groups (P, 2), the smaller first, that may well have most of their words in common.
         text: finds a text by its number.
     """
 
     group: NDArray[np.integer[Any]]
     first: NDArray[np.int64]
     size: NDArray[np.int64]
-    _bands: list[NDArray[np.uint32]]
+    close: NDArray[np.int64]
+    text: Callable[[int], str]
     _frequency: NDArray[np.uint32]
     _capitals: NDArray[np.int32]
-    text: Callable[[int], str]
 
     @classmethod
     def build(
-        cls,
-        texts: Iterable[str],
-        count: int,
-        text: Callable[[int], str],
-        advance: Callable[[int], object] = lambda n: None,
+        cls, texts: Iterable[str], count: int, text: Callable[[int], str], progress: bool = False
     ) -> WordIndex:
         """Go through all texts once; ``text`` finds one by its number."""
         from rensa import RMinHash
@@ -81,7 +114,7 @@ class WordIndex:
         bands = [np.empty(count, dtype=np.uint32) for _ in range(BANDS)]
         constants = np.random.default_rng(0).integers(1, 2**63, ROWS, dtype=np.uint64) * 2 + 1
         start = 0
-        for chunk in chunks(texts, _CHUNK):
+        for chunk in chunks(each("Reading words", texts, count, visible=progress), _CHUNK):
             keys = [normalize(one) for one in chunk]
             words = [sorted(set(key.split())) for key in keys]
             counts = Counter(itertools.chain.from_iterable(words))
@@ -96,47 +129,22 @@ class WordIndex:
             for band, part in zip(bands, numbers.T, strict=True):
                 band[here] = part
             start = here.stop
-            advance(len(chunk))
-        _, first, group, size = np.unique(hashes, return_index=True, return_inverse=True, return_counts=True)
-        order = np.argsort(first)  # groups in the order of their first texts
-        rank = np.empty(len(order), dtype=np.int32)
-        rank[order] = np.arange(len(order))
-        first = first[order].astype(np.int64)
+        group = pd.factorize(hashes)[0].astype(np.int32)
+        first = np.flatnonzero(np.diff(np.maximum.accumulate(group), prepend=-1))
         for place, band in enumerate(bands):
             bands[place] = band[first]
-        return cls(rank[group], first, size[order], bands, frequency, capitals, text)
+        close = _close_pairs(bands, progress)
+        return cls(group, first, np.bincount(group), close, text, frequency, capitals)
 
     @functools.cached_property
-    def members(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _members(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Texts ordered by group, and where each group begins."""
-        order = np.argsort(self.group, kind="stable")
-        return order, np.append(0, np.cumsum(self.size))
+        return np.argsort(self.group, kind="stable"), np.append(0, np.cumsum(self.size))
 
     def texts_of(self, group: int) -> NDArray[np.int64]:
         """Numbers of the texts of a group."""
-        order, starts = self.members
+        order, starts = self._members
         return order[starts[group] : starts[group + 1]]
-
-    def close(self, advance: Callable[[int], object] = lambda n: None) -> NDArray[np.int64]:
-        """Pairs of groups (P, 2), the smaller first, that may well have most of their words in common.
-
-        To be asked once: what it takes is the larger part of the index, and is given free.
-        """
-        found: NDArray[np.int64] = np.empty(0, dtype=np.int64)
-        count = len(self.first)
-        while self._bands:
-            band = self._bands.pop()
-            order = np.argsort(band, kind="stable")
-            keys, parts = band[order], [found]
-            for step in range(1, min(MOST, count)):
-                same = np.flatnonzero(keys[step:] == keys[:-step])
-                if not len(same):
-                    break
-                pair = np.sort(np.stack([order[same], order[same + step]]), axis=0)
-                parts.append(pair[0] * count + pair[1])
-            found = np.unique(np.concatenate(parts))
-            advance(1)
-        return np.stack(np.divmod(found, count), axis=1)
 
     def overlap(self, first: int, second: int) -> float:
         """Share of the words of two groups that both have, rare words counting for more.
@@ -163,6 +171,24 @@ class WordIndex:
     def _weight(self, word: str) -> float:
         # Words that share a place of the table count as one; with 4 million places that is rare.
         return math.log(len(self.group) / min(max(int(self._frequency[_place(word)]), 1), len(self.group)))
+
+
+def _close_pairs(bands: list[NDArray[np.uint32]], progress: bool) -> NDArray[np.int64]:
+    """`WordIndex.close` from the bands of each group, which are given free on the way."""
+    found: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+    count = len(bands[0])
+    for _ in each("Sorting words", range(len(bands)), visible=progress):
+        band = bands.pop()
+        order = np.argsort(band, kind="stable")
+        keys, parts = band[order], [found]
+        for step in range(1, min(MOST, count)):
+            same = np.flatnonzero(keys[step:] == keys[:-step])
+            if not len(same):
+                break
+            pair = np.sort(np.stack([order[same], order[same + step]]), axis=0)
+            parts.append(pair[0] * count + pair[1])
+        found = np.unique(np.concatenate(parts))
+    return np.stack(np.divmod(found, count), axis=1)
 
 
 def _count_capitals(texts: Sequence[str], balance: NDArray[np.int32]) -> None:
@@ -209,25 +235,21 @@ def slot_words(pairs: NDArray[np.int64], text: Callable[[int], str]) -> frozense
 
 
 def state_other_facts(
-    pairs: NDArray[np.int64],
-    text: Callable[[int], str],
-    is_name: Callable[[str], bool],
-    slots: frozenset[str],
-    advance: Callable[[int], object] = lambda n: None,
+    pairs: NDArray[np.int64], words: WordIndex, slots: frozenset[str], progress: bool = False
 ) -> NDArray[np.bool_]:
     """Which of many pairs of texts with most words in common differ in what they are about, (P,).
 
     In these each text has a name that the other lacks, or they differ in a word that fills one of the ``slots``.
     """
     found = np.zeros(len(pairs), dtype=bool)
-    for place, (first, second) in enumerate(pairs.tolist()):
-        one, other = _counted(text(first)), _counted(text(second))
+    for place, pair in enumerate(each("Comparing what differs", pairs.tolist(), visible=progress)):
+        texts = [words.text(number) for number in pair]
+        one, other = map(_counted, texts)
         named = [
-            any(is_name(word) and word.casefold() not in theirs for word in words_of(text(number)))
-            for number, theirs in ((first, other), (second, one))
+            any(words.is_name(word) and word.casefold() not in theirs for word in words_of(text))
+            for text, theirs in zip(texts, (other, one), strict=True)
         ]
         found[place] = all(named) or not slots.isdisjoint(((one - other) | (other - one)).keys())
-        advance(1)
     return found
 
 

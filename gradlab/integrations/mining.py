@@ -20,7 +20,7 @@ from gradlab.errors import GradlabError
 from gradlab.evaluate.embed import Embedder, as_encode
 from gradlab.files import write_csv
 from gradlab.inspection import find_false_negatives
-from gradlab.inspection.hard_negatives import looks_like_a_positive
+from gradlab.inspection.words import looks_like_a_positive
 from gradlab.losses.base import Loss
 from gradlab.losses.registry import get_loss
 from gradlab.monitor.requirements import require

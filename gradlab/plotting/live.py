@@ -30,19 +30,16 @@ class LiveHeatmap:
         Raises:
             GradlabError: a loss without an exact form; bad values.
         """
-        self.loss = get_loss(loss)
+        self.loss, self.grid = get_loss(loss), grid
         if self.loss.exact_gate() is None:
             raise GradlabError(f"{self.loss.name} has no exact form of {QUANTITY}, which sliders need")
-        self.grid = grid
         self.result = self._simulate()
         self.figure, self.ax = heatmap(self.result)
-        self._mesh = self.ax.collections[0]
 
     def _simulate(self, **settings: Any) -> SimulationResult:
         fields = {field.name for field in dataclasses.fields(self.loss)}
-        own = {name: value for name, value in settings.items() if name in fields}
-        rest = {name: value for name, value in settings.items() if name not in fields}
-        return simulate(get_loss(self.loss, **own), QUANTITY, "exact", grid=self.grid, **rest)
+        own = {name: settings.pop(name) for name in fields & settings.keys()}
+        return simulate(get_loss(self.loss, **own), QUANTITY, "exact", grid=self.grid, **settings)
 
     def update(self, **settings: Any) -> SimulationResult:
         """Simulate anew and exchange the colours.
@@ -55,7 +52,7 @@ class LiveHeatmap:
             GradlabError: bad values.
         """
         self.result = self._simulate(**settings)
-        self._mesh.set_array(self.result.value)
+        self.ax.collections[0].set_array(self.result.value)
         self.ax.set_title(loss_label(self.result.loss, only=("temperature", "margin")))
         return self.result
 

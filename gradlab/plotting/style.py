@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from cycler import cycler
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.patheffects import withStroke
 
 from gradlab.errors import GradlabError, nearest
@@ -156,6 +157,16 @@ def figure_of(ax: Axes) -> Figure:
     figure = ax.get_figure(root=True)
     assert figure is not None
     return figure
+
+
+def key_line(color: str = "black", style: Any = "-", width: float = 1.6, **look: Any) -> Line2D:
+    """A line that stands in a legend alone."""
+    return Line2D([], [], color=color, linestyle=style, linewidth=width, **look)
+
+
+def add_key(on: Any, artists: Mapping[str, Any], **options: Any) -> None:
+    """A legend of a figure or an axis, by text."""
+    on.legend(list(artists.values()), list(artists), **options)
 
 
 def draw_band(

@@ -29,8 +29,8 @@ import numpy as np
 import gradlab
 from gradlab.encoder.model import Encoder
 from gradlab.files import write_csv
-from gradlab.inspection.hard_negatives import NEGATIONS, VERDICTS
-from gradlab.inspection.words import normalize
+from gradlab.inspection.result import VERDICTS
+from gradlab.inspection.words import NEGATIONS, normalize
 from gradlab.train.sentences import read_sentences
 
 Rows = list[tuple[str, str, str]]  # anchor, positive, hard negative
