@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from gradlab.files import write_csv
-from gradlab.plotting import COLORS, TEXT_WIDTH, close, empty_figure, plot_style, save
+from gradlab.plotting import COLORS, TEXT_WIDTH, close, empty_figure, plot_style, rounded, save
 from studies.second_round import interventions, surface
 from studies.second_round.interventions import TABLE, correlations, left_out
 from studies.second_round.prediction import (
@@ -29,14 +31,18 @@ from studies.second_round.rounds import ROWS, declaration, judged, read_rows, ru
 
 # Losses that the feature is most wrong about.
 NAMED = ("vicreg", "mhs", "mpt")
-# What the lines of `left_out` are fitted on, as its picture says it.
-LINES = {"components": "pull, hardest share", "changes": "alignment, uniformity", "both": "all four"}
+# What is measured of an intervention, as its picture says it.
+MEASURES = {
+    "alignment": "change of alignment", "uniformity": "change of uniformity",
+    "pull": "pull", "hardest_share": "hardest share",
+    "components": "line in pull, hardest share", "changes": "line in alignment, uniformity", "both": "line in all four",
+}  # fmt: skip
 RECIPES, BEGINNINGS = ("SimCSE", "ESimCSE", "MoCoSE"), ("random", "identity")
 
 
 def write_results(committed: Path = ROWS) -> Iterator[str]:
     """Write ``contrasts.csv`` and the pictures beside the committed rows, and yield what to tell."""
-    rows = read_rows(committed)
+    rows, untrained = read_rows(committed), 100 * declaration()["protocol"]["untrained"]
     for part, one in rows.items():
         seeds = one.groupby("label").seed.nunique()
         yield f"{part}: {len(one)} runs, {seeds.min()} to {seeds.max()} seeds a condition"
@@ -49,25 +55,33 @@ def write_results(committed: Path = ROWS) -> Iterator[str]:
             if one.seeds > 1
             else f"{one.name}: fewer than two seeds have all of its conditions"
         )
-    yield f"Wrote {write_csv(committed / 'contrasts.csv', {name: contrasts[name].tolist() for name in contrasts})}"
+    yield _table(committed / "contrasts.csv", contrasts)
     for part, draw in (("heads", draw_heads), ("rates", draw_rates)):
         if part in finished:
-            with plot_style():
-                figure = draw(finished[part], declaration()["protocol"])
-                yield f"Wrote {save(figure, committed / f'{part}.png')}"
-                close(figure)
+            yield _picture(committed / f"{part}.png", draw, finished[part], untrained)
     if "surface" in finished:
-        yield from _write_surface(finished["surface"], committed)
+        yield from _write_surface(finished["surface"], committed, untrained)
     if FEATURES.exists():
-        yield from _write_prediction(
-            committed, "prediction", "losses of the first round", first_runs(), FIRST
-        )
+        about = "losses of the first round"
+        yield from _write_prediction(committed, "prediction", about, first_runs(), FIRST)
         design = declared()
         if all(part in finished for part in (*design.fitted, *design.tested)):
             runs = runs_of_parts(finished, design)
             yield from _write_prediction(committed, "declared-prediction", "fresh runs", runs, design)
     if TABLE.exists():
         yield from _write_interventions(pd.read_csv(TABLE), committed)
+
+
+def _table(path: Path, table: pd.DataFrame) -> str:
+    return f"Wrote {write_csv(path, rounded(table))}"
+
+
+def _picture(path: Path, draw: Callable[..., Figure], *told: Any) -> str:
+    with plot_style():
+        figure = draw(*told)
+        save(figure, path)
+        close(figure)
+    return f"Wrote {path}"
 
 
 def _write_interventions(made: pd.DataFrame, committed: Path) -> Iterator[str]:
@@ -77,28 +91,20 @@ def _write_interventions(made: pd.DataFrame, committed: Path) -> Iterator[str]:
         yield f"interventions: {len(made)} of {declared_rows} are made"
         return
     orders, left = correlations(made), left_out(made)
-    for name, content in (("orders", orders), ("left-out", left)):
-        columns = {column: content[column].tolist() for column in content}
-        yield f"Wrote {write_csv(committed / f'interventions-{name}.csv', columns)}"
-    with plot_style():
-        figure = draw_interventions(orders, left)
-        yield f"Wrote {save(figure, committed / 'interventions.png')}"
-        close(figure)
+    yield _table(committed / "interventions-orders.csv", orders)
+    yield _table(committed / "interventions-left-out.csv", left)
+    yield _picture(committed / "interventions.png", draw_interventions, orders, left)
 
 
-def _write_surface(rows: pd.DataFrame, committed: Path) -> Iterator[str]:
+def _write_surface(rows: pd.DataFrame, committed: Path, untrained: float) -> Iterator[str]:
     """Errors and curves of the models of the response surface."""
     table = surface.factors_of(rows, declaration()["parts"]["surface"]["sobol"])
     found, lines = surface.ten_fold(table), surface.curves(table)
     for one in found.itertuples():
         yield f"{one.model}: error {one.error:.1f} over {len(table)} runs, {one.error_above:.1f} over the better half"
-    for name, content in (("surface-errors", found), ("surface-curves", lines)):
-        columns = {column: content[column].tolist() for column in content}
-        yield f"Wrote {write_csv(committed / f'{name}.csv', columns)}"
-    with plot_style():
-        figure = surface.draw(table, lines, 100 * declaration()["protocol"]["untrained"])
-        yield f"Wrote {save(figure, committed / 'surface.png')}"
-        close(figure)
+    yield _table(committed / "surface-errors.csv", found)
+    yield _table(committed / "surface-curves.csv", lines)
+    yield _picture(committed / "surface.png", surface.draw, table, lines, untrained)
 
 
 def _write_prediction(
@@ -109,59 +115,58 @@ def _write_prediction(
     table = predicted(features, runs, design)
     found = errors(table)
     for one in found.itertuples():
-        beside = (
-            ""
-            if one.predictor == FEATURE
-            else f"; the feature's exceeds it by {one.excess:.1f} ({one.low:.1f} to {one.high:.1f})"
-        )
+        beside = f"; the feature's exceeds it by {one.excess:.1f} ({one.low:.1f} to {one.high:.1f})"
         yield (
-            f"{one.predictor}: error {one.error:.1f} over {len(table)} {about}, "
-            f"{one.error_above:.1f} over those above the untrained encoder{beside}"
+            f"{one.predictor}: error {one.error:.1f} over {len(table)} {about}, {one.error_above:.1f} over those above "
+            f"the untrained encoder{'' if one.predictor == FEATURE else beside}"
         )
-    for name, content in ((f"{stem}s", table), (f"{stem}-errors", found)):
-        columns = {column: content[column].tolist() for column in content}
-        yield f"Wrote {write_csv(committed / f'{name}.csv', columns)}"
-    with plot_style():
-        figure = draw_prediction(features, runs, design, found)
-        yield f"Wrote {save(figure, committed / f'{stem}.png')}"
-        close(figure)
+    yield _table(committed / f"{stem}s.csv", table)
+    yield _table(committed / f"{stem}-errors.csv", found)
+    yield _picture(committed / f"{stem}.png", draw_prediction, features, runs, design, found)
 
 
 def draw_prediction(
     features: pd.DataFrame, runs: pd.DataFrame, design: Design, found: pd.DataFrame
 ) -> Figure:
     """Scores over the feature, and the error of every predictor."""
-    figure = empty_figure((TEXT_WIDTH, 3.0))
+    figure = empty_figure((TEXT_WIDTH, 3.2))
     left, right = figure.subplots(1, 2, width_ratios=(3, 2))
     table = runs.merge(features.groupby(["part", "label"], as_index=False).feature.mean())
-    tested = table[table.part.isin(design.tested)]
-    groups = (
-        (table[table.part.isin(design.fitted)], "0.65", f"{', '.join(design.fitted)}: fitted on"),
+    fitted, tested = (table[table.part.isin(parts)] for parts in design)
+    _untrained(left, 100 * declaration()["protocol"]["untrained"])
+    for own, color, name in (
+        (fitted, "0.65", f"fitted on ({', '.join(design.fitted)})"),
         (tested, COLORS[0], "tested on"),
-    )
-    for own, color, name in groups:
+    ):
         left.plot(own.feature, own.score, "o", color=color, mec="white", mew=0.4, ms=6, label=name)
     for one in tested[tested.label.isin(NAMED)].itertuples():
         left.annotate(one.label, (one.feature, one.score), (-6, -2), textcoords="offset points", ha="right")
-    left.set(
-        xlabel="feature: do cosines move towards gold?", ylabel="STS average x 100", title="score and feature"
-    )
-    left.legend(loc="center right")
+    left.set(xlabel="feature: do cosines move towards gold?", ylabel="STS average x 100")
     order = found.sort_values("error", ascending=False)
     colors = [COLORS[0] if one == FEATURE else "0.65" for one in order.predictor]
-    right.barh(order.predictor, order.error, color=colors)
-    right.set(xlabel="root mean square error, points", title=f"{loss_of(tested.label).nunique()} losses")
+    right.barh(order.predictor, order.error, color=colors, label=f"{loss_of(tested.label).nunique()} losses")
+    right.plot(
+        order.error_above,
+        order.predictor,
+        "D",
+        color="black",
+        ms=4,
+        label="those above the untrained encoder",
+    )
+    right.set(xlabel="root mean square error, points")
+    for axis in (left, right):
+        axis.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=1, fontsize="small")
     return figure
 
 
-def draw_rates(rows: pd.DataFrame, protocol: Mapping[str, float]) -> Figure:
+def draw_rates(rows: pd.DataFrame, untrained: float) -> Figure:
     """Scores over the learning rate at each temperature, by ratio: a dot a seed, lines through the means."""
     parts = rows.label.str.extract(
         r"^τ (?P<temperature>\S+), learning_rate=(?P<rate>\S+), .*ratio=(?P<ratio>\S+)$"
     )
     table = parts.astype(float).assign(score=100 * rows.sts)
     figure = empty_figure((TEXT_WIDTH, 3.0))
-    temperatures = sorted(table.temperature.unique())
+    temperatures, rates = sorted(table.temperature.unique()), sorted(table.rate.unique())
     axes = figure.subplots(1, len(temperatures), sharey=True, squeeze=False)[0]
     for axis, temperature in zip(axes, temperatures, strict=True):
         for place, (ratio, one) in enumerate(table[table.temperature == temperature].groupby("ratio")):
@@ -169,16 +174,17 @@ def draw_rates(rows: pd.DataFrame, protocol: Mapping[str, float]) -> Figure:
             axis.plot(beside, one.score, "o", color=COLORS[place], ms=4, mec="none", alpha=0.6)
             means = one.groupby("rate").score.mean()
             axis.plot(means.index, means, color=COLORS[place], lw=1.6, label=f"ratio {ratio:g}")
-        axis.axhline(
-            100 * protocol["untrained"], color="0.4", lw=0.9, ls="--", zorder=0, label="untrained encoder"
-        )
+        _untrained(axis, untrained)
         axis.set(xscale="log", xlabel="learning rate", title=f"τ = {temperature:g}")
+        axis.set_xticks(rates, [f"{rate:.0e}".replace("e-0", "e-") for rate in rates])
+        axis.minorticks_off()
+    axes[0].plot([], [], "o", color="0.5", ms=4, mec="none", label="a seed")
     axes[0].set(ylabel="STS average x 100")
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=4)
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=5)
     return figure
 
 
-def draw_heads(rows: pd.DataFrame, protocol: Mapping[str, float]) -> Figure:
+def draw_heads(rows: pd.DataFrame, untrained: float) -> Figure:
     """Scores of every recipe with either beginning of its heads: a dot a seed, the lines join the runs of one seed."""
     figure = empty_figure((TEXT_WIDTH, 3.0))
     axis = figure.subplots()
@@ -192,33 +198,39 @@ def draw_heads(rows: pd.DataFrame, protocol: Mapping[str, float]) -> Figure:
         places += list(here)
         scores = wide.reindex(columns=list(BEGINNINGS))
         axis.plot(here, scores.T, "o-", color="0.7", mfc=COLORS[at], mec="none", ms=5, lw=0.8)
-        axis.hlines(scores.mean(), here - 0.3, here + 0.3, color=COLORS[at], lw=2)
+        axis.hlines(
+            scores.mean(), here - 0.3, here + 0.3, color=COLORS[at], lw=2, label="mean" if at == 0 else None
+        )
         axis.annotate(recipe, (here.mean(), 1.02), xycoords=("data", "axes fraction"), ha="center")
-    axis.axhline(
-        100 * protocol["untrained"], color="0.4", lw=0.9, ls="--", label="untrained encoder", zorder=0
-    )
+    _untrained(axis, untrained)
     axis.set_xticks(places, [f"heads:\n{one}" for one in BEGINNINGS] * len(RECIPES))
     axis.set(ylabel="STS average x 100")
+    axis.plot([], [], "o-", color="0.7", mfc=COLORS[0], mec="none", ms=5, lw=0.8, label="a seed")
     axis.legend(loc="lower left")
     return figure
 
 
 def draw_interventions(orders: pd.DataFrame, left: pd.DataFrame) -> Figure:
     """Over the kept steps: how each measure orders losses, and the variance that lines leave out; bars are 95% intervals."""
-    figure = empty_figure((TEXT_WIDTH, 3.2))
+    figure = empty_figure((TEXT_WIDTH, 3.4))
     axes = figure.subplots(1, 2)
     for axis, table, column in ((axes[0], orders, "what"), (axes[1], left, "fitted")):
         steps = sorted(table.step.unique())
         for place, (name, one) in enumerate(table.groupby(column, sort=False)):
             at = np.arange(len(steps)) + 0.12 * (place - 1.5)
             spread = (one["mean"] - one.low, one.high - one["mean"])
-            label = LINES.get(str(name), str(name).replace("_", " "))
+            label = MEASURES[str(name)]
             axis.errorbar(at, one["mean"], spread, fmt="o", ms=4.5, lw=1, color=COLORS[place], label=label)
         axis.set_xticks(range(len(steps)), [str(step) for step in steps])
         axis.set(xlabel="steps before the intervention")
-        axis.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, fontsize="small")
     axes[0].axhline(0, color="0.4", lw=0.9, zorder=0)
-    axes[0].set(ylabel="rank correlation with the outcome")
-    axes[1].axhline(1, color="0.4", lw=0.9, ls="--", zorder=0)
+    axes[0].set(ylabel="rank correlation with the outcome", ylim=(-1.05, 1.05))
+    axes[1].axhline(1, color="0.4", lw=0.9, ls="--", zorder=0, label="mean of the other losses")
     axes[1].set(ylabel="share of the variance left out", ylim=(0, None))
+    for axis in axes:
+        axis.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, fontsize="x-small")
     return figure
+
+
+def _untrained(axis: Axes, score: float) -> None:
+    axis.axhline(score, color="0.4", lw=0.9, ls="--", zorder=0, label="untrained encoder")
