@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from gradlab.losses.components import Components
     from gradlab.losses.recombined import recombine
     from gradlab.losses.registry import get_loss, loss_names, register
-    from gradlab.monitor.loops import watch
+    from gradlab.monitor.trainers import watch
     from gradlab.scale import BlockwiseLoss, blockwise
     from gradlab.scale.audit import audit
     from gradlab.simulation import SimulationResult, simulate
@@ -63,7 +63,7 @@ _HOMES = {
     "register": "gradlab.losses.registry",
     "simulate": "gradlab.simulation",
     "verify": "gradlab.gradient.verification",
-    "watch": "gradlab.monitor.loops",
+    "watch": "gradlab.monitor.trainers",
 }
 
 # Packages that are called as functions too: `gradlab.train(...)`, beside `gradlab.train.TrainConfig`.

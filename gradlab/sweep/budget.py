@@ -107,7 +107,7 @@ def estimate_cost(runs: Sequence[Run], workers: int) -> Budget:
 
 def measure(config: TrainConfig) -> Speed:
     """Train a run for a few steps, with one measurement and one evaluation, in a folder that is deleted again."""
-    from gradlab.monitor.metrics import read_metrics
+    from gradlab.monitor.history import read_metrics
     from gradlab.sweep.worker import encode_of
     from gradlab.train.loop import Trainer
 

@@ -20,11 +20,9 @@ from gradlab.evaluate.selection import STSB_DEV, selection
 from gradlab.losses.components import Components
 from gradlab.losses.mask import check_pairs
 from gradlab.losses.registry import get_loss
-from gradlab.monitor.history import EVALUATION, TRAIN, History
-from gradlab.monitor.metrics import start_trackers
+from gradlab.monitor.history import EVALUATION, TRAIN, History, readable
 from gradlab.monitor.probe import Probe, Statistics
-from gradlab.monitor.recorder import Recorder
-from gradlab.monitor.scores import readable
+from gradlab.monitor.recorder import Recorder, start_trackers
 from gradlab.seeds import random_state, restore_random_state, seed_everything, undisturbed
 from gradlab.train.checkpoint import Checkpoint, newest_checkpoint, save_checkpoint
 from gradlab.train.config import TrainConfig
@@ -227,12 +225,15 @@ class Trainer:
             self.say(f"Resuming {done or 'from the beginning: there is no checkpoint yet'}.")
         if self.processes.is_main:
             start = checkpoint.step if checkpoint else 0
-            trackers = start_trackers(self.config.trackers, self.folder.path, self.config.to_dict(), start)
+            given = (self.config.trackers, self.folder.path, self.config.to_dict(), start)
+            self._trackers = start_trackers(*given)
             if not self._resume:
                 computes = (self.precision, self.processes.device, self.processes.count)
                 manifest = new_manifest(self.config, *computes, self.corpus.facts(self.config))
                 self.folder.write_manifest(manifest)
-            self.recorder.begin((lambda row: row[0] <= start) if checkpoint else None, trackers)
+            self.recorder.begin(
+                (lambda row: row[0] <= start) if checkpoint else None, [t.log for t in self._trackers]
+            )
             self.judge()
         self.processes.wait()
         if self.corpus.tokens.notes:
@@ -369,7 +370,8 @@ class Trainer:
             }
             description = {**self.folder.read_manifest(), "status": "finished", "results": results}
             self.folder.write_manifest(description)
-            self.recorder.close()
+            for tracker in self._trackers:
+                tracker.finish()
         self.processes.wait()
         return result
 

@@ -51,7 +51,7 @@ class RunFolder:
     Attributes:
         path: the folder.
         manifest_file: configuration, versions, seed, device, data hash and results, as JSON.
-        metrics_file: everything measured, see `gradlab.monitor.metrics.write_metrics`.
+        metrics_file: everything measured, see `gradlab.monitor.history.write_metrics`.
         checkpoints: the newest checkpoints.
         best: the encoder with the best score so far.
         encoder: the encoder at the end of training.
