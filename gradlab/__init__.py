@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from gradlab.losses.components import Components
     from gradlab.losses.recombined import recombine
     from gradlab.losses.registry import get_loss, loss_names, register
-    from gradlab.monitor.loops import watch
+    from gradlab.monitor.trainers import watch
     from gradlab.scale import BlockwiseLoss, blockwise
     from gradlab.scale.audit import audit
     from gradlab.simulation import SimulationResult, simulate
@@ -46,7 +46,7 @@ _NAMES = {
     "gradlab.losses.components": ("Components",),
     "gradlab.losses.recombined": ("recombine",),
     "gradlab.losses.registry": ("get_loss", "loss_names", "register"),
-    "gradlab.monitor.loops": ("watch",),
+    "gradlab.monitor.trainers": ("watch",),
     "gradlab.scale": ("BlockwiseLoss", "blockwise"),
     "gradlab.scale.audit": ("audit",),
     "gradlab.simulation": ("SimulationResult", "simulate"),

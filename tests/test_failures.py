@@ -5,8 +5,12 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gradlab.monitor.failures import Judge, failures_of
 from gradlab.monitor.history import History
+from gradlab.monitor.judge import Judge
+
+
+def failures_of(history, config=None):
+    return Judge(None, config).anew(history).failures
 
 
 def history_of(total=1000, every=25, **series):

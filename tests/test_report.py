@@ -18,16 +18,15 @@ from hypothesis import strategies as st
 import gradlab
 from gradlab import GradlabError
 from gradlab.cli.commands import cli
-from gradlab.monitor.failures import failures_of
-from gradlab.monitor.history import History, histogram_rows
-from gradlab.monitor.metrics import append_metrics, write_metrics
-from gradlab.monitor.numbers import labels, short, ticks
+from gradlab.monitor.history import History, append_metrics, histogram_rows, write_metrics
+from gradlab.monitor.numbers import short
 from gradlab.monitor.recording import read_recording
 from gradlab.monitor.reference import loss_at, usual
 from gradlab.report import charts, follow_run, write_report
-from gradlab.report.charts import Series, histogram_chart, line_chart
+from gradlab.report.charts import Series, histogram_chart, labels, line_chart, ticks
 from gradlab.simulation import simulate
 from gradlab.train import train
+from tests.test_failures import failures_of
 from tests.train_helpers import small_config
 
 torch = pytest.importorskip("torch")
@@ -266,7 +265,7 @@ def test_a_histogram_has_the_heights_of_its_shares():
 @given(st.floats(-1e3, 1e3), st.floats(1e-3, 1e6))
 def test_marks_are_round_evenly_spaced_and_inside(low, span):
     high = low + span
-    marks = ticks(low, high)
+    marks = ticks(low, high, 5)
     assert 1 <= len(marks) <= 6
     assert all(low - 1e-6 * span <= mark <= high + 1e-6 * span for mark in marks)
     steps = [after - before for before, after in itertools.pairwise(marks)]
@@ -320,10 +319,10 @@ def test_what_is_usual_is_what_a_batch_of_such_angles_does(tmp_path):
     for name, tolerance in (("gradient_dissipation", 0.01), ("hardest_share", 0.03)):
         exact = simulate("infonce", name, mu_pos=mu[:1], mu_neg=mu[1:], sigma_pos=sigma[0], sigma_neg=sigma[1],
                          negatives=count, progress=False)  # fmt: skip
-        steps, values = usual(gradlab.get_loss("infonce"), name, history, "diagnostics")
+        steps, values = usual(gradlab.get_loss("infonce"), name, history)
         assert steps == [10]
         assert values[0] == pytest.approx(float(exact.value[0, 0]), abs=tolerance)
-    assert usual(gradlab.get_loss("symmetric"), "gradient_dissipation", history, "diagnostics") == ([], [])
+    assert usual(gradlab.get_loss("symmetric"), "gradient_dissipation", history) == ([], [])
 
 
 def test_what_a_loss_learns_of_itself_is_recorded_and_drawn(tmp_path):

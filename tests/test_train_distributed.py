@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import load_file
 
 from gradlab import GradlabError
-from gradlab.monitor.metrics import read_metrics
+from gradlab.monitor.history import read_metrics
 from gradlab.train import train
 from gradlab.train.distributed import Processes, find_device
 from tests.gradient_worker import SETTINGS, gradient, two_steps, work

@@ -13,13 +13,12 @@ from gradlab import GradlabError
 from gradlab.cli.train import command
 from gradlab.encoder.model import Encoder
 from gradlab.losses.registry import get_loss
-from gradlab.monitor.failures import failures_of
-from gradlab.monitor.history import History
-from gradlab.monitor.metrics import read_metrics
+from gradlab.monitor.history import History, read_metrics
 from gradlab.monitor.recording import read_recording
 from gradlab.report import write_report
 from gradlab.train import Callback, TrainConfig, train
 from gradlab.train.recipes import BACKBONES, backbone_of, recipe, recipe_names, recipe_table
+from tests.test_failures import failures_of
 from tests.tiny_models import make_roberta, make_sentences
 from tests.train_helpers import recorded, small_config, write_sentences
 

@@ -19,7 +19,7 @@ import torch.nn.functional as F
 
 import gradlab
 from gradlab.monitor.advice import HARDEST, LEARNING, PULL, LossInUse, change, levers, settings_of
-from gradlab.monitor.metrics import append_metrics, write_metrics
+from gradlab.monitor.history import append_metrics, write_metrics
 from gradlab.monitor.recording import read_recording
 from gradlab.monitor.verdicts import BAD, GOOD, OPEN, WATCH, judge_run
 from gradlab.monitor.watch import TrainingWarning

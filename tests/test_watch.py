@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 import torch
 import transformers
+from packaging.version import Version
 
 import gradlab
 from gradlab import GradlabError
 from gradlab.gradient.diagnostics import diagnose
-from gradlab.monitor.metrics import read_metrics
-from gradlab.monitor.requirements import release
+from gradlab.monitor.history import read_metrics
 from gradlab.monitor.watch import LoopWatch, TrainingWarning
 from tests.sentence_training import columns_of, load_model, losses, make_trainer, relative_difference, weights
 
@@ -170,7 +170,7 @@ def test_losses_of_other_kinds_are_measured_in_closed_form(bert, tmp_path, make,
     try:
         trainer = make_trainer(bert, tmp_path, make, table, max_steps=2)
     except (AttributeError, TypeError) as error:  # the oldest sentence-transformers that is supported
-        if release(metadata.version("sentence-transformers")) >= (6,):
+        if Version(metadata.version("sentence-transformers")) >= Version("6"):
             raise
         pytest.skip(f"{metadata.version('sentence-transformers')}: {error}")
     watcher = gradlab.watch(trainer, every=1)
@@ -249,7 +249,7 @@ def test_accumulation_evaluation_and_trackers(bert, tmp_path):
 
 
 @pytest.mark.skipif(
-    release(transformers.__version__) < (4, 48) and release(torch.__version__) >= (2, 6),
+    Version(transformers.__version__) < Version("4.48") and Version(torch.__version__) >= Version("2.6"),
     reason="this transformers cannot read the random state it has saved with a torch as new as this",
 )
 def test_a_resumed_run_continues_its_recording(bert, tmp_path):

@@ -85,7 +85,7 @@ def command(
         done = f"Trained {result.steps} steps"
     click.echo(f"{done}; encoder in {result.output / 'encoder'}")
     if result.best_step is not None:
-        from gradlab.monitor.scores import readable
+        from gradlab.monitor.history import readable
 
         before = f" (before training {result.scores[0]:.4f})" if 0 in result.scores else ""
         best = f"{result.best_score:.4f} at step {result.best_step}{before}"

@@ -9,7 +9,7 @@ import functools
 import inspect
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -21,7 +21,7 @@ from gradlab.errors import GradlabError, first_line
 from gradlab.losses.base import Loss
 from gradlab.monitor.recognition import recognise
 from gradlab.monitor.snapshot import Snapshot
-from gradlab.monitor.trainers import ROWS, capture_of, columns_of, in_order, loss_of
+from gradlab.monitor.trainers import ROWS, Capture, Views, capture_of, columns_of, in_order, loss_of
 from gradlab.scale.audit import audit
 from gradlab.scale.audit.worker import GivenModel
 from gradlab.scale.gradient_cache import GradientCache
@@ -33,12 +33,12 @@ PLAIN_ROWS = 64  # of a batch with a gradient cache that is also computed withou
 TEXTS = 100_000  # rows of a data set that are searched for duplicates
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class Call:
-    """One pass through the model: its input, the random state before it, and what it returned."""
+    """One pass through the model."""
 
     features: Mapping[str, Any]
-    state: list[Tensor]
+    state: list[Tensor]  # of the random generators, before it
     with_gradient: bool
     output: Any
 
@@ -50,35 +50,23 @@ class Call:
 
 @dataclasses.dataclass(frozen=True)
 class Batch:
-    """A batch of a trainer, its loss and its gradients.
+    """A batch of a trainer, its loss and its gradients."""
 
-    Attributes:
-        dataset: the data set it comes from; empty where there is one.
-        loss: the loss of that data set.
-        columns: the tokenised columns; none for a trainer that is not of sentence-transformers.
-        labelled: whether the loss was given labels.
-        value: the loss.
-        snapshot: the embeddings, or None where they were not found.
-        problem: why they were not found.
-        gradients: largest absolute entry of the gradient of every trained tensor; 0 where none arrived.
-        replay: how far the second embeddings of a gradient cache are from the first, relative; None without one.
-        plain: how far its gradients are from those of plain training, relative; None where that could not be computed.
-    """
-
-    dataset: str
-    loss: Any
-    columns: list[Mapping[str, Any]]
+    dataset: str  # empty where there is one
+    loss: Any  # of that data set
+    columns: list[Mapping[str, Any]]  # tokenised; none for a trainer that is not of sentence-transformers
     labelled: bool
     value: float
-    snapshot: Snapshot | None
-    problem: str
-    gradients: dict[str, float]
+    snapshot: Snapshot | None  # None where the embeddings were not found
+    problem: str  # why they were not found
+    gradients: dict[str, float]  # largest absolute entry for every trained tensor; 0 where none arrived
+    # Of a gradient cache: how far its second embeddings are from the first, and its gradients from those of plain
+    # training, relative; None where that is not known.
     replay: float | None = None
     plain: float | None = None
 
     @property
     def half(self) -> bool:
-        """Whether it was computed in half precision."""
         return self.snapshot is not None and (self.snapshot.half or self.snapshot.anchors.dtype.itemsize < 4)
 
     @functools.cached_property
@@ -104,41 +92,30 @@ class Batch:
             return None
         if self.snapshot.positives.shape != self.snapshot.anchors.shape:
             return None
-        given = [self.snapshot.positives, self.snapshot.extra_negatives]
-        candidates = torch.cat([rows for rows in given if rows is not None])
-        anchors, others = (
-            nn.functional.normalize(rows.detach().double().cpu(), dim=1)
-            for rows in (self.snapshot.anchors, candidates)
+        given = [self.snapshot.anchors, self.snapshot.positives, self.snapshot.extra_negatives]
+        anchors, *others = (
+            nn.functional.normalize(rows.detach().double().cpu(), dim=1) for rows in given if rows is not None
         )
-        found = anchors @ others.T
+        found = anchors @ torch.cat(others).T
         return found if bool(found.isfinite().all()) else None
 
 
 @dataclasses.dataclass(frozen=True)
 class Observation:
-    """What was seen of a trainer.
-
-    Attributes:
-        trainer: the trainer.
-        title: what to call it.
-        batches: the batches that were tried.
-        trained: the tensors that training would change, by name.
-        frozen: names of the others.
-        silent: names of dropout layers that stay switched off in training.
-        audits: by name of the loss: what an audit of several processes says, or why there is none.
-    """
+    """What was seen of a trainer."""
 
     trainer: Any
     title: str
     batches: list[Batch]
-    trained: dict[str, Tensor]
+    trained: dict[str, Tensor]  # what training would change
     frozen: list[str]
-    silent: list[str]
-    audits: dict[str, Any]
+    silent: list[str]  # dropout layers that stay switched off in training
+    audits: dict[
+        str, Any
+    ]  # by name of the loss: what an audit of several processes says, or why there is none
 
     @property
     def args(self) -> Any:
-        """The trainer's arguments."""
         return self.trainer.args
 
     def of_losses(self) -> dict[str, list[Batch]]:
@@ -153,21 +130,11 @@ class Observation:
         given = self.trainer.train_dataset
         for name, table in given.items() if isinstance(given, dict) else [("", given)]:
             if hasattr(table, "column_names") and hasattr(table, "__len__"):
-                rows = table[:TEXTS]
-                yield (
-                    name,
-                    {key: column for key, column in rows.items() if column and isinstance(column[0], str)},
-                )
+                columns = table[:TEXTS].items()
+                yield name, {key: texts for key, texts in columns if texts and isinstance(texts[0], str)}
 
 
-def observe(
-    trainer: Any,
-    *,
-    views: Callable[..., Any] | Sequence[str] | str | None,
-    batches: int,
-    processes: int,
-    progress: bool | None,
-) -> Observation:
+def observe(trainer: Any, views: Views, batches: int, processes: int, progress: bool | None) -> Observation:
     """Try a trainer's first batches and leave everything as it was; see `gradlab.doctor`.
 
     Raises:
@@ -187,9 +154,8 @@ def observe(
             if isinstance(one, nn.modules.dropout._DropoutNd) and one.p > 0 and not one.training
         ]
         drawn = _draw(trainer, batches)
-        bar = tqdm(
-            drawn, delay=2, leave=False, desc="doctor", disable=None if progress is None else not progress
-        )
+        hidden = None if progress is None else not progress
+        bar = tqdm(drawn, delay=2, leave=False, desc="doctor", disable=hidden)
         found = [_try(trainer, inputs, capture, trained) for inputs in bar]
     losses = {name_of(batch.loss): batch for batch in found if batch.loss is not None}
     audits = {name: _audit(trainer, one, processes) for name, one in losses.items() if processes > 1}
@@ -247,15 +213,12 @@ def _draw(trainer: Any, count: int) -> list[dict[str, Any]]:
     return found
 
 
-def _try(
-    trainer: Any, inputs: dict[str, Any], capture: Callable[..., Snapshot], trained: dict[str, Tensor]
-) -> Batch:
+def _try(trainer: Any, inputs: dict[str, Any], capture: Capture, trained: dict[str, Tensor]) -> Batch:
     dataset, (_, loss) = str(inputs.get("dataset_name", "")), loss_of(trainer, inputs)
     own = {id(one) for one in trainer.model.parameters()}
-    parameters = dict(loss.named_parameters()) if isinstance(loss, nn.Module) else {}
-    tensors = trained | {
-        f"loss.{name}": one for name, one in parameters.items() if one.requires_grad and id(one) not in own
-    }
+    parameters = loss.named_parameters() if isinstance(loss, nn.Module) else ()
+    learned = {f"loss.{n}": one for n, one in parameters if one.requires_grad and id(one) not in own}
+    tensors = trained | learned
     columns, labels = columns_of(trainer, inputs)
     value, forward, backward = _step(trainer, inputs, tensors)
     snapshot, problem = None, ""
@@ -294,7 +257,6 @@ def _step(
 
 @contextlib.contextmanager
 def _calls_of(model: nn.Module) -> Iterator[list[Call]]:
-    """Every pass through the model while the block runs."""
     calls: list[Call] = []
     begun: list[tuple[dict[str, Any], list[Tensor]]] = []
     random = GradientCache(next(model.parameters()).device)

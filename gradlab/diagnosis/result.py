@@ -79,12 +79,10 @@ class Diagnosis:
 
     @property
     def problems(self) -> list[Verdict]:
-        """What is bad."""
         return [one for one in self.verdicts if one.level == "bad"]
 
     @property
     def healthy(self) -> bool:
-        """Whether nothing is bad."""
         return not self.problems
 
     @property

@@ -20,23 +20,15 @@ SKIPPED = "the a is are of or it to in does not and that i my at all"
 
 @dataclasses.dataclass(frozen=True)
 class Symptom:
-    """One thing that people see.
+    """One thing that people see."""
 
-    Attributes:
-        name: a short name, by which ``gradlab explain`` finds it.
-        title: what is seen, in a sentence.
-        also: other words for it.
-        cause, show, mend: the likely causes, how to check which of them it is, and what to do.
-        threads: public discussions of it: ``url``, and ``about`` in a few words.
-    """
-
-    name: str
-    title: str
-    also: Sequence[str]
+    name: str  # by which ``gradlab explain`` finds it
+    title: str  # what is seen, in a sentence
+    also: Sequence[str]  # other words for it
     cause: Sequence[str]
-    show: Sequence[str]
+    show: Sequence[str]  # how to check which of the causes it is
     mend: Sequence[str]
-    threads: Sequence[Mapping[str, str]]
+    threads: Sequence[Mapping[str, str]]  # public discussions of it: url, and about in a few words
 
     def __str__(self) -> str:
         lines = [self.title]

@@ -28,23 +28,16 @@ STEPS, MOVED, MINOR = (1.5, 10.0, 100.0), 1e-6, 0.1
 
 @dataclass(frozen=True)
 class LossInUse:
-    """The loss that is trained, and the settings that its user can change.
+    """The loss that is trained, and the settings that its user can change."""
 
-    Attributes:
-        loss: the gradlab loss that computes it; None if it is not known.
-        settings: numbers among the attributes of another library's loss object, such as ``{"scale": 20.0}``;
-            empty for gradlab's own losses.
-    """
-
-    loss: Loss | None = None
+    loss: Loss | None = None  # the gradlab loss that computes it; None if it is not known
+    # Numbers among the attributes of another library's loss object, such as {"scale": 20.0}; none of gradlab's own losses.
     settings: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def bases(self) -> tuple[Loss, ...]:
         """The losses that combinators change, each once."""
-        if self.loss is None:
-            return ()
-        bases = self.loss.bases
+        bases = self.loss.bases if self.loss else ()
         return tuple(base for at, base in enumerate(bases) if base not in bases[:at])
 
     @property
@@ -65,13 +58,19 @@ def change(used: LossInUse, statistic: str, raises: bool) -> str:
     """How to raise or lower a statistic by the loss's own settings: ``"raise temperature from 0.001 to 0.05"``; empty if none does."""
     if used.loss is None:
         return " or ".join(_by_name(used.settings, statistic, raises))
-    several = len(used.bases) > 1
-    found = []
-    for base in used.bases:
-        for name, value, up in levers(base, statistic, raises):
-            where = f" of {base.name}" if several else ""
-            found.append(_worded(used, base, name, value, up, where))
+    found = [_worded(used, base, *lever) for base in used.bases for lever in levers(base, statistic, raises)]
     return " or ".join(dict.fromkeys(found))
+
+
+def alternative(used: LossInUse, statistic: str, raises: bool) -> str:
+    """What `change` says, to be added to other advice: ``"; or raise temperature from 0.001 to 0.05"``."""
+    settings = change(used, statistic, raises)
+    return f"; or {settings}" if settings else ""
+
+
+def sentence(words: str, end: str = ".") -> str:
+    """The words as a sentence; no words, no sentence."""
+    return words[:1].upper() + words[1:] + end if words else ""
 
 
 def levers(loss: Loss, statistic: str, raises: bool) -> tuple[tuple[str, float, bool], ...]:
@@ -97,16 +96,15 @@ def levers(loss: Loss, statistic: str, raises: bool) -> tuple[tuple[str, float, 
     return tuple(lever for lever, gain in found.items() if gain >= MINOR * most)
 
 
-def _worded(used: LossInUse, base: Loss, name: str, value: float, up: bool, where: str) -> str:
+def _worded(used: LossInUse, base: Loss, name: str, value: float, up: bool) -> str:
     default = declarations(type(base))[name].default
     usual = isinstance(default, int | float) and (default > value) == up and default != value
     target = float(default) if usual else _moved(value, up)
-    shown = name
-    if name == "temperature":
-        scale = next((key for key in SCALES if key in used.settings), None)
-        if scale is not None:  # sentence-transformers: scale = 1/τ
-            shown, value, target, up = scale, 1 / value, 1 / target, not up
-    return f"{'raise' if up else 'lower'} {shown}{where} from {value:.3g} to {target:.3g}"
+    scale = next((key for key in SCALES if key in used.settings), None)
+    if name == "temperature" and scale is not None:  # sentence-transformers: scale = 1/τ
+        name, value, target, up = scale, 1 / value, 1 / target, not up
+    where = f" of {base.name}" if len(used.bases) > 1 else ""
+    return f"{'raise' if up else 'lower'} {name}{where} from {value:.3g} to {target:.3g}"
 
 
 def _by_name(settings: Mapping[str, float], statistic: str, raises: bool) -> Iterator[str]:

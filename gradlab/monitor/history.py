@@ -1,19 +1,75 @@
-"""What a run recorded, as series over steps."""
+"""What a run recorded: its metrics file, its numbers as series over steps, and its scores."""
 
 from __future__ import annotations
 
 import bisect
+import csv
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from gradlab.errors import GradlabError
+from gradlab.files import atomic_path
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
 # Groups of a metrics file: what a run's loss does to the embeddings, its scores, its own numbers, and histograms.
 DIAGNOSTICS, EVALUATION, TRAIN, HISTOGRAM = "diagnostics", "evaluation", "train", "histogram"
+METRICS, COLUMNS = "metrics.csv", ("step", "group", "name", "value")
+Row = tuple[int, str, str, float]
+
+NAMES = {"stsb_dev": "STS-B dev", "ndcg_at_10": "Retrieval nDCG@10", "eval_loss": "Evaluation loss"}
+# How the evaluators of sentence-transformers end the names of what they measure.
+MEASURES = {
+    "spearman_cosine": "Spearman of cosines",
+    "pearson_cosine": "Pearson of cosines",
+    "spearman": "Spearman",
+    "pearson": "Pearson",
+    "cosine_accuracy": "accuracy by cosine",
+}
+# What trainers write among their evaluations that is not a score.
+NO_SCORES = ("runtime", "per_second", "preparation_time")
+
+
+def write_metrics(path: Path, rows: Iterable[Row]) -> None:
+    """Let a metrics file hold these rows and no others: one measured number a line, ``step, group, name, value``.
+
+    ``group`` is train, diagnostics, evaluation or histogram. Read it with ``pandas.read_csv`` and pivot by ``name``.
+    """
+    with atomic_path(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(COLUMNS)
+        writer.writerows((at, group, name, repr(value)) for at, group, name, value in rows)
+
+
+def append_metrics(path: Path, step: int, group: str, values: Mapping[str, float]) -> None:
+    """Append numbers of one moment to a metrics file.
+
+    Raises:
+        GradlabError: if the file cannot be written.
+    """
+    try:
+        with path.open("a", encoding="utf-8", newline="") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerows([(step, group, name, repr(float(value))) for name, value in values.items()])
+    except OSError as error:
+        raise GradlabError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def read_metrics(path: str | Path) -> list[Row]:
+    """Rows ``(step, group, name, value)`` of a metrics file; a half-written last line is left out."""
+    rows = []
+    with Path(path).open(encoding="utf-8", newline="") as file:
+        for line in file:
+            cells = line.rstrip("\n").split(",")
+            if line.endswith("\n") and len(cells) == len(COLUMNS) and cells != list(COLUMNS):
+                rows.append((int(cells[0]), cells[1], cells[2], float(cells[3])))
+    return rows
 
 
 @dataclass
@@ -28,7 +84,7 @@ class History:
     _series: dict[tuple[str, str], dict[int, float]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, rows: Iterable[tuple[int, str, str, float]], total_steps: int | None = None) -> History:
+    def of(cls, rows: Iterable[Row], total_steps: int | None = None) -> History:
         """From rows ``(step, group, name, value)``; of repeated ones the last counts."""
         history = cls(total_steps)
         for step, group, name, value in rows:
@@ -36,17 +92,12 @@ class History:
         return history
 
     def add(self, step: int, group: str, values: Mapping[str, float]) -> None:
-        """Take in numbers of one moment."""
         for name, value in values.items():
             self._series.setdefault((group, name), {})[step] = value
 
-    def rows(self) -> list[tuple[int, str, str, float]]:
+    def rows(self) -> list[Row]:
         """All of it as rows ``(step, group, name, value)``."""
-        return [
-            (step, *key, float(value))
-            for key, points in self._series.items()
-            for step, value in points.items()
-        ]
+        return [(at, *key, float(v)) for key, points in self._series.items() for at, v in points.items()]
 
     def records(self) -> list[tuple[int, str, dict[str, float]]]:
         """What was recorded at each moment, (step, group, values), in the order of the steps; without the histograms."""
@@ -63,7 +114,6 @@ class History:
         return [step for step, _ in points], [value for _, value in points]
 
     def names(self, group: str) -> list[str]:
-        """Names recorded in a group, in order of appearance."""
         return [name for kind, name in self._series if kind == group]
 
     def groups(self) -> list[str]:
@@ -71,7 +121,6 @@ class History:
         return [group for group in dict.fromkeys(kind for kind, _ in self._series) if group != HISTOGRAM]
 
     def last_step(self) -> int:
-        """The last step with any record; 0 if there is none."""
         return max((max(points) for points in self._series.values()), default=0)
 
     def histograms(self, quantity: str) -> dict[int, dict[float, float]]:
@@ -90,6 +139,15 @@ class History:
         place = bisect.bisect_right(known, step)
         return values[place - 1] if place else None
 
+    def scores(self) -> list[Score]:
+        """All scores: correlations and nDCG first, losses last; those that are never a number are left out."""
+        found = []
+        for name in self.names(EVALUATION):
+            steps, values = self.series(EVALUATION, name)
+            if any(map(math.isfinite, values)) and not name.endswith(NO_SCORES):
+                found.append(Score(name, tuple(zip(steps, values, strict=True))))
+        return sorted(found, key=lambda score: (not score.is_quality, score.is_loss))
+
     def to_frame(self) -> DataFrame:
         """One row a record, as a pandas DataFrame indexed by step.
 
@@ -103,12 +161,10 @@ class History:
         columns = {}
         for group in self.groups():
             for name in self.names(group):
-                steps, values = self.series(group, name)
-                places = [max(bisect.bisect_right(records, step) - 1, 0) for step in steps]
-                rows = {
-                    records[at] if records else step: value
-                    for at, step, value in zip(places, steps, values, strict=True)
-                }
+                rows = {}
+                for step, value in zip(*self.series(group, name), strict=True):
+                    row = records[max(bisect.bisect_right(records, step) - 1, 0)] if records else step
+                    rows[row] = value
                 columns[name if group == DIAGNOSTICS else f"{group}/{name}"] = pd.Series(rows, dtype=float)
         return pd.DataFrame(columns).sort_index().rename_axis("step")
 
@@ -116,9 +172,7 @@ class History:
 def histogram_rows(distributions: Mapping[str, Mapping[float, float]]) -> dict[str, float]:
     """What to record of histograms of one moment in the group `HISTOGRAM`: ``quantity:lower edge`` -> share."""
     return {
-        f"{quantity}:{low:g}": share
-        for quantity, shares in distributions.items()
-        for low, share in shares.items()
+        f"{name}:{low:g}": share for name, shares in distributions.items() for low, share in shares.items()
     }
 
 
@@ -136,3 +190,55 @@ def mean_of(moments: Sequence[Mapping[str, float]]) -> dict[str, float]:
         values = [one.get(name, 0.0) for one, has in zip(moments, known, strict=True) if quantity in has]
         means[name] = float(np.mean(values))
     return means
+
+
+@dataclass(frozen=True)
+class Score:
+    """One score over a run: (step, value) in order, NaN where the embeddings were constant."""
+
+    name: str
+    points: tuple[tuple[int, float], ...]
+
+    @property
+    def title(self) -> str:
+        return readable(self.name)
+
+    @property
+    def is_loss(self) -> bool:
+        """Whether less of it is better."""
+        return "loss" in self.name
+
+    @property
+    def is_quality(self) -> bool:
+        """Whether it is what encoders are selected by: a correlation with human judgements, or nDCG of retrieval."""
+        return any(kind in self.name for kind in ("stsb_dev", "spearman", "pearson", "ndcg"))
+
+    @property
+    def before(self) -> float | None:
+        """Before training, if that was evaluated."""
+        return dict(self.points).get(0)
+
+    @property
+    def best(self) -> tuple[int, float] | None:
+        """Step and value of the best one after training has begun, the earliest of equals."""
+        trained = [(step, value) for step, value in self.points if step > 0 and math.isfinite(value)]
+        sign = 1 if self.is_loss else -1
+        return min(trained, key=lambda point: (sign * point[1], point[0])) if trained else None
+
+    @property
+    def last(self) -> tuple[int, float] | None:
+        """Step and value of the last one after training has begun."""
+        return self.points[-1] if self.points and self.points[-1][0] > 0 else None
+
+
+def readable(name: str) -> str:
+    """The name of a recorded number, for people: ``"eval_sts-dev_spearman_cosine"`` -> ``"sts-dev: Spearman of cosines"``."""
+    if name in NAMES:
+        return NAMES[name]
+    plain = name.removeprefix("eval_")
+    for ending, words in MEASURES.items():
+        if plain.endswith(ending):
+            what = plain.removesuffix(ending).strip("_").replace("_", " ")
+            return f"{what}: {words}" if what else words[:1].upper() + words[1:]
+    plain = plain.replace("_", " ")
+    return plain[:1].upper() + plain[1:]

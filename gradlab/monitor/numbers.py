@@ -1,9 +1,8 @@
-"""Numbers for people: rounded, with round marks on axes."""
+"""Numbers for people, rounded."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 
 def short(value: float, digits: int = 3) -> str:
@@ -36,31 +35,3 @@ def percent(share: float) -> str:
         return "–"
     per_cent = 100 * share
     return f"{per_cent:.1f}%" if 0 < per_cent < 9.95 else f"{per_cent:.0f}%"
-
-
-def ticks(low: float, high: float, most: int = 5) -> list[float]:
-    """Round numbers in [low, high], at most ``most`` + 1 of them."""
-    if not high > low:
-        return [low]
-    raw = (high - low) / most
-    base = 10.0 ** math.floor(math.log10(raw))
-    step = next(base * factor for factor in (1, 2, 2.5, 5, 10) if base * factor >= raw * (1 - 1e-9))
-    first = math.ceil(low / step - 1e-9)
-    last = math.floor(high / step + 1e-9)
-    return [step * i for i in range(first, last + 1)]
-
-
-def labels(marks: Sequence[float]) -> list[str]:
-    """Texts of an axis's marks, with as many digits as it takes to tell them apart."""
-    for digits in range(3, 12):
-        texts = [short(mark, digits) for mark in marks]
-        if len(set(texts)) == len(texts):
-            break
-    return texts
-
-
-def decades(low: float, high: float) -> list[float]:
-    """Powers of ten in [low, high], a few of them."""
-    first, last = math.ceil(math.log10(low) - 1e-9), math.floor(math.log10(high) + 1e-9)
-    stride = max(1, math.ceil((last - first) / 4))
-    return [10.0**exponent for exponent in range(first, last + 1, stride)]

@@ -66,8 +66,7 @@ class Probe:
 
     def _recognise(self, columns: int) -> None:
         found: Loss | str = "" if self._original is None else recognise(self._original, columns)
-        self.loss = found if isinstance(found, Loss) else None
-        self._why = found if isinstance(found, str) else ""
+        self.loss, self._why = (found, "") if isinstance(found, Loss) else (None, found)
         self.method = "decomposition" if self.loss is None else "closed form"
 
     @property
@@ -77,7 +76,6 @@ class Probe:
         return LossInUse(self.loss, own)
 
     def loss_text(self) -> str:
-        """The loss as a text."""
         if self.loss is not None:
             return call_text(self.loss)
         return "unknown" if self._original is None else name_of(self._original)
@@ -88,15 +86,13 @@ class Probe:
             return {}
         within = {id(p) for module in self._encoders() for p in module.parameters()}
         own = [(n, p) for n, p in self._original.named_parameters() if id(p) not in within]
-        leaves = [p for _, p in own]
-        gradients: Sequence[Tensor | None] = ()
-        if isinstance(value, Tensor) and value.requires_grad and any(p.requires_grad for p in leaves):
-            # Only the way from the value to these parameters is gone back; nothing is added to any .grad.
-            trained = [p for p in leaves if p.requires_grad]
-            found = torch.autograd.grad(value.mean(), trained, retain_graph=True, allow_unused=True)
-            known = dict(zip(map(id, trained), found, strict=True))
-            gradients = [known.get(id(p)) for p in leaves]
-        return learned_numbers(own, gradients)
+        trained = [p for _, p in own if p.requires_grad]
+        if not (trained and isinstance(value, Tensor) and value.requires_grad):
+            return learned_numbers(own, ())
+        # Only the way from the value to these parameters is gone back; nothing is added to any .grad.
+        found = torch.autograd.grad(value.mean(), trained, retain_graph=True, allow_unused=True)
+        known = dict(zip(map(id, trained), found, strict=True))
+        return learned_numbers(own, [known.get(id(p)) for _, p in own])
 
     def measure(self, snapshot: Snapshot, further: Sequence[Statistics] = ()) -> Measurement:
         """Measure a batch of at least two sentences; what cannot be measured is missing.
@@ -115,14 +111,13 @@ class Probe:
             self._give_up(first_line(error))
             snapshot = snapshot.alone()
             views = snapshot.views()
-        if self._why and (snapshot.positives is None or snapshot.labels):
-            self._give_up(self._why)
-        elif snapshot.positives is None:
-            self._give_up("it sees one view of each sentence, so that there are no positives")
-        elif snapshot.labels and self.loss is None:
-            self._give_up("it has labels, so that its columns are not two views of the same sentences")
+        if snapshot.positives is None:
+            why = self._why or "it sees one view of each sentence, so that there are no positives"
+        elif snapshot.labels and (self._why or self.loss is None):
+            why = self._why or "it has labels, so that its columns are not two views of the same sentences"
         else:
             return self._two_views(snapshot, views, further)
+        self._give_up(why)
         return {DIAGNOSTICS: diagnostics.embedding_statistics(views.anchors[:MOST_ANCHORS])}
 
     def _two_views(self, snapshot: Snapshot, views: Batch, further: Sequence[Statistics]) -> Measurement:
@@ -143,9 +138,10 @@ class Probe:
         """The components, unless the loss has none or is not what was trained on these embeddings."""
         if self.method == "embeddings only":
             return None
-        find = self._decomposition if self.loss is None else self._closed_form
         try:
-            return find(snapshot, views)
+            if self.loss is None:
+                return self._decomposition(snapshot, views)
+            return self._closed_form(self.loss, snapshot, views)
         except GradlabError as error:
             self._give_up(first_line(error))
         except Exception as error:
@@ -154,9 +150,7 @@ class Probe:
             self._give_up(f"it raised {type(error).__name__}: {first_line(error)}")
         return None
 
-    def _closed_form(self, snapshot: Snapshot, views: Batch) -> Components | None:
-        loss = self.loss
-        assert loss is not None
+    def _closed_form(self, loss: Loss, snapshot: Snapshot, views: Batch) -> Components | None:
         if not self._was_trained(snapshot, lambda: loss.value_of(views).mean()):
             return None
         extra = views.extra_negatives
@@ -194,14 +188,17 @@ class Probe:
             f"on the captured embeddings, divided by their lengths, it is {found:.4g}, but the loss that was "
             f"trained is {snapshot.loss:.4g}"
         )
-        alone = f"Components are those of {self.loss or 'the named loss'} alone: {what}."
-        otherwise = (
-            f"The components of the loss are not recorded: {what} (it may depend on the lengths of the "
-            "embeddings, on labels, or on sentences of other devices)."
-        )
-        self.note = self.note or (alone if self._named else otherwise)
-        return self._named
+        if self._named:
+            name = self.loss or "the named loss"
+            self.note = self.note or f"Components are those of {name} alone: {what}."
+            return True
+        why = "it may depend on the lengths of the embeddings, on labels, or on sentences of other devices"
+        self._not_recorded(f"{what} ({why})")
+        return False
 
-    def _give_up(self, reason: str) -> None:
+    def _give_up(self, why: str) -> None:
         self.method = "embeddings only"
-        self.note = self.note or f"The components of the loss are not recorded: {reason}."
+        self._not_recorded(why)
+
+    def _not_recorded(self, why: str) -> None:
+        self.note = self.note or f"The components of the loss are not recorded: {why}."

@@ -34,12 +34,9 @@ def recognise(loss: Any, columns: int = 2) -> Loss | str:
 
     The reason is a clause for losses of sentence-transformers, and empty for those of nobody known.
 
-    Known are gradlab's own (by name, as objects, blockwise, or as losses of sentence-transformers) and, with cosines, these of
-    sentence-transformers, also within a gradient cache: ``MultipleNegativesRankingLoss`` in all of its directions, partition and
-    hardness modes, ``GISTEmbedLoss``, ``MarginMSELoss``, ``DistillKLDivLoss``, ``EmbedDistillLoss`` and ``MSELoss``,
-    ``GlobalOrthogonalRegularizationLoss``, ``CoSENTLoss``, ``TripletLoss``, and ``BatchAllTripletLoss``, ``BatchHardTripletLoss`` and
-    ``BatchSemiHardTripletLoss``. They come with the library's own reductions and factors. What they see of their columns and
-    labels is said by `seen_by`.
+    Known are gradlab's own (by name, as objects, blockwise, or as losses of sentence-transformers) and, with cosines, those of
+    sentence-transformers in `MAKERS`, also within a gradient cache. They come with the library's own reductions and factors.
+    What they see of their columns and labels is said by `seen_by`.
 
     Raises:
         GradlabError: a name that is not registered.
@@ -107,15 +104,12 @@ def _one_view(rows: Tensor, labels: Tensor, lonely: bool) -> dict[str, Any]:
 def _compares(loss: Any) -> str:
     """Empty where a loss compares by cosine, else what it does, in a clause."""
     name = getattr(loss.similarity_fct, "__name__", type(loss.similarity_fct).__name__)
-    if name in COSINES or (name in DOTS and _normalizes(loss.model)):
+    layers = list(loss.model.children()) if isinstance(loss.model, torch.nn.Module) else []
+    normalizes = [type(layer).__name__ for layer in layers[-1:]] == ["Normalize"]
+    if name in COSINES or (name in DOTS and normalizes):
         return ""
     unit = " of embeddings that the model does not normalize" if name in DOTS else ""
     return f"{type(loss).__name__} compares by {name}{unit}, and the closed form is that of cosines"
-
-
-def _normalizes(model: Any) -> bool:
-    last = list(model.children())[-1:] if isinstance(model, torch.nn.Module) else []
-    return bool(last) and type(last[0]).__name__ == "Normalize"
 
 
 def _kl(loss: Any, columns: int) -> Loss | str:

@@ -9,10 +9,20 @@ from typing import Any
 
 import torch
 
+from gradlab.errors import GradlabError
 from gradlab.monitor.advice import LossInUse
-from gradlab.monitor.failures import Failure, Judge
-from gradlab.monitor.history import DIAGNOSTICS, HISTOGRAM, History, mean_of
-from gradlab.monitor.metrics import METRICS, Row, Tracker, append_metrics, read_metrics, write_metrics
+from gradlab.monitor.history import (
+    DIAGNOSTICS,
+    HISTOGRAM,
+    METRICS,
+    History,
+    Row,
+    append_metrics,
+    mean_of,
+    read_metrics,
+    write_metrics,
+)
+from gradlab.monitor.judge import Failure, Judge
 from gradlab.monitor.probe import Probe, Statistics
 from gradlab.monitor.snapshot import Snapshot
 from gradlab.seeds import undisturbed
@@ -21,14 +31,12 @@ from gradlab.seeds import undisturbed
 SMALL = 256
 
 
-class Recorder:
-    """Keeps what a run measures, writes it down as it goes, and tells known failures from it.
+# Told what is written, as ``group/name`` and value, and the step; not of histograms.
+Listener = Callable[[dict[str, float], int], None]
 
-    Attributes:
-        folder: where ``metrics.csv`` (step, group, name, value) is written.
-        history: everything recorded so far.
-        seconds: time spent on measuring.
-    """
+
+class Recorder:
+    """Keeps what a run measures, writes it down as it goes, and tells known failures from it."""
 
     def __init__(
         self,
@@ -38,23 +46,23 @@ class Recorder:
         config: Mapping[str, Any] | None = None,
         losses: Mapping[str, LossInUse] | None = None,
     ) -> None:
-        """Prepare to record; nothing is written before :meth:`begin`. For the arguments see `gradlab.monitor.failures.Judge`."""
-        self.folder = Path(folder)
-        self.history = History(total_steps)
-        self.seconds = 0.0
+        """Prepare to record; nothing is written before :meth:`begin`. For the arguments see `gradlab.monitor.judge.Judge`."""
+        self.folder = Path(folder)  # where metrics.csv (step, group, name, value) is written
+        self.history = History(total_steps)  # everything recorded so far
+        self.seconds = 0.0  # spent on measuring
+        self.begun = False  # whether there is a file
         self._judge, self._told = Judge(total_steps, config, losses), 0
-        self._listening: list[Tracker] | None = None  # None before there is a file
+        self._listeners: list[Listener] = []
 
     @property
     def failures(self) -> list[Failure]:
         """The known failures that training has shown so far."""
         return self._judge.failures
 
-    def begin(self, keep: Callable[[Row], bool] | None = None, trackers: Iterable[Tracker] = ()) -> None:
+    def begin(self, keep: Callable[[Row], bool] | None = None, listeners: Iterable[Listener] = ()) -> None:
         """Open the file, with what was written here before this.
 
-        ``keep`` says which rows of an earlier recording in the folder to go on from; None replaces it. Trackers receive
-        everything too, except histograms.
+        ``keep`` says which rows of an earlier recording in the folder to go on from; None replaces it.
 
         Raises:
             GradlabError, OSError: if the folder or the file cannot be written.
@@ -64,14 +72,9 @@ class Recorder:
         kept = [row for row in read_metrics(path) if keep(row)] if keep and path.exists() else []
         rows = list({row[:3]: row for row in [*early, *kept]}.values())
         write_metrics(path, rows)
-        self._listening = list(trackers)
+        self.begun, self._listeners = True, list(listeners)
         self.history = History.of(rows, self.history.total_steps)
         self._judge, self._told = self._judge.anew(self.history), 0
-
-    @property
-    def begun(self) -> bool:
-        """Whether there is a file."""
-        return self._listening is not None
 
     def write(self, step: int, group: str, values: Mapping[str, float]) -> None:
         """Write down numbers of one moment; before :meth:`begin` they are kept for it.
@@ -79,12 +82,10 @@ class Recorder:
         Raises:
             GradlabError: if the file cannot be written.
         """
-        if self._listening is not None:
+        if self.begun:
             append_metrics(self.folder / METRICS, step, group, values)
-            if group != HISTOGRAM and self._listening:
-                known = {f"{group}/{name}": float(value) for name, value in values.items() if value == value}
-                for tracker in self._listening:
-                    tracker.log(known, step=step)
+        for told in self._listeners if group != HISTOGRAM else ():
+            told({f"{group}/{name}": float(value) for name, value in values.items() if value == value}, step)
         self.history.add(step, group, values)
         self._judge.see(step, group, values)
 
@@ -124,7 +125,37 @@ class Recorder:
         self._told = len(self.failures)
         return new
 
-    def close(self) -> None:
-        """Let the trackers write out what they hold."""
-        for tracker in self._listening or ():
-            tracker.finish()
+
+def start_trackers(names: Iterable[str], folder: Path, config: Mapping[str, Any], step: int) -> list[Any]:
+    """accelerate's trackers of these names, logging into ``folder`` from ``step`` on; tell them to ``finish`` at the end.
+
+    Raises:
+        GradlabError: if one is not installed or cannot start.
+    """
+    names = list(names)
+    if not names:
+        return []
+    from accelerate import PartialState, tracking
+
+    PartialState()  # accelerate's trackers ask it which process is the main one
+    available = {getattr(kind, "value", kind) for kind in tracking.get_available_trackers()}
+    plain = {
+        key: value if isinstance(value, int | float | str) else str(value) for key, value in config.items()
+    }
+    trackers = []
+    for name in names:
+        if name not in available:
+            raise GradlabError(f"the tracker {name!r} is not installed; pip install {name}")
+        # TensorBoard hides what a run that died recorded after the step it is resumed from.
+        options: dict[str, Any] = {"dir": str(folder)}
+        if name == "tensorboard":
+            options = {"logging_dir": str(folder), "purge_step": step}
+        try:
+            tracker = tracking.LOGGER_TYPE_TO_CLASS[name]("gradlab", **options)
+            tracker.start()
+            tracker.store_init_configuration(plain)
+        except Exception as error:  # whatever a service raises that is down or wants a key
+            why = " ".join(str(error).split())[:200]
+            raise GradlabError(f"the tracker {name!r} cannot start: {why}") from error
+        trackers.append(tracker)
+    return trackers

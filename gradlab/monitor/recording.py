@@ -13,9 +13,8 @@ from gradlab.files import read_object
 from gradlab.losses.base import BatchLoss, Loss
 from gradlab.losses.registry import get_loss
 from gradlab.monitor.advice import LossInUse
-from gradlab.monitor.failures import Failure, failures_of
-from gradlab.monitor.history import DIAGNOSTICS, History
-from gradlab.monitor.metrics import COLUMNS, METRICS, read_metrics
+from gradlab.monitor.history import COLUMNS, DIAGNOSTICS, METRICS, History, read_metrics
+from gradlab.monitor.judge import Failure, Judge
 from gradlab.monitor.reference import loss_at
 
 MANIFEST = "manifest.json"
@@ -28,23 +27,15 @@ RUNNING, FINISHED, STOPPED, CRASHED, ENDED = "running", "finished", "stopped", "
 
 @dataclass(frozen=True)
 class Recording:
-    """A run of `gradlab train`, or a watched one.
-
-    Attributes:
-        folder: where it lies.
-        history: everything that it measured.
-        manifest: its settings, versions and results; empty if there is none.
-        written: when its last record was written, in seconds since the epoch.
-    """
+    """A run of `gradlab train`, or a watched one."""
 
     folder: Path
     history: History
-    manifest: Mapping[str, Any]
-    written: float = 0.0
+    manifest: Mapping[str, Any]  # its settings, versions and results; empty if there is none
+    written: float = 0.0  # when its last record was written, in seconds since the epoch
 
     @property
     def name(self) -> str:
-        """What to call it."""
         folder = self.folder.resolve()
         return folder.parent.name if folder.name == WATCHED else folder.name
 
@@ -55,12 +46,10 @@ class Recording:
 
     @property
     def watched(self) -> bool:
-        """Whether another trainer's run was watched."""
         return bool(self.manifest.get("kind") == KIND)
 
     @property
     def watch(self) -> dict[str, Any]:
-        """What the manifest of a watched run says of the watching."""
         return dict(self.manifest.get("watch", {}))
 
     @property
@@ -77,38 +66,40 @@ class Recording:
     @functools.cached_property
     def losses(self) -> dict[str, LossInUse]:
         """The loss in use, by dataset; of a single one by ``""``."""
-        config = self.manifest.get("config", {})
-        settings = self.watch.get("settings", {})
+        config, watch = self.manifest.get("config", {}), self.watch
         texts = config.get("loss", "")
-        named = texts if isinstance(texts, Mapping) else {"": texts}
-        own = config.get("loss_settings", {}) if not self.watched else {}
-        known = self.watch.get("known", {})
-        return {
+        own = {} if self.watched else config.get("loss_settings", {})
+        found = {}
+        for name, text in (texts if isinstance(texts, Mapping) else {"": texts}).items():
             # A function of the user's own may have the name of a registered loss.
-            name: LossInUse(_loss(text, own) if known.get(name, True) else None, settings.get(name, {}))
-            for name, text in named.items()
-        }
+            loss = _loss(text, own) if watch.get("known", {}).get(name, True) else None
+            found[name] = LossInUse(loss, watch.get("settings", {}).get(name, {}))
+        return found
+
+    @property
+    def used(self) -> LossInUse:
+        """The loss in use where there is a single one; an unknown one otherwise."""
+        return self.losses.get("", LossInUse())
 
     def loss_at(self, positive: float, negative: float) -> float | None:
         """The loss of the run's batches at two cosines, see `gradlab.monitor.reference.loss_at`; None if that is not known."""
-        used = self.losses.get("", LossInUse())
-        _, shares = self.history.series(DIAGNOSTICS, "uniform_share")
-        if used.loss is None or isinstance(used.loss, BatchLoss) or used.loss.surrogate or not shares:
+        loss, (_, shares) = self.used.loss, self.history.series(DIAGNOSTICS, "uniform_share")
+        if loss is None or isinstance(loss, BatchLoss) or loss.surrogate or not shares:
             return None
         known = self.watch.get("sentences", {}).get("") or (self.config or {}).get("batch_size")
         candidates = round(1 / shares[0]) + 1
         sentences = min(known or candidates, candidates)
-        return loss_at(used.loss, positive, negative, sentences, candidates - sentences)
+        return loss_at(loss, positive, negative, sentences, candidates - sentences)
 
     @functools.cached_property
-    def failures(self) -> list[Failure]:
-        """The failures that it shows, as training told them."""
-        return failures_of(self.history, self.config, self.losses)
+    def judge(self) -> Judge:
+        """Who has seen all of it."""
+        return Judge(None, self.config, self.losses).anew(self.history)
 
     @property
-    def notes(self) -> list[str]:
-        """What could not be recorded, in sentences."""
-        return list(self.watch.get("notes", []))
+    def failures(self) -> list[Failure]:
+        """The failures that it shows, as training told them."""
+        return self.judge.failures
 
 
 def read_recordings(places: Iterable[str | Path]) -> list[Recording]:

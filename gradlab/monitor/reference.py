@@ -11,11 +11,13 @@ from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.errors import GradlabError
 from gradlab.losses.base import Loss, PairLoss
 from gradlab.losses.combinator import Combinator
-from gradlab.monitor.history import History
+from gradlab.monitor.history import DIAGNOSTICS, History
 from gradlab.simulation import simulate
 
 # Moments of a run at which the loss is simulated, batches of a simulation by Monte Carlo, and angles of one of a loss's value.
 MOMENTS, BATCHES, ANGLES = 12, 200, 1 << 20
+# Of a bin of cosines.
+WIDTH = 0.05
 # Larger batches are not laid out for their loss of guessing; cosines may add up to this much too much.
 MOST_SENTENCES, ROUNDING = 1024, 1e-9
 
@@ -50,15 +52,13 @@ def loss_at(loss: Loss, positive: float, negative: float, sentences: int, extra:
     return value if math.isfinite(value) else None
 
 
-def usual(loss: Loss, quantity: str, history: History, group: str) -> tuple[list[int], list[float]]:
+def usual(loss: Loss, quantity: str, history: History) -> tuple[list[int], list[float]]:
     """What a loss does on average if angles are independent and normal, with the means and spreads that a run recorded.
 
     Steps, at most `MOMENTS` of them, and values by `gradlab.simulate`; nothing for a loss that it does not simulate.
     """
-    if not isinstance(loss, PairLoss) or isinstance(loss, Combinator):
-        return [], []
     steps, values = [], []
-    for step, mu, sigma, count in _angles(history, group, MOMENTS):
+    for step, mu, sigma, count in _angles(loss, history, MOMENTS):
         try:
             found = simulate(
                 loss, quantity, mu_pos=mu[:1], mu_neg=mu[1:], sigma_pos=sigma[0], sigma_neg=sigma[1],
@@ -71,14 +71,13 @@ def usual(loss: Loss, quantity: str, history: History, group: str) -> tuple[list
     return steps, values
 
 
-def loss_at_first(loss: Loss, history: History, group: str) -> tuple[int, float] | None:
+def loss_at_first(loss: Loss, history: History) -> tuple[int, float] | None:
     """The step of the first record, and the mean loss at independent normal angles with its means and spreads, by Monte Carlo.
 
     None for a loss that is not one of pairs, or where no angles were recorded.
     """
-    if not isinstance(loss, PairLoss) or isinstance(loss, Combinator):
-        return None
-    for step, mu, sigma, count in _angles(history, group, 1):
+    for step, mu, sigma, count in _angles(loss, history, 1):
+        assert isinstance(loss, PairLoss)
         draw, anchors = np.random.default_rng(0).standard_normal, max(1, ANGLES // count)
         positive = PairSimilarity.from_angles(mu[0] + sigma[0] * draw(anchors))
         negatives = Negatives.from_angles(mu[1] + sigma[1] * draw((anchors, count)))
@@ -87,11 +86,15 @@ def loss_at_first(loss: Loss, history: History, group: str) -> tuple[int, float]
 
 
 def _angles(
-    history: History, group: str, moments: int
+    loss: Loss, history: History, moments: int
 ) -> Iterator[tuple[int, Sequence[float], Sequence[float], int]]:
-    """Step, means and spreads of the angles of positives and negatives, and the number of negatives, at some records."""
+    """Step, means and spreads of the angles of positives and negatives, and their number, at some records of a loss of pairs."""
+    if not isinstance(loss, PairLoss) or isinstance(loss, Combinator):
+        return
     spreads = [history.histograms(f"{kind}_cosine") for kind in ("positive", "negative")]
-    series = [history.series(group, name) for name in ("positive_cosine", "negative_cosine", "uniform_share")]
+    series = [
+        history.series(DIAGNOSTICS, name) for name in ("positive_cosine", "negative_cosine", "uniform_share")
+    ]
     *means, uniform = (dict(zip(*one, strict=True)) for one in series)
     known = sorted(set(uniform).intersection(*spreads, *means))
     for step in sorted({known[round(at)] for at in np.linspace(0, len(known) - 1, moments)}) if known else []:
@@ -102,8 +105,7 @@ def _angles(
 
 def _spread(shares: Mapping[float, float]) -> float:
     """Standard deviation of the angles of a histogram of cosines, radians."""
-    width = 0.05
-    angles = np.arccos(np.clip(np.array(list(shares)) + width / 2, -1, 1))
+    angles = np.arccos(np.clip(np.array(list(shares)) + WIDTH / 2, -1, 1))
     weights = np.array(list(shares.values()))
     mean = float(weights @ angles) / float(weights.sum())
     return math.sqrt(float(weights @ (angles - mean) ** 2) / float(weights.sum()))

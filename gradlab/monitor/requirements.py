@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from importlib import metadata
+
+from packaging.version import Version
 
 from gradlab.errors import GradlabError
 
@@ -28,14 +29,7 @@ def require(*packages: str) -> None:
             version = metadata.version(package)
         except metadata.PackageNotFoundError:
             raise UnsupportedVersionError(f"this needs {package}, which is not installed; {hint}") from None
-        if release(version) < release(oldest):
+        if Version(Version(version).base_version) < Version(oldest):  # a build before a release counts as it
             raise UnsupportedVersionError(
                 f"this supports {package} from {oldest} on, and {version} is installed; {hint}"
             )
-
-
-def release(version: str) -> tuple[int, ...]:
-    """``"4.46.0rc1+cpu"`` -> ``(4, 46, 0)``: the numbers that a version begins with, padded to three."""
-    match = re.match(r"\d+(\.\d+)*", version)
-    numbers = [int(number) for number in match.group().split(".")] if match else []
-    return tuple([*numbers, 0, 0, 0][:3])

@@ -20,47 +20,43 @@ AGREEMENT, HALF_AGREEMENT = 1e-3, 5e-2
 
 @dataclasses.dataclass(frozen=True)
 class Snapshot:
-    """Embeddings that a loss was computed from, as they were: of any length and dtype, perhaps on an accelerator.
+    """Embeddings that a loss was computed from, as they were: of any length and dtype, perhaps on an accelerator."""
 
-    Attributes:
-        anchors: (N, D).
-        positives: (N, D), or None where the batch has one view only.
-        extra_negatives: (M, D) or None.
-        in_batch_negatives: whether the other sentences of the batch were negatives too.
-        labels: whether the loss was given labels, so that rows of the two columns need not belong together.
-        value: the loss that was computed from them, a scalar or several to be averaged, or None.
-        half: whether it was computed in half precision.
-        context: what else the loss saw: ``owners`` of the extra negatives, a ``guide``'s embeddings; see
-            `gradlab.batch.check.check_batch`.
-        columns: how many columns of sentences the loss was given.
-        encoded: (N, D), the anchors as the encoder gives them; None where no head comes after it.
-    """
-
-    anchors: Tensor
-    positives: Tensor | None
-    extra_negatives: Tensor | None = None
+    anchors: Tensor  # (N, D)
+    positives: Tensor | None  # (N, D); None where the batch has one view only
+    extra_negatives: Tensor | None = None  # (M, D)
     in_batch_negatives: bool = True
-    labels: bool = False
-    value: Tensor | float | None = None
-    half: bool = False
+    labels: bool = (
+        False  # whether the loss was given labels: rows of the two columns need not belong together
+    )
+    value: Tensor | float | None = (
+        None  # the loss that was computed from them: a scalar, or several to be averaged
+    )
+    half: bool = False  # whether it was computed in half precision
+    # What else the loss saw, such as owners of the extra negatives; see `gradlab.batch.check.check_batch`.
     context: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    encoded: Tensor | None = None
-    columns: int = 2
+    encoded: Tensor | None = (
+        None  # (N, D), the anchors as the encoder gives them, where a head comes after it
+    )
+    columns: int = 2  # of sentences that the loss was given
 
     @property
     def loss(self) -> float | None:
-        """The loss that was computed, as a number."""
         return float(self.value.detach().mean()) if isinstance(self.value, Tensor) else self.value
+
+    @property
+    def fits(self) -> bool:
+        """Whether there is a positive for each anchor."""
+        return self.positives is not None and self.positives.shape == self.anchors.shape
 
     def kept(self) -> Snapshot:
         """A copy, to be measured when training has gone on."""
-        given = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        return Snapshot(**{name: _copied(one) for name, one in given.items()})
+        return Snapshot(**{f.name: _copied(getattr(self, f.name)) for f in dataclasses.fields(self)})
 
     def not_finite(self) -> float:
         """The share of the sentences of which an embedding is NaN or infinite."""
         finite = torch.isfinite(self.anchors).all(dim=1)
-        if self.positives is not None and self.positives.shape == self.anchors.shape:
+        if self.positives is not None and self.fits:
             finite &= torch.isfinite(self.positives).all(dim=1)
         return 1 - float(finite.double().mean())
 
@@ -72,8 +68,8 @@ class Snapshot:
 
     def alone(self) -> Snapshot:
         """The embeddings without what may not fit the anchors: positives of another number, extra negatives, context."""
-        fits = self.positives is not None and self.positives.shape == self.anchors.shape
-        return Snapshot(self.anchors, self.positives if fits else None, half=self.half, encoded=self.encoded)
+        positives = self.positives if self.fits else None
+        return Snapshot(self.anchors, positives, half=self.half, encoded=self.encoded)
 
     def views(self) -> Batch:
         """What the loss saw as unit rows in float64 (on the CPU where the device has none); a single view stands for both.

@@ -1,9 +1,10 @@
-"""Watching the trainers of transformers and sentence-transformers."""
+"""`gradlab.watch`: attach a watch to a trainer of transformers or sentence-transformers, or to the loss of a loop of your own."""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -13,11 +14,12 @@ import torch
 from torch import Tensor, nn
 
 from gradlab.errors import GradlabError
-from gradlab.monitor.history import DIAGNOSTICS
+from gradlab.monitor.history import DIAGNOSTICS, EVALUATION, TRAIN
 from gradlab.monitor.recognition import seen_by
 from gradlab.monitor.requirements import require
 from gradlab.monitor.snapshot import Snapshot
-from gradlab.monitor.watch import Watch
+from gradlab.monitor.watch import LoopWatch, Watch, WatchedLoss
+from gradlab.settings import names_arguments
 
 # What is worth a line in the report, of all that a trainer is told.
 SETTINGS = (
@@ -29,6 +31,72 @@ PRINTERS = ("ProgressCallback", "PrinterCallback", "NotebookProgressCallback")
 ROWS = "rows_of_column"
 # What trainers log about themselves rather than about training.
 BOOKKEEPING = ("epoch", "total_flos", "step")
+# Where the views are, as `gradlab.watch` is told; and what finds them, called with the trainer, its inputs, the model's
+# outputs and the loss.
+Views = Callable[..., Any] | Sequence[str] | str | None
+Capture = Callable[[Any, dict[str, Any], list[Any], Tensor], Snapshot]
+
+
+@names_arguments()
+def watch(
+    target: Any = None,
+    *,
+    views: Views = None,
+    loss: Any = None,
+    every: int | None = None,
+    output: str | Path | None = None,
+    total_steps: int | None = None,
+) -> Any:
+    """Watch a training run: record dissipation, hardest share, ratio and the shape of the embeddings while it trains.
+
+    Nothing of the training changes: not the gradients, the loss, the random numbers or the saved model.
+
+    Args:
+        target: what to watch. A ``SentenceTransformerTrainer``: everything is found by itself. A Hugging Face ``Trainer``:
+            give ``views``. A loss ``loss(anchors, positives[, extra_negatives])`` of a loop of your own: call what is
+            returned in its place. None: call ``observe`` of what is returned, once a step.
+        views: where the two views are. For a ``Trainer``: the names of two (or, with extra negatives, three) fields
+            of the model's output; the name of one field, where the model is called once for each view or gives (N, 2, D);
+            or a function of the model's outputs, one argument a call. For a loss: a function of its arguments. It
+            returns (anchors, positives) or (anchors, positives, extra_negatives), each (N, D).
+        loss: the loss that is trained, where the target does not tell: a gradlab loss or its name, such as
+            ``"infonce(temperature=0.05)"``, or any function of the two views, which must be pure.
+        every: steps between records; None is 25, or a twentieth of a run that is shorter than 500 steps.
+        output: folder of the recording; None is ``gradlab`` in the trainer's output folder, or ``gradlab-watch``.
+        total_steps: planned length of a loop of your own.
+
+    Returns:
+        a `Watch`, of a loop of your own a `LoopWatch`; for a loss, a `WatchedLoss` to be called in its place.
+
+    Raises:
+        GradlabError: a target that cannot be watched, is watched already, or needs ``views``; libraries that are too old.
+
+    Example:
+        >>> import torch, gradlab
+        >>> criterion = gradlab.watch(gradlab.blockwise("infonce"), output="run")  # doctest: +SKIP
+        >>> value = criterion(anchors, positives, normalize=True)  # doctest: +SKIP
+    """
+    if target is None and loss is None and output is None:
+        raise GradlabError(
+            "watch needs a Trainer; the loss of your own loop, to be called in its place; or "
+            "loss='infonce', say, for batches that you pass to observe"
+        )
+    if is_trainer(target):
+        return _watch_trainer(target, views, loss, every, output)
+    if isinstance(views, str) or (views is not None and not callable(views)):
+        raise GradlabError("names of views belong to a Trainer; for a loss give a function of its arguments")
+    if target is not None and not callable(target):
+        raise GradlabError(
+            f"watch takes a Trainer or a loss, loss(anchors, positives), not {type(target).__name__}"
+        )
+    watched = LoopWatch(
+        target if loss is None else loss,
+        output="gradlab-watch" if output is None else output,
+        every=every,
+        total_steps=total_steps,
+        named=loss is not None,
+    )
+    return watched if target is None else WatchedLoss(target, watched, views)
 
 
 def is_trainer(target: Any) -> bool:
@@ -39,60 +107,29 @@ def is_trainer(target: Any) -> bool:
     )
 
 
-def attach(
-    trainer: Any,
-    *,
-    views: Callable[..., Any] | Sequence[str] | str | None,
-    loss: Any,
-    every: int | None,
-    output: str | Path | None,
+def _watch_trainer(
+    trainer: Any, views: Views, loss: Any, every: int | None, output: str | Path | None
 ) -> Watch:
-    """Watch a trainer's run; see `gradlab.watch`.
-
-    Raises:
-        GradlabError: it is watched already, needs ``views``, or the libraries are too old.
-    """
     require("transformers", "accelerate")
     if getattr(trainer.compute_loss, "watched_by", None) is not None:
         raise GradlabError("this trainer is already watched")
-    for_sentences = hasattr(trainer, "collect_features")
     capture = capture_of(trainer, views)
-    trained = loss if loss is not None or not for_sentences else trainer.loss
+    for_sentences = hasattr(trainer, "collect_features")
     watch = Watch(
-        trained,
+        trainer.loss if loss is None and for_sentences else loss,
         output=Path(trainer.args.output_dir) / "gradlab" if output is None else output,
         every=every,
         encoders=lambda: [module for module in (trainer.model, trainer.model_wrapped) if module is not None],
         settings=_settings(trainer),
         named=loss is not None,
-        trackers=[_TrainersTrackers(trainer)],
+        listeners=[functools.partial(_tell_trackers, trainer)],
     )
     _wrap(trainer, watch, capture)
     trainer.add_callback(_callback(watch))
     return watch
 
 
-def capture_of(
-    trainer: Any, views: Callable[..., Any] | Sequence[str] | str | None
-) -> Callable[..., Snapshot]:
-    """What finds the views of a batch, called with the trainer, its inputs, the model's outputs and the loss.
-
-    Raises:
-        GradlabError: the trainer needs ``views``, or the libraries are too old.
-    """
-    if hasattr(trainer, "collect_features"):
-        require("sentence-transformers")
-        if views is None:
-            return _sentences
-    elif views is None:
-        raise GradlabError(
-            "a Hugging Face Trainer does not tell which embeddings are the two views; name them, such as "
-            "views=('anchor_embedding', 'positive_embedding') for fields of the model's output"
-        )
-    return _named_views(views)
-
-
-def _wrap(trainer: Any, watch: Watch, snapshot_of: Callable[..., Snapshot]) -> None:
+def _wrap(trainer: Any, watch: Watch, capture: Capture) -> None:
     """Let the watch see the batches of scheduled steps: a hook on the model, there for that one call only."""
     original = trainer.compute_loss
 
@@ -107,7 +144,7 @@ def _wrap(trainer: Any, watch: Watch, snapshot_of: Callable[..., Snapshot]) -> N
         value = result[0] if isinstance(result, tuple) else result
 
         def take() -> Snapshot:
-            snapshot = snapshot_of(trainer, given, outputs, value)
+            snapshot = capture(trainer, given, outputs, value)
             return _with_guide(snapshot, guided) if guided else snapshot
 
         watch.record(step, take, dataset)
@@ -115,26 +152,6 @@ def _wrap(trainer: Any, watch: Watch, snapshot_of: Callable[..., Snapshot]) -> N
 
     compute_loss.watched_by = watch  # type: ignore[attr-defined]  # a mark on a function
     trainer.compute_loss = compute_loss
-
-
-def loss_of(trainer: Any, inputs: Mapping[str, Any]) -> tuple[str, Any]:
-    """The name of a batch's dataset, where each has a loss of its own, else empty; and the loss, None if it is not known."""
-    loss = getattr(trainer, "loss", None)
-    if not isinstance(loss, dict):
-        return "", loss
-    dataset = str(inputs.get("dataset_name", ""))
-    return dataset, loss.get(dataset)
-
-
-def _with_guide(snapshot: Snapshot, outputs: list[Any]) -> Snapshot:
-    """The snapshot with the guide's embeddings of its rows, column by column as those of the model."""
-    rows = torch.cat([output["sentence_embedding"].detach() for output in outputs])
-    n, extra = len(snapshot.anchors), snapshot.extra_negatives
-    sizes = [n, n] + ([] if extra is None else [len(extra)])
-    if snapshot.positives is None or len(rows) < sum(sizes):
-        return snapshot
-    guide = rows[: sum(sizes)].split(sizes)
-    return dataclasses.replace(snapshot, context={**snapshot.context, "guide": guide})
 
 
 @contextlib.contextmanager
@@ -154,6 +171,127 @@ def _outputs_of(model: Any) -> Iterator[list[Any]]:
         yield outputs
     finally:
         handle.remove()
+
+
+def _callback(watch: Watch) -> Any:
+    """What tells the watch about the run's beginning, end and own numbers."""
+    from transformers import TrainerCallback
+
+    class WatchCallback(TrainerCallback):
+        """Forwards a trainer's events."""
+
+        def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+            if state.is_world_process_zero:
+                watch.start(state.global_step, state.max_steps)
+
+        def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
+            if not state.is_world_process_zero or not logs:
+                return
+            own = {
+                name: float(value)
+                for name, value in logs.items()
+                if isinstance(value, int | float) and not name.startswith(("gradlab/", "train_"))
+                and name not in BOOKKEEPING
+            }  # fmt: skip
+            evaluation = {name: value for name, value in own.items() if name.startswith("eval_")}
+            watch.log(state.global_step, EVALUATION, evaluation)
+            watch.log(state.global_step, TRAIN, {n: v for n, v in own.items() if n not in evaluation})
+
+        def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+            if state.is_world_process_zero:
+                print(watch.finish(), file=sys.stderr)  # where progress bars are
+
+    return WatchCallback()
+
+
+def _tell_trackers(trainer: Any, values: dict[str, float], step: int) -> None:
+    """Diagnostics for the run's trackers (TensorBoard ...), as ``gradlab/NAME`` or ``gradlab/DATASET/NAME``, and not for what prints."""
+    own = {
+        f"gradlab/{name[len(DIAGNOSTICS) + 1 :]}": value
+        for name, value in values.items()
+        if name.startswith(DIAGNOSTICS)
+    }
+    for callback in trainer.callback_handler.callbacks if own else ():
+        if type(callback).__name__ not in PRINTERS:
+            callback.on_log(trainer.args, trainer.state, trainer.control, logs=dict(own), model=trainer.model)
+
+
+def _settings(trainer: Any) -> dict[str, Any]:
+    named = {name: getattr(trainer.args, name, None) for name in SETTINGS}
+    plain = {
+        name: value if isinstance(value, int | float | bool) else str(getattr(value, "value", value))
+        for name, value in named.items()
+        if value is not None
+    }
+    config = getattr(trainer.model, "config", None)
+    card = getattr(trainer.model, "model_card_data", None)
+    model = getattr(card, "base_model", None) or getattr(config, "_name_or_path", None)
+    return {"model": str(model), **plain} if model else plain
+
+
+def loss_of(trainer: Any, inputs: Mapping[str, Any]) -> tuple[str, Any]:
+    """The name of a batch's dataset, where each has a loss of its own, else empty; and the loss, None if it is not known."""
+    loss = getattr(trainer, "loss", None)
+    if not isinstance(loss, dict):
+        return "", loss
+    dataset = str(inputs.get("dataset_name", ""))
+    return dataset, loss.get(dataset)
+
+
+# Where the two views of a batch are.
+
+
+def capture_of(trainer: Any, views: Views) -> Capture:
+    """What finds the views of a trainer's batches.
+
+    Raises:
+        GradlabError: the trainer needs ``views``, or other ones, or the libraries are too old.
+    """
+    if hasattr(trainer, "collect_features"):
+        require("sentence-transformers")
+        if views is None:
+            return _sentences
+    elif views is None:
+        raise GradlabError(
+            "a Hugging Face Trainer does not tell which embeddings are the two views; name them, such as "
+            "views=('anchor_embedding', 'positive_embedding') for fields of the model's output"
+        )
+    names = [views] if isinstance(views, str) else [] if callable(views) else list(views)
+    if not isinstance(views, str) and not callable(views) and len(names) not in (2, 3):
+        raise GradlabError(f"views takes the names of two or three fields of the output, not {len(names)}")
+
+    def snapshot(trainer: Any, inputs: dict[str, Any], outputs: list[Any], value: Tensor) -> Snapshot:
+        found = list(views(*outputs)) if callable(views) else _fields(outputs, names)
+        extra = torch.cat([rows.detach() for rows in found[2:]]) if len(found) > 2 else None
+        return Snapshot(found[0].detach(), found[1].detach(), extra, value=value, half=_is_half(trainer))
+
+    return snapshot
+
+
+def _fields(outputs: list[Any], names: list[str]) -> list[Tensor]:
+    if len(names) > 1:
+        return [_field(outputs[0], name) for name in names]
+    if len(outputs) > 1:
+        return [_field(output, names[0]) for output in outputs[:2]]
+    rows = _field(outputs[0], names[0])
+    if rows.ndim != 3:
+        raise GradlabError(
+            f"views={names[0]!r} of one pass must have shape (N, views, D), not {tuple(rows.shape)}; "
+            "give two names or a function"
+        )
+    return list(rows.unbind(dim=1))
+
+
+def _field(output: Any, name: str) -> Tensor:
+    value = output.get(name) if isinstance(output, Mapping) else getattr(output, name, None)
+    if not isinstance(value, Tensor):
+        known = ", ".join(output) if isinstance(output, Mapping) else type(output).__name__
+        raise GradlabError(f"the model's output has no field {name!r} with embeddings; it has: {known}")
+    return value
+
+
+def _is_half(trainer: Any) -> bool:
+    return bool(trainer.args.fp16 or trainer.args.bf16)
 
 
 def columns_of(trainer: Any, inputs: Mapping[str, Any]) -> tuple[list[Mapping[str, Any]], Tensor | None]:
@@ -181,8 +319,7 @@ def _sentences(trainer: Any, inputs: dict[str, Any], outputs: list[Any], value: 
     # A loss that embeds its batch again, in fewer dimensions (Matryoshka), is measured in full ones.
     rows = torch.cat([part.detach() for part in embedded if part.shape[1:] == embedded[0].shape[1:]])
     count = _batch_size(features[0], len(rows) // len(features))
-    rows = in_order(rows, outputs, count)
-    columns = rows.split(count)[: max(2, len(features))]
+    columns = in_order(rows, outputs, count).split(count)[: max(2, len(features))]
     extra = torch.cat(columns[2:]) if len(columns) > 2 else None
     positives = columns[1] if len(columns) > 1 and len(columns[1]) == count else None
     context = {}
@@ -221,117 +358,12 @@ def _batch_size(features: Mapping[str, Any], otherwise: int) -> int:
     return otherwise
 
 
-def _named_views(views: Callable[..., Any] | Sequence[str] | str | None) -> Callable[..., Snapshot]:
-    """How to find the views in a model's outputs.
-
-    Raises:
-        GradlabError: names that are not one, two or three.
-    """
-    names = [views] if isinstance(views, str) else [] if callable(views) else list(views or [])
-    if not isinstance(views, str) and not callable(views) and len(names) not in (2, 3):
-        raise GradlabError(f"views takes the names of two or three fields of the output, not {len(names)}")
-
-    def snapshot(trainer: Any, inputs: dict[str, Any], outputs: list[Any], value: Tensor) -> Snapshot:
-        if callable(views):
-            found = list(views(*outputs))
-        elif len(names) > 1:
-            found = [_field(outputs[0], name) for name in names]
-        elif len(outputs) > 1:
-            found = [_field(output, names[0]) for output in outputs[:2]]
-        else:
-            rows = _field(outputs[0], names[0])
-            if rows.ndim != 3:
-                raise GradlabError(
-                    f"views={names[0]!r} of one pass must have shape (N, views, D), not {tuple(rows.shape)}; "
-                    "give two names or a function"
-                )
-            found = list(rows.unbind(dim=1))
-        extra = torch.cat([rows.detach() for rows in found[2:]]) if len(found) > 2 else None
-        return Snapshot(found[0].detach(), found[1].detach(), extra, value=value, half=_is_half(trainer))
-
-    return snapshot
-
-
-def _field(output: Any, name: str) -> Tensor:
-    value = output.get(name) if isinstance(output, Mapping) else getattr(output, name, None)
-    if not isinstance(value, Tensor):
-        known = ", ".join(output) if isinstance(output, Mapping) else type(output).__name__
-        raise GradlabError(f"the model's output has no field {name!r} with embeddings; it has: {known}")
-    return value
-
-
-def _is_half(trainer: Any) -> bool:
-    return bool(trainer.args.fp16 or trainer.args.bf16)
-
-
-def _settings(trainer: Any) -> dict[str, Any]:
-    """The run's settings, as plain values."""
-    named = {name: getattr(trainer.args, name, None) for name in SETTINGS}
-    plain = {
-        name: value if isinstance(value, int | float | bool) else str(getattr(value, "value", value))
-        for name, value in named.items()
-        if value is not None
-    }
-    config = getattr(trainer.model, "config", None)
-    card = getattr(trainer.model, "model_card_data", None)
-    model = getattr(card, "base_model", None) or getattr(config, "_name_or_path", None)
-    return {"model": str(model), **plain} if model else plain
-
-
-class _TrainersTrackers:
-    """Tells diagnostics to the run's trackers (TensorBoard, Weights & Biases ...), and not to what prints."""
-
-    def __init__(self, trainer: Any) -> None:
-        self._trainer = trainer
-
-    def log(self, values: dict[str, float], step: int) -> None:
-        """Numbers as ``gradlab/NAME``, or ``gradlab/DATASET/NAME``."""
-        length = len(DIAGNOSTICS)
-        own = {
-            f"gradlab/{name[length + 1 :]}": value
-            for name, value in values.items()
-            if name.startswith(DIAGNOSTICS)
-        }
-        trainer = self._trainer
-        for callback in trainer.callback_handler.callbacks if own else ():
-            if type(callback).__name__ not in PRINTERS:
-                callback.on_log(
-                    trainer.args, trainer.state, trainer.control, logs=dict(own), model=trainer.model
-                )
-
-    def finish(self) -> None:
-        """They are the trainer's, who finishes them."""
-
-
-def _callback(watch: Watch) -> Any:
-    """What tells the watch about the run's beginning, end and own numbers."""
-    from transformers import TrainerCallback
-
-    class WatchCallback(TrainerCallback):
-        """Forwards a trainer's events."""
-
-        def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-            """Begin the recording, or continue it where a run is resumed."""
-            if state.is_world_process_zero:
-                watch.start(state.global_step, state.max_steps)
-
-        def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
-            """Take the run's own numbers into the recording."""
-            if not state.is_world_process_zero or not logs:
-                return
-            own = {
-                name: float(value)
-                for name, value in logs.items()
-                if isinstance(value, int | float) and not name.startswith(("gradlab/", "train_"))
-                and name not in BOOKKEEPING
-            }  # fmt: skip
-            evaluation = {name: value for name, value in own.items() if name.startswith("eval_")}
-            watch.log(state.global_step, "evaluation", evaluation)
-            watch.log(state.global_step, "train", {n: v for n, v in own.items() if n not in evaluation})
-
-        def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-            """Say what it cost."""
-            if state.is_world_process_zero:
-                print(watch.finish(), file=sys.stderr)  # where progress bars are
-
-    return WatchCallback()
+def _with_guide(snapshot: Snapshot, outputs: list[Any]) -> Snapshot:
+    """The snapshot with the guide's embeddings of its rows, column by column as those of the model."""
+    rows = torch.cat([output["sentence_embedding"].detach() for output in outputs])
+    n, extra = len(snapshot.anchors), snapshot.extra_negatives
+    sizes = [n, n] + ([] if extra is None else [len(extra)])
+    if snapshot.positives is None or len(rows) < sum(sizes):
+        return snapshot
+    guide = rows[: sum(sizes)].split(sizes)
+    return dataclasses.replace(snapshot, context={**snapshot.context, "guide": guide})

@@ -10,23 +10,17 @@ import itertools
 import math
 import statistics
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from gradlab.errors import listed
-from gradlab.monitor import failures
 from gradlab.monitor import thresholds as limit
-from gradlab.monitor.advice import HARDEST, LEARNING, LossInUse, change
-from gradlab.monitor.failures import Failure, sentence
-from gradlab.monitor.history import DIAGNOSTICS, TRAIN, History
-from gradlab.monitor.numbers import percent, score, short
+from gradlab.monitor.advice import LEARNING, change
+from gradlab.monitor.history import DIAGNOSTICS, TRAIN, History, Score
+from gradlab.monitor.judge import BAD, GOOD, GRADES, OPEN, UNTOLD, WATCH, Failure, Seen, ends_of
+from gradlab.monitor.numbers import score, short
 from gradlab.monitor.recording import CRASHED, ENDED, FINISHED, RUNNING, STOPPED, Recording
-from gradlab.monitor.scores import Score, scores_of
 
-# From the worst to the best.
-BAD, WATCH, OPEN, GOOD = GRADES = "bad", "watch", "open", "good"
-UNTOLD = "Check that the two texts of a row belong together; train longer, or at a higher learning rate."
-BATCH_STATISTICS = ("negative_cosine", "positive_cosine", "uniformity", "alignment", "effective_rank")
 # What researchers ask for beside a verdict, by its subject: words, and the series whose course follows them.
 TERMS = {
     "Learning": {
@@ -48,29 +42,26 @@ TERMS = {
         "Before any head, different sentences' mean cosine": "encoder_cosine",
     },
 }
-# Grade, what was seen, what to change, and the symptom; the last two where there are any. None: nothing can be said.
-Seen = tuple[str, ...] | None
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What one thing about a run looks like.
-
-    Attributes:
-        subject: what it is about.
-        grade: `GOOD`, `WATCH`, `BAD`, or `OPEN` for what cannot be judged (yet).
-        seen: what was seen, in everyday words.
-        change: what to change; empty where nothing is wrong.
-        symptom: what `gradlab explain` calls it; empty where it has no name.
-        terms: the same for researchers, in the terms of the papers.
-    """
+    """What one thing about a run looks like."""
 
     subject: str
-    grade: str
-    seen: str
-    change: str = ""
-    symptom: str = ""
-    terms: str = ""
+    grade: str  # `GOOD`, `WATCH`, `BAD`, or `OPEN` for what cannot be judged (yet)
+    seen: str  # in everyday words
+    change: str = ""  # empty where nothing is wrong
+    symptom: str = ""  # what `gradlab explain` calls it; empty where it has no name
+    terms: str = ""  # the same for researchers, in the terms of the papers
+
+    @classmethod
+    def of(cls, subject: str, found: Failure | Seen, terms: str = "") -> Verdict | None:
+        """The verdict on a known failure, or of what was seen; None if that is nothing."""
+        if isinstance(found, Failure):
+            seen = f"{found.headline} (Seen at step {found.step}.)"
+            return cls(subject, BAD, seen, found.advice, found.symptom, terms)
+        return dataclasses.replace(cls(subject, *found), terms=terms) if found else None
 
     @property
     def about(self) -> str:
@@ -80,33 +71,38 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Judgement:
-    """What a run looks like.
+    """What a run looks like."""
 
-    Attributes:
-        grade: the worst of the verdicts'; never better than `OPEN` unless the run is known to have finished.
-        headline: the verdict on the run, in a sentence or two.
-        verdicts: the worst first.
-    """
-
-    grade: str
-    headline: str
-    verdicts: tuple[Verdict, ...]
+    grade: (
+        str  # the worst of the verdicts'; never better than `OPEN` unless the run is known to have finished
+    )
+    headline: str  # the verdict on the run, in a sentence or two
+    verdicts: tuple[Verdict, ...]  # the worst first
 
 
 def judge_run(run: Recording) -> Judgement:
     """Judge a run by everything that it recorded."""
-    found = [Verdict("Run", *standing(run))]
-    found += [told("Numbers", one) for one in run.failures if one.name == failures.NOT_FINITE]
-    for group in run.history.groups():
-        found += Embeddings(run, group).verdicts() if group.startswith(DIAGNOSTICS) else []
-    if loss := training_loss(run):
-        found.append(Verdict("Loss", *loss))
-    if scores := evaluations(run):
-        found.append(scores)
-    if records(run.history) < limit.PERSISTENT:  # then nothing is good
+    records = max((course.records() for course in run.judge.courses.values()), default=0)
+    found = [one for one in _verdicts(run, records) if one is not None]
+    if records < limit.PERSISTENT:  # then nothing is good
         found = [dataclasses.replace(one, grade=OPEN) if one.grade == GOOD else one for one in found]
     verdicts = sorted(found, key=lambda one: GRADES.index(one.grade))
     return Judgement(*_headline(verdicts), tuple(verdicts))
+
+
+def _verdicts(run: Recording, records: int) -> Iterator[Verdict | None]:
+    yield Verdict("Run", *_standing(run, records))
+    for failure in run.failures:
+        if failure.aspect == "Numbers":
+            yield Verdict.of("Numbers", failure)
+    for dataset, course in run.judge.courses.items():
+        failed = {one.aspect: one for one in reversed(run.failures) if one.dataset == dataset}
+        for aspect, seen in course.looks(failed, run.history, running=run.status == RUNNING):
+            ends = {words: course.ends(name) for words, name in TERMS.get(aspect, {}).items()}
+            terms = " ".join(f"{words} {_went(some)}." for words, some in ends.items() if some)
+            yield Verdict.of(f"{aspect}, {dataset}" if dataset else aspect, seen, terms)
+    yield Verdict.of("Loss", _training_loss(run))
+    yield Verdict.of("Scores", _evaluations(run))
 
 
 def _headline(verdicts: Sequence[Verdict]) -> tuple[str, str]:
@@ -131,26 +127,13 @@ def _lower(names: Iterable[str]) -> str:
     return listed([name[:1].lower() + name[1:] for name in names])
 
 
-def told(subject: str, failure: Failure, terms: str = "") -> Verdict:
-    """The verdict on a known failure."""
-    seen = f"{failure.headline} (Seen at step {failure.step}.)"
-    return Verdict(subject, BAD, seen, failure.advice, failures.SYMPTOMS[failure.name], terms)
-
-
-def records(history: History) -> int:
-    """How often the embeddings were measured."""
-    groups = [group for group in history.groups() if group.startswith(DIAGNOSTICS)]
-    counts = [len(history.series(group, name)[0]) for group in groups for name in history.names(group)]
-    return max(counts, default=0)
-
-
-def standing(run: Recording) -> tuple[str, ...]:
+def _standing(run: Recording, records: int) -> tuple[str, ...]:
     """How far the run got, and whether there is enough to judge."""
     step, total, why = run.history.last_step(), run.history.total_steps, run.manifest.get("why", "")
     at = f"step {step}" + (f" of {total}" if total else "")
     steps, seconds = _pause(run.history)
     unfinished = total is not None and step + steps < total
-    silence, count = time.time() - run.written, records(run.history)
+    silence = time.time() - run.written
     if run.status == CRASHED:
         mend = "Fix the error, and resume from a checkpoint."
         return BAD, f"The run ended at {at} with an error: {why}.", mend
@@ -165,8 +148,8 @@ def standing(run: Recording) -> tuple[str, ...]:
             f"Nothing has been recorded for {_duration(silence)}, since {at}: the run was probably aborted."
         )
         return WATCH, seen, "Check whether it still runs. If not, resume from a checkpoint."
-    if 0 < count < limit.PERSISTENT:
-        times = "once" if count == 1 else "twice"
+    if 0 < records < limit.PERSISTENT:
+        times = "once" if records == 1 else "twice"
         seen = f"The embeddings were measured {times}, which is too little to judge."
         return OPEN, seen, "Record more often: every=, or --diagnostics-every."
     if run.status == RUNNING:
@@ -195,215 +178,22 @@ def _duration(seconds: float) -> str:
     return f"{seconds:.0f} seconds"
 
 
-class Embeddings:
-    """What a loss does to the embeddings, aspect by aspect, by one group of a run's diagnostics."""
-
-    def __init__(self, run: Recording, group: str) -> None:
-        self.dataset = group.removeprefix(DIAGNOSTICS).strip()
-        self._history, self._group, self._running = run.history, group, run.status == RUNNING
-        self._used = run.losses.get(self.dataset, LossInUse())
-        self._failures = {one.name: one for one in run.failures if one.dataset == self.dataset}
-
-    def verdicts(self) -> list[Verdict]:
-        """All that can be said: of each aspect the failure that it has shown or, without one, what it looks like."""
-        aspects: tuple[tuple[str, str, Callable[[], Seen]], ...] = (
-            ("Learning", failures.NOTHING_TO_LEARN, self._learning),
-            ("Hard negatives", failures.TOO_HIGH, self._hard_negatives),
-            ("Pull and push", failures.RATIO_TOO_LOW, self._pull_and_push),
-            ("Spread", failures.COLLAPSE, self._spread),
-            ("Batch", failures.SAME_VIEWS, lambda: None),
-            ("Progress", "", self._progress),
-            ("Duplicates", "", self._duplicates),
-        )
-        found = []
-        for aspect, failure, look in aspects:
-            subject = f"{aspect}, {self.dataset}" if self.dataset else aspect
-            courses = {words: self._ends(name) for words, name in TERMS.get(aspect, {}).items()}
-            terms = " ".join(f"{words} {_went(ends)}." for words, ends in courses.items() if ends)
-            if failure in self._failures:
-                found.append(told(subject, self._failures[failure], terms))
-            elif (seen := look()) is not None:
-                found.append(dataclasses.replace(Verdict(subject, *seen), terms=terms))
-        return found
-
-    def _learning(self) -> Seen:
-        """Whether sentences still get a gradient."""
-        last, alive = self._last("gradient_dissipation"), self._last("active")
-        if not last or not alive:
-            return None
-        if max(alive) > 0:
-            share = statistics.fmean(alive)
-            if share > limit.ALL_LEARN:
-                return GOOD, "All sentences of a batch are learning."
-            few = percent(share) if share >= 0.001 else "Fewer than 0.1%"
-            taught = any(base.needs_teacher for base in self._used.bases)
-            others = "agree with the teacher" if taught else "are far enough from their negatives"
-            seen = f"{few} of the sentences in a batch are learning; the others {others}."
-            if share < limit.FEW_LEARN and not taught:
-                seen += " That is usual for a loss that works; harder negatives or larger batches would give it more to learn."
-            return GOOD, seen
-        settings = change(self._used, LEARNING, raises=True)
-        mend = "Stop here, or make the task harder: harder negatives, larger batches"
-        mend += f"; or {settings}." if settings else "."
-        if max(last) < limit.VANISHED:
-            seen = (
-                f"No sentence learns any more: the gradient has vanished (mean dissipation {last[-1]:.1g})."
-            )
-            return BAD, seen, mend, "loss-zero"
-        return WATCH, "No sentence of the last batches learns any more.", mend
-
-    def _hard_negatives(self) -> Seen:
-        """How the push is divided among negatives."""
-        share, equal = self._end("hardest_share"), self._end("uniform_share")
-        if math.isnan(share) or math.isnan(equal):
-            return None
-        count, cosine, temperature = 1 / equal, self._end("negative_cosine"), self._used.temperature
-        flat = share < limit.NEAR_UNIFORM * equal
-        seen = f"The hardest of {count:.0f} negatives receives {percent(share)} of the weight"
-        if temperature is not None and temperature <= limit.COLD and share > limit.NEARLY_ALL and count > 2:
-            mend = sentence(change(self._used, HARDEST, raises=False))
-            return WATCH, f"{seen}: only that one counts.", mend, "temperature"
-        if count < limit.ENOUGH or (flat and cosine >= limit.TUNED):
-            return None  # too few negatives, or too near to each other, to tell hard ones from easy ones
-        if flat:
-            mend = sentence(change(self._used, HARDEST, raises=True))
-            return WATCH, f"{seen}, hardly more than an equal share.", mend, "temperature"
-        return GOOD, f"{seen}; an equal share would be {percent(equal)}."
-
-    def _pull_and_push(self) -> Seen:
-        """Whether steps bring sentences closer to their positives."""
-        share = self._end("lemma_share")
-        if math.isnan(share):
-            return None
-        if share >= limit.MOST:
-            most = "Steps" if share >= limit.NEARLY_ALL else "Most steps"
-            return GOOD, f"{most} bring sentences closer to their positives."
-        if (
-            self._end("gradient_dissipation") < limit.NOTHING
-            or self._end("positive_cosine") >= limit.COINCIDE
-        ):
-            return None  # nothing moves, or positives cannot come closer
-        seen = f"Only {percent(share)} of the last steps bring a sentence closer to its positive."
-        mend = "Use views that are closer to each other, or lower the learning rate."
-        return WATCH, seen, mend, "positives-fall"
-
-    def _spread(self) -> Seen:
-        """Whether different sentences are told apart."""
-        positive, negative = self._ends("positive_cosine"), self._ends("negative_cosine")
-        if not (positive and negative):
-            rank = self._ends("effective_rank")
-            return (OPEN, f"A batch uses {short(rank[1])} dimensions.") if rank else None
-        cosines = (
-            f"the two views of a sentence have a mean cosine of {score(positive[1])} (at first {score(positive[0])}), and "
-            f"different sentences one of {score(negative[1])} (at first {score(negative[0])})."
-        )
-        gap = positive[1] - negative[1]
-        if gap > limit.NARROW:
-            how = "clearly told apart" if gap > limit.WIDE else "told apart, though not by much"
-            return GOOD, f"Sentences are {how}: {cosines}"
-        grade = OPEN if self._running else WATCH
-        return grade, f"Sentences are hardly told apart: {cosines}", UNTOLD, "loss-at-chance"
-
-    def _progress(self) -> Seen:
-        """Whether anything about the embeddings has changed since the beginning."""
-        trends = [_trend(*self._history.series(self._group, name)) for name in BATCH_STATISTICS]
-        known = [trend for trend in trends if trend is not None]
-        if failures.NOTHING_TO_LEARN in self._failures or len(known) < 2 or max(known) > limit.NO_TREND:
-            return None
-        seen = "The embeddings look as they did at the beginning: no measured quantity has changed."
-        mend = (
-            "Check that the learning rate is above 0, that the encoder's weights require gradients and are in the "
-            "optimiser, and that the embeddings are not detached."
-        )
-        return WATCH, seen, mend, "weights-do-not-move"
-
-    def _duplicates(self) -> Seen:
-        """Negatives as near as positives, with a gap below them: the same text twice in a batch."""
-        positives, negatives = (
-            self._history.histograms(f"{kind}_cosine") for kind in ("positive", "negative")
-        )
-        equal = self._end("uniform_share")
-        late = sorted(positives.keys() & negatives.keys())[-limit.PERSISTENT * 3 :]
-        if self.dataset or len(late) < limit.PERSISTENT or math.isnan(equal):
-            return None
-        near = between = middle = 0.0
-        for step in late:
-            edge, centre = _median_bin(positives[step]), _median_bin(negatives[step])
-            near += sum(share for low, share in negatives[step].items() if low >= edge)
-            between += sum(share for low, share in negatives[step].items() if 2 * edge - 1 <= low < edge)
-            middle += edge - centre
-        each = 2 * near / len(late) / equal  # half of them lie below the median of the positives
-        if middle / len(late) < limit.WIDE or each < limit.MANY_COPIES or near <= 2 * between:
-            return None
-        seen = (
-            f"About {percent(each)} of the sentences meet a copy of themselves among their negatives: some negatives are "
-            "as near as positives, and there is a gap below them."
-        )
-        mend = (
-            "Find them with gradlab inspect FILE; in sentence-transformers set "
-            "batch_sampler=BatchSamplers.NO_DUPLICATES."
-        )
-        return WATCH, seen, mend, "false-negatives"
-
-    def _finite(self, name: str) -> list[float]:
-        return [value for value in self._history.series(self._group, name)[1] if math.isfinite(value)]
-
-    def _ends(self, name: str) -> tuple[float, float] | None:
-        return _ends(self._finite(name))
-
-    def _end(self, name: str) -> float:
-        """The middle one of the last three finite values of a series; NaN if there is none."""
-        ends = self._ends(name)
-        return ends[1] if ends else math.nan
-
-    def _last(self, name: str) -> list[float]:
-        return self._finite(name)[-limit.PERSISTENT :]
-
-
-def _ends(values: Sequence[float]) -> tuple[float, float] | None:
-    """The first of some values, and the middle one of the last three; None if there is none."""
-    return (values[0], statistics.median_low(values[-limit.PERSISTENT :])) if values else None
-
-
 def _went(ends: tuple[float, float]) -> str:
     first, last = short(ends[0]), short(ends[1])
     return f"stayed at {first}" if first == last else f"went from {first} to {last}"
 
 
-def _trend(steps: Sequence[int], values: Sequence[float]) -> float | None:
-    """How far a series moves, in standard errors of its slope, or of its scatter after a jump from the first record.
-
-    None if there are too few points.
-    """
-    points = [(step, value) for step, value in zip(steps, values, strict=True) if math.isfinite(value)]
-    if len(points) < limit.TREND:
-        return None
-    x, y = zip(*points, strict=True)
-    slope, start = statistics.linear_regression(x, y)
-    rest = sum((value - start - slope * step) ** 2 for step, value in points)
-    error = math.sqrt(rest / (len(points) - 2) / (statistics.pvariance(x) * len(x)))
-    moves = ((slope, error), (0.75 * (y[0] - statistics.fmean(y[1:])), statistics.stdev(y[1:])))
-    return max(abs(move) / scale if scale else math.inf if move else 0.0 for move, scale in moves)
-
-
-def _median_bin(shares: dict[float, float]) -> float:
-    """The lower edge of the bin in which the median lies."""
-    edges = sorted(shares)
-    reached = list(itertools.accumulate(shares[low] for low in edges))
-    return next(low for low, total in zip(edges, reached, strict=True) if total >= reached[-1] / 2)
-
-
-def training_loss(run: Recording) -> Seen:
+def _training_loss(run: Recording) -> Seen:
     """Where the value of the loss begins and ends, and what guessing would give."""
     series = [run.history.series(TRAIN, name)[1] for name in ("batch_loss", "loss")]
     values = [value for value in next(filter(None, series), []) if math.isfinite(value)]
-    ends = _ends(values)
+    ends = ends_of(values)
     if ends is None:
         return None
-    used = run.losses.get("", LossInUse())
+    used = run.used
     if len(values) >= limit.PERSISTENT and not any(values[-limit.PERSISTENT :]):
-        settings = change(used, LEARNING, raises=True)
         mend = "In fp16, compute the loss in fp32; otherwise make the task harder"
+        settings = change(used, LEARNING, raises=True)
         mend += f", or {settings}." if settings else "."
         return BAD, "The loss is exactly 0: nothing is learned.", mend, "loss-zero"
     if used.loss is not None and used.loss.surrogate:
@@ -411,9 +201,8 @@ def training_loss(run: Recording) -> Seen:
     third = len(values) // 3
     rises = third >= 3 and min(values[-third:]) > limit.WORSE * max(values[:third]) > 0
     # A queue that fills makes the task harder; a mean over the triplets that are not yet solved keeps the hardest.
-    active = any(
-        getattr(base, "mean_over", "") == "active" for used in run.losses.values() for base in used.bases
-    )
+    bases = [base for one in run.losses.values() for base in one.bases]
+    active = any(getattr(base, "mean_over", "") == "active" for base in bases)
     if rises and not (run.config or {}).get("queue_size") and not active:
         return WATCH, f"The loss rises: it {_went(ends)}.", "Lower the learning rate."
     negative = run.history.series(DIAGNOSTICS, "negative_cosine")[1][:1]
@@ -427,16 +216,16 @@ def training_loss(run: Recording) -> Seen:
     return GOOD, f"The loss {_went(ends)}{compared}."
 
 
-def evaluations(run: Recording) -> Verdict | None:
+def _evaluations(run: Recording) -> Failure | Seen:
     """Each score before training, at best and at last; of losses, the lowest is the best."""
     for failure in run.failures:
-        if failure.name in (failures.HARM, failures.FALLEN):
-            return told("Scores", failure)
-    found = [seen for one in scores_of(run.history) if (seen := _score(one)) is not None]
+        if failure.aspect == "Scores":
+            return failure
+    found = [seen for one in run.history.scores() if (seen := _score(one)) is not None]
     wrong = next((seen for seen in found if seen[0] != GOOD), None)
     if wrong is not None:
-        return Verdict("Scores", *wrong)
-    return Verdict("Scores", GOOD, " ".join(words for _, words in found)) if found else None
+        return wrong
+    return (GOOD, " ".join(words for _, words in found)) if found else None
 
 
 def _score(one: Score) -> Seen:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import functools
 import sys
 import time
 import warnings
@@ -17,11 +18,10 @@ from torch import Tensor, nn
 
 from gradlab.errors import GradlabError, first_line
 from gradlab.files import versions, write_json
-from gradlab.monitor.failures import Failure
-from gradlab.monitor.history import DIAGNOSTICS, HISTOGRAM, TRAIN
-from gradlab.monitor.metrics import Row, Tracker
+from gradlab.monitor.history import DIAGNOSTICS, HISTOGRAM, TRAIN, Row
+from gradlab.monitor.judge import Failure
 from gradlab.monitor.probe import Probe
-from gradlab.monitor.recorder import Recorder
+from gradlab.monitor.recorder import Listener, Recorder
 from gradlab.monitor.recording import CRASHED, ENDED, FINISHED, KIND, MANIFEST, RUNNING, STOPPED
 from gradlab.monitor.snapshot import Snapshot
 
@@ -84,17 +84,16 @@ class Watch(Recorder):
         encoders: Callable[[], Sequence[nn.Module]] = tuple,
         settings: Mapping[str, Any] | None = None,
         named: bool = True,
-        trackers: Iterable[Tracker] = (),
+        listeners: Iterable[Listener] = (),
     ) -> None:
         """Prepare to watch; nothing is written before the first record.
 
         Args:
             loss: what is trained, see `gradlab.watch`; a dictionary of losses by dataset; or None.
             output, every, total_steps: see `gradlab.watch`; an earlier recording in the folder is replaced.
-            encoders: gives the modules that the loss holds but that are not part of it.
+            encoders, named: see `Probe`.
             settings: of the run, for the report.
-            named: whether the user named the loss, see `Probe`.
-            trackers: receive everything that is written, except histograms.
+            listeners: see `Recorder.begin`.
 
         Raises:
             GradlabError: a bad schedule, or an unknown name of a loss.
@@ -106,7 +105,7 @@ class Watch(Recorder):
         used = {name: probe.in_use for name, probe in self._probes.items()}
         super().__init__(output, total_steps=total_steps, losses=used)
         self.settings = dict(settings or {})
-        self._every, self._trackers, self._began = every, list(trackers), time.perf_counter()
+        self._every, self._listening, self._began = every, list(listeners), time.perf_counter()
         self._last: dict[str, int] = {}
         self._held: _Held | None = None
         self._status = RUNNING
@@ -118,19 +117,14 @@ class Watch(Recorder):
         return self.failures
 
     @property
-    def _failed(self) -> bool:
-        return self._status == STOPPED
-
-    @property
     def every(self) -> int:
-        """Steps between records."""
         total = self.history.total_steps
         return self._every or (EVERY if total is None else max(1, min(EVERY, total // FEWEST_RECORDS)))
 
     def wants(self, step: int, dataset: str = "") -> bool:
         """Whether a batch of this step is to be recorded: the first one of each scheduled step."""
         self.catch_up(wait=False)
-        return not self._failed and step % self.every == 0 and self._last.get(dataset) != step
+        return self._status != STOPPED and step % self.every == 0 and self._last.get(dataset) != step
 
     def record(self, step: int, find: Callable[[], Snapshot], dataset: str = "") -> None:
         """Measure a batch and write it down; an error in doing so ends the watching, not the run.
@@ -159,7 +153,7 @@ class Watch(Recorder):
         if held is None or not (wait or held.mark is None or held.mark.query()):
             return
         self._held = None
-        step, probe, snapshot = held.step, self._probes[held.dataset], held.snapshot
+        step, snapshot = held.step, held.snapshot
         with self._safely(step), _beside_training(held):
             if not self.begun:
                 self._open(0)
@@ -167,7 +161,8 @@ class Watch(Recorder):
                 self.write(step, LOSS[0], {LOSS[1]: snapshot.loss})
             if held.learned:
                 self.write(step, TRAIN, held.learned)
-            self.measure(step, probe, [snapshot], f"{DIAGNOSTICS} {held.dataset}".strip())
+            group = f"{DIAGNOSTICS} {held.dataset}".strip()
+            self.measure(step, self._probes[held.dataset], [snapshot], group)
             self.write(step, COST, {"seconds": self.seconds, "run_seconds": self._elapsed})
         for failure in self.judge():
             _caution(str(failure))
@@ -181,7 +176,7 @@ class Watch(Recorder):
             values: by name.
         """
         self.catch_up()
-        if values and not self._failed:
+        if values and self._status != STOPPED:
             with self._safely(step):
                 # A trainer that evaluates before it trains has yet to say whether it resumes a run.
                 self.write(step, group, values)
@@ -208,7 +203,7 @@ class Watch(Recorder):
     def finish(self) -> str:
         """End the recording: what it cost and found, in a few lines; also written to the manifest."""
         self.catch_up()
-        if not self._failed and (self.begun or self.history.groups()):
+        if self._status != STOPPED and (self.begun or self.history.groups()):
             if not self.begun:
                 self._open(0)
             self._end(FINISHED)
@@ -227,7 +222,6 @@ class Watch(Recorder):
 
     @property
     def _elapsed(self) -> float:
-        """Seconds that the run has taken."""
         return time.perf_counter() - self._began
 
     def to_frame(self) -> DataFrame:
@@ -237,7 +231,7 @@ class Watch(Recorder):
 
     def _open(self, step: int) -> None:
         """Go on with the recording in the folder from ``step``; what it has shown already is not told again."""
-        self.begin((lambda row: _before(row, step)) if step else None, self._trackers)
+        self.begin((lambda row: _before(row, step)) if step else None, self._listening)
         self.judge()
         self._end(RUNNING)
         atexit.register(_at_exit, weakref.ref(self))
@@ -297,6 +291,21 @@ def _at_exit(reference: weakref.ref[Watch]) -> None:
         watch._exit()
 
 
+def _before(row: Row, step: int) -> bool:
+    """Whether a row was recorded before a run went on from ``step``.
+
+    A watch measures the first batch after ``step`` updates; what a trainer logs at ``step`` is of the updates before.
+    """
+    at, group, name, _ = row
+    measured = group.startswith(DIAGNOSTICS) or group in (HISTOGRAM, COST) or (group, name) == LOSS
+    return at < step if measured else at <= step
+
+
+def _caution(message: str) -> None:
+    """Warn, without a line of code: none is to blame."""
+    warnings.warn_explicit(message, TrainingWarning, "gradlab.watch", 1)
+
+
 class LoopWatch(Watch):
     """Watches a loop of your own, of which it counts the steps."""
 
@@ -331,16 +340,51 @@ class LoopWatch(Watch):
             self.record(step, find)
 
 
-def _before(row: Row, step: int) -> bool:
-    """Whether a row was recorded before a run went on from ``step``.
+class WatchedLoss:
+    """A loss that is watched while it is called; it returns what the loss returns, and passes everything else on.
 
-    A watch measures the first batch after ``step`` updates; what a trainer logs at ``step`` is of the updates before.
+    Attributes:
+        watch: what records.
+        loss: the loss itself.
     """
-    at, group, name, _ = row
-    measured = group.startswith(DIAGNOSTICS) or group in (HISTOGRAM, COST) or (group, name) == LOSS
-    return at < step if measured else at <= step
+
+    def __init__(self, loss: Callable[..., Any], watch: LoopWatch, views: Callable[..., Any] | None) -> None:
+        """See `gradlab.watch`."""
+        self.loss, self.watch, self._views = loss, watch, views or _first_tensors
+
+    def finish(self) -> str:
+        """End the recording: what it cost and found, in a few lines."""
+        return self.watch.finish()
+
+    @property
+    def watcher(self) -> LoopWatch:
+        """The old name of `watch`."""
+        warnings.warn("watcher is now called watch", DeprecationWarning, stacklevel=2)
+        return self.watch
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the loss; a call that gradients can flow from is a step."""
+        value = self.loss(*args, **kwargs)
+        if isinstance(value, Tensor) and value.requires_grad:
+            self.watch.look(functools.partial(self._snapshot, value, args, kwargs))
+        return value
+
+    def _snapshot(self, value: Tensor, args: Any, kwargs: Any) -> Snapshot:
+        anchors, positives, *extra = self._views(*args, **kwargs)
+        whole = value if value.ndim == 0 else None
+        return Snapshot(anchors, positives, extra[0] if extra else None, value=whole)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in {"loss", "watch", "_views"}:  # not there yet, as while unpickling
+            raise AttributeError(name)
+        return getattr(self.loss, name)
 
 
-def _caution(message: str) -> None:
-    """Warn, without a line of code: none is to blame."""
-    warnings.warn_explicit(message, TrainingWarning, "gradlab.watch", 1)
+def _first_tensors(*args: Any, **kwargs: Any) -> list[Tensor]:
+    tensors = [value for value in [*args, *kwargs.values()] if isinstance(value, Tensor) and value.ndim == 2]
+    if len(tensors) < 2:
+        raise GradlabError(
+            "the watched loss was not called with two tensors of embeddings; name them with views=, a function of "
+            "the loss's arguments that returns (anchors, positives)"
+        )
+    return tensors[:3]

@@ -42,24 +42,23 @@ def write_report(
     """
     from gradlab.files import write_text
     from gradlab.monitor.recording import Recording, read_recordings
-    from gradlab.report.comparison import markdown_runs, render_runs
-    from gradlab.report.page import markdown_run, render_run
+    from gradlab.report.comparison import render_runs
+    from gradlab.report.page import render_run
 
     markdown = output is not None and Path(output).suffix.lower() == ".md"
     places = [runs] if isinstance(runs, str | Path) else list(runs)
     found = [
         run for one in places for run in ([one] if isinstance(one, Recording) else read_recordings([one]))
     ]
-    if len(found) == 1:
-        text = markdown_run(found[0]) if markdown else render_run(found[0])
-        return write_text(found[0].folder / PAGE if output is None else output, text)
     first = places[0]
-    if len(places) == 1 and not isinstance(first, Recording):
-        folder = Path(first)
+    if len(found) == 1:
+        folder, text = found[0].folder, render_run(found[0], markdown=markdown)
     else:
         folder = Path(os.path.commonpath([run.folder.resolve() for run in found]))
-    title = folder.resolve().name if len(places) == 1 else f"{len(found)} runs"
-    text = markdown_runs(found, title) if markdown else render_runs(found, title)
+        if len(places) == 1 and not isinstance(first, Recording):
+            folder = Path(first)
+        title = folder.resolve().name if len(places) == 1 else f"{len(found)} runs"
+        text = render_runs(found, title, markdown)
     return write_text(folder / PAGE if output is None else output, text)
 
 

@@ -8,11 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gradlab.gradient.diagnostics import BINS
-from gradlab.monitor.advice import LossInUse
-from gradlab.monitor.history import DIAGNOSTICS, EVALUATION, TRAIN, History
+from gradlab.monitor.history import DIAGNOSTICS, EVALUATION, TRAIN, History, readable
 from gradlab.monitor.recording import Recording
 from gradlab.monitor.reference import usual
-from gradlab.monitor.scores import readable, scores_of
 from gradlab.report.charts import Series, histogram_chart, line_chart
 
 
@@ -91,7 +89,7 @@ def training(histories: dict[str, History], references: Sequence[tuple[str | flo
         cards = [_card(plan, [*lines, *_references(history, TRAIN, lines[-1], plan)])] if lines else []
     else:
         cards = _overlay(plan, histories, TRAIN, *LOSSES)
-    scores = [score.name for history in histories.values() for score in scores_of(history)]
+    scores = [score.name for history in histories.values() for score in history.scores()]
     for name in dict.fromkeys(scores):
         cards += _overlay(Plan(readable(name), "Evaluation."), histories, EVALUATION, name)
     return cards
@@ -108,7 +106,7 @@ def optimiser(histories: dict[str, History]) -> list[Card]:
 
 def diagnostics(run: Recording, plans: Sequence[Plan] = PLANS) -> list[Card]:
     """What the loss of one run does to the embeddings; of several datasets at most three a chart."""
-    history, loss = run.history, run.losses.get("", LossInUse()).loss
+    history, loss = run.history, run.used.loss
     groups = [group for group in history.groups() if group.startswith(DIAGNOSTICS)]
     cards = []
     for plan in plans:
@@ -124,7 +122,7 @@ def diagnostics(run: Recording, plans: Sequence[Plan] = PLANS) -> list[Card]:
             series += _references(history, groups[0], series[0], plan)
             quantity = next(iter(plan.names))
             if start == 0 and quantity in SIMULATED and groups == [DIAGNOSTICS] and loss is not None:
-                steps, values = usual(loss, quantity, history, DIAGNOSTICS)
+                steps, values = usual(loss, quantity, history)
                 series += [Series("usual at these cosines", steps, values, True)] if steps else []
             cards.append(_card(plan, series))
     return cards
@@ -157,7 +155,7 @@ def distributions(history: History) -> list[Card]:
 def others(histories: dict[str, History]) -> list[Card]:
     """Whatever else was recorded."""
     recorded = {(group, name) for h in histories.values() for group in h.groups() for name in h.names(group)}
-    drawn = {(EVALUATION, score.name) for history in histories.values() for score in scores_of(history)}
+    drawn = {(EVALUATION, score.name) for history in histories.values() for score in history.scores()}
     cards = []
     for group, name in sorted(recorded - drawn):
         if name not in SHOWN and not name.startswith(LEARNED):

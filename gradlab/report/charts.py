@@ -8,7 +8,9 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from gradlab.monitor.numbers import decades, labels, short, ticks
+from matplotlib.ticker import MaxNLocator
+
+from gradlab.monitor.numbers import short
 
 Scale = Callable[[float], float]
 
@@ -21,18 +23,12 @@ LOGARITHMIC = 100
 
 @dataclass(frozen=True)
 class Series:
-    """One line.
+    """One line."""
 
-    Attributes:
-        label: for the legend.
-        steps, values: its points; values that are not finite are gaps.
-        reference: whether it is a line to compare with, drawn dashed.
-    """
-
-    label: str
+    label: str  # for the legend
     steps: Sequence[int]
-    values: Sequence[float]
-    reference: bool = False
+    values: Sequence[float]  # those that are not finite are gaps
+    reference: bool = False  # whether it is a line to compare with, drawn dashed
 
 
 def line_chart(
@@ -50,12 +46,11 @@ def line_chart(
     logarithmic = min(finite) > 0 and max(measured) > LOGARITHMIC * min(measured)
     if logarithmic:
         bottom, top = min(finite), max(max(finite), high or 0)
-        marks = decades(bottom, top)
+        first, last = math.ceil(math.log10(bottom) - 1e-9), math.floor(math.log10(top) + 1e-9)
+        marks = [10.0**power for power in range(first, last + 1, max(1, math.ceil((last - first) / 4)))]
     else:
-        bottom, top = (
-            min([*finite, *([] if low is None else [low])]),
-            max([*finite, *([] if high is None else [high])]),
-        )
+        bottom = min(finite) if low is None else min(*finite, low)
+        top = max(finite) if high is None else max(*finite, high)
         margin = 0.05 * (top - bottom) or 0.1 * abs(top) or 1.0
         bottom -= margin if low is None or bottom < low else 0
         top += margin if high is None or top > high else 0
@@ -64,14 +59,12 @@ def line_chart(
     first, last = min(steps), max(max(steps), min(steps) + 1)
     x, y = _across(first, last), _upwards(bottom, top, logarithmic)
     parts, data, entries = [_grid(marks, y, ticks(first, last, 4), x)], [], []
-    lines, references = (iter(range(len(series))) for _ in range(2))
     for one in series:
         points = [(s, v) for s, v in zip(one.steps, one.values, strict=True) if math.isfinite(v)]
-        colour = f"reference r{next(references)}" if one.reference else f"c{next(lines)}"
+        number = len(data) if not one.reference else len(entries) - len(data)
+        colour = f"reference r{number}" if one.reference else f"c{number}"
         entries.append((one.label, colour))
-        parts.append(
-            f'<path class="{colour if one.reference else f"line {colour}"}" d="{_path(one, x, y)}"/>'
-        )
+        parts.append(f'<path class="{"" if one.reference else "line "}{colour}" d="{_path(one, x, y)}"/>')
         if len(points) == 1:
             at, value = points[0]
             parts.append(f'<circle class="dot {colour}" cx="{x(at):.1f}" cy="{y(value):.1f}" r="3"/>')
@@ -108,6 +101,22 @@ def histogram_chart(
     return legend + _svg(f"{title}: distribution over a batch", "".join(parts))
 
 
+def ticks(low: float, high: float, most: int) -> list[float]:
+    """Round numbers in [low, high], at most ``most`` + 1 of them."""
+    marks = MaxNLocator(most, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high)
+    rounding = 1e-9 * (high - low)
+    return [float(mark) for mark in marks if low - rounding <= mark <= high + rounding]
+
+
+def labels(marks: Sequence[float]) -> list[str]:
+    """Texts of an axis's marks, with as many digits as it takes to tell them apart."""
+    for digits in range(3, 12):
+        texts = [short(mark, digits) for mark in marks]
+        if len(set(texts)) == len(texts):
+            break
+    return texts
+
+
 def _across(low: float, high: float) -> Scale:
     return lambda value: LEFT + (value - low) / (high - low) * (WIDTH - LEFT - RIGHT)
 
@@ -129,19 +138,17 @@ def _grid(
 ) -> str:
     parts = []
     texts = [f"{100 * mark:.3g}%" for mark in marks] if as_percent else labels(marks)
-    for mark, text in zip(marks, texts, strict=True):
-        parts.append(
-            f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y(mark):.1f}" y2="{y(mark):.1f}"/>'
-        )
-        parts.append(
-            f'<text class="tick" x="{LEFT - 5}" y="{y(mark) + 3.5:.1f}" text-anchor="end">{text}</text>'
-        )
+    for at, text in zip(map(y, marks), texts, strict=True):
+        line = f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{at:.1f}" y2="{at:.1f}"/>'
+        parts.append(f"{line}{_tick(LEFT - 5, f'{at + 3.5:.1f}', 'end', text)}")
     for step in steps:
         anchor = "end" if x(step) > WIDTH - RIGHT - 12 else "middle"
-        parts.append(
-            f'<text class="tick" x="{x(step):.1f}" y="{HEIGHT - 8}" text-anchor="{anchor}">{short(step)}</text>'
-        )
+        parts.append(_tick(f"{x(step):.1f}", HEIGHT - 8, anchor, short(step)))
     return "".join(parts)
+
+
+def _tick(x: float | str, y: float | str, anchor: str, text: str) -> str:
+    return f'<text class="tick" x="{x}" y="{y}" text-anchor="{anchor}">{text}</text>'
 
 
 def _path(one: Series, x: Scale, y: Scale) -> str:

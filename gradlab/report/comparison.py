@@ -11,19 +11,16 @@ from typing import Any
 from gradlab._version import __version__
 from gradlab.errors import listed
 from gradlab.monitor import numbers
+from gradlab.monitor.history import History, Score
 from gradlab.monitor.recording import RUNNING, Recording
-from gradlab.monitor.scores import Score, scores_of
 from gradlab.monitor.verdicts import BAD, GOOD, OPEN, WATCH, Judgement, Verdict, judge_run
 from gradlab.report import cards
-from gradlab.report.page import PACKAGE
 from gradlab.report.templates import render
 
 # Settings that say where a run lies, or that tell runs of the same settings apart.
 PLACES, SEED = {"output"}, "seed"
-# A label that is longer does not fit into a legend.
-LONGEST_LABEL = 32
-# How many runs of one failure are named.
-MOST_NAMES = 6
+# A label that is longer does not fit into a legend; how many runs of one failure are named.
+LONGEST_LABEL, MOST_NAMES = 32, 6
 
 
 @dataclass(frozen=True)
@@ -38,39 +35,11 @@ class ComparedRun:
 
     @property
     def point(self) -> dict[str, str]:
-        """Its settings without the seed."""
         return {name: value for name, value in self.settings.items() if name != SEED}
 
 
-def render_runs(runs: Sequence[Recording], title: str) -> str:
-    """The page of several runs, as HTML."""
-    content, lines = _content(runs, title)
-    return render(
-        PACKAGE,
-        "runs.html",
-        **content,
-        version=__version__,
-        refresh=None,
-        sections={
-            "Loss and scores": cards.training(lines),
-            "Optimiser": cards.optimiser(lines),
-            "Gradient and embeddings": cards.overlaid(lines),
-        },
-        folds={
-            "For researchers": cards.overlaid(lines, cards.FOR_RESEARCHERS),
-            "More curves": cards.others(lines),
-        },
-        tables={"Settings of all": _common(runs)},
-    )
-
-
-def markdown_runs(runs: Sequence[Recording], title: str) -> str:
-    """The tables of several runs as Markdown, for a pull request."""
-    return render(PACKAGE, "runs.md", **_content(runs, title)[0])
-
-
-def _content(runs: Sequence[Recording], title: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What a page of several runs says, and the histories that it draws, by label."""
+def render_runs(runs: Sequence[Recording], title: str, markdown: bool = False) -> str:
+    """The page of several runs, as HTML or, without curves, as Markdown for a pull request."""
     entries = _compared(runs)
     # A run that was watched has not the settings of a run of `gradlab train`, so that the two are never the same.
     points: dict[tuple[bool, str], list[ComparedRun]] = {}
@@ -85,15 +54,34 @@ def _content(runs: Sequence[Recording], title: str) -> tuple[dict[str, Any], dic
         "headline": _headline(groups),
         "judgements": _judged(entries),
         "notes": notes,
-        "groups": _groups(groups) if len(groups) < len(entries) else {"head": [], "rows": []},
-        "runs": _runs(entries, list(lines)),
+        "groups": _table_of_groups(groups) if len(groups) < len(entries) else {"head": [], "rows": []},
+        "runs": _table_of_runs(entries, list(lines)),
     }
-    return content, lines
+    if markdown:
+        return render("gradlab.report", "runs.md", **content)
+    first, *others = (run.settings for run in runs)
+    common = {n: value for n, value in first.items() if all(one.get(n) == value for one in others)}
+    return render(
+        "gradlab.report",
+        "runs.html",
+        **content,
+        version=__version__,
+        refresh=None,
+        sections={
+            "Loss and scores": cards.training(lines),
+            "Optimiser": cards.optimiser(lines),
+            "Gradient and embeddings": cards.overlaid(lines),
+        },
+        folds={
+            "For researchers": cards.overlaid(lines, cards.FOR_RESEARCHERS),
+            "More curves": cards.others(lines),
+        },
+        tables={"Settings of all": common},
+    )
 
 
 def _compared(runs: Sequence[Recording]) -> list[ComparedRun]:
-    """Runs with the settings in which they differ."""
-    scores = [{score.name: score for score in scores_of(run.history)} for run in runs]
+    scores = [{score.name: score for score in run.history.scores()} for run in runs]
     recorded = [name for some in scores for name in some]
     main = max(dict.fromkeys(recorded), key=recorded.count, default="")
     settings = [run.settings for run in runs]
@@ -122,16 +110,17 @@ def _name(group: list[ComparedRun]) -> str:
     return _words(group[0].point, group[0].label)
 
 
-def _lines(entries: list[ComparedRun], groups: list[list[ComparedRun]]) -> tuple[dict[str, Any], list[str]]:
+def _lines(
+    entries: list[ComparedRun], groups: list[list[ComparedRun]]
+) -> tuple[dict[str, History], list[str]]:
     """Histories to draw, by label: of each run or, of too many, the mean of each group, of too many the best ones."""
     if len(entries) <= cards.MOST_LINES:
         return {entry.label: entry.run.history for entry in entries}, []
     kept = sorted(groups, key=_rank)[: cards.MOST_LINES]
     shown = [group for group in groups if group in kept]
     lines = {_name(group): cards.average([one.run.history for one in group]) for group in shown}
-    note = "Curves are means over runs of the same settings"
-    left = len(groups) - len(shown)
-    return lines, [note + (f", of the {len(shown)} settings with the best scores." if left else ".")]
+    which = f", of the {len(shown)} settings with the best scores" if len(shown) < len(groups) else ""
+    return lines, [f"Curves are means over runs of the same settings{which}."]
 
 
 def _best(group: list[ComparedRun]) -> list[float]:
@@ -151,69 +140,57 @@ def _headline(groups: list[list[ComparedRun]]) -> str:
     values, score = _best(group), group[0].score
     if score is None or not values:
         return ""
-    if len(group) == 1:
-        assert score.best is not None
-        return (
-            f"Best: {group[0].label}, with {score.title} {numbers.score(values[0])} at step {score.best[0]}."
-        )
+    if len(group) == 1 and score.best:
+        value, step = numbers.score(values[0]), score.best[0]
+        return f"Best: {group[0].label}, with {score.title} {value} at step {step}."
     which = f"Best: {_name(group)}, with {score.title}" if len(groups) > 1 else f"{score.title}, at best:"
     return f"{which} {_spread(values)} over {len(values)} runs."
 
 
 def _spread(values: Sequence[float]) -> str:
-    if not values:
-        return "–"
-    if len(set(values)) == 1:
-        return numbers.score(values[0])
-    return f"{numbers.score(statistics.fmean(values))} ± {numbers.score(statistics.stdev(values))}"
+    if len(set(values)) > 1:
+        return f"{numbers.score(statistics.fmean(values))} ± {numbers.score(statistics.stdev(values))}"
+    return numbers.score(values[0]) if values else "–"
 
 
-def _groups(groups: list[list[ComparedRun]]) -> dict[str, Any]:
+def _table_of_groups(groups: list[list[ComparedRun]]) -> dict[str, Any]:
     """A table of the settings: its head, and rows of cells; ``best`` marks the best score."""
     head = _score_head([entry for group in groups for entry in group])
     best, rows = min(groups, key=_rank), []
     for group in groups:
         scores = [entry.score for entry in group if entry.score]
-        values = (
-            _best(group),
-            [score.last[1] for score in scores if score.last],
-            [score.before for score in scores if score.before is not None],
-        )
-        cells = [*(map(_spread, values) if head else ()), str(len(group)), *group[0].point.values()]
+        last = [score.last[1] for score in scores if score.last]
+        before = [score.before for score in scores if score.before is not None]
+        scored = map(_spread, (_best(group), last, before)) if head else ()
+        cells = [*scored, str(len(group)), *group[0].point.values()]
         rows.append({"cells": cells, "colour": None, "best": group is best and bool(head)})
     return {"head": [*head, "runs", *groups[0][0].point], "rows": rows}
 
 
-def _runs(entries: list[ComparedRun], lines: list[str]) -> dict[str, Any]:
-    """A table of the runs, as of :func:`_groups`; ``colour`` is that of a run's lines."""
+def _table_of_runs(entries: list[ComparedRun], lines: list[str]) -> dict[str, Any]:
+    """As :func:`_table_of_groups`; ``colour`` is that of a run's lines."""
     head = _score_head(entries)
     best, rows = min(entries, key=lambda entry: _rank([entry])), []
     for entry in entries:
-        scored = _ends(entry.score) if head else []
-        cells = [entry.run.name, *scored, *entry.settings.values(), _verdict_of(entry.judgement)]
+        score, scored = entry.score, ["–"] * len(head)
+        if score:
+            ends = [
+                f"{numbers.score(at[1])} (step {at[0]})" if at else "–" for at in (score.best, score.last)
+            ]
+            scored = [*ends, "–" if score.before is None else numbers.score(score.before)]
+        grade = entry.judgement.grade
+        subjects = [one.subject.lower() for one in entry.judgement.verdicts if one.grade == grade]
+        verdict = grade if grade in (GOOD, OPEN) else f"{grade}: {listed(subjects)}"
+        cells = [entry.run.name, *scored, *entry.settings.values(), verdict]
         colour = lines.index(entry.label) if entry.label in lines else None
         rows.append({"cells": cells, "colour": colour, "best": entry is best and bool(head)})
     return {"head": ["run", *head, *entries[0].settings, "verdict"], "rows": rows}
-
-
-def _verdict_of(judgement: Judgement) -> str:
-    """The grade of a run, with the subjects that have it unless it is good."""
-    subjects = [one.subject.lower() for one in judgement.verdicts if one.grade == judgement.grade]
-    return judgement.grade if judgement.grade in (GOOD, OPEN) else f"{judgement.grade}: {listed(subjects)}"
 
 
 def _score_head(entries: list[ComparedRun]) -> list[str]:
     """Headings of the score's columns; none where no run has one."""
     score = next((entry.score for entry in entries if entry.score), None)
     return [f"{score.title}, best", "last", "before training"] if score else []
-
-
-def _ends(score: Score | None) -> list[str]:
-    """The cells under :func:`_score_head`."""
-    if score is None:
-        return ["–"] * 3
-    points = [f"{numbers.score(at[1])} (step {at[0]})" if at else "–" for at in (score.best, score.last)]
-    return [*points, "–" if score.before is None else numbers.score(score.before)]
 
 
 def _judged(entries: list[ComparedRun]) -> list[tuple[str, Verdict]]:
@@ -230,19 +207,14 @@ def _judged(entries: list[ComparedRun]) -> list[tuple[str, Verdict]]:
     return judged
 
 
-def _common(runs: Sequence[Recording]) -> dict[str, str]:
-    first, *others = (run.settings for run in runs)
-    return {name: value for name, value in first.items() if all(one.get(name) == value for one in others)}
-
-
 def _facts(runs: Sequence[Recording], title: str) -> str:
     losses = list(dict.fromkeys(run.settings["loss"] for run in runs if "loss" in run.settings))
-    models = list(dict.fromkeys(run.settings["model"] for run in runs if "model" in run.settings))
+    models = {run.settings.get("model") for run in runs}
     running = sum(run.status == RUNNING for run in runs)
     parts = [
-        count if (count := f"{len(runs)} runs") != title else "",
+        f"{len(runs)} runs" if title != f"{len(runs)} runs" else "",
         f"loss {listed(losses)}" if 0 < len(losses) <= 3 else "",
-        models[0] if len(models) == 1 and all("model" in run.settings for run in runs) else "",
+        models.pop() if len(models) == 1 else None,
         f"{running} not finished" if running else "",
     ]
     return " · ".join(part for part in parts if part)

@@ -2,30 +2,37 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from gradlab._version import __version__
-from gradlab.monitor.advice import LossInUse
-from gradlab.monitor.history import DIAGNOSTICS
+from gradlab.monitor.history import DIAGNOSTICS, Score
 from gradlab.monitor.numbers import percent, score, short
 from gradlab.monitor.recording import FINISHED, RUNNING, Recording
 from gradlab.monitor.reference import loss_at_first
-from gradlab.monitor.scores import Score, scores_of
 from gradlab.monitor.verdicts import judge_run
 from gradlab.report import cards
 from gradlab.report.templates import render
 
-PACKAGE = "gradlab.report"
 
+def render_run(run: Recording, refresh: int | None = None, markdown: bool = False) -> str:
+    """The page of a run, as HTML or, without curves, as Markdown for a pull request or a model card.
 
-def render_run(run: Recording, refresh: int | None = None) -> str:
-    """The page of a run, as HTML; while it runs, a browser loads it again after ``refresh`` seconds."""
-    history = run.history
+    While the run goes on, a browser loads the page again after ``refresh`` seconds.
+    """
+    history, scores = run.history, run.history.scores()
+    content = {
+        "title": run.name,
+        "facts": _facts(run),
+        "score": scores[0].title if scores else "",
+        "ends": _ends(scores[0]) if scores else [],
+        "judgement": judge_run(run),
+        "notes": [*run.watch.get("notes", []), *_cost(run)],
+    }
+    if markdown:
+        return render("gradlab.report", "run.md", **content, settings=run.settings)
     alone = {run.name: history}
     return render(
-        PACKAGE,
+        "gradlab.report",
         "run.html",
-        **_summary(run),
+        **content,
         version=__version__,
         refresh=refresh if run.status == RUNNING else None,
         sections={
@@ -42,61 +49,40 @@ def render_run(run: Recording, refresh: int | None = None) -> str:
     )
 
 
-def markdown_run(run: Recording) -> str:
-    """The verdicts, scores and settings of a run as Markdown, for a pull request or a model card."""
-    return render(PACKAGE, "run.md", **_summary(run), settings=run.settings)
+def headline(run: Recording) -> str:
+    """The scores of a run in one line; empty if there are none."""
+    scores = run.history.scores()
+    if not scores:
+        return ""
+    return f"{scores[0].title}: " + ", ".join(
+        f"{when} {note} {value}" if when == "before" else f"{when} {value} at {note}"
+        for when, value, note in _ends(scores[0])
+    )
 
 
-def _summary(run: Recording) -> dict[str, Any]:
-    scores = scores_of(run.history)
-    return {
-        "title": run.name,
-        "facts": _facts(run),
-        "score": scores[0].title if scores else "",
-        "ends": ends(scores[0]) if scores else [],
-        "judgement": judge_run(run),
-        "notes": [*run.notes, *_cost(run)],
-    }
+def _ends(one: Score) -> list[tuple[str, str, str]]:
+    """A score before training, at best and at last: (when, value, at which step)."""
+    known = [] if one.before is None else [("before", score(one.before), "training")]
+    ends = (("best", one.best), ("last", one.last))
+    return known + [(name, score(point[1]), f"step {point[0]}") for name, point in ends if point]
 
 
 def _references(run: Recording) -> list[tuple[float, str]]:
     """The loss of guessing, and what it usually is at the first cosines that were recorded."""
     negative = run.history.series(DIAGNOSTICS, "negative_cosine")[1][:1]
-    loss = run.losses.get("", LossInUse()).loss
-    first = loss_at_first(loss, run.history, DIAGNOSTICS) if loss and not loss.surrogate else None
+    loss = run.used.loss
+    first = loss_at_first(loss, run.history) if loss and not loss.surrogate else None
     found = [("guessing", run.loss_at(*negative, *negative) if negative else None)]
     found += [(f"usual at the cosines of step {first[0]}", first[1])] if first else []
     return [(value, f"{label}: {short(value)}") for label, value in found if value is not None]
 
 
-def ends(one: Score) -> list[tuple[str, str, str]]:
-    """A score before training, at best and at last: (when, value, at which step)."""
-    known = [] if one.before is None else [("before", score(one.before), "training")]
-    for name, point in (("best", one.best), ("last", one.last)):
-        known += [] if point is None else [(name, score(point[1]), f"step {point[0]}")]
-    return known
-
-
-def headline(run: Recording) -> str:
-    """The scores of a run in one line; empty if there are none."""
-    scores = scores_of(run.history)
-    if not scores:
-        return ""
-    return f"{scores[0].title}: " + ", ".join(
-        f"{when} {note} {value}" if when == "before" else f"{when} {value} at {note}"
-        for when, value, note in ends(scores[0])
-    )
-
-
 def _facts(run: Recording) -> str:
-    settings, history = run.settings, run.history
-    steps = f"last record at step {history.last_step()}"
-    if history.total_steps:
-        steps += f" of {history.total_steps}"
+    settings, total = run.settings, run.history.total_steps
     parts = [
         f"loss {settings['loss']}" if "loss" in settings else "",
         settings.get("model", ""),
-        steps,
+        f"last record at step {run.history.last_step()}" + (f" of {total}" if total else ""),
         "finished" if run.status == FINISHED else "not finished" if run.status else "",
     ]
     return " · ".join(part for part in parts if part)

@@ -87,8 +87,7 @@ def carry_out(spec: Spec, run: Run, output: Path, mine: Callable[[], bool]) -> t
 
 def measure(folder: Any, result: Any) -> dict[str, float]:
     """Best and last score of a training, and the last value of everything in its metrics file."""
-    from gradlab.monitor.history import HISTOGRAM
-    from gradlab.monitor.metrics import read_metrics
+    from gradlab.monitor.history import HISTOGRAM, read_metrics
 
     results: dict[str, float] = {}
     if result.scores:

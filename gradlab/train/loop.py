@@ -21,11 +21,9 @@ from gradlab.files import commit, versions
 from gradlab.losses.components import Components
 from gradlab.losses.mask import check_pairs
 from gradlab.losses.registry import get_loss
-from gradlab.monitor.history import EVALUATION, TRAIN, History
-from gradlab.monitor.metrics import start_trackers
+from gradlab.monitor.history import EVALUATION, TRAIN, History, readable
 from gradlab.monitor.probe import Probe, Statistics
-from gradlab.monitor.recorder import Recorder
-from gradlab.monitor.scores import readable
+from gradlab.monitor.recorder import Recorder, start_trackers
 from gradlab.seeds import random_state, restore_random_state, seed_everything, undisturbed
 from gradlab.train.checkpoint import Checkpoint, newest_checkpoint, save_checkpoint
 from gradlab.train.config import OptimiserSettings, TrainConfig
@@ -207,10 +205,12 @@ class Trainer:
             self.say(f"Resuming {done or 'from the beginning: there is no checkpoint yet'}.")
         if self.processes.is_main:
             start = checkpoint.step if checkpoint else 0
-            trackers = start_trackers(self.config.trackers, self.folder.path, self.config.to_dict(), start)
+            given = (self.config.trackers, self.folder.path, self.config.to_dict(), start)
+            self._trackers = start_trackers(*given)
             if not self._resume:
                 self.folder.write_manifest(self._manifest())
-            self.recorder.begin((lambda row: row[0] <= start) if checkpoint else None, trackers)
+            logs = [tracker.log for tracker in self._trackers]
+            self.recorder.begin((lambda row: row[0] <= start) if checkpoint else None, logs)
             self.judge()
         self.processes.wait()
         if self.corpus.tokens.notes:
@@ -367,7 +367,8 @@ class Trainer:
             }
             manifest = {**self.folder.read_manifest(), "status": "finished", "results": results}
             self.folder.write_manifest(manifest)
-            self.recorder.close()
+            for tracker in self._trackers:
+                tracker.finish()
         self.processes.wait()
         return TrainResult(self.folder.path, self.steps, self.scores, self.best_step, self.selected_by)
 

@@ -1,0 +1,513 @@
+"""What a run's records show: known failures as they come, and what the embeddings look like at the end.
+
+An aspect of the embeddings, such as how the push is divided among negatives, has its failure and its look at the end
+side by side. `gradlab.monitor.thresholds` says where one turns into the other.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import statistics
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gradlab.monitor import thresholds as limit
+from gradlab.monitor.advice import HARDEST, LEARNING, PULL, LossInUse, alternative, change, sentence
+from gradlab.monitor.history import DIAGNOSTICS, EVALUATION, History, Score
+from gradlab.monitor.numbers import percent, score, short
+
+# From the worst to the best; open is what cannot be judged (yet).
+BAD, WATCH, OPEN, GOOD = GRADES = "bad", "watch", "open", "good"
+NOT_FINITE, NOTHING_TO_LEARN, TOO_HIGH = "not finite", "nothing to learn", "temperature too high"
+RATIO_TOO_LOW, COLLAPSE, SAME_VIEWS = "ratio too low", "collapse", "identical views"
+HARM, FALLEN = "training hurts", "score fell"
+# The aspect of a run that a failure belongs to, and what `gradlab explain` calls it.
+FAILURES = {
+    NOT_FINITE: ("Numbers", "loss-nan"),
+    NOTHING_TO_LEARN: ("Learning", "loss-zero"),
+    TOO_HIGH: ("Hard negatives", "temperature"),
+    RATIO_TOO_LOW: ("Pull and push", "positives-fall"),
+    COLLAPSE: ("Spread", "cosines-above-0-9"),
+    SAME_VIEWS: ("Batch", "loss-zero"),
+    HARM: ("Scores", "score-falls"),
+    FALLEN: ("Scores", "score-falls"),
+}
+LOSSES = ("loss", "batch_loss", "eval_loss")
+BATCH_STATISTICS = ("negative_cosine", "positive_cosine", "uniformity", "alignment", "effective_rank")
+OTHER_NEGATIVES = "Lower the learning rate, or use other negatives."
+UNTOLD = "Check that the two texts of a row belong together; train longer, or at a higher learning rate."
+# Of a quantity, the value to go by.
+Reading = Callable[[str], float]
+# Name, headline and advice of a failure that shows, or None.
+Told = tuple[str, str, str] | None
+# Grade, what was seen, what to change, and the symptom; the last two where there are any. None: nothing can be said.
+Seen = tuple[str, ...] | None
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A failure that training shows."""
+
+    name: str
+    step: int  # where it was first seen for sure
+    headline: str  # what is wrong, one sentence
+    advice: str
+    dataset: str = ""  # whose loss shows it, where each dataset has its own
+
+    @property
+    def aspect(self) -> str:
+        """What about the run it shows in."""
+        return FAILURES[self.name][0]
+
+    @property
+    def symptom(self) -> str:
+        return FAILURES[self.name][1]
+
+    def __str__(self) -> str:
+        where = f" ({self.dataset})" if self.dataset else ""
+        return f"Step {self.step}{where}: {self.headline} {self.advice}"
+
+
+class Judge:
+    """Tells known failures from the records of a run, each of which it sees once, in the order of their steps."""
+
+    def __init__(
+        self,
+        total_steps: int | None = None,
+        config: Mapping[str, Any] | None = None,
+        losses: Mapping[str, LossInUse] | None = None,
+    ) -> None:
+        """Prepare to judge a run of ``total_steps`` steps.
+
+        Args:
+            config: settings by name of a run of `gradlab train`; None for any other. They tell why a run may
+                collapse; and views of a sentence that are not told from those of others are a failure of such a run
+                alone, since other pairs may be as far apart as different sentences before they are learned.
+            losses: the loss in use by dataset, of a single one by ``""``; they decide what is advised.
+        """
+        self.failures: list[
+            Failure
+        ] = []  # in order of appearance; of several of a name and dataset, the first
+        self.courses: dict[str, Course] = {}
+        self._total, self._config, self._losses = total_steps, config, losses or {}
+        self._scores: dict[str, list[tuple[int, float]]] = {}
+
+    def see(self, step: int, group: str, values: Mapping[str, float]) -> None:
+        found, dataset = [_not_finite(values)], ""
+        if group.startswith(DIAGNOSTICS):
+            dataset = group.removeprefix(DIAGNOSTICS).strip()
+            if dataset not in self.courses:
+                used = self._losses.get(dataset, LossInUse())
+                self.courses[dataset] = Course(dataset, used, self._total, self._config)
+            found += self.courses[dataset].see(step, values)
+        elif group == EVALUATION:
+            found += [self._score(step, name, value) for name, value in values.items()]
+        for name, headline, advice in filter(None, found):
+            if not any((name, dataset) == (known.name, known.dataset) for known in self.failures):
+                self.failures.append(Failure(name, step, headline, advice, dataset))
+
+    def anew(self, history: History) -> Judge:
+        """A judge of the same losses who has seen everything in a history."""
+        judge = Judge(history.total_steps, self._config, self._losses)
+        for step, group, values in history.records():
+            judge.see(step, group, values)
+        return judge
+
+    def _score(self, step: int, name: str, value: float) -> Told:
+        points = self._scores.setdefault(name, [])
+        points.append((step, value))
+        one = Score(name, tuple(points))
+        ruined = self._ruined(one) if name == "stsb_dev" else None
+        return ruined or self._fallen(one)
+
+    def _ruined(self, one: Score) -> Told:
+        """The score has fallen far below the one before training, twice in a row (MoCoSE, A.2, judges by this)."""
+        before, trained = one.before, [value for step, value in one.points if step > 0][-2:]
+        if before is None or not before > 0 or len(trained) < 2:
+            return None
+        if any(value >= limit.RUINED * before for value in trained):
+            return None
+        headline = f"{one.title} was {before:.3f} before training and is {trained[-1]:.3f}: training hurts the encoder."
+        return HARM, headline, why_collapse(self._config) or OTHER_NEGATIVES
+
+    def _fallen(self, one: Score) -> Told:
+        """At the end of the run a correlation or nDCG is below its best.
+
+        Where the planned length is not known, and so the end is not, it takes several evaluations in a row.
+        """
+        best, last = one.best, one.last
+        if not one.is_quality or best is None or last is None or last[1] >= best[1] - limit.FALL:
+            return None
+        if any(known.name == HARM for known in self.failures):
+            return None
+        steps = [step for step, _ in one.points]
+        to_come = len(steps) > 1 and last[0] + (last[0] - steps[-2]) <= (self._total or 0)
+        low = [not value >= best[1] - limit.FALL for _, value in one.points[-limit.PERSISTENT :]]
+        if to_come or (self._total is None and sum(low) < limit.PERSISTENT):
+            return None
+        then = "; the embeddings have become constant since."
+        if math.isfinite(last[1]):
+            then = f" and has fallen since, to {last[1]:.3f}."
+        where = f"Use the encoder of about step {best[0]}"
+        if self._config is not None:
+            where = f"The encoder of step {best[0]} is kept, in the folder best"
+        headline = f"{one.title} was best at step {best[0]} ({best[1]:.3f}){then}"
+        return FALLEN, headline, f"{where}; to end there, train for fewer steps or at a lower learning rate."
+
+
+def _not_finite(values: Mapping[str, float]) -> Told:
+    """The loss, or an embedding, is NaN or infinite."""
+    share = values.get("not_finite", 0.0)
+    lost = next((n for n in LOSSES if not math.isfinite(values.get(n, 0.0))), None)
+    if lost is None and not share:
+        return None
+    headline = f"{share:.0%} of the embeddings are NaN or infinite."
+    if lost is not None:
+        what = "The loss on held-out data" if lost == "eval_loss" else "The loss"
+        headline = f"{what} has become {'NaN' if math.isnan(values[lost]) else 'infinite'}."
+    advice = (
+        "Go back to a checkpoint from before that step. Lower the learning rate, or clip gradients; in fp16, train in "
+        "bf16 or fp32; look for empty texts."
+    )
+    return NOT_FINITE, headline, advice
+
+
+class Course:
+    """The diagnostics of one loss, record by record."""
+
+    def __init__(
+        self, dataset: str, used: LossInUse, total_steps: int | None, config: Mapping[str, Any] | None
+    ) -> None:
+        """See `Judge`."""
+        self.dataset = dataset
+        self._used, self._total, self._config = used, total_steps, config
+        self._points: dict[str, list[tuple[int, float]]] = {}
+        self._step, self._streaks, self._told_apart = 0, Counter[str](), False
+
+    def see(self, step: int, values: Mapping[str, float]) -> list[Told]:
+        for name, value in values.items():
+            self._points.setdefault(name, []).append((step, value))
+        previous, self._step = self._step, step
+        checks: dict[str, Callable[[], Told]] = {
+            "gradient_dissipation": self._nothing_to_learn,
+            "hardest_share": lambda: self._lasting(TOO_HIGH, self._flat, self._too_flat),
+            "lemma_share": lambda: self._lasting(RATIO_TOO_LOW, self._outweighed, self._too_little_pull),
+            "positive_cosine": self._same_views,
+            "negative_cosine": self._one_point,
+        }
+        found = [check() for needs, check in checks.items() if needs in values]
+        if self._config is not None and not self.dataset and "negative_cosine" in values:
+            found.append(self._indistinct(step - previous))
+        return found
+
+    def looks(
+        self, failed: Mapping[str, Failure], history: History, running: bool
+    ) -> Iterator[tuple[str, Failure | Seen]]:
+        """Of each aspect the failure that it has shown or, without one, what it looks like at the end."""
+        looks: dict[str, Callable[[], Seen]] = {
+            "Learning": self._learning,
+            "Hard negatives": self._hard_negatives,
+            "Pull and push": self._pull_and_push,
+            "Spread": lambda: self._spread(running),
+            "Batch": lambda: None,
+            "Progress": lambda: None if "Learning" in failed else self._progress(),
+            "Duplicates": lambda: None if self.dataset else self._duplicates(history),
+        }
+        for aspect, look in looks.items():
+            yield aspect, failed.get(aspect) or look()
+
+    # Learning: whether sentences get a gradient.
+
+    def _nothing_to_learn(self) -> Told:
+        """Dissipation near zero early: negatives are all far enough, so that no anchor gets a gradient."""
+        number, value = len(self._points["gradient_dissipation"]), self._latest("gradient_dissipation")
+        early = number <= limit.EARLY_RECORDS
+        if self._total:
+            early = number <= limit.PERSISTENT or self._step <= limit.EARLY * self._total
+        if not (self._persists(NOTHING_TO_LEARN, value < limit.NOTHING) and early):
+            return None
+        headline = (
+            f"Almost no sentence learns: the gradient is near zero already (mean dissipation {value:.1g})."
+        )
+        advice = "The task is too easy for this loss: use harder negatives or larger batches, or views that differ more"
+        return NOTHING_TO_LEARN, headline, f"{advice}{alternative(self._used, LEARNING, raises=True)}."
+
+    def _learning(self) -> Seen:
+        last, alive = (self._finite(name)[-limit.PERSISTENT :] for name in ("gradient_dissipation", "active"))
+        if not last or not alive:
+            return None
+        if max(alive) > 0:
+            share = statistics.fmean(alive)
+            if share > limit.ALL_LEARN:
+                return GOOD, "All sentences of a batch are learning."
+            few = percent(share) if share >= 0.001 else "Fewer than 0.1%"
+            taught = any(base.needs_teacher for base in self._used.bases)
+            others = "agree with the teacher" if taught else "are far enough from their negatives"
+            seen = f"{few} of the sentences in a batch are learning; the others {others}."
+            if share < limit.FEW_LEARN and not taught:
+                seen += " That is usual for a loss that works; harder negatives or larger batches would give it more to learn."
+            return GOOD, seen
+        mend = "Stop here, or make the task harder: harder negatives, larger batches"
+        mend += f"{alternative(self._used, LEARNING, raises=True)}."
+        if max(last) < limit.VANISHED:
+            seen = (
+                f"No sentence learns any more: the gradient has vanished (mean dissipation {last[-1]:.1g})."
+            )
+            return BAD, seen, mend, "loss-zero"
+        return WATCH, "No sentence of the last batches learns any more.", mend
+
+    # Hard negatives: how the push is divided among negatives.
+
+    def _flat(self, now: Reading) -> bool:
+        """The hardest of enough negatives, which are not all near to each other, counts hardly more than any other."""
+        share, equal = now("hardest_share"), now("uniform_share")
+        flat = share < limit.NEAR_UNIFORM * equal <= limit.NEAR_UNIFORM / limit.ENOUGH
+        return flat and not now("negative_cosine") >= limit.TUNED
+
+    def _too_flat(self, now: Reading) -> tuple[str, str]:
+        share, equal = now("hardest_share"), now("uniform_share")
+        headline = (
+            f"The loss hardly tells hard negatives from easy ones: the hardest of {1 / equal:.0f} negatives receives "
+            f"{share:.1%} of the weight, and an equal share would be {equal:.1%}."
+        )
+        settings = change(self._used, HARDEST, raises=True)
+        return headline, sentence(settings) or "Use a loss that weighs hard negatives more."
+
+    def _hard_negatives(self) -> Seen:
+        if self._flat(self._end):
+            return WATCH, *self._too_flat(self._end), "temperature"
+        share, equal, temperature = (
+            self._end("hardest_share"),
+            self._end("uniform_share"),
+            self._used.temperature,
+        )
+        seen = f"The hardest of {1 / equal:.0f} negatives receives {percent(share)} of the weight"
+        if (
+            temperature is not None
+            and temperature <= limit.COLD
+            and share > limit.NEARLY_ALL
+            and 2 * equal < 1
+        ):
+            mend = sentence(change(self._used, HARDEST, raises=False))
+            return WATCH, f"{seen}: only that one counts.", mend, "temperature"
+        if equal * limit.ENOUGH <= 1 and share >= limit.NEAR_UNIFORM * equal:
+            return GOOD, f"{seen}; an equal share would be {percent(equal)}."
+        return None  # too few negatives, or too near to each other, to tell hard ones from easy ones
+
+    # Pull and push: whether steps bring sentences closer to their positives.
+
+    def _outweighed(self, now: Reading) -> bool:
+        """For most triples the step does not bring the anchor closer to its positive (Lemma 1), although it could."""
+        still = not now("gradient_dissipation") >= limit.NOTHING or now("positive_cosine") >= limit.COINCIDE
+        return now("lemma_share") < limit.MOST and not still
+
+    def _too_little_pull(self, now: Reading) -> tuple[str, str]:
+        ratio, settings = now("ratio_median"), change(self._used, PULL, raises=True)
+        headline = (
+            f"Only {now('lemma_share'):.0%} of the steps bring a sentence closer to its positive; in the others the push from "
+            f"the negatives outweighs the pull{f' (median ratio {ratio:.2f})' if math.isfinite(ratio) else ''}."
+        )
+        advice = "Use views of a sentence that are closer to each other, or lower the learning rate."
+        if settings:
+            advice = sentence(settings, ", or use views of a sentence that are closer to each other.")
+        return headline, advice
+
+    def _pull_and_push(self) -> Seen:
+        if self._outweighed(self._end):
+            return WATCH, *self._too_little_pull(self._end), "positives-fall"
+        share = self._end("lemma_share")
+        if not share >= limit.MOST:
+            return None
+        most = "Steps" if share >= limit.NEARLY_ALL else "Most steps"
+        return GOOD, f"{most} bring sentences closer to their positives."
+
+    # Spread and batch: whether different sentences are told apart, and the views of one are not the same.
+
+    def _same_views(self) -> Told:
+        """Both views of every sentence have the same embedding from the beginning."""
+        cosines = self._points["positive_cosine"]
+        same = all(value > limit.SAME for _, value in (cosines[0], cosines[-1]))
+        if not self._persists(SAME_VIEWS, same and not self._latest("negative_cosine") >= limit.APART):
+            return None
+        headline = "Both views of every sentence are identical, so there is no positive to learn from."
+        advice = (
+            "Give two different texts, or one text twice with dropout on (model.train(); dropout above 0)."
+        )
+        return SAME_VIEWS, headline, advice
+
+    def _one_point(self) -> Told:
+        """Different sentences have nearly the same embedding: the encoder's, where heads make the loss see another."""
+        behind = "encoder_cosine" in self._points
+        name = "encoder_cosine" if behind else "negative_cosine"
+        cosine, (_, start) = self._latest(name), self._points[name][0]
+        narrower = self._persists(COLLAPSE, cosine > limit.ONE_POINT and 1 - cosine < (1 - start) / 2)
+        still = self._persists("still one point", cosine > limit.ONE_POINT, limit.PATIENCE)
+        if not (narrower or still):
+            return None
+        rank = "encoder_rank" if behind else "effective_rank"
+        dimensions = f" and an effective rank of {self._latest(rank):.1f}" if rank in self._points else ""
+        headline = (
+            f"The embeddings collapse: different sentences have a mean cosine of {cosine:.3f}{dimensions}."
+        )
+        advice = (
+            "Check that the two texts of a row belong together. Lower the learning rate, or use more negatives"
+            f"{alternative(self._used, PULL, raises=False)}."
+        )
+        return COLLAPSE, headline, why_collapse(self._config) or advice
+
+    def _indistinct(self, steps: int) -> Told:
+        """The two views of a sentence are not closer to each other than to other sentences; ``steps`` are those since the last record."""
+        positive, negative = self._latest("positive_cosine"), self._latest("negative_cosine")
+        shown = 1 - positive > limit.INDISTINCT * (1 - negative)
+        # New heads know nothing; once they have told sentences apart, falling back counts like everything else.
+        if not (shown or self._told_apart):
+            self._told_apart, self._streaks["indistinct"] = True, 0
+        self._streaks["indistinct"] += shown
+        is_last = len(self._points["negative_cosine"]) > 1 and self._step + steps > (self._total or math.inf)
+        most = limit.PERSISTENT if self._told_apart or is_last else limit.RECORDS_OF_NEW_HEADS
+        if not shown or self._streaks["indistinct"] < most:
+            return None
+        headline = (
+            f"The loss's embeddings collapse: a sentence's own view has a cosine of {positive:.3f}, the views of "
+            f"others {negative:.3f}."
+        )
+        return COLLAPSE, headline, why_collapse(self._config) or OTHER_NEGATIVES
+
+    def _spread(self, running: bool) -> Seen:
+        positive, negative = self.ends("positive_cosine"), self.ends("negative_cosine")
+        if not (positive and negative):
+            rank = self.ends("effective_rank")
+            return (OPEN, f"A batch uses {short(rank[1])} dimensions.") if rank else None
+        cosines = (
+            f"the two views of a sentence have a mean cosine of {score(positive[1])} (at first {score(positive[0])}), and "
+            f"different sentences one of {score(negative[1])} (at first {score(negative[0])})."
+        )
+        gap = positive[1] - negative[1]
+        if gap > limit.NARROW:
+            how = "clearly told apart" if gap > limit.WIDE else "told apart, though not by much"
+            return GOOD, f"Sentences are {how}: {cosines}"
+        grade = OPEN if running else WATCH
+        return grade, f"Sentences are hardly told apart: {cosines}", UNTOLD, "loss-at-chance"
+
+    # Progress and duplicates, of which nothing is told before the end.
+
+    def _progress(self) -> Seen:
+        """Whether anything about the embeddings has changed since the beginning."""
+        trends = [_trend(self._points.get(name, ())) for name in BATCH_STATISTICS]
+        known = [trend for trend in trends if trend is not None]
+        if len(known) < 2 or max(known) > limit.NO_TREND:
+            return None
+        seen = "The embeddings look as they did at the beginning: no measured quantity has changed."
+        mend = (
+            "Check that the learning rate is above 0, that the encoder's weights require gradients and are in the "
+            "optimiser, and that the embeddings are not detached."
+        )
+        return WATCH, seen, mend, "weights-do-not-move"
+
+    def _duplicates(self, history: History) -> Seen:
+        """Negatives as near as positives, with a gap below them: the same text twice in a batch."""
+        positives, negatives = (history.histograms(f"{kind}_cosine") for kind in ("positive", "negative"))
+        equal = self._end("uniform_share")
+        late = sorted(positives.keys() & negatives.keys())[-limit.PERSISTENT * 3 :]
+        if len(late) < limit.PERSISTENT or math.isnan(equal):
+            return None
+        near = between = middle = 0.0
+        for step in late:
+            edge, centre = _median_bin(positives[step]), _median_bin(negatives[step])
+            near += sum(share for low, share in negatives[step].items() if low >= edge)
+            between += sum(share for low, share in negatives[step].items() if 2 * edge - 1 <= low < edge)
+            middle += edge - centre
+        each = 2 * near / len(late) / equal  # half of them lie below the median of the positives
+        if middle / len(late) < limit.WIDE or each < limit.MANY_COPIES or near <= 2 * between:
+            return None
+        seen = (
+            f"About {percent(each)} of the sentences meet a copy of themselves among their negatives: some negatives are "
+            "as near as positives, and there is a gap below them."
+        )
+        mend = (
+            "Find them with gradlab inspect FILE; in sentence-transformers set "
+            "batch_sampler=BatchSamplers.NO_DUPLICATES."
+        )
+        return WATCH, seen, mend, "false-negatives"
+
+    # What was recorded.
+
+    def records(self) -> int:
+        return max(map(len, self._points.values()), default=0)
+
+    def ends(self, name: str) -> tuple[float, float] | None:
+        """As `ends_of`, of a quantity."""
+        return ends_of(self._finite(name))
+
+    def _finite(self, name: str) -> list[float]:
+        return [value for _, value in self._points.get(name, ()) if math.isfinite(value)]
+
+    def _end(self, name: str) -> float:
+        ends = self.ends(name)
+        return ends[1] if ends else math.nan
+
+    def _latest(self, name: str) -> float:
+        return self._points[name][-1][1] if name in self._points else math.nan
+
+    def _lasting(
+        self, name: str, shows: Callable[[Reading], bool], told: Callable[[Reading], tuple[str, str]]
+    ) -> Told:
+        return (name, *told(self._latest)) if self._persists(name, shows(self._latest)) else None
+
+    def _persists(self, name: str, fails: bool, records: int = limit.PERSISTENT) -> bool:
+        """Whether a failure has now been there for as many records in a row."""
+        self._streaks[name] = self._streaks[name] + 1 if fails else 0
+        return self._streaks[name] == records
+
+
+def ends_of(values: Sequence[float]) -> tuple[float, float] | None:
+    """The first of some values, and the middle one of the last three; None if there is none."""
+    return (values[0], statistics.median_low(values[-limit.PERSISTENT :])) if values else None
+
+
+def _trend(points: Sequence[tuple[int, float]]) -> float | None:
+    """How far a series moves, in standard errors of its slope, or of its scatter after a jump from the first record.
+
+    None if there are too few points.
+    """
+    points = [(step, value) for step, value in points if math.isfinite(value)]
+    if len(points) < limit.TREND:
+        return None
+    x, y = zip(*points, strict=True)
+    slope, start = statistics.linear_regression(x, y)
+    rest = sum((value - start - slope * step) ** 2 for step, value in points)
+    error = math.sqrt(rest / (len(points) - 2) / (statistics.pvariance(x) * len(x)))
+    moves = ((slope, error), (0.75 * (y[0] - statistics.fmean(y[1:])), statistics.stdev(y[1:])))
+    return max(abs(move) / scale if scale else math.inf if move else 0.0 for move, scale in moves)
+
+
+def _median_bin(shares: dict[float, float]) -> float:
+    """The lower edge of the bin in which the median lies."""
+    edges = sorted(shares)
+    reached = list(itertools.accumulate(shares[low] for low in edges))
+    return next(low for low, total in zip(edges, reached, strict=True) if total >= reached[-1] / 2)
+
+
+def why_collapse(config: Mapping[str, Any] | None) -> str | None:
+    """What in the settings of a run of `gradlab train` is known to let embeddings collapse; None if nothing is."""
+    if config is None or not config.get("queue_size") or config.get("in_batch_negatives", True):
+        return None
+    shared = (
+        "All negatives come from earlier steps (in_batch_negatives is off): moving all sentences together, away from the "
+        "queue, lowers the loss as well as telling them apart does. "
+    )
+    at_once = config.get("momentum_schedule", "constant") == "constant" and config.get("momentum") == 0
+    if not at_once or config.get("momentum_use", "positives") != "positives":
+        return f"{shared}Turn in_batch_negatives on, lower the learning rate, or raise momentum."
+    if not config.get("predictor_layers"):
+        return (
+            f"{shared}Both branches are the same, since momentum is 0 and there is no predictor, so that nothing holds "
+            "the keys back (MoCoSE, A.2). Raise momentum, add predictor_layers, or turn in_batch_negatives on."
+        )
+    return (
+        f"{shared}The momentum branch has no inertia, since momentum is 0, and the predictor alone need not suffice "
+        "(MoCoSE, A.2). Raise momentum, or turn in_batch_negatives on."
+    )
