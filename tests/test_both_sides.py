@@ -11,6 +11,7 @@ import gradlab
 from gradlab.gradient.diagnostics import diagnose, effective_ratio, gini, two_sided_statistics
 from gradlab.gradient.verification import BATCHES, TOLERANCE
 from gradlab.losses.registry import loss_names
+from tests.losses.naive_losses import scale
 
 SETTINGS = [
     *loss_names(),
@@ -35,11 +36,6 @@ def batch(kind: str, count: int = 10, dim: int = 7) -> tuple[np.ndarray, np.ndar
     """Two views and four extra negatives of their kind."""
     rng = np.random.default_rng(3)
     return *BATCHES[kind](rng, count, dim), BATCHES[kind](rng, 4, dim)[0]
-
-
-def scale(parts: gradlab.Components) -> float:
-    pushes = np.abs(parts.gradient_dissipation[:, None] * parts.weight).max()
-    return max(1.0, float(pushes), float(np.abs(parts.pull).max()))
 
 
 @pytest.mark.parametrize("kind", BATCHES)

@@ -12,7 +12,7 @@ from gradlab.gradient.diagnostics import diagnose
 from gradlab.gradient.verification import BATCHES, TOLERANCE
 from gradlab.losses.registry import combinator_names
 from gradlab.settings import call_text
-from tests.losses.naive_losses import tangent
+from tests.losses.naive_losses import scale, tangent
 
 BASES = ("infonce(temperature=0.1)", "arccon", "met", "baseline")
 PAIRS = [
@@ -66,11 +66,6 @@ def batch(kind: str, count: int = 8, dim: int = 7) -> tuple[tuple[np.ndarray, ..
     mask[0, 1] = False
     guide = (*BATCHES["paired"](rng, count, 5), BATCHES["paired"](rng, 4, 5)[0])
     return rows, {"owners": np.array([1, 0, -1, 1]), "mask": mask, "guide": guide}
-
-
-def scale(parts: gradlab.Components) -> float:
-    pushes = np.abs(parts.gradient_dissipation[:, None] * parts.weight).max()
-    return max(1.0, float(pushes), float(np.abs(parts.pull).max()))
 
 
 @pytest.mark.parametrize("text", SPECS)
@@ -310,7 +305,7 @@ A, B, EXTRA = batch("random")[0]
         ("mask(infonce, by=given)", {"mask": np.ones((8, 8), dtype=bool)}, "leaves anchor 0 no negative"),
         ("mask(infonce, by=guide)", {"guide": (A[:5], B[:5])}, "the guide's anchors have shape"),
         ("mask(infonce, by=guide)", {"guide": 5}, "tuple of embeddings, of anchors, positives"),
-        ("infonce", {"owners": [0]}, "there are 0 extra negatives"),
+        ("infonce", {"owners": [0]}, "8 anchors, 0 extra negatives"),
         ("infonce", {"extra_negatives": EXTRA, "owners": [0, 1, 2, 8]}, "row numbers from 0 to 7"),
         ("hardness(infonce, on=hard)", {"extra_negatives": EXTRA}, "give their owners"),
         ("symmetric(infonce)", {"extra_negatives": EXTRA, "in_batch_negatives": False}, "needs in-batch"),

@@ -281,23 +281,6 @@ def test_bad_simulations(loss, options, message):
         gradlab.simulate(loss, **options)
 
 
-@pytest.mark.parametrize("name", ["infonce", "symmetric(met)", "pool(dcl, negatives=other+same)"])
-def test_decomposed_from_gradients_alone(rows, name):
-    """The coefficients of the closed form, of both sides."""
-    anchors, positives, extra, own = rows
-    positives = unit(positives + 0.1 * drawn(N, seed=7))  # a tie has no derivative
-    closed, found = (
-        function(name, anchors, positives, extra, own_negatives=own, side="both")
-        for function in (gradlab.components, gradlab.decompose)
-    )
-    coefficients = closed[0].own * closed[0].gradient_dissipation[:, None]
-    scale = max(1.0, float(coefficients.abs().max()))
-    torch.testing.assert_close(found[0].own_gradient, coefficients, rtol=0, atol=1e-10 * scale)
-    for one, parts in zip(found, closed, strict=True):
-        torch.testing.assert_close(one.gradient(), parts.gradient(), rtol=0, atol=1e-10 * scale)
-    assert found[1].own is None
-
-
 def test_a_function_of_own_negatives_is_recognised(rows):
     def loss(first, second, own_negatives, shared=False):
         own = first @ own_negatives.flatten(0, 1).T if shared else (own_negatives * first[:, None]).sum(-1)

@@ -265,7 +265,7 @@ def loss_page(loss: Loss, entry: Entry | None, atlas: Sequence[Entry]) -> str:
         "missing": dataclasses.MISSING,
         "whole_views": isinstance(combined.bases[0] if combined else loss, BatchLoss),
         "of_pairs": isinstance(loss, PairLoss),
-        "sampled": isinstance(loss, PairLoss) or (combined is not None and combined.row_loss() is not None),
+        "sampled": loss.row_loss() is not None,
         "edges": _edges(loss) if isinstance(loss, PairLoss) else [],
     }
     return rendered("loss.md", **page, **({} if entry is None else _in_the_atlas(entry, atlas)))

@@ -10,8 +10,7 @@ from typing import Any
 from array_api_compat import array_namespace, is_numpy_array, is_torch_array
 
 from gradlab.arrays import Array, Bool, Float, Int, Shaped, cached_property, compiled, detach, require
-from gradlab.batch.candidates import POOLS, USUAL, Block, Candidates, Rule
-from gradlab.batch.known import NOTHING, Known
+from gradlab.batch.candidates import NOTHING, POOLS, USUAL, Block, Candidates, Known, Rule
 from gradlab.batch.similarity import Negatives, PairSimilarity, gaps_of
 from gradlab.errors import GradlabError
 
@@ -22,10 +21,6 @@ KINDS = ("anchors", "positives", "extra_negatives", "own_negatives")
 _BATCHES = ("guide", "teacher", "whole")
 
 
-def _plain() -> Comparison:
-    return PLAIN
-
-
 @dataclasses.dataclass(frozen=True)
 class Batch:
     """Unit-norm embeddings of n sentences in two views, and what each of them is compared with.
@@ -33,42 +28,29 @@ class Batch:
     A loss takes everything from here: `positive` and `negatives`, or, for a loss of the whole batch, `same_view`,
     `other_view` and `positive_view`. A `Batch` may be some rows of a larger one (`rows`): `anchors` and `positives` are
     then these rows, and `every` is the whole, all of whose columns they are compared with.
-
-    Attributes:
-        anchors: the rows ``h_i``, (n, D).
-        positives: the rows ``h_i'`` of the other view, (n, D).
-        extra_negatives: negatives of every anchor, such as a queue's, (m, D), or None.
-        own_negatives: h negatives of each row's anchor alone, (n, h, D), or None. The exchanged batch has none.
-        in_batch_negatives: whether the other sentences of the batch are negatives.
-        owners: (m,) the row of the sentence whose hard negative each extra negative is, -1 for none; or None.
-        guide: embeddings of the same sentences by another model, or None.
-        mask: (N, N), (N, N + m) or (N, N + m + h), pairs of sentences that are not negatives of each other, or None.
-        sentences: (N,), (N + m,) or (N + m + N h,) whole numbers by which the sentences (the extra negatives, and the own
-            ones row by row) are known outside of the batch, or None.
-        known: labels, relations, scores and a teacher's scores.
-        teacher: embeddings of the same sentences by a teacher, or None.
-        candidates: which of all these are negatives, and in which role.
-        comparison: how similarities are computed.
-        whole: the batch that the rows were taken from by `rows`, or None.
-        start: the number of the first row in that batch.
-        own_start: the number of the row that the first own negatives belong to; 0 unless other processes have those before.
     """
 
-    anchors: Float[Array, "n d"]
-    positives: Float[Array, "n d"]
-    extra_negatives: Float[Array, "m d"] | None = None
-    in_batch_negatives: bool = True
-    own_negatives: Float[Array, "_ h d"] | None = None
-    owners: Int[Array, "m"] | None = None
-    guide: Batch | None = None
+    anchors: Float[Array, "n d"]  #: the rows ``h_i``
+    positives: Float[Array, "n d"]  #: the rows ``h_i'`` of the other view
+    extra_negatives: Float[Array, "m d"] | None = None  #: negatives of every anchor, such as a queue's
+    in_batch_negatives: bool = True  #: whether the other sentences of the batch are negatives
+    own_negatives: Float[Array, "_ h d"] | None = None  #: of each anchor alone; none in the exchanged batch
+    owners: Int[Array, "m"] | None = None  #: row whose hard negative each extra negative is, -1 for none
+    guide: Batch | None = None  #: embeddings of the same sentences by another model
+    #: (N, N), (N, N + m) or (N, N + m + h), pairs of sentences that are not negatives of each other
     mask: Bool[Array, "all _"] | None = None
+    #: (N,), (N + m,) or (N + m + N h,) whole numbers by which the sentences (the extra negatives, and the own ones row
+    #: by row) are known outside of the batch
     sentences: Int[Array, "k"] | None = None
-    known: Known = NOTHING
-    teacher: Batch | None = None
-    candidates: Candidates = USUAL
-    comparison: Comparison = dataclasses.field(default_factory=_plain, repr=False, compare=False)
+    known: Known = NOTHING  #: labels, relations, scores and a teacher's scores
+    teacher: Batch | None = None  #: embeddings of the same sentences by a teacher
+    candidates: Candidates = USUAL  #: which of all these are negatives, and in which role
+    #: how similarities are computed
+    comparison: Comparison = dataclasses.field(default_factory=lambda: PLAIN, repr=False, compare=False)
+    #: the batch that the rows were taken from by `rows`
     whole: Batch | None = dataclasses.field(default=None, repr=False)
-    start: int = 0
+    start: int = 0  #: the number of the first row in that batch
+    #: the number of the row that the first own negatives belong to; 0 unless other processes have those before
     own_start: int = 0
 
     # Rows and columns.
@@ -80,7 +62,6 @@ class Batch:
 
     @property
     def embeddings(self) -> tuple[Array | None, ...]:
-        """Anchors, positives, extra and own negatives."""
         return self.anchors, self.positives, self.extra_negatives, self.own_negatives
 
     @property
@@ -324,7 +305,6 @@ class Batch:
         return Negatives(xp.where(xp.isinf(cosine), cosine, cosine + added), negatives.measure)
 
     def _hard_columns(self, on: str) -> Bool[Array, "n k"]:
-        """Whether hardness acts on a pair."""
         xp, parts = array_namespace(self.anchors), []
         n = self.anchors.shape[0]
         for block in self.candidate_blocks:
@@ -351,7 +331,6 @@ class Batch:
 
     @property
     def _numbers(self) -> Int[Array, "n"]:
-        """The number of each row in the whole batch."""
         xp, n = array_namespace(self.anchors), self.anchors.shape[0]
         return self.start + xp.arange(n, device=self.anchors.device)
 
@@ -518,7 +497,6 @@ class Comparison:
         return {}
 
     def pair(self, first: Float[Array, "*#n d"], second: Float[Array, "*#n d"]) -> PairSimilarity:
-        """Rows to rows, or all of them to one row."""
         return PairSimilarity.from_vectors(first, second)
 
     def cosines(
@@ -543,7 +521,6 @@ class Comparison:
         return found
 
     def taken(self, vectors: Float[Array, "k d"], index: Int[Array, "n"]) -> Float[Array, "n d"]:
-        """The vectors of these numbers."""
         return vectors[index]
 
     def negatives(self, batch: Batch, blocks: list[Block], rules: Sequence[Rule] = ()) -> Negatives:

@@ -11,8 +11,7 @@ from array_api_compat import array_namespace, is_numpy_array, is_torch_array
 
 from gradlab.arrays import Array, Bool, Float, Int, Real, at_least_single, compiled, detach, require
 from gradlab.batch.batch import Batch, unit_rows
-from gradlab.batch.candidates import USUAL, Candidates, Labelled
-from gradlab.batch.known import Known
+from gradlab.batch.candidates import USUAL, Candidates, Known, Labelled
 from gradlab.errors import GradlabError
 
 # How far a row's norm may be from 1: about sixteen roundings of a norm in that dtype.
@@ -94,51 +93,77 @@ def check_batch(
             f"a batch of {anchors.shape[0]} leaves no negatives; give at least 2 sentences, extra_negatives or own_negatives"
         )
     rows = dict(zip(named, _check_norms(named, normalize), strict=True))
-    graded = {
-        name: _check_known(name, one, anchors)
-        for name, one in (("labels", labels), ("relation", relation), ("scores", scores))
-        if one is not None
+    embedded = isinstance(teacher, (tuple, list))
+    known = {
+        "labels": labels,
+        "relation": relation,
+        "scores": scores,
+        "teacher": None if embedded else teacher,
     }
+    given = known | {"owners": owners, "mask": mask, "sentences": sentences}
+    told = {name: _check_told(name, one, named) for name, one in given.items() if one is not None}
     if labels is not None and relation is not None:
         raise GradlabError("labels and relation both say which candidates are positives; give one of them")
-    if teacher is not None and not isinstance(teacher, (tuple, list)):
-        graded["teacher"], teacher = _check_known("teacher", teacher, anchors), None
+    if relation is not None:
+        _check_relation(told["relation"])
     ruled = labels is not None or relation is not None
     return Batch(
         **rows,
-        known=Known(**graded),
-        teacher=None if teacher is None else _check_guide(teacher, named, "teacher"),
+        known=Known(**{name: told.pop(name) for name in known if name in told}),
+        **told,
+        teacher=_check_guide(teacher, named, "teacher") if embedded else None,
         candidates=Candidates(rules=(Labelled(),)) if ruled else USUAL,
         in_batch_negatives=in_batch_negatives,
-        owners=None if owners is None else _check_owners(owners, anchors, extra_negatives),
         guide=None if guide is None else _check_guide(guide, named),
-        mask=None if mask is None else _check_mask(mask, named),
-        sentences=None if sentences is None else _check_sentences(sentences, named),
     )
 
 
-def _check_known(name: str, given: Any, anchors: Float[Array, "n d"]) -> Array:
-    """Labels, a relation, scores or a teacher's scores, as an array beside the anchors."""
+def _check_told(name: str, given: Any, batch: dict[str, Array]) -> Array:
+    """What a call tells of its sentences or candidates by one array, beside the anchors."""
+    anchors = batch["anchors"]
     xp, found, n = array_namespace(anchors), _as_array(name, given, anchors), anchors.shape[0]
-    whole = name in ("labels", "relation")
-    wanted = f"({n},)" if name in ("labels", "scores") else f"({n}, candidates)"
-    if found.ndim != wanted.count(",") + wanted.count("candidates") or found.shape[0] != n:
+    m, h = (batch[kind].shape[-2] if kind in batch else 0 for kind in ("extra_negatives", "own_negatives"))
+    shape = tuple(found.shape)
+    any_length = shape[1] if len(shape) == 2 else "candidates"
+    kinds: dict[str, tuple[str, list[tuple[Any, ...]]]] = {
+        "owners": ("whole numbers", [(m,)]),
+        "mask": ("booleans", [(n, n), (n, n + m), (n, n + m + h)]),
+        "sentences": ("whole numbers", [(n,), (n + m,), (n + m + n * h,)]),
+        "labels": ("whole numbers", [(n,)]),
+        "relation": ("whole numbers", [(n, any_length)]),
+        "scores": ("numbers", [(n,)]),
+        "teacher": ("numbers", [(n, any_length)]),
+    }
+    words, shapes = kinds[name]
+    dtype = {"whole numbers": "integral", "booleans": "bool", "numbers": ("integral", "real floating")}[words]
+    if shape not in shapes or not xp.isdtype(found.dtype, dtype):
+        wanted = " or ".join(str(one).replace("'", "") for one in dict.fromkeys(shapes))
         raise GradlabError(
-            f"{name} must have shape {wanted}, not {tuple(found.shape)}; the batch has {n} anchors"
+            f"{name} must be {words} of shape {wanted}, not {_dtype_name(found)} of shape {shape}; "
+            f"there are {n} anchors, {m} extra negatives and {h} own negatives of each"
         )
-    if xp.isdtype(found.dtype, "bool") or (whole and not xp.isdtype(found.dtype, "integral")):
-        raise GradlabError(f"{name} must be {'whole ' if whole else ''}numbers, not {_dtype_name(found)}")
-    if name == "relation" and not bool(xp.all((found >= -1) & (found <= 1))):
-        raise GradlabError("relation must be 1 (positive), -1 (negative) or 0 (left out) throughout")
-    if name == "relation" and (lacking := int(xp.sum(xp.astype(~xp.any(found == 1, axis=-1), xp.int64)))):
-        warnings.warn(
-            f"{lacking} of {n} rows of relation have no positive; their anchors are left out", stacklevel=4
+    if name == "owners" and not bool(xp.all((found >= -1) & (found < n))):
+        raise GradlabError(
+            f"owners must be row numbers from 0 to {n - 1}, or -1 for extra negatives of nobody"
         )
-    if whole:
+    if name in ("labels", "relation"):
         return xp.astype(found, xp.int64)
+    if name not in ("scores", "teacher"):
+        return found
     if not bool(xp.all(xp.isfinite(found))):
         raise GradlabError(f"{name} contains NaN or infinite values")
     return xp.astype(found, at_least_single(anchors).dtype)
+
+
+def _check_relation(relation: Int[Array, "n c"]) -> None:
+    xp = array_namespace(relation)
+    if not bool(xp.all((relation >= -1) & (relation <= 1))):
+        raise GradlabError("relation must be 1 (positive), -1 (negative) or 0 (left out) throughout")
+    if lacking := int(xp.sum(xp.astype(~xp.any(relation == 1, axis=-1), xp.int64))):
+        warnings.warn(
+            f"{lacking} of {relation.shape[0]} rows of relation have no positive; their anchors are left out",
+            stacklevel=3,
+        )
 
 
 def _check_guide(guide: Sequence[Any], batch: dict[str, Array], who: str = "guide") -> Batch:
@@ -176,57 +201,6 @@ def _as_array(name: str, given: Any, anchors: Array) -> Array:
         raise GradlabError(
             f"{name} must be one array, not {type(given).__name__} of {str(given)[:60]!r}"
         ) from None
-
-
-def _counts(batch: dict[str, Array], own: int) -> list[int]:
-    """N, N + m and N + m + own, as far as the batch has extra and own negatives."""
-    found = [batch["anchors"].shape[0]]
-    if "extra_negatives" in batch:
-        found.append(found[-1] + batch["extra_negatives"].shape[0])
-    return [*found, found[-1] + own] if "own_negatives" in batch else found
-
-
-def _check_mask(mask: Any, batch: dict[str, Array]) -> Bool[Array, "n _"]:
-    anchors, own = batch["anchors"], batch.get("own_negatives")
-    found = _as_array("mask", mask, anchors)
-    shapes = [(anchors.shape[0], count) for count in _counts(batch, 0 if own is None else own.shape[1])]
-    if found.dtype != array_namespace(anchors).bool or tuple(found.shape) not in shapes:
-        raise GradlabError(
-            f"mask must be booleans of shape {' or '.join(map(str, shapes))}, not {_dtype_name(found)} of shape {tuple(found.shape)}"
-        )
-    return found
-
-
-def _check_sentences(sentences: Any, batch: dict[str, Array]) -> Int[Array, "k"]:
-    xp, own = array_namespace(batch["anchors"]), batch.get("own_negatives")
-    found = _as_array("sentences", sentences, batch["anchors"])
-    counts = _counts(batch, 0 if own is None else own.shape[0] * own.shape[1])
-    if tuple(found.shape) not in {(count,) for count in counts} or not xp.isdtype(found.dtype, "integral"):
-        kinds = [name.replace("_", " ") for name in batch if name.endswith("_negatives")]
-        words = [f"or {count}, with the {kind}" for count, kind in zip(counts[1:], kinds, strict=True)]
-        more = f" ({', '.join(words)})" if words else ""
-        raise GradlabError(
-            f"sentences must be {counts[0]} whole numbers, one for each row of the batch{more}, not "
-            f"{_dtype_name(found)} of shape {tuple(found.shape)}"
-        )
-    return found
-
-
-def _check_owners(
-    owners: Any, anchors: Float[Array, "n d"], extra_negatives: Float[Array, "m d"] | None
-) -> Int[Array, "m"]:
-    xp = array_namespace(anchors)
-    count = 0 if extra_negatives is None else extra_negatives.shape[0]
-    found = xp.asarray(owners, device=anchors.device)
-    if tuple(found.shape) != (count,):
-        raise GradlabError(
-            f"owners have shape {tuple(found.shape)}, but there are {count} extra negatives; give one row number for each"
-        )
-    if xp.isdtype(found.dtype, "integral") and bool(xp.all((found >= -1) & (found < anchors.shape[0]))):
-        return found
-    raise GradlabError(
-        f"owners must be row numbers from 0 to {anchors.shape[0] - 1}, or -1 for extra negatives of nobody"
-    )
 
 
 def _check_kind(name: str, rows: Any, like: Any) -> None:

@@ -27,20 +27,13 @@ class Triple:
     the positive, the positive is ``(cos θ, sin θ, 0)`` and the negative ``(radial, toward, aside)``. For a
     unit negative at angle ``φ`` and dihedral angle ``α`` that is ``(cos φ, sin φ cos α, sin φ sin α)``; a
     weighted sum of many negatives is not a unit vector, and needs nothing else. Fields broadcast.
-
-    Attributes:
-        positive_cosine: ``cos θ`` of the anchor-positive angle.
-        positive_sine: ``sin θ``, kept apart because a cosine cannot carry small angles.
-        radial: component of the negative along the anchor.
-        toward: its component in the direction of the positive, tangent to the sphere.
-        aside: length of the rest, >= 0.
     """
 
-    positive_cosine: Float[Array, "*#n"]
-    positive_sine: Float[Array, "*#n"]
-    radial: Float[Array, "*#n"]
-    toward: Float[Array, "*#n"]
-    aside: Float[Array, "*#n"]
+    positive_cosine: Float[Array, "*#n"]  #: ``cos θ`` of the anchor-positive angle
+    positive_sine: Float[Array, "*#n"]  #: ``sin θ``, kept apart because a cosine cannot carry small angles
+    radial: Float[Array, "*#n"]  #: component of the negative along the anchor
+    toward: Float[Array, "*#n"]  #: its component in the direction of the positive, tangent to the sphere
+    aside: Float[Array, "*#n"]  #: length of the rest, >= 0
 
     @classmethod
     def from_angles(cls, theta_pos: Numbers, theta_neg: Numbers, alpha: Numbers) -> Triple:

@@ -17,7 +17,7 @@ import numpy as np
 from gradlab.errors import GradlabError
 from gradlab.explorer.tracing import Trace, literal, symbols_pass
 from gradlab.losses.base import Loss
-from gradlab.losses.parts import Part
+from gradlab.losses.recombined import Part
 
 SceneFunction = Callable[..., Mapping[str, Any]]
 ExampleMaker = Callable[[int], Mapping[str, np.ndarray]]

@@ -12,8 +12,7 @@ from array_api_compat import array_namespace
 
 from gradlab.arrays import Array
 from gradlab.batch.batch import Batch, unit_rows
-from gradlab.batch.candidates import USUAL, Candidates, Labelled
-from gradlab.batch.known import Known
+from gradlab.batch.candidates import USUAL, Candidates, Known, Labelled
 from gradlab.batch.similarity import PairSimilarity
 from gradlab.batch.triple import Triple
 from gradlab.errors import GradlabError

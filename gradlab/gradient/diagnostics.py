@@ -152,10 +152,8 @@ def gradient_statistics(gradient: Components) -> dict[str, float]:
 def two_sided_statistics(anchors: Components, positives: Components) -> dict[str, float]:
     """Statistics of what a loss does to both views of a batch.
 
-    In the canonical split, in which the GD of a row is the sum of all that pushes it.
-
-    Args:
-        anchors, positives: the two sides that ``components(..., side="both")`` returns.
+    In the canonical split, in which the GD of a row is the sum of all that pushes it; the arguments are what
+    ``components(..., side="both")`` returns.
 
     Returns:
         ``hubness``: the Gini coefficient of ``GD'_j``, which is what sentence j receives *as a negative of others*, from
@@ -224,28 +222,12 @@ def diagnose(
     anchors: Float[Array, "n d"],
     positives: Float[Array, "n d"],
     extra_negatives: Float[Array, "m d"] | None = None,
-    *,
-    normalize: bool = False,
-    in_batch_negatives: bool = True,
     **context: Any,
 ) -> dict[str, float]:
-    """All statistics of a loss on two views of a batch.
+    """All statistics of a loss on two views of a batch, those of :func:`batch_statistics`.
 
-    Args:
-        loss: a loss, or its name.
-        anchors, positives: unit rows, numpy or torch.
-        extra_negatives: unit rows, or None.
-        normalize: divide rows by their norms first.
-        in_batch_negatives: False takes negatives from ``extra_negatives`` only.
-        **context: as in :func:`gradlab.components`.
-
-    Returns:
-        those of :func:`batch_statistics`.
-
-    Raises:
-        GradlabError: as :func:`gradlab.components`.
+    Arguments and `GradlabError`s are those of :func:`gradlab.components`, ``normalize=`` and ``in_batch_negatives=`` among them.
     """
-    context = {"normalize": normalize, "in_batch_negatives": in_batch_negatives, **context}
     views = check_batch(anchors, positives, extra_negatives, **context)
     return batch_statistics(views.anchors, views.positives, get_loss(loss).sides_of(views)[0])
 
@@ -255,13 +237,9 @@ def batch_statistics(
 ) -> dict[str, float]:
     """All statistics of two views of a batch: what training, watching and reports go by.
 
-    Args:
-        anchors, positives: unit rows.
-        gradient: a loss's components on them; without it there are those of :func:`embedding_statistics` only.
-
     Returns:
         those of :func:`gradient_statistics`, of both sides where it has them, :func:`embedding_statistics`, and
-        ``lemma_share``.
+        ``lemma_share``; without components of a loss on these unit rows those of :func:`embedding_statistics` only.
     """
     embeddings = embedding_statistics(anchors, positives)
     if gradient is None:
@@ -285,13 +263,9 @@ def distributions(
 ) -> dict[str, dict[float, float]]:
     """Histograms over the anchors of a batch: quantity -> {lower edge of a bin: share}, empty bins left out.
 
-    Args:
-        anchors, positives: unit rows.
-        gradient: a loss's components on them; without it there are the cosines only.
-
     Returns:
-        the quantities of :data:`BINS`, each summing to 1; hardest share and ratio over active anchors
-        (see :func:`gradient_statistics`), missing where none is. Values that are NaN do not count.
+        the quantities of :data:`BINS`, each summing to 1, without components of a loss the cosines only; hardest share and
+        ratio over active anchors (see :func:`gradient_statistics`), missing where none is. Values that are NaN do not count.
     """
     cosines = anchors @ positives.T
     own = own_pairs(cosines, 0)

@@ -44,7 +44,6 @@ class LearnableLoss(LossModule):
     """A `LossModule` of a loss that learns something; see `learnable`."""
 
     def __init__(self, loss: str | Loss, *, share: float = 1.0) -> None:
-        """See `learnable`."""
         super().__init__(_learning(get_loss(loss)), share=share)
         if not list(self.parameters()):
             raise GradlabError(f"{self.loss.name} learns no hyper-parameter; use the loss as it is")

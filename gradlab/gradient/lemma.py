@@ -33,19 +33,13 @@ from gradlab.seeds import random_generator
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class RatioInterval:
-    """The ratios that bring the anchor closer (not farther), elementwise.
+    """The ratios that bring the anchor closer (not farther), elementwise."""
 
-    Attributes:
-        low: lower bound, included; -inf where there is none.
-        high: upper bound, included; inf where there is none.
-        feasible: False where no ratio does it; ``low`` and ``high`` are NaN there.
-        outside: True where the ratios are those outside a gap, ``r >= low`` or ``r <= high`` with
-            ``high < low``: it happens for projected steps on the sphere at θ >= 3π/4.
-    """
-
-    low: Float[Array, "*n"]
-    high: Float[Array, "*n"]
-    feasible: Bool[Array, "*n"]
+    low: Float[Array, "*n"]  #: lower bound, included; -inf where there is none
+    high: Float[Array, "*n"]  #: upper bound, included; inf where there is none
+    feasible: Bool[Array, "*n"]  #: False where no ratio does it; ``low`` and ``high`` are NaN there
+    #: True where the ratios are those outside a gap, ``r >= low`` or ``r <= high`` with ``high < low``: it happens for
+    #: projected steps on the sphere at θ >= 3π/4
     outside: Bool[Array, "*n"]
 
     def contains(self, ratio: Numbers) -> Bool[Array, "*n"]:
@@ -86,12 +80,8 @@ def sphere_bound(triple: Triple, step: Numbers) -> RatioInterval:
     """Exact bound for a step taken unprojected and renormalised: closer if and only if ``r >= low``.
 
     ``low = e + c (ρ/s - 1)/λ`` where ``ρ`` is the distance of ``h - λ n`` from the line of the positive.
-    Every ratio above serves (``high`` is inf). At θ = 0 no ratio is feasible; at θ = π every ratio is.
-
-    The arguments are those of `tangent_bounds`.
-
-    Raises:
-        GradlabError: as `tangent_bounds`.
+    Every ratio above serves (``high`` is inf). At θ = 0 no ratio is feasible; at θ = π every ratio is. Arguments and
+    `GradlabError`s are those of `tangent_bounds`.
     """
     xp, s, step = _prepare(triple, step)
     c = triple.positive_cosine
@@ -111,12 +101,8 @@ def projected_sphere_bounds(triple: Triple, step: Numbers) -> RatioInterval:
 
     With ``y = λ aside`` and ``Δ = s² - y² cos 2θ`` there are three regimes of the anchor-positive angle:
     below π/4, ``Δ >= 0`` and ``low <= r <= high``; below 3π/4, ``r >= low``; from 3π/4, ``r >= low`` or
-    ``r <= high`` or, where ``Δ < 0``, any ratio. At θ = 0 no ratio is feasible; at θ = π every ratio is.
-
-    The arguments are those of `tangent_bounds`.
-
-    Raises:
-        GradlabError: as `tangent_bounds`.
+    ``r <= high`` or, where ``Δ < 0``, any ratio. At θ = 0 no ratio is feasible; at θ = π every ratio is. Arguments and
+    `GradlabError`s are those of `tangent_bounds`.
     """
     xp, s, step = _prepare(triple, step)
     c, y = triple.positive_cosine, step * triple.aside
@@ -152,11 +138,7 @@ def ratio_bounds(triple: Triple, step: Numbers, kind: str = "projected") -> Rati
 
 
 def gets_closer(ratio: Numbers, triple: Triple, step: Numbers, kind: str = "projected") -> Bool[Array, "..."]:
-    """Whether a step with this ratio brings the anchor closer; see `ratio_bounds`.
-
-    Raises:
-        GradlabError: another kind, or a step that is not positive and finite.
-    """
+    """Whether a step with this ratio brings the anchor closer; arguments and `GradlabError`s as of `ratio_bounds`."""
     return ratio_bounds(triple, step, kind).contains(ratio)
 
 
@@ -208,19 +190,14 @@ def many_negatives_bound(
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Step:
-    """A step that was taken.
+    """A step that was taken."""
 
-    Attributes:
-        anchor: where the anchor ends: a unit vector; for ``tangent`` a point of that plane.
-        before: angle to the positive before the step, radians; for ``tangent`` the distance in the plane.
-        after: the same after the step.
-        closer: whether the anchor is not farther than before.
-    """
-
-    anchor: Float[Array, "*n d"]
-    before: Float[Array, "*n"]
-    after: Float[Array, "*n"]
-    closer: Bool[Array, "*n"]
+    anchor: Float[
+        Array, "*n d"
+    ]  #: where the anchor ends: a unit vector; for ``tangent`` a point of that plane
+    before: Float[Array, "*n"]  #: angle to the positive, radians; for ``tangent`` the distance in the plane
+    after: Float[Array, "*n"]  #: the same after the step
+    closer: Bool[Array, "*n"]  #: whether the anchor is not farther than before
 
 
 def take_step(
@@ -270,27 +247,18 @@ def take_step(
 
 @dataclasses.dataclass(frozen=True)
 class LemmaAccuracy:
-    """How well Lemma 1 tells what a step on the sphere does, as shares of triples.
+    """How well Lemma 1 tells what a step on the sphere does, as shares of triples."""
 
-    Attributes:
-        step: step size ``λ``.
-        kind: kind of step.
-        closer: the step brings the anchor closer (what always answering yes would score).
-        published: the published rule, ``r > r-``, decides correctly; where ``r-`` is undefined it answers no.
-        completed: the completed lemma, feasible and ``r- <= r <= r+``, decides correctly.
-        false_yes: the published rule promises an anchor that ends closer, and it does not.
-        false_no: the published rule denies it, and the anchor does end closer.
-        undefined: ``r-`` is undefined (a negative number under the root).
-    """
-
-    step: float
-    kind: str
-    closer: float
-    published: float
-    completed: float
-    false_yes: float
-    false_no: float
-    undefined: float
+    step: float  #: step size ``λ``
+    kind: str  #: kind of step
+    closer: float  #: the step brings the anchor closer (what always answering yes would score)
+    published: (
+        float  #: the published rule, ``r > r-``, decides correctly; where ``r-`` is undefined it answers no
+    )
+    completed: float  #: the completed lemma, feasible and ``r- <= r <= r+``, decides correctly
+    false_yes: float  #: the published rule promises an anchor that ends closer, and it does not
+    false_no: float  #: the published rule denies it, and the anchor does end closer
+    undefined: float  #: ``r-`` is undefined (a negative number under the root)
 
 
 def random_triples(samples: int = 200_000, seed: int = 0) -> tuple[Triple, Float[Array, "{samples}"]]:

@@ -68,17 +68,13 @@ def components(
         anchors: unit rows ``h_i``, numpy or torch; results have the same kind, dtype and
             device, but those of half precision are float32.
         positives: unit rows ``h_i'``.
-        extra_negatives: unit rows, negatives of every anchor, or None.
-        normalize: divide rows by their norms first.
-        in_batch_negatives: False takes negatives from ``extra_negatives`` only.
+        extra_negatives, normalize, in_batch_negatives: see `gradlab.batch.check.check_batch`.
         side: the view whose gradient it is: ``"anchors"``, ``"positives"`` or ``"both"``. The positives are moved too,
             by the pull towards their anchors and as negatives of the other anchors.
         method: ``"closed"``, by the formulas of the loss, or ``"autograd"``, read from the gradients of its value as
             `gradlab.decompose` does it, in float64. Autograd gives the canonical split, in which the weights of an anchor sum
             to 1, and what several positives pull counts as negative weight.
-        **context: ``own_negatives``, unit rows (n, h, d), h negatives of each anchor that no other anchor has; and what
-            some combinators ask for: ``owners``, ``guide``, ``mask``, ``sentences``; see
-            `gradlab.batch.check.check_batch`.
+        **context: what else `check_batch` takes: ``own_negatives``, and what some losses ask for.
 
     Returns:
         `Components`: ``gradient_dissipation`` (N,), ``weight`` (N, K), ``ratio`` (N,) and ``gradient()``
@@ -166,16 +162,9 @@ def autograd_gradient(
     """The gradient that `components` states in closed form, by automatic differentiation of the value.
 
     Args:
-        loss: a loss, or its name.
-        anchors: unit rows, numpy or torch.
-        positives: unit rows.
-        extra_negatives: unit rows, or None.
         tangent: True projects on the tangent space at each anchor; False differentiates in the similarity
             form, every cosine taken as the plain dot product of its two vectors.
-        normalize: divide rows by their norms first.
-        in_batch_negatives: False takes negatives from ``extra_negatives`` only.
-        side: ``"anchors"``, ``"positives"`` or ``"both"``, as in `components`.
-        **context: as in `components`.
+        loss, anchors, positives, extra_negatives, normalize, in_batch_negatives, side, **context: as in `components`.
 
     Returns:
         (n, d), of the same kind, dtype and device as ``anchors`` (float32 for half precision); for both sides a pair.
@@ -209,16 +198,8 @@ def raw_gradient(
     """``|z_i| ∂L/∂z_i`` of ``loss(z/|z|)`` at ``z_i = scale_i h_i``: what an encoder receives.
 
     Args:
-        loss: a loss, or its name.
-        anchors: unit rows.
-        positives: unit rows.
         scale: norms of the raw embeddings of a side.
-        extra_negatives: unit rows, or None.
-        side: ``"anchors"``, ``"positives"`` or ``"both"`` (a pair).
-        **context: as in `components`.
-
-    Raises:
-        GradlabError: an unknown loss; views that are not unit rows of one shape.
+        loss, anchors, positives, extra_negatives, side, **context: as in `components`, with its `GradlabError`s.
     """
     views = check_batch(anchors, positives, extra_negatives, **context)
     return _differentiate(get_loss(loss), views, side, scale=scale)
@@ -237,27 +218,21 @@ def _differentiate(
 
     check_side(side)
     given = views.in_torch()
-    lengths = None
+    lengths = torch.ones(1, dtype=given.anchors.dtype, device=given.anchors.device)
     if scale is not None:
         lengths = torch.as_tensor(scale, dtype=given.anchors.dtype, device=given.anchors.device)[:, None]
     names = ("anchors", "positives") if side == "both" else (side,)
     unit = {name: getattr(given, name).detach() for name in names}
-    leaves = {
-        name: (row.clone() if lengths is None else row * lengths).requires_grad_()
-        for name, row in unit.items()
-    }
+    leaves = {name: (rows * lengths).requires_grad_() for name, rows in unit.items()}
     with torch.enable_grad():
-        seen: dict[str, Any] = {
-            name: leaf if lengths is None else unit_rows(leaf) for name, leaf in leaves.items()
-        }
+        seen: Any = leaves if scale is None else {name: unit_rows(leaf) for name, leaf in leaves.items()}
         total = loss.value_of(dataclasses.replace(given, **seen)).sum()
         found: list[Any] = [None] * len(leaves)
         if total.requires_grad:  # not where the side is fixed
             found = list(torch.autograd.grad(total, list(leaves.values()), allow_unused=True))
     gradients = []
     for name, gradient in zip(names, found, strict=True):
-        gradient = torch.zeros_like(unit[name]) if gradient is None else gradient
-        gradient = gradient if lengths is None else gradient * lengths
+        gradient = torch.zeros_like(unit[name]) if gradient is None else gradient * lengths
         gradient = project(gradient, unit[name]) if tangent else gradient
         gradients.append(gradient if is_torch_array(views.anchors) else gradient.numpy())
     return tuple(gradients) if side == "both" else gradients[0]
@@ -270,8 +245,7 @@ def autograd_split(
 
     Args:
         loss: a pair loss, or its name.
-        positive: similarities, torch.
-        negatives: similarities, torch.
+        positive, negatives: similarities, torch.
 
     Returns:
         ``n = ∂L/∂cos θ_ij'``, which equals ``GD W``, and ``a = -∂L/∂cos θ_ii'``, which
@@ -298,8 +272,15 @@ class _DotProducts(Comparison):
     """Cosines that differentiate as plain dot products, their values still measured by chords."""
 
     def pair(self, first: Float[Array, "*n d"], second: Float[Array, "*n d"]) -> PairSimilarity:
-        """Rows to rows."""
-        return _as_dot_product(first, second)
+        measured = PairSimilarity.from_vectors(first.detach(), second.detach())
+        product = (first * second).sum(-1)
+        increment = product - product.detach()
+        return _DotProduct(
+            measured.chord - increment * reciprocal(measured.chord),
+            measured.antichord + increment * reciprocal(measured.antichord),
+            measured,
+            increment,
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -320,15 +301,3 @@ class _DotProduct(PairSimilarity):
     @property
     def one_minus_cosine(self) -> Float[Array, "*n"]:
         return self.measured.one_minus_cosine - self.increment
-
-
-def _as_dot_product(first: Float[Array, "*n d"], second: Float[Array, "*n d"]) -> PairSimilarity:
-    measured = PairSimilarity.from_vectors(first.detach(), second.detach())
-    product = (first * second).sum(-1)
-    increment = product - product.detach()
-    return _DotProduct(
-        measured.chord - increment * reciprocal(measured.chord),
-        measured.antichord + increment * reciprocal(measured.antichord),
-        measured,
-        increment,
-    )

@@ -34,27 +34,16 @@ TOLERANCE = Loss.exact_to
 
 @dataclasses.dataclass(frozen=True)
 class Check:
-    """One loss in one convention on one batch.
-
-    Attributes:
-        loss: the loss.
-        convention: ``"tangent"``, ``"raw"`` or ``"similarity"``.
-        form: ``"components"`` for the papers' form, ``"exact"`` with its named extra terms.
-        batch: name of the batch.
-        side: ``"anchors"`` or ``"positives"``: the view whose gradient it is.
-        error: largest absolute difference over the scale of the module's docstring.
-        relative: norm of the whole difference over the norm of the gradient; NaN where that is zero.
-        declared: whether the loss declares to be exact here.
-    """
+    """One loss in one convention on one batch."""
 
     loss: Loss
-    convention: str
-    form: str
-    batch: str
-    error: float
-    relative: float
-    declared: bool
-    side: str = "anchors"
+    convention: str  #: ``"tangent"``, ``"raw"`` or ``"similarity"``
+    form: str  #: ``"components"`` for the papers' form, ``"exact"`` with its named extra terms
+    batch: str  #: name of the batch
+    error: float  #: largest absolute difference over the scale of the module's docstring
+    relative: float  #: norm of the whole difference over the norm of the gradient; NaN where that is zero
+    declared: bool  #: whether the loss declares to be exact here
+    side: str = "anchors"  #: ``"anchors"`` or ``"positives"``: the view whose gradient it is
 
     @property
     def passed(self) -> bool:
@@ -68,7 +57,6 @@ class Checks(list[Check], Shown):
     kind = "errors"
 
     def columns(self) -> dict[str, list[Any]]:
-        """One row a check."""
         names = ("convention", "form", "batch", "side", "error", "relative", "declared", "passed")
         found: dict[str, list[Any]] = {"loss": [one.loss.name for one in self]}
         return found | {name: [getattr(one, name) for one in self] for name in names}
@@ -77,7 +65,6 @@ class Checks(list[Check], Shown):
         return f"{self.headline()}\n{self.brief()}"
 
     def headline(self) -> str:
-        """How many passed."""
         return f"{sum(one.passed for one in self)} of {len(self)} checks passed; largest errors:"
 
     def errors(self) -> list[tuple[str, str, float, bool, bool]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 
 from gradlab.arrays import Array, Float, divide
@@ -13,7 +12,6 @@ from gradlab.settings import setting
 
 
 @register("arccon")
-@dataclasses.dataclass(frozen=True)
 class ArcCon(SoftmaxLoss):
     """ArcCon (Zhang et al. 2022): InfoNCE with an angular margin on the positive; Li et al. 2024, Eq. 2."""
 

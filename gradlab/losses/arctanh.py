@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
 from array_api_compat import array_namespace
 
@@ -14,7 +12,6 @@ from gradlab.losses.softmax_family import LinkLoss, LogitSummary
 
 
 @register("arctanh")
-@dataclasses.dataclass(frozen=True)
 class Arctanh(LinkLoss):
     """Temperature-free contrastive loss (Kim and Kim 2025): the logits ``2 artanh(s) = log((1+s)/(1-s))`` span all numbers.
 
@@ -70,7 +67,6 @@ class Arctanh(LinkLoss):
         return array_namespace(logits).where(negatives.masked, negatives.cosine, logits)
 
     def summary(self, negatives: Negatives) -> LogitSummary:
-        """Log-sum-exp of the logits, and the total weight."""
         total, share = self.log_sum_of(negatives), self._share(negatives)
         return LogitSummary(total, 2 * share * negatives.sum_of(self._inverse_squares))
 

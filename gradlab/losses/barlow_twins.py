@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Float
@@ -14,7 +12,6 @@ from gradlab.settings import setting
 
 
 @register("barlow_twins")
-@dataclasses.dataclass(frozen=True)
 class BarlowTwins(UngatedBatchLoss):
     """Barlow Twins (Zbontar et al. 2021) on unit vectors; Li et al. 2024, Table 2.
 
@@ -48,7 +45,6 @@ class BarlowTwins(UngatedBatchLoss):
     moves_positives = "mirror"
 
     def value(self, views: Batch) -> Float[Array, ""]:
-        """The loss of the batch, a scalar."""
         xp = array_namespace(views.anchors)
         correlation = views.anchors.T @ views.positives / views.count
         target = xp.eye(correlation.shape[0], dtype=correlation.dtype, device=correlation.device)
@@ -68,5 +64,4 @@ class BarlowTwins(UngatedBatchLoss):
         return xp.broadcast_to(pull, (total.shape[0], anchors.shape[1]))
 
     def extra_terms(self, views: Batch) -> dict[str, Float[Array, "n d"]]:
-        """What the dot product of an anchor with itself adds."""
         return {"radial": (2 * self.nu / views.count**2) * views.anchors}

@@ -34,15 +34,9 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class Preset:
-    """A published setting of a loss, and of the training that it was published with.
+    """A published setting of a loss, and of the training that it was published with, where that is stated."""
 
-    Attributes:
-        hyperparameters: fields of the loss; the others keep their defaults.
-        source: where it was published.
-        batch_size, learning_rate: of the training, where stated.
-    """
-
-    hyperparameters: Mapping[str, Any]
+    hyperparameters: Mapping[str, Any]  # fields of the loss; the others keep their defaults
     source: str
     batch_size: int | None = None
     learning_rate: float | None = None
@@ -52,53 +46,34 @@ class Preset:
 class Loss(Settings, abc.ABC):
     """A loss on two views of N sentences; the fields of a subclass are its hyper-parameters.
 
-    Class attributes:
-        name: its registered name.
-        title, paper: for people.
-        bibtex: entry of the paper, for model cards.
-        formula: the value, in plain text.
-        latex: LaTeX of ``gradient_dissipation``, ``weight`` and ``ratio``, for the component tables.
-        exact_in: conventions in which the components equal autograd (see `gradlab.verify`).
-        exact_in_full: conventions in which they do once the `extra_terms` are added.
-        exact_to: largest error that counts as exact there, see `gradlab.verify`.
-        closed_form: whether its components are formulas, or found from its gradients.
-        surrogate: whether the value is a stop-gradient surrogate, whose derivative restates the components.
-        negative_view: ``"other"`` or ``"same"``: which view the weights' columns stand for.
-        presets: published settings by name, beside the defaults.
-        table_order: place in the papers' tables.
-        is_combinator: whether it changes another loss; see `gradlab.losses.combinator`.
-        takes_scores: whether it looks at ``scores=``.
-        needs_teacher: whether every call must bring ``teacher=``; see `gradlab.losses.registry.taught_names`.
-        example: the text at which its page shows its numbers; empty for its name alone.
-        settings_source: where the defaults come from, in a sentence, where that is not plainly the paper.
-        takes_own_negatives: whether an anchor may have negatives of its own.
-        not_simulated: why it is not a function of the angles that `gradlab.simulate` draws, in a sentence.
-
     The positives' side of the gradient follows from the anchors' components by itself; see `moves_positives` for
     what a loss may have to say about it.
     """
 
-    name: ClassVar[str] = ""
-    title: ClassVar[str]
-    paper: ClassVar[str]
-    bibtex: ClassVar[str] = ""
-    formula: ClassVar[str]
-    latex: ClassVar[Mapping[str, str]]
+    name: ClassVar[str] = ""  #: its registered name
+    title: ClassVar[str]  #: for people
+    paper: ClassVar[str]  #: for people
+    bibtex: ClassVar[str] = ""  #: entry of the paper, for model cards
+    formula: ClassVar[str]  #: the value, in plain text
+    latex: ClassVar[Mapping[str, str]]  #: of ``gradient_dissipation``, ``weight`` and ``ratio``, for tables
+    #: conventions in which the components equal autograd (see `gradlab.verify`)
     exact_in: ClassVar[frozenset[str]] = frozenset({"tangent", "raw", "similarity"})
+    #: conventions in which they do once the `extra_terms` are added
     exact_in_full: ClassVar[frozenset[str]] = frozenset({"tangent", "raw", "similarity"})
-    exact_to: ClassVar[float] = 1e-11
-    surrogate: ClassVar[bool] = False
-    closed_form: ClassVar[bool] = True
-    negative_view: ClassVar[str] = "other"
-    presets: ClassVar[Mapping[str, Preset]] = {}
-    table_order: ClassVar[int] = 100
+    exact_to: ClassVar[float] = 1e-11  #: largest error that counts as exact there
+    surrogate: ClassVar[bool] = False  #: whether the value is one whose derivative restates the components
+    closed_form: ClassVar[bool] = True  #: whether its components are formulas, or found from its gradients
+    negative_view: ClassVar[str] = "other"  #: or ``"same"``: view that the weights' columns stand for
+    presets: ClassVar[Mapping[str, Preset]] = {}  #: published settings by name, beside the defaults
+    table_order: ClassVar[int] = 100  #: place in the papers' tables
     setting_noun: ClassVar[str] = "hyper-parameter"
-    is_combinator: ClassVar[bool] = False
-    takes_scores: ClassVar[bool] = False
-    needs_teacher: ClassVar[bool] = False
-    example: ClassVar[str] = ""
-    settings_source: ClassVar[str] = ""
-    takes_own_negatives: ClassVar[bool] = False
+    is_combinator: ClassVar[bool] = False  #: whether it changes another loss; see `gradlab.losses.combinator`
+    takes_scores: ClassVar[bool] = False  #: whether it looks at ``scores=``
+    needs_teacher: ClassVar[bool] = False  #: whether every call must bring ``teacher=``
+    example: ClassVar[str] = ""  #: text at which its page shows its numbers; empty for its name alone
+    settings_source: ClassVar[str] = ""  #: where the defaults come from, where that is not plainly the paper
+    takes_own_negatives: ClassVar[bool] = False  #: whether an anchor may have negatives of its own
+    #: why it is not a function of the angles that `gradlab.simulate` draws
     not_simulated: ClassVar[str] = (
         "it compares whole views, of which the angles of one anchor to the other view do not tell enough"
     )
@@ -153,9 +128,18 @@ class Loss(Settings, abc.ABC):
         return "all" if self.negative_view == "other" else "pull"
 
     @property
+    def within(self) -> tuple[Loss, ...]:
+        """Itself and, of a combinator, all losses that it is made of, however deep."""
+        return (self,)
+
+    @property
     def bases(self) -> tuple[Loss, ...]:
         """The losses at the bottom, that are not combinators: itself, unless it is one."""
-        return (self,)
+        return tuple(one for one in self.within if not one.is_combinator)
+
+    def has(self, kind: type[Loss]) -> bool:
+        """Whether it is of a kind, or a loss in it is."""
+        return any(isinstance(one, kind) for one in self.within)
 
     @property
     def acts_across_views(self) -> bool:
@@ -178,6 +162,10 @@ class Loss(Settings, abc.ABC):
         """The gradient dissipation in the form that the exact simulator integrates, or None."""
         return None
 
+    def row_loss(self) -> Any:
+        """What it is as a function of one anchor's similarities, as a `PairLoss`; None where these do not tell enough."""
+        return None
+
     def __call__(
         self,
         anchors: Float[Array, "n d"],
@@ -193,17 +181,12 @@ class Loss(Settings, abc.ABC):
 
         Args:
             anchors: unit rows, numpy or torch; of those of half precision the loss is computed, and returned, in float32.
-            positives: unit rows, row i the other view of sentence i.
-            extra_negatives: unit rows, negatives of every anchor, or None.
+            positives, extra_negatives, normalize, in_batch_negatives: see `gradlab.batch.check.check_batch`.
             reduction: ``"mean"``, ``"sum"`` (the paradigm's ``Σ_i L_i``) or ``"none"`` (one value an anchor).
                 A loss of the whole batch has one published value, which both ``"mean"`` and ``"sum"`` give. In a
                 mix of both kinds each row has its ``L_i`` and the batch's whole value, so that ``"mean"`` gives what
                 papers print, and ``"sum"`` N times that; components follow the sum.
-            normalize: divide rows by their norms first, instead of asking for unit rows.
-            in_batch_negatives: False takes negatives from ``extra_negatives`` only.
-            **context: ``own_negatives``, unit rows (n, h, d), h negatives of each anchor that no other anchor has; and what
-                some losses ask for: ``owners``, ``guide``, ``mask``, ``sentences``, ``labels``, ``relation``, ``scores``, ``teacher``; see
-                `gradlab.batch.check.check_batch`.
+            **context: what else `check_batch` takes: ``own_negatives``, and what some losses ask for.
 
         Raises:
             GradlabError: see `gradlab.batch.check.check_batch`; an unknown or impossible reduction.
@@ -259,15 +242,16 @@ class PairLoss(Loss):
     (..., K), a summary broadcasts against (...,).
     """
 
+    takes_own_negatives = True  # further negatives of the row
+    one_hot_weight: ClassVar[bool] = False  #: whether the hardest negative has all the weight
+    takes_hardness: ClassVar[bool] = False  #: whether negatives enter as cosines over `temperature` only
+    pulls_alone: ClassVar[bool] = False  #: whether an anchor without negatives keeps its pull (and its value)
+
     def is_scalar(self, views: Batch) -> bool:
         return False
 
-    takes_own_negatives = True  # further negatives of the row
-    one_hot_weight: ClassVar[bool] = False  # whether the hardest negative has all the weight
-    takes_hardness: ClassVar[bool] = (
-        False  # whether negatives enter as logits only, their cosines over `temperature`
-    )
-    pulls_alone: ClassVar[bool] = False  # whether an anchor without negatives keeps its pull (and its value)
+    def row_loss(self) -> PairLoss:
+        return self
 
     @property
     def negatives_are_fixed(self) -> bool:
@@ -305,7 +289,6 @@ class PairLoss(Loss):
         """The loss of each anchor."""
 
     def components(self, positive: PairSimilarity, negatives: Negatives) -> Components:
-        """Gradient dissipation, weight and ratio from similarities."""
         summary = self.summary(negatives)
         weight = self.weight(negatives)
         ratio = self.ratio(positive, summary)
@@ -423,7 +406,6 @@ class BatchLoss(Loss):
         return {}
 
     def components(self, views: Batch) -> Components:
-        """The declared components; weight (N, N)."""
         weight = self.negative_weight(views)
         return Components(
             self.dissipation(views),
@@ -475,11 +457,7 @@ class BatchLoss(Loss):
         )
 
     def _whole(self, views: Batch) -> Batch:
-        """The batch with the extra negatives as further sentences.
-
-        Raises:
-            GradlabError: no negatives from the batch, or own negatives.
-        """
+        """The batch with the extra negatives as further sentences."""
         if views.own_negatives is not None:
             raise GradlabError(
                 f"{self.name} compares whole views; own_negatives are for losses of pairs, such as infonce"
@@ -498,9 +476,7 @@ class UngatedBatchLoss(BatchLoss):
     """A loss of whole views in which nothing dissipates."""
 
     def dissipation(self, views: Batch) -> Float[Array, "n"]:
-        """1 for every anchor."""
         return array_namespace(views.anchors).ones_like(views.positive.chord)
 
     def exact_gate(self) -> ExactGate:
-        """Always open."""
         return ConstantGate()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Float
@@ -16,7 +14,6 @@ from gradlab.settings import setting
 
 
 @register("baseline")
-@dataclasses.dataclass(frozen=True)
 class Baseline(SurrogateLoss):
     """MPT's gate, a softmax weight without 1/τ and a constant ratio, set freely (Li et al. 2024, Eq. 5).
 
@@ -39,7 +36,7 @@ class Baseline(SurrogateLoss):
         "sg(1{cos θ_ii' - max_k cos θ_ik' < m}) Σ_j sg(softmax_j(cos θ_ij'/τ)) (cos θ_ij' - r cos θ_ii')"
     )
     latex = {
-        "gradient_dissipation": r"\mathbb{1}\{\cos\theta_{ii'} - \max_{k\neq i}\cos\theta_{ik'} < m\}",
+        "gradient_dissipation": MPT.latex["gradient_dissipation"],
         "weight": r"\frac{e^{\cos\theta_{ij'}/\tau}}{\sum_{k\neq i} e^{\cos\theta_{ik'}/\tau}}",
         "ratio": "r",
     }
@@ -47,7 +44,6 @@ class Baseline(SurrogateLoss):
 
     @property
     def negatives_are_fixed(self) -> bool:
-        """With the effective ratio 2r."""
         return self.effective_ratio == "2r"
 
     def summary(self, negatives: Negatives) -> PairSimilarity:

@@ -24,19 +24,12 @@ from gradlab.losses.temperature import SoftmaxTemperature
 
 @dataclasses.dataclass(frozen=True)
 class Seen:
-    """What anchors see of their C candidates: the columns of the weight, the own positive at j = i (first without in-batch columns).
+    """What anchors see of their C candidates: the columns of the weight, the own positive at j = i (first without in-batch columns)."""
 
-    Attributes:
-        cosine: cosines; 0 where there is no candidate.
-        role: 1 for a positive, -1 for a negative, 0 where there is no candidate.
-        own: whether the column is that of the anchor's own positive.
-        teacher: the teacher's scores, as the cosines, or None of losses that need none.
-    """
-
-    cosine: Float[Array, "n c"]
-    role: Int[Array, "n c"]
-    own: Bool[Array, "n c"]
-    teacher: Any = None
+    cosine: Float[Array, "n c"]  # 0 where there is no candidate
+    role: Int[Array, "n c"]  # 1 for a positive, -1 for a negative, 0 where there is no candidate
+    own: Bool[Array, "n c"]  # whether the column is that of the anchor's own positive
+    teacher: Any = None  # the teacher's scores, as the cosines, or None of losses that need none
 
     @property
     def positive(self) -> Bool[Array, "n c"]:
@@ -155,8 +148,12 @@ class _OfNegatives:
         return self.rule.must_leave_negatives
 
     def left_out(self, block: Block, cosine: Float[Array, "n k"], batch: Any) -> Bool[Array, "n k"] | None:
-        found = self.rule.left_out(block, cosine, batch)
-        return None if found is None else found & (batch.roles(block) != 1)
+        found, xp = self.rule.left_out(block, cosine, batch), array_namespace(cosine)
+        if found is None:
+            return None
+        return xp.asarray(found, device=cosine.device) & (
+            batch.roles(block) != 1
+        )  # a rule may answer in numpy
 
 
 @dataclasses.dataclass(frozen=True)

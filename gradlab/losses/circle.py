@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Float, detach
@@ -15,7 +13,6 @@ from gradlab.settings import setting
 
 
 @register("circle")
-@dataclasses.dataclass(frozen=True)
 class Circle(LinkLoss):
     """Circle loss (Sun et al. 2020, Eq. 6): each cosine has a factor of its own, the farther from its optimum the larger.
 

@@ -34,15 +34,11 @@ from gradlab.settings import setting
 
 @dataclasses.dataclass(frozen=True)
 class Combinator(Loss):
-    """A loss made of others, its `terms`.
-
-    Class attributes:
-        of_pairs: whether the losses that it changes must be functions of pair similarities.
-    """
+    """A loss made of others, its `terms`."""
 
     is_combinator: ClassVar[bool] = True
     first_setting: ClassVar[str]
-    of_pairs: ClassVar[bool] = False
+    of_pairs: ClassVar[bool] = False  #: whether its losses must be functions of pair similarities
     paper: ClassVar[str] = ""
     latex: ClassVar = {  # the canonical split
         "gradient_dissipation": r"\sum_j n_{ij}",
@@ -71,52 +67,38 @@ class Combinator(Loss):
         """The losses that it adds up on a batch: their weights, the losses, and the batches as they see them."""
 
     def value_of(self, views: Batch) -> Float[Array, "*n"]:
-        """The weighted sum, one value an anchor, (N,), or a scalar."""
         values = [weight * loss.value_of(seen) for weight, loss, seen in self.terms_of(views)]
         return sum(values[1:], values[0])
 
     @property
-    def takes_own_negatives(self) -> bool:  # type: ignore[override]  # likewise
+    def within(self) -> tuple[Loss, ...]:
+        return self, *(one for term in self.terms for one in term.within)
+
+    # Attributes of the class in other losses; here they depend on what is changed.
+
+    @property
+    def takes_own_negatives(self) -> bool:  # type: ignore[override]
         """Where the loss of the anchors' direction does."""
         return self.terms[0].takes_own_negatives
 
     @property
-    def bases(self) -> tuple[Loss, ...]:
-        """The losses at the bottom, that are not combinators."""
-        return tuple(base for term in self.terms for base in term.bases)
-
-    def has(self, kind: type[Combinator]) -> bool:
-        """Whether a combinator of a kind is in it, or it is one."""
-        return isinstance(self, kind) or any(
-            isinstance(term, Combinator) and term.has(kind) for term in self.terms
-        )
-
-    @property
-    def needs_teacher(self) -> bool:  # type: ignore[override]  # of the class in other losses; here it depends on what is changed
-        """Whether one of its losses does."""
+    def needs_teacher(self) -> bool:  # type: ignore[override]
         return any(base.needs_teacher for base in self.bases)
 
     @property
-    def exact_in(self) -> frozenset[str]:  # type: ignore[override]  # of the class in other losses; here it depends on what is changed
-        """Where all of its losses are."""
+    def exact_in(self) -> frozenset[str]:  # type: ignore[override]
         return frozenset.intersection(*(base.exact_in for base in self.bases))
 
     @property
-    def exact_in_full(self) -> frozenset[str]:  # type: ignore[override]  # likewise
-        """Where all of its losses are."""
+    def exact_in_full(self) -> frozenset[str]:  # type: ignore[override]
         return frozenset.intersection(*(base.exact_in_full for base in self.bases))
 
     @property
-    def surrogate(self) -> bool:  # type: ignore[override]  # likewise
-        """Whether one of its losses is."""
+    def surrogate(self) -> bool:  # type: ignore[override]
         return any(base.surrogate for base in self.bases)
 
     def components_of(self, views: Batch) -> Components:
         return self.sides_of(views)[0]
-
-    def row_loss(self) -> ChangedRow | None:
-        """What it makes of the loss as a function of one anchor's similarities; None where these do not tell enough."""
-        return None
 
     def sides_of(self, views: Batch) -> tuple[Components, Components]:
         return self._added(views, self.terms_of(views))
@@ -159,14 +141,7 @@ class Modifier(Combinator):
 
     @property
     def terms(self) -> tuple[Loss, ...]:
-        """The losses that it is directly made of."""
         return (self.loss,)
-
-    def _row_of_loss(self) -> Any:
-        """The loss as a function of one anchor's similarities, or None."""
-        if isinstance(self.loss, Combinator):
-            return self.loss.row_loss()
-        return self.loss if isinstance(self.loss, PairLoss) else None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -175,12 +150,15 @@ class OtherCandidates(Modifier):
 
     of_pairs = True
 
+    @property
+    def acts_across_views(self) -> bool:
+        return bool(self.loss.acts_across_views)
+
     @abc.abstractmethod
     def seen(self, views: Batch) -> Batch:
         """The views as the loss sees them."""
 
     def terms_of(self, batch: Batch) -> list[tuple[float, Loss, Batch]]:
-        """The loss on the batch with these candidates."""
         return [(1.0, self.loss, self.seen(batch))]
 
     def components_of(self, views: Batch) -> Components:
@@ -193,11 +171,7 @@ class OtherCandidates(Modifier):
 
 
 def read_weights(given: Any, count: int, of: str) -> list[float]:
-    """So many weights greater than 0, one for each of what they are ``of``; 1 each where nothing is given.
-
-    Raises:
-        GradlabError: others.
-    """
+    """So many weights greater than 0, one for each of what they are ``of``; 1 each where nothing is given."""
     weights = read_numbers(given, "weights") or [1.0] * count
     if len(weights) != count or any(weight <= 0 for weight in weights):
         raise GradlabError(
@@ -212,11 +186,7 @@ def write_weights(weights: Sequence[float]) -> str:
 
 
 def read_numbers(given: Any, name: str) -> list[float]:
-    """Numbers from a text such as ``1+0.1``, a number or a list.
-
-    Raises:
-        GradlabError: what is not a number.
-    """
+    """Numbers from a text such as ``1+0.1``, a number or a list."""
     parts: Iterable[Any] = given
     if isinstance(given, str):
         parts = [part for part in given.split("+") if part.strip()]
@@ -230,15 +200,12 @@ def read_numbers(given: Any, name: str) -> list[float]:
 
 @dataclasses.dataclass(frozen=True)
 class ChangedRow:
-    """A loss of pairs that sees other negatives than there are; shapes as in `gradlab.losses.base.PairLoss`.
+    """A loss of pairs that sees other negatives than there are; shapes as in `gradlab.losses.base.PairLoss`."""
 
-    Attributes:
-        loss: a `PairLoss`, or another changed row.
-        change: what it sees of the negatives; -inf in columns that are left out.
-    """
-
-    loss: Any
-    change: Callable[[Negatives], Negatives]
+    loss: Any  # a `PairLoss`, or another changed row
+    change: Callable[
+        [Negatives], Negatives
+    ]  # what it sees of the negatives; -inf in columns that are left out
 
     @property
     def name(self) -> str:
@@ -253,36 +220,31 @@ class ChangedRow:
         return bool(self.loss.pulls_alone)
 
     def summary(self, negatives: Negatives) -> Any:
-        """The loss's, and which anchors have no negative left; None where those keep their pull."""
+        """The loss's, and which anchors have no negative left; None where none has, or those keep their pull."""
         seen, alone = self._seen(negatives)
         return self.loss.summary(seen), alone
 
     def dissipation(self, positive: PairSimilarity, summary: Any) -> Float[Array, "*n"]:
         """Gradient dissipation; 0 where no negative is left."""
         own, alone = summary
-        return _where(alone, self.loss.dissipation(positive, own), 0.0)
+        return _unless(alone, self.loss.dissipation(positive, own), 0.0)
 
     def ratio(self, positive: PairSimilarity, summary: Any) -> Float[Array, "*n"]:
         """Ratio; NaN where no negative is left."""
         own, alone = summary
-        return _where(alone, self.loss.ratio(positive, own), float("nan"))
+        return _unless(alone, self.loss.ratio(positive, own), float("nan"))
 
     def weight(self, negatives: Negatives) -> Float[Array, "*n k"]:
         """Weight; zeros where no negative is left."""
         seen, alone = self._seen(negatives)
-        return _where(None if alone is None else alone[..., None], self.loss.weight(seen), 0.0)
+        return _unless(None if alone is None else alone[..., None], self.loss.weight(seen), 0.0)
 
     def _seen(self, negatives: Negatives) -> tuple[Negatives, Bool[Array, "*n"] | None]:
         changed = self.change(negatives)
-        if self.pulls_alone:
-            return changed, None
-        xp, cosine = array_namespace(changed.cosine), changed.cosine
-        alone = xp.all(xp.isinf(cosine), axis=-1)
-        # Where nothing is left everything stays finite at right angles; what comes of it is dropped.
-        return dataclasses.replace(changed, cosine=xp.where(alone[..., None], 0.0, cosine)), alone
+        return (changed, None) if self.pulls_alone else changed.with_some()
 
 
-def _where(condition: Array | None, values: Array, other: float) -> Array:
+def _unless(condition: Array | None, values: Array, other: float) -> Array:
     if condition is None:
         return values
     xp = array_namespace(values)

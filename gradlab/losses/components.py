@@ -529,7 +529,6 @@ class TermwiseComponents(Components):
     """Components of a sum in which not all terms have their gradient in the whole rows' coefficients."""
 
     def gradient(self, *, tangent: bool = True, exact: bool = False) -> Float[Array, "n d"]:
-        """The sum of the terms' gradients; arguments as of `Components.gradient`."""
         parts = [factor * part.gradient(tangent=tangent, exact=exact) for factor, part in self.terms]
         found: Array = sum(parts[1:], parts[0])
         return found

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Float, cumulative_logsumexp, divide, log_sigmoid, logsumexp, sigmoid
@@ -18,7 +16,6 @@ from gradlab.settings import setting
 
 
 @register("cosent")
-@dataclasses.dataclass(frozen=True)
 class CoSENT(SoftmaxTemperature, BatchLoss):
     """CoSENT (Su 2022) on all N² pairs of a batch, those of the diagonal being the similar ones.
 
@@ -100,11 +97,7 @@ class CoSENT(SoftmaxTemperature, BatchLoss):
         return _over_greater(logits, scores), _over_greater(-logits, -scores)
 
     def _whole(self, views: Batch) -> Batch:
-        """As of every loss of the batch; graded pairs are compared among themselves.
-
-        Raises:
-            GradlabError: graded pairs with extra negatives, which have no score.
-        """
+        """As of every loss of the batch; graded pairs are compared among themselves."""
         if views.known.scores is not None and views.extra_negatives is not None:
             raise GradlabError(
                 "cosent with scores compares the pairs of a batch; extra negatives have no score, leave them out"

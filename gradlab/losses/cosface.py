@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
-from array_api_compat import array_namespace
-
 from gradlab.arrays import Array, Float
 from gradlab.batch.similarity import PairSimilarity
 from gradlab.losses.base import Preset
@@ -15,7 +11,6 @@ from gradlab.settings import setting
 
 
 @register("cosface")
-@dataclasses.dataclass(frozen=True)
 class CosFace(SoftmaxLoss):
     """InfoNCE with a margin between cosines (Wang et al. 2018, Eq. 4, with the other sentences as the classes).
 
@@ -50,7 +45,3 @@ class CosFace(SoftmaxLoss):
     def positive_logit(self, positive: PairSimilarity) -> Float[Array, "*n"]:
         """``(cos θ - m)/τ``."""
         return (positive.cosine - self.margin) / self.temperature
-
-    def ratio(self, positive: PairSimilarity, summary: Float[Array, "*#n"]) -> Float[Array, "*#n"]:
-        """The ratio is 1."""
-        return array_namespace(positive.chord).ones_like(positive.chord)

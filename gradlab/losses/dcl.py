@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import dataclasses
-from typing import ClassVar
-
 from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Float
 from gradlab.batch.similarity import Negatives, PairSimilarity
-from gradlab.losses.base import PairLoss
 from gradlab.losses.gates import ConstantGate
 from gradlab.losses.registry import register
-from gradlab.losses.temperature import SoftmaxTemperature
+from gradlab.losses.softmax_family import SoftmaxLoss
 from gradlab.settings import setting
 
 
 @register("dcl")
-@dataclasses.dataclass(frozen=True)
-class DCL(SoftmaxTemperature, PairLoss):
+class DCL(SoftmaxLoss):
     """Decoupled contrastive loss (Yeh et al. 2022, Eq. 6): InfoNCE without the positive in its denominator.
 
     So nothing dissipates: an anchor is pulled and pushed with the same force however well it is placed. The value is not
@@ -27,8 +22,6 @@ class DCL(SoftmaxTemperature, PairLoss):
     """
 
     temperature: float = setting(0.1, "softmax temperature τ", rule="positive")
-
-    takes_hardness: ClassVar[bool] = True
 
     title = "DCL"
     paper = "Yeh et al. (2022)"
@@ -49,26 +42,12 @@ class DCL(SoftmaxTemperature, PairLoss):
     }
     table_order = 21
 
-    def summary(self, negatives: Negatives) -> Float[Array, "*n"]:
-        """``LSE_i = log Σ_k exp(S_ik/τ)``."""
-        return negatives.log_sum_exp(self.temperature)
-
     def value(self, positive: PairSimilarity, negatives: Negatives) -> Float[Array, "*n"]:
         """``LSE_i - p_i/τ``."""
         return self.summary(negatives) - positive.cosine / self.temperature
 
     def dissipation(self, positive: PairSimilarity, summary: Float[Array, "*#n"]) -> Float[Array, "*n"]:
-        """The gradient dissipation is 1 for every anchor."""
         return array_namespace(summary).ones_like(positive.chord + summary)
 
-    def weight(self, negatives: Negatives) -> Float[Array, "*n k"]:
-        """``softmax_j(S_ij/τ)/τ`` over the negatives."""
-        return negatives.softmax(self.temperature) * (1 / self.temperature)
-
-    def ratio(self, positive: PairSimilarity, summary: Float[Array, "*#n"]) -> Float[Array, "*#n"]:
-        """The ratio is 1."""
-        return array_namespace(positive.chord).ones_like(positive.chord)
-
     def exact_gate(self) -> ConstantGate:
-        """Always open: 1."""
         return ConstantGate()

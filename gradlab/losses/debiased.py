@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 from gradlab.arrays import Array, Float
 from gradlab.batch.similarity import Negatives
 from gradlab.losses.registry import register
@@ -12,7 +10,6 @@ from gradlab.settings import setting
 
 
 @register("debiased")
-@dataclasses.dataclass(frozen=True)
 class Debiased(ReweightedLoss):
     """Debiased contrastive loss (Chuang et al. 2020, Eq. 8): InfoNCE less the mass that false negatives are expected to have.
 

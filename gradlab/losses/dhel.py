@@ -16,7 +16,6 @@ from gradlab.settings import setting
 
 
 @register("dhel")
-@dataclasses.dataclass(frozen=True)
 class DHEL(SoftmaxTemperature, UngatedBatchLoss):
     """Decoupled hyperspherical energy loss (Koromilas et al. 2024): `dcl` with the negatives of the own view only.
 

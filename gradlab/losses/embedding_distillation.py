@@ -16,7 +16,6 @@ from gradlab.settings import setting
 
 
 @register("embedding_distillation")
-@dataclasses.dataclass(frozen=True)
 class EmbeddingDistillation(Loss):
     """The distance of each anchor from a teacher's embedding of the same sentence: ``1 - cos``, or the squared distance, twice that.
 
@@ -64,7 +63,6 @@ class EmbeddingDistillation(Loss):
         return self.sides_of(views)[0]
 
     def sides_of(self, views: Batch) -> tuple[Components, Components]:
-        """A pull of the anchors to the teacher's rows, and nothing."""
         target = self._teacher(views)
         pull = array_namespace(target).full_like(target[:, 0], self._pull)
         positives = canonical({}, 0 * pull, views.exchanged(), side="positives")

@@ -14,46 +14,34 @@ Angles = Float[np.ndarray, "*n"]
 
 @dataclasses.dataclass(frozen=True)
 class HardGate:
-    """``GD = 1{max_k cos θ_k > x(θ_pos)}``: open while the hardest negative is too near.
+    """``GD = 1{max_k cos θ_k > x(θ_pos)}``: open while the hardest negative is too near."""
 
-    Attributes:
-        threshold: maps angles of the positive in [0, π] to the cosine ``x``; -inf where always open.
-        kinks: angles in [0, π] at which the threshold, or the opening that it implies, is not smooth.
-        ceiling: cosine above which a negative does not count; 1 where all do.
-    """
-
-    threshold: Callable[[Angles], Angles]
-    kinks: tuple[float, ...] = ()
-    ceiling: float = 1.0
+    threshold: Callable[
+        [Angles], Angles
+    ]  # of the positive's angle in [0, π]: the cosine x; -inf where always open
+    kinks: tuple[
+        float, ...
+    ] = ()  # angles in [0, π] at which it, or the opening that it implies, is not smooth
+    ceiling: float = 1.0  # cosine above which a negative does not count; 1 where all do
 
 
 @dataclasses.dataclass(frozen=True)
 class SoftGate:
-    """``GD = S/(S + e^A)``, ``S = Σ_k e^{negative_logit(θ_k)}``, ``A = positive_logit(θ_pos)``.
+    """``GD = S/(S + e^A)``, ``S = Σ_k e^{negative_logit(θ_k)}``, ``A = positive_logit(θ_pos)``, angles in [0, π]."""
 
-    Attributes:
-        negative_logit: maps angles of a negative in [0, π] to its logit; equal for equal settings, as what
-            the simulator makes of it is kept.
-        positive_logit: maps angles of the positive in [0, π] to its logit.
-    """
-
-    negative_logit: Callable[[Angles], Angles]
+    negative_logit: Callable[
+        [Angles], Angles
+    ]  # equal for equal settings: what the simulator makes of it is kept
     positive_logit: Callable[[Angles], Angles]
 
 
 @dataclasses.dataclass(frozen=True)
 class SumGate:
-    """``GD = Σ_k f(θ_k)``: each negative has a gate of its own, whatever the positive.
+    """``GD = Σ_k f(θ_k)``: each negative has a gate of its own, whatever the positive."""
 
-    Attributes:
-        term: ``f``, of angles in [0, π].
-        scale: radians within which it changes by about a factor of e.
-        kinks: angles strictly between 0 and π at which it is not smooth.
-    """
-
-    term: Callable[[Angles], Angles]
-    scale: float
-    kinks: tuple[float, ...] = ()
+    term: Callable[[Angles], Angles]  # f, of angles in [0, π]
+    scale: float  # radians within which it changes by about a factor of e
+    kinks: tuple[float, ...] = ()  # angles strictly between 0 and π at which it is not smooth
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,11 +53,7 @@ class ConstantGate:
 
 @dataclasses.dataclass(frozen=True)
 class CosineLogit:
-    """``cos θ/τ``.
-
-    Attributes:
-        temperature: τ.
-    """
+    """``cos θ/τ``."""
 
     temperature: float
 
@@ -80,15 +64,10 @@ class CosineLogit:
 
 @dataclasses.dataclass(frozen=True)
 class FarLogit:
-    """A logit of the negatives that are far enough; -inf for nearer ones, which are left out.
-
-    Attributes:
-        logit: of angles in [0, π].
-        nearest: the smallest angle that counts.
-    """
+    """A logit of the negatives that are far enough; -inf for nearer ones, which are left out."""
 
     logit: Callable[[Angles], Angles]
-    nearest: float
+    nearest: float  # the smallest angle that counts
 
     def __call__(self, angle: Angles) -> Angles:
         return np.where(angle < self.nearest, -np.inf, self.logit(np.maximum(angle, self.nearest)))
@@ -111,18 +90,13 @@ def without_near(gate: ExactGate, above: float) -> ExactGate | None:
     ceiling = min(gate.ceiling, above)
     grid = np.linspace(0, np.pi, 2001)
     below = gate.threshold(grid) < ceiling
-    kinks = []
-    for left, right in zip(
-        grid[:-1][below[:-1] != below[1:]], grid[1:][below[:-1] != below[1:]], strict=True
-    ):
-        for _ in range(60):
-            middle = (left + right) / 2
-            inside = bool(gate.threshold(np.array([middle]))[0] < ceiling) == bool(
-                gate.threshold(np.array([left]))[0] < ceiling
-            )
-            left, right = (middle, right) if inside else (left, middle)
-        kinks.append(float(right))
-    return dataclasses.replace(gate, kinks=(*gate.kinks, *kinks), ceiling=ceiling)
+    (edges,) = np.nonzero(below[:-1] != below[1:])
+    left, right = grid[edges], grid[edges + 1]
+    for _ in range(60):  # bisection: at the left ends the threshold stays on its side of the ceiling
+        middle = (left + right) / 2
+        inside = (gate.threshold(middle) < ceiling) == below[edges]
+        left, right = np.where(inside, middle, left), np.where(inside, right, middle)
+    return dataclasses.replace(gate, kinks=(*gate.kinks, *right.tolist()), ceiling=ceiling)
 
 
 ExactGate = HardGate | SoftGate | SumGate | ConstantGate

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Float, as_float
@@ -15,7 +13,6 @@ from gradlab.settings import setting
 
 
 @register("gor")
-@dataclasses.dataclass(frozen=True)
 class GOR(BatchLoss):
     """The mean squared cosine of all pairs within the anchors' view (Zhang et al. 2017), above a threshold, and the squared mean cosine.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 from gradlab.arrays import detach
 from gradlab.batch.batch import Batch
@@ -16,7 +17,6 @@ from gradlab.settings import setting
 
 
 @register("hardness")
-@dataclasses.dataclass(frozen=True)
 class Hardness(OtherCandidates):
     """Logits ``cos θ/τ + α sg(cos θ)`` of negatives (Lan et al. 2025): their weight and the dissipation change, the ratio stays.
 
@@ -45,26 +45,18 @@ class Hardness(OtherCandidates):
                     f"hardness takes losses whose negatives are logits at a temperature ({', '.join(able)}), not {base.name}"
                 )
 
-    @property
-    def acts_across_views(self) -> bool:
-        return bool(self.loss.acts_across_views)
-
     def seen(self, views: Batch) -> Batch:
-        """With α added."""
         if self.on == "hard" and views.extra_negatives is None and views.own_negatives is None:
             return views
         return views.with_candidates(hardness=(*views.candidates.hardness, HardnessTerm(self.alpha, self.on)))
 
     @property
     def not_simulated(self) -> str:  # type: ignore[override]  # of the class in other losses; here it depends on what is changed
-        """Angles tell nothing of hard negatives."""
-        return (
-            "angles do not tell which negatives are a sentence's own hard ones"
-            if self.on == "hard"
-            else self.loss.not_simulated
-        )
+        if self.on == "hard":
+            return "angles do not tell which negatives are a sentence's own hard ones"
+        return str(self.loss.not_simulated)
 
-    def row_loss(self) -> ChangedRow | None:
+    def row_loss(self) -> Any:
         """With α added; all negatives are of the other view and of the batch."""
         if self.on == "hard":
             return None
@@ -89,10 +81,13 @@ class Hardness(OtherCandidates):
         gate = self.loss.exact_gate()
         if isinstance(gate, ConstantGate):
             return gate
-        logit = getattr(gate, "negative_logit", None)
-        if not isinstance(gate, SoftGate) or not isinstance(logit, CosineLogit) or self.on == "hard":
+        if (
+            not isinstance(gate, SoftGate)
+            or not isinstance(gate.negative_logit, CosineLogit)
+            or self.on == "hard"
+        ):
             return None
-        hardened = CosineLogit(1 / (1 / logit.temperature + self.alpha))
+        hardened = CosineLogit(1 / (1 / gate.negative_logit.temperature + self.alpha))
         return dataclasses.replace(gate, negative_logit=hardened)
 
     def _inside(self) -> OtherCandidates | None:

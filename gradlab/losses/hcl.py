@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Float
@@ -15,7 +13,6 @@ from gradlab.settings import setting
 
 
 @register("hcl")
-@dataclasses.dataclass(frozen=True)
 class HCL(ReweightedLoss):
     """Contrastive loss with hard negatives (Robinson et al. 2021, Eq. 4): negatives weighed by ``w_k = e^{βS_ik/τ}/mean_l e^{βS_il/τ}``.
 

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
-
-from array_api_compat import array_namespace
-
-from gradlab.arrays import Array, Float
-from gradlab.batch.similarity import PairSimilarity
 from gradlab.losses.registry import register
 from gradlab.losses.softmax_family import SoftmaxLoss
 
 
 @register("infonce")
-@dataclasses.dataclass(frozen=True)
 class InfoNCE(SoftmaxLoss):
     """InfoNCE (van den Oord et al. 2018), the loss of SimCSE; Li et al. 2024, Eq. 1 and Table 1."""
 
@@ -34,11 +27,3 @@ class InfoNCE(SoftmaxLoss):
         "ratio": "1",
     }
     table_order = 1
-
-    def positive_logit(self, positive: PairSimilarity) -> Float[Array, "*n"]:
-        """``cos θ/τ``."""
-        return positive.cosine / self.temperature
-
-    def ratio(self, positive: PairSimilarity, summary: Float[Array, "*#n"]) -> Float[Array, "*#n"]:
-        """The ratio is 1."""
-        return array_namespace(positive.chord).ones_like(positive.chord)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 from array_api_compat import array_namespace
@@ -16,7 +15,6 @@ from gradlab.settings import setting
 
 
 @register("kl")
-@dataclasses.dataclass(frozen=True)
 class KL(SoftmaxTemperature, CandidateLoss):
     """Kullback-Leibler divergence of the student's softmax over the candidates from a teacher's (Hinton et al. 2015).
 
@@ -59,7 +57,6 @@ class KL(SoftmaxTemperature, CandidateLoss):
         return 1 / self.temperature if self.times_tau_squared else self.temperature
 
     def factor(self, views: Batch) -> Any:
-        """τ² or 1."""
         return self.temperature**2 if self.times_tau_squared else 1.0
 
     def value(self, seen: Seen) -> Float[Array, "n"]:

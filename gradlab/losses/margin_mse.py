@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Float
@@ -12,7 +10,6 @@ from gradlab.losses.registry import register
 
 
 @register("margin_mse")
-@dataclasses.dataclass(frozen=True)
 class MarginMSE(CandidateLoss):
     """Mean squared difference between the student's and a teacher's margin of the positive over each negative (Hofstätter et al. 2020).
 

@@ -13,11 +13,11 @@ from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Bool, Float, Int, detach
 from gradlab.batch.batch import Batch
-from gradlab.batch.candidates import BESIDE, POOLS, Block, Rule
+from gradlab.batch.candidates import BESIDE, POOLS, Block
 from gradlab.batch.similarity import Negatives
 from gradlab.errors import GradlabError
 from gradlab.losses.base import Loss
-from gradlab.losses.combinator import ChangedRow, Combinator, OtherCandidates
+from gradlab.losses.combinator import ChangedRow, OtherCandidates
 from gradlab.losses.gates import ConstantGate, ExactGate, without_near
 from gradlab.losses.pool import check_pools
 from gradlab.losses.registry import register
@@ -28,7 +28,6 @@ _ROWS = 2**32
 
 
 @register("mask")
-@dataclasses.dataclass(frozen=True)
 class Mask(OtherCandidates):
     """A loss without some of its negatives, in all of its pools and both directions. Left out are, by
 
@@ -81,7 +80,6 @@ class Mask(OtherCandidates):
 
     @property
     def not_simulated(self) -> str:  # type: ignore[override]  # of the class in other losses; here it depends on what is changed
-        """Only near-duplicates are known by their angles."""
         if self._known_by_angle:
             return str(self.loss.not_simulated)
         if self.by == "batch":
@@ -89,8 +87,7 @@ class Mask(OtherCandidates):
         return "which pairs are left out does not depend on their angles"
 
     def row_loss(self) -> ChangedRow | None:
-        """Without near-duplicates."""
-        loss = self._row_of_loss()
+        loss = self.loss.row_loss()
         return ChangedRow(loss, self._far) if loss is not None and self._known_by_angle else None
 
     @property
@@ -100,8 +97,7 @@ class Mask(OtherCandidates):
     def _far(self, negatives: Negatives) -> Negatives:
         cosine = negatives.cosine
         xp = array_namespace(cosine)
-        near = is_near(cosine, self.above)
-        return dataclasses.replace(negatives, cosine=xp.where(near, -xp.inf, cosine))
+        return dataclasses.replace(negatives, cosine=xp.where(cosine > self.above, -xp.inf, cosine))
 
     def exact_gate(self) -> ExactGate | None:
         """The loss's, of the negatives that are left."""
@@ -112,23 +108,8 @@ class Mask(OtherCandidates):
             return gate
         return ConstantGate(0.0) if self.above <= -1 else without_near(gate, self.above)
 
-    @property
-    def acts_across_views(self) -> bool:
-        return bool(self.loss.acts_across_views)
-
     def seen(self, views: Batch) -> Batch:
-        """With one more rule.
-
-        Raises:
-            GradlabError: the call lacks what the rule needs.
-        """
-        rules: dict[str, Rule] = {
-            "near_duplicates": NearDuplicates(self.above),
-            "guide": NearToPositive(self.margin, self.margin_kind == "relative", guided=True),
-            "batch": NearToPositive(self.margin, self.margin_kind == "relative"),
-            "given": Given(),
-            "pairs": Pairs(self.pairs),
-        }
+        """With itself as one more rule."""
         missing = {
             "guide": (views.guide, "guide=(anchors, positives), the guide's embeddings of the batch"),
             "given": (views.mask, "mask=, booleans (N, N)"),
@@ -138,86 +119,44 @@ class Mask(OtherCandidates):
             raise GradlabError(
                 f"mask(by={self.by}) needs {missing[self.by][1]}, given where the loss is called"
             )
-        rule = On(rules[self.by], self._pools) if self.on else rules[self.by]
-        return views.with_candidates(rules=(*views.candidates.rules, rule))
+        return views.with_candidates(rules=(*views.candidates.rules, self))
 
-
-@dataclasses.dataclass(frozen=True)
-class On:
-    """A rule for some pools; `pools` has their names."""
-
-    rule: Rule
-    pools: tuple[str, ...]
+    # A rule of `gradlab.batch.candidates`.
 
     @property
     def must_leave_negatives(self) -> bool:
-        return self.rule.must_leave_negatives
+        return self.by == "given"
 
     def left_out(self, block: Block, cosine: Float[Array, "n k"], views: Any) -> Bool[Array, "n k"] | None:
-        """Those pairs, of these pools."""
-        name = "extra" if block.name == "positive_extra" else block.name
-        return self.rule.left_out(block, cosine, views) if name in self.pools else None
-
-
-def is_near(cosine: Float[Array, "*n"], above: float) -> Bool[Array, "*n"]:
-    """Which cosines are of near-duplicates; `gradlab.losses.gates.without_near` is the same for the exact engine of the simulation."""
-    return cosine > above
-
-
-@dataclasses.dataclass(frozen=True)
-class NearDuplicates:
-    """Pairs whose own cosine is above a threshold."""
-
-    above: float
-    must_leave_negatives = False
-
-    def left_out(self, block: Block, cosine: Float[Array, "n k"], views: Any) -> Bool[Array, "n k"]:
-        return is_near(cosine, self.above)
-
-
-@dataclasses.dataclass(frozen=True)
-class NearToPositive:
-    """Pairs whose cosine, or the guide's, is above the cosine of the positive, less a margin."""
-
-    margin: float
-    relative: bool
-    guided: bool = False
-    must_leave_negatives = False
-
-    def left_out(self, block: Block, cosine: Float[Array, "n k"], views: Any) -> Bool[Array, "n k"]:
-        found, positive = views.guided(block) if self.guided else (cosine, detach(views.positive.cosine))
+        """Whether each pair of a block of a `Batch` is left out; None if none is."""
+        if ("extra" if block.name == "positive_extra" else block.name) not in self._pools:
+            return None
+        if self.by == "near_duplicates":
+            return cosine > self.above  # as `without_near` of the exact simulation
+        if self.by == "given":
+            found: Bool[Array, "n k"] | None = views.masked(block)
+            return found
+        if self.by == "pairs":
+            return self._listed(block, views)
+        if self.by == "guide":
+            found, positive = views.guided(block)
+        else:
+            found, positive = cosine, detach(views.positive.cosine)
         xp = array_namespace(found)
-        margin = self.margin * (xp.abs(positive) if self.relative else xp.ones_like(positive))
+        margin = self.margin * (
+            xp.abs(positive) if self.margin_kind == "relative" else xp.ones_like(positive)
+        )
         return found > (positive - margin)[:, None]
 
-
-@dataclasses.dataclass(frozen=True)
-class Given:
-    """What a given mask says of two sentences."""
-
-    must_leave_negatives = True
-
-    def left_out(self, block: Block, cosine: Float[Array, "n k"], views: Any) -> Bool[Array, "n k"] | None:
-        found: Bool[Array, "n k"] | None = views.masked(block)
-        return found
-
-
-@dataclasses.dataclass(frozen=True)
-class Pairs:
-    """Pairs of sentences that a file lists, and of sentences and extra negatives whose numbers are given."""
-
-    file: str
-    must_leave_negatives = False
-
-    def left_out(self, block: Block, cosine: Float[Array, "n k"], views: Any) -> Bool[Array, "n k"] | None:
+    def _listed(self, block: Block, views: Any) -> Bool[Array, "n k"] | None:
+        """The pairs of sentences that the file lists, and of sentences and extra negatives whose numbers are given."""
         numbers, others = (found.tolist() for found in views.numbered(block))
         if not others:
             return None
-        listed = read_pairs(self.file)
-        asarray = functools.partial(array_namespace(views.anchors).asarray, device=views.anchors.device)
+        listed = read_pairs(self.pairs)
         if block.name == "own":
             pairs = zip(numbers, others, strict=True)
-            return asarray([[one in listed.get(number, ()) for one in own] for number, own in pairs])
+            return np.array([[one in listed.get(number, ()) for one in own] for number, own in pairs])
         columns: dict[int, list[int]] = {}
         for column, number in enumerate(others):
             columns.setdefault(number, []).append(column)
@@ -225,22 +164,22 @@ class Pairs:
         for row, number in enumerate(numbers):
             for other in listed.get(number, ()):
                 out[row, columns.get(other, [])] = True
-        return asarray(out)
+        return out
+
+
+def masks_in(loss: Loss) -> list[Mask]:
+    """The masks in a loss, however deep."""
+    return [one for one in loss.within if isinstance(one, Mask)]
 
 
 def pairs_files(loss: Loss) -> list[str]:
     """The files of pairs that the masks in a loss name; empty if it asks for no numbers of sentences."""
-    if not isinstance(loss, Combinator):
-        return []
-    own = [loss.pairs] if isinstance(loss, Mask) and loss.pairs else []
-    return own + [file for term in loss.terms for file in pairs_files(term)]
+    return [mask.pairs for mask in masks_in(loss) if mask.pairs]
 
 
 def is_guided(loss: Loss) -> bool:
     """Whether a mask in a loss goes by a guide."""
-    if not isinstance(loss, Combinator):
-        return False
-    return (isinstance(loss, Mask) and loss.by == "guide") or any(is_guided(term) for term in loss.terms)
+    return any(mask.by == "guide" for mask in masks_in(loss))
 
 
 def hard_negative_numbers(rows: Int[Array, "n"], column: int) -> Int[Array, "n"]:
@@ -325,20 +264,14 @@ def read_pairs(file: str) -> dict[int, frozenset[int]]:
         words = line.partition("#")[0].replace(",", " ").split()
         if not words:
             continue
-        try:
-            first, second, column = (int(word) for word in (words if len(words) == 3 else [*words, "0"]))
-            if (
-                min(first, second, column) < 0
-                or max(first, second) >= _ROWS
-                or (len(words) == 3 and column < 1)
-            ):
-                raise ValueError
-        except ValueError:
+        fine = len(words) in (2, 3) and all(word.isdecimal() for word in words)
+        first, second, *column = map(int, words) if fine else (_ROWS, _ROWS)
+        if max(first, second) >= _ROWS or column == [0]:
             raise GradlabError(
                 f"line {at} of {file} is not two whole numbers, rows counted from 0 (or three, with the column of a hard negative, "
                 f"counted from 1): {line.strip()[:60]!r}"
-            ) from None
-        second += column * _ROWS  # as `hard_negative_numbers`
+            )
+        second += sum(column) * _ROWS  # as `hard_negative_numbers`
         found.setdefault(first, set()).add(second)
         found.setdefault(second, set()).add(first)
     return {number: frozenset(partners) for number, partners in found.items()}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 
 import numpy as np
@@ -18,7 +17,6 @@ from gradlab.settings import setting
 
 
 @register("mat")
-@dataclasses.dataclass(frozen=True)
 class MAT(TripletLoss):
     """Triplet loss on the angle: the third dynamic ratio, in the published code of Li et al. 2024 only."""
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
 from array_api_compat import array_namespace
 
@@ -17,7 +15,6 @@ from gradlab.settings import setting
 
 
 @register("met")
-@dataclasses.dataclass(frozen=True)
 class MET(TripletLoss):
     """Triplet loss on the Euclidean distance (Nie et al. 2023); Li et al. 2024, Table 1."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 
 from gradlab.arrays import Array, Float
@@ -14,7 +13,6 @@ from gradlab.settings import setting
 
 
 @register("mhe")
-@dataclasses.dataclass(frozen=True)
 class MHE(UniformityLoss):
     """Alignment plus minimum hyperspherical energy (Wang and Isola 2020; Li et al. 2024, Table 2).
 
@@ -53,7 +51,6 @@ class MHE(UniformityLoss):
     table_order = 7
 
     def uniformity(self, views: Batch) -> Float[Array, ""]:
-        """Log of the mean energy of all pairs."""
         return log_mean_energy(views, self.temperature)
 
     def uniformity_weight(self, views: Batch) -> Float[Array, "n k"]:

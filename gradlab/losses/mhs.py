@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 
 from array_api_compat import array_namespace
@@ -17,7 +16,6 @@ from gradlab.settings import setting
 
 
 @register("mhs")
-@dataclasses.dataclass(frozen=True)
 class MHS(UniformityLoss):
     """Alignment plus maximum hyperspherical separation (Liu et al. 2021; Li et al. 2024, Table 2).
 
@@ -69,7 +67,6 @@ class MHS(UniformityLoss):
 
     @property
     def negative_view(self) -> str:  # type: ignore[override]  # of the class in other losses; here a setting decides
-        """Where the neighbours are."""
         return self.neighbour_view
 
     def uniformity(self, views: Batch) -> Float[Array, ""]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Float, log_sigmoid
@@ -12,7 +10,6 @@ from gradlab.losses.registry import register
 
 
 @register("mil_nce")
-@dataclasses.dataclass(frozen=True)
 class MILNCE(SeveralPositives):
     """MIL-NCE (Miech et al. 2020): all positives together against all candidates, the sum within the logarithm.
 

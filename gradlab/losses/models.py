@@ -20,31 +20,20 @@ PREFIX = "model:"
 
 @dataclasses.dataclass(frozen=True)
 class PublishedModel:
-    """One stage of the training of a published model.
-
-    Attributes:
-        name, stage: what it is called: ``model:NAME/STAGE``; the first stage is also ``model:NAME``.
-        title, year: of the model.
-        negatives, batch, remarks: as published, in words.
-        hard_negatives: ``"shared"`` if they push every anchor, ``"own"`` if they push their own row, else empty.
-        source: where it was read.
-        confidence: ``"A"`` from code or the paper's text, ``"B"`` from a secondary text, ``"C"`` from an abstract or model card.
-        loss: the expression, with names in braces for settings that were not published; empty if it cannot be written.
-        refused: why it cannot be written.
-    """
+    """One stage of the training of a published model: ``model:NAME/STAGE``; the first stage is also ``model:NAME``."""
 
     name: str
     stage: str
     title: str
     year: int
-    negatives: str
+    negatives: str  # as published, in words, like batch and remarks
     batch: str
-    source: str
-    confidence: str
-    hard_negatives: str = ""
+    source: str  # where it was read
+    confidence: str  # A: code or the paper's text, B: a secondary text, C: an abstract or model card
+    hard_negatives: str = ""  # "shared" where they push every anchor, "own" where their own row, else empty
     remarks: str = ""
-    loss: str = ""
-    refused: str = ""
+    loss: str = ""  # with names in braces for settings that were not published; empty if it cannot be written
+    refused: str = ""  # why it cannot be written
 
     @property
     def key(self) -> str:
@@ -92,11 +81,7 @@ def published_models() -> tuple[PublishedModel, ...]:
 
 
 def find_model(name: str) -> PublishedModel:
-    """The row of ``"gecko"``, ``"nv-embed/second"`` or the same after ``model:``.
-
-    Raises:
-        GradlabError: there is none.
-    """
+    """The row of ``"gecko"``, ``"nv-embed/second"`` or the same after ``model:``."""
     wanted = name.removeprefix(PREFIX)
     for row in published_models():
         if wanted in (row.key, row.name):
@@ -110,10 +95,6 @@ def find_model(name: str) -> PublishedModel:
 
 
 def model_loss(text: str, settings: Mapping[str, Any]) -> Loss:
-    """The loss of ``"model:gecko(temperature=0.05)"``; ``settings`` come before those in the text.
-
-    Raises:
-        GradlabError: see `find_model` and `PublishedModel.make`.
-    """
+    """The loss of ``"model:gecko(temperature=0.05)"``; ``settings`` come before those in the text."""
     name, own = parse_call(text)
     return find_model(name).make({**own, **settings})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from gradlab.arrays import Array, Float, as_float
 from gradlab.batch.batch import Batch
@@ -12,7 +12,7 @@ from gradlab.batch.similarity import PairSimilarity
 from gradlab.losses.base import BatchLoss, Preset
 from gradlab.losses.gates import HardGate
 from gradlab.losses.mpt import MPT
-from gradlab.losses.surrogate_family import effective_ratio_option, surrogate_value
+from gradlab.losses.surrogate_family import LI_2024, effective_ratio_option, surrogate_value
 from gradlab.settings import setting
 
 
@@ -42,6 +42,9 @@ class ModifiedLoss(BatchLoss):
     effective_ratio: str = effective_ratio_option()
 
     negative_view = "same"
+    paper = "Li et al. (2024)"
+    bibtex = LI_2024
+    latex: ClassVar = {"gradient_dissipation": MPT.latex["gradient_dissipation"], "ratio": "r"}
 
     def dissipation(self, views: Batch) -> Float[Array, "n"]:
         """``d_i``, (N,)."""
@@ -79,7 +82,6 @@ class ModifiedSurrogate(ModifiedLoss):
     surrogate = True
 
     def value(self, views: Batch) -> Float[Array, "n"]:
-        """The loss of each anchor, (N,)."""
         total, pushed = views.weighted_cosines(self.negative_weight, views.same_view_fixed)
         return surrogate_value(
             self.dissipation(views), pushed, self.positive_weight(views, total), self.pulled(views).cosine

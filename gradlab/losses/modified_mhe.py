@@ -11,12 +11,10 @@ from gradlab.batch.batch import Batch
 from gradlab.losses.mhe import energy_weight, log_mean_energy, total_energy_weight
 from gradlab.losses.modified_family import ModifiedLoss, published_presets
 from gradlab.losses.registry import register
-from gradlab.losses.surrogate_family import LI_2024
 from gradlab.settings import setting
 
 
 @register("modified_mhe")
-@dataclasses.dataclass(frozen=True)
 class ModifiedMHE(ModifiedLoss):
     """MHE with a gate, a temperature and a constant ratio (Li et al. 2024, Eqs. 14 and 16).
 
@@ -29,16 +27,12 @@ class ModifiedMHE(ModifiedLoss):
     temperature: float = setting(0.05, "temperature τ of the energy", rule="positive")
 
     title = "modified MHE"
-    paper = "Li et al. (2024)"
-    bibtex = LI_2024
     formula = (
         "log(2/(N(N-1)) Σ_k<l exp(-|h̃_k - h̃_l|²/(2τ))) + Σ_i sg(r/2 Σ_j W_ij) |h̃_i - sg(h_i')|²,"
         "  h̃_i = h_i where the gate is open, else sg(h_i)"
     )
-    latex = {
-        "gradient_dissipation": r"\mathbb{1}\{\cos\theta_{ii'} - \max_{k\neq i}\cos\theta_{ik'} < m\}",
+    latex = ModifiedLoss.latex | {
         "weight": r"\frac{e^{\cos\theta_{ij}/\tau}}{\tau\sum_{k<l} e^{\cos\theta_{kl}/\tau}}",
-        "ratio": "r",
     }
     presets = published_presets(
         {"margin": 0.30, "temperature": 0.05, "static_ratio": 1.75},
@@ -47,7 +41,6 @@ class ModifiedMHE(ModifiedLoss):
     table_order = 11
 
     def value(self, views: Batch) -> Float[Array, ""]:
-        """The loss of the batch, a scalar."""
         xp = array_namespace(views.anchors)
         is_open = self.dissipation(views)[:, None] > 0
         trained = dataclasses.replace(
@@ -60,5 +53,4 @@ class ModifiedMHE(ModifiedLoss):
         return log_mean_energy(trained, self.temperature) + xp.sum(coefficient * squared_distance)
 
     def negative_weight(self, views: Batch) -> Float[Array, "n k"]:
-        """MHE's for ν = 1."""
         return energy_weight(views, self.temperature)

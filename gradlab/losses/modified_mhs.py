@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 
 from array_api_compat import array_namespace
@@ -12,12 +11,10 @@ from gradlab.batch.batch import Batch
 from gradlab.losses.mhs import floored_distance, separation_weight
 from gradlab.losses.modified_family import ModifiedLoss, published_presets
 from gradlab.losses.registry import register
-from gradlab.losses.surrogate_family import LI_2024
 from gradlab.settings import setting
 
 
 @register("modified_mhs")
-@dataclasses.dataclass(frozen=True)
 class ModifiedMHS(ModifiedLoss):
     """MHS with a gate and a constant ratio (Li et al. 2024, Eqs. 15 and 17). `ModifiedLoss` explains the options.
 
@@ -32,13 +29,9 @@ class ModifiedMHS(ModifiedLoss):
     )
 
     title = "modified MHS"
-    paper = "Li et al. (2024)"
-    bibtex = LI_2024
     formula = "d_i (sg(r/(2 min_j≠i |h_i - h_j|)) |h_i - h_i'|² - min_j≠i |h_i - sg(h_j)|)"
-    latex = {
-        "gradient_dissipation": r"\mathbb{1}\{\cos\theta_{ii'} - \max_{k\neq i}\cos\theta_{ik'} < m\}",
+    latex = ModifiedLoss.latex | {
         "weight": r"\frac{\mathbb{1}\{j = \arg\max_{k\neq i}\cos\theta_{ik}\}}{\|h_i-h_j\|_2}",
-        "ratio": "r",
     }
     presets = published_presets(
         {"margin": 0.30, "static_ratio": 1.75},
@@ -56,5 +49,4 @@ class ModifiedMHS(ModifiedLoss):
         return array_namespace(value).where(self.dissipation(views) > 0, value, 0 * detach(value))
 
     def negative_weight(self, views: Batch) -> Float[Array, "n k"]:
-        """MHS's for ν = 1."""
         return separation_weight(views.same_view_fixed, self.squared_distance_floor)

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 from gradlab.arrays import Array, Float
 from gradlab.batch.batch import Batch
 from gradlab.losses.modified_family import ModifiedSurrogate, published_presets
 from gradlab.losses.registry import register
-from gradlab.losses.surrogate_family import LI_2024
 from gradlab.settings import setting
 
 
 @register("modified_vicreg")
-@dataclasses.dataclass(frozen=True)
 class ModifiedVICReg(ModifiedSurrogate):
     """VICReg with a gate, exponential weights and a constant ratio (Li et al. 2024, Eqs. 13 and 19).
 
@@ -24,16 +20,12 @@ class ModifiedVICReg(ModifiedSurrogate):
     temperature: float = setting(0.05, "temperature τ of the weight", rule="positive")
 
     title = "modified VICReg"
-    paper = "Li et al. (2024)"
-    bibtex = LI_2024
     formula = (
         "d_i (Σ_j sg(W_ij) h_i·sg(h_j) - r sg(Σ_j W_ij) h_i·h_i'),"
         "  W_ij = exp(h_i·h_j/τ)/Σ_k≠l exp(h_k·h_l/τ)"
     )
-    latex = {
-        "gradient_dissipation": r"\mathbb{1}\{\cos\theta_{ii'} - \max_{k\neq i}\cos\theta_{ik'} < m\}",
+    latex = ModifiedSurrogate.latex | {
         "weight": r"\frac{e^{\cos\theta_{ij}/\tau}}{\sum_{k\neq l} e^{\cos\theta_{kl}/\tau}}",
-        "ratio": "r",
     }
     presets = published_presets(
         {"margin": 0.30, "temperature": 0.05, "static_ratio": 1.50},

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
 from array_api_compat import array_namespace
 
@@ -16,7 +14,6 @@ from gradlab.settings import setting
 
 
 @register("mpt")
-@dataclasses.dataclass(frozen=True)
 class MPT(TripletLoss):
     """Triplet loss on the inner product (Nie et al. 2023); Li et al. 2024, Eq. 3 and Table 1."""
 
@@ -45,7 +42,6 @@ class MPT(TripletLoss):
         return similarity.one_minus_cosine
 
     def slope(self, similarity: PairSimilarity) -> Float[Array, "*n"]:
-        """The slope is 1."""
         return array_namespace(similarity.chord).ones_like(similarity.chord)
 
     def exact_gate(self) -> HardGate:

@@ -18,7 +18,6 @@ from gradlab.settings import setting
 
 
 @register("multi_similarity")
-@dataclasses.dataclass(frozen=True)
 class MultiSimilarity(PairLoss):
     """Multi-similarity loss (Wang et al. 2019, Eq. 15), without the paper's mining of pairs.
 

@@ -12,14 +12,13 @@ from gradlab.arrays import Array, Float, require
 from gradlab.batch.batch import Batch, unit_rows
 from gradlab.errors import GradlabError
 from gradlab.losses.base import Loss
-from gradlab.losses.combinator import Combinator, Modifier, read_numbers, read_weights, write_weights
+from gradlab.losses.combinator import Modifier, read_numbers, read_weights, write_weights
 from gradlab.losses.components import Components
 from gradlab.losses.registry import register
 from gradlab.settings import setting
 
 
 @register("per_prefix")
-@dataclasses.dataclass(frozen=True)
 class PerPrefix(Modifier):
     """``Σ_d w_d L`` of the first d coordinates, normalised again (Kusupati et al. 2022).
 
@@ -45,7 +44,7 @@ class PerPrefix(Modifier):
         weights = read_weights(self.weights, len(dims), "prefix")
         object.__setattr__(self, "dims", "+".join(str(int(d)) for d in dims))
         object.__setattr__(self, "weights", write_weights(weights))
-        if isinstance(self.loss, Combinator) and self.loss.has(PerPrefix):
+        if self.loss.has(PerPrefix):
             raise GradlabError("per_prefix cannot change a loss that already has prefixes")
 
     @property
@@ -56,11 +55,9 @@ class PerPrefix(Modifier):
         return dict(sorted(zip(dims, weights, strict=True)))
 
     def terms_of(self, batch: Batch) -> list[tuple[float, Loss, Batch]]:
-        """The loss on each prefix."""
         return [(weight, self.loss, prefix(batch, d)) for d, weight in self.prefixes.items()]
 
     def sides_of(self, views: Batch) -> tuple[Components, Components]:
-        """Both sides of each prefix."""
         pairs = {d: self.loss.sides_of(prefix(views, d)) for d in self.prefixes}
         positives = self._gather({d: pair[1] for d, pair in pairs.items()}, views.exchanged())
         anchors = self._gather({d: pair[0] for d, pair in pairs.items()}, views)
@@ -101,11 +98,7 @@ class PrefixComponents(Components):
 
 
 def prefix(views: Batch, d: int) -> Batch:
-    """The first d coordinates, normalised.
-
-    Raises:
-        GradlabError: there are not as many, or those of a row are all zero.
-    """
+    """The first d coordinates, normalised."""
     if d > views.anchors.shape[1]:
         raise GradlabError(
             f"a prefix of {d} is longer than the embedding, which has {views.anchors.shape[1]} dimensions"

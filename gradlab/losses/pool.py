@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 from gradlab.batch.batch import Batch
 from gradlab.batch.candidates import BESIDE, POOLS
 from gradlab.errors import GradlabError, nearest
 from gradlab.losses.base import Loss, PairLoss
-from gradlab.losses.combinator import Combinator, OtherCandidates
+from gradlab.losses.combinator import OtherCandidates
 from gradlab.losses.components import Components
 from gradlab.losses.registry import register
 from gradlab.settings import setting
@@ -24,7 +22,6 @@ def check_pools(names: tuple[str, ...]) -> None:
 
 
 @register("pool")
-@dataclasses.dataclass(frozen=True)
 class Pool(OtherCandidates):
     """A loss with negatives of the views that are named, joined by ``+``:
 
@@ -62,6 +59,7 @@ class Pool(OtherCandidates):
         choices=("all", "anchors"),
     )
 
+    acts_across_views = False
     title = "pool"
     paper = "Chen et al. (2020), Li et al. (2023)"
     formula = "L with negatives of the pools named"
@@ -79,7 +77,7 @@ class Pool(OtherCandidates):
             raise GradlabError(f"negatives={self.negatives} names a pool twice")
         if self.positive == "twice" and "positive_other" not in self.pools:
             raise GradlabError("positive=twice needs the pool positive_other, where the pair stands again")
-        if isinstance(self.loss, Combinator) and self.loss.has(Pool):
+        if self.loss.has(Pool):
             raise GradlabError("pool cannot change a loss that already has a pool; name all pools in one")
         fixed = [base.name for base in self.bases if isinstance(base, PairLoss) and base.negatives_are_fixed]
         if fixed:
@@ -90,29 +88,22 @@ class Pool(OtherCandidates):
         return tuple(name.strip() for name in self.negatives.split("+"))
 
     def seen(self, views: Batch) -> Batch:
-        return self._with(views, self.pools)
-
-    def _with(self, views: Batch, pools: tuple[str, ...]) -> Batch:
         return views.with_candidates(
-            pools=pools,
+            pools=self.pools,
             repeated=self.positive == "twice",
             extra_for_positives=self.extra_negatives == "all",
         )
 
-    def _apart(self, views: Batch) -> list[Batch]:
-        return [self._with(views, (name,)) for name in self.pools]
-
     def terms_of(self, batch: Batch) -> list[tuple[float, Loss, Batch]]:
-        """The loss on all pools, or the mean of the loss on each."""
-        seen = [self.seen(batch)] if self.denominators == "joint" else self._apart(batch)
-        return [(1 / len(seen), self.loss, one) for one in seen]
+        seen = self.seen(batch)
+        if self.denominators == "joint":
+            return [(1.0, self.loss, seen)]
+        return [(1 / len(self.pools), self.loss, seen.with_candidates(pools=(name,))) for name in self.pools]
 
     def components_of(self, views: Batch) -> Components:
         return super().components_of(views) if self.denominators == "joint" else self.sides_of(views)[0]
 
     def sides_of(self, views: Batch) -> tuple[Components, Components]:
-        return (
-            super().sides_of(views)
-            if self.denominators == "joint"
-            else self._added(views, self.terms_of(views))
-        )
+        if self.denominators == "joint":
+            return super().sides_of(views)
+        return self._added(views, self.terms_of(views))

@@ -7,7 +7,7 @@ import importlib
 import os
 from collections.abc import Callable, Mapping
 from importlib import metadata
-from typing import Any, TypeVar
+from typing import Any, TypeVar, dataclass_transform
 
 from gradlab.batch.candidates import CONTEXT
 from gradlab.errors import GradlabError, nearest
@@ -62,36 +62,39 @@ def _adapt(loss: Any, settings: Mapping[str, Any]) -> Loss:
     return made
 
 
+@dataclass_transform(frozen_default=True)
 def register(name: str) -> Callable[[L], L]:
-    """Class decorator: make a loss reachable as ``gradlab.get_loss(name)``, from every command and test.
+    """Class decorator: a frozen dataclass, reachable as ``gradlab.get_loss(name)``, from every command and test.
 
     Raises:
         GradlabError: if another class already has the name.
     """
-    return _registry.register(name)
+
+    def add(cls: L) -> L:
+        if "__dataclass_params__" not in vars(cls):
+            dataclasses.dataclass(frozen=True)(cls)  # the class itself is changed
+        return _registry.register(name)(cls)
+
+    return add
 
 
 def loss_names() -> list[str]:
     """Names of all losses of two views, in the order of the papers' tables; without `taught_names` and `combinator_names`."""
-    return [
-        name
-        for name in _registry.names()
-        if not _is(name, "is_combinator") and not _is(name, "needs_teacher")
-    ]
+    return _names(lambda cls: not cls.is_combinator and not cls.needs_teacher)
 
 
 def taught_names() -> list[str]:
     """Names of the losses that a teacher teaches, such as ``kl``: every call brings ``teacher=``."""
-    return [name for name in _registry.names() if _is(name, "needs_teacher") is True]
-
-
-def _is(name: str, what: str) -> Any:
-    return getattr(_registry.classes[name], what)
+    return _names(lambda cls: not cls.is_combinator and cls.needs_teacher)
 
 
 def combinator_names() -> list[str]:
     """Names of what changes another loss, such as ``symmetric``."""
-    return [name for name in _registry.names() if _is(name, "is_combinator")]
+    return _names(lambda cls: cls.is_combinator)
+
+
+def _names(wanted: Callable[[type[Loss]], bool]) -> list[str]:
+    return [name for name in _registry.names() if wanted(_registry.classes[name])]
 
 
 def loss_class(name: str) -> type[Loss]:
@@ -126,25 +129,22 @@ def get_loss(name: str | Loss, *, preset: str | None = None, **hyperparameters: 
         >>> get_loss("arccon", temperature=0.1)
         ArcCon(temperature=0.1, learnable=False, clamp=0.0, margin=0.17453292519943295)
     """
-    if isinstance(name, str) and is_own(name):
-        return _adapt(name, hyperparameters)
-    if isinstance(name, str):
+    if isinstance(name, Loss):
+        if preset is None and not hyperparameters:
+            return name
+        cls = type(name)
+        own = {field.name: getattr(name, field.name) for field in dataclasses.fields(name)}
+        return _build(cls, own, ({} if preset is None else _preset(cls, preset)) | hyperparameters)
+    if isinstance(name, str) and not is_own(name):
         cls, texts = _registry.read(name)
-        given = parse_hyperparameters(cls, texts) if texts else {}
-        return _build(cls, {"preset": preset} | given, hyperparameters)
-    if not isinstance(name, Loss) and callable(name) and not isinstance(name, type):
+        return _build(cls, {"preset": preset} | parse_hyperparameters(cls, texts), hyperparameters)
+    if isinstance(name, str) or (callable(name) and not isinstance(name, type)):
         return _adapt(name, hyperparameters)
-    if not isinstance(name, Loss):
-        kind = f"the class; make an instance of {name.__name__}" if isinstance(name, type) else repr(name)
-        raise GradlabError(
-            "a loss is wanted: a name such as 'infonce', 'file.py:Name', a gradlab.Loss, a torch module or a function of "
-            f"two views, not {kind}"
-        )
-    if preset is None and not hyperparameters:
-        return name
-    cls = type(name)
-    own = {field.name: getattr(name, field.name) for field in dataclasses.fields(name)}
-    return _build(cls, own, ({} if preset is None else _preset(cls, preset)) | hyperparameters)
+    kind = f"the class; make an instance of {name.__name__}" if isinstance(name, type) else repr(name)
+    raise GradlabError(
+        "a loss is wanted: a name such as 'infonce', 'file.py:Name', a gradlab.Loss, a torch module or a function of "
+        f"two views, not {kind}"
+    )
 
 
 def _belongs_to_loss(name: str, args: tuple[Any, ...], given: dict[str, Any]) -> str:
@@ -163,11 +163,7 @@ takes_loss = names_arguments(_belongs_to_loss, passed_on=CONTEXT)
 
 
 def read_loss(name: str, texts: Mapping[str, str]) -> Loss:
-    """The loss of a text, as `get_loss` takes it, with more settings, themselves texts; these come first.
-
-    Raises:
-        GradlabError: as `get_loss`; a text that is not of its setting's type.
-    """
+    """The loss of a text, as `get_loss` takes it, with more settings, themselves texts; these come first."""
     if is_own(name):
         return _adapt(name, texts)
     cls, own = _registry.read(name)
@@ -175,11 +171,7 @@ def read_loss(name: str, texts: Mapping[str, str]) -> Loss:
 
 
 def parse_hyperparameters(cls: type[Loss], texts: Mapping[str, str]) -> dict[str, Any]:
-    """Typed values of hyper-parameters given as texts; a ``preset`` stays the name that it is.
-
-    Raises:
-        GradlabError: an unknown name, or a text that is not of its setting's type.
-    """
+    """Typed values of hyper-parameters given as texts; a ``preset`` stays the name that it is."""
     own = {name: text for name, text in texts.items() if name != "preset"}
     preset = {"preset": texts["preset"]} if "preset" in texts else {}
     return {**preset, **parse_settings(cls, own)}

@@ -17,15 +17,10 @@ from gradlab.settings import setting
 
 
 class Mass(NamedTuple):
-    """What these losses take from the negatives of an anchor.
+    """What these losses take from the negatives of an anchor."""
 
-    Attributes:
-        log: ``log M``, of the (reweighted) sum of ``e^{S_ik/τ}``.
-        count: K, the number of negatives.
-    """
-
-    log: Float[Array, "*n"]
-    count: Float[Array, "*n"]
+    log: Float[Array, "*n"]  # log M, of the (reweighted) sum of e^{S_ik/τ}
+    count: Float[Array, "*n"]  # K, the number of negatives
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,7 +41,6 @@ class ReweightedLoss(SoftmaxTemperature, PairLoss):
         """``log M``."""
 
     def summary(self, negatives: Negatives) -> Any:
-        """The mass of the negatives, and their number."""
         return Mass(self.log_mass(negatives), negatives.count)
 
     def value(self, positive: PairSimilarity, negatives: Negatives) -> Float[Array, "*n"]:

@@ -18,7 +18,6 @@ from gradlab.settings import setting
 
 
 @register("siglip")
-@dataclasses.dataclass(frozen=True)
 class SigLIP(PairLoss):
     """Sigmoid loss (Zhai et al. 2023, Algorithm 1): each pair is a two-class problem of its own, no softmax.
 
@@ -61,7 +60,6 @@ class SigLIP(PairLoss):
 
     @property
     def learned(self) -> tuple[str, ...]:
-        """Temperature and bias, if they are learnable."""
         return ("temperature", "bias") if self.learnable else ()
 
     def summary(self, negatives: Negatives) -> Float[Array, "*n"]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Float, log_sigmoid, sigmoid
@@ -13,7 +11,6 @@ from gradlab.settings import setting
 
 
 @register("sincere")
-@dataclasses.dataclass(frozen=True)
 class SINCERE(SeveralPositives):
     """Supervised InfoNCE revisited (Feeney and Hughes 2023): each positive against the negatives alone, and the mean over positives.
 

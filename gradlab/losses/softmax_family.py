@@ -13,20 +13,15 @@ from gradlab.arrays import Array, Float, log_sigmoid, sigmoid
 from gradlab.batch.similarity import AngleSimilarity, Negatives, PairSimilarity
 from gradlab.losses.base import PairLoss
 from gradlab.losses.components import Components
-from gradlab.losses.gates import CosineLogit, SoftGate
+from gradlab.losses.gates import CosineLogit, ExactGate, SoftGate
 from gradlab.losses.temperature import SoftmaxTemperature
 
 
 class LogitSummary(NamedTuple):
-    """What a `LinkLoss` takes from the negatives of an anchor.
+    """What a `LinkLoss` takes from the negatives of an anchor."""
 
-    Attributes:
-        log_sum_exp: ``log Σ_k e^{φ(S_ik)}``.
-        mean_slope: ``Σ_j softmax_j(φ(S_ij)) φ'(S_ij)``, the total weight.
-    """
-
-    log_sum_exp: Float[Array, "*n"]
-    mean_slope: Float[Array, "*n"]
+    log_sum_exp: Float[Array, "*n"]  # log Σ_k e^{φ(S_ik)}
+    mean_slope: Float[Array, "*n"]  # Σ_j softmax_j(φ(S_ij)) φ'(S_ij), the total weight
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,15 +44,12 @@ class LinkLoss(PairLoss):
         """``φ'``, of cosines in [-1, 1]."""
 
     def positive_logit(self, positive: PairSimilarity) -> Float[Array, "*n"]:
-        """``φ(p_i)``."""
         return self.link(positive.cosine)
 
     def positive_slope(self, positive: PairSimilarity) -> Float[Array, "*n"]:
-        """``φ'(p_i)``."""
         return self.slope(positive.cosine)
 
     def summary(self, negatives: Negatives) -> Any:
-        """Log-sum-exp of the logits, and the total weight."""
         return LogitSummary(
             self.log_sum_of(negatives), negatives.mean_of(self.negative_slopes, self.negative_logits)
         )
@@ -67,7 +59,6 @@ class LinkLoss(PairLoss):
         return negatives.log_sum_exp_of(self.negative_logits)
 
     def log_sum_exp(self, summary: Any) -> Float[Array, "*n"]:
-        """The log-sum-exp of the logits, from the `summary`."""
         return summary.log_sum_exp
 
     def value(self, positive: PairSimilarity, negatives: Negatives) -> Float[Array, "*n"]:
@@ -92,8 +83,7 @@ class LinkLoss(PairLoss):
         dissipation = self.dissipation(positive, self.summary(negatives))
         return Components(dissipation, self.weight(negatives), self.positive_slope(positive))
 
-    def exact_gate(self) -> SoftGate:
-        """Soft, whatever the link."""
+    def exact_gate(self) -> ExactGate:
         return SoftGate(LogitOfAngle(self), lambda angle: self.positive_logit(AngleSimilarity.at(angle)))
 
     def negative_logits(self, negatives: Negatives) -> Float[Array, "*n k"]:
@@ -109,28 +99,23 @@ class LinkLoss(PairLoss):
 
 @dataclasses.dataclass(frozen=True)
 class LogitOfAngle:
-    """The logit of a negative by its angle; equal for equal losses, so that the simulator can look it up.
-
-    Attributes:
-        loss: the loss.
-    """
+    """The logit of a negative by its angle; equal for equal losses, so that the simulator can look it up."""
 
     loss: LinkLoss
 
     def __call__(self, angle: np.ndarray) -> np.ndarray:
-        """``φ(cos θ)``, any shape."""
         return np.asarray(self.loss.negative_logits(Negatives.from_angles(angle)))
 
 
 @dataclasses.dataclass(frozen=True)
 class SoftmaxLoss(SoftmaxTemperature, LinkLoss):
-    """``L_i = -log σ(A_i - LSE_i)`` with a positive logit ``A_i`` and negatives under the link ``φ = s/τ``."""
+    """``L_i = -log σ(A_i - LSE_i)`` with negatives under the link ``φ = s/τ``, and the ratio 1.
+
+    It is InfoNCE with the positive logit ``A_i = p_i/τ``; others override `positive_logit`, and where its derivative is
+    not ``1/τ`` the `ratio`.
+    """
 
     takes_hardness: ClassVar[bool] = True
-
-    @abc.abstractmethod
-    def positive_logit(self, positive: PairSimilarity) -> Float[Array, "*n"]:
-        """``A_i``."""
 
     def link(self, cosine: Float[Array, "*n"]) -> Float[Array, "*n"]:
         """``s/τ``."""
@@ -155,10 +140,14 @@ class SoftmaxLoss(SoftmaxTemperature, LinkLoss):
         """``softmax_j(S_ij/τ)/τ`` over the negatives."""
         return negatives.softmax(self.temperature) * (1 / self.temperature)
 
+    def ratio(self, positive: PairSimilarity, summary: Float[Array, "*#n"]) -> Float[Array, "*#n"]:
+        """1, unless the positive has a logit of another slope."""
+        return array_namespace(positive.chord).ones_like(positive.chord)
+
     def components(self, positive: PairSimilarity, negatives: Negatives) -> Components:
-        """Gradient dissipation, weight and ratio from similarities."""
         return PairLoss.components(self, positive, negatives)
 
-    def exact_gate(self) -> SoftGate:
+    def exact_gate(self) -> ExactGate:
         """Soft, at the positive logit; negatives of the same temperature are the same to all these losses."""
-        return dataclasses.replace(super().exact_gate(), negative_logit=CosineLogit(self.temperature))
+        logit = CosineLogit(self.temperature)
+        return SoftGate(logit, lambda angle: self.positive_logit(AngleSimilarity.at(angle)))

@@ -15,7 +15,6 @@ from gradlab.settings.registry import split_texts
 
 
 @register("sum")
-@dataclasses.dataclass(frozen=True)
 class Sum(Combinator):
     """``Σ_m λ_m L_m``: the weighted sum of any losses and combinators, on the same batch.
 
@@ -49,13 +48,11 @@ class Sum(Combinator):
 
     @property
     def terms(self) -> tuple[Loss, ...]:
-        """The losses that are added."""
         found: tuple[Loss, ...] = self.losses
         return found
 
     @property
-    def takes_own_negatives(self) -> bool:  # type: ignore[override]  # likewise
-        """Where one of the losses does."""
+    def takes_own_negatives(self) -> bool:  # type: ignore[override]  # of the class in other losses
         return any(loss.takes_own_negatives for loss in self.losses)
 
     def terms_of(self, batch: Batch) -> list[tuple[float, Loss, Batch]]:

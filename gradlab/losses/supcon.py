@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Float
@@ -13,7 +11,6 @@ from gradlab.settings import setting
 
 
 @register("supcon")
-@dataclasses.dataclass(frozen=True)
 class SupCon(SeveralPositives):
     """Supervised contrastive loss with the mean over positives outside of the logarithm (Khosla et al. 2020, Eq. 2).
 

@@ -17,7 +17,6 @@ from gradlab.settings import setting
 
 
 @register("symmetric")
-@dataclasses.dataclass(frozen=True)
 class Symmetric(Modifier):
     """The mean of a loss on the batch and on the batch with its views exchanged; CLIP's is ``symmetric(infonce)``.
 
@@ -47,11 +46,9 @@ class Symmetric(Modifier):
 
     @property
     def terms(self) -> tuple[Loss, ...]:
-        """The loss of each direction."""
         return self.loss, self.loss if isinstance(self.reverse, str) else self.reverse
 
     def terms_of(self, batch: Batch) -> list[tuple[float, Loss, Batch]]:
-        """Half the loss of each direction."""
         (first, second), batch = self.terms, batch.sharing_products()
         return [(0.5, first, batch), (0.5, second, _exchanged(batch))]
 
@@ -59,7 +56,6 @@ class Symmetric(Modifier):
         return self._of_pairs(views)[0] if self._shares_coefficients(views) else self.sides_of(views)[0]
 
     def sides_of(self, views: Batch) -> tuple[Components, Components]:
-        """Each side has its part in both directions."""
         if not self._shares_coefficients(views):
             return self._added(views, self.terms_of(views), exchanged=(1,))
         anchors, push = self._of_pairs(views)

@@ -32,5 +32,4 @@ class SoftmaxTemperature(Loss):
 
     @property
     def learned(self) -> tuple[str, ...]:
-        """The temperature, if it is learnable."""
         return ("temperature",) if self.learnable else ()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,7 +16,6 @@ from gradlab.settings import setting
 
 
 @register("triplet")
-@dataclasses.dataclass(frozen=True)
 class Triplet(CandidateLoss):
     """``Σ max(0, cos θ_in' - cos θ_ip + m)`` over triplets of an anchor, a positive p and a negative n (Schroff et al. 2015).
 
@@ -62,7 +60,6 @@ class Triplet(CandidateLoss):
     not_simulated = "the number of active triplets depends on the positive and all negatives together; mpt and met have one of each anchor"
 
     def value(self, seen: Seen) -> Float[Array, "n"]:
-        """The sum over the triplets that count."""
         xp, cosine = array_namespace(seen.cosine), seen.cosine
         total = xp.zeros_like(cosine[:, 0])
         for index, negatives in self._triplets(seen):

@@ -40,7 +40,6 @@ class TripletLoss(PairLoss):
         return negatives.hardest
 
     def value(self, positive: PairSimilarity, negatives: Negatives) -> Float[Array, "*n"]:
-        """``max(0, d_pos - d_neg + m)``."""
         violation = self.distance(positive) - self.distance(negatives.hardest) + self.margin
         xp = array_namespace(violation)
         return xp.where(violation > 0, violation, xp.zeros_like(violation))

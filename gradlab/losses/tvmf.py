@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 from gradlab.arrays import Array, Float
 from gradlab.losses.registry import register
 from gradlab.losses.softmax_family import LinkLoss
@@ -12,7 +10,6 @@ from gradlab.settings import setting
 
 
 @register("tvmf")
-@dataclasses.dataclass(frozen=True)
 class TVMF(SoftmaxTemperature, LinkLoss):
     """InfoNCE with the t-vMF similarity (Kobayashi 2021), a von Mises-Fisher density with a Student tail.
 

@@ -30,13 +30,11 @@ class UniformityLoss(UngatedBatchLoss):
         """``∂L^u/∂(h_i·n_j)``, (N, N): the weight for ν = 1, zero at j = i."""
 
     def value(self, views: Batch) -> Float[Array, ""]:
-        """Alignment plus ν times uniformity, a scalar."""
         xp = array_namespace(views.anchors)
         alignment = xp.sum(2 * views.positive.one_minus_cosine) / views.count
         return alignment + self.nu * self.uniformity(views)
 
     def negative_weight(self, views: Batch) -> Float[Array, "n k"]:
-        """ν times that of the uniformity."""
         return self.nu * self.uniformity_weight(views)
 
     def positive_weight(self, views: Batch, total: Float[Array, "n"]) -> Float[Array, "n *d"]:

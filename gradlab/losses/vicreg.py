@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Float, detach, reciprocal
@@ -15,7 +13,6 @@ from gradlab.settings import setting
 
 
 @register("vicreg")
-@dataclasses.dataclass(frozen=True)
 class VICReg(UngatedBatchLoss):
     """VICReg (Bardes et al. 2022) on unit vectors; Li et al. 2024, Table 2.
 
@@ -91,7 +88,6 @@ class VICReg(UngatedBatchLoss):
         return cls(nu * dimensions * (batch_size - 1) ** 2 / (2 * batch_size**2), nu2, gamma)
 
     def value(self, views: Batch) -> Float[Array, ""]:
-        """The loss of the batch, a scalar."""
         xp = array_namespace(views.anchors)
         alignment = xp.sum((views.anchors - views.positives) ** 2) / views.count
         both = (self._regularisation(rows) for rows in (views.anchors, views.positives))
@@ -118,7 +114,6 @@ class VICReg(UngatedBatchLoss):
         return array_namespace(total).full_like(total, 2 / views.count)
 
     def extra_terms(self, views: Batch) -> dict[str, Float[Array, "n d"]]:
-        """The terms that the paper's form leaves out."""
         rows = views.anchors
         xp = array_namespace(rows)
         n, d = views.count, rows.shape[1]

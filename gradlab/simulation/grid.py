@@ -10,7 +10,6 @@ from gradlab.arrays import Float
 from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.errors import GradlabError, check_known, first_line
 from gradlab.losses.base import Loss, PairLoss
-from gradlab.losses.combinator import Combinator
 from gradlab.losses.gates import ConstantGate, ExactGate, SoftGate
 from gradlab.losses.registry import get_loss, takes_loss
 from gradlab.seeds import random_generator
@@ -153,14 +152,13 @@ def _has_exact(loss: Loss, quantity: str, gate: ExactGate | None) -> bool:
 
 def _pair_loss(loss: Loss) -> Any:
     """The loss, or what a combinator makes of it, as a function of one anchor's similarities."""
-    if isinstance(loss, Combinator) and (row := loss.row_loss()) is not None:
-        return row
-    if not isinstance(loss, PairLoss):
+    row = loss.row_loss()
+    if row is None:
         raise GradlabError(
             f"{loss.name} is not a function of anchor-to-other-view angles alone: {loss.not_simulated}; draw whole batches with "
             "gradlab.simulation.sphere.sample_views and call gradlab.components on them"
         )
-    return loss
+    return row
 
 
 def _exact(loss: Loss, quantity: str, setting: Setting, gate: ExactGate | None) -> monte_carlo.Estimate:

@@ -47,7 +47,7 @@ class RunFolder:
         self.manifest_file = (
             path / "manifest.json"
         )  # configuration, versions, seed, device, data hash and results
-        self.metrics_file = path / "metrics.csv"  # all measured, see `gradlab.monitor.metrics.write_metrics`
+        self.metrics_file = path / "metrics.csv"  # all measured, see `gradlab.monitor.history.write_metrics`
         self.checkpoints = path / "checkpoints"  # the newest ones
         self.best = path / "best"  # the encoder with the best score so far
         self.encoder = path / "encoder"  # at the end of training

@@ -63,6 +63,12 @@ def assert_defined_by(
     return parts, by_anchors
 
 
+def scale(parts: gradlab.Components) -> float:
+    """The largest coefficient in a gradient of numpy rows, at least 1."""
+    pushes = np.abs(parts.gradient_dissipation[:, None] * parts.weight).max()
+    return max(1.0, float(pushes), float(np.abs(parts.pull).max()))
+
+
 def dots(first: torch.Tensor, second: torch.Tensor) -> list[list[float]]:
     """All dot products, in a loop of Python numbers."""
     first, second = first.tolist(), second.tolist()

@@ -123,36 +123,6 @@ def test_circle_is_a_softmax_with_fixed_factors(angle: float, angles: list[float
     assert float(parts.pull) == pytest.approx(float(gate * gamma * mine), rel=1e-11, abs=1e-13)
 
 
-# --- losses of the batch, by loops ---------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("preset", [None, "released", "mirrored"])
-def test_dhel_by_loops(kind: str, preset: str | None) -> None:
-    anchors, positives = batch(kind)
-    queue, _ = batch(kind, 3, seed=5)
-    tau, often = 0.3, 2 if preset == "mirrored" else 1
-    found = gradlab.get_loss("dhel", preset=preset)(anchors, positives, queue, "none")
-    pairs = dots(anchors, positives)
-    for i in range(7):
-        expected = -often * pairs[i][i] / tau
-        for view in (anchors,) if preset is None else (anchors, positives):
-            own, more = dots(view, view)[i], dots(view, queue)[i]
-            energy = [math.exp(cosine / tau) for cosine in (*(own[j] for j in others(i, 7)), *more)]
-            expected += math.log(math.fsum(energy))
-        assert float(found[i]) == pytest.approx(expected, rel=1e-13, abs=1e-13)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_cosent_by_loops(kind: str) -> None:
-    anchors, positives = batch(kind)
-    pairs, tau = dots(anchors, positives), 0.05
-    total = 1 + math.fsum(
-        math.exp((pairs[k][j] - pairs[i][i]) / tau) for i in range(7) for k in range(7) for j in others(k, 7)
-    )
-    assert float(gradlab.get_loss("cosent")(anchors, positives)) == pytest.approx(math.log(total), rel=1e-13)
-
-
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("threshold", "weight"), [(0.0, 0.7), (2.0, 0.7), (0.05, 0.0)])
 def test_gor_by_loops(kind: str, threshold: float, weight: float) -> None:

@@ -141,6 +141,7 @@ LOSSES = [
     gradlab.recombine(gate=1.0, weight="uniform", ratio="met"),
     gradlab.recombine(gate=gradlab.get_loss("arccon", margin=0.1), weight="met", ratio=InfoNCE()),
     gradlab.recombine(gate="modified_mhe(margin=0.2, gate=one_view)", weight="0.5 * mhe", ratio=1.25),
+    gradlab.recombine(gate="mpt", weight="infonce", ratio=1.25, gauge="unit"),
 ]
 
 
@@ -216,6 +217,7 @@ def test_a_ratio_that_does_not_exist_is_refused() -> None:
         ({"weight": "twice * infonce"}, "is not a number"),
         ({"factor": 0.0}, "greater than 0"),
         ({"effective_ratio": "3r"}, "effective_ratio must be 'r' or '2r'"),
+        ({"gauge": "units"}, "gauge must be"),
     ],
 )
 def test_bad_parts(parts: dict, message: str) -> None:
@@ -258,12 +260,3 @@ def test_constants_and_factors_in_the_unit_gauge() -> None:
     one = gradient("mhe", "unit")
     torch.testing.assert_close(gradient("7 * mhe", "unit"), one, rtol=1e-12, atol=1e-15)
     assert not torch.allclose(gradient("7 * mhe", "declared"), one, rtol=0.1)
-
-
-def test_the_unit_gauge_is_of_whole_views_and_is_saved() -> None:
-    loss = gradlab.get_loss("recombined", gate="mpt", gauge="unit")
-    assert isinstance(loss, RecombinedOnViews)
-    assert loss.exact_gate() is None
-    assert pickle.loads(pickle.dumps(loss)) == loss != gradlab.get_loss("recombined", gate="mpt")
-    with pytest.raises(gradlab.GradlabError, match="gauge must be"):
-        gradlab.recombine(gate=1, weight="mpt", ratio=1, gauge="units")

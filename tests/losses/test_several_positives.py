@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import numpy as np
@@ -10,6 +11,7 @@ import torch
 
 import gradlab
 from gradlab.batch.batch import unit_rows
+from gradlab.losses.combinator import OtherCandidates
 from tests.losses.naive_losses import plain_gradients
 
 N, M, H, D = 9, 4, 3, 5
@@ -221,10 +223,32 @@ def test_khoslas_loss_of_two_views() -> None:
         torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-10)
 
 
+@dataclasses.dataclass(frozen=True)
+class WithoutNeighbours(OtherCandidates):
+    """Leaves out the sentences beside one's own; the rule answers in numpy."""
+
+    must_leave_negatives = False
+
+    def seen(self, views):
+        return views.with_candidates(rules=(*views.candidates.rules, self))
+
+    def left_out(self, block, cosine, views):
+        rows = np.arange(len(cosine))
+        return abs(rows[:, None] - rows) <= 1
+
+
+def test_a_rule_in_numpy_serves_tensors() -> None:
+    anchors, positives, *_ = rows_with_duplicates()
+    loss = WithoutNeighbours("supcon")
+    found = loss(*map(torch.from_numpy, (anchors, positives)), labels=LABELS)
+    assert float(found) == pytest.approx(loss(anchors, positives, labels=LABELS), rel=1e-12)
+    assert float(found) != pytest.approx(loss.loss(anchors, positives, labels=LABELS), rel=1e-3)
+
+
 @pytest.mark.parametrize(
     ("text", "given", "message"),
     [
-        ("supcon", {"labels": LABELS[:5]}, r"labels must have shape \(9,\), not \(5,\); the batch has 9 anchors"),
+        ("supcon", {"labels": LABELS[:5]}, r"labels must be whole numbers of shape \(9,\), not int64 of shape \(5,\); there are 9 anchors"),
         ("supcon", {"labels": LABELS, "relation": np.ones((N, N), dtype=int)}, "give one of them"),
         ("supcon", {"relation": np.ones((N, N + 1), dtype=int)}, "an anchor has 9 candidates: 9 of the other view"),
         ("supcon", {"relation": 2 * np.ones((N, N), dtype=int)}, r"must be 1 \(positive\), -1 \(negative\) or 0"),

@@ -141,7 +141,7 @@ def test_graded_cosent(kind: str) -> None:
     [
         *((name, {}, f"{name} needs teacher=") for name in taught_names()),
         ("kl", {"teacher": np.ones((N, N + 2))}, r"teacher has shape \(9, 11\), but an anchor has 9 candidates"),
-        ("kl", {"teacher": np.ones((N + 1, N))}, "the batch has 9 anchors"),
+        ("kl", {"teacher": np.ones((N + 1, N))}, "there are 9 anchors"),
         ("kl", {"teacher": (np.ones((N, 3)),)}, "the teacher must be embeddings of anchors, positives"),
         ("kl", {"teacher": np.full((N, N), np.inf)}, "teacher contains NaN or infinite"),
         ("symmetric(pool(kl))", {"teacher": np.ones((N, 2 * N))}, "teacher has shape"),
