@@ -277,7 +277,8 @@ def _on_device(device: torch.device, gathers: bool, *views: Tensor) -> Tensor:
     """
     if gathers:
         views = tuple(torch.cat(torch.distributed.nn.functional.all_gather(one)) for one in views)
-    value: Tensor = get_loss("infonce")(*(one.to(device) for one in views), normalize=True)
+    anchors, positives = (one.to(device) for one in views)
+    value: Tensor = get_loss("infonce")(anchors, positives, normalize=True)
     return value.cpu()
 
 
