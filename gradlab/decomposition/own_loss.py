@@ -67,10 +67,7 @@ class OwnLoss(Loss):
         """What to call it."""
         return self.given_as
 
-    @property
-    def title(self) -> str:  # type: ignore[override]  # likewise
-        """What to call it."""
-        return self.given_as
+    title = name
 
     def value_of(self, views: Batch) -> Float[Array, ""]:
         """What the loss returns, a scalar.

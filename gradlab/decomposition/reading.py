@@ -22,7 +22,9 @@ from gradlab.decomposition.checking import ROUNDING, CheckedLoss, Rows, lift
 from gradlab.errors import GradlabError
 from gradlab.losses.components import project
 
-Gradient, Coefficients, Each = Float[Tensor, "n d"], Float[Tensor, "n columns"], Float[Tensor, "n"]
+Gradient = Float[Tensor, "n d"]
+Coefficients = Float[Tensor, "n columns"]
+Each = Float[Tensor, "n"]
 # Size of the extra coordinate. At the first, δ² is lost in rounding: dot products do not move at all and no gate
 # can flip. It serves every loss whose arithmetic keeps exact zeros exact. The larger ones serve losses that
 # do not (matrix inverses, float16): there rounding errors are divided by δ.
@@ -90,8 +92,8 @@ class Reading:
     def unexplained(self, tangent: Gradient, tolerance: float) -> Bool[Tensor, "n"]:
         """Anchors whose residual is more than ``tolerance`` of their gradient, and more than rounding makes."""
         size, residual = tangent.norm(dim=1), self.residual.norm(dim=1)
-        beyond_rounding: Tensor = residual > ROUNDING * self.scale
-        return beyond_rounding & (residual > tolerance * size.clamp(min=tolerance * float(size.max())))
+        beyond: Tensor = residual > ROUNDING * self.scale
+        return beyond.logical_and_(residual > tolerance * size.clamp(min=tolerance * float(size.max())))
 
     def majority(self, flags: Bool[Tensor, "n"]) -> bool:
         """Whether more than half of the anchors on which anything acts are flagged."""

@@ -100,12 +100,11 @@ def gradient_cases(_: Machine) -> Iterator[Case]:
 
 
 def _gradients(spec: str, beside: str, machine: Machine) -> dict[str, Any]:
-    there = batch(machine, beside)
-    sides = []
-    for rows in (_each(there, CPU), there):
-        found = [part.gradient() for part in components(spec, **rows, side="both")]
-        sides.append([*found, *autograd_gradient(spec, **rows, side="both")])
-    return _differ(sides[1], sides[0], machine, 1e-11)
+    def both_sides(rows: Rows) -> list[Tensor]:
+        closed = [part.gradient() for part in components(spec, **rows, side="both")]
+        return [*closed, *autograd_gradient(spec, **rows, side="both")]
+
+    return _as_on_cpu(both_sides, batch(machine, beside), machine, 1e-11)
 
 
 def decompose_cases(_: Machine) -> Iterator[Case]:
@@ -120,12 +119,11 @@ def decompose_cases(_: Machine) -> Iterator[Case]:
 
 
 def _decompose(spec: str, beside: str, machine: Machine) -> dict[str, Any]:
-    there = batch(machine, beside)
-    here, found = (
-        [getattr(one, name) for name in ("gradient_dissipation", "weight", "ratio")]
-        for one in (decompose(spec, **rows) for rows in (_each(there, CPU), there))
-    )
-    return _differ(found, here, machine, 1e-9)
+    def found(rows: Rows) -> list[Tensor]:
+        parts = decompose(spec, **rows)
+        return [parts.gradient_dissipation, parts.weight, parts.ratio]
+
+    return _as_on_cpu(found, batch(machine, beside), machine, 1e-9)
 
 
 def blockwise_cases(_: Machine) -> Iterator[Case]:
@@ -194,6 +192,13 @@ def differentiated(criterion: Any, rows: Rows) -> list[Tensor]:
     value = criterion(**given, normalize=True)
     value.backward()
     return [value.detach(), *(given[name].grad for name in names if given[name].grad is not None)]
+
+
+def _as_on_cpu(
+    compute: Callable[[Rows], list[Tensor]], rows: Rows, machine: Machine, tolerance: float
+) -> dict[str, Any]:
+    """What is computed of rows on the device against the same on the CPU."""
+    return _differ(compute(rows), compute(_each(rows, CPU)), machine, tolerance)
 
 
 def _differ(found: Any, expected: Any, machine: Machine, tolerance: float) -> dict[str, Any]:
@@ -272,7 +277,8 @@ def _on_device(device: torch.device, gathers: bool, *views: Tensor) -> Tensor:
     """
     if gathers:
         views = tuple(torch.cat(torch.distributed.nn.functional.all_gather(one)) for one in views)
-    value: Tensor = get_loss("infonce")(*(one.to(device) for one in views), normalize=True)
+    anchors, positives = (one.to(device) for one in views)
+    value: Tensor = get_loss("infonce")(anchors, positives, normalize=True)
     return value.cpu()
 
 

@@ -74,9 +74,13 @@ def gpu_check(
     Raises:
         GradlabError: no such device or part; ``output`` holds results of another device or other versions.
     """
+    from gradlab.train import find_device
+
     check_writable(output, folder=True)
-    folder = Path(output)
-    machine = Machine(_device(device), folder / "work", model, train_file)
+    folder, place = Path(output), find_device(device)
+    if place.type == "cuda" and place.index is None:
+        place = torch.device("cuda", 0)
+    machine = Machine(place, folder / "work", model, train_file)
     about = describe(machine)
     results: dict[str, Any] = {"device": about, "cases": {}}
     file = folder / "results.json"
@@ -196,13 +200,6 @@ def _run(case: Case, machine: Machine) -> dict[str, Any]:
         torch.cuda.empty_cache()
     found["took"] = time.perf_counter() - start
     return {k: str(v) if isinstance(v, float) and not math.isfinite(v) else v for k, v in found.items()}
-
-
-def _device(name: str) -> torch.device:
-    from gradlab.train import find_device
-
-    device = find_device(name)
-    return torch.device("cuda", 0) if device.type == "cuda" and device.index is None else device
 
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> list[str]:

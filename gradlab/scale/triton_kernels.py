@@ -113,18 +113,9 @@ def _vectors(start, i, d, count, D):
 
 @triton.jit
 def _cosines(
-    rows,
-    columns,
-    i,
-    j,
-    n,
-    k,
-    D,
-    ROWS: tl.constexpr,
-    COLUMNS: tl.constexpr,
-    DEPTH: tl.constexpr,
-    PRECISION: tl.constexpr,
-):
+    rows, columns, i, j, n, k, D,
+    ROWS: tl.constexpr, COLUMNS: tl.constexpr, DEPTH: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
     tile = tl.zeros((ROWS, COLUMNS), tl.float32)
     for first in range(0, D, DEPTH):
         d = first + tl.arange(0, DEPTH)

@@ -23,8 +23,9 @@ from gradlab.losses.gates import ConstantGate, ExactGate, HardGate, SoftGate, Su
 from gradlab.simulation.setting import Setting
 
 Logit = Callable[[Float[np.ndarray, "*n"]], Float[np.ndarray, "*n"]]  # of angles in [0, π]
-Grid, Means = Float[np.ndarray, "p q"], Float[np.ndarray, "p"]
-Nodes, Edges = Float[np.ndarray, "a"], Float[np.ndarray, "edges"]
+Grid = Float[np.ndarray, "p q"]
+Means = Float[np.ndarray, "p"]
+Nodes = Float[np.ndarray, "a"]
 Panels = tuple[Nodes, Nodes]  # nodes, and their weights
 Rule = tuple[Nodes, Float[np.ndarray, "p a"]]  # nodes, and for each mean angle their weights
 
@@ -310,7 +311,7 @@ def _segment(
     return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
 
 
-def _edges(start: float, end: float, width: float) -> Edges:
+def _edges(start: float, end: float, width: float) -> Float[np.ndarray, "edges"]:
     return np.linspace(start, end, max(1, int(np.ceil((end - start) / width))) + 1)
 
 

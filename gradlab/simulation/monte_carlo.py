@@ -27,7 +27,8 @@ DRAWS_A_BLOCK = 1 << 22  # normal draws held at a time (32 MiB)
 PASS = 0.01  # a batch counts for the hardest share if its dissipation reaches this
 
 
-Grid, Column = Float[np.ndarray, "p q"], Float[np.ndarray, "p"]
+Grid = Float[np.ndarray, "p q"]
+Column = Float[np.ndarray, "p"]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -293,7 +293,15 @@ def _cause(errors: list[str | None]) -> str:
 
 def _faults(outcomes: dict[str, Outcome], failures: dict[str, str], tolerance: float) -> list[Fault]:
     """The faults of the first case that has any, and the first failure."""
-    depends = {"even", "shuffled"} <= outcomes.keys() and _depends_on_split(outcomes, tolerance)
+    depends = False
+    if {
+        "even",
+        "shuffled",
+    } <= outcomes.keys():  # to the processes it matters who has which sentence, to one it does not
+        even, shuffled = outcomes["even"], outcomes["shuffled"]
+        order = np.argsort(shuffled.case.sentences)
+        depends = relative(shuffled.found[:, order], even.found) > tolerance
+        depends &= relative(shuffled.expected[:, order], even.expected) <= tolerance
     faults: list[Fault] = []
     for name, outcome in outcomes.items():
         if not faults:
@@ -306,11 +314,3 @@ def _faults(outcomes: dict[str, Outcome], failures: dict[str, str], tolerance: f
         else:
             faults.append(Fault("fails", f"with {name} shares the loss {text}"))
     return faults
-
-
-def _depends_on_split(outcomes: dict[str, Outcome], tolerance: float) -> bool:
-    """Whether it matters to the gradients which process has which sentence, although it does not on one process."""
-    even, shuffled = outcomes["even"], outcomes["shuffled"]
-    order = np.argsort(shuffled.case.sentences)
-    changed = relative(shuffled.found[:, order], even.found) > tolerance
-    return changed and relative(shuffled.expected[:, order], even.expected) <= tolerance
