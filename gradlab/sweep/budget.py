@@ -10,7 +10,6 @@ import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from gradlab.sweep.settings import configure
 from gradlab.sweep.trials import ENDED, Run
@@ -112,17 +111,16 @@ def measure(config: TrainConfig) -> Speed:
     from gradlab.train.loop import Trainer
 
     end = TRIAL_STEPS
-    changes: dict[str, Any] = dict.fromkeys(
-        ("max_steps", "save_every", "eval_every", "diagnostics_every"), end
-    )
-    changes |= {"eval_start": False, "log_every": 1}
     with (
         tempfile.TemporaryDirectory(prefix="gradlab-trial-") as folder,
         open(os.devnull, "w", encoding="utf-8") as nowhere,
         waiting("Training, measuring and evaluating"),
         contextlib.redirect_stderr(nowhere),
     ):
-        config = replace(config, output=folder, **changes)
+        config = replace(
+            config, output=folder, max_steps=end, save_every=end, eval_every=end, eval_start=False,
+            diagnostics_every=end, log_every=1,
+        )  # fmt: skip
         Trainer(config)  # sentences are tokenised and libraries imported once, not once a run
         began = time.perf_counter()
         trainer = Trainer(config)

@@ -70,7 +70,10 @@ class PreviousFGSM(FGSM):
     def before_step(self) -> None:
         """Keep the signs of the table's gradient, once it is complete."""
         gradient = self._table[0].grad
-        self.signs.copy_(torch.zeros_like(self.signs) if gradient is None else gradient.sign())
+        if gradient is None:
+            self.signs.zero_()
+        else:
+            self.signs.copy_(gradient.sign())
 
     def gradients(self, embedded: Embedded, groups: Sequence[Group], loss_of: LossOf) -> list[Tensor]:
         """Signs of the gradient that the tokens had in the step before."""
