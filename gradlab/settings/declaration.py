@@ -228,10 +228,14 @@ def _kind(field: dataclasses.Field[Any]) -> tuple[type, type, bool]:
     return _KINDS.get(type(field.default).__name__, object), object, "None" in parts
 
 
-@functools.cache
 def declarations(cls: type) -> Mapping[str, Declaration]:
     """The settings of a dataclass by name, in their order."""
-    return {field.name: Declaration.of_field(field) for field in dataclasses.fields(cls)}
+    if cls not in _declared:
+        _declared[cls] = {field.name: Declaration.of_field(field) for field in dataclasses.fields(cls)}
+    return _declared[cls]
+
+
+_declared: dict[type, Mapping[str, Declaration]] = {}  # no functools.cache, through which `torch.compile` traces
 
 
 class Settings:
