@@ -26,6 +26,11 @@ OVER_SEEDS, OVER_SENTENCES = "over seeds", "over sentences"
 Array = NDArray[Any]
 
 
+def six(value: Any) -> Any:
+    """A float with six significant digits, far more than seeds agree in; anything else as it is."""
+    return float(f"{value:.6g}") if isinstance(value, float) else value
+
+
 @dataclasses.dataclass(frozen=True)
 class Interval:
     """A mean with its 95% interval.

@@ -9,8 +9,7 @@ import pandas as pd
 
 from gradlab import components, get_loss
 from studies.conjectures.conditions import BASELINE, baseline
-from studies.conjectures.results import Results, comparisons, summary
-from studies.conjectures.section import Section
+from studies.conjectures.results import Results, Section, comparisons, summary
 from studies.conjectures.settings import MARGIN, SHARE_TEMPERATURES, TEMPERATURE, StudySettings
 from studies.conjectures.verdicts import CONJECTURE, OBSERVATION, PERFORMANCE, Claim
 from studies.conjectures.views import AFTER, BEFORE, HeldOutViews
@@ -90,7 +89,7 @@ def section(results: Results, settings: StudySettings) -> Section | None:
             results, [(BASELINE, name) for value, name in temperatures if value != TEMPERATURE]
         ),
     }
-    return Section("conjecture2", tables, tuple(claims))
+    return Section(tables, claims)
 
 
 def _shares(results: Results) -> pd.DataFrame:

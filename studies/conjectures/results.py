@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import json
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,8 @@ from gradlab.evaluate import STS_TASKS, TRANSFER_TASKS
 from gradlab.monitor import DIAGNOSTICS, EVALUATION, read_metrics
 from gradlab.sweep import DIVERGED, FINISHED, Run, run_folder, unflatten
 from studies.conjectures.untuned import UNTUNED, read_untuned
-from studies.conjectures.views import DEV_COSINES
+from studies.conjectures.verdicts import Claim
+from studies.conjectures.views import DEV_COSINES, HeldOutViews
 from studies.statistics import (
     OVER_SEEDS,
     Interval,
@@ -34,6 +35,25 @@ METRICS = {
     "sts_average": "STS average",
     "transfer_average": "transfer average",
 }
+
+
+# The report's tables by name.
+Frames = Mapping[str, pd.DataFrame]
+
+
+@dataclasses.dataclass(frozen=True)
+class Section:
+    """What one part of a study found.
+
+    Attributes:
+        tables: name of the CSV file without suffix -> numbers.
+        claims: what is judged.
+        notes: sentences for the report, on what was measured and how.
+    """
+
+    tables: dict[str, pd.DataFrame]
+    claims: Sequence[Claim] = ()
+    notes: Sequence[str] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,10 +97,8 @@ class StudyRun:
         frame = pd.DataFrame(kept, columns=["step", "name", "value"])
         return frame.pivot(index="step", columns="name", values="value")
 
-    def views(self, name: str) -> Any:
-        """Embeddings of held-out sentences, `studies.conjectures.views.HeldOutViews`; None if they were not kept."""
-        from studies.conjectures.views import HeldOutViews
-
+    def views(self, name: str) -> HeldOutViews | None:
+        """Embeddings of held-out sentences; None if they were not kept."""
         path = self.folder / name
         return HeldOutViews.load(path) if path.exists() else None
 
@@ -154,13 +172,7 @@ class Results:
 
 
 def summary(results: Results, values: Sequence[tuple[float, str]], metric: str = "stsb_dev") -> pd.DataFrame:
-    """Performance against one setting: a row a value, with its interval over seeds.
-
-    Args:
-        results: of the runs.
-        values: pairs of the setting's value and the name of the condition that has it.
-        metric: a key of :data:`METRICS`.
-    """
+    """Performance against one setting: a row a value, with its interval over seeds."""
     rows = []
     for value, condition in values:
         found = over_seeds(list(results.scores(condition, metric).values()))

@@ -100,7 +100,7 @@ class Study:
         from gradlab.evaluate import load_stsb_dev
         from gradlab.sweep import check_evaluation
         from gradlab.train import check_file, find_device
-        from studies.conjectures.manifest import about_study
+        from studies.manifest import about_study
 
         settings = settings or StudySettings.preset("light")
         wanted = check_parts(parts or PARTS_OF.get(settings.name))

@@ -91,12 +91,7 @@ def angle_statistics(anchors: Array, positives: Array) -> dict[str, float]:
 
 
 def study_statistics(anchors: Any, positives: Any, gradient: Components | None) -> dict[str, float]:
-    """What is measured beside what every run measures: the ratio of all anchors, and the angles.
-
-    Args:
-        anchors, positives: (N, D) unit rows.
-        gradient: the loss's components on them.
-    """
+    """What is measured beside what every run measures: the ratio of all anchors, and the angles."""
     ratio = np.empty(0) if gradient is None else gradient.scalar_ratio.cpu().numpy()
     ratio = ratio[np.isfinite(ratio)]
     return {

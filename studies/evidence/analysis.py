@@ -42,9 +42,7 @@ def read_frames(folder: Path) -> Frames:
 def analyse(rows: Frames, committed: Frames | None = None) -> Frames:
     """All tables that the rows allow, by name.
 
-    Args:
-        rows: ``linear-PART`` and ``encoder-PART``, of `read_frames`.
-        committed: ``REGIME-predictions``, from before the losses in them were trained.
+    ``committed`` are ``REGIME-predictions``, from before the losses in them were trained.
     """
     found: Frames = {"contrasts": judged(rows), "explored": explored(rows)}
     for regime in REGIMES:
@@ -283,12 +281,7 @@ def permutation_test(
 
 
 def rates_and_ratios(table: pd.DataFrame, rates: dict[str, float]) -> pd.DataFrame:
-    """Mean score at τ = .05 by learning rate and ratio: the factorial's cells differ in both.
-
-    Args:
-        table: the factorial's rows.
-        rates: label -> learning rate.
-    """
+    """Mean score at τ = .05 by learning rate and ratio: the factorial's cells differ in both."""
     table = with_cells(table.assign(score=100 * table.sts, rate=table.label.map(rates)))
     own = table[table.weight == "softmax .05"]
     return own.groupby(["rate", "ratio"], as_index=False).agg(

@@ -23,14 +23,7 @@ SHOWN = (-5.5, 8.5)
 
 
 def draw(rows: Frames, tables: Frames, untrained: pd.DataFrame, folder: Path) -> dict[str, Path]:
-    """Draw every picture whose tables are there: name -> file.
-
-    Args:
-        rows: of `studies.evidence.analysis.read_frames`.
-        tables: of `studies.evidence.analysis.analyse`.
-        untrained: scores of the untrained encoder; may be empty.
-        folder: to write to.
-    """
+    """Draw every picture whose tables are there: name -> file."""
     start = None if untrained.empty else 100 * untrained.set_index("label").loc["cls, as it is"]
     jobs: dict[str, Callable[[], Figure]] = {}
     if "encoder-recipes" in rows:

@@ -23,6 +23,7 @@ from gradlab.gradient import alignment, uniformity
 from gradlab.seeds import seed_everything
 from gradlab.train import OpenShare
 from studies.evidence.features import Features
+from studies.runs import tokens
 
 SETS = ("STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R")
 DEV = "STS-B dev"
@@ -102,10 +103,7 @@ class HeadResult:
 def train_head(data: CachedEmbeddings, run: HeadRun, *, only_features: bool = False) -> HeadResult:
     """Train a head from the identity on.
 
-    Args:
-        data: cached embeddings; the last `HELD_OUT` sentences are not trained on.
-        run: what to train.
-        only_features: stop after the steps that features are measured in, and score nothing.
+    The last `HELD_OUT` sentences are not trained on. With ``only_features`` it stops after the steps that these are measured in.
 
     Raises:
         GradlabError: too few sentences for a batch.
@@ -146,13 +144,7 @@ def cache(
 ) -> CachedEmbeddings:
     """Embeddings from ``file``, or made and written there.
 
-    Args:
-        file: .npz.
-        model: encoder; its [CLS] is taken.
-        sentences: to train on, encoded twice under dropout.
-        sts: SentEval's ``data/downstream``.
-        max_length: tokens that they are cut to.
-        batch_size: sentences a forward pass.
+    The ``sentences`` are encoded twice under dropout, the pairs of SentEval's ``data/downstream`` without; [CLS] is taken.
     """
     tasks = _tasks(sts)
     if file.exists():
@@ -182,11 +174,9 @@ def _encode(
         for view in views:
             for start in range(0, len(order), batch_size):
                 rows = order[start : start + batch_size]
-                batch = encoder.tokenizer(
-                    [sentences[place] for place in rows], padding=True, truncation=True, max_length=max_length,
-                    padding_side="right", return_tensors="pt",
-                )  # fmt: skip
-                view[rows] = encoder(batch["input_ids"], batch["attention_mask"]).numpy()
+                view[rows] = encoder(
+                    *tokens(encoder, [sentences[place] for place in rows], max_length)
+                ).numpy()
     whole = Encoder.load(model, "cls")
     stored: dict[str, Any] = {"views": views}
     for name, pairs in tasks.items():

@@ -114,7 +114,7 @@ def features(part: str, model: str, train_file: Path, sts: Path, seed: int) -> N
     PART is a declared part, or one of the first round: factorial, prediction, atlas. Rows go to features.csv beside the committed
     ones; what is there is not measured again.
     """
-    from studies.evidence.linear import RowFile
+    from studies.runs import RowFile
     from studies.second_round.feature import graded_pairs, measure_features
     from studies.second_round.prediction import FEATURES, points_of
 

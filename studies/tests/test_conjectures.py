@@ -33,7 +33,6 @@ from studies.conjectures.conditions import (
 )
 from studies.conjectures.conjecture2 import hardest_shares
 from studies.conjectures.conjecture3 import batch_triples, published_filter
-from studies.conjectures.manifest import command
 from studies.conjectures.settings import PARTS, PRESETS, StudySettings
 from studies.conjectures.verdicts import (
     CONJECTURE,
@@ -44,6 +43,7 @@ from studies.conjectures.verdicts import (
     verdict,
 )
 from studies.conjectures.views import negative_angles, positive_angles
+from studies.manifest import command
 from studies.statistics import (
     CONTRADICTED,
     INCONCLUSIVE,
