@@ -179,6 +179,15 @@ def within(estimate: float, error: float, freedom: float, margin: float | None) 
     return float(stats.t.sf((margin - abs(estimate)) / error, freedom))
 
 
+def along_line(known: Any, outcome: Any, new: Any) -> Array:
+    """Outcomes of new rows (m, k) by least squares with a constant on known rows (n, k) and their outcomes (n,)."""
+    design, rows = (
+        np.column_stack([np.ones(len(one)), np.asarray(one, dtype=float)]) for one in (known, new)
+    )
+    found: Array = rows @ np.linalg.lstsq(design, np.asarray(outcome, dtype=float), rcond=None)[0]
+    return found
+
+
 def require_statsmodels() -> None:
     """Say how statsmodels is installed before anything long is begun.
 

@@ -91,10 +91,8 @@ def _angles_table(found: dict[tuple[str, int], dict[str, Any]]) -> pd.DataFrame:
         gap = over_sentences([_gap(angles)])
         row: dict[str, Any] = {"condition": condition, "seed": seed}
         for short, pair in (("pos", "positive"), ("neg", "negative")):
-            row |= {
-                f"theta_{short}_mean": angles[pair].mean(),
-                f"theta_{short}_std": angles[pair].std(ddof=1),
-            }
+            row[f"theta_{short}_mean"] = angles[pair].mean()
+            row[f"theta_{short}_std"] = angles[pair].std(ddof=1)
         row |= {"gap": gap.mean, "gap_low_over_sentences": gap.low, "gap_high_over_sentences": gap.high}
         rows.append({**row, "sentences": gap.count})
     return pd.DataFrame(rows)

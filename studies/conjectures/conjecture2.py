@@ -51,10 +51,8 @@ def section(results: Results, settings: StudySettings) -> Section | None:
     usual = table[(table.temperature == TEMPERATURE) & (table.anchors == "gated")].set_index("seed")
     tuned, untuned = usual[usual.encoder == "tuned"], usual[usual.encoder == "untuned"]
     whole = table[(table.temperature == TEMPERATURE) & (table.anchors == "all") & (table.encoder == "tuned")]
-    largest, middle = (
-        max(settings.temperatures),
-        min(settings.temperatures, key=lambda value: abs(value - 0.3)),
-    )
+    largest = max(settings.temperatures)
+    middle = min(settings.temperatures, key=lambda value: abs(value - 0.3))
     temperatures = [(t, baseline(temperature=t).name) for t in sorted({TEMPERATURE, *settings.temperatures})]
     measures = (
         ("projection", "gradient", "its projection on the push"),

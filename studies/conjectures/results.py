@@ -58,12 +58,7 @@ class Section:
 
 @dataclasses.dataclass(frozen=True)
 class StudyRun:
-    """A finished run.
-
-    Attributes:
-        folder: where it is.
-        run: what the sweep knows of it.
-    """
+    """A finished run: where it is, and what the sweep knows of it."""
 
     folder: Path
     run: Run
@@ -96,6 +91,21 @@ class StudyRun:
         kept = [(step, name, value) for step, group, name, value in rows if group in MEASURED]
         frame = pd.DataFrame(kept, columns=["step", "name", "value"])
         return frame.pivot(index="step", columns="name", values="value")
+
+    def row(self) -> dict[str, Any]:
+        """Settings, scores, cost."""
+        settings, results = unflatten(self.run.point.settings), self.run.results or {}
+        return {
+            "condition": self.condition,
+            "seed": self.seed,
+            "loss": settings["loss"],
+            "settings": json.dumps(settings.get("loss_settings", {})),
+            "diverged": self.run.error,
+            "steps": results.get("steps"),
+            "best_step": results.get("best_step"),
+            **self.scores,
+            "seconds": results.get("seconds"),
+        }
 
     def views(self, name: str) -> HeldOutViews | None:
         """Embeddings of held-out sentences; None if they were not kept."""
@@ -156,19 +166,16 @@ class Results:
 
     def runs_table(self) -> pd.DataFrame:
         """One row a run: settings, scores, cost."""
-        return pd.DataFrame([_row(run) for run in self.runs])
+        return pd.DataFrame([one.row() for one in self.runs])
 
     def training_table(self) -> pd.DataFrame:
         """What was measured during every run: a row a step of a run."""
-        parts = []
-        for run in self.runs:
-            if run.run.state == DIVERGED:
-                continue
-            frame = run.training.reset_index()
-            frame.insert(0, "condition", run.condition)
-            frame.insert(1, "seed", run.seed)
-            parts.append(frame)
-        return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
+        runs = [one for one in self.runs if one.run.state != DIVERGED]
+        frames = [one.training.reset_index() for one in runs]
+        for one, frame in zip(runs, frames, strict=True):
+            frame.insert(0, "condition", one.condition)
+            frame.insert(1, "seed", one.seed)
+        return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
 
 
 def summary(results: Results, values: Sequence[tuple[float, str]], metric: str = "stsb_dev") -> pd.DataFrame:
@@ -207,26 +214,5 @@ def binned(bins: NDArray[Any], name: str, values: NDArray[Any], **columns: Any) 
 def interval_columns(interval: Interval) -> dict[str, Any]:
     """An interval as columns of a table."""
     unit = "seeds" if interval.kind == OVER_SEEDS else "sentences"
-    return {
-        "interval": interval.kind,
-        "count": interval.count,
-        "unit": unit,
-        "mean": interval.mean,
-        "low": interval.low,
-        "high": interval.high,
-    }
-
-
-def _row(one: StudyRun) -> dict[str, Any]:
-    settings, results = unflatten(one.run.point.settings), one.run.results or {}
-    return {
-        "condition": one.condition,
-        "seed": one.seed,
-        "loss": settings["loss"],
-        "settings": json.dumps(settings.get("loss_settings", {})),
-        "diverged": one.run.error,
-        "steps": results.get("steps"),
-        "best_step": results.get("best_step"),
-        **one.scores,
-        "seconds": results.get("seconds"),
-    }
+    about = {"interval": interval.kind, "count": interval.count, "unit": unit}
+    return about | {"mean": interval.mean, "low": interval.low, "high": interval.high}

@@ -81,12 +81,9 @@ def angle_statistics(anchors: Array, positives: Array) -> dict[str, float]:
     near, far = positive_angles(anchors, positives), negative_angles(anchors, positives)
     found = {"theta_neg_std_within": float(far.std(axis=1, ddof=1).mean())}
     for name, values in (("theta_pos", near), ("theta_neg", far.ravel())):
-        found |= {
-            f"{name}_mean": float(values.mean()),
-            f"{name}_std": float(values.std(ddof=1)),
-            f"{name}_skewness": float(stats.skew(values)),
-            f"{name}_kurtosis": float(stats.kurtosis(values)),
-        }
+        moments = {"mean": values.mean(), "std": values.std(ddof=1)}
+        moments |= {"skewness": stats.skew(values), "kurtosis": stats.kurtosis(values)}
+        found |= {f"{name}_{moment}": float(value) for moment, value in moments.items()}
     return found
 
 

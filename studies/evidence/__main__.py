@@ -44,16 +44,9 @@ _folder = option("--folder", "Folder of the committed rows.", "figures/study/evi
 @option("--steps", "Steps a run.", 600)
 @option("--seeds", "At most so many seeds a part, for now.  [default: 3 to 20, by part]", kind=int)
 def linear(
-    model: str,
-    train_file: Path,
-    sts: str,
-    output: Path,
-    sweeps: Path,
-    only: str,
-    sentences: int,
-    steps: int,
+    model: str, train_file: Path, sts: str, output: Path, sweeps: Path, only: str, sentences: int, steps: int,
     seeds: int | None,
-) -> None:
+) -> None:  # fmt: skip
     """Train the specifications as linear heads on cached embeddings; finished runs are not made again."""
     from studies.evidence.linear import PARTS, run_part
     from studies.evidence.linear_head import HELD_OUT, cache

@@ -118,15 +118,8 @@ def _row(label: str, rate: float, seed: int, steps: int) -> dict[str, Any]:
 
 
 def _paired(
-    data: CachedEmbeddings,
-    table: RowFile,
-    label: str,
-    point: Point,
-    rate: float,
-    seed: int,
-    steps: int,
-    output: Path,
-) -> None:
+    data: CachedEmbeddings, table: RowFile, label: str, point: Point, rate: float, seed: int, steps: int, output: Path
+) -> None:  # fmt: skip
     """A run of the controls, whose open shares are those of "on" with the same seed."""
     shares = RowFile.open(output / "open-shares.csv")
     wanted: tuple[float, ...] = ()

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from gradlab import GradlabError, Loss
+from gradlab import GradlabError, Loss, components
 from gradlab.evaluate import ScoredPairs, cosines, downstream, load_sts, spearman
 from gradlab.files import atomic_path, read_arrays
 from gradlab.gradient import alignment, uniformity
@@ -87,8 +87,7 @@ class HeadRun:
     records_shares: bool = False
 
 
-@dataclass(frozen=True)
-class HeadResult:
+class HeadResult(NamedTuple):
     """What came of it.
 
     Attributes:
@@ -122,7 +121,8 @@ def train_head(data: CachedEmbeddings, run: HeadRun, *, only_features: bool = Fa
         if step < _FIRST:
             features.add(run.loss, anchors.detach(), positives.detach())
         if run.records_shares:
-            opened.append(_open_share(run.loss, anchors.detach(), positives.detach()))
+            parts = components(run.loss, anchors.detach(), positives.detach(), normalize=True)
+            opened.append(float(parts.gradient_dissipation.mean()))
         loss = run.loss(anchors, positives, reduction="mean" if gate is None else "none", normalize=True)
         if gate is not None:
             loss = (loss * gate.factors(run.batch_size)).mean()
@@ -197,12 +197,6 @@ def _order(seed: int, count: int, needed: int) -> Tensor:
     generator = torch.Generator().manual_seed(seed)
     passes = [torch.randperm(count, generator=generator) for _ in range(-(-needed // count))]
     return torch.cat(passes)[:needed]
-
-
-def _open_share(loss: Loss, anchors: Tensor, positives: Tensor) -> float:
-    from gradlab import components
-
-    return float(components(loss, anchors, positives, normalize=True).gradient_dissipation.mean())
 
 
 def _angles(views: Tensor, head: Tensor) -> dict[str, float]:

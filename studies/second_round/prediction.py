@@ -13,6 +13,7 @@ from scipy.stats import bootstrap
 from gradlab.sweep import Point, read_spec
 from studies.evidence.analysis import read_frames
 from studies.second_round.rounds import ROWS, declaration, sweep_of
+from studies.statistics import along_line
 
 FEATURES = ROWS / "features.csv"
 FIRST_ROUND = Path(__file__).parents[1] / "sweeps/evidence"
@@ -92,8 +93,7 @@ def predicted(features: pd.DataFrame, runs: pd.DataFrame, design: Design = FIRST
     found = pd.DataFrame({"loss": loss_of(tested.label).to_numpy(), "score": tested.score.to_numpy()})
     found[CONSTANT] = fitted.score[softmax].mean()
     for name, own in PREDICTORS.items():
-        factors = np.linalg.lstsq(_design(fitted[own]), fitted.score.to_numpy(), rcond=None)[0]
-        found[name] = _design(tested[own]) @ factors
+        found[name] = along_line(fitted[own], fitted.score, tested[own])
     return found
 
 
@@ -131,7 +131,3 @@ def errors(table: pd.DataFrame, seed: int = 0) -> pd.DataFrame:
             row |= {"excess": float(excess(*parts)), "low": float(interval.low), "high": float(interval.high)}
         rows.append(row)
     return pd.DataFrame(rows)
-
-
-def _design(table: pd.DataFrame) -> np.ndarray:
-    return np.column_stack([np.ones(len(table)), table.to_numpy(float)])

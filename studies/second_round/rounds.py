@@ -83,24 +83,18 @@ def seconds_of(
     A step takes 6 operations a weight and token of both views (8 where the momentum branch encodes too), the STS test sets 2; a
     step takes at least ``estimate["step"]``.
 
-    Args:
-        settings: of the run.
-        estimate: of the declaration.
-        rates: operations per second by precision, as `gradlab.gpu_check.RATES`.
+    Rates are operations per second by precision, as `gradlab.gpu_check.RATES`; ``estimate`` is that of the declaration.
     """
-    a_token = (8 if settings.get("recipe") == "mocose" else 6) * estimate["weights"]
+    weights = estimate["weights"]
+    a_token = (8 if settings.get("recipe") == "mocose" else 6) * weights
     step = a_token * 2 * settings["batch_size"] * min(estimate["tokens"], settings["max_length"])
-    scored = 2 * estimate["weights"] * estimate["sentences"] * estimate["tokens"]
-
-    def nothing(_: Any) -> dict[str, Any]:
-        return {}
+    scored = 2 * weights * estimate["sentences"] * estimate["tokens"]
 
     def computed(flops: float) -> float:
-        return Case("", "", nothing, flops, settings["precision"], fixed=0.0).seconds(dict(rates))
+        return Case("", "", dict, flops, settings["precision"], fixed=0.0).seconds(dict(rates))
 
-    return (
-        estimate["fixed"] + computed(scored) + settings["max_steps"] * max(estimate["step"], computed(step))
-    )
+    a_step = max(estimate["step"], computed(step))
+    return estimate["fixed"] + computed(scored) + settings["max_steps"] * a_step
 
 
 def sweep_of(part: str, changes: Mapping[str, Any] | None = None, file: Path | None = None) -> Spec:
@@ -274,7 +268,7 @@ def contrasts_of(part: str) -> list[Contrast]:
 def judged(rows: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """Every contrast of confirmatory parts, as one family; those without two seeds stay inconclusive."""
     found = [
-        (part, contrast, over_seeds(by_seed(rows[part], contrast)))
+        (part, contrast, over_seeds(by_seed(rows[part], contrast.weights)))
         for part, about in declaration()["parts"].items()
         if about["status"] == CONFIRMATORY and part in rows
         for contrast in contrasts_of(part)
